@@ -86,7 +86,7 @@ $(IRIS)/.made: tests/platforms/iris/requirements.txt
 	@touch $@
 
 test-iris: $(VENV)/.dev $(VENV)/.project $(IRIS)/.made
-	@IRIS_VENV=$(IRIS) $(PY) -m pytest -n 0 tests/platforms/iris/test_real.py $(ARGS)
+	@IRIS_VENV=$(IRIS) $(PY) -m pytest -n 0 tests/platforms/iris/test_real.py tests/platforms/iris/test_real_acting.py $(ARGS)
 
 # Real trainers, in an environment of their own: by name from the index, not part of the program.
 $(TRAINERS)/.made: tests/trainers/requirements.txt
@@ -117,7 +117,9 @@ fuzz: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py \
-		tests/e2e/test_two_machines.py tests/e2e/test_memory.py \
+		tests/e2e/test_two_machines.py tests/e2e/test_memory.py tests/e2e/test_slurm.py \
+		tests/e2e/test_box_races.py tests/platforms/box/test_acting.py \
+		tests/platforms/box/test_launcher_killed.py \
 		tests/platforms/local/test_platform.py tests/platforms/local/launcher/test_supervisor.py \
 		tests/records/git/test_saver.py $(ARGS)
 

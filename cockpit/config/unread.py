@@ -15,7 +15,6 @@ from pydantic import BaseModel
 from cockpit.model.run import CockpitFile, RunSpec
 
 UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
-    "run.job": ("resubmit_runs",),
     "run.thresholds": (
         *("instability_z", "instability_window", "instability_rows"),
         *("resume_catchup", "resume_after", "resume_window"),

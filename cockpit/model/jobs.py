@@ -58,20 +58,22 @@ class Live(Frozen):
 
     ``possible`` are those of which it cannot be told whether they write to it: shown, warned of,
     never stopped. ``leftovers`` are helpers that have outlived the job they served: they train
-    nothing, and go by themselves. ``unknown`` is why this cannot be told at all; then ``jobs``
-    may be incomplete.
+    nothing, and go by themselves. ``held`` were accepted for a launch and never let go: they
+    never start by themselves (``stop --only held`` cancels them). ``unknown`` is why this cannot
+    be told at all; then ``jobs`` may be incomplete.
     """
 
     jobs: tuple[LiveJob, ...] = ()
     possible: tuple[LiveJob, ...] = ()
     spared: tuple[LiveJob, ...] = ()
     leftovers: tuple[LiveJob, ...] = ()
+    held: tuple[LiveJob, ...] = ()
     unknown: str | None = None
 
     @property
     def beside(self) -> tuple[LiveJob, ...]:
         """What lives and is no job: named in a plan, left alone."""
-        return (*self.possible, *self.leftovers, *self.spared)
+        return (*self.possible, *self.leftovers, *self.held, *self.spared)
 
 
 class Found(StrEnum):
@@ -87,7 +89,9 @@ class LookUp(Frozen):
     """A launch id looked up: the job, and on what the answer rests (one line).
 
     A live job ``waits`` while it is accepted and has not begun, however long; ``reason`` is the
-    platform's own word for why.
+    platform's own word for why. ``final`` is an *unknown* that no later look can better: whoever
+    could have told has forgotten it, and a person decides. ``bundle`` tells which code travels with
+    the job, if any does.
     """
 
     found: Found
@@ -95,6 +99,8 @@ class LookUp(Frozen):
     job_id: str | None = None
     waits: bool = False
     reason: str | None = None
+    final: bool = False
+    bundle: str | None = None
 
 
 class Submission(Frozen):
@@ -111,7 +117,8 @@ class Accepted(Frozen):
     """A submission that was taken in and does not run yet: ``go`` lets it, a look-up ends it.
 
     ``id`` is journaled before ``go``: whatever happens between the two, the job can be found,
-    and one that was never let go never runs. ``handle`` is for the platform that gave it.
+    and one that was never let go never runs. ``handle`` is for the platform that gave it; it is
+    journaled too, and holds no secret.
     """
 
     id: str

@@ -77,10 +77,12 @@ class JobValue(Frozen):
     """Where the rivals were seen: the process table, the controller's list."""
     possible: tuple[LiveJob, ...] = Field(default=(), exclude=True)
     """Others that live and may be jobs of the lineage: nothing proves that they write to it."""
+    held: tuple[LiveJob, ...] = Field(default=(), exclude=True)
+    """What was accepted for a launch of the run and never let go: it never starts by itself."""
     stopped: Stopped | None = Field(default=None, exclude=True)
     """That its process is stopped, if it is: it lives, and runs no step."""
     processes: tuple[int, ...] = Field(default=(), exclude=True)
-    """The processes of this machine whose state is the job's: its own and those below it."""
+    """The processes of its machine whose state is the job's: its own and those below it."""
     queued: tuple[LiveJob, ...] = Field(default=(), exclude=True)
     """What starts by itself once this job is over: dependants, requeues (SPEC J)."""
     never: bool = Field(default=False, exclude=True)
@@ -291,6 +293,8 @@ class Checkpoint(Frozen):
     """Why a good one may be spoilt all the same: saved where no row tells."""
     emptied: bool = Field(default=False, exclude=True)
     """True for one whose marker is there and whose data is gone."""
+    half_deleted: bool = Field(default=False, exclude=True)
+    """True for one that a clean-up has begun to delete where nothing can be renamed."""
 
     @property
     def complete(self) -> bool:

@@ -19,8 +19,8 @@ from pydantic_core import CoreSchema, core_schema
 if TYPE_CHECKING:
     from cockpit.model.run import JobSpec
 
-HERE: Final = "here"
-"""The endpoint of everything that lies on this machine."""
+HERE: Final = "this machine"
+"""The endpoint of everything that lies on this machine. No ssh alias is two words."""
 FILE: Final = "file"
 SSH: Final = "ssh"
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")

@@ -117,6 +117,13 @@ class Platform(ABC):
         """Return what ``doctor`` says of the systems behind these runs, each asked once."""
         return ()
 
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids of a run that the system itself knows: none is given out again.
+
+        Raises ``CannotError`` where they cannot be listed; the text is one line that says why.
+        """
+        return frozenset()
+
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return this user's jobs, living ones first, at the system that ``job`` names.
 
@@ -133,6 +140,13 @@ class Platform(ABC):
     @abstractmethod
     def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
         """Return the words of a filled command as they are sent; raises ``CommandError``."""
+
+    def unformed(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return words without what ``formed`` adds: what one launch is compared with another by.
+
+        A logbook has the words of a launch as they were sent.
+        """
+        return tuple(words)
 
     def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
         """Return what speaks for and against the recorded words (placeholders unfilled)."""
@@ -152,6 +166,16 @@ class Platform(ABC):
         ``Found.ABSENT`` only behind a fence: when nothing can appear under it any more. So what
         was accepted and not let go is ended by looking; a ``go`` that comes later is refused.
         """
+
+    async def recall(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str], *, settle: bool
+    ) -> LookUp:
+        """Look up a launch by what the journal keeps of its accept (``Accepted.handle``).
+
+        An empty handle says that it was never let go. Without ``settle`` looking changes nothing
+        at the platform: what only a fence could tell is unknown then. Never raises.
+        """
+        return await self.look_up(run, launch_id)
 
     @abstractmethod
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:

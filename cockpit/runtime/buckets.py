@@ -1,4 +1,4 @@
-"""Object stores: ``s3://`` and ``gs://`` buckets listed and read, never written.
+"""Object stores: ``s3://`` and ``gs://`` buckets listed and read; ``bucket_writes`` writes them.
 
 The client is ``obstore`` (an extra of this package, imported when the first bucket is asked). What
 it does not show is asked beside it: the server's clock is the ``Date`` of a plain request. Settings
@@ -37,6 +37,8 @@ CLOCK_EVERY: Final = 600.0
 """Seconds for which what is known of the server's clock holds."""
 SKEWED: Final = 5.0
 """Seconds from which on two clocks disagree: a ``Date`` is exact to one, and takes its way."""
+BUCKETS: Final = ("s3", "gs")
+"""The schemes of places that are buckets."""
 NOBODYS: Final = ".cockpit/nobodys-key"
 EXTRA: Final = "pip install 'run-cockpit[stores]'"
 
@@ -57,28 +59,49 @@ class Level(NamedTuple):
     prefixes: tuple[str, ...]
 
 
-_Meta = Mapping[str, Any]
+Meta = Mapping[str, Any]
 """What the client tells of one object: path, size, last_modified, e_tag, version."""
 
 
-class _Client(Protocol):
+class Answer(Protocol):
+    """One object that is being read."""
+
+    @property
+    def meta(self) -> Meta:
+        """What the client tells of it."""
+
+    async def bytes_async(self) -> bytes:
+        """Read it to its end."""
+
+
+class Client(Protocol):
     """What is used of ``obstore``; its first argument is a bucket that it has opened."""
 
-    async def list_with_delimiter_async(self, store: object, prefix: str | None) -> _Meta: ...
+    async def list_with_delimiter_async(self, store: object, prefix: str | None) -> Meta:
+        """List one level."""
 
     def list(
         self, store: object, prefix: str | None, *, chunk_size: int
-    ) -> AsyncIterator[Sequence[_Meta]]: ...
+    ) -> AsyncIterator[Sequence[Meta]]:
+        """List all that is below, in pages."""
 
-    async def head_async(self, store: object, path: str) -> _Meta: ...
+    async def head_async(self, store: object, path: str) -> Meta:
+        """Ask for one object without its bytes."""
 
-    async def get_range_async(
-        self, store: object, path: str, *, start: int, length: int
-    ) -> bytes: ...
+    async def get_range_async(self, store: object, path: str, *, start: int, length: int) -> bytes:
+        """Read some bytes."""
+
+    async def get_async(self, store: object, path: str) -> Answer:
+        """Begin to read one object."""
+
+    async def put_async(
+        self, store: object, path: str, file: bytes, *, mode: object, use_multipart: bool
+    ) -> Meta:
+        """Put one object, if ``mode`` says so only on a condition."""
 
 
 class _Opened(NamedTuple):
-    client: _Client
+    client: Client
     store: object
 
 
@@ -99,7 +122,7 @@ class Bucket:
     async def level(self, prefix: str) -> Level:
         """Return what lies directly under a prefix (delimiter listing, all pages)."""
 
-        async def ask(client: _Client, store: object) -> Level:
+        async def ask(client: Client, store: object) -> Level:
             found = await client.list_with_delimiter_async(store, prefix or None)
             return Level(tuple(map(_key, found["objects"])), tuple(found["common_prefixes"]))
 
@@ -111,7 +134,7 @@ class Bucket:
         They are added to ``into`` page by page: what has come of a listing that is given up stays.
         """
 
-        async def ask(client: _Client, store: object) -> bool:
+        async def ask(client: Client, store: object) -> bool:
             async for page in client.list(store, prefix or None, chunk_size=PAGE):
                 into.extend(map(_key, page))
                 if len(into) > most:
@@ -123,7 +146,7 @@ class Bucket:
     async def read(self, path: str, start: int, length: int) -> bytes:
         """Return bytes of an object; ``length`` must lie within it."""
 
-        async def ask(client: _Client, store: object) -> bytes:
+        async def ask(client: Client, store: object) -> bytes:
             return bytes(await client.get_range_async(store, path, start=start, length=length))
 
         return b"" if length <= 0 else await self._asked(ask, path)
@@ -135,7 +158,7 @@ class Bucket:
         does not. Raises ``BucketError`` for that.
         """
 
-        async def ask(client: _Client, store: object) -> bool:
+        async def ask(client: Client, store: object) -> bool:
             try:
                 await client.head_async(store, f"{prefix}/{NOBODYS}".lstrip("/"))
             except FileNotFoundError:
@@ -170,7 +193,7 @@ class Bucket:
             self._skew = found
         return self._skew
 
-    async def _asked(self, ask: Callable[[_Client, object], Awaitable[T]], where: str) -> T:
+    async def _asked(self, ask: Callable[[Client, object], Awaitable[T]], where: str) -> T:
         try:
             opened = await self._open()
             return await ask(opened.client, opened.store)
@@ -221,7 +244,7 @@ def _opened(settings: Settings, scheme: str, name: str) -> _Opened:
     return _Opened(client, store)
 
 
-def _key(found: _Meta) -> Key:
+def _key(found: Meta) -> Key:
     tag = found["e_tag"] or found["version"] or ""
     at = found["last_modified"].timestamp()
     return Key(found["path"], found["size"], at, f"{tag} {found['size']} {at}")

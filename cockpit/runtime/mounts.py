@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 FSTAB: Final = Path("/etc/fstab")
-_HOLDS_DISKS: Final = ("/", "/mnt", "/media", "/run/media", "/net", "/Volumes")
+HOLDS_DISKS: Final = ("/", "/mnt", "/media", "/run/media", "/net", "/Volumes")
 """Folders whose subfolders are disks: of what is missing there nobody can tell what it was."""
 
 
@@ -26,7 +26,7 @@ def missing_disk(path: Path, fstab: Path = FSTAB) -> Missing | None:
         if path.is_relative_to(point) and not os.path.ismount(point):
             return Missing(f"the disk at {point} is not mounted", sure=True)
     above = nearest(path)
-    if str(above) in _HOLDS_DISKS or str(above.parent) in ("/media", "/run/media"):
+    if str(above) in HOLDS_DISKS or str(above.parent) in ("/media", "/run/media"):
         return Missing(f"it would be made in {above}: look whether a disk is missing", sure=False)
     return None
 

@@ -9,13 +9,19 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
 from cockpit.model.observed import TrackerValue
+from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec
+from cockpit.runtime.ssh import run_script_blocking
+from cockpit.sources.logs.remote import Run
+from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.rows import RunRows
 from cockpit.sources.rowlog.source import FileTracker
-from cockpit.sources.tensorboard.folder import TensorboardRun
-from cockpit.sources.trackio.copies import Database
-from cockpit.sources.trackio.database import TrackioRun
+from cockpit.sources.tensorboard.folder import TAIL_AWAY, TensorboardRun
+from cockpit.sources.tensorboard.listing import EVENT_FILES
+from cockpit.sources.trackio.away import FileThere
+from cockpit.sources.trackio.copies import Database, FileHere
+from cockpit.sources.trackio.database import DATABASES, TrackioRun
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.tracker import Wandb
 from cockpit.sources.wandb.tracker import places as wandb_places
@@ -49,16 +55,30 @@ def folders(run: RunSpec) -> tuple[str, ...]:
 class Trackers:
     """The tracker of every run; one tells of a run, and the facet's source says which."""
 
-    def __init__(self, clock: Clock, wandb: Wandb | None = None) -> None:
+    def __init__(
+        self, clock: Clock, wandb: Wandb | None = None, run: Run = run_script_blocking
+    ) -> None:
+        """``run`` runs scripts on ssh hosts."""
         self._wandb = wandb or Wandb(clock)
-        self._databases: dict[str, Database] = {}
+        self._away = {TRACKIO: Away(DATABASES, run), TENSORBOARD: Away(EVENT_FILES, run, TAIL_AWAY)}
+        self._databases: dict[Place, Database] = {}
         self._lock = Lock()
         self._told_by_wandb: dict[str, bool] = {}
         self._trackio = FileTracker(
-            clock, TRACKIO, lambda run: run.trackio, lambda spec: spec.db, self._trackio_rows
+            clock,
+            TRACKIO,
+            lambda run: run.trackio,
+            lambda spec: spec.db,
+            self._trackio_rows,
+            self._away[TRACKIO],
         )
         self._tensorboard = FileTracker(
-            clock, TENSORBOARD, lambda run: run.tensorboard, lambda spec: spec.dir, _event_rows
+            clock,
+            TENSORBOARD,
+            lambda run: run.tensorboard,
+            lambda spec: spec.dir,
+            self._event_rows,
+            self._away[TENSORBOARD],
         )
 
     async def observe(
@@ -103,16 +123,21 @@ class Trackers:
         return self._trackio if run.trackio is not None else self._tensorboard
 
     def _trackio_rows(self, spec: TrackioSpec) -> RunRows:
-        return RunRows(TrackioRun(spec, self._database), spec.metrics, own_steps=False)
+        log = TrackioRun(spec, self._database, self._away[TRACKIO])
+        return RunRows(log, spec.metrics, own_steps=False)
 
-    def _database(self, path: str) -> Database:
+    def _event_rows(self, spec: TensorboardSpec) -> RunRows:
+        log = TensorboardRun(spec, self._away[TENSORBOARD])
+        return RunRows(log, spec.metrics, own_steps=True)
+
+    def _database(self, place: Place) -> Database:
         """Return the one reader of a database that many runs may lie in."""
         with self._lock:
-            return self._databases.setdefault(path, Database(path))
-
-
-def _event_rows(spec: TensorboardSpec) -> RunRows:
-    return RunRows(TensorboardRun(spec), spec.metrics, own_steps=True)
+            if place not in self._databases:
+                host = None if place.here else self._away[TRACKIO].host(place)
+                original = FileHere(place.path) if host is None else FileThere(place, host)
+                self._databases[place] = Database(original)
+            return self._databases[place]
 
 
 def _beside(run: RunSpec, facet: Facet[TrackerValue]) -> Facet[TrackerValue]:

@@ -25,6 +25,7 @@ from cockpit.verbs.common import (
 from cockpit.verbs.table import fleet_lines
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
+from cockpit.watch.polling.sources_bundle import Sources
 
 DEADLINE = 20.0
 EXAMPLE = "example: cockpit check demo-slow --config cockpit.toml --json"
@@ -57,11 +58,13 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(report)
 
 
-async def checked(file: CockpitFile, names: list[str], clock: Clock) -> FleetReport:
+async def checked(
+    file: CockpitFile, names: list[str], clock: Clock, sources: Sources | None = None
+) -> FleetReport:
     """Return what one check sees; raises ``UsageError`` for a run that is not in the file."""
     until = time.monotonic() + DEADLINE
     store = open_store(read_only=True)
-    engine = Engine(file, store=store, clock=clock)
+    engine = Engine(file, store=store, clock=clock, sources=sources)
     try:
         with passing():
             report = await engine.check(names or None, until - time.monotonic())

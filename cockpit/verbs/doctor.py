@@ -9,30 +9,31 @@ import importlib.metadata
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from cockpit import __version__
 from cockpit.config.file import find, store_path
 from cockpit.config.sharing import shared_places
-from cockpit.config.unread import UNREAD, unread_settings
+from cockpit.config.unread import unread_settings
 from cockpit.config.whose_machine import unaddressed_paths
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock, SystemClock
-from cockpit.model.report import RunReport
+from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile, JobSpec, remedies_of
 from cockpit.notify.channels import NOT_SET, Channels, terminal_of_this_process
 from cockpit.notify.heartbeat import Heartbeat
 from cockpit.notify.message import Message
 from cockpit.notify.routes import Named
-from cockpit.platforms.table import Platforms, kind_of
+from cockpit.platforms.table import kind_of
 from cockpit.runtime.shell import run_command
 from cockpit.runtime.ssh_trouble import know_remedies
 from cockpit.store.described import described, last_holder
 from cockpit.store.store import StoreError
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
+from cockpit.verbs.claim_findings import claim_findings
 from cockpit.verbs.common import (
     ATTENTION,
     NO_FILE,
@@ -52,6 +53,7 @@ from cockpit.verbs.findings import (
     contradictions,
     facet_findings,
 )
+from cockpit.watch.polling.sources_bundle import real_sources
 
 EXAMPLE = "example: cockpit doctor --config cockpit.toml --json"
 PACKAGES = (*("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise"),)
@@ -107,10 +109,10 @@ def run(args: argparse.Namespace) -> int:
         findings += [*_unread_settings(file), *_foreign_settings(file), *_unaddressed_paths(file)]
         findings += _shared_places(file)
         findings += _watched_only(file)
-        endpoints = asyncio.run(_endpoints(file, args.runs, SystemClock()))
+        report, endpoints = asyncio.run(_looked_at(file, args.runs, SystemClock()))
         findings += [*contradictions(file), *endpoints]
+        findings += asyncio.run(claim_findings(file, args.runs, SystemClock()))
         findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
-        report = asyncio.run(checked(file, args.runs, SystemClock()))
         findings += (_owner(each) for each in report.runs if each.owner and each.owner.differs)
         with_job = {each.name for each in file.runs if each.job is not None}
         for each in report.runs:
@@ -232,7 +234,7 @@ def _foreign_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
         kind = kind_of(run)
         if run.job is None or kind is None:
             continue
-        known = {"kind", *kind.fields, *UNREAD["run.job"]}
+        known = {"kind", *kind.fields}
         written = (key for key in JobSpec.model_fields if key in run.job.model_fields_set)
         for key in written:
             if key not in known and getattr(run.job, key) is not None:
@@ -269,18 +271,25 @@ def _watched_only(file: CockpitFile) -> Iterator[DoctorFinding]:
             )
 
 
-async def _endpoints(file: CockpitFile, names: Sequence[str], clock: Clock) -> list[DoctorFinding]:
-    """Return what each system behind the runs' jobs says, asked once."""
-    runs = [run for run in file.runs if not names or run.name in names]
+async def _looked_at(
+    file: CockpitFile, names: list[str], clock: Clock
+) -> tuple[FleetReport, list[DoctorFinding]]:
+    """Return what a check sees, and what each system behind the runs' jobs says besides.
+
+    Both ask by the same platforms: what the check has seen of a system is not asked for again.
+    """
     know_remedies(remedies_of(file))
-    return [
+    sources = real_sources(clock)
+    report = await checked(file, names, clock, sources)
+    runs = [run for run in file.runs if not names or run.name in names]
+    return report, [
         DoctorFinding(
             name=found.endpoint,
             level="ok" if found.remedy is None else "note",
             text=found.text,
             remedy=found.remedy,
         )
-        for found in await Platforms(clock).findings(runs)
+        for found in await sources.findings(runs)
     ]
 
 

@@ -18,6 +18,8 @@ VERB_KEYS: Final = {"log": "entry"}
 """The verbs whose key is named otherwise in the table of keys."""
 IN_THE_PLAN: Final = ("save-first", "successors")
 """Options that the plan itself asks for."""
+ONLY: Final = "only"
+"""An option that is asked for where a launch has left something held."""
 YES_NO: Final = {"move"}
 STEPS: Final = {"to", "from"}
 NO_ASK: Final = {"relaunch", "launch", "seal", "teardown"}
@@ -81,6 +83,9 @@ def fields_of(verb: str, report: RunReport) -> tuple[FormField, ...]:
     asked = [each for each in row.params if each.name not in IN_THE_PLAN]
     if verb in NO_ASK:
         asked = [each for each in asked if each.required]
+    job = report.facets.job.value
+    if job is None or not job.held:
+        asked = [each for each in asked if each.name != ONLY]
     return tuple(_field(each, report) for each in asked)
 
 
@@ -101,6 +106,8 @@ def _field(param: Param, report: RunReport) -> FormField:
     if param.name in STEPS and "step" in param.help:
         choices = _checkpoints(report)
         value = _preselected(report)
+    elif param.name == ONLY:
+        choices = (Choice("", "the run's job"), Choice("held", "what is held"))
     elif param.name in YES_NO:
         choices = (Choice("no", "no"), Choice("yes", "yes"))
         value = "no" if names_checkpoint(report.spec) else "yes"

@@ -36,6 +36,7 @@ class SetJobs(StandIn):
     def __init__(self) -> None:
         self.living: tuple[LiveJob, ...] = ()
         self.spared: tuple[LiveJob, ...] = ()
+        self.held: tuple[LiveJob, ...] = ()
         self.unknown: str | None = None
         self.stopped: list[str] = []
         self.saved: list[str] = []
@@ -43,13 +44,14 @@ class SetJobs(StandIn):
         self.stubborn = False
 
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
-        found = Live(jobs=self.living, spared=self.spared, unknown=self.unknown)
+        found = Live(jobs=self.living, spared=self.spared, held=self.held, unknown=self.unknown)
         return {run.name: found for run in runs}
 
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         self.stopped += [job.id for job in jobs]
         if not self.stubborn:
             self.living = tuple(job for job in self.living if job.id not in self.stopped)
+            self.held = tuple(job for job in self.held if job.id not in self.stopped)
 
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         self.saved.append(job.id)

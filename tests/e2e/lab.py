@@ -29,7 +29,9 @@ SAID = ("--by", "ada", "--reason", "again")
 RELAUNCH = ("relaunch", "--confirm", WORDS, "--approve", "C-14", *SAID, "--approve", "T", *SAID)
 """Somebody answers for a failure like the last one, and for one that another store knows of."""
 OVER = {"done", "failed", "refused"}
+SOAK = bool(os.environ.get("SOAK"))
 PROGRAM = [sys.executable, "-m", "cockpit"]
+HASTY = [sys.executable, "-m", "tests.e2e.hasty"]
 
 TRAINER = """
 import json, os, sys, time
@@ -46,7 +48,7 @@ while step < final:
     step += 1
     os.write(mine, ("%s %.4f\\n" % (who, time.monotonic())).encode())
     print("step %d/%d loss=%.3f" % (step, final, 2 + step % 7 / 10), flush=True)
-    if time.monotonic() - saved > 0.5 or step == final:
+    if time.monotonic() - saved > 0.2 or step == final:
         saved = time.monotonic()
         place = os.path.join(saves, "step-%d" % step)
         os.makedirs(os.path.join(place, "model"), exist_ok=True)
@@ -119,7 +121,7 @@ class Machine:
 
     def __init__(self, lab: Lab, name: str, root: Path) -> None:
         self.lab, self.name, self.root = lab, name, root
-        self.program = PROGRAM
+        self.program = PROGRAM if SOAK else HASTY
         self.folder = lab.folder / name
         self.folder.mkdir()
         root.mkdir(exist_ok=True)

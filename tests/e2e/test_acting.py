@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
-from tests.e2e.lab import RELAUNCH, Lab, Machine, git
-
-SOAK = bool(os.environ.get("SOAK"))
+from tests.e2e.lab import PROGRAM, RELAUNCH, SOAK, Lab, Machine, git
 
 
 def test_a_stop_and_what_follows_it(lab: Lab) -> None:
     here = lab.machine("a")
+    here.program = PROGRAM
     lab.prepare(here)
     assert here.do(*RELAUNCH).code == 0
     lab.goes_on(here)

@@ -17,9 +17,8 @@ from functools import partial
 
 import pytest
 
-from tests.e2e.lab import RELAUNCH, RUN, Answer, Lab, Machine, check, ended, git, kill, until
+from tests.e2e.lab import RELAUNCH, RUN, SOAK, Answer, Lab, Machine, check, ended, git, kill, until
 
-SOAK = bool(os.environ.get("SOAK"))
 ROUNDS = int(os.environ.get("ROUNDS", "40" if SOAK else "1"))
 SEED = int(os.environ.get("SEED", "7"))
 KILLS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
@@ -79,7 +78,7 @@ def goes_on(lab: Lab, machine: Machine) -> Answer:
 
 def test_a_relaunch(lab: Lab, machine: Machine, chance: random.Random) -> None:
     for _ in range(ROUNDS):
-        shot(chance, machine.begin(*RELAUNCH), 3.0)
+        shot(chance, machine.begin(*RELAUNCH), 3.0 if SOAK else 1.0)
         goes_on(lab, machine)
         lab.die()
 

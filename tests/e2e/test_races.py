@@ -13,9 +13,8 @@ import time
 
 import pytest
 
-from tests.e2e.lab import RELAUNCH, Answer, Lab, Machine, check, ended
+from tests.e2e.lab import RELAUNCH, SOAK, Answer, Lab, Machine, check, ended
 
-SOAK = bool(os.environ.get("SOAK"))
 ROUNDS = int(os.environ.get("ROUNDS", "100" if SOAK else "1"))
 SEED = int(os.environ.get("SEED", "7"))
 APART = (0.0, 0.05, 0.2, 0.6, 1.2)

@@ -36,6 +36,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "handoff": ("transfer", "log", "issue"),
     "escalate": ("notify", "issue", "log"),
     "log": ("log",),
+    "sync": ("sync", "log"),
     "teardown": ("teardown", "log", "issue"),
     "publish": ("training-log", "run-log", "log"),
     "ack": ("ack", "log"),
@@ -44,7 +45,7 @@ READ_BY_RECOVERY = {SUBMIT: {"launch", "relaunch", "lineage"}, **{
     name: {"teardown"} for name in NOT_LOOKED_UP
 }}  # fmt: skip
 """Steps that recovery looks for, and the actions that have them."""
-NOT_BUILT = {"A-11"}
+NOT_BUILT: set[str] = set()
 """Actions of SPEC that do not exist yet: building one moves its id out of here."""
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from textual import events
 from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -119,6 +120,14 @@ def cockpit(*runs: RunReport, **options: Any) -> CockpitApp:
 def text_of(app: App[Any]) -> str:
     """Return what stands on the screen."""
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+async def typed(pilot: Pilot[Any], words: str) -> None:
+    """Type words as fast as a terminal reads them; ``press`` would wait for rest after each key."""
+    for letter in words:
+        name = {" ": "space", "-": "minus"}.get(letter, letter)
+        pilot.app.post_message(events.Key(name, letter))
+    await pilot.pause()
 
 
 def app_of(pilot: Pilot[Any]) -> CockpitApp:

@@ -3,12 +3,14 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cockpit.cli import main
+from tests.sshd import needs_sshd, serving
 from tests.verbs.tiny_run import TinyRun
 
 
@@ -60,6 +62,29 @@ def test_a_host_that_refuses_us_is_one_note_for_its_runs_with_what_to_do(
     told = [each["text"] for each in findings if each["name"] in ("job", "host")]
     why = "unauthorized: isambard: Permission denied (publickey); clifton auth"
     assert told == [why] * 4
+
+
+@needs_sshd
+def test_a_host_that_a_check_has_looked_at_is_not_asked_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cockpit.toml"
+    with tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as root, serving(Path(root)) as box:
+        monkeypatch.setenv("PATH", f"{box.root}/bin:{os.environ['PATH']}")
+        pgrep = tmp_path / "counting" / "pgrep"
+        pgrep.parent.mkdir()
+        pgrep.write_text(
+            f'#!/bin/sh\necho x >>"{tmp_path}/looks"; exec {shutil.which("pgrep")} "$@"'
+        )
+        pgrep.chmod(0o755)
+        box.rc(f'PATH="{pgrep.parent}:$PATH"')
+        job = f'job = {{ kind = "box", match = "train-[x]", host = "{box.host}" }}'
+        path.write_text("".join(f'[[run]]\nname = "{name}"\n{job}\n' for name in "ab"))
+        main(["doctor", "--json", "--config", str(path)])
+        findings = json.loads(capsys.readouterr().out)["findings"]
+    (note,) = [each for each in findings if each["name"] == box.host]
+    assert note["level"] == "ok" and note["text"].startswith("answers; ")
+    assert (tmp_path / "looks").read_text().split() == ["x"]
 
 
 def test_a_key_of_another_kind_of_job_is_a_note(

@@ -141,7 +141,8 @@ class World:
             path="/x/cockpit.toml",
             runs=tuple(run_spec(name, cadence) for name in names or ("r",)),
         )
-        self.sources = Sources(**self.fakes, platform_of=Platforms(self.clock).of)
+        platforms = Platforms(self.clock)
+        self.sources = Sources(**self.fakes, platform_of=platforms.of, findings=platforms.findings)
 
 
 def run_spec(name: str, cadence: float = 30.0) -> RunSpec:

@@ -244,15 +244,14 @@ def from_scratch(context: ActionContext) -> list[Check]:
 
 
 def initialize_from(run: RunSpec) -> list[Check]:
-    """Check the step in its name and its ``metadata.json``; the step inside wins. Blocking."""
+    """Check the step in its name and its ``metadata.json``; the step inside wins. Blocking.
+
+    One that does not lie on this machine is looked at by ``away.origin``.
+    """
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
     if source is None:
         return [passed(ORIGIN, "initialize_from: none", Basis.RECORDED)]
     named, where = named_step(source.path), str(source)
-    if not source.here:
-        step = "no step in its name" if named is None else f"step {wording.step(named)} by its name"
-        text = f"initialize_from {source}: {step}; its metadata.json is not looked at from here"
-        return [warned(ORIGIN, text, Basis.INFERRED, where)]
     if not is_folder(where):
         return [blocked(ORIGIN, f"initialize_from {source} is no folder", value=where)]
     return [_inside(where, named)]
@@ -266,6 +265,11 @@ def _inside(source: str, named: int | None) -> Check:
     without = _emptied(source)
     if without is not None:
         return blocked(ORIGIN, f"initialize_from {source} is not complete: {without}", value=source)
+    return begins_with(source, step, named)
+
+
+def begins_with(source: str, step: int, named: int | None) -> Check:
+    """Say with which step a run begins, and where the name of its source says another one."""
     text = f"initialize_from step {wording.step(step)}, complete: {source}"
     if named is not None and named != step:
         return warned(ORIGIN, f"{text}; its name says {wording.step(named)}", value=source)

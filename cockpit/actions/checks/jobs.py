@@ -78,10 +78,19 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
     if went_on is not None and not own:
         text = f"steps were logged until {wording.moment(went_on)}, after the job's end"
         return [blocked("C-25", f"{text}: find what trains {context.spec.name}")]
+    if live.held:
+        return [warned("C-25", held_jobs(context), value=", ".join(job.id for job in live.held))]
     if live.possible:
         return [warned("C-25", possible_jobs(live), value=", ".join(j.id for j in live.possible))]
     text = f"no other job of this lineage lives{left_over(live)}"
     return [passed("C-25", text).model_copy(update={"moves": True})]  # a helper may go meanwhile
+
+
+def held_jobs(context: ActionContext) -> str:
+    """Return what former launches have left held: it writes nothing, and never starts by itself."""
+    names = "; ".join(f"{job.name} ({job.id}: {job.why})" for job in context.live.held)
+    advice = f"cockpit stop {context.spec.name} --only held cancels it"
+    return f"no other job of this lineage lives; {names}; {advice}"
 
 
 def possible_jobs(live: Live) -> str:

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from cockpit.actions.checks import away
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
+from cockpit.model.clock import Clock
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
@@ -16,6 +18,8 @@ from cockpit.text.checks import blocked, passed, warned
 
 NEEDED: Final = ("output_root", "checkpoint")
 SOURCE: Final = "source"
+AWAY: Final = "C-16:away"
+"""The check of an output root that is still to be looked at, where it lies."""
 
 
 def unused(context: ActionContext, run: RunSpec) -> Iterator[Check]:
@@ -49,11 +53,24 @@ def _root(context: ActionContext, run: RunSpec) -> Check:
             return blocked("C-16", text, Basis.RECORDED, root)
     if not place.here:
         text = f"whether {root} is empty is not looked at from here"
-        return warned("C-16", text, Basis.INFERRED, root)
+        return warned(AWAY, text, Basis.INFERRED, root)
     trouble = _occupied(root)
     if trouble is not None:
         return blocked("C-16", trouble, value=root)
     return passed("C-16", f"{root} is empty", value=root)
+
+
+async def looked_at(checks: list[Check], run: RunSpec, clock: Clock) -> list[Check]:
+    """Return the checks with a look at an output root that does not lie on this machine."""
+    place = run.output_root
+    if place is None or not any(check.id == AWAY for check in checks):
+        return checks
+    trouble = await away.occupied(place, clock)
+    text = f"{place} is empty"
+    said = passed("C-16", text, value=str(place))
+    if trouble is not None:
+        said = blocked("C-16", trouble, value=str(place))
+    return [said if check.id == AWAY else check for check in checks]
 
 
 def _occupied(root: str) -> str | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.model.place import Place
+from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.command import flags_of
@@ -62,7 +62,7 @@ def agrees(run: RunSpec, stated: Sequence[StatedOutput], same: Mapping[str, str]
     roots = [run.output_root, *(run.checkpoints.path if run.checkpoints is not None else ())]
     allowed = [_seen(root, run, same) for root in roots]
     for each in stated:
-        path = _normal(each.path, same)
+        path = _normal(place_of(each.path).seen_from(run.job), same)
         if any(_below(path, root) for root in allowed):
             continue
         text = f"{each.who} writes to {each.path}, the run file says {run.output_root}"

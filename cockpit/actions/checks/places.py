@@ -2,7 +2,7 @@
 
 Tried by doing, as this user: a small file is made in each folder, written to the disk and taken
 away again; a log that is there is opened for appending. A place that gives no answer blocks too.
-Places of other machines are tried there (``places_away``).
+Those of ssh hosts are tried there (``places_away``); of a checkpoint in a bucket a little is read.
 """
 
 from __future__ import annotations
@@ -17,31 +17,38 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.actions.checks import away, regions
+from cockpit.actions.checks.place_words import (
+    DISK,
+    ID,
+    PROGRAM,
+    READABLE,
+    Room,
+    missing_place,
+    no_folder,
+    no_program,
+    no_script,
+    no_workdir,
+    room_of,
+    script_of,
+    unreadable,
+    unwritable,
+)
 from cockpit.actions.checks.places_away import places_away
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.lineage import local_root
 from cockpit.model.observed import CheckpointsValue, Pick
-from cockpit.model.plan import Basis, Check
+from cockpit.model.place import SSH, place_of
+from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.model.wording import size, steps
 from cockpit.platforms.local.launcher.launches import BELOW
 from cockpit.runtime.mounts import missing_disk, nearest
 from cockpit.runtime.offload import offload
-from cockpit.text.checks import blocked, passed, shown, warned
+from cockpit.text.checks import blocked, passed, shown
 
-ID: Final = "places"
-DISK: Final = "disk"
-PROGRAM: Final = "program"
-READABLE: Final = "C-17:readable"
 DEADLINE: Final = 8.0
 TRIED: Final = 65_536
 """Bytes that are written to see that a file system takes any: a quota tells only so."""
-LEAST: Final = 16_000_000
-"""Bytes that a log and a few notes need where the size of a checkpoint is not known."""
-SAVES: Final = 2
-"""Checkpoints for which there should be room: one beside the one that it follows (C-22)."""
-FEW: Final = 64
-"""Files that must still fit: a checkpoint of a few shards, the log, the notes."""
 MOST_READ: Final = 64
 
 
@@ -70,7 +77,6 @@ async def places(
         said = ", ".join(dict.fromkeys(folder.what for folder in folders))
         checks.append(passed(ID, f"a file could be written: {said}"))
     need = _newest_size(saved)
-    checks += await places_away(run, need)
     for folder in _each_disk(folders):
         checks += await _asked(DISK, folder.what, folder.path, partial(_room, folder, need))
     job = run.job
@@ -83,7 +89,10 @@ async def places(
         checks += await _asked(
             READABLE, "the checkpoint", origin, lambda: list(_unreadable(origin, pick))
         )
-    return checks
+    elif pick is not None and place_of(pick.path).scheme != SSH:
+        checks += await away.unreadable(place_of(pick.path), context.parts.clock)
+    there = await places_away(run, words, pick, need)
+    return [*checks, *there, *await regions.said(run, words, pick, context.parts.clock)]
 
 
 async def _asked(name: str, what: str, path: Path, look: Callable[[], list[Check]]) -> list[Check]:
@@ -125,7 +134,7 @@ def _tried(folder: _Folder) -> list[Check]:
         if folder.path.is_dir():
             _write(folder.path)
         elif os.path.lexists(folder.path):
-            return [blocked(ID, f"{folder.what} is no folder: {shown(str(folder.path))}")]
+            return [no_folder(folder.what, str(folder.path))]
         else:
             _make(folder.path)
             return _would_be_made(folder)
@@ -134,8 +143,7 @@ def _tried(folder: _Folder) -> list[Check]:
     except OSError as error:
         why = (error.strerror or str(error) or "it cannot be written").lower()
         where = error.filename if isinstance(error.filename, str) else str(folder.path)
-        text = f"{folder.what} cannot be written by this user: {why} ({shown(_plain(where))})"
-        return [blocked(ID, text)]
+        return [unwritable(folder.what, why, _plain(where))]
     return []
 
 
@@ -144,8 +152,7 @@ def _would_be_made(folder: _Folder) -> list[Check]:
     missing = missing_disk(folder.path)
     if missing is None or not folder.told:
         return []
-    text = f"{folder.what} is not there ({shown(str(folder.path))}), and {missing.text}"
-    return [blocked(ID, text) if missing.sure else warned(ID, text)]
+    return [missing_place(folder.what, str(folder.path), missing)]
 
 
 def _plain(where: str) -> str:
@@ -207,25 +214,13 @@ def _room(folder: _Folder, need: int | None) -> list[Check]:
     root = os.geteuid() == 0
     free = disk.f_frsize * (disk.f_bfree if root else disk.f_bavail)
     files = disk.f_ffree if root else disk.f_favail
-    holds_saves = folder.what in ("the output root", "the checkpoints' folder")
-    least = max(LEAST, need or 0) if holds_saves else LEAST
-    where, checks = f"the disk of {folder.what} ({shown(str(there))})", []
-    if disk.f_blocks and free < least:
-        what = "a checkpoint" if need is not None and least == need else "a log"
-        text = f"{where} has {size(free)} left, and {what} takes {size(least)}"
-        checks.append(blocked(DISK, text))
-    elif disk.f_blocks and holds_saves and free < SAVES * (need or 0):
-        text = f"{where} has {size(free)} left: less than {SAVES} checkpoints of {size(need)}"
-        checks.append(warned(DISK, text))
-    if disk.f_files and files < FEW:
-        checks.append(blocked(DISK, f"{where} takes {files} more files: no inodes are left"))
-    return [check.model_copy(update={"moves": True}) for check in checks]
+    return room_of(folder.what, str(there), Room(free, files, disk.f_blocks, disk.f_ffree), need)
 
 
 def _program(workdir: Path, words: Sequence[str]) -> list[Check]:
     """Return why the command could not even begin; blocking."""
     if not workdir.is_dir():
-        return [blocked(PROGRAM, f"the workdir is not there: {shown(str(workdir))}")]
+        return [no_workdir(str(workdir))]
     if not os.access(workdir, os.X_OK):
         return [blocked(PROGRAM, f"the workdir may not be entered: {shown(str(workdir))}")]
     program = str(Path(words[0]).expanduser()) if words[0].startswith("~") else words[0]
@@ -233,37 +228,11 @@ def _program(workdir: Path, words: Sequence[str]) -> list[Check]:
         return []
     found = program if "/" not in program else str(workdir / program)
     if shutil.which(found) is None:
-        text = f"there is no program {shown(program)} that can be executed"
-        if "/" in program and Path(found).is_file():
-            text += f" (chmod +x {shown(program)})"
-        return [blocked(PROGRAM, text)]
-    script = _script(words)
+        return [no_program(program, is_file="/" in program and Path(found).is_file())]
+    script = script_of(words)
     if script is not None and not (workdir / script).exists():
-        text = f"{shown(script)} is not there, seen from the workdir {shown(str(workdir))}"
-        return [blocked(PROGRAM, text, Basis.INFERRED, overridable=True)]
+        return [no_script(script, str(workdir))]
     return []
-
-
-_TAKE_ONE: Final = ("-W", "-X", "--check-hash-based-pycs")
-"""Options of Python that are followed by a value."""
-
-
-def _script(words: Sequence[str]) -> str | None:
-    """Return the Python file that a command probably runs, where that can be told.
-
-    Only of a plain ``python [options] file.py``: anything else is the command's own affair.
-    """
-    if not Path(words[0]).name.startswith("python"):
-        return None
-    rest = list(words[1:])
-    while rest and rest[0].startswith("-"):
-        option = rest.pop(0)
-        if option == "-" or (option[1:2] != "-" and set("cm") & set(option[1:])):
-            return None
-        if option in _TAKE_ONE:
-            rest = rest[1:]
-    plain = bool(rest) and rest[0].endswith(".py") and "$" not in rest[0]
-    return rest[0] if plain else None
 
 
 def _unreadable(origin: Path, pick: Pick) -> Iterator[Check]:
@@ -276,8 +245,7 @@ def _unreadable(origin: Path, pick: Pick) -> Iterator[Check]:
     except OSError as error:
         why = (error.strerror or "it cannot be read").lower()
         where = error.filename if isinstance(error.filename, str) else str(origin)
-        text = f"step {steps(pick.step)} cannot be read by this user: {why} ({shown(where)})"
-        yield blocked(READABLE, text)
+        yield unreadable(pick, why, where)
 
 
 def _some_files(folder: Path) -> list[Path]:

@@ -1,133 +1,299 @@
-"""Proven before anything is stopped, on the job's own host: its folders take a file (SPEC A).
+"""Proven before anything is stopped, on ssh hosts: the places of a launch, tried there (SPEC A).
 
-One script for each host makes a small file in each folder, or in the nearest one above it, and
-takes it away again. A host that does not answer blocks; what lies in a store is not tried, and
-that is said.
+As on this machine, by doing and as the user who logs in: for jobs of a box, for the login node
+of a Slurm job, and for roots written ``ssh://``. All in one look at each host; a place that hangs
+there is told apart from the others.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from cockpit.model.place import SSH, Place
+from cockpit.actions.checks.place_words import (
+    DISK,
+    ID,
+    PROGRAM,
+    READABLE,
+    Room,
+    missing_place,
+    no_folder,
+    no_program,
+    no_script,
+    no_workdir,
+    room_of,
+    script_of,
+    unreadable,
+    unwritable,
+)
+from cockpit.model.facet import Problem
+from cockpit.model.observed import Pick
+from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.plan import Check
-from cockpit.model.run import RunSpec
-from cockpit.model.wording import size
-from cockpit.runtime.ssh import RemoteError, run_script
-from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
-from cockpit.sources.scripts import word_of
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.box import words as shell
+from cockpit.platforms.box.disks import told_of
+from cockpit.platforms.box.launching import word_of
+from cockpit.platforms.box.probe import Actor, Piece
+from cockpit.platforms.local.launcher.launches import BELOW
+from cockpit.runtime.mounts import HOLDS_DISKS, Missing
+from cockpit.runtime.ssh import quote
 from cockpit.text.checks import blocked, passed, shown, warned
+from cockpit.text.safe import clean
 
-ID: Final = "places"
-DISK: Final = "disk"
-WITHIN: Final = 12.0
-HOLDS: Final = 5
-"""Seconds that one folder may take: a disk that hangs is said, and hangs nothing else."""
-TRIED: Final = 65_536
-LEAST: Final = 16_000_000
-"""Bytes that a log and a few notes need where the size of a checkpoint is not known."""
-_SCRIPT: Final = """\
-try() {
-  limited %(holds)d sh -c '
-    d=$1
-    [ ! -e "$d" ] || [ -d "$d" ] || { echo "it is no folder" >&2; exit 1; }
-    while [ ! -d "$d" ]; do u=${d%%/*}; d=${u:-/}; done
-    t=$(mktemp "$d/.cockpit-try-XXXXXX") || exit 1
-    head -c %(tried)d /dev/zero >"$t"; r=$?
-    rm -f "$t"
-    [ $r = 0 ] || exit 1
-    df -Pk "$d" | awk "END {print \\$4}"' sh "$2" >"$o" 2>&1
-  printf '%%s %%s ' "$1" $?
-  tr '\\n' ' ' <"$o" | head -c 300
-  echo
-}
-o=$(mktemp) || exit 1
-trap 'rm -f "$o"' EXIT
-"""
+LAUNCHER: Final = "launcher"
+KINDS: Final = ("box", "slurm")
+"""Kinds of job whose command is run on ``job.host``."""
+MOST_READ: Final = 64
+FULL: Final = 0.999_99
+"""Share of inodes in use from which on none counts as left."""
 
 
-class _Tried(NamedTuple):
-    """A folder of a host that something of the launch is written into."""
+class Folder(NamedTuple):
+    """A folder of a host that something of the launch is written into.
+
+    ``told``: that it is not there is said of it; ``file`` must be appended to or replaced.
+    """
 
     what: str
     place: Place
+    told: bool = True
+    file: Place | None = None
 
 
-async def places_away(run: RunSpec, need: int | None) -> list[Check]:
-    """Return what speaks against starting the run's job where it writes on other machines.
+class Look(NamedTuple):
+    """A piece of shell, and what its answer speaks for and against."""
 
-    ``need`` is the size of the newest checkpoint, in bytes.
-    """
-    found = list(_folders(run))
-    hosts = dict.fromkeys(each.place.host for each in found)
-    checks = [*_in_stores(run)]
-    for host in hosts:
-        checks += await _on(host, [each for each in found if each.place.host == host], need)
-    return checks
+    name: str
+    what: str
+    piece: Piece
+    read: Callable[[bytes], list[Check]]
 
 
-def _folders(run: RunSpec) -> Iterator[_Tried]:
-    roots = run.checkpoints.path if run.checkpoints is not None else ()
-    named = [("the output root", run.output_root)]
-    named += [("the checkpoints' folder", root) for root in roots]
-    for what, place in named:
-        if place is not None and place.scheme == SSH:
-            yield _Tried(what, place)
+async def places_away(
+    run: RunSpec, words: Sequence[str], pick: Pick | None, need: int | None
+) -> list[Check]:
+    """Return what speaks against starting this run's job on its host, tried by doing there."""
+    hosts: dict[str, list[Folder]] = {}
+    for folder in folders(run):
+        hosts.setdefault(folder.place.host, []).append(folder)
+    looks = {host: list(_of_folders(own, need)) for host, own in hosts.items()}
     job = run.job
-    files = () if job is None else (("log", job.log), ("pid file", job.pid_file))
-    for name, place in files:
-        if place is not None and place.scheme == SSH and not set("*?[%") & set(place.path):
-            above = re.sub(r"(?<=.)/[^/]*$|^/[^/]*$", "", place.path) or "/"
-            yield _Tried(f"the {name}'s folder", Place(SSH, place.host, above))
-
-
-def _in_stores(run: RunSpec) -> Iterator[Check]:
-    root = run.output_root
-    if root is not None and not root.here and root.scheme != SSH:
-        text = f"{shown(str(root))} is not tried from here: whether the job may write there is open"
-        yield warned(ID, text)
-
-
-async def _on(host: str, folders: list[_Tried], need: int | None) -> list[Check]:
-    lines = [LIMITED, _SCRIPT % {"holds": HOLDS, "tried": TRIED}]
-    lines += [f"try {at} {word_of(each.place.path)}" for at, each in enumerate(folders)]
-    try:
-        done = await run_script(host, "\n".join(lines), deadline=WITHIN)
-    except RemoteError as error:
-        return [blocked(ID, f"whether the job could write on {shown(host)} is unknown: {error}")]
-    told = dict(_told(done.out.decode("utf-8", "replace")))
-    checks = []
-    for at, each in enumerate(folders):
-        checks += _judged(each, told.get(at), need)
-    if not checks:
-        said = ", ".join(dict.fromkeys(each.what for each in folders))
-        checks.append(passed(ID, f"a file could be written on {shown(host)}: {said}"))
+    if job is not None and job.host and job.kind in KINDS:
+        looks.setdefault(job.host, []).extend(_of_job(run, job, words))
+    origin = None if pick is None else place_of(pick.path)
+    if pick is not None and origin is not None and origin.scheme == SSH:
+        looks.setdefault(origin.host, []).append(_of_checkpoint(origin, pick))
+    found = await asyncio.gather(*(_asked(*each) for each in looks.items()))
+    checks = [check for own in found for check in own]
+    if hosts and not checks:
+        said = ", ".join(dict.fromkeys(each.what for own in hosts.values() for each in own))
+        checks = [passed(ID, f"a file could be written on {', '.join(hosts)}: {said}")]
     return checks
 
 
-def _told(text: str) -> Iterator[tuple[int, tuple[int, str]]]:
-    for line in text.splitlines():
-        found = re.fullmatch(r"(\d+) (\d+) (.*?) *", line)
-        if found is not None:
-            yield int(found[1]), (int(found[2]), found[3])
+async def _asked(host: str, looks: Sequence[Look]) -> list[Check]:
+    answers = await Actor(host).ask([shell.LOAD, *(each.piece for each in looks)])
+    away = answers[shell.LOAD]
+    if isinstance(away, Problem):
+        return [blocked(ID, f"its places on {host} cannot be tried: {away.message}")]
+    checks: list[Check] = []
+    for look in looks:
+        said = answers[look.piece]
+        if isinstance(said, Problem):
+            checks.append(
+                blocked(look.name, f"{look.what} on {host} gives no answer: {said.message}")
+            )
+        else:
+            checks += look.read(said)
+    return checks
 
 
-def _judged(folder: _Tried, told: tuple[int, str] | None, need: int | None) -> list[Check]:
-    """Return what speaks against one folder: its script's status, and the kilobytes left."""
-    where = shown(str(folder.place))
-    if told is None or told[0] == TIMED_OUT:
-        return [blocked(ID, f"{folder.what} gives no answer within {HOLDS} s: {where}")]
-    status, said = told
-    if status != 0:
-        why = said.rpartition(": ")[2].lower() or "it takes no file"
-        return [blocked(ID, f"{folder.what} cannot be written by this user: {why} ({where})")]
-    saves = folder.what in ("the output root", "the checkpoints' folder")
-    least = max(LEAST, (need or 0) if saves else 0)
-    free = int(said) * 1024 if said.isdigit() else None
-    if free is not None and free < least:
-        what = "a checkpoint" if least == need else "a log"
-        text = f"the disk of {folder.what} ({where}) has {size(free)} left, and {what} takes "
-        return [blocked(DISK, f"{text}{size(least)}").model_copy(update={"moves": True})]
-    return []
+def folders(run: RunSpec) -> Iterator[Folder]:
+    """Yield the folders of ssh hosts that a launch writes into."""
+    root, job = run.output_root, run.job
+    if root is not None and root.scheme == SSH:
+        yield Folder("the output root", root.normal())
+        for below in (BELOW.parent, BELOW):
+            yield Folder("the cockpit's notes in it", root.normal().below(*below.parts), told=False)
+    if job is not None and job.host and job.kind in KINDS:
+        for what, place in (
+            ("the log's folder", job.log),
+            ("the pid file's folder", job.pid_file),
+            ("the exit file's folder", job.exit_file),
+        ):
+            if place is not None and place.scheme == SSH and not set("*?[%") & set(place.path):
+                yield Folder(what, _parent(place), file=place)
+    for place in run.checkpoints.path if run.checkpoints is not None else ():
+        if place.scheme == SSH:
+            yield Folder("the checkpoints' folder", place)
+
+
+def _parent(place: Place) -> Place:
+    return Place(place.scheme, place.host, str(PurePosixPath(place.path).parent))
+
+
+def _of_folders(own: Sequence[Folder], need: int | None) -> Iterator[Look]:
+    for folder in own:
+        piece = Piece(f"{folder.what} ({folder.place})", _tried(folder), f"{ID}:{folder.place}")
+        yield Look(ID, folder.what, piece, lambda said, of=folder: _told(of, said))  # type: ignore[misc]
+    for folder in {each.place: each for each in own}.values():
+        piece = shell.disks([folder.place])
+        apart = piece._replace(group=f"{DISK}:{folder.place}")
+        yield Look(DISK, folder.what, apart, lambda said, of=folder: _room(of, said, need))  # type: ignore[misc]
+
+
+_TRIED: Final = """\
+d={folder}; f={file}; LC_ALL=C; export LC_ALL; t=.cockpit-try-$$
+why() {{ printf 'cannot|%s|%s\\n' "${{1##*: }}" "$2"; exit; }}
+if [ -d "$d" ]; then
+  e=$(dd if=/dev/zero of="$d/$t" bs=65536 count=1 conv=fsync 2>&1); r=$?
+  rm -f "$d/$t"; e=$(printf '%s\\n' "$e" | grep '^dd:' | head -n 1)
+  [ $r -eq 0 ] || why "$e" "$d"
+elif [ -e "$d" ] || [ -L "$d" ]; then echo 'no folder'; exit
+else
+  p=$d
+  while [ ! -e "$p" ] && [ ! -L "$p" ]; do
+    case $p in /|.) break;; */*) p=${{p%/*}}; p=${{p:-/}};; *) p=.;; esac
+  done
+  e=$(mkdir "$p/$t" 2>&1) || why "$e" "$p"
+  rmdir "$p/$t"
+  m=$(while read -r s m r; do case $s in '#'*|'') continue;; esac
+    case $d/ in "${{m%/}}"/*) grep -q " $m " /proc/mounts || echo "$m";; esac
+  done </etc/fstab | head -n 1)
+  printf 'missing|%s|%s\\n' "$p" "$m"
+fi
+[ -n "$f" ] && {{ [ -e "$f" ] || [ -L "$f" ]; }} || exit
+[ ! -d "$f" ] || why ': is a directory' "$f"
+[ {append} -eq 0 ] || [ -p "$f" ] || e=$( (: >>"$f") 2>&1) || why "$e" "$f"
+[ {append} -eq 1 ] || [ ! -k "$d" ] || [ -O "$f" ] || [ -O "$d" ] || [ "$(id -u)" -eq 0 ] ||
+  why ': only its owner may replace it' "$f"
+"""
+
+
+def _tried(folder: Folder) -> str:
+    file = "" if folder.file is None else shell.spelled(folder.file)
+    append = int(folder.what.startswith("the log"))
+    return _TRIED.format(folder=shell.spelled(folder.place), file=file, append=append)
+
+
+def _told(folder: Folder, said: bytes) -> list[Check]:
+    """Return what trying to write into a folder has told."""
+    checks: list[Check] = []
+    for line in said.decode("utf-8", "replace").splitlines():
+        word, _, rest = line.partition("|")
+        first, _, second = rest.partition("|")
+        if word == "no folder":
+            checks.append(no_folder(folder.what, str(folder.place)))
+        elif word == "cannot":
+            why = clean(first, 160).lower() or "it takes no file"
+            checks.append(unwritable(folder.what, why, f"{folder.place.host}:{second}"))
+        elif word == "missing" and folder.told:
+            missing = _missing(first, second)
+            checks += [missing_place(folder.what, str(folder.place), missing)] if missing else []
+    return checks
+
+
+def _missing(above: str, disk: str) -> Missing | None:
+    if disk:
+        return Missing(f"the disk at {shown(disk)} is not mounted there", sure=True)
+    if above in HOLDS_DISKS or str(Path(above).parent) in ("/media", "/run/media"):
+        text = f"it would be made in {shown(above)}: look whether a disk is missing"
+        return Missing(text, sure=False)
+    return None
+
+
+def _room(folder: Folder, said: bytes, need: int | None) -> list[Check]:
+    disk = told_of(said, 1)[0]
+    if isinstance(disk, Problem):
+        return [blocked(DISK, f"the disk of {folder.what} cannot be asked: {disk.message}")]
+    counted = disk.inodes_frac is not None
+    left = 0 if disk.inodes_frac is not None and disk.inodes_frac >= FULL else 1_000_000
+    room = Room(disk.free or 0, left, int(disk.free is not None), int(counted))
+    return room_of(folder.what, f"{folder.place.host}:{disk.mount}", room, need)
+
+
+_PROGRAM: Final = """\
+cd -- {workdir} || {{ echo workdir; exit; }}
+{program}
+{script}"""
+_FOUND: Final = """\
+p={word}
+case $p in
+*/*) if [ ! -f "$p" ]; then echo program; elif [ ! -x "$p" ]; then echo 'program file'; fi;;
+*) command -v "$p" >/dev/null || echo program;;
+esac"""
+_LOCKS: Final = """\
+[ -r /proc/self/stat ] || echo 'no /proc'
+command -v setsid >/dev/null || echo 'no setsid'
+command -v flock >/dev/null || command -v python3 >/dev/null || echo 'no flock'"""
+
+
+def _of_job(run: RunSpec, job: JobSpec, words: Sequence[str]) -> Iterator[Look]:
+    """Yield what tries whether the command could begin on its host."""
+    workdir = job.workdir or run.workdir
+    if words and workdir is not None:
+        script, program = script_of(words), words[0]
+        known = "" if "$" in program else _FOUND.format(word=word_of(program, first=True))
+        there = "" if script is None else f"[ -e {quote(script)} ] || echo script"
+        text = _PROGRAM.format(workdir=shell.spelled(workdir), program=known, script=there)
+        piece = Piece("its program", text, PROGRAM)
+
+        def read(said: bytes) -> list[Check]:
+            return _begins(said, f"{job.host}:{workdir.path}", program, script)
+
+        yield Look(PROGRAM, "the workdir", piece, read)
+    if job.kind == "box":
+        yield Look(LAUNCHER, "the launcher", Piece("its launcher", _LOCKS, LAUNCHER), _locks)
+
+
+def _begins(said: bytes, workdir: str, program: str, script: str | None) -> list[Check]:
+    lines = said.decode("utf-8", "replace").splitlines()
+    if "workdir" in lines:
+        return [no_workdir(workdir)]
+    checks = [
+        no_program(program, is_file=line.endswith("file"))
+        for line in lines
+        if line in ("program", "program file")
+    ]
+    if not checks and script is not None and "script" in lines:
+        checks.append(no_script(script, workdir))
+    return checks
+
+
+def _locks(said: bytes) -> list[Check]:
+    """Return what a host lacks for a launch of ours, and how far its locks hold."""
+    lines = said.decode("utf-8", "replace").splitlines()
+    checks = [
+        blocked(LAUNCHER, f"the host has {line}: nothing can be started there")
+        for line in lines
+        if line in ("no /proc", "no setsid")
+    ]
+    if "no flock" in lines:
+        text = "the host has no flock(1) and no python3: a lineage is kept by links that name a "
+        text += "process, not by a lock of its kernel"
+        checks.append(warned(LAUNCHER, text))
+    return checks
+
+
+_READ: Final = """\
+p={path}; LC_ALL=C; export LC_ALL
+[ -e "$p" ] || {{ echo "$p: not found there"; exit; }}
+{{ find -H "$p" -type f 2>&1 || :; }} | head -n {most} | while IFS= read -r f; do
+  case $f in find:*) echo "$f"; break;; esac
+  e=$(head -c 1 -- "$f" 2>&1 >/dev/null) || {{ echo "$e"; break; }}
+done"""
+
+
+def _of_checkpoint(origin: Place, pick: Pick) -> Look:
+    script = _READ.format(path=shell.spelled(origin), most=MOST_READ)
+    piece = Piece("the checkpoint", script, READABLE)
+
+    def read(said: bytes) -> list[Check]:
+        line = clean(said.decode("utf-8", "replace").strip(), 300)
+        why = line.rpartition(": ")[2].lower()
+        return [unreadable(pick, why, str(origin))] if line else []
+
+    return Look(READABLE, "the checkpoint", piece, read)

@@ -8,16 +8,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cockpit.config.file import state_dir
 from cockpit.model.base import Frozen
+from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Live
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
@@ -26,15 +28,22 @@ from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.ranged import Ranged, Span, Wish
+from cockpit.sources.logs.remote import HostError
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
 
 LOG_TAIL: Final = 5_000_000
 """Bytes of the log's end that are kept."""
+SHORTER: Final = (500_000, 50_000)
+"""Bytes that are tried where a host does not bring more in time."""
 FILE_CAP: Final = 6_000_000
+MOST_FILES: Final = 64
+ALTOGETHER: Final = 40_000_000
+"""Bytes that are kept of one action's evidence."""
 DEADLINE: Final = 60.0
-PLATFORM_WITHIN: Final = 120.0
-"""Seconds in which a platform must have told what it knows, which keeps deadlines of its own."""
+_OWN: Final = frozenset({"report.json", "log.json", "log-tail.txt"})
+_MARGIN: Final = 4096
+"""Bytes behind a cut that are looked at for secrets, so that none is cut in two."""
 
 
 class Archived(Frozen):
@@ -47,11 +56,14 @@ class Archived(Frozen):
     files: tuple[str, ...] = ()
     size: int = 0
     missing: tuple[str, ...] = ()
+    log: str = ""
+    """How much of which log was kept."""
 
     @property
     def text(self) -> str:
         """One line for the journal."""
         lost = f"; not had: {'; '.join(self.missing)}" if self.missing else ""
+        lost = f"; {self.log}{lost}" if self.log else lost
         if self.path is None:
             return f"no evidence was kept{lost}"
         return f"{len(self.files)} files, {self.size} bytes in {self.path}{lost}"
@@ -81,11 +93,13 @@ async def archive(
     missing: list[str] = []
     document = {"report": report.document(), "live": live.to_json()}
     files = {"report.json": json.dumps(document, indent=1, default=str).encode("utf-8", "replace")}
-    if platform is not None:
-        files |= await _told(platform, run, live, missing)
-    log = await _log(run, report, missing)
+    log, told = await asyncio.gather(
+        _log(run, report, missing), _of_platform(run, platform, live, missing)
+    )
+    files |= told
     if log is not None:
-        files["log-tail.txt"] = log
+        files |= {"log-tail.txt": log.data, "log.json": log.document}
+    files = _bounded(files, missing)
     stamp = datetime.fromtimestamp(report.checked_at, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
     name = f"{stamp}-{launch}"
     try:
@@ -95,30 +109,73 @@ async def archive(
         return Archived(path=None, missing=(*missing, f"cannot write under {base}: {why}"))
     missing += _not_had(files)
     return Archived(
-        path=str(path), files=tuple(sizes), size=sum(sizes.values()), missing=tuple(missing)
-    )
+        path=str(path), files=tuple(sizes), size=sum(sizes.values()), missing=tuple(missing),
+        log="" if log is None else log.text,
+    )  # fmt: skip
 
 
-async def _told(
-    platform: Platform, run: RunSpec, live: Live, missing: list[str]
+async def _of_platform(
+    run: RunSpec, platform: Platform | None, live: Live, missing: list[str]
 ) -> dict[str, bytes]:
-    """Return the platform's own answers; what goes wrong there stops nothing."""
+    """Return what the platform gives, with plain names; a system that hangs costs a deadline."""
+    if platform is None:
+        return {}
     try:
-        async with asyncio.timeout(PLATFORM_WITHIN):
-            return await platform.evidence(run, live.jobs)
+        async with asyncio.timeout(DEADLINE):
+            found = await platform.evidence(run, live.jobs)
     except TimeoutError:
-        missing.append(f"the platform's answer: none within {PLATFORM_WITHIN:g} s")
-    except Exception as error:  # noqa: BLE001 - evidence is no reason not to act
-        missing.append(f"the platform's answer: {type(error).__name__}: {scrub(clean(error, 200))}")
-    return {}
+        missing.append(f"what {platform.kind} tells of the job: no answer within {DEADLINE:g} s")
+        return {}
+    return {_plain(name): data for name, data in found.items()}
 
 
-async def _log(run: RunSpec, report: RunReport, missing: list[str]) -> bytes | None:
+def _plain(name: str) -> str:
+    """Return a name as one that a file can have."""
+    return re.sub(r"[^\w.+@-]", "_", name).lstrip(".")[:100] or "unnamed"
+
+
+def _bounded(files: Mapping[str, bytes], missing: list[str]) -> dict[str, bytes]:
+    """Return the files as far as they may be kept; what is left out or cut is named."""
+    kept: dict[str, bytes] = {}
+    room = ALTOGETHER
+    for name, data in sorted(files.items(), key=lambda item: (item[0] not in _OWN, len(item[1]))):
+        if len(kept) >= MOST_FILES or min(len(data), FILE_CAP) > room:
+            missing.append(f"{name}: {len(data)} bytes, too much beside the other files")
+            continue
+        if len(data) > FILE_CAP:
+            missing.append(f"{name}: only the first {FILE_CAP} of its {len(data)} bytes")
+        kept[name] = data
+        room -= min(len(data), FILE_CAP)
+    return kept
+
+
+class LogTail(NamedTuple):
+    """The end of a log: where it lies, its size in bytes, and from which byte on it was kept."""
+
+    data: bytes
+    place: str
+    size: int
+    start: int
+
+    @property
+    def text(self) -> str:
+        """One line: how much of what."""
+        what = "all" if not self.start else f"the last {self.size - self.start}"
+        return f"the log: {what} of {self.size} bytes of {self.place}"
+
+    @property
+    def document(self) -> bytes:
+        """The same for programs."""
+        told = {"path": self.place, "size": self.size, "kept_from": self.start}
+        return (json.dumps(told, indent=1) + "\n").encode("utf-8", "replace")
+
+
+async def _log(run: RunSpec, report: RunReport, missing: list[str]) -> LogTail | None:
     """Return the end of the log that the run file names, else of the one that was last read."""
     kind, seen = kind_of(run), report.facets.log.value
     place = None if kind is None else kind.log_place(run, None) or kind.log_place(run, seen)
     if place is None:
-        missing.append("the log: none that can be read in pages is known")
+        missing.append(f"the log: {_no_log(report)}")
         return None
     try:
         return await offload(_tail, log_at(place), deadline=DEADLINE)
@@ -127,13 +184,36 @@ async def _log(run: RunSpec, report: RunReport, missing: list[str]) -> bytes | N
         return None
 
 
-def _tail(log: Ranged) -> bytes:
-    """Return the end of a log, from the start of a line; raises ``OSError``."""
-    with log.newest().open(Wish((Span(0, last=LOG_TAIL),))) as opened:
+def _no_log(report: RunReport) -> str:
+    """Say why there is no log to keep: what its facet says, else that nothing names one."""
+    error = report.facets.log.error
+    return "nothing names one" if error is None else clean(error.message, 300)
+
+
+def _tail(log: Ranged) -> LogTail:
+    """Return the end of a log, from the start of a line; raises ``OSError``.
+
+    Of one that its host does not bring in time, less is tried.
+    """
+    newest = log.newest()
+    for most in (LOG_TAIL, *SHORTER):
+        try:
+            return _end(newest, most)
+        except HostError as error:
+            if error.kind is not ErrorKind.TIMEOUT or most == SHORTER[-1]:
+                raise
+    raise AssertionError("the last one returns or raises")
+
+
+def _end(log: Ranged, most: int) -> LogTail:
+    with log.open(Wish((Span(0, last=most),))) as opened:
         size, begin = opened.stat.size, opened.stat.begin
-        start = max(begin, size - LOG_TAIL)
+        start = max(begin, size - most)
         data = opened.read(start, size)
-    return data if start == begin else data.partition(b"\n")[2]
+    if start > begin:
+        whole = data.partition(b"\n")[2]
+        start, data = start + len(data) - len(whole), whole
+    return LogTail(data, clean(str(log.place), 500), size, start)
 
 
 def _keep(base: Path, name: str, files: Mapping[str, bytes]) -> tuple[Path, dict[str, int]]:
@@ -151,7 +231,7 @@ def _keep(base: Path, name: str, files: Mapping[str, bytes]) -> tuple[Path, dict
 
 
 def _write(path: Path, data: bytes) -> int:
-    text = safe_text(data[-FILE_CAP:])
+    text = safe_text(data[: FILE_CAP + _MARGIN])[: FILE_CAP if len(data) > FILE_CAP else None]
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(text)

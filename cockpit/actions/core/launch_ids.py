@@ -16,6 +16,7 @@ from cockpit.actions.core.context import ActionContext
 from cockpit.model.lineage import local_root
 from cockpit.model.plan import Check
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, Platform
 from cockpit.platforms.local.launcher import launches
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
@@ -32,8 +33,8 @@ class Noted(NamedTuple):
     unread: tuple[str, ...] = ()
 
 
-async def noted_ids(run: RunSpec) -> Noted:
-    """Return the launch ids of a run that its logbook and its places name; never raises.
+async def noted_ids(run: RunSpec, platform: Platform | None = None) -> Noted:
+    """Return the launch ids of a run that logbook, places and platform name; never raises.
 
     What is not there names none; what gives no answer, or may not be read, may name any.
     """
@@ -52,6 +53,10 @@ async def noted_ids(run: RunSpec) -> Noted:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error) or "it cannot be read"
             unread.append(f"{shown(place)}: {shown(why).lower()}")
+    try:
+        found |= await platform.launch_ids(run) if platform is not None else frozenset()
+    except CannotError as error:
+        unread.append(shown(error))
     return Noted(frozenset(found), tuple(unread))
 
 

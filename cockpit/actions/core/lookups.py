@@ -7,6 +7,7 @@ the reason, and never an end or a second submit.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from cockpit.model.clock import Clock
@@ -28,11 +29,24 @@ SLOWEST: Final = 10.0
 """Seconds between two looks at most, unless the platform wants more."""
 
 
-async def look_up(platform: Platform, run: RunSpec, launch_id: str) -> LookUp:
-    """Return what became of a launch id; never raises, and ends within ``ANSWER_WITHIN``."""
+async def look_up(
+    platform: Platform,
+    run: RunSpec,
+    launch_id: str,
+    handle: Mapping[str, str] | None = None,
+    *,
+    settle: bool = True,
+) -> LookUp:
+    """Return what became of a launch id; never raises, and ends within ``ANSWER_WITHIN``.
+
+    ``handle`` and ``settle`` are those of ``Platform.recall``; without a handle, which only the
+    journal that began the launch has, it is looked up by its id alone.
+    """
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
-            return await platform.look_up(run, launch_id)
+            if handle is None:
+                return await platform.look_up(run, launch_id)
+            return await platform.recall(run, launch_id, handle, settle=settle)
     except TimeoutError:
         why = f"no answer within {ANSWER_WITHIN:g} s"
     except Exception as error:  # noqa: BLE001 - whatever went wrong, nothing was learned
@@ -70,12 +84,18 @@ class Pace:
         self._wait = min(self._wait * EASES, self._slowest)
 
 
-async def settled(platform: Platform, run: RunSpec, launch_id: str, clock: Clock) -> LookUp:
+async def settled(
+    platform: Platform,
+    run: RunSpec,
+    launch_id: str,
+    clock: Clock,
+    handle: Mapping[str, str] | None = None,
+) -> LookUp:
     """Look up until it is known, for as long as the platform's fence needs to be definite."""
     pace = Pace(clock, platform)
     until = pace.until(platform.definite_within)
     while True:
-        found = await look_up(platform, run, launch_id)
-        if found.found is not Found.UNKNOWN or until.left() <= 0:
+        found = await look_up(platform, run, launch_id, handle)
+        if found.found is not Found.UNKNOWN or found.final or until.left() <= 0:
             return found
         await pace.wait()

@@ -6,6 +6,7 @@ looked up stays unknown and stands in the way of every other action on the run.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from cockpit.actions.core.action import Action, Execution, Step, StepError, asked
@@ -34,6 +35,8 @@ from cockpit.store.journal import UNREADABLE, JournalEntry
 SUBMIT = "submit"
 DIED = "died"
 """The fact that says how a job ended that was started, where it lives no more."""
+HANDLE = "handle"
+"""The fact that holds what the platform wants to know again of what it accepted, as JSON."""
 QUIET = ("evidence", "save")
 """Steps of which nobody else sees anything."""
 ENTRY = "journal:"
@@ -56,12 +59,27 @@ class InterruptedAction(Frozen):
     by_person: bool = False
 
 
-async def settle(
-    run: RunSpec, entry: JournalEntry, platform: Platform | None, alive: bool | None
-) -> InterruptedAction:
-    """Return what became of an action that nobody has ended; changes nothing.
+def handle_in(facts: Mapping[str, str]) -> dict[str, str]:
+    """Return what the journal keeps of what was accepted; empty where nothing was."""
+    try:
+        found = json.loads(facts.get(HANDLE, "{}"))
+    except ValueError:
+        return {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 
-    ``alive`` says whether it is still being done (``None``: on another machine).
+
+async def settle(
+    run: RunSpec,
+    entry: JournalEntry,
+    platform: Platform | None,
+    alive: bool | None,
+    *,
+    closes: bool = True,
+) -> InterruptedAction:
+    """Return what became of an action that nobody has ended; changes nothing here.
+
+    ``alive`` says whether it is still being done (``None``: on another machine). With ``closes``
+    the platform may close the launch id of what was never let go, to be certain of it.
     """
     if entry.outcome is None and alive is not False:
         where = "is at it" if alive else "began it on another machine"
@@ -87,23 +105,27 @@ async def settle(
             entry=entry, outcome=Outcome.DONE, job_id=entry.job_id, started_at=submit.at,
             text=f"{_what(entry)} had started {entry.launch_id} when it was interrupted",
         )  # fmt: skip
-    return await _looked_up(run, entry, platform, submit.at)
+    return await _looked_up(run, entry, platform, submit.at, closes)
 
 
 async def _looked_up(
-    run: RunSpec, entry: JournalEntry, platform: Platform | None, begun: float
+    run: RunSpec, entry: JournalEntry, platform: Platform | None, begun: float, closes: bool
 ) -> InterruptedAction:
     lost = entry.action == "lineage" and entry.plan.plan_id == UNREADABLE
     if platform is None or entry.launch_id is None or lost:
         text = f"{_what(entry)}: its submit ({entry.launch_id}) cannot be looked up by this version"
         text += "; look for yourself"
         return InterruptedAction(entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True)
-    found = await look_up(platform, _subject(run, entry), entry.launch_id)
+    found = await look_up(
+        platform, _subject(run, entry), entry.launch_id, handle_in(entry.facts), settle=closes
+    )
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
     if found.found is Found.UNKNOWN:
         where = where_to_look(platform, run, entry.launch_id, entry.facts.get("accepted"))
         text = f"{what}; it is looked up again before anything else; {where}"
-        return InterruptedAction(entry=entry, outcome=Outcome.UNKNOWN, text=text, looked_up=found)
+        return InterruptedAction(
+            entry=entry, outcome=Outcome.UNKNOWN, text=text, looked_up=found, by_person=found.final
+        )
     outcome = Outcome.FAILED if found.found is Found.ABSENT else Outcome.DONE
     return InterruptedAction(
         entry=entry, outcome=outcome, text=what, job_id=found.job_id, looked_up=found,
@@ -143,6 +165,14 @@ def check_of(settled: InterruptedAction) -> Check:
     )
 
 
+def _declared(settled: InterruptedAction, by: Approval) -> InterruptedAction:
+    """Return an action that somebody answers for: what no look can tell any more has failed."""
+    text = f"{by.by} says that it is over ({by.reason}): {settled.text}"
+    final = settled.looked_up is not None and settled.looked_up.final
+    outcome = Outcome.FAILED if final else settled.outcome
+    return settled.model_copy(update={"text": text, "outcome": outcome})
+
+
 def _what(entry: JournalEntry) -> str:
     return f"{entry.action} by {entry.operator}"
 
@@ -164,11 +194,17 @@ class Recovery:
         self._key = key
 
     async def survey(
-        self, spec: RunSpec, without: JournalEntry | None = None, gone: Collection[int] = ()
+        self,
+        spec: RunSpec,
+        without: JournalEntry | None = None,
+        gone: Collection[int] = (),
+        *,
+        closes: bool = True,
     ) -> tuple[InterruptedAction, ...]:
         """Return what is known of each action that nobody has ended.
 
-        Those of other machines whose numbers are in ``gone`` count as over.
+        Those of other machines whose numbers are in ``gone`` count as over; ``closes`` as in
+        ``settle``.
         """
         if self._journal is None:
             return ()
@@ -180,7 +216,8 @@ class Recovery:
         for each in others:
             alive = still_working(each.holder, self._journal.place, each.number)
             over = alive is None and each.number in gone
-            found.append(await settle(spec, each, platform, False if over else alive))
+            still = False if over else alive
+            found.append(await settle(spec, each, platform, still, closes=closes))
         return tuple(found)
 
     async def settle(
@@ -194,8 +231,7 @@ class Recovery:
         for each in found:
             by = None if gone is None else gone.get(each.entry.number)
             if each.outcome is not None and (gone is None or by is not None):
-                said = f"{by.by} says that it is over ({by.reason}): " if by is not None else ""
-                await self._settle(spec, each.model_copy(update={"text": said + each.text}))
+                await self._settle(spec, each if by is None else _declared(each, by))
         return found
 
     async def _settle(self, spec: RunSpec, settled: InterruptedAction) -> None:

@@ -155,7 +155,7 @@ class ActionService:
 
     async def interrupted(self, run: str) -> tuple[InterruptedAction, ...]:
         """Return what is known of actions that nobody has ended; changes nothing."""
-        return await self._settling.survey(self._spec(run))
+        return await self._settling.survey(self._spec(run), closes=False)
 
     async def history(self, run: str) -> tuple[JournalEntry, ...]:
         """Return every action on a run, oldest first; raises ``StoreError``."""
@@ -362,7 +362,8 @@ class ActionService:
         """Look at the run anew; ``own`` is our own entry, which is no hindrance to itself."""
         action = self._action(request.action)
         spec = self._spec(request.run)
-        settled = await self._settling.survey(spec, without=own)
+        closes = not self.read_only and self._journal is not None and self._journal.writes
+        settled = await self._settling.survey(spec, without=own, closes=closes)
         claims = Claims(self._parts.guards if action.exclusive else ())
         context, seen = await asyncio.gather(
             self._context_of(spec, request.operator), claims.survey(spec)
@@ -374,7 +375,7 @@ class ActionService:
             return context, settled
         known = await known_here(self._journal, context)
         known |= {claim.launch_id for claim in context.claims if claim.launch_id}
-        noted = await noted_ids(spec)
+        noted = await noted_ids(spec, context.acting_platform)
         launch_id = next_launch_id(spec.name, known | noted.ids)
         return replace(context, launch_id=launch_id, ids_unread=noted.unread), settled
 

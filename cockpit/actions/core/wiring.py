@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from cockpit.actions.core.context import Dependencies
+from cockpit.actions.core.guards import ByRoot
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import Actions
 from cockpit.model.clock import Clock
 from cockpit.model.people import typist
+from cockpit.model.place import SSH
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
 from cockpit.records.lease.holder import lives, this_holder
+from cockpit.runtime.buckets import BUCKETS
 from cockpit.runtime.login import login_name
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
@@ -51,8 +54,10 @@ def build_service(
     Imports here: what only acts need is not loaded for looking.
     """
     from cockpit.notify.notifier import Notifications
+    from cockpit.records.lease.host_claim import HostClaim
     from cockpit.records.lease.ref import LeaseRef
     from cockpit.records.lease.root_claim import RootClaim
+    from cockpit.records.lease.store_claim import StoreClaim
 
     async def look(run: str) -> RunReport:
         return await looks.look(run, LOOK_WITHIN)
@@ -68,7 +73,13 @@ def build_service(
         journal=None if store is None else Journal(store),
         platforms=looks.platform_of,
         guards=(
-            RootClaim(clock, who),
+            ByRoot(
+                RootClaim(clock, who),
+                {
+                    SSH: HostClaim(clock, who),
+                    **dict.fromkeys(BUCKETS, StoreClaim(clock, who)),
+                },
+            ),
             LeaseRef(clock, this_holder(), who, lives),
         ),
         recorder=build_records(file, store, clock)[0],

@@ -73,7 +73,7 @@ def compared(context: ActionContext, material: Material, would: WouldRun) -> Com
     recorded = prior is not None and bool(prior.template)  # the form in which the record has them
     now = masked(would.template if recorded else would.words or would.template)
     pair = () if prior is None else prior.resubmit
-    flags = command_drift(pair or command_was(material), now)
+    flags = _flags(context, pair or command_was(material), now)
     if not pair and flags.differences and _began(context, material, recorded=recorded):
         flags = Drift((), (warned("C-18:command", _NO_PAIR, Basis.INFERRED),), 0)
     whole = prior is not None and prior.config is not None
@@ -103,7 +103,15 @@ def _began(context: ActionContext, material: Material, *, recorded: bool) -> boo
         words = words if recorded else fill(words, values)
     except CommandError:
         return False
-    return not command_drift(ran, masked(words)).differences
+    return not _flags(context, ran, masked(words)).differences
+
+
+def _flags(context: ActionContext, was: Sequence[str] | None, now: Sequence[str]) -> Drift:
+    """Compare two commands without what their platform itself adds, a launch id among it."""
+    platform = context.platform
+    if platform is None or was is None:
+        return command_drift(was, now)
+    return command_drift(platform.unformed(was), platform.unformed(now))
 
 
 def _side_by_side(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, people, records
+from cockpit.actions.checks import away, checkpoint, code, commands, identity, jobs, people, records
 from cockpit.actions.checks.checkpoint import initialize_from, named_step
 from cockpit.actions.checks.material import DEADLINE, Material, gather
 from cockpit.actions.checks.places import places
@@ -100,7 +100,10 @@ async def _look(context: ActionContext) -> LaunchLook:
     command = spec.launch or spec.resubmit
     values = values_of(spec, context.launch_id, None if source is None else str(source), None)
     checks, words = commands.ready(context.platform, spec, command, values)
-    origin = await offload(initialize_from, spec, deadline=DEADLINE)
+    if source is None or source.here:
+        origin = await offload(initialize_from, spec, deadline=DEADLINE)
+    else:
+        origin = [await away.origin(source, context.parts.clock)]
     would = WouldRun(words, template_of(command), None)
     checks += await places(context, spec, words, _origin(spec))
     issue = await issue_to_create(spec, material.read.book, shown_command(words) or None)

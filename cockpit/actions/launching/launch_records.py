@@ -20,7 +20,13 @@ from cockpit.actions.core.recording import (
 )
 from cockpit.actions.core.recovery import DIED
 from cockpit.actions.launching.snapshot import instance_fields
-from cockpit.actions.launching.submitting import UNSEEN, WAITS, snapshot_in, submitted_at
+from cockpit.actions.launching.submitting import (
+    BUNDLE,
+    UNSEEN,
+    WAITS,
+    snapshot_in,
+    submitted_at,
+)
 from cockpit.model.history import FormerFailure
 from cockpit.model.plan import Approval, Level, Plan
 from cockpit.model.records import EventEntry, InstanceEntry
@@ -197,7 +203,9 @@ def _instance(execution: Execution) -> InstanceEntry:
     )  # fmt: skip
     platform = execution.context.platform
     bundled = platform is None or platform.bundled
-    fields = instance_fields(execution.context.spec, used, approved, bundled=bundled)
+    fields = instance_fields(
+        execution.context.spec, used, approved, bundled=bundled, bundle=execution.facts.get(BUNDLE)
+    )
     return InstanceEntry(launch_id=execution.launch_id, at=submitted_at(execution), fields=fields)
 
 

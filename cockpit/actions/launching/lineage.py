@@ -12,11 +12,18 @@ from typing import Final
 
 from cockpit.actions.checks import code, commands, jobs, people
 from cockpit.actions.checks.material import DEADLINE, gather
-from cockpit.actions.checks.new_lineage import source_of, takes_identity, unused
+from cockpit.actions.checks.new_lineage import looked_at, source_of, takes_identity, unused
 from cockpit.actions.checks.people import for_dri
 from cockpit.actions.checks.places import places
 from cockpit.actions.core.action import Action, Execution, RefuseError, Step, StepError
 from cockpit.actions.core.context import ActionContext
+from cockpit.actions.launching.forking import (
+    FACT,
+    fork_allowed,
+    fork_difference,
+    fork_environment,
+    fork_of,
+)
 from cockpit.actions.launching.launch_records import RESUMES_FROM, record_steps, trouble_step
 from cockpit.actions.launching.new_run import environment, new_run, run_block
 from cockpit.actions.launching.relaunch import template_of
@@ -56,7 +63,9 @@ class NewLineage(Action):
         template = template_of(context.spec.resubmit)
         values = values_for(run, context.launch_id, pick)
         command, words = commands.ready(context.platform, run, context.spec.resubmit, values)
+        fork, forking = fork_of(context.spec, request.params, pick)
         free = await offload(lambda: list(unused(context, run)), deadline=DEADLINE)
+        free = await looked_at(free, run, context.parts.clock)
         checks = [
             *people.has_dri(context),
             *people.dri_knows(context),
@@ -68,6 +77,8 @@ class NewLineage(Action):
             *code.lineage(context, material.changes, material.prior, first=True),
             *command,
             *await places(context, run, words, pick),
+            *forking,
+            *fork_allowed(words, fork),
             passed("reason", shown(request.params["reason"]), Basis.RECORDED),
         ]
         return Draft(
@@ -76,9 +87,12 @@ class NewLineage(Action):
             command=shown_command(words) or None,
             spares=tuple(job_name(job) for job in (*context.live.jobs, *context.live.beside)),
             checkpoint=pick,
-            differences=tuple(_differences(context.spec, run)),
+            differences=(*_differences(context.spec, run), *fork_difference(fork)),
             page=run_block(run, pick.path if pick is not None else "?"),
-            facts=planned_facts(context.report.facets.code.value, material.read.config),
+            facts={
+                **planned_facts(context.report.facets.code.value, material.read.config),
+                **({} if fork is None else {FACT: fork}),
+            },
         )
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
@@ -157,7 +171,8 @@ def _status(execution: Execution) -> str:
 async def _go(execution: Execution) -> str:
     run = _run(execution)
     words, _ = filled(run, execution.context.spec.resubmit, execution, execution.plan.checkpoint)
-    return await submit(execution, run, words, environment(run))
+    env = {**environment(run), **fork_environment(execution.plan.facts)}
+    return await submit(execution, run, words, env)
 
 
 def _run(execution: Execution) -> RunSpec:

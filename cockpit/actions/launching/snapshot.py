@@ -59,9 +59,12 @@ def _to_go_on(run: RunSpec, template: Sequence[str]) -> tuple[str, ...]:
 
 
 def instance_fields(
-    run: RunSpec, used: Snapshot, approved: str, *, bundled: bool
+    run: RunSpec, used: Snapshot, approved: str, *, bundled: bool, bundle: str | None = None
 ) -> dict[str, str]:
-    """Return SPEC L's labels of a launched instance; ``bundled``: its code travels with it."""
+    """Return SPEC L's labels of a launched instance; ``bundled``: its code travels with it.
+
+    ``bundle`` is the identity of that code, by the platform's word.
+    """
     command = " ".join(used.command).replace("`", "'")
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
     pick, resumed = used.checkpoint, {}
@@ -76,7 +79,7 @@ def instance_fields(
         "Command": f"`{command}`",
         "Git SHA": used.sha or "unknown",
         "Dirty tree": _dirty(used, approved),
-        "Source bundle/container": _bundle(used) if bundled else "none",
+        "Source bundle/container": bundle or (_bundle(used) if bundled else "none"),
         "Hardware/topology": used.hardware or "unknown",
         "`initialize_from`": "none" if source is None else shown(str(source), 2000),
         **resumed,

@@ -8,12 +8,13 @@ unknown, and is never sent again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from cockpit.actions.core.action import Execution, Step, StepError, StepUnknownError
 from cockpit.actions.core.lookups import Pace, look_up, settled, where_to_look
-from cockpit.actions.core.recovery import DIED
+from cockpit.actions.core.recovery import DIED, HANDLE, handle_in
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
@@ -25,6 +26,7 @@ SNAPSHOT: Final = "snapshot"
 ACCEPTED: Final = "accepted"
 SUBMITTED_AT: Final = "submitted_at"
 UNSEEN: Final = "unseen"
+BUNDLE: Final = "bundle"
 WAITS: Final = "waits"
 SEEN_WITHIN: Final = 60.0
 """Seconds in which a job that was accepted must be found by its launch id."""
@@ -72,7 +74,7 @@ async def submit(
     try:
         await _still_held(execution)
         accepted = await platform.accept(run, submission)
-        await execution.note(**{ACCEPTED: accepted.id})
+        await execution.note(**{ACCEPTED: accepted.id, HANDLE: json.dumps(accepted.handle)})
         execution.at("submit:accepted")
         lost = await execution.held.lost()
         if lost is not None:
@@ -102,10 +104,16 @@ async def _closed(execution: Execution, run: RunSpec, lost: str) -> NoReturn:
     raise StepUnknownError(f"not let go: {lost}; looked up {execution.launch_id}: {found.text}")
 
 
+async def _look(execution: Execution, run: RunSpec) -> LookUp:
+    """Look the launch up by what the journal keeps of it; what never came is closed by looking."""
+    platform, handle = platform_of(execution), handle_in(execution.facts)
+    return await look_up(platform, run, execution.launch_id, handle)
+
+
 async def _settled(execution: Execution, run: RunSpec) -> LookUp:
     """Look up until it is known, for a while: it may be starting at this very moment."""
-    clock = execution.context.parts.clock
-    return await settled(platform_of(execution), run, execution.launch_id, clock)
+    clock, handle = execution.context.parts.clock, handle_in(execution.facts)
+    return await settled(platform_of(execution), run, execution.launch_id, clock, handle)
 
 
 async def _looked_up(execution: Execution, run: RunSpec, why: str) -> str:
@@ -132,7 +140,9 @@ async def verify(execution: Execution, run: RunSpec) -> str:
     since: float | None = None
     found = LookUp(found=Found.UNKNOWN, text="not looked up yet")
     while until.left() > 0:
-        found = await look_up(platform, run, execution.launch_id)
+        found = await _look(execution, run)
+        if found.bundle and not execution.facts.get(BUNDLE):
+            await execution.note(**{BUNDLE: shown(found.bundle)})
         if found.found is Found.ENDED:
             return await _died(execution, found)
         if found.found is Found.LIVE and found.waits:
@@ -156,7 +166,10 @@ async def _waiting(execution: Execution, found: LookUp) -> str:
 async def _died(execution: Execution, found: LookUp) -> str:
     report = await execution.context.parts.look(execution.context.spec.name)
     log = report.facets.log.value
-    lines = [line.plain for line in log.lines if line.plain.strip()][-TAIL:] if log else []
+    job = report.facets.job.value
+    other = job is not None and job.id is not None and found.job_id not in (None, job.id)
+    own = log if not other else None  # the look may still be at the job before
+    lines = [line.plain for line in own.lines if line.plain.strip()][-TAIL:] if own else []
     text = f"it ended at once ({found.text})"
     text += f"; its log ends: {' | '.join(lines)}" if lines else ""
     await execution.note(**{DIED: shown(text, 2000)})

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from cockpit.actions.checks.jobs import left_over, next_by_itself, possible_jobs
+from cockpit.actions.core.action import asked
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointsValue, Phase
-from cockpit.model.place import Place
 from cockpit.model.plan import Check
-from cockpit.runtime.offload import offload
-from cockpit.sources.checkpoints.source import without
+from cockpit.sources.checkpoints.anew import Anew, Unmarked
+from cockpit.sources.checkpoints.tree import ListingError
 from cockpit.store.outcomes import Rejections
 from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, passed, warned
@@ -21,7 +21,6 @@ from cockpit.text.scrub import scrub
 
 JOB: Final = "job-state"
 CHECKPOINT: Final = "checkpoint"
-DEADLINE: Final = 15.0
 
 
 def job_name(job: LiveJob) -> str:
@@ -63,27 +62,17 @@ def listing(context: ActionContext) -> CheckpointsValue | Check:
     return facet.value
 
 
-async def relisted(context: ActionContext, gone: Collection[str] = ()) -> CheckpointsValue | str:
-    """Return the listing of a dead run anew, as if ``gone`` were not there, or why it cannot be."""
+async def relisted(
+    context: ActionContext, gone: Collection[str] = (), unmarked: Unmarked | None = None
+) -> CheckpointsValue | str:
+    """Return the listing of a dead run anew, or why it cannot be.
 
-    def look() -> CheckpointsValue:
-        store = context.parts.store
-        known = () if store is None else Rejections(store).of(context.key)
-        return without(context.spec, frozenset(gone), known, context.parts.clock.now())
-
+    It is told as if ``gone`` were not there and the markers of ``unmarked`` had been moved aside.
+    """
+    store = context.parts.store
     try:
-        return await offload(look, deadline=DEADLINE)
-    except (OSError, ValueError, TimeoutError, StoreError) as error:
+        known = () if store is None else await asked(Rejections(store).of, context.key)
+        look = Anew(context.spec, context.parts.clock).look
+        return await look(known, gone=frozenset(gone), unmarked=unmarked)
+    except (OSError, ValueError, TimeoutError, StoreError, ListingError) as error:
         return safe(error)
-
-
-def local_roots(context: ActionContext) -> tuple[str, ...]:
-    """Return the run's checkpoint roots on this machine."""
-    spec = context.spec.checkpoints
-    return tuple(root.path for root in (spec.path if spec is not None else ()) if root.here)
-
-
-def remote_root(context: ActionContext) -> Place | None:
-    """Return a checkpoint root that is not on this machine, if there is one."""
-    spec = context.spec.checkpoints
-    return next((root for root in (spec.path if spec is not None else ()) if not root.here), None)

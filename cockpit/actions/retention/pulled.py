@@ -1,6 +1,7 @@
 """Are the artifacts here? A pulled copy held against its source, file by file (SPEC A-12).
 
-Blocking. Links in a copy are no copies, and a copy inside its source is none either.
+Blocking. A source that lies elsewhere is listed first (``listed_away``).
+Links in a copy are no copies, and a copy inside its source is none either.
 """
 
 from __future__ import annotations
@@ -66,7 +67,17 @@ def compare(source: str, copy: str) -> PulledComparison:
         return PulledComparison(
             count=0, size=0, trouble=f"{copy} is no copy: it lies in its own source"
         )
-    there, here = tree_of(source), tree_of(copy)
+    return held_against(tree_of(source), copy)
+
+
+def held_against(there: Tree, copy: str, beside: frozenset[str] = frozenset()) -> PulledComparison:
+    """Return whether ``copy`` holds every file that a source has listed; raises ``OSError``.
+
+    Files called as in ``beside`` may lie in the copy alone.
+    """
+    here = tree_of(copy)
+    more = {name for name in here.files if name not in there.files and Path(name).name in beside}
+    here = Tree(files={n: s for n, s in here.files.items() if n not in more}, links=here.links)
     return PulledComparison(count=len(here.files), size=here.bytes, trouble=_trouble(there, here))
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pydantic import Field
@@ -21,33 +20,26 @@ from cockpit.actions.core.action import (
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.actions.core.recording import comment_step, event_name, log_step
-from cockpit.actions.retention.at_rest import CHECKPOINT, listing, local_roots, remote_root
-from cockpit.actions.retention.deleting import (
-    Identity,
-    NotDeletedError,
-    delete,
-    identity_of,
-    left_over,
-    size_of,
-)
+from cockpit.actions.retention.at_rest import CHECKPOINT, listing
 from cockpit.actions.retention.needed import RecoverySources, sources_of
+from cockpit.actions.roots.found import RunRoots
+from cockpit.actions.roots.ways import Half, RootError, RootLostError
 from cockpit.model.base import Frozen
 from cockpit.model.observed import CheckpointsValue
+from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventEntry
 from cockpit.model.wording import size, steps
 from cockpit.records.issue.text import retained
 from cockpit.records.logbook.markdown import prose
 from cockpit.rules.artifacts.retention import Decision, Needed, decide, depth_of, policy_of
-from cockpit.runtime.offload import offload
 from cockpit.text.checks import blocked, passed, warned
 
 RETENTION: Final = "retention"
-DEADLINE: Final = 30.0
+RIGHT: Final = "deletable"
+HALF: Final = "left half deleted by an earlier clean-up"
 IDENTITIES: Final = "identities"
 DELETED: Final = "deleted"
-DELETE_WITHIN: Final = 3600.0
-"""Seconds for one checkpoint: a large one on a network file system takes its time."""
 
 
 class ToDelete(Frozen):
@@ -73,16 +65,22 @@ class Retain(Action):
         if isinstance(value, Check) or hard:
             return Draft(words=f"delete 0 from {request.run}", checks=hard)
         decisions = _decide(context, value, sources, keep)
+        roots = RunRoots(context)
         try:
-            to_delete = await offload(_look, decisions, local_roots(context), deadline=DEADLINE)
-        except TimeoutError:
-            slow = blocked(CHECKPOINT, f"the candidates gave no answer within {DEADLINE:g} s")
+            to_delete = await _look(decisions, roots)
+        except (RootError, RootLostError) as error:
+            slow = blocked(CHECKPOINT, f"the candidates cannot be looked at: {safe(error)}")
             return Draft(words=f"delete 0 from {request.run}", checks=(slow,))
         kept = tuple(_target(each) for each in decisions if not each.delete)
         count = len(to_delete.targets)
         return Draft(
             words=f"delete {count} from {request.run}",
-            checks=(*_policy(context, keep), _freed(to_delete), _left(context, decisions)),
+            checks=(
+                *_policy(context, keep),
+                _freed(to_delete),
+                _left(context, decisions),
+                *await _deletable(roots, to_delete),
+            ),
             targets=to_delete.targets,
             keeps=(*kept, *to_delete.spared),
             trainer_would_load=value.trainer_would_load,
@@ -93,8 +91,8 @@ class Retain(Action):
         """Return: delete one after another, log, comment."""
         return (
             Step("delete", _delete, seen=_all_gone),
-            log_step(_entry, f"{plan.run}: log retention", after_failure=True),
-            comment_step(event_name, _comment, after_failure=True),
+            _told(log_step(_entry, f"{plan.run}: log retention", after_failure=True)),
+            _told(comment_step(event_name, _comment, after_failure=True)),
         )
 
     def revalidate(self, shown: Plan, now: Plan) -> str | None:
@@ -128,11 +126,10 @@ def _hard(
     """Yield what must be known before anything may be deleted, and is not."""
     if isinstance(value, Check):
         yield value
-    remote = remote_root(context)
+    remote = RunRoots(context).unknown
     if remote is not None:
-        yield blocked(
-            CHECKPOINT, f"{remote} is not on this machine: it is not cleaned up from here"
-        )
+        text = f"{remote} is on a system that nothing is deleted on from here"
+        yield blocked(CHECKPOINT, text)
     if sources.unknown is not None:
         yield blocked("logbook", f"recovery sources are not known: {sources.unknown}")
 
@@ -149,27 +146,56 @@ def _decide(
     return decide(value.items, policy_of(context.spec, keep), needed)
 
 
-def _look(decisions: Sequence[Decision], roots: Sequence[str]) -> ToDelete:
-    """Return the candidates as they lie on the disk; one that is a link is spared. Blocking."""
+async def _look(decisions: Sequence[Decision], roots: RunRoots) -> ToDelete:
+    """Return the candidates as they lie there now; one that is a link is spared.
+
+    Raises ``RootLostError`` where that cannot be told.
+    """
     targets, spared, identities = [], [], {}
-    for each in decisions:
-        if not each.delete:
-            continue
+    for each in (each for each in decisions if each.delete):
+        path = each.item.path
         try:
-            markers = () if each.item.marker is None else (each.item.marker,)
-            identities[each.item.path] = identity_of(each.item.path, markers).model_dump_json()
+            identities[path] = await roots.of(path).identity(path, _markers(each))
             targets.append(_target(each))
-        except NotDeletedError as error:
+        except RootError as error:
             spared.append(_target(each).model_copy(update={"why": safe(error)}))
-    inner = [each.item.root for each in decisions]
-    for path in left_over((*roots, *inner)):
+    inner = [place_of(each.item.root) for each in decisions]
+    for half in await _halves(roots, dict.fromkeys((*roots.roots, *inner))):
         try:
-            identities[path] = identity_of(path).model_dump_json()
-        except NotDeletedError:
+            identities[half.path] = await roots.of(half.path).identity(half.path, ())
+        except RootError:
             continue
-        why = "left half deleted by an earlier clean-up"
-        targets.append(Target(path=safe(path), step=None, size=size_of(path), why=why))
+        targets.append(Target(path=safe(half.path), step=None, size=half.size, why=HALF))
     return ToDelete(targets=tuple(targets), identities=identities, spared=tuple(spared))
+
+
+def _markers(each: Decision) -> tuple[str, ...]:
+    return () if each.item.marker is None else (each.item.marker,)
+
+
+async def _halves(roots: RunRoots, places: Iterable[Place]) -> list[Half]:
+    """Return what was half deleted in these roots, each once."""
+    found: dict[str, Half] = {}
+    by_system: dict[str, list[Place]] = {}
+    for place in places:
+        by_system.setdefault(place.endpoint, []).append(place)
+    for mine in by_system.values():
+        for half in await roots.of(mine[0]).left_over(mine):
+            found.setdefault(half.path, half)
+    return list(found.values())
+
+
+async def _deletable(roots: RunRoots, to_delete: ToDelete) -> list[Check]:
+    """Return whether what is to be deleted may be, tried by doing, and what is kept of it."""
+    checks: list[Check] = []
+    there = (roots.root_of(target.path) for target in to_delete.targets)
+    for root in dict.fromkeys(place for place in there if place is not None):
+        access = await roots.of(root).access(root, delete=True)
+        if access.trouble is not None:
+            checks.append(blocked(RIGHT, f"nothing can be deleted there: {access.trouble}"))
+        elif access.note is not None:
+            checks.append(warned(RIGHT, access.note))
+    return checks
 
 
 def _target(each: Decision) -> Target:
@@ -214,21 +240,20 @@ def _left(context: ActionContext, decisions: Sequence[Decision]) -> Check:
 
 async def _delete(execution: Execution) -> str:
     identities = json.loads(execution.facts[IDENTITIES])
-    roots = local_roots(execution.context)
+    roots = RunRoots(execution.context)
     spec = execution.context.spec.checkpoints
     markers = () if spec is None or spec.custom is None else (spec.custom.marker,)
     done: list[Target] = []
     for target in execution.plan.targets:
-        was = Identity.model_validate_json(identities[target.path])
-        mine = {*markers, *(name for name, *_ in was.markers)}
-        one = functools.partial(delete, target.path, roots, was, execution.plan.plan_id, mine)
+        so_far = _so_far(execution.plan.targets, done)
         try:
-            await offload(one, deadline=DELETE_WITHIN)
-        except TimeoutError as error:
-            text = f"{target.path} is still being deleted; {_so_far(execution.plan.targets, done)}"
-            raise StepUnknownError(safe(text)) from error
-        except (NotDeletedError, OSError) as error:
-            raise StepError(safe(f"{error}; {_so_far(execution.plan.targets, done)}")) from error
+            one = roots.of(target.path)
+            was, plan = identities[target.path], execution.plan.plan_id
+            await one.delete(target.path, was, plan, markers)
+        except RootLostError as error:
+            raise StepUnknownError(safe(f"{error}; {so_far}")) from error
+        except RootError as error:
+            raise StepError(safe(f"{error}; {so_far}")) from error
         done.append(target)
         await execution.note(**{DELETED: json.dumps([each.path for each in done])})
     return f"{plural(len(done), 'checkpoint')} deleted, {_bytes(done)} freed"
@@ -237,11 +262,36 @@ async def _delete(execution: Execution) -> str:
 async def _all_gone(execution: Execution) -> str | None:
     """Return that nothing of what was listed is there, if a clean-up cut short has come so far."""
     paths = [target.path for target in execution.plan.targets]
-    left = await offload(lambda: any(map(os.path.lexists, paths)), deadline=DEADLINE)
-    if left:
+    if len(await _gone(execution, paths)) < len(paths):
         return None
     await execution.note(**{DELETED: json.dumps(paths)})
     return f"{plural(len(paths), 'checkpoint')} deleted"
+
+
+async def _gone(execution: Execution, paths: Sequence[str]) -> list[str]:
+    """Return which of the paths hold nothing any more; what cannot be asked is not said to be."""
+    roots, found = RunRoots(execution.context), []
+    for path in paths:
+        try:
+            if await roots.of(path).gone(path):
+                found.append(path)
+        except (RootError, RootLostError):
+            continue
+    return found
+
+
+def _told(step: Step) -> Step:
+    """Return a step that tells what was deleted; of a clean-up cut short it is looked at first."""
+
+    async def run(execution: Execution) -> str | None:
+        if execution.trouble is not None:  # the last one may not have been noted
+            known = set(json.loads(execution.facts.get(DELETED, "[]")))
+            left = [each.path for each in execution.plan.targets if each.path not in known]
+            gone = [*known, *await _gone(execution, left)]
+            execution.facts[DELETED] = json.dumps(gone)
+        return await step.run(execution)
+
+    return replace(step, run=run)
 
 
 def _so_far(all_of_them: Sequence[Target], done: Sequence[Target]) -> str:
@@ -255,8 +305,6 @@ def _bytes(targets: Sequence[Target]) -> str:
 
 def _deleted(execution: Execution) -> list[Target]:
     paths = set(json.loads(execution.facts.get(DELETED, "[]")))
-    if execution.trouble is not None:  # cut short, the last one may not have been noted
-        paths |= {each.path for each in execution.plan.targets if not os.path.lexists(each.path)}
     return [target for target in execution.plan.targets if target.path in paths]
 
 

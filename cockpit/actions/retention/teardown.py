@@ -11,27 +11,27 @@ from cockpit.actions.core.action import Action, Execution, Step, StepError, Step
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.actions.core.recording import comment_step, event_name, log_step
-from cockpit.actions.retention.at_rest import local_roots, nothing_lives, remote_root
-from cockpit.actions.retention.pulled import PulledComparison, compare, verified
+from cockpit.actions.retention.at_rest import nothing_lives
+from cockpit.actions.retention.comparing import CONSOLE, pulled
+from cockpit.actions.retention.pulled import (
+    verified,
+)
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import Verdict
 from cockpit.model.run import Command, RunSpec, TeardownSpec
-from cockpit.model.wording import duration, size
+from cockpit.model.wording import duration
 from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import shown, words_of
 from cockpit.platforms.local.launcher.supervisor import expand
-from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import CANNOT_RUN, NO_PROGRAM, Completed, run_command
 from cockpit.store.journal import JournalEntry
 from cockpit.text.checks import blocked, passed, warned
 
 STORAGE: Final = ("delete_files", "cancel_storage")
 """What removes durable storage: always last (SPEC A-12)."""
-COMPARE_WITHIN: Final = 120.0
 VERIFY_WITHIN: Final = 1800.0
 STEP: Final = "teardown"
-CONSOLE: Final = "look at the provider's console"
 RUN_WITHIN: Final = 600.0
 
 
@@ -48,15 +48,15 @@ class Teardown(Action):
             none = blocked("teardown", "the run file has no [run.teardown]", Basis.RECORDED)
             return Draft(words=f"teardown {request.run}", checks=(none,))
         command, about = _command(spec)
-        pulled, files = await _pulled(context, spec)
-        loaded, count = await _verified(context, spec, pulled, files)
+        copied, files = await pulled(context, spec.pulled_to)
+        loaded, count = await _verified(context, spec, copied, files)
         checks = (
             about,
             _meaning(spec),
             *nothing_lives(context, self.verb),
             *_before(context.entries),
             *_storage(context, spec),
-            pulled,
+            copied,
             loaded,
         )
         return Draft(
@@ -134,51 +134,6 @@ def _storage(context: ActionContext, spec: TeardownSpec) -> Iterator[Check]:
         yield blocked("storage", f"{spec.kind} comes last: {'; '.join(left)}")
     else:
         yield passed("storage", "everything else is done: durable storage may go")
-
-
-async def _pulled(context: ActionContext, spec: TeardownSpec) -> tuple[Check, int]:
-    """Compare the pulled copy with its source; return how many files it holds, too."""
-    sources, trouble = _sources(context)
-    if spec.pulled_to is None:
-        trouble = "no folder is named that the artifacts are pulled to (teardown.pulled_to)"
-    if trouble is not None or spec.pulled_to is None:
-        return blocked("pulled", trouble or ""), 0
-    try:
-        found = await offload(_compared, sources, spec.pulled_to, deadline=COMPARE_WITHIN)
-    except TimeoutError:
-        text = f"{sources[0]} gave no answer within {duration(COMPARE_WITHIN)}; {CONSOLE}"
-        return blocked("pulled", text), 0
-    except OSError as error:
-        reason = (error.strerror or "cannot be read").lower()
-        where = error.filename or sources[0]
-        return blocked("pulled", f"{where}: {reason}; {CONSOLE}"), 0
-    if found.trouble is not None:
-        return blocked("pulled", found.trouble), found.count
-    text = f"{plural(found.count, 'file')}, {size(found.size)}, equal to {' + '.join(sources)}"
-    return passed("pulled", text, value=str(found.count)), found.count
-
-
-def _sources(context: ActionContext) -> tuple[tuple[str, ...], str | None]:
-    root = context.spec.output_root
-    if root is not None and root.here:
-        return (root.path,), None
-    remote = root or remote_root(context)
-    if remote is not None:
-        return (), f"{remote} cannot be read by this version: {CONSOLE}"
-    roots = local_roots(context)
-    return roots, None if roots else "the run file names no output_root to compare with"
-
-
-def _compared(sources: tuple[str, ...], copy: str) -> PulledComparison:
-    """Return how the copy compares with its source; of several, each has a folder of its name."""
-    if len(sources) == 1:
-        return compare(sources[0], copy)
-    parts = [compare(source, str(Path(copy, Path(source).name))) for source in sources]
-    return PulledComparison(
-        count=sum(part.count for part in parts),
-        size=sum(part.size for part in parts),
-        trouble=next((part.trouble for part in parts if part.trouble is not None), None),
-    )
 
 
 async def _verified(

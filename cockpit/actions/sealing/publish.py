@@ -16,10 +16,12 @@ from cockpit.actions.core.action import Action, Execution, RefuseError, SkipStep
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.actions.core.recording import log_step
+from cockpit.actions.retention.comparing import compared
+from cockpit.actions.retention.listed_away import NotListedError
 from cockpit.actions.sealing.passport import PASSPORT, SIGNOFF, Signed, find_folder, inspect
 from cockpit.actions.stopping.rejecting import put_whole
 from cockpit.model.observed import CheckpointState
-from cockpit.model.place import place_of
+from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.wording import duration
@@ -34,6 +36,8 @@ LOOK_WITHIN: Final = 15.0
 REASON_LIMIT: Final = 4000
 _REPO: Final = re.compile(r"(?:https://huggingface\.co/)?([\w.-]{1,96}/[\w.-]{1,96})/?", re.ASCII)
 TRAINING_LOG: Final = "TRAINING_LOG.md"
+BESIDE: Final = frozenset({PASSPORT, SIGNOFF, TRAINING_LOG})
+"""What lies beside the files that were pulled."""
 VERDICT: Final = "verdict"
 DEADLINE: Final = 15.0
 _TRIES: Final = 100
@@ -66,6 +70,7 @@ class Publish(Action):
             checks=(
                 *_signed(signed),
                 *_verdict(signed),
+                *await _whole(context, signed.folder),
                 _page(page, signed.folder),
                 *_run_log(context, repo),
             ),
@@ -108,7 +113,35 @@ def _folders(context: ActionContext, given: str | None) -> list[str]:
     spec = context.spec.checkpoints
     places = (context.spec.output_root, *(spec.path if spec is not None else ()))
     here = [place.path for place in places if place is not None and place.here]
-    return list(dict.fromkeys([*reversed(done), *here]))
+    copy = context.spec.teardown.pulled_to if context.spec.teardown is not None else None
+    pulled = [] if copy is None or here else [copy]
+    return list(dict.fromkeys([*reversed(done), *here, *pulled]))
+
+
+async def _whole(context: ActionContext, folder: str) -> list[Check]:
+    """Compare the folder with what lies elsewhere, where it is the pulled copy of that."""
+    source = _source_of(context, folder)
+    if source is None:
+        return []
+    try:
+        found = await compared(context, source, folder, BESIDE)
+    except (TimeoutError, OSError, NotListedError) as error:
+        return [blocked("pulled", f"{folder} cannot be compared with {source}: {safe(error)}")]
+    if found.trouble is not None:
+        return [blocked("pulled", f"{found.trouble} ({source})")]
+    return [passed("pulled", f"{plural(found.count, 'file')} of {folder} are all of {source}")]
+
+
+def _source_of(context: ActionContext, folder: str) -> Place | None:
+    """Return what a folder of this machine is a copy of, if that lies elsewhere."""
+    root, spec = context.spec.output_root, context.spec.teardown
+    if root is None or root.here or spec is None or spec.pulled_to is None:
+        return None
+    copy = Path(spec.pulled_to)
+    if not Path(folder).is_relative_to(copy):
+        return None
+    below = Path(folder).relative_to(copy)
+    return root if below == Path() else root.below(*below.parts)
 
 
 def _signed(signed: Signed) -> Iterator[Check]:

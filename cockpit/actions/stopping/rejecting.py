@@ -32,6 +32,10 @@ class ToReject(Frozen):
     root: str
     step: int
     saved_at: float | None = None
+    marker: str | None = None
+    """Its marker inside its folder, where there is one."""
+    single: bool = False
+    """True for a checkpoint that is one file."""
 
 
 def pack(to_reject: Iterable[ToReject]) -> str:
@@ -63,19 +67,12 @@ def rejections(
     )
 
 
-def mark(root: str, rejected: Iterable[Rejected]) -> None:
-    """Write what of ``root`` is rejected into the root itself, beside what stands there.
-
-    Raises ``OSError``, and ``ValueError`` for a file there that cannot be understood.
-    """
-    mine = {one.path: one for one in read_marks(root)}
+def merged(root: str, known: Iterable[Rejected], rejected: Iterable[Rejected]) -> str:
+    """Return the text of a root's file of rejected checkpoints, with some more in it."""
+    mine = {one.path: one for one in known}
     for one in rejected:
         if one.path not in mine or mine[one.path].at < one.at:
             mine[one.path] = one
-    folder = Path(root, FOLDER)
-    make_folder(folder, parents=False)
-    if folder.is_symlink():
-        raise OSError(0, "is a link, so nothing is written there", str(folder))
     entries = [
         {
             "name": one.path.rpartition("/")[2],
@@ -84,9 +81,22 @@ def mark(root: str, rejected: Iterable[Rejected]) -> None:
             "by": one.by,
             "reason": one.reason,
         }
-        for one in sorted(mine.values(), key=lambda one: one.step)
+        for one in sorted(mine.values(), key=lambda one: (one.step, one.path))
     ]
-    put_whole(folder / NAME, json.dumps({"schema": 1, "rejected": entries}, indent=1) + "\n")
+    return json.dumps({"schema": 1, "rejected": entries}, indent=1) + "\n"
+
+
+def mark(root: str, rejected: Iterable[Rejected]) -> None:
+    """Write what of ``root`` is rejected into the root itself, beside what stands there.
+
+    Raises ``OSError``, and ``ValueError`` for a file there that cannot be understood.
+    """
+    text = merged(root, read_marks(root), rejected)
+    folder = Path(root, FOLDER)
+    make_folder(folder, parents=False)
+    if folder.is_symlink():
+        raise OSError(0, "is a link, so nothing is written there", str(folder))
+    put_whole(folder / NAME, text)
 
 
 def put_whole(target: Path, text: str) -> None:
@@ -104,12 +114,17 @@ def put_whole(target: Path, text: str) -> None:
         raise
 
 
+def day_of(at: float) -> str:
+    """Return the day of an instant, as it stands in names (UTC)."""
+    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d")
+
+
 def place_aside(each: ToReject, at: float) -> str:
     """Return a free place in ``<root>/rejected-<date>/``, or in a further folder of that day.
 
     Raises ``OSError``.
     """
-    day = datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d")
+    day = day_of(at)
     name = Path(each.path).name
     for count in range(1, _TRIES):
         folder = Path(each.root, f"{ASIDE}{day}{f'-{count}' if count > 1 else ''}")

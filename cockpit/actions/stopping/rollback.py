@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cockpit.actions.core.action import Action, Execution, SkipStep, Step, StepError
+from cockpit.actions.core.action import (
+    Action,
+    Execution,
+    SkipStep,
+    Step,
+    StepError,
+)
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe, step_param, yes_param
 from cockpit.actions.core.recording import MARKED, comment_step, event_name, intent_step, log_step
@@ -17,21 +21,26 @@ from cockpit.actions.retention.at_rest import (
     listing,
     nothing_lives,
     relisted,
-    remote_root,
 )
-from cockpit.actions.stopping.rejecting import (
-    ToReject,
-    mark,
-    move,
-    pack,
-    place_aside,
-    rejections,
-    unpack,
-    why_not_movable,
+from cockpit.actions.roots.found import RunRoots
+from cockpit.actions.roots.ways import RootError, RootLostError
+from cockpit.actions.stopping.moving import (
+    PLACEHOLDER,
+    THERE,
+    all_moved,
+    markable,
+    movable,
+    move_aside,
+    sight_of,
+    to_reject,
+    told,
+    way_out,
 )
+from cockpit.actions.stopping.rejecting import pack, rejections, unpack
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.picking import named as called
 from cockpit.model.picking import names_checkpoint, newest_good, suspected
+from cockpit.model.place import place_of
 from cockpit.model.plan import Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventEntry, Rejected
 from cockpit.model.run import RunSpec
@@ -43,7 +52,6 @@ from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.rejections import rejection_lines
 
-PLACEHOLDER: Final = "{checkpoint}"
 LOADS: Final = "C-17"
 DEADLINE: Final = 15.0
 
@@ -64,7 +72,8 @@ class Rollback(Action):
             return Draft(words=words, checks=(value,))
         newer = tuple(item for item in value.items if (_step(item) or -1) > to)
         chosen, about = _chosen(value, to)
-        after = await relisted(context, [item.path for item in newer]) if move else value
+        roots = RunRoots(context)
+        after = await sight_of(context, roots, newer) if move else value
         furthest = max((_step(item) or to for item in newer), default=to)
         loses = f"{furthest - to:,} steps, from {steps(furthest)} back to {steps(to)}"
         checks = (
@@ -72,8 +81,8 @@ class Rollback(Action):
             about,
             *_suspicion(value, chosen, request.run),
             *_newer(value, newer, to),
-            *_markable(context),
-            *_movable(context, newer, move=move),
+            *await markable(context, roots, newer),
+            *await movable(roots, newer, move=move),
             *_would_load(context.spec, chosen, after, len(newer), move=move),
         )
         return Draft(
@@ -82,12 +91,12 @@ class Rollback(Action):
             checkpoint=chosen,
             trainer_would_load=None if isinstance(after, str) else after.trainer_would_load,
             loses=None if furthest == to else loses,
-            targets=tuple(_target(item, move=move) for item in newer),
+            targets=tuple(_target(item, roots, move=move) for item in newer),
             facts={
                 "to": str(to),
                 "move": "yes" if move else "no",
                 "reason": safe(request.params.get("reason") or f"rolled back to step {to:,}"),
-                "rejected": pack(_to_reject(item) for item in newer),
+                "rejected": pack(to_reject(item) for item in newer),
             },
         )
 
@@ -100,9 +109,9 @@ class Rollback(Action):
             Step("mark", _mark, again=True),
             Step("reject", _reject, again=True),
             intent_step(_intent, f"{plan.run}: log rollback begun"),
-            Step("move", _move, seen=_all_moved),
+            Step("move", move_aside, seen=all_moved),
             Step("verify", _verify, again=True),
-            log_step(_entry, f"{plan.run}: log rollback", after_failure=True),
+            told(log_step(_entry, f"{plan.run}: log rollback", after_failure=True)),
             status_step(_status, f"{plan.run}: log rollback in the run log"),
             comment_step(event_name, _comment),
         )
@@ -168,29 +177,6 @@ def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Ite
             yield warned("rejected", f"the step of {item.path} is unknown: it is left alone")
 
 
-def _markable(context: ActionContext) -> Iterator[Check]:
-    remote = remote_root(context)
-    if remote is not None:
-        text = f"{remote} is not on this machine: this version only reads it, and rejects nothing"
-        yield blocked("mark", text)
-
-
-def _movable(context: ActionContext, newer: Sequence[Checkpoint], *, move: bool) -> Iterator[Check]:
-    if not move or not newer:
-        return
-    remote = remote_root(context)
-    trouble = (
-        f"{remote} is not on this machine"
-        if remote is not None
-        else why_not_movable(_to_reject(item) for item in newer)
-    )
-    if trouble is not None:
-        yield blocked("move", f"they cannot be moved aside: {trouble}")
-    else:
-        text = f"{plural(len(newer), 'checkpoint')} will be moved to rejected-<date> in its root"
-        yield passed("move", f"{text}; moving back undoes it", value=str(len(newer)))
-
-
 def _would_load(
     run: RunSpec,
     chosen: Pick | None,
@@ -223,18 +209,14 @@ def _would_load(
     yield blocked(LOADS, f"{what}; {remedy}", value=None if load is None else load.path)
 
 
-def _target(item: Checkpoint, *, move: bool) -> Target:
+def _target(item: Checkpoint, roots: RunRoots, *, move: bool) -> Target:
     what = "rejected already" if item.state is CheckpointState.REJECTED else "rejected lineage"
     state = "suspect" if item.complete and item.suspect else item.state.value
     why = f"{what}, {state}" if what == "rejected lineage" else what
+    how = way_out(item, roots) if move else ""
     return Target(
-        path=item.path, step=_step(item), size=item.size, why=f"{why}; moved aside" if move else why
+        path=item.path, step=_step(item), size=item.size, why=f"{why}; {how}" if how else why
     )
-
-
-def _to_reject(item: Checkpoint) -> ToReject:
-    saved = item.touched_at if item.saved_at is None else max(item.saved_at, item.touched_at or 0)
-    return ToReject(path=item.path, root=item.root, step=_step(item) or 0, saved_at=saved)
 
 
 def rejected_by(execution: Execution) -> tuple[Rejected, ...]:
@@ -265,40 +247,16 @@ async def _mark(execution: Execution) -> str:
     for each, one in zip(unpack(execution.facts["rejected"]), rejected_by(execution), strict=True):
         by_root.setdefault(each.root, []).append(one)
     troubles = []
+    roots = RunRoots(execution.context)
     for root, mine in by_root.items():
         try:
-            await offload(functools.partial(mark, root, mine), deadline=DEADLINE)
-        except (OSError, ValueError, TimeoutError) as error:
-            troubles.append(f"{root}: {getattr(error, 'strerror', None) or error}")
+            await roots.of(root).mark(place_of(root), mine)
+        except (RootError, RootLostError) as error:
+            troubles.append(f"{root}: {error}")
     await execution.note(**{MARKED: "" if troubles else "yes"})
     if troubles:
         raise SkipStep("not marked in " + safe("; ".join(troubles)))
     return f"marked in {plural(len(by_root), 'root')}"
-
-
-async def _move(execution: Execution) -> str:
-    if execution.facts.get("move") != "yes":
-        raise SkipStep("nothing is moved")
-    moved: list[str] = []
-    to_reject = unpack(execution.facts["rejected"])
-    for each in to_reject:
-        try:
-            target = await offload(place_aside, each, execution.entry.begun_at, deadline=DEADLINE)
-            await execution.note(moved="\n".join([*moved, f"{each.path} -> {target}"]))
-            await offload(move, each.path, target, deadline=DEADLINE)
-        except (OSError, TimeoutError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            done = f"{len(moved)} of {len(to_reject)} were moved"
-            raise StepError(safe(f"{each.path} cannot be moved: {why}; {done}")) from error
-        moved.append(f"{each.path} -> {target}")
-    return f"{plural(len(moved), 'checkpoint')} moved aside"
-
-
-async def _all_moved(execution: Execution) -> str | None:
-    """Return that every one lies aside, if a move that was cut short has come so far."""
-    count = len(unpack(execution.facts["rejected"]))
-    done = await offload(_moved, execution.facts.get("moved", ""), deadline=DEADLINE)
-    return f"{plural(count, 'checkpoint')} moved aside" if len(done) == count else None
 
 
 async def _verify(execution: Execution) -> str:
@@ -351,25 +309,17 @@ def _entry(execution: Execution) -> EventEntry:
 
 
 def _what_is_there(execution: Execution) -> str:
-    """Return what of the rejected ones was moved, as the disk has it."""
-    to_reject = unpack(execution.facts["rejected"])
-    count = f"{plural(len(to_reject), 'newer checkpoint')} rejected"
+    """Return what of the rejected ones was moved, as it was found when this was written."""
+    every = unpack(execution.facts["rejected"])
+    count = f"{plural(len(every), 'newer checkpoint')} rejected"
     if execution.facts.get("move") != "yes":
         return f"{count}, left in place"
-    moved = _moved(execution.facts.get("moved", ""))
-    if len(moved) == len(to_reject):
+    roots = RunRoots(execution.context)
+    moving = sum(roots.of(each.path).moves(each) for each in every)
+    moved = list(filter(None, execution.facts.get(THERE, "").split("\n")))
+    if len(moved) == moving:
         return "\n".join((f"{count}, moved aside in the root", *moved))
-    return "\n".join((f"{count}, {len(moved)} of {len(to_reject)} moved aside", *moved))
-
-
-def _moved(noted: str) -> list[str]:
-    """Return what was noted to be moved and has moved; blocking."""
-    return [line for line in noted.split("\n") if _has_moved(line)]
-
-
-def _has_moved(line: str) -> bool:
-    path, sign, target = line.partition(" -> ")
-    return bool(sign) and os.path.lexists(target) and not os.path.lexists(path)
+    return "\n".join((f"{count}, {len(moved)} of {moving} moved aside", *moved))
 
 
 def _comment(execution: Execution) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 from cockpit.actions.checks.jobs import QUEUED, may_be_stopped
@@ -24,12 +23,12 @@ from cockpit.actions.core.parameters import plural, safe, yes_param
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.launching.launch_records import LOST
 from cockpit.actions.launching.run_log_steps import status_step
-from cockpit.actions.retention.at_rest import JOB, job_name, local_roots, remote_root
-from cockpit.actions.stopping import successors
+from cockpit.actions.retention.at_rest import JOB, job_name
+from cockpit.actions.stopping import held, successors
+from cockpit.actions.stopping.saves import Saves, SavesUnknownError
 from cockpit.actions.stopping.successors import CANCEL, ORDERED, SUCCESSORS
 from cockpit.actions.stopping.successors import STOPS as STOPS
 from cockpit.model.jobs import LiveJob
-from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.model.plan import (
     Basis,
     Check,
@@ -43,12 +42,9 @@ from cockpit.model.plan import (
 )
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.run import RunSpec
 from cockpit.model.wording import duration, steps
 from cockpit.platforms.base import CannotError, Platform
 from cockpit.runtime.awake import Awake
-from cockpit.runtime.offload import offload
-from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.text.checks import blocked, passed, warned
 
 LOSS: Final = "loses"
@@ -60,8 +56,6 @@ SAVED_WITHIN: Final = 120.0
 """Seconds within which a checkpoint is complete, unless former ones have taken longer."""
 SAVE_PATIENCE: Final = 2.0
 """How many times as long as the longest former save the next one may take."""
-LOOK_EVERY: Final = 0.5
-DEADLINE: Final = 15.0
 
 
 class Stop(Action):
@@ -72,6 +66,8 @@ class Stop(Action):
 
     async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would die, what would not, and what would be lost."""
+        if held.asked_for(request):
+            return held.draft(context, request)
         save = yes_param(request.params.get("save-first"), "save-first")
         wanted = yes_param(request.params.get(SUCCESSORS), SUCCESSORS)
         live, words = context.live, f"stop {request.run}"
@@ -109,6 +105,8 @@ class Stop(Action):
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: evidence, save if asked, what starts by itself if asked, stop, log."""
+        if plan.facts.get(held.ONLY) == held.HELD:
+            return held.steps(plan)
         return (
             Step("evidence", evidence),
             Step(SAVE, save_first),
@@ -133,6 +131,8 @@ class Stop(Action):
 
     def measured(self, plan: Plan, report: RunReport) -> Plan:
         """Return the plan with what would be lost by now."""
+        if plan.facts.get(held.ONLY) == held.HELD:
+            return plan
         return with_loss(plan, lost_of(report))
 
 
@@ -293,11 +293,7 @@ def why_no_save(context: ActionContext) -> str | None:
     if platform is None or not context.live.jobs:
         return "nothing lives that could save a checkpoint first"
     answers = (platform.can_save(context.spec, job) for job in context.live.jobs)
-    why = next((why for why in answers if why is not None), None)
-    remote = remote_root(context)
-    if why is None and remote is not None and not local_roots(context):
-        return f"{remote} is not on this machine: whether a save is complete is not followed there"
-    return why
+    return next((why for why in answers if why is not None), None)
 
 
 def save_within(context: ActionContext) -> float:
@@ -328,21 +324,30 @@ async def save_first(execution: Execution) -> str:
     if execution.facts.get("save-first") != "yes":
         raise SkipStep("not asked for")
     run = execution.context.spec
-    before = await _complete(run)
+    clock = execution.context.parts.clock
+    saves = Saves(run, clock)
+    try:
+        before = await saves.complete()
+    except SavesUnknownError as error:
+        raise StepError(f"no save was asked for, none would be seen: {error}") from error
     for job in await _mine(execution):
         await _platform(execution).save(run, job)
-    clock = execution.context.parts.clock
     within = save_within(execution.context)
     until = Awake(within, within / 2, clock.monotonic)
+    unseen = ""
     while until.left() > 0:
-        now = await _complete(run)
+        try:
+            now, unseen = await saves.complete(), ""
+        except SavesUnknownError as error:
+            now, unseen = before, f" (the last look: {error})"
         new = [now[each] for each in now.keys() - before.keys()]
         if new:
             await execution.note(saved=steps(max(new)))
             return f"a checkpoint was saved at step {steps(max(new))}"
-        await clock.sleep(LOOK_EVERY)
+        await clock.sleep(min(saves.every, max(0.1, until.left())))
     wait = duration(within)
-    raise StepError(f"no new checkpoint was complete within {wait}; nothing was stopped")
+    text = f"no new checkpoint was complete within {wait}{unseen}; nothing was stopped"
+    raise StepError(text)
 
 
 async def stop(execution: Execution) -> str:
@@ -413,23 +418,3 @@ def _platform(execution: Execution) -> Platform:
     if found is None:
         raise CannotError("this version has no way to act on this kind of job")
     return found
-
-
-async def _complete(run: RunSpec) -> dict[tuple[str, float | None], int]:
-    """Return the complete checkpoints by place and time, with their steps."""
-    spec = run.checkpoints
-    if spec is None:
-        return {}
-
-    def look() -> CheckpointsValue | None:
-        local = (root.path for root in spec.path if root.here)
-        paths = [path for path in local if Path(path).expanduser().is_dir()]
-        return list_checkpoints(paths, spec.layout, spec.custom, now=0.0) if paths else None
-
-    try:
-        value = await offload(look, deadline=DEADLINE)
-    except (OSError, ValueError, TimeoutError):
-        return {}
-    items = () if value is None else value.items
-    done = [item for item in items if item.state is CheckpointState.COMPLETE]
-    return {(item.path, item.saved_at): item.step for item in done if item.step is not None}

@@ -25,7 +25,8 @@ cd {code} || exit
 export {launch_id} {run} {lineage}
 {command} </dev/null >>{folder}/run.log 2>&1 &
 pid=$!
-echo "$pid" >{folder}/run.pid.new && mv {folder}/run.pid.new {folder}/run.pid
+printf '%s\\n' "$pid" "launch_id=${launch_id}" >{folder}/run.pid.new
+mv {folder}/run.pid.new {folder}/run.pid
 wait "$pid"
 echo "$?" >{folder}/run.exit.new && mv {folder}/run.exit.new {folder}/run.exit
 """
@@ -35,7 +36,7 @@ mkdir .launched-{launch_id} || exit 76
 start=nohup; command -v setsid >/dev/null && start=setsid
 $start sh job.sh {launch_id} </dev/null >/dev/null 2>&1 &
 n=0; while [ ! -s run.pid ] && [ $n -lt 50 ]; do sleep 0.1; n=$((n+1)); done
-cat run.pid
+head -n 1 run.pid
 """
 _LIVING: Final = 'LC_ALL=C ps -u "$(id -u)" -o pid= -o args='
 

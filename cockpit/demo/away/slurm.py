@@ -104,7 +104,8 @@ class SlurmSite(Site):
         """Return where its log lies; the job is found by its comment, the launch id."""
         folder = f"{ground.folder}/runs/{situation.name}"
         found = {"log": f"{folder}/run.log", "workdir": f"{ground.folder}/code"}
-        found["save_signal"] = "USR1"
+        # its script runs the trainer in its own place, without srun: a signal goes to the shell
+        found["save_command"] = "scancel --batch --signal=USR1 {job_id}"
         return found | ({} if ground.host is None else {"host": ground.host})
 
     def resubmit(self, situation: Situation, ground: Ground) -> list[str]:

@@ -32,6 +32,7 @@ from cockpit.platforms.box.machine import Host, host_of, matched, screens, sessi
 from cockpit.platforms.box.probe import Actor, Answers, Piece
 from cockpit.platforms.box.sight import HostSight, places_of, words_of
 from cockpit.platforms.box.smallfiles import JobFiles, job_files
+from cockpit.platforms.local.again import starts_again
 from cockpit.platforms.local.belonging import LINEAGE, Candidate
 from cockpit.platforms.local.files import FILE_SLACK, PidNote
 from cockpit.platforms.local.judging import (
@@ -45,10 +46,13 @@ from cockpit.platforms.local.judging import (
     value_of,
     whose,
 )
+from cockpit.platforms.local.launcher.detached import SUPERVISES
 from cockpit.platforms.local.lineage import candidates_of, live_of
 from cockpit.platforms.local.recorded import Who
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, workers
 
+FRESH: Final = 30.0
+"""Seconds for which ``doctor`` takes what was just looked at, and does not ask the host again."""
 REAP_WAIT: Final = 1.0
 """Seconds that a wrapper is given to write the exit status of a process that has ended."""
 TOGETHER: Final = 32
@@ -88,15 +92,27 @@ class BoxJobs:
         self._apart: set[str] = set()
         """Runs among whose files one hangs: they are asked for one by one."""
         self._stops: dict[tuple[str, int, int], float] = {}
+        self._newest: dict[str, tuple[float, frozenset[str], View | Problem]] = {}
+        """Of each host when it was looked at (monotonic), for which runs, and what was seen."""
 
     async def observe(self, host: str, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
         """Return the job facet of each run of a host, by name."""
-        facets = await self._once(host, queries)
+        view = await self.look(host, [query.run for query in queries])
+        names = frozenset(query.name for query in queries)
+        self._newest[host] = (self._clock.monotonic(), names, view)
+        facets = self._told(host, queries, view)
         again = [query for query in queries if self._may_still_write(query, facets[query.name])]
         if again:
             await asyncio.sleep(self._reap_wait)
-            facets |= await self._once(host, again)
+            view = await self.look(host, [query.run for query in again])
+            facets |= self._told(host, again, view)
         return facets
+
+    async def seen(self, host: str, runs: Sequence[RunSpec]) -> View | Problem:
+        """Return what was just seen of these runs' jobs, else look."""
+        at, names, view = self._newest.get(host, (float("-inf"), frozenset(), None))
+        fresh = self._clock.monotonic() - at < FRESH and names >= {run.name for run in runs}
+        return view if view is not None and fresh else await self.look(host, runs)
 
     def _may_still_write(self, query: Query, facet: Facet[JobValue]) -> bool:
         """Tell whether a job is first seen gone whose exit status may be on its way."""
@@ -123,8 +139,9 @@ class BoxJobs:
             return Live(unknown=problem.message if problem is not None else "")
         return _live(run, view, _found(run, view, files))
 
-    async def _once(self, host: str, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
-        view = await self.look(host, [query.run for query in queries])
+    def _told(
+        self, host: str, queries: Sequence[Query], view: View | Problem
+    ) -> dict[str, Facet[JobValue]]:
         now = self._clock.now()
         if isinstance(view, Problem):
             facet = unknown(view.kind, view.message, host, now)
@@ -263,7 +280,11 @@ class BoxJobs:
         started = view.sight.started_at(process)
         members = tuple(workers(view.sight.below(process.pid)))
         return seen._replace(
-            started=started, ticks=process.ticks, members=members, stop=self._stop(view, members)
+            started=started,
+            ticks=process.ticks,
+            members=members,
+            stop=self._stop(view, members),
+            again=starts_again(view.sight.processes, process.pid, here=False),
         )
 
     def _stop(self, view: View, members: Sequence[Any]) -> Stop | None:
@@ -309,7 +330,11 @@ def _pieces(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> list[Piece]:
     """Return all that is asked of a host for these runs."""
     jobs = [(run, run.job) for run in runs if run.job is not None]
     marks = [word for run in runs for word in words_of(run, links)]
-    pieces = [*ALWAYS, words.environments([f"{LINEAGE}=", *marks]), words.open_files(marks)]
+    pieces = [
+        *ALWAYS,
+        words.environments([f"{LINEAGE}=", f"{SUPERVISES}=", *marks]),
+        words.open_files(marks),
+    ]
     pieces += [words.TMUX, words.SCREEN] if any(job.session for _, job in jobs) else []
     return [*pieces, *(words.matching(job.match) for _, job in jobs if job.match is not None)]
 
@@ -367,6 +392,5 @@ def _whole(value: JobValue, found: Found, live: Live, host: Host) -> JobValue:
             "rivals": rivals,
             "possible": possible,
             "rivals_source": PROCESS_TABLE,
-            "processes": (),
         }
     )

@@ -30,7 +30,7 @@ _HEADER: Final = re.compile(rb"(?:^|\n)==> (/\S*) <==\n")
 _CWD: Final = re.compile(r"/proc/(\d+)/cwd -> (.*)$")
 _FD_OF: Final = re.compile(r"/proc/(\d+)/fd:$")
 _FD: Final = re.compile(r"l(\S{9}).*? \d+ -> (.*)$")
-_SCREEN: Final = re.compile(r"\s+(\d+)\.(\S+)\s+\(")
+_SCREEN: Final = re.compile(r"\s+(\d+)\.([^\t]+)\t\((?!.*Dead \?)")
 _ENDED: Final = "ZX"
 SKEW: Final = 2.0
 """Seconds by which a host's clock may differ from ours and count as the same."""
@@ -221,7 +221,7 @@ def screens(out: bytes) -> list[Session] | None:
     lines = _lines(out)
     if words.ABSENT in lines:
         return None
-    matches = (_SCREEN.match(line) for line in lines if "(Dead" not in line)
+    matches = (_SCREEN.match(line) for line in lines)
     return [Session(found[2], int(found[1])) for found in matches if found]
 
 

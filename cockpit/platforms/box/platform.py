@@ -1,4 +1,8 @@
-"""SSH boxes: processes and sessions of a host, read through the user's own ssh (SPEC S-4)."""
+"""SSH boxes: processes of a host, read and acted on through the user's own ssh (SPEC S-4).
+
+What keeps "at most once" lies on the host: locks that its kernel holds, and a launch id's note
+that is made once (``launcher``), in the files of a launch on that machine itself.
+"""
 
 from __future__ import annotations
 
@@ -8,48 +12,65 @@ from typing import Any, ClassVar, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, not_configured
-from cockpit.model.jobs import Live, OwnJob
-from cockpit.model.observed import HostValue, JobValue
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, OwnJob, Submission
+from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
-from cockpit.platforms.box import PRIVATE
+from cockpit.platforms.box import PRIVATE, evidence, launching, lookup
 from cockpit.platforms.box.doctor import finding_of
+from cockpit.platforms.box.ending import BoxEnding
 from cockpit.platforms.box.health import BoxHosts
 from cockpit.platforms.box.jobs import BoxJobs
+from cockpit.platforms.box.launching import ID, Script, startable
+from cockpit.platforms.box.logs import BoxLogs
 from cockpit.platforms.box.own import own_jobs
 from cockpit.platforms.box.probe import Actor
+from cockpit.platforms.box.saving import by_command, by_signal
+from cockpit.platforms.local.platform import target_of
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs
+from cockpit.text.safe import clean
 
+START: Final = 60.0
+"""Seconds in which a host must have said how a start went."""
 Ask = Callable[[str, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 NO_HOST: Final = "job.host"
 
 
 class BoxPlatform(Unsupported):
-    """A process or session of a host; one probe tells of all its runs. Not acted on yet."""
+    """A process or session of a host; one probe tells of all its runs."""
 
     kind: ClassVar[str] = "box"
     fields: ClassVar[frozenset[str]] = frozenset(
         {
             *("host", "session", "match", "log", "pid_file", "done_marker", "exit_file", "workdir"),
-            "diagnostic",
+            *("save_signal", "save_command", "grace", "diagnostic"),
         }
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE
+    acts: ClassVar[bool] = True
     found_by_files: ClassVar[bool] = True
     bundled: ClassVar[bool] = False
     log_every: ClassVar[float | None] = 5.0
 
     def __init__(
-        self, clock: Clock, logs: Logs, actor: Callable[[str | None], Actor] = Actor
+        self,
+        clock: Clock,
+        logs: Logs,
+        actor: Callable[[str | None], Actor] = Actor,
+        send: Script = run_script,
+        answer_within: float = START,
     ) -> None:
         super().__init__(clock, logs)
+        self._send = send
+        self._answer_within = answer_within
         self._make = actor
         self._actors: dict[str, Actor] = {}
         self._jobs = BoxJobs(clock, self._actor_of)
         self._health = BoxHosts(clock, self._actor_of)
+        self._riding = BoxLogs(clock, logs, self._actor_of)
 
     def _actor_of(self, host: str) -> Actor:
         return self._actors.setdefault(host, self._make(host))
@@ -66,6 +87,10 @@ class BoxPlatform(Unsupported):
         """Return the health of each host, with the disks that each run writes to."""
         return await _by_host(queries, self._health.observe)
 
+    async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
+        """Return the log of each run; what is new in those of a host comes with its probe."""
+        return await self._riding.observe(queries)
+
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return the live jobs of each lineage on its host."""
         groups: dict[str, list[RunSpec]] = {}
@@ -77,12 +102,12 @@ class BoxPlatform(Unsupported):
         return lives | {run.name: Live(unknown=f"{NO_HOST} is not in the run file") for run in lost}
 
     async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
-        """Ask each host once: whether it can be reached, its clock, what it lacks."""
+        """Return whether each host can be reached, its clock, what it lacks; asked once."""
         groups: dict[str, list[RunSpec]] = {}
         for run in runs:
             if run.job is not None and run.job.host:
                 groups.setdefault(run.job.host, []).append(run)
-        looked = await asyncio.gather(*(self._jobs.look(*group) for group in groups.items()))
+        looked = await asyncio.gather(*(self._jobs.seen(*group) for group in groups.items()))
         hosts = zip(groups, looked, strict=True)
         return [finding_of(host, view, groups[host]) for host, view in hosts]
 
@@ -92,9 +117,76 @@ class BoxPlatform(Unsupported):
             raise CannotError("name the host: box@HOST")
         return await own_jobs(run_script, job.host)
 
+    # Acting.
+
     def name_for(self, launch_id: str) -> str:
-        """Return the session's name: tmux would turn these two into underscores by itself."""
-        return launch_id.replace(".", "_").replace(":", "_")
+        """Return the launch id if a file of the host can be named by it."""
+        if not ID.fullmatch(launch_id):
+            raise CannotError(f"bad launch id {clean(launch_id, 80)}")
+        return launch_id
+
+    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+        """Return what became of a launch id; one that was meant and never used is closed by it."""
+        if run.job is None or not run.job.host:
+            return LookUp(found=Found.UNKNOWN, text=f"{NO_HOST} is not in the run file")
+        return await lookup.look_up(self._actor_of(run.job.host), self._send, run, launch_id)
+
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Note on the host that the launch id is meant; nothing runs before ``go``."""
+        startable(run, submission)
+        await self._refuse_beside_others(run)
+        how = await launching.accept(self._send, run, submission)
+        return Accepted(id=submission.launch_id, submission=submission, handle={"locks": how})
+
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+        """Start the job detached and return ``pid:N``."""
+        await self._refuse_beside_others(run)
+        told = await launching.go(self._send, run, accepted.submission, self._answer_within)
+        return f"pid:{told}"
+
+    async def _refuse_beside_others(self, run: RunSpec) -> None:
+        """Look once more, right before: whoever lives now may hold none of our locks."""
+        live = (await self.live([run]))[run.name]
+        if live.unknown is not None:
+            raise CannotError(f"cannot tell whether a job lives: {live.unknown}")
+        if live.jobs:
+            names = "; ".join(f"{job.id} {job.name} ({job.why})" for job in live.jobs)
+            raise CannotError(f"a job of this lineage lives: {names}")
+
+    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        """Stop exactly these jobs and what descends from them; waits for their real end."""
+        grace = 60.0 if run.job is None else run.job.grace
+        targets = [target_of(job) for job in jobs]
+        await self._ending(run).end(targets, grace)
+
+    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
+        """Return that nothing is configured to ask it by, if so."""
+        spec = run.job
+        if spec is not None and (spec.save_signal or spec.save_command):
+            return None
+        return "the trainer has no way to save on request (job.save_signal, job.save_command)"
+
+    async def save(self, run: RunSpec, job: LiveJob) -> None:
+        """Ask by ``save_signal``, else by ``save_command``, both on the host."""
+        spec = run.job
+        if spec is not None and spec.save_signal:
+            await by_signal(self._ending(run), self._send, spec, target_of(job))
+        elif spec is not None and spec.save_command:
+            await by_command(self._send, run, spec, job)
+        else:
+            raise CannotError("the run names neither job.save_signal nor job.save_command")
+
+    async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+        """Return files, notes, stacks, memory and device state of these jobs."""
+        if run.job is None or not run.job.host:
+            return {}
+        targets = [target_of(job) for job in jobs if "pid" in job.handle]
+        return await evidence.gather(self._actor_of(run.job.host), self._ending(run), run, targets)
+
+    def _ending(self, run: RunSpec) -> BoxEnding:
+        if run.job is None or not run.job.host:
+            raise CannotError(f"{NO_HOST} is not in the run file")
+        return BoxEnding(self._actor_of(run.job.host), self._send, run.job.host)
 
 
 async def _by_host(queries: Sequence[Query], ask: Ask) -> dict[str, Facet[Any]]:

@@ -41,11 +41,15 @@ MARK: Final = ASKING
 
 
 class Piece(NamedTuple):
-    """A few lines of POSIX shell that only look. ``group`` shares a time limit."""
+    """A few lines of POSIX shell that only look. ``group`` shares a time limit.
+
+    One that is not ``lasting`` is asked once as it is: that it hung is told, and not remembered.
+    """
 
     name: str
     script: str
     group: str
+    lasting: bool = True
 
 
 Answer = bytes | Problem
@@ -145,6 +149,8 @@ class Actor:
     _worker: asyncio.Task[None] | None = None
     _hung: dict[Piece, None] = field(default_factory=dict)
     """Pieces that have hung, the one that was tried longest ago first."""
+    under_way: bool = False
+    """A probe is being asked: what is wished for now waits for the next one."""
 
     async def ask(self, pieces: Iterable[Piece]) -> Answers:
         """Return what each piece says, or why nothing is known of it. Never raises."""
@@ -159,6 +165,7 @@ class Actor:
         while self._waiting:
             await asyncio.sleep(TOGETHER)
             asked, self._waiting = self._waiting, []
+            self.under_way = True
             pieces = dict.fromkeys(piece for wanted, _ in asked for piece in wanted)
             try:
                 answers = await self._probe(list(pieces))
@@ -167,6 +174,8 @@ class Actor:
                     if not future.done():
                         future.set_exception(fault)
                 continue
+            finally:
+                self.under_way = False
             for wanted, future in asked:
                 if not future.done():
                     future.set_result({piece: answers[piece] for piece in wanted})
@@ -220,6 +229,8 @@ class Actor:
                 answers[piece] = said[number]
             if number in said or (number in begun and late):
                 self._hung.pop(piece, None)
-            if number in begun and late:
+            if number in begun and late and piece.lasting:
                 self._hung[piece] = None
+            elif number in begun and late:
+                answers[piece] = self._late(piece)
         return problem

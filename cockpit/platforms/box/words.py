@@ -23,6 +23,8 @@ DISKS: Final = "disks"
 _MAGIC: Final = re.compile(r"([*?]|\[[^]/]*\])")
 _MARKED: Final = 64
 """Processes whose environment is sent: those that name a run of ours in it."""
+_ENVIRONS: Final = 6_400_000
+"""Bytes of environments that are sent at most."""
 
 ABOUT: Final = Piece(
     "its own facts",
@@ -82,15 +84,15 @@ def patterned(place: Place) -> str:
     return f'"$HOME"{word}' if first else word
 
 
-def environments(words: Iterable[str]) -> Piece:
+def environments(words: Iterable[str], most: int = _MARKED) -> Piece:
     """Return what prints the environments of processes that hold any of these words."""
     script = f"""\
 set --; n=0
 for f in $(grep -lsF -f - /proc/[0-9]*/environ <<'{END}'
 {_lines(words)}
 {END}
-); do n=$((n + 1)); [ $n -le {_MARKED} ] && set -- "$@" "$f"; done
-[ $# -eq 0 ] || head -c 100000 /dev/null "$@\""""
+); do n=$((n + 1)); [ $n -le {most} ] && set -- "$@" "$f"; done
+[ $# -eq 0 ] || head -c {_ENVIRONS // most} /dev/null "$@\""""
     return Piece("its processes' environments", script, PROCESSES)
 
 

@@ -53,6 +53,8 @@ class Task(NamedTuple):
     exit_code: int
     error: str
     finished_at: float | None
+    placed: bool = False
+    """True once a worker was given it: it is over only when that worker has said so."""
 
 
 class Request(NamedTuple):
@@ -123,6 +125,7 @@ def _task(found: Mapping[str, Any]) -> Task:
         exit_code=_number(found.get("exitCode")),
         error=_text(found.get("error")),
         finished_at=_instant(found.get("finishedAt")),
+        placed=bool(found.get("attempts")) or bool(found.get("workerId")),
     )
 
 

@@ -14,11 +14,15 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.answers import Job, Request
 from cockpit.platforms.iris.details import Details
 from cockpit.platforms.iris.memory import Look
-from cockpit.platforms.iris.request import Mark, mark_of, words_of
+from cockpit.platforms.iris.request import LAUNCH_ID, Mark, is_closing, mark_of, words_of
 from cockpit.platforms.iris.trees import belongs_to, launch_id_of, user_of
+from cockpit.platforms.iris.words import PENDING
 from cockpit.text.safe import clean
 
 OWN: Final = Mark("the recorded job", sure=True)
+CLOSING: Final = Mark("only closes the name of a launch that is over, and never runs", sure=True)
+SUBMITTED: Final = "submitted_at"
+"""The key of a handle that tells this execution from another one of the same name."""
 Key = tuple[str, str]
 
 
@@ -30,6 +34,7 @@ class Beside:
         self._launched: dict[Key, list[Job]] = {}
         """By user and by what stands before the number of a launch id: the run's name."""
         self._told: list[tuple[Job, Request, str]] = []
+        self._requests: dict[str, Request] = {}
         for job in self.roots:
             launch_id = launch_id_of(job.id)
             if launch_id is not None:
@@ -37,6 +42,7 @@ class Beside:
                 self._launched.setdefault(key, []).append(job)
             request = details.request_of(job)
             if request is not None:
+                self._requests[job.id] = request
                 told = "\0".join((*request.argv, *request.variables.values()))
                 self._told.append((job, request, told))
 
@@ -44,7 +50,7 @@ class Beside:
         """Return the jobs of the run's lineage beside the tree of its job ``own``."""
         marks: dict[str, tuple[Job, Mark]] = {}
         for job in self._launched.get((user_of(own), run.name), ()):
-            marks[job.id] = job, Mark(f"launch {launch_id_of(job.id)} by its name", sure=True)
+            marks[job.id] = job, self._by_name(job)
         words = words_of(run)
         for job, request, told in self._told:
             if job.id not in marks and any(word in told for word in words):
@@ -52,10 +58,37 @@ class Beside:
                 if mark is not None and user_of(job.id) == user_of(own):
                     marks[job.id] = job, mark
         found = [each for each in marks.values() if not belongs_to(own, each[0].id)]
+        jobs = [(self.live_job(*each), each[1].sure) for each in found if not self._closes(each[0])]
+        closing = (self.live_job(job, CLOSING) for job, _ in found if self._closes(job))
         return Live(
-            jobs=tuple(live_job(job, mark) for job, mark in found if mark.sure),
-            possible=tuple(live_job(job, mark) for job, mark in found if not mark.sure),
+            jobs=tuple(job for job, sure in jobs if sure),
+            possible=tuple(job for job, sure in jobs if not sure),
+            leftovers=tuple(closing),
         )
+
+    def live_job(self, job: Job, mark: Mark) -> LiveJob:
+        """Return a job that lives, and why it is taken for one of the lineage."""
+        request = self._requests.get(job.id)
+        told = None if request is None else request.variables.get(LAUNCH_ID)
+        return LiveJob(
+            id=job.id,
+            name=clean(job.id.rpartition("/")[2], 120),
+            why=mark.why,
+            launch_id=clean(told, 200) if told else launch_id_of(job.id),
+            started_at=job.started_at,
+            handle={"job_id": job.id, SUBMITTED: submitted(job)},
+        )
+
+    def _by_name(self, job: Job) -> Mark:
+        """Return why a job is a launch by its name; one that waits may only close that name."""
+        mark = Mark(f"launch {launch_id_of(job.id)} by its name", sure=True)
+        if job.state == PENDING and job.id not in self._requests:
+            return Mark(f"{mark.why}, as far as is known", sure=False)
+        return mark
+
+    def _closes(self, job: Job) -> bool:
+        request = self._requests.get(job.id)
+        return request is not None and is_closing(request)
 
 
 def roots_of(look: Look) -> list[Job]:
@@ -75,13 +108,6 @@ def _newest_first(job: Job) -> float:
     return -(job.submitted_at or 0.0)
 
 
-def live_job(job: Job, mark: Mark) -> LiveJob:
-    """Return a job that lives, and why it is taken for one of the lineage."""
-    return LiveJob(
-        id=job.id,
-        name=clean(job.id.rpartition("/")[2], 120),
-        why=mark.why,
-        launch_id=launch_id_of(job.id),
-        started_at=job.started_at,
-        handle={"job_id": job.id},
-    )
+def submitted(job: Job) -> str:
+    """Return when a job was submitted, to the millisecond, as a handle holds it."""
+    return "" if job.submitted_at is None else f"{job.submitted_at:.3f}"

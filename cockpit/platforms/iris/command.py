@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.command import places_in
+from cockpit.platforms.iris.spelling import JOB_NAME, USER, Parts, parts_of, user_for
 from cockpit.text.checks import blocked, passed, warned
 
 
@@ -15,41 +16,53 @@ def command_checks(run: RunSpec, words: Sequence[str]) -> list[Check]:
 
     ``words`` are the recorded ones: a job name that holds a placeholder is no fixed one.
     """
-    own = words[: words.index("--")] if "--" in words else words
-    flags = {word.partition("=")[0] for word in own if word.startswith("--")}
-    return [*_blocks(run, own, flags), *_job_name(own, flags)]
+    parts = parts_of(words)
+    if not parts.calls_iris:
+        return _script(words)
+    return [*_blocks(run, parts), *_job_name(parts), *_user(run, parts)]
 
 
-def _blocks(run: RunSpec, own: Sequence[str], flags: set[str]) -> list[Check]:
+def _script(words: Sequence[str]) -> list[Check]:
+    """Return what is said of a script that calls Iris in its own way."""
+    if "launch_id" in places_in(words):
+        text = "the words do not call iris … job run: what they call must name the job {launch_id}"
+        return [warned("iris:job-name", text, Basis.RECORDED)]
+    text = "the words neither call iris … job run nor hold {launch_id}: whether a lost answer"
+    text += " had started a job could never be told"
+    return [blocked("iris:job-name", text, Basis.RECORDED)]
+
+
+def _blocks(run: RunSpec, parts: Parts) -> list[Check]:
     found = []
-    if "--no-wait" not in flags:
+    if not parts.has("--no-wait"):
         found.append(blocked("iris:no-wait", "without --no-wait the command never returns",
                              Basis.RECORDED))  # fmt: skip
     name = (run.hardware or "").lower()
     is_tpu = "tpu" in name or (name[:1] == "v" and name[1:2].isdigit())
-    on_tpu = "--reserve" in flags or is_tpu
-    if on_tpu and "--tpu" not in flags:
+    if (parts.has("--reserve") or is_tpu) and not parts.has("--tpu"):
         text = "a TPU run needs --tpu: --reserve holds capacity but attaches no devices"
         found.append(blocked("iris:tpu", text, Basis.RECORDED))
-    extras = [
-        value
-        for place, word in enumerate(own)
-        if word.partition("=")[0] == "--extra"
-        for value in (word.partition("=")[2] or "".join(own[place + 1 : place + 2]),)
-    ]
-    if "marin-core:cpu" in extras:
+    if "marin-core:cpu" in parts.values("--extra"):
         text = "--extra marin-core:cpu replaces the accelerator's libraries: leave it out"
         found.append(blocked("iris:extra", text, Basis.RECORDED))
     return found
 
 
-def _job_name(own: Sequence[str], flags: set[str]) -> list[Check]:
-    if "--job-name" not in flags:
-        text = "without --job-name Iris names the job itself: it can only be found by its answer"
-        return [warned("iris:job-name", text, Basis.RECORDED)]
-    place = next(i for i, word in enumerate(own) if word.partition("=")[0] == "--job-name")
-    name = own[place].partition("=")[2] or "".join(own[place + 1 : place + 2])
+def _job_name(parts: Parts) -> list[Check]:
+    name = parts.value(JOB_NAME)
+    if name is None:
+        text = f"{JOB_NAME} {{launch_id}} is added: each launch has a job name of its own"
+        return [passed("iris:job-name", text, Basis.RECORDED)]
     if "launch_id" in places_in([name]):
         return [passed("iris:job-name", "each launch has a job name of its own", Basis.RECORDED)]
-    text = f"the job name {name} is fixed: Iris replaces the finished job of that name"
+    text = f"the job name {name} is fixed: Iris replaces the finished job of that name, and a lost"
+    text += " answer takes a minute to settle; {launch_id} in it avoids both"
     return [warned("iris:job-name", text, Basis.RECORDED, name)]
+
+
+def _user(run: RunSpec, parts: Parts) -> list[Check]:
+    told, recorded = parts.value(USER), user_for(run)
+    if told is None or run.job is None or not run.job.id or told == recorded:
+        return []
+    text = f"{USER} {told} makes the job another user's than the recorded {run.job.id}: its"
+    return [blocked("iris:user", f"{text} lineage would not be seen together", Basis.RECORDED)]

@@ -90,7 +90,7 @@ class Details:
         wanting = [tree for tree in trees if not self.config_of(tree)]
         offers: set[str] = set()
         for user in {user_of(tree.own.id) for tree in wanting}:
-            offers.update(await self._offered(controller, user))
+            offers.update(await self.offered(controller, user))
         jobs = [job for tree in wanting for job in (*reversed(tree.below), tree.own)]
         offering = [job for job in jobs if job.id + OFFERS in offers]
 
@@ -99,7 +99,7 @@ class Details:
 
         await self._some("config", offering, self._configs, work, CONFIGS)
 
-    async def _offered(self, controller: Controller, user: str) -> tuple[str, ...]:
+    async def offered(self, controller: Controller, user: str) -> tuple[str, ...]:
         """Return what the jobs of a user offer, asked once a minute for all of them."""
         now = self._clock.monotonic()
         until, names = self._offers.get(user, (now, ()))

@@ -10,6 +10,8 @@ from typing import Any, Final
 from cockpit.platforms.command import masked
 from cockpit.platforms.iris.request import PROVENANCE
 from cockpit.platforms.iris.rpc import Controller
+from cockpit.platforms.iris.trees import belongs_to
+from cockpit.platforms.iris.words import PENDING
 from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import MASK, scrub
@@ -21,16 +23,38 @@ HARMLESS: Final = ("COCKPIT_", "WANDB_RUN_ID", "WANDB_PROJECT", "WANDB_ENTITY", 
 
 
 async def gather(controller: Controller, ids: Sequence[str]) -> dict[str, bytes]:
-    """Return two files for each job; never raises: what could not be had is said in the file."""
+    """Return two files for each job, the newest below it too, and why any of them waits.
+
+    Never raises: what could not be had is said in the file.
+    """
     found: dict[str, bytes] = {}
-    for number, job_id in enumerate(ids[:MOST], 1):
+    waits = False
+    for number, job_id in enumerate([*ids, *await _below(controller, ids)][:MOST], 1):
         for method, name in ASKED:
-            try:
-                text = shown(await controller.call(method, {"jobId": job_id}))
-            except HttpError as error:
-                text = f"not had: {clean(str(error), 400)}"
-            found[f"iris-job-{number}-{name}.json"] = f"{text}\n".encode("utf-8", "replace")
+            text = await _asked(controller, method, {"jobId": job_id})
+            waits = waits or PENDING in text
+            found[f"iris-job-{number}-{name}.json"] = text.encode("utf-8", "replace")
+    if waits:
+        text = await _asked(controller, "GetAutoscalerStatus", {})
+        found["iris-autoscaler.json"] = text.encode("utf-8", "replace")
     return found
+
+
+async def _asked(controller: Controller, method: str, body: Mapping[str, object]) -> str:
+    try:
+        return shown(await controller.call(method, body)) + "\n"
+    except HttpError as error:
+        return f"not had: {clean(str(error), 400)}\n"
+
+
+async def _below(controller: Controller, ids: Sequence[str]) -> list[str]:
+    """Return the jobs that these have submitted, newest first; none where that has no answer."""
+    found: list[str] = []
+    for job_id in ids[:MOST]:
+        with suppress(HttpError):
+            listed = await controller.jobs(f"{job_id}/", pages=1)
+            found += [job.id for job in listed if belongs_to(job.id, job_id)]
+    return [each for each in found if each not in ids]
 
 
 def shown(document: Mapping[str, Any]) -> str:

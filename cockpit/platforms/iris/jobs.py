@@ -13,21 +13,25 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.jobs import Live
+from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.access import AccessError, Tokens, address_of, auth_of, endpoint_of
 from cockpit.platforms.iris.answers import Job
-from cockpit.platforms.iris.beside import OWN, Beside, live_job, of_interest, roots_of
-from cockpit.platforms.iris.details import Details
+from cockpit.platforms.iris.beside import OWN, Beside, of_interest, roots_of
+from cockpit.platforms.iris.details import OFFERS, Details
 from cockpit.platforms.iris.memory import Look, Memory
 from cockpit.platforms.iris.request import bundle_of
 from cockpit.platforms.iris.rpc import Controller
+from cockpit.platforms.iris.spelling import user_for
 from cockpit.platforms.iris.trees import (
     Tree,
+    belongs_to,
     deciding,
     is_job_id,
+    launch_id_of,
+    trains,
     user_of,
     value_of,
 )
@@ -50,6 +54,9 @@ STEADY: Final = 30.0
 """Seconds by which an offset must change before it is another one: starts must not move."""
 LIVE_DEADLINE: Final = 20.0
 MOST_ASKED: Final = 200
+CONTROL: Final = "training_control"
+"""The key of a handle that names the job through which a trainer can be asked to save."""
+WRONG: Final = "no Iris job, /user/name is meant"
 NOT_NAMED: Final = "no job yet: job.id is not set, and no launch of the run is recorded"
 
 
@@ -224,38 +231,97 @@ class IrisJobs:
         return {name: live for answer in answers for name, live in answer.items()}
 
     async def _live(self, endpoint: str, runs: Sequence[RunSpec]) -> dict[str, Live]:
-        named = [run for run in runs if is_job_id(id_of(run))]
-        found = {run.name: Live(unknown=NOT_NAMED) for run in runs if run not in named}
+        wrong = [run for run in runs if id_of(run) and not is_job_id(id_of(run))]
+        found = {
+            run.name: Live(unknown=f"job.id {clean(id_of(run), 80)}: {WRONG}") for run in wrong
+        }
+        named = [run for run in runs if run.job is not None and run not in wrong]
+        found |= {run.name: Live(unknown=NOT_NAMED) for run in runs if run.job is None}
         if not named:
             return found
         try:
             async with asyncio.timeout(LIVE_DEADLINE):
                 place = await self.place(named)
-                memory = Memory(self._clock)
-                look = await memory.look(place.controller, sorted({id_of(run) for run in named}))
-                await place.details.requests(place.controller, roots_of(look), MOST_ASKED)
+                controller = await self.acting(named[0])
+                look = await Memory(self._clock).look(controller, sorted(map(_root_of, named)))
+                await place.details.requests(controller, roots_of(look), MOST_ASKED)
+                offers = {
+                    user: await place.details.offered(controller, user)
+                    for user in sorted({user_of(_root_of(run)) for run in named})
+                }
+                followed = await _followed(controller, named, look)
         except (HttpError, AccessError, TimeoutError) as error:
             text = str(error) or f"{endpoint} did not answer within {LIVE_DEADLINE:g} s"
             return found | {run.name: Live(unknown=text) for run in named}
         beside = Beside(look, place.details)
-        return found | {run.name: _of_lineage(run, look, place.details, beside) for run in named}
+        for run in named:
+            live = _of_lineage(run, look, place.details, beside, followed=run.name in followed)
+            names = offers[user_of(_root_of(run))]
+            jobs = tuple(_with_control(job, names, run) for job in live.jobs)
+            found[run.name] = live.model_copy(update={"jobs": jobs})
+        return found
+
+    async def acting(self, run: RunSpec) -> Controller:
+        """Return a run's controller for who acts: patient; raises as ``place`` does."""
+        place = await self.place([run])
+        assert run.job is not None
+        controller = Controller(self._http, self._tokens, run.job, place.controller.address)
+        controller.deadline = PATIENT
+        return controller
 
 
-def _of_lineage(run: RunSpec, look: Look, details: Details, beside: Beside) -> Live:
+def _root_of(run: RunSpec) -> str:
+    """Return the id of a run's job; one that has none yet has its jobs at its user all the same."""
+    return id_of(run) or f"/{user_for(run)}/{run.name}"
+
+
+async def _followed(controller: Controller, runs: Sequence[RunSpec], look: Look) -> frozenset[str]:
+    """Return the runs whose recorded job is not listed any more and that were launched since.
+
+    A controller forgets a job a week after its end; what was launched after it has seen it gone.
+    """
+    found = set()
+    for run in runs:
+        if not id_of(run) or id_of(run) in look.trees:
+            continue
+        listed = await controller.jobs(f"/{user_of(id_of(run))}/{run.name}-i", pages=1)
+        if any(job.id.count("/") == 2 and launch_id_of(job.id) for job in listed):
+            found.add(run.name)
+    return frozenset(found)
+
+
+def _of_lineage(
+    run: RunSpec, look: Look, details: Details, beside: Beside, *, followed: bool
+) -> Live:
     """Return what lives of a run's lineage; *unknown* where something that lives is not known."""
-    live, tree = beside.of(run, id_of(run)), look.trees.get(id_of(run))
-    if tree is None:
-        text = f"the controller does not list {id_of(run)}: that does not say that it ended"
+    root = _root_of(run)
+    live, tree = beside.of(run, root), look.trees.get(root)
+    if tree is None and id_of(run) and not followed:
+        text = f"the controller does not list {root}: that does not say that it ended"
         return live.model_copy(update={"unknown": text})
-    if phase_of(tree.own) is Phase.UNKNOWN:
+    if tree is not None and phase_of(tree.own) is Phase.UNKNOWN:
         return live.model_copy(update={"unknown": f"{tree.own.id} is {tree.own.state}"})
-    jobs = (live_job(tree.own, OWN), *live.jobs) if phase_of(tree.own).lives else live.jobs
+    jobs = live.jobs
+    if tree is not None and phase_of(tree.own).lives:
+        jobs = (beside.live_job(tree.own, OWN), *jobs)
     told = {job.id for job in jobs}
-    unread = [job for job in beside.roots if user_of(job.id) == user_of(tree.own.id)]
+    unread = [job for job in beside.roots if user_of(job.id) == user_of(root)]
     unread = [job for job in unread if details.request_of(job) is None and job.id not in told]
     named = ", ".join(job.id for job in unread[:3])
     why = f"{len(unread)} live jobs could not be looked into: {named}" if unread else None
     return live.model_copy(update={"jobs": jobs, "unknown": why})
+
+
+def _with_control(job: LiveJob, offers: Sequence[str], run: RunSpec) -> LiveJob:
+    """Return a live job with the one that offers its training control: itself, or a child."""
+    names = [name.removesuffix(OFFERS) for name in offers if name.endswith(OFFERS)]
+    mine = [name for name in names if belongs_to(name, job.id)]
+    spec = run.job
+    if len(mine) > 1 and spec is not None:
+        mine = [name for name in mine if trains(name[len(job.id) + 1 :], name, spec)]
+    if len(mine) != 1:
+        return job
+    return job.model_copy(update={"handle": {**job.handle, CONTROL: mine[0]}})
 
 
 def id_of(run: RunSpec) -> str:

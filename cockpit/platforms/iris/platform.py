@@ -1,4 +1,4 @@
-"""Iris: its jobs are read over the controller's HTTP RPC; it is not acted on yet (SPEC S-1)."""
+"""Iris: jobs are read and ended over the controller's RPC, made by the recorded command (S-1)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ from typing import ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Live, LiveJob, OwnJob
+from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, OwnJob, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import EndpointFinding
-from cockpit.platforms.iris import PRIVATE
+from cockpit.platforms.iris import PRIVATE, spelling
 from cockpit.platforms.iris.access import AccessError, Tokens, endpoint_of
 from cockpit.platforms.iris.command import command_checks
 from cockpit.platforms.iris.doctor import finding
 from cockpit.platforms.iris.evidence import gather
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
 from cockpit.platforms.iris.logs import IrisLogs
+from cockpit.platforms.iris.lookup import LookUps
 from cockpit.platforms.iris.own import own_jobs
+from cockpit.platforms.iris.saving import can_save, save
+from cockpit.platforms.iris.stopping import Stopper
+from cockpit.platforms.iris.submitting import Submitter
 from cockpit.platforms.iris.trees import is_job_id
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.http import Http
@@ -33,16 +37,21 @@ KEEP: float = 90.0
 
 
 class IrisPlatform(Unsupported):
-    """Jobs of an Iris controller (SPEC S-1): read, not acted on yet."""
+    """Jobs of an Iris controller (SPEC S-1).
+
+    What keeps "at most once" here is a job's name, which is the launch id: see ``submitting``,
+    ``lookup`` and ``fence``.
+    """
 
     kind: ClassVar[str] = "iris"
     fields: ClassVar[frozenset[str]] = frozenset(
         {
             *("id", "controller_url", "cluster", "auth", "token_command", "workdir", "log"),
-            *("production", "diagnostic", "bad_node_recipe"),
+            *("production", "diagnostic", "bad_node_recipe", "grace"),
         }
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE
+    acts: ClassVar[bool] = True
     log_needs_job: ClassVar[bool] = True
 
     def __init__(self, clock: Clock, logs: Logs, http: Http | None = None) -> None:
@@ -50,6 +59,9 @@ class IrisPlatform(Unsupported):
         http = Http(clock, deadline=PATIENT, keep=KEEP) if http is None else http
         self._jobs = IrisJobs(clock, http, Tokens(clock))
         self._fetched = IrisLogs(clock, logs, self._jobs)
+        self._looks = LookUps(clock, self._jobs)
+        self._submitter = Submitter(clock, self._jobs, self._looks, self._live_of)
+        self._stopper = Stopper(clock, self._jobs)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the controller, in one spelling."""
@@ -109,6 +121,45 @@ class IrisPlatform(Unsupported):
     def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
         """Return what speaks for and against an Iris command (SPEC A-2)."""
         return command_checks(run, words)
+
+    def name_for(self, launch_id: str) -> str:
+        """Return the launch id if a job can be named by it."""
+        return spelling.name_for(launch_id)
+
+    def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
+        """Return the words with the job's name and user, which the client would make up."""
+        return spelling.formed(words, run, launch_id)
+
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids that the controller has jobs of, whoever launched them."""
+        return await self._looks.launch_ids(run)
+
+    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+        """Return what became of a launch id; one that never came is closed by looking."""
+        return await self._looks.look_up(run, launch_id)
+
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Prove that the launch can be made; nothing is sent before ``go``."""
+        return await self._submitter.accept(run, submission)
+
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+        """Run the recorded command and return the id of the job that it has made."""
+        return await self._submitter.go(run, accepted)
+
+    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        """End exactly these jobs and what is below them; waits for their tasks' real end."""
+        await self._stopper.stop(run, jobs)
+
+    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
+        """Return that the trainer offers no training control, if so."""
+        return can_save(job)
+
+    async def save(self, run: RunSpec, job: LiveJob) -> None:
+        """Ask the trainer to save after its current step."""
+        await save(self._jobs, run, job)
+
+    async def _live_of(self, run: RunSpec) -> Live:
+        return (await self.live([run]))[run.name]
 
 
 def _has_own_log(run: RunSpec) -> bool:

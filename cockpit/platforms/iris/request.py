@@ -8,12 +8,17 @@ import re
 from typing import Final, NamedTuple
 
 from cockpit.model.jobs import Bundle
+from cockpit.model.lineage import related, tag_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.answers import Request
 from cockpit.platforms.local.naming import Use, arguments, names_the_tracker_run, use_of
 from cockpit.text.safe import clean
 
 PROVENANCE: Final = "MARIN_PROVENANCE"
+LAUNCH_ID: Final = "COCKPIT_LAUNCH_ID"
+LINEAGE: Final = "COCKPIT_LINEAGE"
+CLOSES: Final = "COCKPIT_CLOSES"
+"""In the environment of a job that never runs: it only holds the name of a launch that is over."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 
 
@@ -48,11 +53,16 @@ def _provenance(request: Request) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
+def is_closing(request: Request) -> bool:
+    """Tell whether a job is one that only closes its name."""
+    return CLOSES in request.variables
+
+
 def words_of(run: RunSpec) -> tuple[str, ...]:
     """Return what a job's words must hold somewhere to name the run at all: cheap to look for."""
     root, wandb = run.output_root, run.wandb
     told = (root and root.normal().seen_from(run.job), wandb and wandb.run_id)
-    return tuple(word for word in told if word)
+    return (*(word for word in told if word), *filter(None, tag_of(run).split(",")))
 
 
 def mark_of(run: RunSpec, request: Request) -> Mark | None:
@@ -63,6 +73,9 @@ def mark_of(run: RunSpec, request: Request) -> Mark | None:
 
 def _in_variables(run: RunSpec, request: Request) -> list[Mark]:
     variables, found = request.variables, []
+    if related(tag_of(run), variables.get(LINEAGE, "")):
+        launch_id = clean(variables.get(LAUNCH_ID, "no launch id"), 80)
+        found.append(Mark(f"launch {launch_id} by its environment", sure=True))
     wandb_id = _wandb_id(run, request)
     if wandb_id is not None and variables.get("WANDB_RUN_ID") == wandb_id:
         found.append(Mark("the W&B id in its environment", sure=True))

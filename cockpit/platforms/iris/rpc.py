@@ -1,8 +1,9 @@
 """An Iris controller over its HTTP RPC (Connect, JSON): the only place that knows its methods.
 
-Only what reads is asked here, by POST. Nothing is sent that one of the two released generations
-lacks: an unknown field is an error there. Everything raises ``HttpError`` with one line that
-names the controller and what to do.
+What reads is asked by POST, and asked again while that may help; what changes something is sent
+once (``change``). Nothing is sent that one of the two released generations lacks: an unknown
+field is an error there. Everything raises ``HttpError`` with one line that names the controller
+and what to do.
 """
 
 from __future__ import annotations
@@ -87,6 +88,35 @@ class Controller:
             if document.get("hasMore") is not True or not listed:
                 break
         return found
+
+    async def named(self, name: str) -> list[Job]:
+        """Return the jobs of whatever user that bear a name, by what comes last in their ids."""
+        query: dict[str, object] = {"nameFilter": name, "limit": PAGE}
+        listed = jobs_of(await self.call("ListJobs", {"query": query}))
+        return [job for job in listed if job.id.count("/") == 2 and job.id.endswith(f"/{name}")]
+
+    async def terminate(self, job_id: str) -> None:
+        """End exactly this job and what lies below it; the same again changes nothing.
+
+        Raises ``LostAnswerError`` when it may have been heard.
+        """
+        self._expect(await self.change("TerminateJob", {"jobId": job_id}), "TerminateJob")
+
+    async def change(
+        self, method: str, body: Mapping[str, object], *, service: str = CONTROLLER
+    ) -> Answer:
+        """Send what changes something, once; the answer may be a refusal, below status 500.
+
+        Raises ``LostAnswerError`` when it may have been done, ``HttpError`` when it surely was
+        not.
+        """
+        url, headers = f"{self.address}/{service}/{method}", await self._headers()
+        return await self._http.send("POST", url, body, headers)
+
+    async def post(self, path: str, headers: Mapping[str, str]) -> Answer:
+        """Post to a page behind the controller's proxy, once; raises as ``change`` does."""
+        sent = {**await self._headers(), **headers}
+        return await self._http.send("POST", f"{self.address}/{quote(path)}", None, sent)
 
     async def status(self, job_id: str) -> Mapping[str, Any]:
         """Return all that the controller tells of one job, its request included."""

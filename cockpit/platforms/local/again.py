@@ -35,8 +35,11 @@ _COMMENT = re.compile(r"(?m)(?:^|\s)#.*$")
 _ANY_COMMAND = re.compile(r"\$[@*]|\$\{[@*]\}")
 
 
-def starts_again(processes: Census, pid: int) -> tuple[LiveJob, ...]:
-    """Return the loop that starts the job anew once it is over, if a shell above it runs one."""
+def starts_again(processes: Census, pid: int, *, here: bool = True) -> tuple[LiveJob, ...]:
+    """Return the loop that starts the job anew once it is over, if a shell above it runs one.
+
+    Not ``here``: the processes are another machine's, whose scripts are not read; ``sh -c`` tells.
+    """
     main = processes.get(pid)
     below = main
     for parent in lineage_up(processes, main.ppid) if main is not None else ():
@@ -44,7 +47,7 @@ def starts_again(processes: Census, pid: int) -> tuple[LiveJob, ...]:
             break
         if _runs_others(processes, parent, below):
             break  # a session's manager, a CI runner, a test: over or not, it goes on without it
-        if is_shell(parent.argv) and _loops(parent, below):
+        if is_shell(parent.argv) and _loops(parent, below, here):
             why = f"run again by the loop of pid {parent.pid}: {_short(parent)}"
             ends = f"it is a shell, and may do more than this: end it yourself (kill {parent.pid})"
             return (LiveJob(id=f"pid:{parent.pid}", name=_short(below), why=why, beyond=ends),)
@@ -64,9 +67,9 @@ def _short(process: Process) -> str:
     return clean(scrub(" ".join(process.argv)), 80)
 
 
-def _loops(shell: Process, child: Process) -> bool:
+def _loops(shell: Process, child: Process, here: bool) -> bool:
     """Tell whether a shell's text has a loop in which its child's command stands."""
-    text, names = _COMMENT.sub("", _text(shell)), _names(child)
+    text, names = _COMMENT.sub("", _text(shell, here)), _names(child)
     loops = [found[0] for found in _LOOP.finditer(text)]
     return any(
         _ANY_COMMAND.search(loop) or (names and all(_names_it(name, loop) for name in names))
@@ -92,14 +95,14 @@ def _names_it(name: str, loop: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", loop) is not None
 
 
-def _text(shell: Process) -> str:
+def _text(shell: Process, here: bool) -> str:
     """Return what a shell was given to run; nothing where that cannot be read."""
     rest = list(shell.argv[1:])
     while rest and rest[0].startswith("-"):
         option = rest.pop(0)
         if option[1:2] != "-" and "c" in option:
             return rest[0] if rest else ""
-    if not rest:
+    if not rest or not here:
         return ""
     path = Path(posixpath.join(shell.cwd or "/", rest[0]))
     try:

@@ -32,13 +32,13 @@ def look_up(run: RunSpec, launch_id: str) -> LookUp:
     if alive is not None:
         text = f"{launch_id} runs as pid {alive.pid}"
         return LookUp(found=Found.LIVE, text=text, job_id=f"pid:{alive.pid}")
-    starting = _supervisor(run, launch_id, processes) and _state(note) in (None, launches.STARTING)
+    starting = supervised(run, launch_id, processes) and _state(note) in (None, launches.STARTING)
     if starting or _between(note, processes):
         text = f"a supervisor of {launch_id} is still starting it"
         return LookUp(found=Found.UNKNOWN, text=text)
     if note is None:
         return _unused(run, folder, launch_id)
-    return _ended(launch_id, note)
+    return ended(launch_id, note)
 
 
 def noted_exit(run: RunSpec, note: PidNote) -> int | None:
@@ -118,7 +118,7 @@ def _named(processes: Census, note: Mapping[str, str] | None) -> Process | None:
     return found
 
 
-def _supervisor(run: RunSpec, launch_id: str, processes: Census) -> bool:
+def supervised(run: RunSpec, launch_id: str, processes: Census) -> bool:
     """Tell whether a supervisor (or its child before it becomes the command) has this launch."""
     tag = tag_of(run)
     told = (one.variable(SUPERVISES) for one in processes.values())
@@ -160,7 +160,8 @@ def _by_pid_file(run: RunSpec, launch_id: str) -> LookUp | None:
     )
 
 
-def _ended(launch_id: str, note: Mapping[str, str]) -> LookUp:
+def ended(launch_id: str, note: Mapping[str, str]) -> LookUp:
+    """Return what the note of a launch of which nothing lives says."""
     state, pid = note.get("state"), note.get("pid")
     if state == launches.ENDED:
         text = f"{launch_id} ran as pid {pid} and ended with {note.get('exit', 'unknown')}"

@@ -24,7 +24,7 @@ TOOLS: Final = frozenset(
     glances tig column cut tr uniq nl od xxd hexdump ts pv dd rename chmod chown touch code-server
     gedit kate mc ranger nnn aim mlflow http.server pdb inotifywatch iotop ltrace tailspin
     trackio streamlit syncthing borg restic dvc huggingface-cli hf zipfile tarfile 7z 7za 7zr unison
-    lftp azcopy duplicity curl wget ncftp pigz lz4 xz bzip2 pbzip2
+    true false lftp azcopy duplicity curl wget ncftp pigz lz4 xz bzip2 pbzip2
     """.split()  # noqa: SIM905 - many names
 )
 _SERVERS: Final = ("uvicorn", "gunicorn", "waitress-serve")

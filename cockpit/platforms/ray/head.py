@@ -27,8 +27,9 @@ from cockpit.platforms.ray.answers import (
     state_rows,
     supervisors_in,
 )
+from cockpit.platforms.ray.submission import is_closing
 from cockpit.platforms.ray.token import Tokens
-from cockpit.runtime.http import Answer, Http, HttpError
+from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError
 from cockpit.runtime.http_trouble import told
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
@@ -41,6 +42,10 @@ MOST_PATIENCE: Final = 15.0
 """Seconds that it gets at most where it was too slow before: a watch gives a place 20 s."""
 PROBE: Final = 0.5
 """Seconds for the version of a head whose jobs did not answer."""
+ACT_WITHIN: Final = 20.0
+"""Seconds for the answer to what changes something; a first submit takes a head some of them."""
+NO_SUCH_JOB: Final = b"does not exist"
+"""How Ray says that it has no such job; a page that is not there at all is no such answer."""
 RECENT: Final = 60.0
 """Seconds for which a list serves to tell which node a driver is on: that never changes."""
 TAIL_WITHIN: Final = 4.0
@@ -63,6 +68,7 @@ class Head:
         """The head's clock minus ours (s), as its last answer told; 0 where they agree."""
         self._job = job
         self._http = http
+        self._acts = Http(clock, deadline=ACT_WITHIN)  # a new connection for each: none is stale
         self._tokens = tokens
         self._clock = clock
         self._patience = PATIENCE
@@ -86,7 +92,14 @@ class Head:
         return await asyncio.shield(self._asking)
 
     async def jobs(self) -> tuple[RayJob, ...]:
-        """Return all jobs that the head lists now."""
+        """Return all jobs that the head lists now, but for those that only close an id."""
+        jobs = tuple(job for job in await self.ever() if not is_closing(job))
+        brief = tuple(job._replace(message="") for job in jobs)  # 20 kB of log in each that failed
+        self._listed = (self._clock.monotonic(), brief)
+        return jobs
+
+    async def ever(self) -> tuple[RayJob, ...]:
+        """Return whatever the head lists, what only closes an id included."""
         try:
             answer = await self._get("/api/jobs/", self._patience)
         except HttpError as error:
@@ -94,12 +107,9 @@ class Head:
                 raise await self._silent() from None
             raise
         try:
-            jobs = jobs_in(await self._document(answer))
+            return jobs_in(await self._document(answer))
         except ValueError as error:
             raise self._bad(str(error)) from None
-        brief = tuple(job._replace(message="") for job in jobs)  # 20 kB of log in each that failed
-        self._listed = (self._clock.monotonic(), brief)
-        return jobs
 
     async def job(self, job_id: str) -> tuple[RayJob | None, object]:
         """Return one job, and the document that it was read from; raises ``HttpError``."""
@@ -114,6 +124,67 @@ class Head:
         if not said:
             raise self._bad("what answers there is no Ray dashboard")
         return said, _began(clean(document.get("session_name"), 200))
+
+    async def session(self) -> str:
+        """Return what the head calls itself since it began, empty where it does not tell.
+
+        A head that has begun anew has forgotten its jobs, unless its memory is kept elsewhere:
+        then it goes by its former name.
+        """
+        answer = await self._get("/api/version", PATIENCE)
+        return clean(mapping(await self._document(answer)).get("session_name"), 200)
+
+    async def find(self, submission_id: str) -> RayJob | None:
+        """Return the job of this submission id, whatever it does; ``None`` if there is none now.
+
+        Raises ``HttpError`` where this is not told.
+        """
+        headers = await self._tokens.headers(self._job)
+        url = f"{self.base}/api/jobs/{quote(submission_id, safe='')}"
+        answer = await self._http.get(url, headers, deadline=PATIENCE)
+        if answer.status == 404 and NO_SUCH_JOB in answer.body:
+            return None
+        job = job_of(await self._document(self._checked(answer)))
+        if job is None:
+            raise self._bad("the answer is no job")
+        return job if job.submission_id == submission_id else None
+
+    async def submit(self, document: Mapping[str, Any]) -> None:
+        """Post a submission once; returns when the head says that it has taken it in.
+
+        Raises ``LostAnswerError`` where it may have come or may come yet: of a server error too,
+        which the head also gives for what comes later. ``HttpError``: it was never sent.
+        """
+        answer = await self._sent("POST", "/api/jobs/", document)
+        try:
+            told_id = mapping(answer.json()).get("submission_id")
+        except HttpError:
+            told_id = None
+        if answer.status != 200 or told_id != document["submission_id"]:
+            raise self._unclear(answer)
+
+    async def stop_job(self, submission_id: str) -> bool:
+        """Ask for the end of one job, once; false where the head says that there is none to end.
+
+        Raises as ``submit`` does.
+        """
+        path = f"/api/jobs/{quote(submission_id, safe='')}/stop"
+        answer = await self._sent("POST", path)
+        if answer.status == 404 and NO_SUCH_JOB in answer.body:
+            return False
+        if answer.status != 200:
+            raise self._unclear(answer)
+        return mapping(await self._document(answer)).get("stopped") is True
+
+    async def _sent(self, method: str, path: str, document: object = None) -> Answer:
+        """Send what changes something, once; raises as ``submit`` does."""
+        headers = await self._tokens.headers(self._job)
+        answer = await self._acts.send(method, f"{self.base}{path}", document, headers)
+        return self._checked(answer) if answer.status in (401, 403) else answer
+
+    def _unclear(self, answer: Answer) -> LostAnswerError:
+        text = f"{self.name} answers with status {answer.status}{told(answer.body)}"
+        return LostAnswerError(ErrorKind.BAD_ANSWER, text, status=answer.status)
 
     async def supervisors(self) -> dict[str, Supervisor]:
         """Return the actors that run jobs' drivers, by submission id: one request for all."""
@@ -140,8 +211,12 @@ class Head:
 
     async def autoscaler(self) -> Mapping[str, object]:
         """Return what the autoscaler reports, empty where there is no report."""
-        data = mapping(mapping(await self._state("/api/cluster_status")).get("data"))
+        data = mapping(mapping(await self.cluster()).get("data"))
         return mapping(mapping(data.get("clusterStatus")).get("autoscalerReport"))
+
+    async def cluster(self) -> object:
+        """Return what the head says of its nodes and of what is wanted of them, as it came."""
+        return await self._state("/api/cluster_status")
 
     async def summaries(self) -> list[Mapping[str, object]]:
         """Return the health of all nodes, as the dashboard has gathered it: one request."""

@@ -83,6 +83,13 @@ class RayJobs:
         candidates = [candidate_of(job, self._since(head, job)) for job in living]
         return {run.name: live_of(run, candidates) for run in runs}
 
+    async def wait_of(self, head: Head, job: RayJob) -> str | None:
+        """Return what a pending job waits for, as far as the head tells."""
+        with suppress(HttpError):
+            found = await waits(head, [job], await head.supervisors())
+            return found[job.id].reason if job.id in found else None
+        return None
+
     async def listed(self, head: Head, runs: Sequence[RunSpec]) -> Listed:
         """Return all jobs of a head, and more of those of these runs; raises ``HttpError``."""
         began = self._clock.monotonic()

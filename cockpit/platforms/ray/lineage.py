@@ -26,6 +26,7 @@ from cockpit.platforms.local.naming import (
     use_of,
 )
 from cockpit.platforms.ray.answers import RayJob
+from cockpit.platforms.ray.stopping import OUTSIDE, handle_of
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -152,7 +153,8 @@ def _live(run: RunSpec, candidate: Candidate, mark: Mark) -> LiveJob:
         why=mark.why,
         launch_id=launch_id_of(run, job),
         started_at=candidate.since,
-        handle={"submission_id": job.submission_id} if job.submission_id is not None else {},
+        beyond=OUTSIDE if job.submission_id is None else None,
+        handle=handle_of(job),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -17,6 +18,8 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 MOST: Final = 500
+_SHELL: Final = "&|;<>`*?#"
+"""Signs in a line that mean something to a shell; one in quotes does no harm in ``sh -c``."""
 _LAUNCH: Final = re.compile(r"-i\d{1,6}$")
 _VARIABLES: Final = {
     "WANDB_RUN_ID": "wandb.id", "WANDB_PROJECT": "wandb.project", "WANDB_ENTITY": "wandb.entity",
@@ -41,6 +44,11 @@ def _own(head: Head, job: RayJob) -> OwnJob:
     )
 
 
+def _shell(entrypoint: str) -> bool:
+    """Tell whether only a shell reads a line as it is meant; ``resubmit`` is words without one."""
+    return any(sign in entrypoint for sign in _SHELL)
+
+
 def _told(job: RayJob) -> Iterator[tuple[str, str]]:
     """Yield what its entrypoint and environment tell of the run; nothing that holds a secret."""
     for variable, key in _VARIABLES.items():
@@ -49,7 +57,7 @@ def _told(job: RayJob) -> Iterator[tuple[str, str]]:
             yield key, value
     entrypoint = clean(job.entrypoint, 4000)
     if entrypoint and "\n" not in job.entrypoint and scrub(entrypoint) == entrypoint:
-        yield "resubmit", entrypoint
+        yield "resubmit", shlex.join(["sh", "-c", entrypoint]) if _shell(entrypoint) else entrypoint
     for key, value in arguments(["", *words_of(job.entrypoint)]):
         whole = value.startswith("/") or "://" in value
         if whole and use_of(key) is Use.WRITES:

@@ -1,4 +1,4 @@
-"""Jobs of kind ``ray``: Ray Jobs on a head's dashboard, read over REST (SPEC S-2)."""
+"""Jobs of kind ``ray``: Ray Jobs on a head's dashboard, over REST (SPEC S-2)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from typing import Any, ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
-from cockpit.model.jobs import Live, LiveJob, OwnJob
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, OwnJob, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
+from cockpit.model.plan import Check
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.ray import PRIVATE
+from cockpit.platforms.ray.command import command_checks
 from cockpit.platforms.ray.doctor import finding
 from cockpit.platforms.ray.evidence import gather
 from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, Head, base_of
 from cockpit.platforms.ray.hosts import RayHosts
 from cockpit.platforms.ray.jobs import RayJobs
+from cockpit.platforms.ray.launching import RayLaunches
+from cockpit.platforms.ray.lineage import launch_id_of
 from cockpit.platforms.ray.logs import RayLogs
 from cockpit.platforms.ray.own import own_jobs
+from cockpit.platforms.ray.saving import save, why_no_save
+from cockpit.platforms.ray.stopping import stop
+from cockpit.platforms.ray.submission import name_of
 from cockpit.platforms.ray.token import Tokens
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.http import Http, HttpError
@@ -33,15 +40,16 @@ ADDRESS = "job.address"
 
 
 class RayPlatform(Unsupported):
-    """Jobs of one or many Ray heads (SPEC S-2): read; not acted on yet."""
+    """Jobs of one or many Ray heads (SPEC S-2)."""
 
     kind: ClassVar[str] = "ray"
     fields: ClassVar[frozenset[str]] = frozenset(
         {
             *("id", "address", "token_env", "auth", "token_command"),
-            *("resubmit_runs", "log", "workdir"),
+            *("resubmit_runs", "log", "workdir", "save_command", "grace"),
         }
     )
+    acts: ClassVar[bool] = True
     private: ClassVar[tuple[str, ...]] = PRIVATE
     log_needs_job: ClassVar[bool] = True
 
@@ -52,6 +60,7 @@ class RayPlatform(Unsupported):
         self._jobs = RayJobs(clock)
         self._tails = RayLogs(clock, logs, self._jobs.recent, self._jobs.last_log)
         self._hosts = RayHosts(clock)
+        self._launches = RayLaunches(clock, self._jobs)
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
         """Return the job facet of each run, from one list of each head."""
@@ -93,6 +102,14 @@ class RayPlatform(Unsupported):
         asked = (finding(head, [query.name for query in own]) for head, own in groups)
         return [*wrong, *await asyncio.gather(*asked)]
 
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids of a run that its head has used; raises ``CannotError``."""
+        try:
+            jobs = await self._head_of(run).ever()
+        except HttpError as error:
+            raise CannotError(clean(str(error), 400)) from None
+        return frozenset(filter(None, (launch_id_of(run, job) for job in jobs)))
+
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return the jobs of a head, living ones first; raises ``CannotError``."""
         try:
@@ -116,7 +133,7 @@ class RayPlatform(Unsupported):
         return found
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
-        """Return what the head says of the run's jobs, secrets masked."""
+        """Return what the head says of the run's jobs and of itself, secrets masked."""
         _, groups = self._grouped([Query(run=run)])
         recorded = run.job.id if run.job is not None else None
         named = [recorded] if recorded is not None else []
@@ -125,9 +142,51 @@ class RayPlatform(Unsupported):
 
     def name_for(self, launch_id: str) -> str:
         """Return the submission id; one with a slash makes a job that nobody can ask for."""
-        if "/" in launch_id:
-            raise CannotError(f"Ray takes no submission id with a slash: {launch_id}")
-        return launch_id
+        return name_of(launch_id)
+
+    def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
+        """Return what speaks for and against an entrypoint, or a submitter of the user's own."""
+        return command_checks(run, words)
+
+    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+        """Return what became of a launch id; one that is unused is closed by looking."""
+        return await self._looked_up(run, launch_id, None, settle=True)
+
+    async def recall(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str], *, settle: bool
+    ) -> LookUp:
+        """Return what became of a launch, and whose it is, by the nonce that was journaled."""
+        return await self._looked_up(run, launch_id, handle, settle=settle)
+
+    async def _looked_up(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str] | None, *, settle: bool
+    ) -> LookUp:
+        try:
+            head = self._head_of(run)
+            return await self._launches.look_up(head, run, launch_id, handle, settle=settle)
+        except CannotError as error:
+            return LookUp(found=Found.UNKNOWN, text=str(error))
+
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Look that the id is unused, and draw a nonce; nothing is sent before ``go``."""
+        return await self._launches.accept(self._head_of(run), run, submission)
+
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+        """Submit the job, once, and return its submission id."""
+        return await self._launches.go(self._head_of(run), run, accepted)
+
+    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        """Stop exactly these jobs; Ray asks with SIGTERM first, and kills after its own grace."""
+        grace = 60.0 if run.job is None else run.job.grace
+        await stop(self._head_of(run), jobs, grace, self._clock)
+
+    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
+        """Return that there is no way to ask the trainer, if so."""
+        return why_no_save(run)
+
+    async def save(self, run: RunSpec, job: LiveJob) -> None:
+        """Ask by ``save_command``, run on this machine."""
+        await save(run, job)
 
     async def _live(self, head: Head, runs: Sequence[RunSpec]) -> dict[str, Live]:
         try:
@@ -156,6 +215,15 @@ class RayPlatform(Unsupported):
             else:
                 groups.setdefault(head, []).append(query)
         return wrong, list(groups.items())
+
+    def _head_of(self, run: RunSpec) -> Head:
+        """Return the head that a run is acted on at; raises ``CannotError``."""
+        if run.job is None or not run.job.address:
+            raise CannotError(f"{ADDRESS}, the head's dashboard, is not given")
+        try:
+            return self._head(run.job)
+        except ValueError as error:
+            raise CannotError(clean(str(error), 400)) from None
 
     def _head(self, job: JobSpec) -> Head:
         """Return the head that a run names; raises ``ValueError`` for a bad address."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ from cockpit.runtime.ssh import RemoteError
 DEADLINE: Final = 16.0
 """Seconds for the whole question: more than Slurm's own patience, less than the poller's."""
 CAP: Final = 32_000_000
+_STEP: Final = re.compile(r"^(\S+)\.\d+$", re.MULTILINE)
 Run = Callable[..., Awaitable[Completed]]
 """``run_script(host, script, deadline=…, cap=…)``."""
 
@@ -33,6 +35,8 @@ class Told:
     host_now: float | None = None
     uid: str = ""
     no_accounting: str | None = None
+    stepped: frozenset[str] = frozenset()
+    """The jobs that have a step of srun now, where that was asked."""
 
 
 async def parts(
@@ -50,13 +54,15 @@ async def parts(
     return found if "end" in found else torn(where, len(done.out), done.cut)
 
 
-async def ask(run: Run, host: str | None, where: str, wanted: Collection[str]) -> Told | Trouble:
+async def ask(
+    run: Run, host: str | None, where: str, wanted: Collection[str], *, steps: bool = False
+) -> Told | Trouble:
     """Return what the cluster tells of my jobs, and of those wanted also from accounting.
 
     Never raises.
     """
     mark = new_mark()
-    found = await parts(run, host, where, mark, jobs_script(mark, wanted))
+    found = await parts(run, host, where, mark, jobs_script(mark, wanted, steps=steps))
     if isinstance(found, Trouble):
         return found
     if found.get("squeue.rc", "").strip() != "0":
@@ -72,12 +78,20 @@ async def ask(run: Run, host: str | None, where: str, wanted: Collection[str]) -
     failed = "sacct.rc" in found and found["sacct.rc"].strip() != "0"
     return Told(
         queue=tuple(queue),
-        shown=tuple(scontrol_records(shown)),
+        shown=tuple(scontrol_records(shown, _alone(found))),
         accounted=tuple(sacct_records(found.get("sacct.out", ""), mark)),
         host_now=float(date[0]) if date and date[0].isdecimal() else None,
         uid=date[1] if len(date) > 1 else "",
         no_accounting=_without_accounting(found) if failed else None,
+        stepped=frozenset(_STEP.findall(found.get("steps.out", ""))),
     )
+
+
+def _alone(found: dict[str, str]) -> dict[str, str]:
+    """Return what was told of a job that was asked for alone, by its number."""
+    return {
+        name.removeprefix("twice."): text for name, text in found.items() if name[:6] == "twice."
+    }
 
 
 def _is_empty(shown: str) -> bool:

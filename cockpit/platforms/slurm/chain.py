@@ -122,5 +122,12 @@ def live_job(job: Job, why: str, launch_id: str | None = None, proven: bool = Tr
         launch_id=launch_id,
         started_at=main.started,
         proven=proven,
-        handle={"job": job.id, "state": clean(main.word, 40)},
+        handle=_handle(job),
     )
+
+
+def _handle(job: Job) -> dict[str, str]:
+    """Return what a job is stopped by: its number, and since when it is that number's."""
+    submitted = job.main.submitted
+    more = {} if submitted is None else {"submitted": f"{submitted:.0f}"}
+    return {"job": job.id, "state": clean(job.main.word, 40), **more}

@@ -11,6 +11,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.launches import number_of
 from cockpit.platforms.slurm.book import Book, Job
 from cockpit.platforms.slurm.chain import LONGEST, Chains, live_job, queued_after
+from cockpit.platforms.slurm.held import never_let_go
 from cockpit.platforms.slurm.lineage import Mark, is_diagnostic, launch_of, mark_of
 from cockpit.platforms.slurm.reasons import never_starts
 from cockpit.platforms.slurm.record import Record
@@ -28,8 +29,9 @@ FREED_WITHIN: Final = 60.0
 class Lineage:
     """What an answer tells of a run: its current job, what came before it, and what else lives.
 
-    ``possible`` can never start by itself; ``spared`` are diagnostic (C-21). ``why`` tells how
-    the current job was found where it is not the one that the run file names.
+    ``possible`` can never start by itself; ``held`` were accepted for a launch and never let go;
+    ``spared`` are diagnostic (C-21). ``why`` tells how the current job was found where it is not
+    the one that the run file names.
     """
 
     job: Job | None
@@ -39,6 +41,7 @@ class Lineage:
     rivals: tuple[LiveJob, ...] = ()
     possible: tuple[LiveJob, ...] = ()
     spared: tuple[LiveJob, ...] = ()
+    held: tuple[LiveJob, ...] = ()
     mark: Mark | None = None
     why: str = ""
 
@@ -50,6 +53,7 @@ class _Beside:
     rivals: list[LiveJob] = field(default_factory=list)
     possible: list[LiveJob] = field(default_factory=list)
     spared: list[LiveJob] = field(default_factory=list)
+    held: list[LiveJob] = field(default_factory=list)
 
 
 def lineage_of(run: RunSpec, book: Book, chains: Chains) -> Lineage:
@@ -65,7 +69,7 @@ def lineage_of(run: RunSpec, book: Book, chains: Chains) -> Lineage:
         if job is not None and named is not None:
             why = f"{why}; {named} is not listed any more"
     if job is None:
-        return Lineage(None)
+        return Lineage(None, held=tuple(_beside(run, book, None, set()).held))
     queued = tuple(queued_after(chains, book, job))
     beside = _beside(run, book, job, {*passed, *(each.id for each in queued)})
     return Lineage(
@@ -76,6 +80,7 @@ def lineage_of(run: RunSpec, book: Book, chains: Chains) -> Lineage:
         rivals=tuple(beside.rivals),
         possible=tuple(beside.possible),
         spared=tuple(beside.spared),
+        held=tuple(beside.held),
         mark=mark_of(run, job.main),
         why=why,
     )
@@ -150,7 +155,7 @@ def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
     launched = [
         (number_of(run.name, launch) or 0, one.main.submitted or 0.0, one)
         for one in book.jobs
-        if (launch := launch_of(run, one.main)) is not None
+        if (launch := launch_of(run, one.main)) is not None and not never_let_go(one.main)
     ]
     if launched:
         newest = max(launched, key=lambda each: each[:2])[2]
@@ -159,6 +164,7 @@ def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
         (main.phase is Phase.RUNNING, main.submitted or 0.0, one, mark)
         for one, main in book.living
         if (mark := mark_of(run, main)) is not None and not is_diagnostic(run, main)
+        if mark.launch_id is None or not never_let_go(main)
     ]
     if not marked:
         return None, ""
@@ -166,19 +172,28 @@ def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
     return job, f"found because {mark.why}"
 
 
-def _beside(run: RunSpec, book: Book, job: Job, own: set[str]) -> _Beside:
+def _beside(run: RunSpec, book: Book, job: Job | None, own: set[str]) -> _Beside:
     """Return the other living jobs of the run's lineage (C-25)."""
     beside = _Beside()
-    bases = {each.base for each in job.records}
+    bases = {each.base for each in job.records} if job is not None else set()
     for one, main in book.living:
         mark = mark_of(run, main)
         if mark is None or one.id in own or main.base in bases:
             continue
         if is_diagnostic(run, main):
             beside.spared.append(live_job(one, "a diagnostic job (job.diagnostic)"))
+        elif mark.launch_id is not None and never_let_go(main):
+            beside.held.append(_left_held(one, mark.launch_id))
         elif never_starts(main.reason) and main.phase is Phase.WAITING:
             why = f"{mark.why}; {main.reason}: it never starts by itself"
             beside.possible.append(live_job(one, why, mark.launch_id))
         else:
             beside.rivals.append(live_job(one, mark.why, mark.launch_id, mark.proven))
     return beside
+
+
+def _left_held(job: Job, launch_id: str) -> LiveJob:
+    """Return a job that was accepted and not let go; it began to wait when it was submitted."""
+    live = live_job(job, f"held leftover of {launch_id}: never let go", launch_id)
+    handle = {**live.handle, "held": launch_id}
+    return live.model_copy(update={"handle": handle, "started_at": job.main.submitted})

@@ -10,7 +10,7 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.jobs import Live
+from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import JobValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
@@ -26,6 +26,8 @@ from cockpit.text.safe import clean
 
 SKEWED: Final = 5.0
 """Seconds by which a host's clock may differ before its times are moved onto ours."""
+STEPS: Final = "steps"
+"""The word of a job's handle that tells whether a step of srun runs in it."""
 KEPT: Final = 5000
 """Ends of jobs that are remembered after the controller has forgotten them."""
 
@@ -68,11 +70,14 @@ class SlurmJobs:
         answers = await asyncio.gather(*(self._living(host, own) for host, own in groups.items()))
         return {name: live for answer in answers for name, live in answer.items()}
 
-    async def _look(self, host: str | None, runs: Sequence[RunSpec]) -> tuple[Told, Book] | Trouble:
+    async def look(
+        self, host: str | None, runs: Sequence[RunSpec], *, steps: bool = False
+    ) -> tuple[Told, Book] | Trouble:
+        """Return what a cluster tells now, its times moved onto our clock; never raises."""
         cluster = self._clusters.setdefault(host, _Cluster())
         wanted = {run.job.id for run in runs if run.job is not None and run.job.id is not None}
         asked = sorted(wanted - cluster.settled)
-        told = await ask(self._run, host, where_of(host), asked)
+        told = await ask(self._run, host, where_of(host), asked, steps=steps)
         if isinstance(told, Trouble):
             return told
         told = _on_our_clock(told, 0.0 if host is None else self._off(told))
@@ -89,7 +94,7 @@ class SlurmJobs:
     async def _facets(
         self, host: str | None, runs: Sequence[RunSpec]
     ) -> dict[str, Facet[JobValue]]:
-        seen = await self._look(host, runs)
+        seen = await self.look(host, runs)
         where, now = where_of(host), self._clock.now()
         if isinstance(seen, Trouble):
             return {run.name: unknown(seen.kind, seen.line, where, now) for run in runs}
@@ -105,13 +110,16 @@ class SlurmJobs:
     ) -> Facet[JobValue]:
         now, found = self._clock.now(), lineage_of(run, book, cluster.chains)
         if found.job is None:
-            return unknown(*_absent(run, where, told), where, now)
+            kind, text = _absent(run, where, told)
+            left = "".join(f"; {job.id}: {job.why}" for job in found.held)
+            return unknown(kind, text + left, where, now)
         value = value_of(run, found.job, found.passed, found.queued, found.freed)
         value = _first_estimate(cluster, value)
         value = value.model_copy(
             update={
                 "rivals": found.rivals,
                 "possible": found.possible,
+                "held": found.held,
                 "diagnostic": tuple(job.id for job in found.spared),
                 "rivals_source": where,
             }
@@ -120,21 +128,31 @@ class SlurmJobs:
         return known(value, f"{where}, {found.job.main.said_by}{why}", now)
 
     async def _living(self, host: str | None, runs: Sequence[RunSpec]) -> dict[str, Live]:
-        seen = await self._look(host, runs)
+        seen = await self.look(host, runs, steps=True)
         if isinstance(seen, Trouble):
             return {run.name: Live(unknown=seen.line) for run in runs}
-        _, book = seen
+        told, book = seen
         chains = self._clusters[host].chains
-        return {run.name: _live(lineage_of(run, book, chains)) for run in runs}
+        return {run.name: _live(lineage_of(run, book, chains), told, book) for run in runs}
 
 
-def _live(found: Lineage) -> Live:
-    jobs = [*found.rivals, *found.queued]
+def _live(found: Lineage, told: Told, book: Book) -> Live:
+    """Return what lives of a lineage; what starts after it by itself is told by its job (J)."""
+    jobs = [*found.rivals]
     if found.job is not None and found.job.lives:
         why = found.mark.why if found.mark is not None else "the recorded job"
         launch = found.mark.launch_id if found.mark is not None else None
         jobs.insert(0, live_job(found.job, why, launch))
-    return Live(jobs=tuple(jobs), possible=found.possible, spared=found.spared)
+    stepped = (_stepped(job, told, book) for job in jobs)
+    return Live(jobs=tuple(stepped), possible=found.possible, spared=found.spared, held=found.held)
+
+
+def _stepped(live: LiveJob, told: Told, book: Book) -> LiveJob:
+    """Return a job with whether a step of srun runs in it: only those hear a signal."""
+    job = book.find(live.id)
+    own = {live.id, *(each.id for each in (job.records if job is not None else ()))}
+    has = "yes" if own & told.stepped else "no"
+    return live.model_copy(update={"handle": {**live.handle, STEPS: has}})
 
 
 def _by_host(runs: Sequence[RunSpec]) -> dict[str | None, list[RunSpec]]:

@@ -1,46 +1,65 @@
-"""Slurm: its jobs are read (SPEC S-3); they are not acted on yet."""
+"""Slurm: its jobs are read (SPEC S-3) and acted on: submitted held, let go, stopped (SPEC A).
+
+What keeps "at most once" here is Slurm itself: a job that was submitted held never starts by
+itself, and only the lowest number of a launch id is ever let go.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Live, OwnJob
+from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, OwnJob, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
 from cockpit.model.place import Place, on_host, place_of
+from cockpit.model.plan import Check
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CommandError, EndpointFinding
-from cockpit.platforms.slurm import PRIVATE
+from cockpit.platforms.base import CannotError, EndpointFinding, Platform
+from cockpit.platforms.slurm import PRIVATE, evidence, saving
 from cockpit.platforms.slurm.ask import Run
 from cockpit.platforms.slurm.checkup import checkup
+from cockpit.platforms.slurm.command import command_checks, held_words, plain_words
 from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
+from cockpit.platforms.slurm.lookup import LookingUp
 from cockpit.platforms.slurm.nodes import Nodes
 from cockpit.platforms.slurm.own import own_jobs
-from cockpit.platforms.unsupported import Unsupported
+from cockpit.platforms.slurm.stopping import Stopping
+from cockpit.platforms.slurm.submitting import Submitting
 from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs
+from cockpit.text.safe import clean
+
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-class SlurmPlatform(Unsupported):
-    """Jobs of a Slurm cluster, here or on a login node over ssh; not acted on yet."""
+class SlurmPlatform(Platform):
+    """Jobs of a Slurm cluster, here or on a login node over ssh."""
 
     kind: ClassVar[str] = "slurm"
     fields: ClassVar[frozenset[str]] = frozenset(
-        {"id", "host", "log", "workdir", "save_signal", "diagnostic"}
+        {
+            *("id", "host", "log", "workdir", "save_signal", "save_command", "grace"),
+            "diagnostic",
+        }
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE
+    acts: ClassVar[bool] = True
     log_needs_job: ClassVar[bool] = True
 
     def __init__(self, clock: Clock, logs: Logs, run: Run = run_script) -> None:
-        super().__init__(clock, logs)
+        self._clock = clock
+        self._logs = logs
         self._run = run
         self._jobs = SlurmJobs(clock, run)
         self._nodes = Nodes(clock, run)
+        self._submitting = Submitting(run, self._jobs)
+        self._looking_up = LookingUp(clock, run, self._jobs)
+        self._stopping = Stopping(clock, run, self._jobs)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the cluster, by the machine that its commands are run on."""
@@ -95,12 +114,52 @@ class SlurmPlatform(Unsupported):
         """Return this user's jobs of a cluster; raises ``CannotError``."""
         return await own_jobs(self._run, job.host)
 
+    def name_for(self, launch_id: str) -> str:
+        """Return the launch id if it can stand as a comment and name a file."""
+        if not _ID.fullmatch(launch_id):
+            raise CannotError(f"bad launch id {clean(launch_id, 80)}")
+        return launch_id
+
     def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
-        """Return the words with the launch id as sbatch's comment (INTERFACE "resubmit")."""
-        at = next((i for i, word in enumerate(words) if PurePosixPath(word).name == "sbatch"), None)
-        if at is None:
-            raise CommandError("a slurm run is submitted by sbatch, which resubmit does not name")
-        return (*words[: at + 1], "--parsable", f"--comment={launch_id}", *words[at + 1 :])
+        """Return the words with the hold and the launch id as sbatch's comment (INTERFACE)."""
+        return held_words(words, launch_id)
+
+    def unformed(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return the words of a submit without the hold, the comment and how it prints."""
+        return plain_words(words)
+
+    def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
+        """Return what speaks for and against the recorded words."""
+        return command_checks(words)
+
+    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+        """Return what became of a launch id; a job of it that was never let go is cancelled."""
+        return await self._looking_up.look_up(run, launch_id)
+
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Submit a held job that says its launch id as its comment."""
+        self.name_for(submission.launch_id)
+        return await self._submitting.accept(run, submission)
+
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+        """Release it if it is the lowest of its launch id and still says it; return its number."""
+        return await self._submitting.go(run, accepted)
+
+    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        """Cancel exactly these jobs and wait until none of them runs, waits or is ending."""
+        await self._stopping.stop(run, jobs, every=self.look_every)
+
+    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
+        """Return why a job cannot be asked: nothing is configured, or no step would hear it."""
+        return saving.why_not(run, job)
+
+    async def save(self, run: RunSpec, job: LiveJob) -> None:
+        """Ask by ``save_command`` on the job's host, else by a signal to the job's steps."""
+        await saving.save(self._run, run, job)
+
+    async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+        """Return the cluster's own answers about these jobs."""
+        return await evidence.gather(self._run, None if run.job is None else run.job.host, jobs)
 
 
 def _names_log(query: Query) -> bool:

@@ -54,10 +54,13 @@ $(limited {controller} squeue -h -t all -j "$others" -o "{format}" 2>/dev/null)"
 fi
 say squeue.out; printf '%s\\n' "$queue"
 if [ $rc = 0 ]; then
-say scontrol.out
-{{ limited {controller} scontrol show job 2>&1; rc=$?; say scontrol.rc; echo $rc; }} |
- awk -v uid="$(id -u)" -v wanted=' {numbers} ' -v mark="$mark" '{sift}'
-asked=$(missing '{wanted}' 1)
+shown=$({{ limited {controller} scontrol show job 2>&1; rc=$?; say scontrol.rc; echo $rc; }} |
+ awk -v uid="$(id -u)" -v wanted=' {numbers} ' -v mark="$mark" '{sift}')
+say scontrol.out; printf '%s\n' "$shown"
+for number in $(printf '%s\n' "$shown" | awk '{twice}' | head -n {most_twice}); do
+say "twice.$number"; limited {controller} scontrol show job "$number" 2>&1
+done
+{steps}asked=$(missing '{wanted}' 1)
 if [ -n "$asked" ]; then
 say sacct.err
 found=$(limited {accounting} sacct -n -a -P --delimiter="{separator}" -o {fields} \\
@@ -85,6 +88,14 @@ index($0, mark) == 1 { print; begin(); keep = 1; judged = 1; next }
 keep { print }
 """
 """Keeps the records of one's own jobs and of those that runs name; errors pass."""
+
+_TWICE: Final = """
+match($0, /^JobId=[0-9]+ /) { n[$1]++ }
+END { for (each in n) if (n[each] > 1) { sub(/JobId=/, "", each); print each } }
+"""
+"""Prints the numbers that more than one record claims: a name may hold the text of a record."""
+MOST_TWICE: Final = 20
+_STEPS: Final = "say steps.out; limited {controller} squeue -h -s --me -o %i 2>/dev/null\n"
 
 _MISS: Final = """
 function within(tasks, task,   n, i, part, ends) {
@@ -119,10 +130,10 @@ def is_job_id(text: str | None) -> bool:
     return text is not None and _JOB_ID.fullmatch(text) is not None
 
 
-def jobs_script(mark: str, wanted: Iterable[str]) -> str:
+def jobs_script(mark: str, wanted: Iterable[str], *, steps: bool = False) -> str:
     """Return the script that tells of my jobs, of those ``wanted``, and how these have ended.
 
-    Ids that are none are left out.
+    Ids that are none are left out. ``steps``: it tells which jobs have a step of srun, too.
     """
     joined = f"{UNIT}{mark}{UNIT}"
     ids = sorted(each for each in wanted if is_job_id(each))
@@ -137,6 +148,9 @@ def jobs_script(mark: str, wanted: Iterable[str]) -> str:
         wanted=" ".join(ids[:MOST_ASKED]),
         numbers=" ".join(sorted(numbers)),
         sift=_SIFT,
+        twice=_TWICE,
+        most_twice=MOST_TWICE,
+        steps=_STEPS.format(controller=CONTROLLER) if steps else "",
         miss=_MISS,
     )
     return f"mark={mark}\n{_BEFORE}{body}"

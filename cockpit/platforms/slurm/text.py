@@ -1,8 +1,8 @@
 """What squeue, scontrol and sacct print, made into records; one reader for every version.
 
 Names, comments and commands are hostile: they may hold any separator and line breaks. So the
-fields of squeue and sacct are parted by marks that nobody can know (``mark``), and a record of
-scontrol whose number another record claims too is not believed.
+fields of squeue and sacct are parted by marks that nobody can know (``mark``), and of a number
+that two records of scontrol claim, what was told when it was asked for alone is believed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import calendar
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -82,17 +82,29 @@ def timed(record: Record, start: float | None, end: float | None, *, limited: bo
     return replace(record, started=start, until=end if limited else None)
 
 
-def scontrol_records(out: str) -> list[Record]:
-    """Return the records of ``scontrol show job``; of a number that is told twice none.
+def scontrol_records(out: str, alone: Mapping[str, str] | None = None) -> list[Record]:
+    """Return the records of ``scontrol show job``, each number once.
 
-    A name that holds such text would stand beside the real record: neither is believed.
+    A name that holds such text stands beside the real record: neither of them is believed, but
+    what ``alone`` tells of that number, which was asked for by itself.
     """
     found: dict[str, list[Record]] = {}
     for number, lines in _blocks(out):
         record = _shown(number, lines)
         if record is not None:
             found.setdefault(record.raw, []).append(record)
-    return [records[0] for records in found.values() if len(records) == 1]
+    asked = (_told_alone(number, text) for number, text in (alone or {}).items())
+    believed = [each for each in asked if each is not None]
+    return believed + [records[0] for records in found.values() if len(records) == 1]
+
+
+def _told_alone(number: str, text: str) -> Record | None:
+    """Return the record of a job that was asked for by its number: all lines are its own."""
+    lines = text.split("\n")
+    begins = _BEGINS.match(lines[0])
+    if begins is None or begins[1] != number:
+        return None
+    return _shown(number, [begins[2], *lines[1:]])
 
 
 def _blocks(out: str) -> Iterator[tuple[str, list[str]]]:

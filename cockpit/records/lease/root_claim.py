@@ -148,7 +148,7 @@ class RootClaim:
         if written is not None and written.nonce != self._mine.get(root):
             alive = lives(written.holder)
             if alive is not False:
-                return _held(written, alive, highest)
+                return held_by(written, alive, highest)
         text = f"the claim under {root} is {'free' if written is None else 'free to take'}"
         by = None if highest is None else _launched_elsewhere(root, highest)
         return Claim(level=Level.PASS.value, text=text, launch_id=highest, launched_by=by)
@@ -175,10 +175,10 @@ class RootClaim:
             if former is not None:
                 alive = lives(former.holder)
                 if alive is not False and not over and former.nonce != self._mine.get(root):
-                    return _held(former, alive, former.launch_id)
+                    return held_by(former, alive, former.launch_id)
                 _set_aside(root, former)
             if not _put(root, written):
-                return _held(_read(root), None, None)
+                return held_by(_read(root), None, None)
         self._mine[root] = written.nonce
         text = f"claimed under {root}"
         return Claim(level=Level.PASS.value, text=text, launch_id=launch_id, at=written.at)
@@ -217,19 +217,29 @@ def _read(root: Path) -> Written | None:
             text = file.read(MOST)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    return parsed(text)
+
+
+def parsed(text: bytes) -> Written:
+    """Return what the text of a claim says; raises ``ValueError`` for what is none of ours."""
     try:
         return Written.model_validate(json.loads(text))
     except ValidationError as error:
         raise ValueError(f"{error.error_count()} fields are wrong") from error
 
 
+def text_of(written: Written) -> str:
+    """Return a claim as its file holds it."""
+    return json.dumps(written.model_dump(mode="python"), indent=1) + "\n"
+
+
 def _put(root: Path, written: Written) -> bool:
     """Put the claim there whole if there is none; False if somebody else has."""
     place = _file(root)
     fresh = place.with_name(f".claim.{os.getpid()}.{written.nonce[:8]}")
-    text = json.dumps(written.model_dump(mode="python"), indent=1)
+    text = text_of(written)
     try:
-        write_whole(fresh, text + "\n")
+        write_whole(fresh, text)
         try:
             place.hardlink_to(fresh)
         except FileExistsError:
@@ -250,7 +260,7 @@ def _put_plainly(place: Path, text: str) -> bool:
     try:
         with place.open("x", encoding="utf-8") as file:
             follow(file.fileno(), place.parent)
-            file.write(text + "\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
@@ -338,7 +348,8 @@ def _launched_elsewhere(root: Path, launch_id: str) -> str | None:
     return None if theirs == mine else f"{clean(note.get('host', '?'), 200)} (by its note)"
 
 
-def _held(written: Written | None, alive: bool | None, launch_id: str | None) -> Claim:
+def held_by(written: Written | None, alive: bool | None, launch_id: str | None) -> Claim:
+    """Return the claim of whoever holds it; ``alive`` ``None`` where that cannot be told."""
     if written is None:
         return Claim(level=Level.BLOCK.value, text="somebody else has just taken the claim")
     when = datetime.fromtimestamp(written.at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")

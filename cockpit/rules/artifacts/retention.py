@@ -89,7 +89,7 @@ def _decision(
     kept = [*_always(item, needed)]
     if item.state is CheckpointState.COMPLETE:
         kept += _complete(item, newest, policy)
-    elif item.state is CheckpointState.INCOMPLETE:
+    elif item.state is CheckpointState.INCOMPLETE and not item.half_deleted:
         kept += _unfinished(item, newest, policy, needed.now)
     if kept:
         return Decision(item=item, delete=False, why="; ".join(dict.fromkeys(kept)))
@@ -142,6 +142,8 @@ def _unfinished(
 def _reason(item: Checkpoint, newest: tuple[int, ...]) -> str:
     if item.state is CheckpointState.REJECTED:
         return item.note or "of a rejected lineage"
+    if item.half_deleted:
+        return "left half deleted by an earlier clean-up"
     if item.state is CheckpointState.INCOMPLETE:
         return "torn: " + (item.note or "never finished")
     kind = "" if item.good else " that are suspect"

@@ -16,6 +16,7 @@ from cockpit.model.history import History, Sharer
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue
 from cockpit.model.run import RunSpec
+from cockpit.rules.jobs.held import held_leftover
 from cockpit.rules.present import job_of, seen_at
 
 TRACKER = "W&B files"
@@ -35,8 +36,13 @@ class _Other(NamedTuple):
 
 
 def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-25: besides the recorded job another one of the lineage lives, or two others do."""
+    """C-25: besides the recorded job another one of the lineage lives, or two others do.
+
+    What a launch has left held is told apart: it never starts by itself.
+    """
     job = job_of(history)
+    if job is not None:
+        yield from held_leftover(run, job, history.now)
     others = [] if job is None else [*_rivals(job), *_sharers(job, history), *_fragments(history)]
     recorded = job is not None and job.phase.lives
     if job is not None and others and len(others) + recorded >= 2:

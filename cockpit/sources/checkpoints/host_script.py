@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from cockpit.runtime.ssh import quote
 from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh_session import ASKING
 
 MISSING: Final = 81
 NOT_A_FOLDER: Final = 82
@@ -72,7 +73,7 @@ bytes={quote(_BYTES)}
 whole={quote(_WHOLE)}
 ask() {{
 printf 'B %s\\0' "$1"; run=$2; shift 2
-limited {LIMIT} sh -c "$run" sh "$@" 2>/dev/null
+limited {LIMIT} sh -c "$run" {ASKING} "$@" 2>/dev/null
 printf 'E %s\\0' "$?"
 }}
 """

@@ -16,6 +16,7 @@ from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.picking import newest_of, relaunch_pick
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout
+from cockpit.sources.checkpoints.aside import aside_in
 from cockpit.sources.checkpoints.layouts import (
     LAYOUTS,
     FolderFinding,
@@ -210,6 +211,7 @@ def _judge_all(
             )
             if finding is not None:
                 item = _item(layout, folder, root, finding, around)
+                item = _unless_aside(item, folder, finding)
                 item = _unless_rejected(item, around.rejected)
                 found.append(JudgedCheckpoint(item, finding, layout.name))
     return tuple(found)
@@ -237,6 +239,16 @@ def _item(
         layout=layout.name,
         emptied=finding.grade is Grade.EMPTIED,
     )
+
+
+def _unless_aside(item: Checkpoint, folder: Folder, finding: FolderFinding) -> Checkpoint:
+    """Mark an item whose marker was moved aside, or that is being deleted, for what it is."""
+    said = aside_in(folder)
+    if said is None or (finding.grade is Grade.COMPLETE and not said.deleting):
+        return item
+    state = CheckpointState.INCOMPLETE if said.deleting else CheckpointState.REJECTED
+    changed = {"state": state, "note": _safe(said.note), "saved_at": None}
+    return item.model_copy(update={**changed, "half_deleted": said.deleting})
 
 
 def _unless_rejected(item: Checkpoint, rejected: Sequence[Rejected]) -> Checkpoint:

@@ -112,7 +112,8 @@ _BESIDE: Final = re.compile(
     r"|zarr\.json|latest|latest_checkpointed_iteration\.txt|.*\.index\.json|[^/]*\.__lock"
     r"|.*\.(?:md|toml|ya?ml)|[^/]*(?:config|args|hparams)\.json"
     r"|tokenizer.*|special_tokens_map\.json|added_tokens\.json|vocab\.(?:json|txt)|merges\.txt"
-    r"|chat_template.*|README.*|\.git.*|_SUCCESS|DONE)"
+    r"|chat_template.*|README.*|\.git.*|_SUCCESS|DONE"
+    r"|[^/]+\.(?:rejected-\d{4}-\d\d-\d\d(?:-\d{1,3})?|deleting-[0-9a-f]{6,64}))"
     r"|(?:.*/)?array_metadatas/.*|(?:.*/)?(?:metrics|metadata)/(?:metrics|metadata)"
 )
 """Descriptions, markers and locks: without anything else there is nothing to load."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,12 +19,10 @@ from cockpit.model.facet import (
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import HERE, Place, place_of
 from cockpit.model.query import Query
-from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.runtime.offload import offload
 from cockpit.sources.checkpoints.assembly import Surveyed, Want
 from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
-from cockpit.sources.checkpoints.listing import Root
 from cockpit.sources.checkpoints.look import (
     LIMIT,
     Failure,
@@ -37,10 +35,8 @@ from cockpit.sources.checkpoints.look import (
     problem_of,
     scanned,
     scanner_of,
-    temporaries,
     unpicked,
 )
-from cockpit.sources.checkpoints.rejected import Books
 from cockpit.sources.checkpoints.surveys import SECONDS, Surveys, folder_names, wants_of
 from cockpit.sources.checkpoints.tree import ListingError
 from cockpit.sources.checkpoints.turns import SECONDS as TURNS
@@ -314,34 +310,7 @@ def _unwatched(
     return as_far_as_judged(judge_listing(roots, around, spec), unjudged, roots)
 
 
-def without(
-    run: RunSpec, gone: Collection[str], rejected: tuple[Rejected, ...], now: float
-) -> CheckpointsValue:
-    """Return what the listing of a dead run would say if the paths in ``gone`` were not there.
-
-    Blocking; raises as ``list_checkpoints`` does.
-    """
-    spec = run.checkpoints or CheckpointSpec()
-    _only_here(spec)
-    scanner, temporary = scanner_of(spec, folder_names(run)), temporaries(spec.path)
-    listings = {place: scanned(scanner, place, temporary[place]) for place in spec.path}
-    found, errors, _ = joined(spec.path, listings, spec.path)
-    for error in errors.values():
-        raise error
-    roots = [_left(root, gone) for root in found]
-    bad = (*Books().rejected(run.records.logbook), *rejected, *marked(listings.values()))
-    return judge_listing(roots, Circumstances(now, False, {}, run.final_step, bad), spec)
-
-
 def _only_here(spec: CheckpointSpec) -> None:
     remote = next((place for place in spec.path if not place.here), None)
     if remote is not None:
         raise ValueError(f"{clean(str(remote), LIMIT)} is not on this machine: it is only read")
-
-
-def _left(root: Root, gone: Collection[str]) -> Root:
-    def stays(name: str) -> bool:
-        return clean(f"{root.path.rstrip('/')}/{name}", LIMIT) not in gone
-
-    folders = tuple(folder for folder in root.folders if stays(folder.name))
-    return replace(root, folders=folders, files=tuple(f for f in root.files if stays(f.path)))

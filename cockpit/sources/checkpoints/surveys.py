@@ -11,7 +11,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import CheckpointSpec, RunSpec
-from cockpit.runtime.buckets import Bucket
+from cockpit.runtime.buckets import BUCKETS, Bucket
 from cockpit.runtime.http import Http
 from cockpit.sources.checkpoints.assembly import Surveyed, Want
 from cockpit.sources.checkpoints.bucket import BucketTree
@@ -27,7 +27,6 @@ AT_FIRST: Final = 4.5
 """Seconds for the first look, of which everything is new: what it has no time for comes with the
 next one. A check has no more for each of its questions."""
 CLOCK_WITHIN: Final = 2.5
-BUCKETS: Final = ("s3", "gs")
 
 
 class Surveys:
@@ -85,9 +84,15 @@ class Surveys:
         return self._surveys[endpoint]
 
     def _tree(self, place: Place) -> Tree | None:
-        if place.scheme in BUCKETS:
-            return BucketTree(Bucket(place.scheme, place.host, self._clock, self._http))
-        return HostTree(place.host) if place.scheme == SSH else None
+        return tree_at(place, self._clock, self._http)
+
+
+def tree_at(place: Place, clock: Clock, http: Http | None = None) -> Tree | None:
+    """Return what lists and reads the endpoint of a place; ``None``: nothing does."""
+    if place.scheme in BUCKETS:
+        asked = http or Http(clock, deadline=CLOCK_WITHIN)
+        return BucketTree(Bucket(place.scheme, place.host, clock, asked))
+    return HostTree(place.host) if place.scheme == SSH else None
 
 
 def wants_of(spec: CheckpointSpec, endpoint: str, prefer: frozenset[str]) -> tuple[Want, ...]:

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from cockpit.runtime.ssh import quote
 from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh_session import ASKING
 from cockpit.sources.logs.ranged import NOTHING, Wish
 from cockpit.sources.scripts import Record, is_pattern, marking, new_mark, records, word_of
 from cockpit.text.safe import clean
@@ -79,7 +80,7 @@ done
 echo
 [ $# -eq 0 ] || exec stat -L $S "$F" "$@"'
 measure() {
-  found=$(limited %(limit)d sh -c "$all" sh $S "$F" "$@" 2>/dev/null) || return
+  found=$(limited %(limit)d sh -c "$all" %(asking)s $S "$F" "$@" 2>/dev/null) || return
   { read -r ids; for i in $ids; do read -r s && eval "s_$i=\$s"; done; } <<.
 $found
 .
@@ -172,7 +173,7 @@ class Piece:
     def _prelude(self) -> str:
         return _PRELUDE % {
             "marking": marking(self.mark), "limited": LIMITED, "limit": LIMIT, "late": LATE,
-            "page": PAGE, "room": self.room, "sending": SENDING,
+            "asking": ASKING, "page": PAGE, "room": self.room, "sending": SENDING,
         }  # fmt: skip
 
     def answers(self, out: bytes) -> list[Told]:
@@ -275,7 +276,9 @@ def _found(number: int, path: str) -> str:
     name = word_of(path)
     if not is_pattern(path):
         return f"f_{number}={name}"
-    return f'f_{number}=$(limited {LIMIT} sh -c "$newest" sh {name} {word_of(path, magic=True)})'
+    return (
+        f'f_{number}=$(limited {LIMIT} sh -c "$newest" {ASKING} {name} {word_of(path, magic=True)})'
+    )
 
 
 def _or(number: int | None) -> str:

@@ -341,6 +341,14 @@ def _coloured(raw: bytes) -> str:
     return quote(_COLOUR.join(letters).decode("utf-8", "surrogateescape"))
 
 
+def keep(host: Host, told: Answer) -> None:
+    """Keep the bytes that came with an answer for all who read the file."""
+    key = (host.name, told.path, told.identity)
+    host.cache.seen(key, told.size)
+    for start, data in told.pieces:
+        host.cache.put(key, start, data)
+
+
 def stat_of(told: Answer) -> Stat:
     """Return what a host says of a file."""
     return Stat(told.size, told.mtime, told.identity, told.version)

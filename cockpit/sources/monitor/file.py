@@ -38,6 +38,8 @@ class StateRead(Frozen):
     tunnel_session: str | None = None
     server_session: str | None = None
     mcp_url: str | None = None
+    retired: str | None = None
+    """The job that a relaunch has retired in this file (``retired_job_id``)."""
 
 
 def read_state(path: str) -> StateRead | Problem | None:
@@ -94,6 +96,7 @@ def _state(path: str, mtime: float, document: dict[str, Any]) -> StateRead:
         tunnel_session=text("tunnel_session"),
         server_session=text("server_session"),
         mcp_url=text("mcp_url"),
+        retired=text("retired_job_id"),
     )
 
 

@@ -36,7 +36,7 @@ command -v tmux >/dev/null && { echo @tmux; limited 3 tmux -u list-sessions -F '
 command -v screen >/dev/null && { echo @screen; limited 3 screen -ls; }
 echo @end"""
 )
-_SCREEN: Final = re.compile(r"\s+\d+\.(\S+)\s+\(")
+_SCREEN: Final = re.compile(r"\s+\d+\.([^\t]+)\t\((?!.*Dead \?)")
 _NONE: Final = re.compile(
     r"no server running|No such file or directory|No Sockets found|no sessions"
 )

@@ -10,10 +10,13 @@ from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.observed import TrackerValue
-from cockpit.model.place import Place
+from cockpit.model.place import SSH, Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import offload
+from cockpit.sources.logs.pieces import LaterError
+from cockpit.sources.logs.remote import HostError
+from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.records import BadFileError
 from cockpit.sources.rowlog.rows import RunRows
 from cockpit.sources.wandb.history import RowChunk
@@ -21,6 +24,8 @@ from cockpit.text.safe import clean
 
 DEADLINE: Final = 5.0
 """Seconds after which a file system that does not answer is given up for this time."""
+AWAY: Final = 10.0
+"""The same for files on a host, whose bytes are asked for in a few trips."""
 NOTHING: Final = RowChunk((), caught_up=True, restarted=False, share=0.0)
 Spec = TypeVar("Spec", bound=Frozen)
 T = TypeVar("T")
@@ -36,8 +41,11 @@ class FileTracker(Generic[Spec]):
         spec_of: Callable[[RunSpec], Spec | None],
         place_of: Callable[[Spec], Place],
         make: Callable[[Spec], RunRows],
+        away: Away,
     ) -> None:
+        """``away`` has the files that lie on hosts, which ``make``'s readers read."""
         self._clock = clock
+        self._away = away
         self._name = name
         self._spec_of = spec_of
         self._place_of = place_of
@@ -46,6 +54,8 @@ class FileTracker(Generic[Spec]):
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
         """Return the tracker facet of each run, by run name."""
+        places = (self._place(query.run) for query in queries)
+        await self._away.look(place for place in places if place and place.scheme == SSH)
         facets = await asyncio.gather(*(self._observe(query.run) for query in queries))
         return {query.name: facet for query, facet in zip(queries, facets, strict=True)}
 
@@ -58,12 +68,16 @@ class FileTracker(Generic[Spec]):
         return await self._chunk(run, lambda own: own.recent(rows))
 
     async def _chunk(self, run: RunSpec, read: Callable[[RunRows], RowChunk]) -> RowChunk:
-        spec = self._spec_of(run)
-        if spec is None or not self._place_of(spec).here:
+        spec, place = self._spec_of(run), self._place(run)
+        if spec is None or place is None or not _is_read(place):
             return NOTHING
         rows = self._rows_of(run, spec)
-        outcome = await _settled(lambda: read(rows))
+        outcome = await _settled(lambda: read(rows), place)
         return outcome if isinstance(outcome, RowChunk) else NOTHING
+
+    def _place(self, run: RunSpec) -> Place | None:
+        spec = self._spec_of(run)
+        return None if spec is None else self._place_of(spec)
 
     async def _observe(self, run: RunSpec) -> Facet[TrackerValue]:
         spec = self._spec_of(run)
@@ -71,15 +85,15 @@ class FileTracker(Generic[Spec]):
             return not_configured(f"[run.{self._name.lower()}]")
         place, now = self._place_of(spec), self._clock.now()
         source = f"{self._name} in {clean(str(place), 300)}"
-        if not place.here:
+        if not _is_read(place):
             text = f"{clean(str(place), 300)}: {self._name} files there are not read yet"
             return unknown(ErrorKind.UNSUPPORTED, text, source, now)
         rows = self._rows_of(run, spec)
-        outcome = await _settled(lambda: rows.value(self._clock))
+        outcome = await _settled(lambda: rows.value(self._clock), place)
         now = self._clock.now()
         if isinstance(outcome, TrackerValue):
             return known(outcome, source, now)
-        return unknown(*_problem(outcome, clean(place.path, 300)), source, now)
+        return unknown(*_problem(outcome, _spelled(place)), source, now)
 
     def _rows_of(self, run: RunSpec, spec: Spec) -> RunRows:
         former = self._runs.get(run.name)
@@ -88,15 +102,27 @@ class FileTracker(Generic[Spec]):
         return former[1]
 
 
-async def _settled(read: Callable[[], T]) -> T | OSError | BadFileError:
+def _is_read(place: Place) -> bool:
+    return place.here or place.scheme == SSH
+
+
+def _spelled(place: Place) -> str:
+    return clean(place.path if place.here else str(place), 300)
+
+
+async def _settled(read: Callable[[], T], place: Place) -> T | OSError | BadFileError:
     """Return what ``read`` returns, or the way in which the files could not be read."""
     try:
-        return await offload(read, deadline=DEADLINE)
+        return await offload(read, deadline=DEADLINE if place.here else AWAY)
     except (OSError, BadFileError) as error:
         return error
 
 
 def _problem(error: OSError | BadFileError, place: str) -> tuple[ErrorKind, str]:
+    if isinstance(error, HostError):
+        return error.kind, clean(error.strerror, 500)
+    if isinstance(error, LaterError):
+        return ErrorKind.TIMEOUT, f"{place}: {clean(error.strerror)}"
     if isinstance(error, TimeoutError):
         return ErrorKind.TIMEOUT, f"{place} does not answer ({clean(error)})"
     if isinstance(error, PermissionError):

@@ -6,38 +6,24 @@ those that follow one another under one step are one record. Everything blocks.
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Hashable, Iterable, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Hashable, Sequence
+from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from cockpit.model.run import TensorboardSpec
-from cockpit.runtime.regular import open_regular
+from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.records import About, BadFileError, Batch, Record
 from cockpit.sources.tensorboard.events import BadEventError, Event, event_of
 from cockpit.sources.tensorboard.framing import HEAD, Piece, deframe, starts_well
+from cockpit.sources.tensorboard.listing import EventFile, listed
 from cockpit.text.safe import clean
 
-NAME: Final = "tfevents"
 BATCH: Final = 262_144
 """Bytes that are read at once: some four thousand scalars, a tenth of a second."""
 TAIL: Final = 131_072
+TAIL_AWAY: Final = 32_768
+"""The same of a file on a host: it comes while the file is measured, and is mostly enough."""
 MOST_TAIL: Final = 4 << 20
-MOST_FILES: Final = 2000
-_BEGUN: Final = re.compile(r"tfevents\.(\d{9,12})")
-_SHOWN: Final = 5
-
-
-class _File(NamedTuple):
-    """One event file as it is now."""
-
-    path: str
-    begun: float
-    size: int
-    mtime: float
-    identity: tuple[int, int]
 
 
 class _Cursor(NamedTuple):
@@ -48,11 +34,12 @@ class _Cursor(NamedTuple):
 
 
 class TensorboardRun:
-    """Reads the event files of one folder (a ``RecordLog``)."""
+    """Reads the event files of one folder (a ``RecordLog``); ``away`` knows those of hosts."""
 
-    def __init__(self, spec: TensorboardSpec) -> None:
+    def __init__(self, spec: TensorboardSpec, away: Away) -> None:
         self._spec = spec
-        self._files: list[_File] = []
+        self._away = away
+        self._files: list[EventFile] = []
         self._newest: tuple[Hashable, list[Record], float] | None = None
         self._began: dict[tuple[int, int], int] = {}
         self._lost = 0
@@ -60,20 +47,20 @@ class TensorboardRun:
 
     def look(self) -> About:
         """List the folder and measure its files; those that were there keep their order."""
-        found = _listed(self._spec.dir.path)
+        found = listed(self._spec.dir, self._away)
         sizes = {each.identity: each.size for each in found}
         if any(sizes.get(former.identity, -1) < former.size for former in self._files):
             self._lost += 1
         for each in found:
             self._began.setdefault(each.identity, len(self._began))
         self._files = sorted(found, key=lambda each: self._began[each.identity])
-        folder = Path(found[0].path).parent
+        folder = PurePosixPath(found[0].path).parent
         return About(
             id=folder.name,
             name=folder.name,
             project=None,
             producer="TensorBoard",
-            files=tuple(each.path for each in self._files),
+            files=tuple(str(each.log.place) for each in self._files),
             mtime=max(each.mtime for each in found),
             identity=(self._files[0].identity, self._lost),
             version=tuple((each.identity, each.size, each.mtime) for each in self._files),
@@ -121,62 +108,28 @@ class TensorboardRun:
         return sum(each.size for each in self._files[:file])
 
 
-def _listed(folder: str) -> list[_File]:
-    """Return the event files of a folder, or of the only one in it, the first begun first."""
-    files = sorted(_files_in(folder), key=lambda each: (each.begun, each.path))
-    if files:
-        return files
-    below = [name for name in _folders_in(folder) if any(_files_in(str(Path(folder) / name)))]
-    if len(below) == 1:
-        return _listed(str(Path(folder) / below[0]))
-    shown = ", ".join(clean(name, 80) for name in below[:_SHOWN])
-    hint = f"; there are runs in {shown}: name one of them" if below else ""
-    raise FileNotFoundError(f"no event files in {clean(folder)} yet{hint}")
-
-
-def _files_in(folder: str) -> Iterable[_File]:
-    with os.scandir(folder) as entries:
-        for number, entry in enumerate(entries):
-            if number >= MOST_FILES:
-                return
-            if NAME in entry.name and entry.is_file():
-                with suppress(OSError):  # gone since it was listed
-                    status = entry.stat()
-                    begun = _BEGUN.search(entry.name)
-                    yield _File(
-                        path=entry.path,
-                        begun=float(begun[1]) if begun is not None else status.st_mtime,
-                        size=status.st_size,
-                        mtime=status.st_mtime,
-                        identity=(status.st_dev, status.st_ino),
-                    )
-
-
-def _folders_in(folder: str) -> list[str]:
-    with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir())[:MOST_FILES]
-
-
-def _read(file: _File, offset: int) -> Piece:
+def _read(file: EventFile, offset: int) -> Piece:
     """Return the whole records from ``offset`` on, about ``BATCH`` bytes; at least one if it is."""
-    with open_regular(file.path) as (fd, _):
-        if offset == 0 and not starts_well(os.pread(fd, HEAD, 0)):
+    if 0 < file.size <= offset:
+        return Piece([], offset)
+    with file.opened() as opened:
+        data = opened.read(offset, min(offset + BATCH, file.size))
+        if offset == 0 and not starts_well(data[:HEAD]):
             raise BadFileError(f"{clean(file.path)} is no event file")
-        data = os.pread(fd, BATCH, offset)
         piece = deframe(data, offset)
         if not piece.records and piece.wants > len(data) and offset + piece.wants <= file.size:
-            data = os.pread(fd, piece.wants, piece.offset)
+            data = opened.read(piece.offset, piece.offset + piece.wants)
             piece = deframe(data, piece.offset)
     return piece
 
 
-def _end_of(file: _File, count: int) -> tuple[list[Record], int]:
+def _end_of(file: EventFile, count: int) -> tuple[list[Record], int]:
     """Return the last records of a file, and how many bytes of it they were found in."""
-    length = TAIL
-    with open_regular(file.path) as (fd, _):
+    length = TAIL if file.told is None else TAIL_AWAY
+    with file.opened() as opened:
         while True:
             start = max(0, file.size - length)
-            piece = deframe(os.pread(fd, length, start), start, synced=start == 0)
+            piece = deframe(opened.read(start, file.size), start, synced=start == 0)
             records, _bad = _records(piece.records)
             if start == 0 or len(records) > count or length >= MOST_TAIL:
                 return records[-count:], file.size if start == 0 else length

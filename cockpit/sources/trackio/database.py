@@ -13,18 +13,21 @@ import sqlite3
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple, TypeVar
 
+from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
 from cockpit.model.tracker_alert import TrackerAlert
 from cockpit.runtime.regular import is_folder
+from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.records import MOST_RECORDS, About, BadFileError, Batch, Record
 from cockpit.sources.trackio.copies import Database, State
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 SUFFIX: Final = ".db"
+DATABASES: Final = f"*{SUFFIX}"
 ALERTS: Final = 20
 _SHOWN: Final = 5
 _DEPTH: Final = 4
@@ -49,17 +52,24 @@ class _Held(NamedTuple):
 
 
 class TrackioRun:
-    """Reads one run (a ``RecordLog``); ``databases`` gives the same database for the same path."""
+    """Reads one run (a ``RecordLog``); ``databases`` gives the same database for the same place.
 
-    def __init__(self, spec: TrackioSpec, databases: Callable[[str], Database]) -> None:
+    ``away`` has looked at a place that is not of this machine.
+    """
+
+    def __init__(
+        self, spec: TrackioSpec, databases: Callable[[Place], Database], away: Away
+    ) -> None:
         self._spec = spec
         self._databases = databases
+        self._away = away
+        self._database: Database | None = None
         self._held: _Held | None = None
         self._newest: tuple[State, int, list[Record], float] | None = None
 
     def look(self) -> About:
         """Look at the file; what has not changed is not read again."""
-        database = self._database()
+        database = self._database = self._databases(self._found())
         state = _sql(database, database.look)
         if self._held is None or self._held.state != state:
             self._held = _sql(database, lambda: self._read(database, state))
@@ -89,31 +99,32 @@ class TrackioRun:
         return self._held
 
     def _rows(self, which: str, order: str, values: tuple[int, ...]) -> list[Any]:
-        held, database = self._known(), self._database()
+        held, database = self._known(), self._database
+        assert database is not None
         query = (
             f"SELECT id, step, timestamp, metrics FROM metrics"
             f" WHERE {held.where} AND {which} ORDER BY {order}"
         )
         return _sql(database, lambda: database.rows(query, (*held.values, *values)))
 
-    def _database(self) -> Database:
-        """Return the database; in a folder the project's, or the only one that is there."""
-        path, project = self._spec.db.path, self._spec.project
-        if not is_folder(path):
-            return self._databases(path)
-        there = sorted(each.stem for each in Path(path).glob(f"*{SUFFIX}"))
-        wanted = there[0] if project is None and len(there) == 1 else project
+    def _found(self) -> Place:
+        """Return where the database is; in a folder the project's, or the only one there."""
+        place, project = self._spec.db, self._spec.project
+        there = _databases_in(place) if place.here else _databases_on(place, self._away)
+        if there is None:
+            return place
+        wanted = next(iter(there)) if project is None and len(there) == 1 else project
         named = next((each for each in there if each in (wanted, _file_name(wanted or ""))), None)
         if named is not None:
-            return self._databases(str(Path(path) / f"{named}{SUFFIX}"))
-        shown = ", ".join(clean(each, 80) for each in there[:_SHOWN]) or "none"
+            return Place(place.scheme, place.host, there[named])
+        shown = ", ".join(clean(each, 80) for each in sorted(there)[:_SHOWN]) or "none"
         what = "trackio.project is not given" if wanted is None else f"no project {clean(wanted)}"
-        raise FileNotFoundError(f"{what} in {clean(path)}; there: {shown}")
+        raise FileNotFoundError(f"{what} in {_spelled(place)}; there: {shown}")
 
     def _read(self, database: Database, state: State) -> _Held:
         columns = {str(row[1]) for row in database.rows("PRAGMA table_info(metrics)")}
         if not {"id", "step", "timestamp", "run_name", "metrics"} <= columns:
-            raise BadFileError(f"{clean(database.path)} is no database of trackio's")
+            raise BadFileError(f"{_spelled(database.place)} is no database of trackio's")
         by_id = "run_id" in columns
         name = self._spec.run or _newest_name(database)
         where = "(run_name = ? OR run_id = ?)" if by_id else "run_name = ?"
@@ -126,9 +137,9 @@ class TrackioRun:
         about = About(
             id=name,
             name=name,
-            project=self._spec.project or Path(database.path).stem,
+            project=self._spec.project or PurePosixPath(database.place.path).stem,
             producer="trackio",
-            files=(database.path, f"{database.path}-wal"),
+            files=(str(database.place), f"{database.place}-wal"),
             mtime=state.mtime,
             identity=(state.file[:2], name, first, str(begun[0][0])),
             version=state,
@@ -142,7 +153,27 @@ def _sql(database: Database, work: Callable[[], T]) -> T:
     try:
         return work()
     except sqlite3.Error as error:
-        raise BadFileError(f"{clean(database.path)}: {clean(error, 120)}") from None
+        raise BadFileError(f"{_spelled(database.place)}: {clean(error, 120)}") from None
+
+
+def _databases_in(place: Place) -> dict[str, str] | None:
+    """Return the databases of a folder, path by name; ``None`` if it is none."""
+    if not is_folder(place.path):
+        return None
+    return {each.stem: str(each) for each in sorted(Path(place.path).glob(f"*{SUFFIX}"))}
+
+
+def _databases_on(place: Place, away: Away) -> dict[str, str] | None:
+    """Return the same of a folder on a host, as it was looked at last."""
+    seen = away.seen(place)
+    if seen.where == "file":
+        return None
+    paths = [each.path for each in seen.files] if seen.where == "folder" else []
+    return {PurePosixPath(path).stem: path for path in paths}
+
+
+def _spelled(place: Place) -> str:
+    return clean(str(place))
 
 
 def _file_name(project: str) -> str:
@@ -153,14 +184,15 @@ def _file_name(project: str) -> str:
 def _newest_name(database: Database) -> str:
     rows = database.rows("SELECT run_name FROM metrics ORDER BY id DESC LIMIT 1")
     if not rows:
-        raise FileNotFoundError(f"no run in {clean(database.path)} yet")
+        raise FileNotFoundError(f"no run in {_spelled(database.place)} yet")
     return str(rows[0][0])
 
 
 def _missing(database: Database, wanted: str | None) -> str:
     query = "SELECT run_name FROM metrics GROUP BY run_name ORDER BY MAX(id) DESC LIMIT ?"
     there = ", ".join(clean(row[0], 80) for row in database.rows(query, (_SHOWN,))) or "none"
-    return f"no run {clean(wanted, 80)} in {clean(database.path)}; there, the newest first: {there}"
+    where = _spelled(database.place)
+    return f"no run {clean(wanted, 80)} in {where}; there, the newest first: {there}"
 
 
 def _config(database: Database, where: str, values: Sequence[str]) -> Mapping[str, object]:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from cockpit.runtime.ssh import quote
 from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh_session import ASKING
 from cockpit.sources.scripts import marking, new_mark, records, word_of
 from cockpit.sources.wandb.fragment import id_in_name
 from cockpit.sources.wandb.run_files import missing
@@ -62,7 +63,7 @@ LC_ALL=C; export LC_ALL; late=0
 %(limited)s%(marking)s
 apart() {
   if [ $late -ge %(late)d ]; then mark dir "$1"; mark fail timeout; mark done "$1"; return; fi
-  limited %(limit)d sh -c "$look" sh "$@" 2>/dev/null
+  limited %(limit)d sh -c "$look" %(asking)s "$@" 2>/dev/null
   [ $? -eq 124 ] && { late=$((late + 1)); mark dir "$1"; mark fail timeout; mark done "$1"; }
 }
 """
@@ -99,9 +100,11 @@ class Listing:
             f"{number} {word_of(each.place)} {quote(each.run_id or '')}"
             for number, each in enumerate(self.wanted)
         ]
-        head = _APART % {"limited": LIMITED, "limit": LIMIT, "late": LATE, "marking": marks}
+        head = _APART % {
+            "limited": LIMITED, "limit": LIMIT, "late": LATE, "marking": marks, "asking": ASKING
+        }  # fmt: skip
         each = "\n".join(f"  apart {one}" for one in words)
-        together = f'limited {LIMIT} sh -c "$look" sh {" ".join(words)} 2>/dev/null'
+        together = f'limited {LIMIT} sh -c "$look" {ASKING} {" ".join(words)} 2>/dev/null'
         return f"{head}look={quote(look)}\n{together}\nif [ $? -eq 124 ]; then\n{each}\n:\nfi\n"
 
     def answers(self, out: bytes) -> list[Found]:

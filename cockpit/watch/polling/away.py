@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.run import RunSpec
-from cockpit.watch.polling.cadences import DEADLINES, back_off
+from cockpit.watch.polling.cadences import DEADLINES, FASTEST, back_off
 from cockpit.watch.polling.poller import (
+    EARLY,
     LONGEST_WAIT,
     REFUSALS,
     SPACING,
@@ -23,6 +24,8 @@ from cockpit.watch.polling.poller import (
 from cockpit.watch.polling.supervise import Supervisor
 
 UNREACHED = frozenset({ErrorKind.REFUSED, ErrorKind.DNS, ErrorKind.TLS, ErrorKind.UNAUTHORIZED})
+BEAT = FASTEST.away
+"""Seconds between the moments at which a place is asked: what is due then goes in one trip."""
 LATER = 0.1
 """Share by which the wait that a place asked for is stretched: not all may come back at once."""
 
@@ -34,6 +37,16 @@ class Rest:
     until: float = float("-inf")
     refused_until: float = float("-inf")
     """Until when nobody asks by himself: it could not be reached at all."""
+    began: float | None = None
+    """When it was first asked: from then on its moments count."""
+
+    def beat(self, planned: float, cadence: float) -> float:
+        """Return the moment nearest to when a request is planned, if that is near enough."""
+        if self.began is None:
+            return planned
+        since = planned - self.began
+        off = since - round(since / BEAT) * BEAT
+        return planned - off if abs(off) <= EARLY * cadence else planned
 
 
 class AwayPoller:
@@ -100,6 +113,7 @@ class AwayPoller:
 
     async def _poll(self, runs: Sequence[RunSpec]) -> None:
         self._asked, self._due = self._clock.monotonic(), float("inf")
+        self._rest.began = self._asked if self._rest.began is None else self._rest.began
         seconds = DEADLINES[self._facet].at(self._place)
         what = f"{self._facet} at {self._place}"
         answers = await self._supervisor.run(what, seconds, self._ask(runs))
@@ -114,9 +128,10 @@ class AwayPoller:
         refused = _refused([facet for facet in answers.values() if facet.configured])
         self._failures = self._failures + 1 if refused else 0
         hurried = min(runs, key=self._cadence)
-        planned = self._asked + self._cadence(hurried)
+        cadence = self._cadence(hurried)
+        planned = self._rest.beat(self._asked + cadence, cadence)
         if refused:
-            wait = back_off(self._cadence(hurried), self._failures, self._random.random(), hurried)
+            wait = back_off(cadence, self._failures, self._random.random(), hurried)
             planned = self._clock.monotonic() + wait
         if refused and _out_of_reach(answers.values()):
             self._rest.refused_until = max(self._rest.refused_until, planned)

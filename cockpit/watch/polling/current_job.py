@@ -39,5 +39,7 @@ def _named(state: RunState) -> list[tuple[float, str, str]]:
             found.append((told.at, job, where))
     monitor = state.facets.monitor.value
     if monitor is not None and monitor.job_id and monitor.last_update is not None:
+        if monitor.job_id == monitor.retired and found:
+            return found  # it goes on writing, and has not heard of the relaunch yet
         found.append((monitor.last_update, monitor.job_id, "the monitor's state file"))
     return found

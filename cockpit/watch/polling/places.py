@@ -1,6 +1,6 @@
 """Which place answers for each facet of a run: its runs are asked there in one request.
 
-A place is an endpoint: this machine (``here``), an ssh host, a controller, a bucket, a W&B
+A place is an endpoint: this machine (``HERE``), an ssh host, a controller, a bucket, a W&B
 server. All that is read of one endpoint shares its fate (``cockpit.model.place``).
 """
 

@@ -22,7 +22,7 @@ from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 
 if TYPE_CHECKING:
-    from cockpit.platforms.base import Platform
+    from cockpit.platforms.base import EndpointFinding, Platform
     from cockpit.sources.checkpoints.source import Checkpoints
     from cockpit.sources.wandb.history import RowChunk
 
@@ -76,6 +76,8 @@ class Sources:
     code: Source[CodeValue]
     records: Source[RecordsValue]
     platform_of: Callable[[RunSpec], Platform | None]
+    findings: Callable[[Sequence[RunSpec]], Awaitable[Sequence[EndpointFinding]]]
+    """What ``doctor`` says of the systems behind runs' jobs."""
 
 
 def real_sources(clock: Clock) -> Sources:
@@ -102,4 +104,5 @@ def real_sources(clock: Clock) -> Sources:
         code=code.Code(clock),
         records=logbook.Records(clock, logbook.Issues(issues, clock), Remotes(clock)),
         platform_of=platforms.of,
+        findings=platforms.findings,
     )

@@ -98,7 +98,9 @@ def far() -> RunSpec:
     )
 
 
-@pytest.mark.parametrize("path", ["/scratch/ada/toy", "/scratch/ada/toy/ckpt/"])
+@pytest.mark.parametrize(
+    "path", ["/scratch/ada/toy", "/scratch/ada/toy/ckpt/", "ssh://isambard/scratch/ada/toy"]
+)
 def test_a_path_of_the_jobs_host_is_compared_as_the_job_sees_it(path: str) -> None:
     assert levels(agrees(far(), [StatedOutput("the command (--out)", path)], {})) == {
         "C-16": "pass"

@@ -1,111 +1,110 @@
-"""The places of a job on another host are tried there, and its config is read from there."""
+"""What a submit needs on an ssh host is proven there, before anything is stopped."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cockpit.actions.checks import code, config_file
-from cockpit.actions.checks.config_file import read_config
-from cockpit.actions.checks.places_away import places_away
-from cockpit.model.place import place_of
-from cockpit.model.run import CheckpointSpec, CodeSpec, JobSpec, RunSpec
-from tests.actions.contexts import context, levels
-from tests.rules.making import run_spec
+from cockpit.actions.checks.places_away import _locks, _missing, places_away
+from cockpit.model.observed import Pick
+from cockpit.model.place import on_host
+from cockpit.model.plan import Level
+from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
+from tests.platforms.box.making import spec
+from tests.platforms.local.making import contents
 from tests.sshd import Sshd, needs_sshd, serving
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    with serving(tmp_path_factory.mktemp("sshd")) as found:
+def host() -> Iterator[Sshd]:
+    with (
+        tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as root,
+        serving(Path(root)) as found,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("PATH", f"{found.root}/bin:{os.environ['PATH']}")
         yield found
 
 
-@pytest.fixture
-def box(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> Sshd:
-    monkeypatch.setenv("PATH", f"{server.root}/bin:{os.environ['PATH']}")
-    return server
-
-
-def left_in(folder: Path) -> list[Path]:
-    return list(folder.iterdir())
-
-
-def on(box: Sshd, root: Path | str, **more: object) -> RunSpec:
-    job = JobSpec(kind="box", host=box.host, log=place_of(f"ssh://{box.host}{root}/run.log"))
-    place = place_of(f"ssh://{box.host}{root}")
-    saved = CheckpointSpec(path=(place.below("checkpoints"),))
-    return run_spec(job=job, output_root=place, checkpoints=saved, **more)
+async def said(run: RunSpec, *words: str, pick: Pick | None = None) -> list[str]:
+    checks = await places_away(run, words, pick, None)
+    return [f"{check.level.value} {check.id}: {check.text}" for check in checks]
 
 
 @needs_sshd
-async def test_what_takes_a_file_passes_and_nothing_is_left_there(
-    box: Sshd, tmp_path: Path
-) -> None:
-    (check,) = await places_away(on(box, tmp_path / "not made yet"), None)
-    assert check.level.value == "pass" and "a file could be written on" in check.text
-    assert left_in(tmp_path) == []
+async def test_a_host_where_all_is_well_is_left_as_it_was(host: Sshd, tmp_path: Path) -> None:
+    run = spec(host.host, tmp_path)
+    found = await said(run, "sh", "-c", "true")
+    assert [line.partition(":")[0] for line in found] == ["pass places"], found
+    assert contents(tmp_path) == {}
 
 
 @needs_sshd
-async def test_what_takes_none_blocks_with_the_reason(box: Sshd, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    found = await places_away(on(box, tmp_path / "file"), None)
-    assert {check.level.value for check in found} == {"block"}
-    assert "the output root cannot be written by this user: it is no folder" in found[0].text
-    (check,) = await places_away(on(box, "/proc/none").model_copy(update={"checkpoints": None,
-        "job": None}), None)  # fmt: skip
-    assert check.level.value == "block" and not check.overridable
+async def test_each_thing_that_is_wrong_is_told_of_its_place(host: Sshd, tmp_path: Path) -> None:
+    run = spec(host.host, tmp_path)
+    root = tmp_path / "runs" / "buoy"
+    (root / "run.log").mkdir(parents=True)
+    (root / ".cockpit").write_text("in the way")
+    (tmp_path / "tool").write_text("not executable")
+    broken = root / "step-5"
+    (broken / "shard").mkdir(parents=True)
+    (broken / "shard" / "0").symlink_to("/nowhere")
+    (broken / "metadata.json").write_text("{}")
+    where = str(on_host(host.host, str(broken)))
+    found = await said(run, "./tool", pick=Pick(path=where, step=5, why="test"))
+    assert [line for line in found if "run.log" in line] == [
+        "block places: the log's folder cannot be written by this user: is a directory "
+        f"({host.host}:{root}/run.log)"
+    ]
+    assert any("the cockpit's notes in it is no folder" in line for line in found)
+    assert (
+        "block program: there is no program ./tool that can be executed (chmod +x ./tool)" in found
+    )
+    assert not any(line.startswith("block C-17") for line in found)
+    gone = Pick(path=f"{where}0", step=50, why="test")
+    found = await said(run, "no-such-program", pick=gone)
+    assert (
+        f"block C-17:readable: step 50 cannot be read by this user: not found there ({where}0)"
+        in found
+    )
+    found = await said(run, "python3", "no_such.py")
+    assert any(line.startswith("block program: no_such.py is not there, seen") for line in found)
 
 
 @needs_sshd
-async def test_a_disk_without_room_for_a_checkpoint_blocks(box: Sshd, tmp_path: Path) -> None:
-    found = await places_away(on(box, tmp_path), 1 << 60)
-    assert {check.id for check in found} == {"disk"}
-    assert "and a checkpoint takes" in found[0].text
-
-
-async def test_a_host_that_does_not_answer_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nonexistent")
-    root = place_of("ssh://no-such-host/x")
-    (check,) = await places_away(run_spec(output_root=root), None)
-    assert check.level.value == "block" and "is unknown" in check.text
-
-
-async def test_what_lies_in_a_store_is_said_not_to_be_tried() -> None:
-    (check,) = await places_away(run_spec(output_root=place_of("gs://bucket/run")), None)
-    assert check.level.value == "warn" and "is not tried from here" in check.text
+async def test_the_login_node_of_a_slurm_job_is_tried_too(host: Sshd, tmp_path: Path) -> None:
+    job = JobSpec(kind="slurm", host=host.host, workdir=on_host(host.host, "/no/such/folder"))
+    run = RunSpec(
+        name="toy",
+        job=job,
+        output_root=on_host(host.host, str(tmp_path / "out")),
+        checkpoints=CheckpointSpec(path=(on_host(host.host, "/proc/1/none"),)),
+    )
+    found = await said(run, "sbatch", "job.sh")
+    assert f"block program: the workdir is not there: {host.host}:/no/such/folder" in found
+    assert any("the checkpoints' folder cannot be written by this user" in line for line in found)
 
 
 @needs_sshd
-def test_a_config_on_a_host_is_read_there(
-    box: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "con fig.json"
-    path.write_text('{"lr": 0.1}')
-    there = f"ssh://{box.host}{path}"
-    assert read_config(there).values == {"lr": "0.1"}
-    assert (read_config(f"{there}x").trouble or "").endswith("no such file")
-    monkeypatch.setattr(config_file, "BIGGEST", 4)
-    assert "larger than 4 bytes" in (read_config(there).trouble or "")
-    monkeypatch.undo()
-    monkeypatch.setattr(config_file, "HOST_WITHIN", 0.3)
-    os.mkfifo(tmp_path / "pipe.json")
-    assert "no such file" in (read_config(f"ssh://{box.host}{tmp_path}/pipe.json").trouble or "")
+async def test_a_host_that_does_not_answer_blocks(host: Sshd, tmp_path: Path) -> None:
+    checks = await places_away(spec("no-such-host.invalid", tmp_path), ("sh",), None, None)
+    assert [check.level for check in checks] == [Level.BLOCK]
+    assert "cannot be tried" in checks[0].text
 
 
-def test_a_config_in_a_store_is_said_not_to_be_read() -> None:
-    assert "files and ssh hosts only" in (read_config("gs://bucket/c.json").trouble or "")
+def test_a_disk_that_is_not_mounted_there_is_not_written_beside() -> None:
+    sure, perhaps = _missing("/", "/scratch"), _missing("/mnt", "")
+    assert sure is not None and sure.sure and "the disk at /scratch is not mounted" in sure.text
+    assert perhaps is not None and not perhaps.sure
+    assert _missing("/home/ada", "") is None
 
 
-def test_code_of_this_machine_says_little_of_a_job_that_runs_its_hosts() -> None:
-    job = JobSpec(kind="slurm", id="1", host="isambard")
-    here = run_spec(job=job, code=CodeSpec(repo=place_of("/src")))
-    found = code._elsewhere(context(here), place_of("/src"))
-    assert levels(found) == {"C-15:where": "warn"}
-    assert code._elsewhere(context(here), place_of("ssh://isambard/src")) == []
-    local = here.model_copy(update={"job": JobSpec(kind="local")})
-    assert code._elsewhere(context(local), place_of("/src")) == []
+def test_a_host_without_locks_says_how_a_lineage_is_kept() -> None:
+    (check,) = _locks(b"no flock\n")
+    assert check.level is Level.WARN and "links" in check.text
+    assert [each.level for each in _locks(b"no setsid\n")] == [Level.BLOCK]
+    assert _locks(b"") == []

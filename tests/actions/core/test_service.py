@@ -17,7 +17,7 @@ import pytest
 from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
-from cockpit.model.jobs import Live
+from cockpit.model.jobs import Accepted, Found, Live, LookUp, Submission
 from cockpit.model.plan import (
     Basis,
     Check,
@@ -261,6 +261,58 @@ async def test_what_was_accepted_is_journaled_before_it_is_let_go(tmp_path: Path
     world = World(tmp_path, at=at)
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.DONE
     assert [facts["accepted"] for facts in seen] == ["toy-i001"]
+
+
+async def test_what_the_platform_wants_to_know_again_is_journaled_and_told_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, told = World(tmp_path), []
+    accept, look_up = world.platform.accept, world.platform.look_up
+
+    async def accepts(run: RunSpec, submission: Submission) -> Accepted:
+        accepted = await accept(run, submission)
+        return accepted.model_copy(update={"handle": {"nonce": "n1"}})
+
+    async def recall(
+        run: RunSpec, launch_id: str, handle: dict[str, str], *, settle: bool
+    ) -> LookUp:
+        told.append((launch_id, handle, settle))
+        return await look_up(run, launch_id)
+
+    monkeypatch.setattr(world.platform, "accept", accepts)
+    monkeypatch.setattr(world.platform, "recall", recall)
+    world.platform.answer = lost
+    world.platform.blind = True
+    assert (await world.service.act(request(), WORDS)).outcome is Outcome.UNKNOWN
+    await world.service.interrupted(RUN)
+    world.platform.blind = False
+    await world.service.recover(RUN)
+    assert {launch for launch, _, _ in told} == {"toy-i001"}
+    assert all(handle == {"nonce": "n1"} for _, handle, _ in told)
+    assert [settle for _, _, settle in told][-2:] == [False, True], "a reader closes nothing"
+
+
+async def test_what_nobody_can_tell_any_more_is_for_a_person_to_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+
+    async def forgot(run: RunSpec, launch_id: str) -> LookUp:
+        return LookUp(found=Found.UNKNOWN, text="it has forgotten its jobs", final=True)
+
+    world.platform.answer = lost
+    with monkeypatch.context() as patch:
+        patch.setattr(world.platform, "look_up", forgot)
+        assert (await world.service.act(request(), WORDS)).outcome is Outcome.UNKNOWN
+        world.platform.answer = lambda: None
+        (world.platform.folder / "toy-i001").write_text("ended")
+        assert (await world.service.act(request(), WORDS)).outcome is Outcome.REFUSED
+        answered = await world.service.act(request(), WORDS, [approval("journal:1")])
+    assert answered.outcome is Outcome.DONE, answered.message
+    was = Journal(world.store).entry(1)
+    assert was is not None and was.outcome is Outcome.FAILED
+    assert "says that it is over" in was.message and "forgotten" in was.message
+    assert not (await world.service.plan(request())).blocked, "asked once, not each time"
 
 
 async def test_what_a_look_up_has_cancelled_is_never_let_go(tmp_path: Path) -> None:

@@ -81,7 +81,6 @@ def test_initialize_from_names_its_step_and_needs_its_marker(tmp_path: Path) -> 
     good, torn = save(tmp_path, 80), save(tmp_path, 90, complete=False)
     assert level(None) is Level.PASS and level(str(good)) is Level.PASS
     assert level(str(torn)) is Level.BLOCK and level("/no/where") is Level.BLOCK
-    assert level("gs://b/step-80000") is Level.WARN
     renamed = good.rename(tmp_path / "step-81")
     assert level(str(renamed)) is Level.WARN
     assert (named_step("/x/step-80000/"), named_step("/x/final")) == (80_000, None)

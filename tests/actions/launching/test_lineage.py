@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from cockpit.actions.core.action import RefuseError
+from cockpit.actions.launching.forking import PARAM as FORK
+from cockpit.actions.launching.forking import fork_allowed
 from cockpit.actions.launching.lineage import subject
 from cockpit.actions.launching.new_run import new_run, typed_root
 from cockpit.model.place import place_of
@@ -54,6 +56,30 @@ async def test_a_new_lineage_begins_with_one_checkpoint_under_a_new_identity(old
     assert "the optimizer was wrong" in event.decision and source in event.status
     assert "W&B id: toy → toy-b1" in event.evidence and "commit " in event.evidence
     assert len(old.book.comments) == 1 and old.book.instances == []
+
+
+async def test_the_w_and_b_run_can_begin_as_a_fork_and_the_plan_says_what_may_go_wrong(
+    old: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = await old.plan("lineage", **params(old))
+    assert "fork" not in {each.id for each in plain.checks}
+    plan = await old.plan("lineage", **params(old, **{FORK: "81"}))
+    check = by_id(plan.checks, "fork")
+    assert (check.level, check.value) == (Level.WARN, "toy?_step=81")
+    assert "resume" in check.text and "cannot be told" in check.text
+    assert plan.differences[-1].would_run == "toy?_step=81" and not plan.blocked
+    guessed = by_id((await old.plan("lineage", **params(old, **{FORK: "yes"}))).checks, "fork")
+    assert guessed.value == "toy?_step=80" and "taken for W&B's own _step" in guessed.text
+    monkeypatch.setenv("WANDB_RESUME", "allow")
+    here = await old.plan("lineage", **params(old, **{FORK: "81"}))
+    assert by_id(here.checks, "fork:resume").level is Level.WARN
+    monkeypatch.delenv("WANDB_RESUME")
+    assert hard(fork_allowed(["env", "WANDB_RESUME=must", "train"], "toy?_step=81")[0])
+    with pytest.raises(RefuseError):
+        await old.plan("lineage", **params(old, **{FORK: "soon"}))
+    result = await old.act("lineage", **params(old, **{FORK: "81"}))
+    assert result.outcome is Outcome.DONE, result.message
+    assert old.platform.submitted[0].env["WANDB_FORK_FROM"] == "toy?_step=81"
 
 
 async def test_the_block_for_the_run_file_is_shown_and_reads_back(old: Place) -> None:

@@ -43,7 +43,8 @@ def test_it_is_started_and_gone_without_a_trace(box: Sshd, layout: DemoLayout) -
         assert run.parents[1].parent == box.home
         with running(journal, keep=False) as demo:
             until(lambda: journal.jobs.get(situation.launch_id))
-            pid = (run / "run.pid").read_text().strip()
+            pid, launch_id = (run / "run.pid").read_text().splitlines()
+            assert launch_id == f"launch_id={situation.launch_id}"
             assert journal.jobs == {situation.launch_id: pid}
             until(lambda: "train step" in (run / "run.log").read_text())
             environment = Path(f"/proc/{pid}/environ").read_bytes()

@@ -165,6 +165,8 @@ def test_what_tmux_screen_and_pgrep_say() -> None:
     assert sessions(b"error connecting to /tmp/tmux-0/default (No such file or directory)\n") == []
     text = "There are screens on:\n\t12.train\t(Detached)\n\t13.old\t(Dead ???)\n1 Socket in /x.\n"
     assert [each.name for each in screens(text.encode()) or ()] == ["train"]
+    dated = "\t7.a b\t(11/22/26 15:42:56)\t(Attached)\n\t8.old\t(11/22/26 15:42:56)\t(Dead ???)\n"
+    assert [(each.name, each.pid) for each in screens(dated.encode()) or ()] == [("a b", 7)]
     assert matched(b"12\n13\nrc 0\n") == (12, 13)
     assert matched(b"rc 1\n") == ()
     assert matched(b"!absent\n") is None

@@ -23,9 +23,11 @@ from cockpit.platforms.box.jobs import BoxJobs
 from cockpit.platforms.box.machine import host_of
 from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.platforms.box.probe import Actor
+from cockpit.platforms.local.census import census
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs
+from tests import waiting
 from tests.platforms.box.conftest import MakeRun, Start
 from tests.queries import queries_of
 from tests.sshd import Sshd, needs_sshd
@@ -215,6 +217,34 @@ def test_a_process_that_ended_meanwhile_has_no_owner_and_is_no_job() -> None:
     }
     host = host_of(told, 1.0, 2.0)
     assert host is not None and list(host.processes) == [8]
+
+
+def test_a_job_has_its_children_and_the_loop_that_starts_it_again(
+    run_of: MakeRun, start: Start, tmp_path: Path
+) -> None:
+    name = f"{tmp_path.name}-k"
+    again = f'while :; do {SLEEP[0]} -c "import time; time.sleep(60)" {name}; done'
+    loop = start("sh", "-c", again)
+    children: list[int] = []
+
+    def begun() -> bool:
+        children[:] = [
+            one.pid
+            for one in census().values()
+            if one.ppid == loop and one.argv and one.argv[-1] == name
+        ]
+        return bool(children)
+
+    try:
+        waiting.until(begun)
+        value = value_of(jobs_of([run_of("a", match=f"[s]leep.*{name}")])["a"])
+        assert value.id == f"pid:{loop}" and set(value.processes) == set(children)
+        (tmp_path / "run.pid").write_text(f"{children[0]}\n")
+        value = value_of(jobs_of([run_of("a", pid_file=tmp_path / "run.pid")])["a"])
+        assert [each.id for each in value.queued] == [f"pid:{loop}"]
+    finally:
+        for pid in (loop, *children):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_names_that_would_be_commands_are_words(

@@ -20,7 +20,16 @@ DATA = Path(__file__).parents[2] / "data" / "iris"
 RPC = "iris.cluster.ControllerService"
 LOGS = "proxy/system.log-server/finelog.logging.LogService"
 FRIENDLY = {"pending", "building", "running", "succeeded", "failed", "killed"}
-QUERY = {"jobIdPrefix", "limit", "offset", "stateFilter", "sortField", "sortDirection"}
+LIVES = {"JOB_STATE_PENDING", "JOB_STATE_BUILDING", "JOB_STATE_RUNNING"}
+QUERY = {
+    "nameFilter",
+    "jobIdPrefix",
+    "limit",
+    "offset",
+    "stateFilter",
+    "sortField",
+    "sortDirection",
+}
 FIELDS = {
     "GetJobState": {"jobIds"},
     "ListJobs": {"query"},
@@ -31,6 +40,11 @@ FIELDS = {
     "GetCurrentUser": set(),
     "GetProcessStatus": {"maxLogLines"},
     "ListEndpoints": {"prefix"},
+    "LaunchJob": {
+        *("name", "entrypoint", "environment", "resources", "replicas", "coscheduling"),
+        *("constraints", "schedulingTimeout", "existingJobPolicy", "clientRevisionDate"),
+    },
+    "TerminateJob": {"jobId"},
     "FetchLogs": {"source", "matchScope", "maxLines", "tail", "cursor", "sinceMs"},
 }
 Reply = tuple[int, bytes, tuple[str, ...]]
@@ -67,6 +81,7 @@ class Controller:
         self.autoscaler: dict[str, Any] = data["autoscaler"]
         self.endpoints: dict[str, Any] = data.get("endpoints", {})
         self.pages: dict[str, bytes] = {}
+        self.posts: dict[str, Reply] = {}
         self.lines: list[dict[str, Any]] = list(data["lines"])
         self.asked: list[str] = []
         self.bodies: list[tuple[str, dict[str, Any]]] = []
@@ -75,6 +90,10 @@ class Controller:
         self.token: str | None = None
         self.reply: dict[str, Reply] = {}
         self.fault: Fault | None = None
+        self.lose: set[str] = set()
+        """Methods whose answers are lost, after they were done."""
+        self.lingers = 0
+        """Looks at the tasks of a job that was ended before its workers say that it has."""
         self.connections: list[asyncio.StreamWriter] = []
         self.url = ""
 
@@ -93,6 +112,21 @@ class Controller:
              "source": "stdout", "attemptId": 0, "level": "LOG_LEVEL_UNKNOWN"}
             for n, text in enumerate(texts)
         ]  # fmt: skip
+
+    def names(self, state: str = "") -> list[str]:
+        """The jobs that were launched here, but for those that only close a name."""
+        return [
+            name
+            for name, each in self.jobs.items()
+            if each["state"].endswith(state)
+            and "COCKPIT_CLOSES" not in self._variables(name)
+            and self.status.get(name, {}).get("request", {}).get("bundleId") == "b1"
+        ]
+
+    def _variables(self, name: str) -> dict[str, str]:
+        request = self.status.get(name, {}).get("request", {})
+        found: dict[str, str] = request.get("environment", {}).get("envVars", {})
+        return found
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections.append(writer)
@@ -116,6 +150,8 @@ class Controller:
             await self.fault(writer)
             return
         status, found, headers = self.reply.get(name) or self.answer(method, path, name, body, head)
+        if name in self.lose:
+            raise ConnectionError
         lines = [f"HTTP/1.1 {status} X", f"content-length: {len(found)}"]
         if not any(header.startswith("content-type") for header in headers):
             lines.append("content-type: application/json")
@@ -130,6 +166,8 @@ class Controller:
             return _json(401, {"code": "unauthenticated", "message": "Missing authentication"})
         if path == "/health":
             return _json(200, {"status": "ok"})
+        if path in self.posts:
+            return self.posts[path]
         if method == "GET":
             page = self.pages.get(path)
             missing = {"error": f"No endpoint '{name}'"}
@@ -166,6 +204,7 @@ class Controller:
             each
             for each in self.jobs.values()
             if each["jobId"].startswith(query.get("jobIdPrefix", ""))
+            and query.get("nameFilter", "") in each["jobId"]
             and (not wanted or each["state"] == f"JOB_STATE_{wanted.upper()}")
         ]
         found.sort(key=lambda each: int(each["submittedAt"]["epochMs"]), reverse=True)
@@ -182,7 +221,39 @@ class Controller:
             return _json(200, {"job": self.jobs[name], "request": {"name": name}})
         return _json(404, {"code": "not_found", "message": f"Job {name} not found"})
 
+    def _LaunchJob(self, request: dict[str, Any]) -> Reply:  # noqa: N802
+        """As both generations do: a name is refused while its job lives, and after by policy."""
+        name = request["name"]
+        state = self.jobs.get(name, {}).get("state")
+        strict = request.get("existingJobPolicy") == "EXISTING_JOB_POLICY_ERROR"
+        if state is not None and (strict or state in LIVES):
+            text = f"Job {name} already exists and is still running"
+            return _json(409, {"code": "already_exists", "message": text})
+        never = any(each["key"] == "cockpit-closed" for each in request.get("constraints", ()))
+        at = int(_now()) + len(self.jobs)
+        self.jobs[name] = job(name, "PENDING" if never else "RUNNING", at)
+        self.status[name] = {"job": self.jobs[name], "request": {**request, "bundleId": "b1"}}
+        self.tasks[name] = {"tasks": [] if never else [task_of(name)]}
+        return _json(200, {"jobId": name})
+
+    def _TerminateJob(self, request: dict[str, Any]) -> Reply:  # noqa: N802
+        name = request["jobId"]
+        if name not in self.jobs:
+            return _json(404, {"code": "not_found", "message": f"Job {name} not found"})
+        for each in self.jobs.values():
+            if f"{each['jobId']}/".startswith(f"{name}/") and each["state"] in LIVES:
+                each["state"] = "JOB_STATE_KILLED"
+        return _json(200, {})
+
     def _ListTasks(self, request: dict[str, Any]) -> Reply:  # noqa: N802
+        if self.jobs.get(request["jobId"], {}).get("state") == "JOB_STATE_KILLED":
+            self.lingers -= 1
+            if self.lingers < 0:
+                for task in self.tasks.get(request["jobId"], {}).get("tasks", ()):
+                    task |= {
+                        "state": "TASK_STATE_KILLED",
+                        "finishedAt": {"epochMs": "1795246990000"},
+                    }
         return _json(200, self.tasks.get(request["jobId"], {}))
 
     def _GetTaskStatus(self, request: dict[str, Any]) -> Reply:  # noqa: N802
@@ -224,6 +295,12 @@ class Controller:
         return _json(
             200, {"entries": entries, "cursor": str(last)} if found else {"cursor": str(last)}
         )
+
+
+def task_of(name: str) -> dict[str, Any]:
+    """A task of a job, on a worker."""
+    found = {"taskId": f"{name}/0", "state": "TASK_STATE_RUNNING", "workerId": "w1", "exitCode": 0}
+    return found | {"attempts": [{"attemptId": 0}]}
 
 
 def _json(status: int, document: object) -> Reply:

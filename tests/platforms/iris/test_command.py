@@ -34,8 +34,30 @@ def test_a_fixed_job_name_is_said() -> None:
     fixed = command_checks(IRIS, words_of(GOOD.replace("{launch_id}", "grug")))
     assert "fixed" in by_id(fixed, "iris:job-name").text
     unnamed = command_checks(IRIS, words_of(GOOD.replace("--job-name {launch_id} ", "")))
-    assert levels(unnamed)["iris:job-name"] == "warn"
+    assert levels(unnamed)["iris:job-name"] == "pass"  # it is added
     assert levels(command_checks(IRIS, words_of(GOOD)))["iris:job-name"] == "pass"
+
+
+def test_a_script_of_ones_own_must_hold_the_launch_id() -> None:
+    silent = command_checks(IRIS, words_of("./submit.sh --big"))
+    assert levels(silent) == {"iris:job-name": "block"}
+    assert levels(command_checks(IRIS, words_of("./submit.sh {launch_id}"))) == {
+        "iris:job-name": "warn"
+    }
+
+
+def test_the_words_are_read_behind_whatever_runs_iris() -> None:
+    words = words_of(GOOD.replace("uv run iris", "uv run -- iris"))
+    assert not [name for name, level in levels(command_checks(IRIS, words)).items()
+                if level == "block"]  # fmt: skip
+
+
+def test_another_user_than_the_recorded_job_has_is_refused() -> None:
+    run = IRIS.model_copy(update={"job": JobSpec(kind="iris", id="/ada/toy")})
+    theirs = command_checks(run, words_of(GOOD.replace("--no-wait", "--no-wait --user bob")))
+    assert levels(theirs)["iris:user"] == "block"
+    own = command_checks(run, words_of(GOOD.replace("--no-wait", "--no-wait --user ada")))
+    assert "iris:user" not in levels(own)
 
 
 def test_the_platform_says_them() -> None:

@@ -15,6 +15,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Live, Submission
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
+from cockpit.platforms.base import Platform
 from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.launcher.detached import LINEAGE, SUPERVISES
 from cockpit.platforms.local.platform import LocalPlatform
@@ -50,12 +51,12 @@ def local(folder: Path, **more: Any) -> LocalPlatform:
     return LocalPlatform(clock, Logs(clock), locks_folder=folder / "locks", **more)
 
 
-async def submit(platform: LocalPlatform, run: RunSpec, submission: Submission) -> str:
+async def submit(platform: Platform, run: RunSpec, submission: Submission) -> str:
     """Take a submission in and let it go, as an action does in two steps."""
     return await platform.go(run, await platform.accept(run, submission))
 
 
-async def living(platform: LocalPlatform, run: RunSpec) -> Live:
+async def living(platform: Platform, run: RunSpec) -> Live:
     return (await platform.live([run]))[run.name]
 
 

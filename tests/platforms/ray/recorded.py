@@ -1,13 +1,14 @@
 """A head on this machine: Ray 2.60's recorded answers, what it was asked, and how it misbehaves.
 
-The answers stand in ``tests/data/ray``; a test changes them, or answers a path in its own way.
+The answers stand in ``tests/data/ray``; a test changes them, or answers a path in its own way. Jobs
+are taken in as Ray does it: each id once, whatever else becomes of the request or its answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from email.utils import formatdate
@@ -61,6 +62,13 @@ class Recorded:
         self.logs: dict[str, bytes] = {}
         self.asked: list[str] = []
         self.headers: list[bytes] = []
+        self.posted: list[dict[str, Any]] = []
+        self.stopped: list[str] = []
+        self.begins = "RUNNING"
+        self.loses: list[str] = []
+        """Ids whose next submit or stop is done and not answered."""
+        self.slow: dict[str, asyncio.Event] = {}
+        """Ids whose next submit is on its way until the event is set."""
         self.sent = 0
         self.skew = 0.0
         self.url = ""
@@ -72,7 +80,8 @@ class Recorded:
         return found
 
     def add(self, name: str, like: str = "hero-i001", **changes: Any) -> dict[str, Any]:
-        job = copy.deepcopy(self.job(like)) | {"submission_id": name, **changes}
+        (model,) = (each for each in recorded("jobs.json") if each["submission_id"] == like)
+        job: dict[str, Any] = model | {"submission_id": name, **changes}
         self.documents["/api/jobs/"].append(job)
         return job
 
@@ -95,11 +104,61 @@ class Recorded:
             target = head.split(b" ", 2)[1].decode()
             self.asked.append(target)
             self.headers.append(head)
-            await self._answer(target, writer)
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            body = await reader.readexactly(int(length[1])) if length else b""
+            if head.startswith(b"POST"):
+                await self._change(urlsplit(target).path, body, writer)
+            else:
+                await self._answer(target, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
             writer.close()
+
+    async def _change(self, path: str, body: bytes, writer: Writer) -> None:
+        """Take in a submission, or a stop."""
+        if path in self.handlers:
+            await self.handlers[path](writer)
+            return
+        stops = path.endswith("/stop")
+        name = path.split("/")[3] if stops else json.loads(body)["submission_id"]
+        if not stops and name in self.slow:
+            await self.slow.pop(name).wait()
+        data = self._stop(name) if stops else self._submit(json.loads(body))
+        if name in self.loses:
+            self.loses.remove(name)
+            return
+        writer.write(data)
+        await writer.drain()
+
+    def _submit(self, document: dict[str, Any]) -> bytes:
+        name = document["submission_id"]
+        if any(each["submission_id"] == name for each in self.documents["/api/jobs/"]):
+            return reply(500, _recorded("already_exists.txt").format(name=name).encode())
+        self.posted.append(document)
+        status = "SUCCEEDED" if document["entrypoint"] == "true" else self.begins
+        now = SystemClock().now() + self.skew
+        self.add(
+            name, job_id=None, status=status, message="", driver_node_id=NODE,
+            driver_exit_code=None, start_time=int(now * 1000), end_time=None,
+            **{"runtime_env": {}, "metadata": None, **document},
+        )  # fmt: skip
+        return reply(200, json.dumps({"job_id": name, "submission_id": name}).encode())
+
+    def _stop(self, name: str) -> bytes:
+        found = [each for each in self.documents["/api/jobs/"] if each["submission_id"] == name]
+        if not found:
+            return reply(404, f"Job {name} does not exist".encode())
+        self.stopped.append(name)
+        if found[0]["status"] == "RUNNING":
+            found[0]["status"] = "STOPPED"
+        return reply(200, b'{"stopped": true}')
+
+    def _one(self, name: str, date: str) -> bytes:
+        found = [each for each in self.documents["/api/jobs/"] if each["submission_id"] == name]
+        if not found:
+            return reply(404, f"Job {name} does not exist".encode(), date)
+        return reply(200, json.dumps(found[0]).encode(), date)
 
     async def _answer(self, target: str, writer: Writer) -> None:
         path, query = urlsplit(target).path, parse_qs(urlsplit(target).query)
@@ -109,6 +168,8 @@ class Recorded:
             return
         if path == "/api/v0/logs/file":
             data = self._log(query)
+        elif path.startswith("/api/jobs/") and path not in self.documents:
+            data = self._one(path.removeprefix("/api/jobs/"), date)
         elif path in self.documents:
             data = reply(200, json.dumps(self.documents[path]).encode(), date)
         else:
@@ -123,6 +184,25 @@ class Recorded:
             return reply(500, f"A file is not found at: /tmp/ray/logs/{name}".encode())
         lines = self.logs[name].splitlines(keepends=True)
         return reply(200, b"".join(lines[-int(query["lines"][0]) :]))
+
+
+class Skips(SystemClock):
+    """A clock on which waiting a little takes no time."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds > 5.0:  # how long connections are kept
+            await super().sleep(seconds)
+        self.ahead += seconds
+        await asyncio.sleep(0)
 
 
 @asynccontextmanager

@@ -175,7 +175,7 @@ async def test_what_lives_is_told_from_the_same_list() -> None:
         ray.answers("/api/jobs/", reply(403, b"Forbidden: Invalid authentication token"))
         unknown = (await asked.live([run]))["hero"]
     assert [job.id for job in live.jobs] == ["hero-i001"] and live.unknown is None
-    assert live.jobs[0].handle == {"submission_id": "hero-i001"}
+    assert live.jobs[0].handle["submission_id"] == "hero-i001"
     assert not unknown.jobs and "refuses the token" in (unknown.unknown or "")
 
 
@@ -196,7 +196,7 @@ async def test_no_secret_of_a_job_is_shown() -> None:
     assert value.rivals and SECRET not in str(value) + str(value.rivals)
     text = b"".join(files.values()).decode()
     assert SECRET not in text and '"PLAIN": "****"' in text and '"WANDB_RUN_ID": "w1"' in text
-    assert "404" in text or "no such page" in text, "what could not be had is said"
+    assert "not had: " in text, "what could not be had is said"
 
 
 @pytest.mark.parametrize("skew", [0.0, 3600.0, -3600.0])

@@ -6,19 +6,21 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from cockpit.model.facet import ErrorKind
+from cockpit.model.jobs import Found, Submission
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.ray import stopping
 from cockpit.platforms.ray.platform import RayPlatform
-from tests.platforms.ray.real_head import TOKEN, RealHead, real_head
+from tests.platforms.ray.real_head import TOKEN, RealHead
 from tests.platforms.ray.recorded import job_of, platform, run_of
 
 RAY = os.environ.get("COCKPIT_RAY")
@@ -27,12 +29,6 @@ WITHIN = 90.0
 STEPS = """python3 -u -c "import time
 for i in range(9999): print(f'step {i} loss=2.5'); time.sleep(0.2)"
 """
-
-
-@pytest.fixture(scope="module")
-def head() -> Iterator[RealHead]:
-    with real_head(Path(RAY or "")) as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)
@@ -121,3 +117,84 @@ async def test_a_stopped_gcs_is_said_and_outlived(head: RealHead) -> None:
     assert error is not None and error.kind is ErrorKind.TIMEOUT
     assert "its GCS hangs or is gone" in error.message
     assert (await until(source, run, lambda job: True)).phase is Phase.SUCCEEDED
+
+
+def submission(run: RunSpec, number: int, *words: str) -> Submission:
+    return Submission(run=run.name, launch_id=f"{run.name}-i{number:03}", command=words)
+
+
+async def test_eight_cockpits_give_one_id_and_one_job_comes(head: RealHead) -> None:
+    run = run_of(head.url, None, name="eight", job={"token_env": "MY_RAY_TOKEN"})
+    each = [platform() for _ in range(8)]
+    launch = submission(run, 1, "sh", "-c", "exec sleep $SLEEPS", "sh").model_copy(
+        update={"env": {"SLEEPS": "600"}}
+    )
+    accepted = await asyncio.gather(*(one.accept(run, launch) for one in each))
+    went = await asyncio.gather(
+        *(one.go(run, mine) for one, mine in zip(each, accepted, strict=True)),
+        return_exceptions=True,
+    )
+    assert sorted(map(str, went))[-1] == launch.launch_id
+    assert sum(one == launch.launch_id for one in went) == 1
+    assert sum(isinstance(one, CannotError) for one in went) == 7, went
+    for one, mine, fate in zip(each, accepted, went, strict=True):
+        found = await one.recall(run, launch.launch_id, mine.handle, settle=True)
+        assert found.found is (Found.LIVE if fate == launch.launch_id else Found.ABSENT), found
+    (job,) = (await each[0].live([run]))["eight"].jobs
+    evidence = await each[0].evidence(run, [job])
+    assert {"ray-job-1.json", "ray-cluster.json"} <= set(evidence)
+    await each[0].stop(run, [job])
+    found = await each[0].look_up(run, launch.launch_id)
+    assert found.found is Found.ENDED and "STOPPED" in found.text
+
+
+async def test_an_id_that_was_closed_takes_no_job(head: RealHead) -> None:
+    run = run_of(head.url, None, name="closed", job={"token_env": "MY_RAY_TOKEN"})
+    made, launch = platform(), submission(run, 1, "sleep", "600")
+    accepted = await made.accept(run, launch)
+    assert (await made.recall(run, launch.launch_id, accepted.handle, settle=True)).found is (
+        Found.ABSENT
+    )
+    with pytest.raises(CannotError, match="closed by a look-up"):
+        await made.go(run, accepted)
+    assert not (await made.live([run]))["closed"].jobs
+    assert await made.launch_ids(run) == {launch.launch_id}
+    with pytest.raises(CannotError, match="has a job closed-i001 already"):
+        await made.accept(run, launch)
+
+
+async def test_rays_own_client_submits(head: RealHead, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
+    settings = {"token_env": "MY_RAY_TOKEN", "resubmit_runs": "command"}
+    run = run_of(head.url, None, name="cli", job=settings)
+    made = platform()
+    words = (RAY or "", "job", "submit", "--no-wait", "--submission-id", "{launch_id}", "--")
+    assert not [
+        each for each in made.command_checks(run, [*words, "sleep"]) if each.level == "block"
+    ]
+    filled = [word.replace("{launch_id}", "cli-i001") for word in words]
+    accepted = await made.accept(run, submission(run, 1, *filled, "sleep", "600"))
+    assert await made.go(run, accepted) == "cli-i001"
+    found = await made.recall(run, "cli-i001", accepted.handle, settle=True)
+    assert found.found is Found.LIVE
+    await made.stop(run, list((await made.live([run]))["cli"].jobs))
+    refused = submission(run, 2, *filled[:3], "--no-such-option")
+    accepted = await made.accept(run, refused)
+    with pytest.raises(LostError, match="ended with 2"):
+        await made.go(run, accepted)
+    found = await made.recall(run, "cli-i002", accepted.handle, settle=True)
+    assert found.found is Found.ABSENT
+
+
+async def test_a_job_that_waits_is_told_and_does_not_heed_its_stop(
+    head: RealHead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "WAITS_FOR", 3.0)
+    head.submit("wants-i001", "sleep 600", entrypoint_num_gpus=8)
+    made = platform()
+    run = named(head, "wants-i001")
+    found = await made.look_up(run, "wants-i001")
+    assert found.found is Found.LIVE and found.waits and "8 GPU" in (found.reason or "")
+    with pytest.raises(CannotError, match="does not heed its stop"):
+        await made.stop(run, list((await made.live([run]))["wants"].jobs))

@@ -129,6 +129,10 @@ class Rig:
         """Let the controller go on."""
         self._daemons["slurmctld"].send_signal(signal.SIGCONT)
 
+    def wait_answers(self) -> None:
+        """Wait until the controller answers again."""
+        self._until(lambda: "is UP" in self.told("scontrol", "ping"))
+
     def told(self, *command: str) -> str:
         """Return what a command prints."""
         done = subprocess.run(

@@ -23,7 +23,7 @@ from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import failed, until
 from tests.screens.fuzz import settled
-from tests.screens.stand_in import StandIn, app_of, cockpit, text_of
+from tests.screens.stand_in import StandIn, app_of, cockpit, text_of, typed
 from tests.screens.stand_in_books import StandInBooks
 from tests.widgets import reports as made
 from tests.widgets.reports import facets
@@ -119,7 +119,7 @@ async def test_esc_that_came_with_a_key_leaves_the_plan_then_is_that_key(key: st
         await pilot.press("r")
         await until(pilot, lambda: "Type  relaunch" in text_of(app))
         await pilot.pause(0.4)
-        await pilot.press(*"relaunch", "space", *"run-failed")
+        await typed(pilot, "relaunch run-failed")
         plan = app.screen
         await pilot.pause(0.2)
         await pilot.press(key)

@@ -15,7 +15,7 @@ from screens.fleet import FleetScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_guarded import opened
 from tests.screens.acting.test_plan import failed, until
-from tests.screens.stand_in import StandIn, app_of, screen_of, text_of
+from tests.screens.stand_in import StandIn, app_of, screen_of, text_of, typed
 from widgets.base.paged import Paged
 
 
@@ -42,7 +42,7 @@ async def test_a_form_that_is_left_is_found_as_it_was_until_it_has_begun() -> No
         await pilot.press("enter")
         await until(pilot, lambda: "Type  handoff run-failed" in text_of(pilot.app))
         await pilot.pause(0.4)
-        await pilot.press(*"handoff", "space", *"run-failed")
+        await typed(pilot, "handoff run-failed")
         await pilot.pause(0.2)
         await pilot.press("enter")
         await until(pilot, lambda: bool(service.acted) and "DONE" in text_of(pilot.app))

@@ -25,7 +25,7 @@ from tests.screens.acting.stand_in_service import (
     draft,
     entry,
 )
-from tests.screens.stand_in import SIZES, StandIn, cockpit, focus_of, screen_of, text_of
+from tests.screens.stand_in import SIZES, StandIn, cockpit, focus_of, screen_of, text_of, typed
 from tests.widgets import reports as made
 
 WORDS = "relaunch run-failed"
@@ -61,7 +61,7 @@ async def planned(
 
 
 async def confirm(pilot: Pilot[Any]) -> None:
-    await pilot.press(*KEYS)
+    await typed(pilot, WORDS)
     await pilot.pause(0.2)
     await pilot.press("enter")
 
@@ -97,7 +97,7 @@ async def test_a_small_terminal_shows_the_run_and_the_words_whole(run: str) -> N
         assert "relaunch run-failed" in shown
         told = "".join(shown.split("Type  ")[1].split("▸")[0].replace("│", "").split())
         assert told.startswith(asked.replace(" ", ""))
-        await pilot.press(*("space" if each == " " else each for each in asked))
+        await typed(pilot, asked)
         await pilot.pause(0.2)
         await pilot.press("enter")
         await until(pilot, lambda: bool(service.acted))
@@ -135,7 +135,7 @@ async def test_enter_does_nothing_until_the_words_match() -> None:
     service = StandInService()
     async with planned(service) as pilot:
         await pilot.press("enter")
-        await pilot.press(*KEYS[:-1])
+        await typed(pilot, WORDS[:-1])
         await pilot.pause(0.2)
         await pilot.press("enter")
         assert "1 to go" in text_of(pilot.app)
@@ -165,7 +165,9 @@ async def test_type_ahead_from_before_the_plan_is_dropped() -> None:
     service.plan_gate = asyncio.Event()
     app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("r", *KEYS, "enter", "enter")
+        await pilot.press("r")
+        await typed(pilot, WORDS)
+        await pilot.press("enter", "enter")
         service.plan_gate.set()
         await until(pilot, lambda: "Type  " in text_of(app))
         await pilot.pause(0.5)
@@ -194,7 +196,8 @@ async def test_a_block_leaves_reasons_and_no_input() -> None:
         assert "two live jobs write to one output root" in shown
         assert "blocked: nothing can be confirmed here" in shown
         assert pilot.app.focused is None
-        await pilot.press(*KEYS, "enter", "f2")
+        await typed(pilot, WORDS)
+        await pilot.press("enter", "f2")
         assert "nothing to approve here" not in shown
         assert service.acted == []
         await pilot.press("escape")
@@ -209,7 +212,8 @@ async def test_a_block_is_approved_by_name_and_reason() -> None:
         assert "approve C-09" in text_of(pilot.app)
         await pilot.press("enter")
         assert "reason is required" in text_of(pilot.app)
-        await pilot.press(*"warmup", "enter")
+        await typed(pilot, "warmup")
+        await pilot.press("enter")
         await until(pilot, lambda: "approved by ada: warmup" in text_of(pilot.app))
         await pilot.pause(0.4)
         await confirm(pilot)
@@ -444,7 +448,7 @@ async def test_an_open_plan_follows_what_would_be_lost_and_hands_it_on() -> None
         service.measure = lambda plan, report: plan.model_copy(
             update={"loses": lost.text, "lost": lost}
         )
-        await pilot.press(*KEYS)
+        await typed(pilot, WORDS)
         page.show()
         await until(pilot, lambda: "312 steps since step 46000" in text_of(pilot.app))
         assert page.asks, "what was typed still stands"

@@ -1,4 +1,5 @@
-"""A small S3 server on loopback: lists, reads, counts what it is asked, and misbehaves as told.
+"""A small S3 server on loopback: lists, reads, puts by condition, deletes, counts what it is asked,
+and misbehaves as told.
 
 GCS is asked by the same kind of requests, so it stands for both. What it answers was taken from
 moto's answers; where moto is installed, ``test_moto.py`` asks that too.
@@ -7,17 +8,19 @@ moto's answers; where moto is installed, ``test_moto.py`` asks that too.
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.message import Message
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 PAGE: Final = 1000
 Fault = Callable[["Handler"], bool]
@@ -34,11 +37,45 @@ class ObjectStore:
     fault: Fault | None = None
     ahead: float = 0.0
     url: str = ""
+    heeds: bool = True
+    """Whether a put's condition is looked at."""
+    generations: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The number of each object's last put: what GCS calls its generation."""
+    puts: int = 0
+    versioned: bool = False
+    """True for a bucket of S3 that keeps versions; GCS tells a generation in any case."""
+    kept: Callable[[str], bool] = lambda key: False
+    """Which keys may not be deleted."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, bucket: str, key: str, data: bytes = b"x" * 10, at: float | None = None) -> None:
         """Put an object, as old as it is said to be by the store's own clock."""
         when = time.time() + self.ahead if at is None else at
         self.buckets.setdefault(bucket, {})[key] = (data, when)
+        self.puts += 1
+        self.generations[bucket, key] = self.puts
+
+    def generation(self, bucket: str, key: str) -> int:
+        """Return the generation of an object; 0 of one that is not there."""
+        there = key in self.buckets.get(bucket, {})
+        return self.generations.get((bucket, key), 0) if there else 0
+
+    def holds(self, bucket: str, key: str, headers: Message) -> bool:
+        """Tell whether the conditions of a put hold."""
+        held = self.buckets.get(bucket, {}).get(key)
+        expected = headers.get("x-goog-if-generation-match")
+        if expected is not None and int(expected) != self.generation(bucket, key):
+            return False
+        if headers.get("If-None-Match") == "*" and held is not None:
+            return False
+        match = headers.get("If-Match")
+        return match is None or (held is not None and match == _tag(held[0]))
+
+    def version(self, bucket: str, key: str) -> dict[str, str]:
+        """Return the headers that tell one version of an object from another."""
+        number = str(self.generation(bucket, key))
+        own = {"x-amz-version-id": number} if self.versioned else {}
+        return {"x-goog-generation": number, **own}
 
     def gone(self, bucket: str, prefix: str) -> None:
         """Remove all objects below a prefix."""
@@ -57,6 +94,21 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     store: ObjectStore
+    body: bytes = b""
+    """What a request has brought, for a fault to see."""
+
+    @property
+    def key(self) -> str:
+        """The key that is asked for, in plain spelling."""
+        return unquote(urlsplit(self.path).path).lstrip("/").partition("/")[2]
+
+    @property
+    def deletes(self) -> list[str]:
+        """The keys that a request asks to delete, in plain spelling."""
+        if self.command == "POST":
+            found = re.findall("<Key>(.*?)</Key>", self.body.decode())
+            return [unescape(key) for key in found]
+        return [self.key] if self.command == "DELETE" else []
 
     def log_message(self, *args: object) -> None:
         """Write nothing."""
@@ -71,8 +123,11 @@ class Handler(BaseHTTPRequestHandler):
         self.store.asked.append(f"HEAD {bucket} {key}".rstrip())
         if key and self.store.fault is not None and self.store.fault(self):
             return
-        there = not key or key in self.store.buckets.get(bucket, {})
-        self.answer(200 if there else 404, b"")
+        held = self.store.buckets.get(bucket, {}).get(key)
+        if held is None or not key:
+            self.answer(404 if key else 200, b"")
+            return
+        self.answer(200, b"", {**self._about(bucket, key), "Content-Length": str(len(held[0]))})
 
     def do_GET(self) -> None:
         """List or read."""
@@ -92,11 +147,77 @@ class Handler(BaseHTTPRequestHandler):
         elif key not in held:
             self.refuse(404, "NoSuchKey")
         else:
-            self._read(*held[key])
+            self._read(*held[key], self.store.version(bucket, key))
 
-    def _read(self, data: bytes, at: float) -> None:
+    def do_PUT(self) -> None:
+        """Take an object, if its condition holds."""
+        bucket, _, key = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
+        self.body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        self.store.asked.append(f"PUT {bucket} {key}")
+        if self.store.fault is not None and self.store.fault(self):
+            return
+        if key:
+            self.take(bucket, key, self.body)
+        else:
+            self.store.buckets.setdefault(bucket, {})
+            self.answer(200, b"")
+
+    def take(self, bucket: str, key: str, data: bytes, *, answers: bool = True) -> None:
+        """Put an object and say so, or do not say so."""
+        with self.store.lock:
+            there = bucket in self.store.buckets
+            fine = not self.store.heeds or self.store.holds(bucket, key, self.headers)
+            if there and fine:
+                self.store.put(bucket, key, data)
+            version = self.store.version(bucket, key)
+        if not answers:
+            self.close_connection = True
+        elif not there:
+            self.refuse(404, "NoSuchBucket")
+        elif fine:
+            self.answer(200, b"", {"ETag": _tag(data), **version})
+        else:
+            self.refuse(412, "PreconditionFailed")
+
+    def do_DELETE(self) -> None:
+        """Delete one object."""
+        bucket, _, key = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
+        self.store.asked.append(f"DELETE {bucket} {key}")
+        if self.store.fault is not None and self.store.fault(self):
+            return
+        if self.store.kept(key):
+            self.refuse(403, "AccessDenied")
+            return
+        there = self.store.buckets.get(bucket, {}).pop(key, None)
+        self.answer(204 if there is not None else 404, b"")
+
+    def do_POST(self) -> None:
+        """Delete the objects that are listed, as S3 does: each may be refused by itself."""
+        bucket = unquote(urlsplit(self.path).path).strip("/")
+        self.body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        keys = self.deletes
+        self.store.asked.append(f"POST {bucket} delete {len(keys)}")
+        if self.store.fault is not None and self.store.fault(self):
+            return
+        rows = []
+        for key in keys:
+            if self.store.kept(key):
+                code = "<Code>AccessDenied</Code><Message>no</Message>"
+                rows.append(f"<Error><Key>{escape(key)}</Key>{code}</Error>")
+            else:
+                self.store.buckets.get(bucket, {}).pop(key, None)
+                rows.append(f"<Deleted><Key>{escape(key)}</Key></Deleted>")
+        said = f'<?xml version="1.0"?><DeleteResult>{"".join(rows)}</DeleteResult>'
+        self.answer(200, said.encode())
+
+    def _about(self, bucket: str, key: str) -> dict[str, str]:
+        data, at = self.store.buckets[bucket][key]
+        known = {"ETag": _tag(data), "Last-Modified": formatdate(at, usegmt=True)}
+        return {**known, **self.store.version(bucket, key)}
+
+    def _read(self, data: bytes, at: float, version: Mapping[str, str]) -> None:
         span = self.headers.get("Range")
-        more = {"ETag": _tag(data), "Last-Modified": formatdate(at, usegmt=True)}
+        more = {"ETag": _tag(data), "Last-Modified": formatdate(at, usegmt=True), **version}
         if span is None:
             self.answer(200, data, more)
             return
@@ -115,7 +236,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in (more or {}).items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
+        if "Content-Length" not in (more or {}):
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -16,11 +17,14 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import place_of
+from cockpit.model.run import RunSpec
+from cockpit.records.lease.store_claim import StoreClaim
 from cockpit.runtime import buckets
 from cockpit.runtime.buckets import Bucket
 from cockpit.runtime.http import Http
 from cockpit.sources.checkpoints import surveys
 from cockpit.sources.checkpoints.source import Checkpoints
+from cockpit.store.journal import Holder
 from tests.sources.checkpoints.test_buckets import failure, looked, run_of, states
 from tests.sources.checkpoints.trees import metadata
 
@@ -107,3 +111,22 @@ async def test_its_clock_is_ours(bucket: str) -> None:
     place = place_of(f"s3://{bucket}/run")
     clock = SystemClock()
     assert await Bucket(place.scheme, place.host, clock, Http(clock)).skew() == 0.0
+
+
+async def test_a_claim_is_taken_once_replaced_and_never_deleted(address: str, bucket: str) -> None:
+    run = RunSpec(name="toy", output_root=place_of(f"s3://{bucket}/run 1"))
+    guards = [
+        StoreClaim(SystemClock(), lambda: "ada", Holder(host=host, pid=1, boot=host, ticks=1))
+        for host in ("m1", "m2", "m3")
+    ]
+    for number in range(1, 4):
+        taken = await asyncio.gather(
+            *(each.take(run, f"toy-i00{number}", "launch", over=False) for each in guards)
+        )
+        levels = [claim.level for claim in taken]
+        assert sorted(levels) == ["block", "block", "pass"], taken
+        winner = guards[levels.index("pass")]
+        assert winner.heeded(run) is True
+        await winner.release(run)
+    seen = await guards[0].survey(run)
+    assert (seen.level, seen.launch_id) == ("pass", "toy-i003")

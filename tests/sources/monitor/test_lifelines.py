@@ -24,6 +24,11 @@ from cockpit.sources.monitor.source import Monitors
 
 NOW = 1_770_000_000.0
 TMUX = "@tmux\n=mon\n=a b\n@screen\nThere is a screen on:\n\t12.old.one\t(Detached)\n@end\n"
+SCREENS = (
+    "@tmux\nno server running on /tmp/tmux-0/default\n@screen\nThere are screens on:\n"
+    "\t7.a b\t(11/22/26 15:42:56)\t(Detached)\n\t8.old\t(11/22/26 15:42:56)\t(Dead ???)\n"
+    "Remove dead screens with 'screen -wipe'.\n2 Sockets in /x.\n@end\n"
+)
 
 
 @pytest.fixture
@@ -152,3 +157,7 @@ def test_a_state_file_names_what_is_looked_at(tmp_path: Path) -> None:
     machines.asked.clear()
     asyncio.run(monitors.observe([run]))
     assert machines.asked == []
+
+
+def test_a_screen_that_is_dead_is_no_session_and_a_name_may_have_a_space() -> None:
+    assert sessions_in(SCREENS) == frozenset({"a b"})

@@ -16,11 +16,13 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, TensorboardSpec
+from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.records import BadFileError, Record
 from cockpit.sources.tensorboard import folder
 from cockpit.sources.tensorboard.events import BadEventError, event_of
 from cockpit.sources.tensorboard.folder import TensorboardRun
 from cockpit.sources.tensorboard.framing import deframe, masked_crc
+from cockpit.sources.tensorboard.listing import EVENT_FILES
 from cockpit.sources.trackers import Trackers
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "tensorboard"
@@ -52,7 +54,7 @@ async def rows_of(source: Trackers, path: Path) -> list[Row]:
 
 
 def records_in(path: Path) -> list[Record]:
-    log = TensorboardRun(spec_of(path))
+    log = TensorboardRun(spec_of(path), Away(EVENT_FILES))
     log.look()
     records, cursor, caught_up = [], None, False
     while not caught_up:
@@ -153,7 +155,7 @@ async def test_a_file_of_another_kind_is_said(data: bytes, tmp_path: Path) -> No
     if facet.error is None:
         assert facet.value is not None and facet.value.state == "starting"
     assert await rows_of(source, tmp_path) == []
-    log = TensorboardRun(spec_of(tmp_path))
+    log = TensorboardRun(spec_of(tmp_path), Away(EVENT_FILES))
     log.look()
     with pytest.raises(BadFileError):
         log.read(None)

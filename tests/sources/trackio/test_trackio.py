@@ -13,7 +13,7 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.observed import Row, TrackerValue
-from cockpit.model.place import place_of
+from cockpit.model.place import HERE, place_of
 from cockpit.model.query import Query
 from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
 from cockpit.sources.trackers import Trackers, folders, places
@@ -250,13 +250,13 @@ async def test_many_runs_of_a_project_share_one_copy(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
-    opened = copies._opened
+    connected = copies.connected
 
-    def counted(path: str, state: copies.State) -> tuple[copies.State, sqlite3.Connection]:
-        made.append(path)
-        return opened(path, state)
+    def counted(copy: str) -> sqlite3.Connection:
+        made.append(copy)
+        return connected(copy)
 
-    monkeypatch.setattr(copies, "_opened", counted)
+    monkeypatch.setattr(copies, "connected", counted)
     runs = [run_of(db).model_copy(update={"name": f"r{number}"}) for number in range(20)]
     facets = await Trackers(SystemClock()).observe([Query(run=run) for run in runs])
     assert len(facets) == 20 and all(facet.known for facet in facets.values())
@@ -272,9 +272,8 @@ async def test_one_tracker_tells_and_the_source_says_which(db: Path, tmp_path: P
     facet = await facet_of(wandb)
     assert facet.value is None and "W&B" in facet.source
     assert folders(both) == (str(db),) and folders(wandb) == (str(tmp_path / "wandb"),)
-    away = run_of(Path("ssh://box/x.db"))
-    away = away.model_copy(update={"trackio": TrackioSpec(db=place_of("ssh://box/x.db"))})
-    assert places(away) == ("box",) and folders(away) == ()
+    away = both.model_copy(update={"trackio": TrackioSpec(db=place_of("gs://box/x.db"))})
+    assert places(away) == ("gs://box",) and folders(away) == ()
     error = (await facet_of(away)).error
     assert error is not None and error.kind is ErrorKind.UNSUPPORTED
 
@@ -285,12 +284,12 @@ async def test_a_run_that_changes_its_tracker_is_told_by_the_new_one(
     source = Trackers(SystemClock())
     spec = WandbSpec(dir=place_of(str(tmp_path / "wandb")), entity="e", project="p", id="w")
     wandb = RunSpec(name="toy", wandb=spec)
-    here = await source.observe([Query(run=wandb)], "here")
-    assert source.join("here", here)["toy"].value is None
+    here = await source.observe([Query(run=wandb)], HERE)
+    assert source.join(HERE, here)["toy"].value is None
     refused = unknown(ErrorKind.REFUSED, "no server", "W&B", 0.0)
     source.join("https://w/e/p", {"toy": refused})
-    answer = await source.observe([Query(run=run_of(db))], "here")
-    joined = source.join("here", answer)["toy"]
+    answer = await source.observe([Query(run=run_of(db))], HERE)
+    joined = source.join(HERE, answer)["toy"]
     assert joined.value is not None and joined.source == f"trackio in {db}"
 
 

@@ -6,6 +6,7 @@ from cockpit.model.report import FACETS
 from cockpit.model.run import CheckpointSpec, CodeSpec, JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.local import host, jobs
 from cockpit.platforms.table import Platforms
+from cockpit.runtime.ssh import RemoteError, run_script_blocking
 from cockpit.sources.checkpoints import source as checkpoints
 from cockpit.sources.logs import source as logs
 from cockpit.sources.wandb import offline, online
@@ -51,6 +52,14 @@ def test_one_host_is_one_place_for_job_log_host_folder_roots_and_code() -> None:
     )
     facets = ("job", "log", "host", "tracker", "checkpoints", "code")
     assert {places(facet, run) for facet in facets} == {("gpu-box",)}
+
+
+def test_a_host_whose_alias_is_here_is_another_machine_all_the_same() -> None:
+    job = JobSpec(kind="box", host="here", log="ssh://here/run.log")
+    run = RunSpec(name="r", job=job)
+    assert {places(facet, run) for facet in ("job", "log", "host")} == {("here",)}
+    with pytest.raises(RemoteError):
+        run_script_blocking(HERE, "true", deadline=1.0)
 
 
 @pytest.mark.parametrize(

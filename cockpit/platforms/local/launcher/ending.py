@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -47,7 +47,7 @@ class ProcessTarget:
 
 
 @dataclass
-class _Ending:
+class Ending:
     """What is known of one job while it ends."""
 
     target: ProcessTarget
@@ -56,8 +56,8 @@ class _Ending:
     asked: set[int] = field(default_factory=set)
     supervisor: tuple[int, int] | None = None
 
-    def members(self, processes: Census) -> list[Process]:
-        """Return everything of the job that lives now."""
+    def members(self, processes: Census, own: Collection[int] | None = None) -> list[Process]:
+        """Return everything of the job that lives now; nothing of ``own``, which is who looks."""
         found = {pid for pid, one in processes.items() if self._is_known(one)}
         found |= {one.pid for one in processes.values() if self._carries(one)}
         while True:
@@ -71,17 +71,32 @@ class _Ending:
             if not more:
                 break
             found |= more
-        own = {one.pid for one in lineage_up(processes, os.getpid())} | {1}
-        members = [processes[pid] for pid in found - own if self._may_be(processes[pid])]
+        if own is None:
+            own = {one.pid for one in lineage_up(processes, os.getpid())}
+        members = [processes[pid] for pid in found - {*own, 1} if self._may_be(processes[pid])]
         self.leading &= {one.pgid for one in members} | {one.sid for one in members}
         self.known = {one.pid: one.ticks for one in members}
         return members
 
+    def asks(self, processes: Census, alive: Sequence[Process]) -> list[tuple[Process, int]]:
+        """Return who is asked to leave now: the job; once it has gone, what it left behind."""
+        main = next((one for one in alive if self._is_main(one)), None)
+        inside = {one.pid for one in alive}
+        meant = alive if main is None else addressed(processes, main)
+        found: list[tuple[Process, int]] = []
+        for one in meant:
+            if one.pid not in self.asked and one.pid in inside:
+                found.append((one, signal.SIGTERM))
+                self.asked.add(one.pid)
+            if one.state in "Tt" and one.pid in inside:
+                found.append((one, signal.SIGCONT))
+        return found
+
+    def _is_main(self, one: Process) -> bool:
+        return (one.pid, one.ticks) == (self.target.pid, self.target.ticks)
+
     def _is_known(self, one: Process) -> bool:
-        target = self.target
-        return self.known.get(one.pid) == one.ticks or (one.pid, one.ticks) == (
-            target.pid, target.ticks,
-        )  # fmt: skip
+        return self.known.get(one.pid) == one.ticks or self._is_main(one)
 
     def _carries(self, one: Process) -> bool:
         if self.target.launch_id is None or one.variable(LAUNCH_ID) != self.target.launch_id:
@@ -101,20 +116,20 @@ def end(targets: Sequence[ProcessTarget], grace: float) -> None:
 
     Raises ``NotAllowedError`` or ``NotEndedError`` if something of them still lives.
     """
-    endings = [_Ending(target) for target in targets]
+    endings = [Ending(target) for target in targets]
     for ending in endings:
-        ending.supervisor = _supervisor(ending.target)
+        ending.supervisor = supervisor_of(census(), ending.target)
     begun = time.monotonic()
     while left := _step(endings, late=time.monotonic() - begun >= grace):
         if time.monotonic() - begun >= grace + REAL_END:
-            raise NotEndedError(_still(left))
+            raise NotEndedError(still(left))
         time.sleep(LOOK)
     _await_notes([ending.supervisor for ending in endings if ending.supervisor is not None])
 
 
 def members(target: ProcessTarget) -> list[Process]:
     """Return everything of a job that lives now, by process id."""
-    return sorted(_Ending(target).members(census()), key=lambda one: one.pid)
+    return sorted(Ending(target).members(census()), key=lambda one: one.pid)
 
 
 def addressed(processes: Census, main: Process) -> list[Process]:
@@ -162,7 +177,7 @@ def _send_plainly(process: Process, number: int) -> bool:
     return False
 
 
-def _step(endings: Iterable[_Ending], *, late: bool) -> list[Process]:
+def _step(endings: Iterable[Ending], *, late: bool) -> list[Process]:
     """Look once, signal whom it is the time for, and return what lives."""
     processes = census()
     left: list[Process] = []
@@ -173,22 +188,9 @@ def _step(endings: Iterable[_Ending], *, late: bool) -> list[Process]:
             for one in alive:
                 _signal(one, signal.SIGKILL)
         else:
-            _ask(ending, processes, alive)
+            for one, number in ending.asks(processes, alive):
+                _signal(one, number)
     return left
-
-
-def _ask(ending: _Ending, processes: Census, alive: Sequence[Process]) -> None:
-    """Ask the job to leave; once it has, ask what it left behind."""
-    target = ending.target
-    main = next((one for one in alive if (one.pid, one.ticks) == (target.pid, target.ticks)), None)
-    inside = {one.pid for one in alive}
-    meant = alive if main is None else addressed(processes, main)
-    for one in meant:
-        if one.pid not in ending.asked and one.pid in inside:
-            _signal(one, signal.SIGTERM)
-            ending.asked.add(one.pid)
-        if one.state in "Tt" and one.pid in inside:
-            _signal(one, signal.SIGCONT)
 
 
 def _signal(process: Process, number: int) -> None:
@@ -199,7 +201,7 @@ def _signal(process: Process, number: int) -> None:
         raise NotAllowedError(text) from error
 
 
-def _still(left: Sequence[Process]) -> str:
+def still(left: Sequence[Process]) -> str:
     """Say what lives although it was killed, and why that can be."""
     names = ", ".join(f"pid {one.pid} (state {one.state})" for one in left[:10])
     if any(one.state == "D" for one in left):
@@ -207,8 +209,8 @@ def _still(left: Sequence[Process]) -> str:
     return f"killed, but not gone after {REAL_END:g} s: {names}"
 
 
-def _supervisor(target: ProcessTarget) -> tuple[int, int] | None:
-    processes = census()
+def supervisor_of(processes: Census, target: ProcessTarget) -> tuple[int, int] | None:
+    """Return the process that stays with a job, and its start."""
     main = processes.get(target.pid)
     parent = None if main is None or main.ticks != target.ticks else processes.get(main.ppid)
     if parent is None or parent.variable(SUPERVISES) is None:

@@ -94,6 +94,11 @@ def read(path: Path) -> dict[str, str] | None:
             text = file.read(MOST).decode("utf-8", "replace")
     except (FileNotFoundError, NotADirectoryError):
         return None
+    return parsed(text)
+
+
+def parsed(text: str) -> dict[str, str]:
+    """Return what the text of a note says, by key."""
     return {"state": STARTING, **dict(li.split("=", 1) for li in text.splitlines() if "=" in li)}
 
 

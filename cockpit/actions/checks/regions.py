@@ -1,0 +1,116 @@
+"""C-16, C-17: what lies in another region than what reads or writes it is said before it costs.
+
+A region is known from a bucket itself (S3 tells it to anybody), from the bucket's name, where it
+holds one (``marin-us-central2``), and of a job from its command's ``--region`` or ``--zone``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.observed import Pick
+from cockpit.model.place import Place, place_of
+from cockpit.model.plan import Basis, Check
+from cockpit.model.run import RunSpec
+from cockpit.platforms.command import flags_of
+from cockpit.runtime.bucket_settings import AMAZON, settings_of
+from cockpit.runtime.buckets import BUCKETS
+from cockpit.runtime.http import Http, HttpError
+from cockpit.text.checks import passed, shown, warned
+from cockpit.text.safe import clean
+
+ID: Final = "C-17:region"
+WITHIN: Final = 2.5
+_PART: Final = r"(?:north|south|east|west|central|northeast|northwest|southeast|southwest)"
+_NAMED: Final = re.compile(
+    rf"(?:^|[-_.])((?:us|eu|europe|asia|australia|northamerica|southamerica|africa|me|ca|sa|ap|af"
+    rf"|il|mx)-(?:gov-)?{_PART}-?\d{{1,2}})(?=$|[-_.])",
+    re.I,
+)
+_ZONE: Final = re.compile(r"(.+\d)-?[a-f]")
+_FLAGS: Final = ("--region", "--zone")
+
+
+async def said(run: RunSpec, words: Sequence[str], pick: Pick | None, clock: Clock) -> list[Check]:
+    """Return a warning for each place that lies in another region than where the job runs.
+
+    Where the job's region is not known, the output root's stands for it.
+    """
+    places = list(_places(run, pick))
+    if not any(place.scheme in BUCKETS for _, place in places):
+        return []
+    known: dict[str, tuple[str, Basis] | None] = {}
+    for _, place in places:
+        if place.endpoint not in known:
+            known[place.endpoint] = await region_of(place, clock)
+    told = [(what, place, known[place.endpoint]) for what, place in places]
+    base, whose = _job(words)
+    for what, place, region in told:
+        if base is None and region is not None:
+            base, whose = region[0], f"{what} {place}"
+    if base is None:
+        return []
+    checks = []
+    for what, place, region in told:
+        if region is not None and region[0] != base:
+            text = f"{what} {place} lies in {region[0]}, {whose} in {base}: it is read and written"
+            text += " across regions, which is slow and is paid for"
+            checks.append(warned(ID, text, region[1], str(place)))
+    if checks:
+        return checks
+    return [passed(ID, f"everything that is known of regions says {base}", Basis.INFERRED, base)]
+
+
+def _places(run: RunSpec, pick: Pick | None) -> Iterator[tuple[str, Place]]:
+    if run.output_root is not None:
+        yield "the output root", run.output_root
+    spec = run.checkpoints
+    for root in spec.path if spec is not None else ():
+        yield "the checkpoint root", root
+    source = None if spec is None else spec.initialize_from
+    if source is not None:
+        yield "initialize_from", source
+    if pick is not None and (source is None or str(source) != pick.path):
+        yield "the checkpoint", place_of(pick.path)
+
+
+def _job(words: Sequence[str]) -> tuple[str | None, str]:
+    """Return the region that a command asks for, and what says so."""
+    flags = flags_of(words)
+    for flag in _FLAGS:
+        value = flags.get(flag, "").strip()
+        if value and " " not in value and "," not in value:
+            zone = _ZONE.fullmatch(value) if flag == "--zone" else None
+            return _plain(zone[1] if zone is not None else value), f"the job ({shown(flag)})"
+    return None, ""
+
+
+async def region_of(place: Place, clock: Clock) -> tuple[str, Basis] | None:
+    """Return the region of a bucket and how that is known; ``None``: it is not."""
+    if place.scheme == "s3":
+        told = await _told(place, clock)
+        if told is not None:
+            return told, Basis.OBSERVED
+    found = _NAMED.search(place.host) if place.scheme in BUCKETS else None
+    return None if found is None else (_plain(found[1]), Basis.INFERRED)
+
+
+async def _told(place: Place, clock: Clock) -> str | None:
+    settings = settings_of(place.scheme, place.host)
+    url = f"{settings.endpoint or AMAZON}/{place.host}"
+    try:
+        answer = await Http(clock, deadline=WITHIN).send("HEAD", url)
+    except HttpError:
+        return None
+    region = answer.headers.get("x-amz-bucket-region")
+    return _plain(clean(region, 40)) if region else None
+
+
+def _plain(region: str) -> str:
+    """Return a region's one spelling: Google's ``eu-west4`` is ``europe-west4``."""
+    text = clean(region, 40).strip().lower()
+    google = re.fullmatch(r"eu-([a-z]+\d{1,2})", text)
+    return f"europe-{google[1]}" if google is not None else text

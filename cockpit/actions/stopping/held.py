@@ -1,0 +1,104 @@
+"""``stop --only held``: cancels what was accepted for a launch and never let go, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cockpit.actions.core.action import Execution, RefuseError, SkipStep, Step, StepError
+from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.parameters import plural, safe
+from cockpit.actions.core.recording import log_step
+from cockpit.actions.retention.at_rest import JOB, job_name
+from cockpit.model.jobs import LiveJob
+from cockpit.model.plan import Check, Draft, Plan, Request
+from cockpit.model.records import EventEntry
+from cockpit.platforms.base import CannotError
+from cockpit.text.checks import blocked, passed
+
+ONLY: Final = "only"
+HELD: Final = "held"
+_STOPS: Final = "stops"
+
+
+def asked_for(request: Request) -> bool:
+    """Tell whether only what is held is to be cancelled; raises ``RefuseError`` for other words."""
+    word = (request.params.get(ONLY) or "").strip().lower()
+    if word not in ("", HELD):
+        raise RefuseError(f"--{ONLY} is {safe(word)!r}; expected {HELD}")
+    return word == HELD
+
+
+def draft(context: ActionContext, request: Request) -> Draft:
+    """Return which held jobs would be cancelled; whatever else lives is spared."""
+    live = context.live
+    return Draft(
+        words=f"stop {request.run} {HELD}",
+        checks=(_held(context),),
+        stops=tuple(job_name(job) for job in live.held),
+        spares=tuple(job_name(job) for job in (*live.jobs, *live.possible, *live.spared)),
+        facts={
+            _STOPS: "\n".join(job.id for job in live.held),
+            ONLY: HELD,
+            "reason": safe(request.params.get("reason") or ""),
+        },
+    )
+
+
+def _held(context: ActionContext) -> Check:
+    live = context.live
+    if live.unknown is not None:
+        return blocked(JOB, f"which jobs are held is not known: {live.unknown}")
+    if not live.held:
+        return blocked(JOB, "nothing of a launch of this run is held: there is nothing to cancel")
+    how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.held)
+    return passed(JOB, f"{plural(len(live.held), 'held job')}: {how}")
+
+
+def steps(plan: Plan) -> Sequence[Step]:
+    """Return: cancel, log."""
+    return (
+        Step("stop", cancel, seen=gone),
+        log_step(_entry, f"{plan.run}: log stop of what was held", after_failure=True),
+    )
+
+
+async def cancel(execution: Execution) -> str:
+    """Cancel exactly the held jobs of the plan that still are held."""
+    jobs = await _mine(execution)
+    if not jobs:
+        raise SkipStep("nothing of it is held any more")
+    platform = execution.context.acting_platform
+    if platform is None:
+        raise CannotError("this version has no way to act on this kind of job")
+    await platform.stop(execution.context.spec, jobs)
+    return f"{plural(len(jobs), 'held job')} cancelled: {', '.join(job.id for job in jobs)}"
+
+
+async def gone(execution: Execution) -> str | None:
+    """Return that nothing of what was to be cancelled is held, if that is so."""
+    return None if await _mine(execution) else "nothing of what was to be cancelled is held"
+
+
+async def _mine(execution: Execution) -> tuple[LiveJob, ...]:
+    wanted, spec = execution.plan.facts.get(_STOPS, "").split("\n"), execution.context.spec
+    platform = execution.context.acting_platform
+    if platform is None:
+        raise CannotError("this version has no way to act on this kind of job")
+    live = (await platform.live([spec]))[spec.name]
+    if live.unknown is not None:
+        raise StepError(f"which jobs are held is not known: {live.unknown}")
+    return tuple(job for job in live.held if job.id in wanted)
+
+
+def _entry(execution: Execution) -> EventEntry:
+    trouble, names = execution.trouble, ", ".join(execution.plan.stops)
+    by = execution.entry.operator
+    return EventEntry(
+        title="stop: what was held" if trouble is None else "stop of what was held: not finished",
+        at=execution.entry.begun_at,
+        status=trouble or f"cancelled by {by}, never having run: {names}",
+        evidence="accepted for a launch and never let go",
+        decision=execution.facts.get("reason") or "a leftover of a launch",
+        next="nothing" if trouble is None else "look whether it is held still",
+    )

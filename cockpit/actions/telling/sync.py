@@ -1,0 +1,363 @@
+"""A-11, sync: offline W&B folders uploaded by the client itself, to a place that is spelled out.
+
+What a plan lists is what the client says in a dry run. Whether a folder was uploaded is told by its
+``.synced`` file, never by the client's exit status. What is synced already is left alone, so that
+doing it again does nothing twice; nothing is deleted, not even staging.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from cockpit.actions.core.action import (
+    Execution,
+    PageAction,
+    RefuseError,
+    SkipStep,
+    Step,
+    StepError,
+    StepUnknownError,
+)
+from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.parameters import plural, required_param, safe
+from cockpit.actions.core.recording import log_step
+from cockpit.actions.telling.wandb_upload import (
+    DRY_WITHIN,
+    LONGEST,
+    Destination,
+    Fragment,
+    Offline,
+    Uploader,
+    upload_within,
+)
+from cockpit.model.observed import Phase
+from cockpit.model.plan import Basis, Check, Draft, Plan, Request
+from cockpit.model.records import EventEntry
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.model.wording import size
+from cockpit.runtime.awake import Awake
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError
+from cockpit.text.checks import blocked, passed, warned
+
+STEP: Final = "sync"
+SEND: Final = "send"
+"""The fact that holds the folders to upload, as JSON."""
+URLS: Final = "urls"
+BLOATED: Final = 1 << 30
+"""Bytes of staging from which on a person should look at it."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,127}")
+_FOLDER: Final = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(.+)")
+_URL: Final = re.compile(r"https?://\S+/runs/\S+")
+_LISTED: Final = 20
+TORN: Final = "Failed to sync all data"
+"""What the client says of a file whose last record is not whole."""
+
+
+class Sync(PageAction):
+    """Runs ``wandb sync`` where the folders lie, within a deadline."""
+
+    verb = "sync"
+    exclusive = True
+
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
+        """Return what would go where, by the folders and by the client's own dry run."""
+        to = _destination(context.spec, request)
+        words = f"sync {request.run}"
+        uploader = _uploader(context.spec)
+        if isinstance(uploader, Check):
+            return Draft(words=words, checks=(uploader,))
+        try:
+            found = await uploader.look(to.base_url)
+            dry = await uploader.run(to, found.left, DRY_WITHIN, dry=True) if found.left else None
+        except RemoteError as error:
+            return Draft(words=words, checks=(blocked("wandb", str(error)),))
+        checks = (
+            *_same_place(context.spec, to),
+            *_left(found, uploader),
+            *([] if dry is None else _dry(dry, found)),
+            *_ended(context),
+            _staging(found),
+            *_key(found, uploader),
+        )
+        facts = {"entity": to.entity, "project": to.project, "id": uploader.run_id}
+        return Draft(
+            words=words,
+            checks=checks,
+            command=safe(f"wandb {uploader.words(to, found.left)}") if found.left else None,
+            page=_page(to, uploader, found, dry),
+            facts={**facts, SEND: json.dumps([safe(each.path) for each in found.left])},
+        )
+
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
+        """Return: upload, log."""
+        return (
+            Step(STEP, _sync, seen=_seen),
+            log_step(_entry, f"{plan.run}: log wandb sync", after_failure=True),
+        )
+
+    def revalidate(self, shown: Plan, now: Plan) -> str | None:
+        """Return what differs: other folders are another upload; sizes move."""
+        names = (SEND, "entity", "project", "id")
+        other = next((each for each in names if shown.facts.get(each) != now.facts.get(each)), None)
+        if other is not None:
+            return "other folders would be uploaded now" if other == SEND else f"{other} differs"
+        return super().revalidate(shown, now)
+
+
+def _destination(run: RunSpec, request: Request) -> Destination:
+    names = []
+    for name in ("entity", "project"):
+        text = required_param(request, name, f"the W&B {name} to upload to, spelled out")
+        if _NAME.fullmatch(text) is None:
+            raise RefuseError(f"--{name} is {text!r}; expected the name of a W&B {name}")
+        names.append(text)
+    base = run.wandb.recorded.base_url if run.wandb is not None else None
+    return Destination(names[0], names[1], base)
+
+
+def _uploader(run: RunSpec) -> Uploader | Check:
+    wandb = run.wandb
+    if wandb is None or wandb.dir is None:
+        text = "the run file names no folder of offline W&B runs (wandb.dir): nothing to upload"
+        return blocked("wandb", text, Basis.RECORDED)
+    run_id = _run_id(wandb)
+    if run_id is None:
+        return blocked("wandb", "no W&B id is recorded (wandb.id): whose files?", Basis.RECORDED)
+    workdir = None if run.job is None or run.job.workdir is None else run.job.workdir.path
+    return Uploader(wandb.dir, run_id, workdir)
+
+
+def _run_id(wandb: WandbSpec) -> str | None:
+    """Return the recorded id, else the one in the name of a single run's folder."""
+    if wandb.run_id or wandb.dir is None:
+        return wandb.run_id
+    named = _FOLDER.fullmatch(wandb.dir.path.rstrip("/").rpartition("/")[2])
+    return None if named is None else named[1]
+
+
+def _same_place(run: RunSpec, to: Destination) -> Iterator[Check]:
+    """Compare where it goes with where the run file says that the run is (C-13)."""
+    recorded = None if run.wandb is None else run.wandb.recorded
+    pairs = (
+        ("entity", None if recorded is None else recorded.entity, to.entity),
+        ("project", None if recorded is None else recorded.project, to.project),
+    )
+    other = [f"{what} {was} is recorded" for what, was, now in pairs if was and was != now]
+    server = to.base_url or "the server that the client's settings name"
+    where = f"{to.entity}/{to.project} at {server}"
+    if other:
+        text = f"it would go to {where}, but {' and '.join(other)}"
+        yield blocked("C-13", text, Basis.RECORDED, overridable=True)
+    else:
+        yield passed("destination", f"goes to {where}", Basis.RECORDED)
+
+
+def _left(found: Offline, uploader: Uploader) -> Iterator[Check]:
+    done = sum(each.synced for each in found.fragments)
+    if not found.fragments:
+        text = f"no folder offline-run-*-{uploader.run_id} with a run file in {uploader.place}"
+        yield blocked("wandb", text)
+        return
+    total = sum(each.whole or each.size or 0 for each in found.left)
+    text = f"{plural(len(found.left), 'folder')} to upload, {size(total)}; {done} synced already"
+    yield passed("wandb", text if found.left else f"all {done} are synced already: nothing to do")
+    if found.more:
+        yield blocked("wandb:more", f"{found.more} more folders than are looked at: do it by hand")
+    grown = [each for each in found.fragments if each.grown]
+    if grown:
+        names = ", ".join(safe(_name(each)) for each in grown[:_LISTED])
+        text = f"written to after it was synced, and not sent again: {names}"
+        yield warned("wandb:grown", f"{text} (wandb sync --include-synced by hand sends it)")
+
+
+def _dry(dry: Completed, found: Offline) -> Iterator[Check]:
+    """Check that the client would send just these."""
+    if dry.timed_out:
+        yield blocked("dry-run", "the client's dry run gave no answer in time")
+        return
+    said = _said(dry)
+    listed = {line.rpartition("/")[2] for line in said if line.endswith(".wandb")}
+    if dry.rc != 0:
+        needs = (
+            "; a client of 0.30 or newer is needed" if "no such option" in _why(dry).lower() else ""
+        )
+        yield blocked("dry-run", f"the client's dry run ended with {dry.rc}: {_why(dry)}{needs}")
+        return
+    count = sum(line.endswith(".wandb") for line in said)
+    if count != len(found.left) or len(listed) != 1:
+        yield blocked("dry-run", f"the client would send {plural(count, 'file')}: {_why(dry)}")
+        return
+    yield passed("dry-run", f"the client would send {plural(count, 'file')}")
+
+
+def _ended(context: ActionContext) -> Iterator[Check]:
+    """Check that nothing grows: such a file is uploaded in part, and its run marked as failed."""
+    job = context.report.facets.job
+    phase = None if job.value is None else job.value.phase
+    if context.live.jobs or phase is Phase.RUNNING:
+        text = "the run still trains: its newest file would be uploaded in part, and W&B would say"
+        yield blocked("running", f"{text} that it failed", overridable=True)
+    elif job.error is not None and job.configured:
+        yield warned("running", f"whether the run still trains is unknown: {job.error.message}")
+
+
+def _staging(found: Offline) -> Check:
+    if not found.staging:
+        return passed("staging", "no staged artifacts")
+    text = "; ".join(f"{size(count)} in {safe(path)}" for path, count in found.staging)
+    bloated = sum(count for _, count in found.staging) >= BLOATED
+    more = " (transient: what no run needs can be deleted by hand)" if bloated else ""
+    return (warned if bloated else passed)("staging", f"staged artifacts: {text}{more}")
+
+
+def _key(found: Offline, uploader: Uploader) -> Iterator[Check]:
+    where = uploader.host or "this machine"
+    if found.key == "none":
+        text = f"no API key is found on {where}: set WANDB_API_KEY, run wandb login, or put it in"
+        yield warned("key", f"{text} ~/.wandb_token (mode 0600)")
+    else:
+        kinds = {"variable": "WANDB_API_KEY", "netrc": "netrc", "settings": "the client's settings"}
+        yield passed("key", f"the key comes from {kinds.get(found.key, 'a file')} on {where}")
+
+
+def _page(to: Destination, uploader: Uploader, found: Offline, dry: Completed | None) -> str:
+    lines = [f"To {to.entity}/{to.project}, W&B id {uploader.run_id}", ""]
+    for title, those in (
+        ("Would be uploaded", found.left),
+        ("Synced already", [each for each in found.fragments if each.synced]),
+        ("Without a record in it, not uploaded", found.empty),
+    ):
+        if those:
+            lines += [f"{title}:", *(_row(each) for each in those[:_LISTED])]
+            lines += [f"- and {len(those) - _LISTED} more"] if len(those) > _LISTED else []
+            lines.append("")
+    if dry is not None:
+        lines += ["The client's dry run:", *(f"    {line}" for line in _said(dry)[:_LISTED])]
+    return "\n".join(lines).strip() + "\n"
+
+
+def _row(each: Fragment) -> str:
+    whole = "" if each.whole is None else f", {size(each.whole)} in all"
+    return f"- {safe(_name(each))}: {'?' if each.size is None else size(each.size)}{whole}"
+
+
+def _name(each: Fragment) -> str:
+    return each.path.rstrip("/").rpartition("/")[2]
+
+
+def _said(done: Completed) -> list[str]:
+    """Return what the client printed, line by line and without its own name."""
+    text = (done.err + b"\n" + done.out).decode("utf-8", "replace")
+    return [safe(line).removeprefix("wandb:").strip() for line in text.splitlines() if line.strip()]
+
+
+def _wrong(done: Completed) -> str:
+    """Return what went wrong with one call of the client; nothing if it names no error."""
+    if done.timed_out:
+        return "it was killed at its deadline"
+    why = _why(done)
+    return why if "error" in why.lower() else ""
+
+
+def _why(done: Completed) -> str:
+    """Return the line that says what went wrong, else the last one."""
+    said = _said(done)
+    wrong = [line for line in said if "error" in line.lower()]
+    return (wrong or said or ["it said nothing"])[-1]
+
+
+async def _sync(execution: Execution) -> str:
+    to, uploader = _planned(execution)
+    try:
+        found = await uploader.look(to.base_url)
+    except RemoteError as error:
+        raise StepError(f"nothing was uploaded: {error}") from error
+    planned = set(json.loads(execution.facts[SEND]))
+    left = [each for each in found.left if safe(each.path) in planned]
+    if not left:
+        raise SkipStep(f"all {len(found.fragments)} folders are synced already")
+    try:
+        said = await _uploaded(uploader, to, left)
+    except RemoteError as error:
+        if not error.sent:
+            raise StepError(f"not all was uploaded: {error}") from error
+        raise StepUnknownError(f"{error}; its .synced files tell, when the host answers") from error
+    urls = sorted({url for done in said for line in _said(done) for url in _URL.findall(line)})
+    await execution.note(**{URLS: " ".join(urls)[:2000]})
+    return await _judged(uploader, to, left, said)
+
+
+async def _uploaded(
+    uploader: Uploader, to: Destination, left: Sequence[Fragment]
+) -> list[Completed]:
+    """Upload the folders in the order of their names; raises ``RemoteError``.
+
+    The client stops at one whose last record was cut off by a kill, having sent what it holds:
+    those behind it are sent by a client of their own.
+    """
+    until, rest, said = Awake(upload_within(left), lap=LONGEST), list(left), []
+    while rest and until.left() > 0:
+        done = await uploader.run(to, rest, max(1.0, until.left()))
+        said.append(done)
+        if done.timed_out or TORN not in " ".join(_said(done)):
+            break
+        missing = {each.path for each in (await uploader.look(to.base_url)).left}
+        first = next((at for at, each in enumerate(rest) if each.path in missing), len(rest))
+        rest = rest[first + 1 :]
+    return said
+
+
+def _planned(execution: Execution) -> tuple[Destination, Uploader]:
+    uploader = _uploader(execution.context.spec)
+    if isinstance(uploader, Check):
+        raise StepError(uploader.text)
+    base = None if (wandb := execution.context.spec.wandb) is None else wandb.recorded.base_url
+    return Destination(execution.facts["entity"], execution.facts["project"], base), uploader
+
+
+async def _judged(
+    uploader: Uploader, to: Destination, sent: Sequence[Fragment], said: Sequence[Completed]
+) -> str:
+    """Return what was uploaded, by the marks beside the files; raises where one has none."""
+    try:
+        found = await uploader.look(to.base_url)
+    except RemoteError as error:
+        raise StepUnknownError(f"the client ended; whether all is there: {error}") from error
+    paths = {each.path for each in sent}
+    missing = [_name(each) for each in found.left if each.path in paths]
+    there = len(sent) - len(missing)
+    if not missing:
+        return f"{plural(there, 'folder')} synced to {to.entity}/{to.project}"
+    how = "; ".join(dict.fromkeys(filter(None, map(_wrong, said)))) or _why(said[-1])
+    names = ", ".join(missing[:_LISTED])
+    raise StepError(safe(f"{there} of {len(sent)} synced; not {names}: {how}; sync it again"))
+
+
+async def _seen(execution: Execution) -> str | None:
+    """Return that all of it is there, after an upload that was cut short."""
+    to, uploader = _planned(execution)
+    try:
+        found = await uploader.look(to.base_url)
+    except RemoteError:
+        return None
+    planned = set(json.loads(execution.facts[SEND]))
+    left = [each for each in found.left if safe(each.path) in planned]
+    return None if left or not found.fragments else "all of it is synced, by the marks"
+
+
+def _entry(execution: Execution) -> EventEntry:
+    facts, trouble = execution.facts, execution.trouble
+    where = f"{facts['entity']}/{facts['project']}/{facts['id']}"
+    folders = json.loads(facts[SEND])
+    return EventEntry(
+        title="wandb sync" if trouble is None else "wandb sync: not finished",
+        at=execution.entry.begun_at,
+        status=f"uploaded to {where}" if trouble is None else trouble,
+        evidence=facts.get(URLS) or f"{plural(len(folders), 'folder')}, each with its .synced file",
+        decision=f"ordered by {execution.entry.operator}",
+        next="compare the curves there with the files" if trouble is None else "sync it again",
+    )

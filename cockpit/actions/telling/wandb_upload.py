@@ -1,0 +1,240 @@
+"""The scripts that look at offline W&B folders and run the client's own ``wandb sync`` on them.
+
+They run here or on the ssh host where the folders lie. The client ends with status 0 also when it
+has uploaded nothing or only a part (0.31): what tells is the ``.synced`` file beside a run's file.
+Nothing here deletes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cockpit.model.place import Place
+from cockpit.runtime.own_path import own_python
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import quote, run_script
+from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
+from cockpit.sources.scripts import marking, new_mark, records, word_of
+
+LOOK_WITHIN: Final = 20.0
+DRY_WITHIN: Final = 60.0
+LEAST: Final = 120.0
+"""Seconds that any upload may take; large ones have more, by their size."""
+SLOWEST: Final = 500_000.0
+"""Bytes a second that an upload is given time for."""
+LONGEST: Final = 3600.0
+SPARE: Final = 10.0
+"""Seconds by which the script's own limit ends before ours."""
+HEAD: Final = 7
+"""Bytes that a run file begins with."""
+MOST: Final = 200
+"""Folders that are looked at."""
+_FRAGMENT: Final = """\
+one() {
+  f=$1/run-$id.wandb; [ -f "$f" ] || return 0
+  n=$((n + 1)); [ $n -le MOST ] || return 0
+  set -- "$1" $(limited 5 stat -c '%s %Y' "$f" 2>/dev/null || limited 5 stat -f '%z %m' "$f")
+  s=-; [ ! -e "$f.synced" ] || s=synced
+  [ $s = - ] || [ ! "$f" -nt "$f.synced" ] || s=grown
+  mark fragment "${2:--}" "${3:--}" $s $(limited 5 du -sk "$1" 2>/dev/null | cut -f 1)
+  printf %s "$1"
+}
+n=0
+if [ -f "$d/run-$id.wandb" ]; then one "$d"; else
+  for p in "$d"/offline-run-*-"$id" "$d"/wandb/offline-run-*-"$id"; do one "$p"; done
+fi
+mark seen $n
+"""
+_STAGING: Final = """\
+data=${WANDB_DATA_DIR:-}
+if [ -z "$data" ]; then case $(uname) in
+  Darwin) data="$HOME/Library/Application Support/wandb";;
+  *) data=${XDG_DATA_HOME:-$HOME/.local/share}/wandb;;
+esac; fi
+for s in "$data/artifacts/staging" "$d/../wandb_data/artifacts/staging"; do
+  [ -d "$s" ] || continue
+  mark staging "$(limited 10 du -sk "$s" 2>/dev/null | cut -f 1)"; printf %s "$s"
+done
+"""
+_KEY: Final = """\
+net=${NETRC:-$HOME/.netrc}; [ -r "$net" ] || net=$HOME/_netrc
+k=none
+if [ -n "${WANDB_API_KEY:-}" ]; then k=variable
+elif grep -Eqs 'wandb|coreweave|HOST' "$net"; then k=netrc
+elif grep -qs api_key "${WANDB_CONFIG_DIR:-$HOME/.config/wandb}/settings"; then k=settings
+else for t in "$HOME/.wandb_token" "$HOME/.wandb_key"; do
+  [ $k = none ] && [ -r "$t" ] && { k=file; WANDB_API_KEY=$(head -n 1 "$t" | tr -d '[:space:]'); }
+done; [ $k = none ] || export WANDB_API_KEY; fi
+"""
+"""Where the key comes from, in the client's order; a file of its own is read last, never shown."""
+_CLIENT: Final = """\
+client() {
+  for c in CANDIDATES; do command -v "$c" >/dev/null 2>&1 && { "$c" "$@"; return; }; done
+  python3 -m wandb "$@"
+}
+"""
+_ENV: Final = """\
+unset WANDB_MODE WANDB_DISABLED WANDB_RUN_ID WANDB_RESUME WANDB_FORK_FROM WANDB_ENTITY WANDB_PROJECT
+WANDB_ERROR_REPORTING=false; export WANDB_ERROR_REPORTING
+"""
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """One offline folder: bytes of its run file, its last change, bytes of all of it.
+
+    ``synced``: it has its mark; ``grown``: written to after that. ``None``: could not be had.
+    """
+
+    path: str
+    size: int | None
+    mtime: float | None
+    whole: int | None
+    synced: bool
+    grown: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """True for a run file that has no record, only its head."""
+        return self.size is not None and self.size <= HEAD
+
+
+@dataclass(frozen=True)
+class Offline:
+    """What lies there; ``key`` says where the client would take its key from (``none``)."""
+
+    fragments: tuple[Fragment, ...]
+    staging: tuple[tuple[str, int], ...]
+    key: str
+    more: int = 0
+    """Folders beyond those that were looked at."""
+
+    @property
+    def left(self) -> tuple[Fragment, ...]:
+        """Those that are not synced yet and have anything in them."""
+        return tuple(each for each in self.fragments if not each.synced and not each.empty)
+
+    @property
+    def empty(self) -> tuple[Fragment, ...]:
+        """Those whose run was killed before it wrote: the client would stop at them."""
+        return tuple(each for each in self.fragments if not each.synced and each.empty)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where a run is uploaded to; ``base_url`` ``None``: wherever the client's settings say."""
+
+    entity: str
+    project: str
+    base_url: str | None = None
+
+
+@dataclass(frozen=True)
+class Uploader:
+    """The offline folders of one W&B id, and the client beside them."""
+
+    place: Place
+    run_id: str
+    workdir: str | None = None
+
+    @property
+    def host(self) -> str | None:
+        """Where the scripts run; ``None``: here."""
+        return None if self.place.here else self.place.host
+
+    async def look(self, base_url: str | None) -> Offline:
+        """Return what lies there; raises ``RemoteError``."""
+        mark = new_mark()
+        script = "\n".join((
+            "LC_ALL=C; export LC_ALL", LIMITED, marking(mark),
+            f"d={word_of(self.place.path)}; id={quote(self.run_id)}",
+            _FRAGMENT.replace("MOST", str(MOST)), _STAGING, _key(base_url), "mark key $k",
+        ))  # fmt: skip
+        done = await run_script(self.host, script, deadline=LOOK_WITHIN)
+        return _offline(records(done.out, mark))
+
+    async def run(
+        self, to: Destination, fragments: Sequence[Fragment], within: float, *, dry: bool = False
+    ) -> Completed:
+        """Run the client on folders, with all that it starts killed after ``within`` seconds.
+
+        ``timed_out`` says that it was. Raises ``RemoteError``.
+        """
+        words = self.words(to, fragments, dry=dry)
+        client = f'{self._client()}client "$@"'
+        script = "\n".join((
+            LIMITED, _ENV, _key(to.base_url), self._base(to),
+            f"limited {within:.0f} sh -c {quote(client)} sh {words}",
+        ))  # fmt: skip
+        done = await run_script(self.host, script, deadline=within + SPARE)
+        return done._replace(timed_out=done.timed_out or done.rc == TIMED_OUT)
+
+    def words(self, to: Destination, fragments: Sequence[Fragment], *, dry: bool = False) -> str:
+        """Return the client's arguments as a shell's words."""
+        options = ["sync", "--entity", to.entity, "--project", to.project, "--skip-synced"]
+        options += ["--dry-run"] if dry else []
+        return " ".join(map(quote, [*options, *(each.path for each in fragments)]))
+
+    def _client(self) -> str:
+        if self.host is None:
+            own = " ".join(map(quote, own_python("wandb")))
+            return f'client() {{ {own} "$@"; }}\n'
+        beside = [word_of(f"{self.workdir}/.venv/bin/wandb")] if self.workdir else []
+        return _CLIENT.replace(
+            "CANDIDATES", " ".join([*beside, "wandb", '"$HOME"/.local/bin/wandb'])
+        )
+
+    def _base(self, to: Destination) -> str:
+        return f"WANDB_BASE_URL={quote(to.base_url)}; export WANDB_BASE_URL" if to.base_url else ":"
+
+
+def upload_within(fragments: Sequence[Fragment]) -> float:
+    """Return the seconds that an upload may take."""
+    size = sum(each.whole or each.size or 0 for each in fragments)
+    return min(LONGEST, LEAST + size / SLOWEST)
+
+
+def _key(base_url: str | None) -> str:
+    host = (base_url or "").partition("://")[2].partition("/")[0].partition(":")[0]
+    plain = "".join(char for char in host if char.isalnum() or char in ".-").replace(".", "[.]")
+    return _KEY.replace("|HOST", f"|{plain}" if plain else "")
+
+
+def _offline(found: list[tuple[list[str], bytes]]) -> Offline:
+    fragments, staging, key, seen = [], [], "none", 0
+    for words, payload in found:
+        match words:
+            case ["fragment", size, mtime, state, *whole]:
+                fragments.append(_fragment(payload, size, mtime, state, whole))
+            case ["staging", kilobytes]:
+                staging.append((_text(payload), 1024 * (_number(kilobytes) or 0)))
+            case ["key", where]:
+                key = where
+            case ["seen", count]:
+                seen = _number(count) or 0
+            case _:
+                pass
+    fragments.sort(key=lambda each: each.path.rpartition("/")[2])
+    return Offline(tuple(fragments), tuple(staging), key, max(0, seen - len(fragments)))
+
+
+def _fragment(path: bytes, size: str, mtime: str, state: str, whole: list[str]) -> Fragment:
+    at, kilobytes = _number(mtime), _number(whole[0]) if whole else None
+    return Fragment(
+        path=_text(path),
+        size=_number(size),
+        mtime=None if at is None else float(at),
+        whole=None if kilobytes is None else 1024 * kilobytes,
+        synced=state in ("synced", "grown"),
+        grown=state == "grown",
+    )
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 19 else None

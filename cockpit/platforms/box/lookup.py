@@ -1,0 +1,210 @@
+"""What became of a launch id on an ssh host: definite, by its notes, its processes, its clock.
+
+The notes are read before the processes are looked at: whoever is noted as starting and is not
+there any more never ran. A launch that was meant and has not begun is closed by a file that is
+made only if there is none; the supervisor makes the same file before it starts anything, so that
+one of the two comes first, however late the other arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from cockpit.model.facet import Problem
+from cockpit.model.jobs import Found, LookUp
+from cockpit.model.lineage import related, tag_of
+from cockpit.model.place import Place
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.box import words
+from cockpit.platforms.box.launching import ID, Script, launches_place
+from cockpit.platforms.box.machine import Host, host_of
+from cockpit.platforms.box.probe import Actor, Piece
+from cockpit.platforms.box.sight import HostSight
+from cockpit.platforms.box.smallfiles import JobFiles, job_files
+from cockpit.platforms.local import lookup as local
+from cockpit.platforms.local.census import Process
+from cockpit.platforms.local.files import PidNote
+from cockpit.platforms.local.launcher import launches
+from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
+from cockpit.platforms.local.recorded import Who, identify
+from cockpit.platforms.local.tools import is_helper
+from cockpit.runtime.incarnation import Machine, Where, where
+from cockpit.runtime.ssh import RemoteError, quote
+from cockpit.text.safe import clean
+
+CLOSING: Final = 15.0
+ROUNDS: Final = 3
+"""Times that notes are read and processes looked at, where the notes change meanwhile."""
+_READ: Final = """\
+f={folder}/{name}
+if [ -f "$f" ]; then echo note; head -c 4096 "$f"
+elif [ -e "$f" ] || [ -L "$f" ]; then echo "odd $f is no file of ours"
+elif ls -d "$f" 2>&1 | grep -v 'No such file\\|Not a directory'; then :
+elif [ -e "$f.intent" ]; then echo intent
+else echo nothing; fi"""
+_CLOSE: Final = """\
+f={folder}/{name}
+if (set -C; printf 'state=closed\\nlaunch_id=%s\\n' {name} >"$f") 2>/dev/null
+then dd if=/dev/null of="$f" conv=notrunc,fsync 2>/dev/null; echo closed; else echo taken; fi"""
+
+
+class Noted(NamedTuple):
+    """What the notes of a launch id say: its note, and whether it was meant at all."""
+
+    note: Mapping[str, str] | None
+    meant: bool = False
+
+
+class Seen(NamedTuple):
+    """A host as it was seen after the notes were read."""
+
+    host: Host
+    files: JobFiles
+
+
+async def look_up(actor: Actor, send: Script, run: RunSpec, launch_id: str) -> LookUp:
+    """Return what became of ``launch_id``; never raises."""
+    folder, job = launches_place(run), run.job
+    if not ID.fullmatch(launch_id):
+        return LookUp(found=Found.ABSENT, text="no launch id of ours has such a name")
+    if folder is None or job is None:
+        return _unknown("the run names no place where launches are noted")
+    for _ in range(ROUNDS):
+        noted = await _noted(actor, folder, launch_id)
+        seen = noted if isinstance(noted, str) else await _seen(actor, job, launch_id)
+        if isinstance(noted, str) or isinstance(seen, str):
+            return _unknown(str(seen))
+        found = _told(run, launch_id, noted.note, seen.host)
+        if found is None and noted.note is None:
+            found = _by_pid_file(run, launch_id, seen)
+        if found is not None:
+            return found
+        if noted.note is None:
+            return await _unused(send, job, folder, launch_id, meant=noted.meant)
+        if await _noted(actor, folder, launch_id) == noted:
+            return local.ended(launch_id, noted.note)
+    return _unknown(f"{launch_id} is just being started or ending: look again")
+
+
+def _unknown(text: str) -> LookUp:
+    return LookUp(found=Found.UNKNOWN, text=text)
+
+
+async def _noted(actor: Actor, folder: Place, launch_id: str) -> Noted | str:
+    script = _READ.format(folder=words.spelled(folder), name=quote(launch_id))
+    piece = Piece(f"the launch notes in {folder.path}", script, "launches")
+    said = (await actor.ask([piece]))[piece]
+    if isinstance(said, Problem):
+        return f"the notes of its launch cannot be read: {said.message}"
+    head, _, text = said.decode("utf-8", "replace").lstrip("\n").partition("\n")
+    if head in ("intent", "nothing"):
+        return Noted(None, head == "intent")
+    return (
+        Noted(launches.parsed(text))
+        if head == "note"
+        else f"the notes of its launch: {clean(head, 200)}"
+    )
+
+
+async def _seen(actor: Actor, job: JobSpec, launch_id: str) -> Seen | str:
+    """Return the host's processes and the job's files, or why they are not known."""
+    marks = (f"{LAUNCH_ID}={launch_id}", f"{SUPERVISES}={launch_id} ")
+    pieces = [words.ABOUT, words.STATS, words.ARGV, words.OWNERS, words.environments(marks)]
+    files = words.files([launch_id], [job])
+    answers = await actor.ask([*pieces, files])
+    problem = next((each for each in answers.values() if isinstance(each, Problem)), None)
+    if problem is not None:
+        return problem.message
+    told = {piece.name: said for piece, said in answers.items() if isinstance(said, bytes)}
+    host = host_of(told, 0.0, 0.0)
+    if host is None:
+        return f"{job.host} does not tell its processes"
+    found = job_files(told[files.name], [job])[0]
+    return Seen(host, found)
+
+
+def _told(
+    run: RunSpec, launch_id: str, note: Mapping[str, str] | None, host: Host
+) -> LookUp | None:
+    """Return what the processes tell of a launch; nothing where nothing of it lives."""
+    alive = _living(run, launch_id, note, host)
+    if alive is not None:
+        text = f"{launch_id} runs as pid {alive.pid} on {run.job and run.job.host}"
+        return LookUp(found=Found.LIVE, text=text, job_id=f"pid:{alive.pid}")
+    state = None if note is None else note.get("state")
+    named = _named(host, note)
+    starting = local.supervised(run, launch_id, host.processes)
+    if (starting and state in (None, launches.STARTING)) or (state == launches.RUNNING and named):
+        return _unknown(f"a supervisor of {launch_id} is still starting it")
+    if note is None or state not in (launches.STARTING, launches.RUNNING):
+        return None
+    if where(_machine(note), host.machine) in (Where.ELSEWHERE, Where.UNCLEAR):
+        there = clean(note.get("host", "?"), 80)
+        return _unknown(f"{launch_id} is noted as {state} on {there}, another machine: look there")
+    return None
+
+
+def _living(
+    run: RunSpec, launch_id: str, note: Mapping[str, str] | None, host: Host
+) -> Process | None:
+    """Return the job's process if it lives, else the oldest of what it left behind."""
+    named, state = _named(host, note), None if note is None else note.get("state")
+    if named is not None and named.variable(SUPERVISES) is None and state == launches.RUNNING:
+        return named
+    tag = tag_of(run)
+    carrying = [
+        one
+        for one in host.processes.values()
+        if one.variable(LAUNCH_ID) == launch_id
+        and one.variable(SUPERVISES) is None
+        and related(tag, one.variable(LINEAGE) or "")
+        and not (state == launches.ENDED and is_helper(one.argv))
+    ]
+    return min(carrying, key=lambda one: (one.ticks, one.pid), default=None)
+
+
+def _machine(note: Mapping[str, str]) -> Machine:
+    return Machine(None, note.get("machine"), note.get("boot"))
+
+
+def _named(host: Host, note: Mapping[str, str] | None) -> Process | None:
+    """Return the process that a note names, if it is that very one."""
+    if note is None or where(_machine(note), host.machine) is not Where.HERE:
+        return None
+    pid = note.get("pid", "")
+    found = host.processes.get(int(pid)) if pid.isdigit() else None
+    return None if found is None or note.get("ticks") not in (None, str(found.ticks)) else found
+
+
+def _by_pid_file(run: RunSpec, launch_id: str, seen: Seen) -> LookUp | None:
+    """Return what the pid file says of a launch that is noted nowhere else."""
+    if seen.files.problem is not None:
+        return _unknown(seen.files.problem.message)
+    note = seen.files.pid
+    if not isinstance(note, PidNote) or note.launch_id != launch_id:
+        return None
+    who = identify(run, note, HostSight(seen.host, {}), seen.host.now)
+    if who.who is Who.UNSURE:
+        return _unknown(f"{launch_id} by its pid file: {who.text}")
+    alive = who.who is Who.SAME
+    text = f"{launch_id} {'runs' if alive else 'ended'}, by its pid file (pid {note.pid})"
+    return LookUp(found=Found.LIVE if alive else Found.ENDED, text=text, job_id=f"pid:{note.pid}")
+
+
+async def _unused(
+    send: Script, job: JobSpec, folder: Place, launch_id: str, *, meant: bool
+) -> LookUp:
+    """Return that nothing was started; the id of a launch that was meant is used up first."""
+    if not meant:
+        text = f"no start of {launch_id} was ever begun on {job.host}"
+        return LookUp(found=Found.ABSENT, text=text)
+    script = _CLOSE.format(folder=words.spelled(folder), name=quote(launch_id))
+    try:
+        said = (await send(job.host, script, deadline=CLOSING)).text.strip()
+    except RemoteError as error:
+        return _unknown(f"{launch_id} was meant; whether it is closed now is not known: {error}")
+    if said != "closed":
+        return _unknown(f"{launch_id} is being started at this moment")
+    text = f"{launch_id} was meant and never started; its launch id is closed now"
+    return LookUp(found=Found.ABSENT, text=text)

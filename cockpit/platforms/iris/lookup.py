@@ -1,0 +1,208 @@
+"""What became of a launch id on a controller (SPEC A: an answer that was lost is looked up).
+
+A job under its name is there or was. None is no proof: a launch that was given up may wait in a
+controller that stood still. So absence is said only once the name is closed (``fence``), which
+every later launch of it meets; and where a name cannot be closed (a fixed one, a script's own, a
+controller that refuses), once the controller has really answered for a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from cockpit.model.clock import Clock
+from cockpit.model.jobs import Found, LookUp
+from cockpit.model.lineage import related, tag_of
+from cockpit.model.observed import Phase
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError
+from cockpit.platforms.iris.access import AccessError
+from cockpit.platforms.iris.answers import Job, Request, job_of, request_of
+from cockpit.platforms.iris.fence import Closing, Fence, close
+from cockpit.platforms.iris.jobs import IrisJobs
+from cockpit.platforms.iris.request import LAUNCH_ID, LINEAGE, is_closing
+from cockpit.platforms.iris.rpc import Controller
+from cockpit.platforms.iris.spelling import Spelled, spellings, user_for
+from cockpit.platforms.iris.trees import launch_id_of
+from cockpit.platforms.iris.words import PENDING, counted, phase_of, waiting_of
+from cockpit.platforms.local.census import census
+from cockpit.runtime.awake import Awake
+from cockpit.runtime.http import HttpError
+from cockpit.runtime.offload import offload
+from cockpit.text.checks import shown
+
+SUBMITS: Final = "COCKPIT_SUBMITS"
+"""In the environment of a client that submits, and never in a job's: the launch id."""
+LOOK: Final = 20.0
+"""Seconds that one look at a controller may take."""
+QUIET: Final = 60.0
+"""Seconds for which a controller must answer before a launch that was given up is held for lost."""
+AGAIN: Final = 5.0
+TABLE: Final = 10.0
+"""Seconds that a look at the processes of this machine may take."""
+
+
+class Seen(NamedTuple):
+    """A job under the name of a launch, and what it was submitted with."""
+
+    job: Job
+    request: Request
+
+
+class LookUps:
+    """Looks launch ids up; ``closed`` are those of which it has said that nothing can come."""
+
+    def __init__(self, clock: Clock, jobs: IrisJobs) -> None:
+        self._clock = clock
+        self._jobs = jobs
+        self.closed: set[str] = set()
+
+    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+        """Return what became of a launch id; never raises."""
+        meant = spellings(run, launch_id)
+        try:
+            controller = await self._jobs.acting(run)
+            async with asyncio.timeout(LOOK):
+                seen = await find(controller, run, launch_id, meant)
+                if seen is not None:
+                    return _told(launch_id, seen)
+                closings = await self._close(controller, launch_id, meant)
+                if any(each.fence is Fence.TAKEN for each in closings):  # it has come meanwhile
+                    seen = await find(controller, run, launch_id, meant)
+                    return _came_or_not(launch_id, seen)
+            return await self._absent(controller, run, launch_id, closings)
+        except (HttpError, AccessError) as error:
+            return _unknown(launch_id, str(error))
+        except TimeoutError:
+            return _unknown(launch_id, "the controller did not answer in time")
+
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids of a run that the controller lists; raises ``CannotError``.
+
+        It forgets a job a week after its end.
+        """
+        try:
+            controller = await self._jobs.acting(run)
+            async with asyncio.timeout(LOOK):
+                listed = await controller.jobs(f"/{user_for(run)}/{run.name}-i", pages=1)
+        except (HttpError, AccessError, TimeoutError) as error:
+            raise CannotError(str(error) or "the controller did not answer in time") from None
+        ids = {launch_id_of(job.id) for job in listed if job.id.count("/") == 2}
+        return frozenset(each for each in ids if each and each.startswith(f"{run.name}-i"))
+
+    async def _close(
+        self, controller: Controller, launch_id: str, meant: Sequence[Spelled]
+    ) -> list[Closing]:
+        """Close the names of a launch, as far as they are its own."""
+        ids = [each.job_id for each in meant if each.own]
+        now = self._clock.now()
+        found = [await close(controller, job_id, launch_id, now) for job_id in ids]
+        if not all(each.own and each.certain for each in meant):
+            found.append(Closing(Fence.REFUSED, "its name is not one that can be closed"))
+        return found
+
+    async def _absent(
+        self,
+        controller: Controller,
+        run: RunSpec,
+        launch_id: str,
+        closings: Sequence[Closing],
+    ) -> LookUp:
+        """Return that nothing can come any more; unknown while that is not proven."""
+        lost = next((each for each in closings if each.fence is Fence.UNKNOWN), None)
+        if lost is not None:
+            return _unknown(launch_id, lost.text)
+        if all(each.fence is Fence.CLOSED for each in closings):
+            text = f"the controller has no job {launch_id}, and the name is closed: none can come"
+        else:
+            seen = await self._quiet(controller, run, launch_id)
+            if seen is not None:
+                return seen
+            text = f"the controller has answered for {QUIET:g} s, and no job {launch_id} came"
+        self.closed.add(launch_id)
+        return LookUp(found=Found.ABSENT, text=text)
+
+    async def _quiet(self, controller: Controller, run: RunSpec, launch_id: str) -> LookUp | None:
+        """Watch for a minute, with no client of ours at it; ``None``: nothing came.
+
+        A machine that sleeps meanwhile has not watched: only what was awake is counted.
+        """
+        meant, until = spellings(run, launch_id), Awake(QUIET, 2 * AGAIN, self._clock.monotonic)
+        while until.left() > 0:
+            if await _submits(launch_id):
+                return _unknown(launch_id, "its client still runs on this machine")
+            async with asyncio.timeout(LOOK):
+                seen = await find(controller, run, launch_id, meant)
+            if seen is not None:
+                return _told(launch_id, seen)
+            await self._clock.sleep(AGAIN)
+        return None
+
+
+async def find(
+    controller: Controller, run: RunSpec, launch_id: str, meant: Sequence[Spelled]
+) -> Seen | None:
+    """Return the job of a launch, a closing job included; ``None``: the controller has none.
+
+    Raises ``HttpError``. A job that another user has been given is found by its lineage.
+    """
+    states = await controller.states([each.job_id for each in meant])
+    for each in meant:
+        if each.job_id in states:
+            seen = await _seen(controller, each.job_id)
+            if each.own or seen.request.variables.get(LAUNCH_ID) == launch_id:
+                return seen
+    for name in dict.fromkeys(each.name for each in meant):
+        for job in await controller.named(name):
+            seen = await _seen(controller, job.id)
+            if _is_ours(run, seen.request, launch_id):
+                return seen
+    return None
+
+
+async def _seen(controller: Controller, job_id: str) -> Seen:
+    document = await controller.status(job_id)
+    return Seen(job_of(document.get("job")), request_of(document))
+
+
+def _is_ours(run: RunSpec, request: Request, launch_id: str) -> bool:
+    told = request.variables
+    return told.get(LAUNCH_ID) == launch_id and related(tag_of(run), told.get(LINEAGE, ""))
+
+
+async def _submits(launch_id: str) -> bool:
+    """Tell whether a client that submits this launch runs on this machine."""
+    processes = await offload(census, deadline=TABLE)
+    return any(one.variable(SUBMITS) == launch_id for one in processes.values())
+
+
+def _told(launch_id: str, seen: Seen) -> LookUp:
+    """Return what a job under the name of a launch says of it."""
+    job, phase = seen.job, phase_of(seen.job)
+    if is_closing(seen.request):
+        text = f"the name {launch_id} was closed by a look-up: no job can come under it"
+        return LookUp(found=Found.ABSENT, text=text)
+    word, bundle = job.state.removeprefix("JOB_STATE_"), seen.request.bundle or None
+    if phase.terminal:
+        text = f"{job.id} is {word}" + (f": {job.error}" if job.error else "")
+        return LookUp(found=Found.ENDED, text=shown(text), job_id=job.id, bundle=bundle)
+    waits = phase is Phase.WAITING
+    reason = (waiting_of(job).text if job.state == PENDING else counted(job)) if waits else ""
+    text = f"{job.id} is {word}" + (f": {reason}" if reason else "")
+    return LookUp(
+        found=Found.LIVE, text=shown(text), job_id=job.id, waits=waits,
+        reason=shown(reason or "waits for the scheduler") if waits else None, bundle=bundle,
+    )  # fmt: skip
+
+
+def _came_or_not(launch_id: str, seen: Seen | None) -> LookUp:
+    if seen is not None:
+        return _told(launch_id, seen)
+    return _unknown(launch_id, "the controller says that the name is taken, and lists no such job")
+
+
+def _unknown(launch_id: str, why: str) -> LookUp:
+    text = shown(f"whether {launch_id} was started cannot be told: {why}")
+    return LookUp(found=Found.UNKNOWN, text=text)

@@ -1,0 +1,201 @@
+"""The words of an Iris command, and the id of the job that they make (INTERFACE). Pure.
+
+``… iris … job run [options] -- command``: the job is ``/<user>/<job name>``, and the client makes
+up what is not said: so both are said. A script of one's own that calls Iris cannot be seen into;
+it is given ``{launch_id}`` and must name the job by it.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from cockpit.model.run import Command, RunSpec
+from cockpit.platforms.base import CannotError, CommandError
+from cockpit.platforms.command import places_in, words_of
+from cockpit.platforms.iris.trees import is_job_id, user_of
+from cockpit.runtime.login import login_name
+from cockpit.text.safe import clean
+
+JOB_NAME: Final = "--job-name"
+USER: Final = "--user"
+VARIABLE: Final = ("-e", "--env-vars")
+LAUNCH_ID: Final = "{launch_id}"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
+_ID: Final = re.compile(r"/[^/\s]+(?:/[^/\s]+)+")
+_SUBMITTED: Final = re.compile(r"Job submitted: (/\S+)")
+
+
+class Parts(NamedTuple):
+    """A command's words: up to and with ``job run``, the options of it, and the job's own words.
+
+    ``begin`` is empty where the words do not call Iris themselves.
+    """
+
+    begin: tuple[str, ...]
+    options: tuple[str, ...]
+    rest: tuple[str, ...]
+
+    @property
+    def calls_iris(self) -> bool:
+        """True if options can be added to it."""
+        return bool(self.begin)
+
+    def value(self, option: str) -> str | None:
+        """Return what an option is given, the last one that counts; ``None`` without it."""
+        found = None
+        for place, word in enumerate(self.options):
+            name, sign, value = word.partition("=")
+            if name == option:
+                found = value if sign else "".join(self.options[place + 1 : place + 2])
+        return found
+
+    def has(self, option: str) -> bool:
+        """Tell whether an option is among the words."""
+        return any(word.partition("=")[0] == option for word in self.options)
+
+    def values(self, option: str) -> list[str]:
+        """Return every value that an option is given."""
+        return [
+            word.partition("=")[2] or "".join(self.options[place + 1 : place + 2])
+            for place, word in enumerate(self.options)
+            if word.partition("=")[0] == option
+        ]
+
+
+class Spelled(NamedTuple):
+    """The id that a launch's job has, and what it is known by; ``own``: no other launch has it.
+
+    ``certain`` is False where a script names the job: it may do so in its own way.
+    """
+
+    job_id: str
+    own: bool
+    certain: bool
+
+    @property
+    def name(self) -> str:
+        """The job's name: the last part of its id."""
+        return self.job_id.rpartition("/")[2]
+
+
+def parts_of(words: Sequence[str]) -> Parts:
+    """Return a command's words, apart."""
+    at = next((i for i in range(len(words) - 1) if tuple(words[i : i + 2]) == ("job", "run")), None)
+    if at is None:
+        return Parts((), tuple(words), ())
+    own = tuple(words[at + 2 :])
+    end = own.index("--") if "--" in own else len(own)
+    return Parts(tuple(words[: at + 2]), own[:end], own[end:])
+
+
+def name_for(launch_id: str) -> str:
+    """Return a launch id as the name of a job; raises ``CannotError`` if it cannot be one."""
+    if _NAME.fullmatch(launch_id):
+        return launch_id
+    text = f"{clean(launch_id, 80)} cannot name an Iris job: letters, digits, . _ - are meant"
+    raise CannotError(text)
+
+
+def formed(words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
+    """Return the filled words with what they leave to the client: the job's name, whose it is.
+
+    Raises ``CommandError`` for words that do not name the job.
+    """
+    parts = parts_of(words)
+    if not parts.calls_iris:
+        return tuple(words)
+    added: list[str] = []
+    for option, value in ((JOB_NAME, launch_id), (USER, user_for(run, words))):
+        told = parts.value(option)
+        if told is None:
+            added += [option, value]
+        elif not _NAME.fullmatch(told):
+            text = f"resubmit says {option} {clean(told, 80) or '(nothing)'}: a plain name is meant"
+            raise CommandError(text)
+    return (*parts.begin, *added, *parts.options, *parts.rest)
+
+
+def with_variables(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words with variables for the job: Iris carries no environment along.
+
+    They stand last among the options, where they win. Raises ``CannotError`` where they cannot.
+    """
+    parts = parts_of(words)
+    if not parts.calls_iris:
+        return tuple(words)
+    added = [word for name, value in variables.items() for word in ("-e", name, value)]
+    if parts.rest:
+        return (*parts.begin, *parts.options, *added, *parts.rest)
+    for place, word in enumerate(parts.options[:-1]):
+        if word in VARIABLE and parts.options[place + 1] in variables:
+            text = f"the command sets {parts.options[place + 1]} itself, and no -- ends its options"
+            raise CannotError(text)
+    return (*parts.begin, *added, *parts.options)
+
+
+def user_for(run: RunSpec, words: Sequence[str] = ()) -> str:
+    """Return whose a job is: as the words say, else the recorded job's, else who acts here."""
+    told = parts_of(words).value(USER)
+    if told is not None:
+        return told
+    job_id = (run.job.id if run.job is not None else None) or ""
+    if is_job_id(job_id):
+        return user_of(job_id)
+    try:
+        return os.environ.get("IRIS_USER") or getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return login_name()
+
+
+def spelled(run: RunSpec, launch_id: str, words: Sequence[str]) -> Spelled:
+    """Return the id of the job that words make, filled or not."""
+    parts = parts_of(words)
+    told = parts.value(JOB_NAME)
+    own = told is None or launch_id in told or "launch_id" in places_in([told])
+    name = launch_id if told is None else told.replace(LAUNCH_ID, launch_id)
+    return Spelled(f"/{user_for(run, words)}/{name}", own, parts.calls_iris)
+
+
+def spellings(run: RunSpec, launch_id: str) -> tuple[Spelled, ...]:
+    """Return what the job of a launch id may be called, by the run file's commands."""
+    found = [spelled(run, launch_id, words) for words in map(_words, (run.resubmit, run.launch))
+             if words]  # fmt: skip
+    plain = Spelled(f"/{user_for(run)}/{launch_id}", own=True, certain=False)
+    return tuple(dict.fromkeys(found)) or (plain,)
+
+
+def _words(command: Command | None) -> tuple[str, ...]:
+    try:
+        return () if command is None else words_of(command)
+    except CommandError:
+        return ()
+
+
+def submitted_id(out: str, err: str, meant: Spelled) -> str | None:
+    """Return the id of the job that a command says it has submitted, ``None`` if it says none.
+
+    The bare id on standard output, else the line of the log; of several the one that is meant.
+    """
+    bare = [line.strip() for line in out.splitlines() if _ID.fullmatch(line.strip())]
+    told = _SUBMITTED.findall(err)
+    found = [each for each in (*bare, *told) if each.count("/") == 2]
+    if meant.job_id in found:
+        return meant.job_id
+    named = [each for each in found if each.endswith(f"/{meant.name}")]
+    return named[-1] if named else None
+
+
+def said_by(err: str, out: str) -> str:
+    """Return what a command says of its failure: click's own line, else its last one."""
+    lines = [line.strip() for line in (err.strip() or out.strip()).splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("Error: ")]
+    return own[-1] if own else (lines[-1] if lines else "")
+
+
+def is_usage(rc: int, err: str) -> bool:
+    """Tell whether a command was refused for its words alone: it has asked nobody."""
+    return rc == 2 and any(line.startswith("Usage: ") for line in err.splitlines())

@@ -1,0 +1,263 @@
+"""A launch on Iris: the recorded command is run here, and makes a job by the launch id's name.
+
+Iris has no job that is held. So to *accept* is to prove all that can be proven: the command, its
+folder and its variables are there, the controller answers, the name is unused, nothing of the
+lineage lives. To *go* is to look once more and run the command; a client that does not end is
+killed with all that it has started. What it says of itself counts only where the controller
+bears it out: a launch that was repeated by the client is refused by its own first try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.model.clock import Clock
+from cockpit.model.jobs import Accepted, Found, Live, LookUp, Submission
+from cockpit.model.lineage import keys_of, tag_of
+from cockpit.model.observed import Phase
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.iris.access import AccessError
+from cockpit.platforms.iris.answers import job_of, request_of
+from cockpit.platforms.iris.beside import SUBMITTED
+from cockpit.platforms.iris.jobs import IrisJobs
+from cockpit.platforms.iris.lookup import LOOK, SUBMITS, LookUps, Seen, find
+from cockpit.platforms.iris.request import LAUNCH_ID, LINEAGE, is_closing
+from cockpit.platforms.iris.rpc import Controller
+from cockpit.platforms.iris.spelling import (
+    Spelled,
+    is_usage,
+    name_for,
+    parts_of,
+    said_by,
+    spelled,
+    submitted_id,
+    with_variables,
+)
+from cockpit.platforms.iris.words import phase_of
+from cockpit.platforms.local.launcher.supervisor import expand
+from cockpit.runtime.http import HttpError
+from cockpit.runtime.offload import offload
+from cockpit.runtime.shell import Completed, run_command
+from cockpit.text.checks import shown
+
+SUBMIT: Final = 180.0
+"""Seconds that the command is given: it may have to set up its environment first."""
+FILES: Final = 10.0
+OUTPUT: Final = 1 << 20
+RUN: Final = "COCKPIT_RUN"
+NONCE: Final = "COCKPIT_SUBMISSION"
+"""Tells two submissions of one launch id apart: one of them made the job."""
+ANY_ADMIN: Final = "admin"
+LiveOf = Callable[[RunSpec], Awaitable[Live]]
+
+
+class _Ready(NamedTuple):
+    """A command as it is run: words, folder, and what is added to our own environment."""
+
+    words: tuple[str, ...]
+    folder: str
+    env: Mapping[str, str]
+
+
+class Submitter:
+    """Accepts launches, and lets them go."""
+
+    def __init__(self, clock: Clock, jobs: IrisJobs, looks: LookUps, live: LiveOf) -> None:
+        self._clock = clock
+        self._jobs = jobs
+        self._looks = looks
+        self._live = live
+
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Prove that a launch can be made, and make none; raises ``CannotError``."""
+        name_for(submission.launch_id)
+        if not keys_of(run):
+            raise CannotError("the run names neither an output root nor a W&B id to be guarded")
+        nonce = secrets.token_hex(8)
+        await self._ready(run, submission, nonce)
+        meant = spelled(run, submission.launch_id, submission.command)
+        await self._unused(run, submission, meant)
+        return Accepted(id=meant.job_id, submission=submission, handle={NONCE: nonce})
+
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+        """Run the command and return the id of its job; raises as ``Platform.go`` does."""
+        submission, nonce = accepted.submission, accepted.handle.get(NONCE, "")
+        launch_id = submission.launch_id
+        if launch_id in self._looks.closed:
+            raise CannotError(f"{launch_id} was looked up and closed: it is never started")
+        ready = await self._ready(run, submission, nonce)
+        meant = spelled(run, launch_id, submission.command)
+        await self._unused(run, submission, meant)
+        done = await run_command(
+            ready.words, deadline=SUBMIT, cwd=ready.folder, env=ready.env, cap=OUTPUT
+        )
+        job_id = await self._outcome(run, submission, meant, nonce, done)
+        await self._first(run, launch_id, job_id)
+        return job_id
+
+    async def _ready(self, run: RunSpec, submission: Submission, nonce: str) -> _Ready:
+        """Return the command as it is run here; raises ``CannotError`` for what is missing."""
+        for_job = {LAUNCH_ID: submission.launch_id, RUN: submission.run, LINEAGE: tag_of(run)}
+        for_job |= {NONCE: nonce, **submission.env}
+        given = {**submission.env, SUBMITS: submission.launch_id}
+        own = run.job.workdir if run.job is not None else None
+        own = own or run.workdir
+        folder = submission.workdir or (None if own is None else own.path) or os.getcwd()  # noqa: PTH109
+        words = with_variables(submission.command, for_job)
+        if any("\0" in word for word in (*words, *given.values())):
+            raise CannotError("the command holds a zero byte")
+        try:
+            full = tuple(expand(words, {**os.environ, **given}))
+        except KeyError as error:
+            text = f"the command uses ${shown(error.args[0], 80)}, which is not set"
+            raise CannotError(f"{text}; nothing was started") from error
+        if not parts_of(words).calls_iris:  # a script takes its variables from ours
+            given |= for_job
+        try:
+            await offload(_there, full, folder, deadline=FILES)
+        except TimeoutError as error:
+            raise CannotError(f"the folder {shown(folder, 200)} does not answer") from error
+        return _Ready(full, folder, given)
+
+    async def _unused(self, run: RunSpec, submission: Submission, meant: Spelled) -> None:
+        """See that the name is free and nothing of the lineage lives; raises ``CannotError``."""
+        try:
+            controller = await self._jobs.acting(run)
+            async with asyncio.timeout(LOOK):
+                await _as_whom(controller, meant)
+                seen = await find(controller, run, submission.launch_id, [meant])
+                if seen is None and not meant.own:
+                    seen = await _of_fixed_name(controller, meant)
+        except (HttpError, AccessError) as error:
+            raise CannotError(f"not started: {shown(error)}") from None
+        except TimeoutError:
+            raise CannotError("not started: the controller does not answer") from None
+        if seen is not None:
+            raise CannotError(_taken(submission.launch_id, seen))
+        await self._nothing_lives(run)
+
+    async def _nothing_lives(self, run: RunSpec) -> None:
+        live = await self._live(run)
+        if live.unknown is not None:
+            raise CannotError(f"not started: cannot tell whether a job lives: {live.unknown}")
+        if live.jobs:
+            names = "; ".join(f"{job.id} ({job.why})" for job in live.jobs)
+            raise CannotError(f"not started: a job of this lineage lives: {names}")
+
+    async def _outcome(
+        self, run: RunSpec, submission: Submission, meant: Spelled, nonce: str, done: Completed
+    ) -> str:
+        """Return the id of the job that a command has made; raises as ``Platform.go`` does."""
+        launch_id, err = submission.launch_id, done.err.decode("utf-8", "replace")
+        if done.timed_out:
+            text = f"the command did not end within {SUBMIT:g} s and was killed"
+            raise LostError(_with_words(text, err, done.text))
+        if done.ok:
+            job_id = submitted_id(done.text, err, meant)
+            if job_id is None:
+                raise LostError("the command ended well and named no job of this launch")
+            return job_id
+        said = _with_words(f"the command ended with {done.rc}", err, done.text)
+        if is_usage(done.rc, err):
+            raise CannotError(said)
+        found = await self._looks.look_up(run, launch_id)
+        if found.found is Found.UNKNOWN:
+            raise LostError(f"{said}; {found.text}")
+        if found.found is Found.ABSENT or found.job_id is None:
+            raise CannotError(f"{said}; {found.text}")
+        return await self._whose(run, found, nonce, said)
+
+    async def _whose(self, run: RunSpec, found: LookUp, nonce: str, said: str) -> str:
+        """Return a job's id if this submission made it; raises ``CannotError`` if another did."""
+        assert found.job_id is not None
+        try:
+            controller = await self._jobs.acting(run)
+            async with asyncio.timeout(LOOK):
+                document = await controller.status(found.job_id)
+        except (HttpError, AccessError, TimeoutError) as error:
+            raise LostError(f"{said}; whose {found.job_id} is cannot be told: {error}") from None
+        if made_by(document) == nonce:
+            return found.job_id
+        raise CannotError(f"another submission has made {found.job_id}: {said}")
+
+    async def _first(self, run: RunSpec, launch_id: str, job_id: str) -> None:
+        """End our own job if another launch of the lineage was there before it.
+
+        Two cockpits that do not see each other may give out two launch ids at one moment: both
+        look once their own job is there, and by the controller's order the later one ends itself.
+        """
+        live = await self._live(run)
+        mine = next((job for job in live.jobs if job.id == job_id), None)
+        others = [job for job in live.jobs if job.id != job_id and job.launch_id is not None]
+        if mine is None or not others:
+            return
+        ahead = [job for job in others if _order(job.handle, job.id) < _order(mine.handle, job_id)]
+        if not ahead:
+            return
+        try:
+            controller = await self._jobs.acting(run)
+            await controller.terminate(job_id)
+        except (HttpError, AccessError, TimeoutError) as error:
+            text = f"{ahead[0].id} was there first, and whether {job_id} has ended is not known"
+            raise LostError(f"{text}: {shown(error)}") from None
+        raise CannotError(f"{ahead[0].id} was launched first: {launch_id} was ended again")
+
+
+def made_by(document: Mapping[str, object]) -> str | None:
+    """Return which submission has made the job of a ``GetJobStatus`` answer."""
+    return request_of(document).variables.get(NONCE)
+
+
+def _order(handle: Mapping[str, str], job_id: str) -> tuple[float, str]:
+    try:
+        return float(handle.get(SUBMITTED, "")), job_id
+    except ValueError:
+        return float("inf"), job_id
+
+
+async def _as_whom(controller: Controller, meant: Spelled) -> None:
+    """See that the controller lets us launch in that name; raises ``CannotError``."""
+    user, role = await controller.user()
+    wanted = meant.job_id.split("/")[1]
+    if role != ANY_ADMIN and user != wanted:
+        text = f"the controller knows us as {user} and would not let us launch as {wanted}"
+        raise CannotError(f"not started: {text}")
+
+
+async def _of_fixed_name(controller: Controller, meant: Spelled) -> Seen | None:
+    """Return the job that has a fixed name, if it lives: one that ended is replaced."""
+    if meant.job_id not in await controller.states([meant.job_id]):
+        return None
+    document = await controller.status(meant.job_id)
+    job = job_of(document.get("job"))
+    lives = phase_of(job).lives or phase_of(job) is Phase.UNKNOWN
+    return Seen(job, request_of(document)) if lives else None
+
+
+def _taken(launch_id: str, seen: Seen) -> str:
+    if is_closing(seen.request):
+        return f"{launch_id} was looked up and closed: it is never started"
+    word = seen.job.state.removeprefix("JOB_STATE_")
+    return f"not started: the name is taken: {seen.job.id} is {word}"
+
+
+def _with_words(text: str, err: str, out: str) -> str:
+    said = shown(said_by(err, out), 400)
+    return f"{text}: {said}" if said else text
+
+
+def _there(words: Sequence[str], folder: str) -> None:
+    """Raise ``CannotError`` if the folder or the program is not there. Blocking."""
+    if not Path(folder).is_dir():
+        raise CannotError(f"the working folder {shown(folder, 200)} is not there")
+    program = words[0]
+    found = Path(folder, program) if "/" in program else shutil.which(program)
+    if found is None or not os.access(found, os.X_OK):
+        raise CannotError(f"{shown(program, 200)} is no program that can be run from {folder}")

@@ -1,0 +1,236 @@
+"""A launch on a Ray head, at most once: the id is used once there, and a look can close it.
+
+Ray holds nothing back: what is posted runs. So *accept* only looks and draws a nonce, which the
+journal keeps before *go* posts the job with it. Whatever becomes of the answer, the id decides:
+a job that carries the nonce is ours; where there is none a job that does nothing is posted under
+the id. Taken in, that shows that ours never came, and refuses whatever is still on its way; it is
+never deleted, for that would free the id again. A head that forgets its jobs (one that began anew)
+can show none of this: then it is unknown, for good.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind
+from cockpit.model.jobs import Accepted, Found, Live, LookUp, Submission
+from cockpit.model.observed import Phase
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.ray import submitter
+from cockpit.platforms.ray.answers import RayJob
+from cockpit.platforms.ray.head import Head
+from cockpit.platforms.ray.jobs import RayJobs
+from cockpit.platforms.ray.states import phase_of, reason_of
+from cockpit.platforms.ray.submission import (
+    NONCE,
+    closing_of,
+    document_of,
+    is_closing,
+    name_of,
+)
+from cockpit.runtime.http import HttpError, LostAnswerError
+from cockpit.text.safe import clean
+
+SESSION: Final = "session"
+BY: Final = "by"
+COMMAND: Final = "command"
+STARTS_WITHIN: Final = 8.0
+"""Seconds that a driver takes to begin on a head with room for it; after them it waits."""
+LOOK_EVERY: Final = 1.0
+_NOT_SENT: Final = frozenset(
+    {
+        *(ErrorKind.REFUSED, ErrorKind.DNS, ErrorKind.TLS, ErrorKind.TIMEOUT),
+        *(ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN),
+    }
+)
+"""Errors, other than a lost answer, after which nothing has reached a head that would heed it."""
+
+
+class RayLaunches:
+    """Accepts, lets go and looks up; the platform finds the head."""
+
+    def __init__(self, clock: Clock, jobs: RayJobs) -> None:
+        self._clock = clock
+        self._jobs = jobs
+
+    async def accept(self, head: Head, run: RunSpec, submission: Submission) -> Accepted:
+        """Look that the id is unused and that nothing of the lineage lives; nothing is sent."""
+        name = name_of(submission.launch_id)
+        _sendable(submission)
+        try:
+            found = await head.find(name)
+            await self._refuse_beside_others(head, run)
+            session = await head.session()
+        except HttpError as error:
+            raise CannotError(f"nothing was submitted: {_line(error)}") from error
+        if found is not None:
+            raise CannotError(f"{head.name} has a job {name} already ({_told(found)}); plan again")
+        by = {BY: COMMAND} if _by_command(run) else {NONCE: secrets.token_hex(8)}
+        return Accepted(id=name, submission=submission, handle={**by, SESSION: session})
+
+    async def go(self, head: Head, run: RunSpec, accepted: Accepted) -> str:
+        """Post the job, or run the recorded submitter; return the submission id."""
+        try:
+            await self._refuse_beside_others(head, run)
+        except HttpError as error:
+            raise CannotError(f"nothing was submitted: {_line(error)}") from error
+        why = await self._sent(head, run, accepted)
+        if why is None:
+            return accepted.id
+        try:
+            found = await head.find(accepted.id)
+        except HttpError:
+            raise LostError(why) from None
+        if found is None:
+            raise LostError(why)
+        if is_closing(found):
+            raise CannotError(f"{accepted.id} was closed by a look-up; nothing was started")
+        if _is_ours(found, accepted.handle):
+            return accepted.id
+        raise CannotError(_theirs(head, found))
+
+    async def _sent(self, head: Head, run: RunSpec, accepted: Accepted) -> str | None:
+        """Send it; return why it is not known whether it came, ``None`` where the head has it."""
+        if _by_command(run):
+            return await submitter.submitted(head, run, accepted.submission)
+        try:
+            await head.submit(document_of(run, accepted.submission, accepted.handle[NONCE]))
+        except LostAnswerError as error:
+            return _line(error)
+        except HttpError as error:
+            if error.kind not in _NOT_SENT:
+                return _line(error)
+            raise CannotError(f"nothing was submitted: {_line(error)}") from error
+        return None
+
+    async def _refuse_beside_others(self, head: Head, run: RunSpec) -> None:
+        live: Live = self._jobs.live(head, await head.jobs(), [run])[run.name]
+        if live.jobs:
+            other = live.jobs[0]
+            text = f"nothing was submitted: {other.id} of this lineage lives ({other.why})"
+            raise CannotError(text)
+
+    async def look_up(
+        self,
+        head: Head,
+        run: RunSpec,
+        launch_id: str,
+        handle: Mapping[str, str] | None,
+        *,
+        settle: bool,
+    ) -> LookUp:
+        """Return what became of a launch; ``handle`` is what the journal keeps of its accept.
+
+        An empty one says that nothing was ever sent; ``None``, that the launch was another
+        machine's: then its id alone counts, and what this head does not have is gone with it.
+        """
+        name = name_of(launch_id)
+        try:
+            found = await head.find(name)
+            if found is None and not settle:
+                text = f"{head.name} has no job {name}; it may come until its id is closed"
+                return LookUp(found=Found.UNKNOWN, text=text)
+            job = await _closed(head, run, name) if found is None else found
+            if is_closing(job):
+                return await self._never_came(head, name, handle)
+            if handle is not None and not _is_ours(job, handle):
+                return LookUp(found=Found.ABSENT, text=_theirs(head, job))
+            return await self._came(head, await self._begun(head, job))
+        except HttpError as error:
+            text = f"whether {name} came is not known: {_line(error)}"
+            return LookUp(found=Found.UNKNOWN, text=text)
+
+    async def _never_came(self, head: Head, name: str, handle: Mapping[str, str] | None) -> LookUp:
+        """Return what a closed id means: of what was sent, only the same head can tell."""
+        text = f"{head.name} has no job of ours under {name}, and takes none any more: it is closed"
+        if not handle:
+            return LookUp(found=Found.ABSENT, text=text)
+        session = await head.session()
+        if session and session == handle.get(SESSION):
+            return LookUp(found=Found.ABSENT, text=text)
+        why = "the head has begun anew since and has forgotten its jobs"
+        if not session or not handle.get(SESSION):
+            why = "the head does not tell whether it has begun anew since"
+        return LookUp(
+            found=Found.UNKNOWN, text=f"{text}; whether it ran is not known: {why}", final=True
+        )
+
+    async def _begun(self, head: Head, job: RayJob) -> RayJob:
+        """Return the job once it is no longer about to begin: it has begun, or it waits."""
+        until = self._clock.monotonic() + STARTS_WITHIN
+        while phase_of(job) is Phase.WAITING and self._is_young(head, job):
+            if self._clock.monotonic() >= until:
+                return job
+            await self._clock.sleep(LOOK_EVERY)
+            job = await head.find(job.id) or job
+        return job
+
+    def _is_young(self, head: Head, job: RayJob) -> bool:
+        if job.submitted_at is None:
+            return False
+        return self._clock.now() - head.ours(job.submitted_at) < STARTS_WITHIN
+
+    async def _came(self, head: Head, job: RayJob) -> LookUp:
+        phase, text = phase_of(job), f"{head.name}: {job.id} is {_told(job)}"
+        if phase.terminal:
+            return LookUp(found=Found.ENDED, text=text, job_id=job.id)
+        if not phase.lives:
+            return LookUp(found=Found.UNKNOWN, text=text, job_id=job.id)
+        if phase is not Phase.WAITING:
+            return LookUp(found=Found.LIVE, text=text, job_id=job.id)
+        reason = await self._jobs.wait_of(head, job) or reason_of(job)
+        return LookUp(found=Found.LIVE, text=text, job_id=job.id, waits=True, reason=reason)
+
+
+async def _closed(head: Head, run: RunSpec, name: str) -> RayJob:
+    """Close an id, and return the job that has it: ours that came first, or what closes it."""
+    trouble: HttpError | None = None
+    try:
+        await head.submit(closing_of(run, name))
+    except HttpError as error:
+        trouble = error
+    found = await head.find(name)
+    if found is None:
+        raise trouble or HttpError(ErrorKind.NOT_FOUND, f"{head.name} forgot {name} at once")
+    return found
+
+
+def _is_ours(job: RayJob, handle: Mapping[str, str]) -> bool:
+    """Tell whose job it is: by the nonce, of what a command has submitted by the id alone."""
+    if handle.get(BY) == COMMAND:
+        return True
+    nonce = handle.get(NONCE)
+    return nonce is not None and job.metadata.get(NONCE) == nonce
+
+
+def _by_command(run: RunSpec) -> bool:
+    return run.job is not None and run.job.resubmit_runs == "command"
+
+
+def _sendable(submission: Submission) -> None:
+    if not submission.command:
+        raise CannotError("there is no command to run")
+    texts: Sequence[str] = (*submission.command, *submission.env.values())
+    if any("\0" in text for text in texts):
+        raise CannotError("the command or its environment holds a NUL character")
+
+
+def _theirs(head: Head, job: RayJob) -> str:
+    return (
+        f"{head.name} has a job {clean(job.id, 200)} ({_told(job)}) that was not submitted by this "
+        f"launch: another cockpit gave the same id; nothing was started by this one"
+    )
+
+
+def _told(job: RayJob) -> str:
+    code = "" if job.exit_code is None else f", exit {job.exit_code}"
+    reason = reason_of(job)
+    return f"{clean(job.status, 40)}{code}{f': {reason}' if reason else ''}"
+
+
+def _line(error: HttpError) -> str:
+    return clean(str(error), 400)

@@ -1,0 +1,209 @@
+"""The words of a submit: sbatch's own options found among them, and what would undo the hold.
+
+A job is submitted held (``-H``) and known by its comment; it is let go once that was read back.
+So no word of the command may say otherwise. Options are read as sbatch does: up to the first
+word that is none, which is the script; long ones may be cut short.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Final, NamedTuple
+
+from cockpit.model.plan import Basis, Check
+from cockpit.platforms.base import CannotError
+from cockpit.runtime.ssh import quote
+from cockpit.text.checks import blocked, passed, warned
+
+ID: Final = "sbatch"
+OWN: Final = ("-H", "--parsable")
+_BEFORE: Final = frozenset(("env", "exec", "command", "nohup"))
+"""Words that may stand before sbatch and leave its arguments alone, beside ``NAME=value``."""
+_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_SHELLS: Final = ("sh", "bash", "zsh", "dash", "ksh")
+_ELSEWHERE: Final = ("ssh", "srun", "salloc", "sudo", "su", "env", "docker", "setsid")
+"""Programs whose sbatch would not have the environment that it is given."""
+_FLAGS: Final = (
+    *("contiguous", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "nice", "no-kill"),
+    *("no-requeue", "overcommit", "oversubscribe", "parsable", "propagate", "quiet", "reboot"),
+    *("requeue", "spread-job", "share", "test-only", "usage", "use-min-nodes", "verbose"),
+    *("version", "wait"),
+)
+"""Long options that take no word after them; every other one does, unless it has its ``=``."""
+_SHORT_FLAGS: Final = "hHIkKOQsvVWuX"
+_UNDOING: Final = {
+    "comment": "its own comment would take the place of the launch id",
+    "hold": "it is submitted held and let go by the cockpit, which would undo this one",
+    "wait": "sbatch would not return before the job has ended",
+    "test-only": "it submits nothing",
+    "clusters": "jobs of another cluster are not seen here: name its login node as job.host",
+    "help": "it submits nothing",
+    "usage": "it submits nothing",
+    "version": "it submits nothing",
+}
+_SHORT: Final = {
+    "H": "hold", "W": "wait", "M": "clusters", "h": "help", "V": "version",
+}  # fmt: skip
+_VARIABLE: Final = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_NOTHING: Final = ("NONE", "NIL")
+
+
+class Option(NamedTuple):
+    """An option of sbatch: its whole name, its value if it has one, and where its word stands."""
+
+    name: str
+    value: str | None
+    at: int
+
+
+def sbatch_at(words: Sequence[str]) -> int | None:
+    """Return where sbatch stands, ``None`` for a wrapper: a program that calls it itself."""
+    for at, word in enumerate(words):
+        if PurePosixPath(word).name == "sbatch":
+            return at
+        if PurePosixPath(word).name not in _BEFORE and not _ASSIGNED.fullmatch(word):
+            return None
+    return None
+
+
+def held_words(words: Sequence[str], launch_id: str) -> tuple[str, ...]:
+    """Return the words with the hold and the launch id behind sbatch; of a wrapper as they are."""
+    at = sbatch_at(words)
+    if at is None:
+        return tuple(words)
+    return (*words[: at + 1], *OWN, f"--comment={launch_id}", *words[at + 1 :])
+
+
+def plain_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words without a hold, a comment and ``--parsable``, whoever has added them."""
+    at, left = sbatch_at(words), list(words)
+    for option in reversed([] if at is None else [*options_of(words, at)]):
+        if option.name in ("comment", "parsable") or words[option.at] in ("-H", "--hold"):
+            apart = option.value is not None and words[option.at] == f"--{option.name}"
+            del left[option.at : option.at + 1 + apart]
+    return tuple(left)
+
+
+def options_of(words: Sequence[str], at: int) -> Iterator[Option]:
+    """Yield the options of the sbatch that stands at ``at``, as it reads them."""
+    place = at + 1
+    while place < len(words):
+        word = words[place]
+        if not word.startswith("-") or word in ("-", "--"):
+            return
+        taken = yield from _read(words, place)
+        place += 1 + taken
+
+
+def _read(words: Sequence[str], place: int) -> Generator[Option, None, int]:
+    """Yield what one word says; returns how many words after it are its value."""
+    word = words[place]
+    after = words[place + 1] if place + 1 < len(words) else None
+    if word.startswith("--"):
+        name, sign, value = word[2:].partition("=")
+        alone = bool(sign) or _is_flag(name)
+        yield Option(_whole(name), value if sign else None if alone else after, place)
+        return int(not alone)
+    for index, letter in enumerate(word[1:], 1):
+        if letter in _SHORT_FLAGS:
+            yield Option(_SHORT.get(letter, letter), None, place)
+            continue
+        rest = word[index + 1 :]
+        yield Option(_SHORT.get(letter, letter), rest or after, place)
+        return int(not rest)
+    return 0
+
+
+def _is_flag(name: str) -> bool:
+    return name in _FLAGS or any(len(name) > 2 and each.startswith(name) for each in _FLAGS)
+
+
+def _whole(name: str) -> str:
+    """Return the option that a name cut short stands for, where it is one of those that matter."""
+    known = (*_UNDOING, "export")
+    if name in known or len(name) < 2 or name == "export-file":
+        return name
+    return next((each for each in known if each.startswith(name)), name)
+
+
+def command_checks(words: Sequence[str]) -> list[Check]:
+    """Return what speaks for and against the recorded words (placeholders unfilled)."""
+    at = sbatch_at(words)
+    if at is None:
+        return [_of_wrapper(words)]
+    found = [
+        blocked(ID, f"{words[each.at]}: {_UNDOING[each.name]}; take it out", Basis.RECORDED)
+        for each in options_of(words, at)
+        if each.name in _UNDOING
+    ]
+    text = "submitted held and known by its launch id; let go once that was read back"
+    return found or [passed(ID, text, Basis.RECORDED)]
+
+
+def _of_wrapper(words: Sequence[str]) -> Check:
+    name = PurePosixPath(words[0]).name
+    if name in _ELSEWHERE or (name in _SHELLS and not _runs_a_script(words)):
+        text = f"{name} does not say how it submits: name sbatch, or a script that calls it"
+        return blocked(ID, f"{text} (job.host is where that is run)", Basis.RECORDED)
+    text = f"{name} calls sbatch itself: it finds one that holds its job, once; any other call of"
+    return warned(ID, f"{text} sbatch is refused. It must not start anything else", Basis.RECORDED)
+
+
+def _runs_a_script(words: Sequence[str]) -> bool:
+    """Tell whether a shell is given a file, and no command line of its own."""
+    return len(words) > 1 and not words[1].startswith("-")
+
+
+def with_names(words: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the words with more variables for the job, as their own ``--export`` allows.
+
+    Without one sbatch hands on all of its environment. Raises ``CannotError`` for words that
+    hand on nothing.
+    """
+    at, found = sbatch_at(words), list(words)
+    if not names or at is None:
+        return tuple(found)
+    told = [each for each in options_of(words, at) if each.name == "export" and each.value]
+    if not told or told[-1].value is None or told[-1].value.split(",")[0] == "ALL":
+        return tuple(found)
+    last = told[-1]
+    assert last.value is not None
+    if last.value in _NOTHING:
+        text = f"--export={last.value} keeps {', '.join(names)} from the job: name them there"
+        raise CannotError(text)
+    value = ",".join((last.value, *names))
+    if "=" in found[last.at]:
+        found[last.at] = f"{found[last.at].partition('=')[0]}={value}"
+    else:
+        found[last.at + 1] = value
+    return tuple(found)
+
+
+def names_export(words: Sequence[str]) -> bool:
+    """Tell whether the words say themselves what the job's environment is."""
+    at = sbatch_at(words)
+    return at is not None and any(each.name == "export" for each in options_of(words, at))
+
+
+def variables_of(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the variables that the words name: they resolve where the command is run."""
+    found = (match[1] or match[2] for word in words for match in _VARIABLE.finditer(word))
+    return tuple(dict.fromkeys(found))
+
+
+def for_shell(words: Sequence[str]) -> str:
+    """Return the words for ``sh``: each is one word there, with its variables filled in."""
+    return " ".join(_one(word, first=index == 0) for index, word in enumerate(words))
+
+
+def _one(word: str, *, first: bool) -> str:
+    home = first and word.startswith("~/")
+    parts, end = (['"$HOME"'], 1) if home else ([], 0)
+    for match in _VARIABLE.finditer(word):
+        parts += [quote(word[end : match.start()])] if match.start() > end else []
+        parts.append(f'"${{{match[1] or match[2]}}}"')
+        end = match.end()
+    parts += [quote(word[end:])] if end < len(word) or not parts else []
+    return "".join(parts)

@@ -1,0 +1,160 @@
+"""What became of a launch id: by the comment of my jobs, and by the note of what was let go.
+
+A job that was accepted and never let go is ended by looking. Where no job has the id, a note
+closes it: a ``go`` that comes later is refused. A late answer of the controller still can bring
+a job, but that one is held and nobody lets it go: so absence is definite.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.jobs import Found, LookUp
+from cockpit.model.observed import Phase
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.slurm.act_script import CLOSED, LOOSE, RUNNING, close_script
+from cockpit.platforms.slurm.ask import Run, ask
+from cockpit.platforms.slurm.book import Book, Job, book_of
+from cockpit.platforms.slurm.held import is_held, never_began
+from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
+from cockpit.platforms.slurm.reasons import in_words
+from cockpit.platforms.slurm.script import CONTROLLER, is_job_id, new_mark
+from cockpit.platforms.slurm.submitting import SLACK, acted, bases, tagged
+from cockpit.platforms.slurm.trouble import Trouble
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+SCHEDULED: Final = 5.0
+"""Seconds within which a scheduler has looked at a new job: by then it runs, or waits."""
+_NOTHING: Final = "none of your jobs there has it as its comment"
+
+
+class LookingUp:
+    """Looks launch ids up; never raises."""
+
+    def __init__(self, clock: Clock, run: Run, jobs: SlurmJobs) -> None:
+        self._clock = clock
+        self._run = run
+        self._jobs = jobs
+        self._fresh: dict[str, float] = {}
+
+    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+        """Return what became of a launch id."""
+        host = None if run.job is None else run.job.host
+        book = await self._book(run, host)
+        if isinstance(book, Trouble):
+            return _unknown(book.line)
+        records = tagged(book, launch_id)
+        begun = [each for each in records if not is_held(each) and not never_began(each)]
+        if begun:
+            job = Job(begun[0].base, tuple(r for r in begun if r.base == begun[0].base))
+            return self._scheduled(launch_id, job)
+        held = [each for each in records if is_held(each)]
+        try:
+            return await self._closed(run, host, launch_id, bases(held))
+        except (CannotError, LostError) as error:
+            return _unknown(str(error))
+
+    def _scheduled(self, launch_id: str, job: Job) -> LookUp:
+        """Return a job; one just let go does not wait before the scheduler says for what."""
+        found, now = _told(job), self._clock.monotonic()
+        if not found.waits or job.main.reason not in ("", "None"):
+            return found
+        first = self._fresh.setdefault(launch_id, now)
+        return found.model_copy(update={"waits": now - first > SCHEDULED})
+
+    async def _book(self, run: RunSpec, host: str | None) -> Book | Trouble:
+        seen = await self._jobs.look(host, [])
+        return seen if isinstance(seen, Trouble) else seen[1]
+
+    async def _closed(
+        self, run: RunSpec, host: str | None, launch_id: str, held: list[str]
+    ) -> LookUp:
+        """End what is held and close the id; one that was let go is told of instead."""
+        noted = await self._noted(run, host, launch_id, [])
+        if noted.get("state") == RUNNING and noted.get("job") in held:
+            text = f"job {noted['job']} was let go, and is held again"
+            return LookUp(
+                found=Found.LIVE, text=text, job_id=noted["job"], waits=True, reason="held"
+            )
+        if held:
+            noted = await self._noted(run, host, launch_id, held)
+            return await self._ended(run, host, launch_id, held)
+        return await self._by_note(host, launch_id, noted)
+
+    async def _noted(
+        self, run: RunSpec, host: str | None, launch_id: str, held: list[str]
+    ) -> dict[str, str]:
+        """Cancel what is held, close the id, and return the note that stood there before.
+
+        With nothing held, a note is only made where none is.
+        """
+        mark = new_mark()
+        script = close_script(mark, run, launch_id, held)
+        found = await acted(self._run, host, script, mark, 2 * CONTROLLER + SLACK)
+        if held and "rc=0" not in found.get("cancel", ""):
+            raise LostError(f"job {', '.join(held)} is held, and scancel had no answer")
+        lines = found.get("note", "").splitlines()[1:]
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    async def _ended(
+        self, run: RunSpec, host: str | None, launch_id: str, held: list[str]
+    ) -> LookUp:
+        """See that what was held is over, and that it has not begun in between."""
+        book = await self._book(run, host)
+        if isinstance(book, Trouble):
+            return _unknown(book.line)
+        named = ", ".join(held)
+        for record in tagged(book, launch_id):
+            if record.phase.terminal and never_began(record):
+                continue
+            if is_held(record):
+                return _unknown(f"job {record.id} is held, and was not cancelled yet")
+            return _told(Job(record.base, (record,)))
+        text = f"job {named} was accepted and never let go; it was cancelled before it ran"
+        return LookUp(found=Found.ABSENT, text=text)
+
+    async def _by_note(self, host: str | None, launch_id: str, noted: dict[str, str]) -> LookUp:
+        """Return what a note says of an id that no job has any more."""
+        state, job = noted.get("state"), noted.get("job", "")
+        if state is None or state == CLOSED:
+            return LookUp(found=Found.ABSENT, text=f"{where_of(host)}: {_NOTHING}")
+        if state == LOOSE:
+            text = "a wrapper ran that did not call sbatch: what it has started is not known"
+            return _unknown(f"{text}; look there, and remove its note once you know")
+        return await self._forgotten(host, state, job)
+
+    async def _forgotten(self, host: str | None, state: str, job: str) -> LookUp:
+        """Return how a job ended that the controller has forgotten, by accounting if there is."""
+        if is_job_id(job):
+            told = await ask(self._run, host, where_of(host), [job])
+            if isinstance(told, Trouble):
+                return _unknown(told.line)
+            found = book_of(told).find(job)
+            if found is not None:
+                return _told(found)
+        text = f"job {clean(job, 20)} was let go; the controller has forgotten it"
+        if state == RUNNING:
+            return LookUp(found=Found.ENDED, text=f"{text}, and how it ended", job_id=job)
+        return _unknown(f"job {clean(job, 20)} was about to be let go; it is not listed any more")
+
+
+def _unknown(text: str) -> LookUp:
+    return LookUp(found=Found.UNKNOWN, text=scrub(clean(text, 400)))
+
+
+def _told(job: Job) -> LookUp:
+    """Return a job that runs, waits for its turn, or is over."""
+    main = job.main
+    reason = in_words(main.reason) or main.word.lower()
+    text = scrub(clean(f"job {job.id} is {main.state}", 200))
+    if job.lives:
+        waits = main.phase is Phase.WAITING
+        why = scrub(clean(reason, 200)) if waits else None
+        return LookUp(found=Found.LIVE, text=text, job_id=job.id, waits=waits, reason=why)
+    if not job.over:
+        return LookUp(found=Found.UNKNOWN, text=text)
+    why = "" if main.reason in ("", "None") else f" ({reason})"
+    return LookUp(found=Found.ENDED, text=scrub(clean(text + why, 300)), job_id=job.id)

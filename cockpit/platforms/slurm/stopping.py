@@ -1,0 +1,160 @@
+"""Stops exactly the jobs that are named, and waits until Slurm itself says that they are gone.
+
+``scancel`` asks first (SIGTERM to all of a job) and kills after the cluster's own KillWait, which
+no user can change; ``job.grace`` is how long that is waited for at least. A job whose script
+requeues itself when it is told to end comes back as a waiting one: it is cancelled again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.jobs import LiveJob
+from cockpit.model.observed import Phase
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.slurm.act_script import cancel_script
+from cockpit.platforms.slurm.ask import Run
+from cockpit.platforms.slurm.book import Book, Job
+from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
+from cockpit.platforms.slurm.record import Record, task_numbers
+from cockpit.platforms.slurm.script import CONTROLLER, new_mark
+from cockpit.platforms.slurm.submitting import SLACK, acted
+from cockpit.platforms.slurm.trouble import Trouble, last_words
+from cockpit.runtime.awake import Awake
+from cockpit.text.safe import clean
+
+KILL_WAIT: Final = 120.0
+"""Seconds beyond ``job.grace`` for the cluster's own KillWait, its epilog and a busy controller."""
+LAP: Final = 20.0
+SAME_WITHIN: Final = 30.0
+"""Seconds by which the submit time of one job may seem to differ between two looks."""
+_STOPPABLE: Final = re.compile(r"(\d{1,12})(_\d{1,8}|_\[[\d,:-]+\]|\+\d{1,4})?")
+
+
+class Stopping:
+    """Cancels jobs of one cluster after another."""
+
+    def __init__(self, clock: Clock, run: Run, jobs: SlurmJobs) -> None:
+        self._clock = clock
+        self._run = run
+        self._jobs = jobs
+
+    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob], *, every: float) -> None:
+        """Stop these jobs and wait until none of them runs, waits or is ending.
+
+        Those that only were accepted and never let go are not touched once they are. Raises
+        ``CannotError`` when nothing was done, ``LostError`` when their end is not known.
+        """
+        host, ids = _host(run), {job.id: target_of(job) for job in jobs}
+        book = await self._book(run)
+        if isinstance(book, Trouble):
+            raise CannotError(f"{book.line}; nothing was stopped")
+        left = _living(book, jobs)
+        grace = 60.0 if run.job is None else run.job.grace
+        until = Awake(grace + KILL_WAIT, LAP, self._clock.monotonic)
+        trouble = ""
+        while left:
+            again = [job for job in left if not _is_ending(job, book)]
+            if again:
+                pending = all("held" in job.handle for job in again)
+                trouble = await self._cancel(host, [ids[job.id] for job in again], pending)
+            await self._clock.sleep(every)
+            seen = await self._book(run)
+            if isinstance(seen, Trouble):
+                trouble = seen.line
+            else:
+                book, trouble = seen, "" if _ending_all(left, seen) else trouble
+                left = _living(book, left)
+            if left and until.left() <= 0:
+                named = ", ".join(f"{job.id} ({_word(book, job)})" for job in left)
+                why = f": {trouble}" if trouble else ""
+                raise LostError(f"not gone in {grace + KILL_WAIT:g} s: {named}{why}")
+
+    async def _cancel(self, host: str | None, ids: Sequence[str], pending: bool) -> str:
+        """Cancel these; returns what was said against it. A lost answer is no failure yet."""
+        mark = new_mark()
+        script = cancel_script(mark, ids, pending=pending)
+        try:
+            found = await acted(self._run, host, script, mark, CONTROLLER + SLACK)
+        except (CannotError, LostError) as error:
+            return str(error)
+        said = found.get("cancel", "")
+        if "denied" in said:
+            raise CannotError(f"{where_of(host)}: {last_words(said.rpartition('rc=')[0])}")
+        return "" if "rc=0" in said else last_words(said.rpartition("rc=")[0])
+
+    async def _book(self, run: RunSpec) -> Book | Trouble:
+        seen = await self._jobs.look(_host(run), [run])
+        return seen if isinstance(seen, Trouble) else seen[1]
+
+
+def target_of(job: LiveJob) -> str:
+    """Return what scancel is given for a job: its number, exact; raises ``CannotError``."""
+    told = re.sub(r"%\d+(?=\])", "", job.handle.get("job", ""))
+    found = _STOPPABLE.fullmatch(told)
+    if found is None:
+        raise CannotError(f"{clean(job.id, 60)} is no job of Slurm")
+    part = found[2] or ""
+    return found[1] if part.startswith("+") else told
+
+
+def _host(run: RunSpec) -> str | None:
+    return None if run.job is None else run.job.host
+
+
+def _found(book: Book, job: LiveJob) -> Job | None:
+    """Return the job as it is now; ``None`` if its number is another one's now."""
+    found = book.find(job.handle["job"])
+    if found is None:  # a task that stood for others may be a record of its own by now
+        wanted = target_of(job).partition("_")[0]
+        rest = tuple(each for each in book.records.values() if _same_tasks(each, job, wanted))
+        found = Job(job.id, rest) if rest else None
+    submitted = job.handle.get("submitted")
+    if found is None or submitted is None or found.main.submitted is None:
+        return found
+    return found if abs(found.main.submitted - float(submitted)) <= SAME_WITHIN else None
+
+
+def _same_tasks(record: Record, job: LiveJob, base: str) -> bool:
+    """Tell whether a living record is, or stands for, one of the tasks that a job names."""
+    wanted = task_numbers(target_of(job).partition("_")[2])
+    if record.base != base or record.kind != "array" or not record.phase.lives:
+        return False
+    return any(
+        max(mine.start, its.start) < min(mine.stop, its.stop)
+        for mine in wanted
+        for its in task_numbers(record.tasks)
+    )
+
+
+def _living(book: Book, jobs: Iterable[LiveJob]) -> list[LiveJob]:
+    """Return those that still live; of what was never let go only while it still is not."""
+    found = []
+    for job in jobs:
+        now = _found(book, job)
+        if now is None or not now.lives:
+            continue
+        if "held" in job.handle and now.main.phase is Phase.RUNNING:
+            raise CannotError(f"job {job.id} runs: it was let go; it was not touched")
+        found.append(job)
+    return found
+
+
+def _is_ending(job: LiveJob, book: Book) -> bool:
+    now = _found(book, job)
+    return now is not None and all(
+        each.word == "COMPLETING" or not each.phase.lives for each in now.records
+    )
+
+
+def _ending_all(jobs: Iterable[LiveJob], book: Book) -> bool:
+    return all(_is_ending(job, book) for job in jobs)
+
+
+def _word(book: Book, job: LiveJob) -> str:
+    now = _found(book, job)
+    return "gone" if now is None else now.main.word

@@ -1,0 +1,226 @@
+"""A tracker's files on ssh hosts: which there are is asked once per look for all runs of a host.
+
+Their bytes come by ``sources.logs.remote``, in ranges. POSIX ``sh``; all folders are looked
+through by one shell with one time limit; where that runs out, each by its own, so that a dead mount
+does not cost the others their answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, get_args
+
+from cockpit.model.facet import ErrorKind
+from cockpit.model.place import Place
+from cockpit.runtime.offload import offload
+from cockpit.runtime.ssh import quote, run_script_blocking
+from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh_session import ASKING
+from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Told
+from cockpit.sources.logs.ranged import Span, Wish
+from cockpit.sources.logs.remote import Host, HostError, Run, host_named, keep
+from cockpit.sources.scripts import marking, new_mark, records, word_of
+
+LIMIT: Final = 2
+"""Seconds that looking through all folders may take, and through one of them apart."""
+LATE: Final = 2
+"""Folders that may take longer: then no other one is looked through any more."""
+MOST: Final = 500
+"""Files that are named of one folder: the last ones, as their names sort."""
+LOOKING: Final = 8.0
+"""Seconds for a trip that looks through folders, and for the one that measures what was found."""
+CAP: Final = 16 << 20
+
+_ONE: Final = r"""
+say() {
+  [ $# -gt %(most)d ] && shift $(($# - %(most)d))
+  for f; do [ -f "$f" ] && { printf '%%s\0' "$f"; n=1; }; done
+}
+one() {
+  d=$2 n=0; mark dir "$1"
+  if [ -f "$d" ]; then mark file; say "$d"; return; fi
+  if ! [ -e "$d" ]; then
+    case $(ls -d "$d" 2>&1) in *ermission*) mark fail denied;; *) mark fail missing;; esac; return
+  fi
+  [ -d "$d" ] && [ -r "$d" ] && [ -x "$d" ] || { mark fail denied; return; }
+  mark folder; say "$d"/%(pattern)s
+  [ $n = 1 ] || { mark below; say "$d"/*/%(pattern)s; }
+}
+while [ $# -gt 1 ]; do one "$1" "$2"; mark done "$1"; shift 2; done
+"""
+_APART: Final = """
+LC_ALL=C; export LC_ALL; late=0
+%(limited)s%(marking)s
+apart() {
+  if [ $late -ge %(late)d ]; then mark dir "$1"; mark fail timeout; mark done "$1"; return; fi
+  limited %(limit)d sh -c "$look" %(asking)s "$@" 2>/dev/null
+  [ $? -eq 124 ] && { late=$((late + 1)); mark dir "$1"; mark fail timeout; mark done "$1"; }
+}
+"""
+
+
+Where = Literal["file", "folder", "below"]
+"""The place is the file itself, a folder that has it, or one whose folders have it."""
+
+
+class Seen(NamedTuple):
+    """What there is at a place: its files as they were measured, and where they lie."""
+
+    files: tuple[Answer, ...]
+    where: Where
+
+
+class Named(NamedTuple):
+    """The same before it is measured."""
+
+    paths: tuple[str, ...]
+    where: Where
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A script that names the files at some paths of a host, and the reader of its output.
+
+    In a folder files are named that match ``pattern``; where none does, those of its folders.
+    """
+
+    paths: Sequence[str]
+    pattern: str
+    mark: str = field(default_factory=new_mark)
+
+    @property
+    def script(self) -> str:
+        """The lines to run; raises ``ValueError`` for a path that no shell can be given."""
+        marks = marking(self.mark)
+        look = f"{marks}\n{_ONE % {'most': MOST, 'pattern': self.pattern}}"
+        words = [f"{number} {word_of(path)}" for number, path in enumerate(self.paths)]
+        head = _APART % {
+            "limited": LIMITED, "limit": LIMIT, "late": LATE, "marking": marks, "asking": ASKING
+        }  # fmt: skip
+        each = "\n".join(f"  apart {one}" for one in words)
+        together = f'limited {LIMIT} sh -c "$look" {ASKING} {" ".join(words)} 2>/dev/null'
+        return f"{head}look={quote(look)}\n{together}\nif [ $? -eq 124 ]; then\n{each}\n:\nfi\n"
+
+    def answers(self, out: bytes) -> list[Named | OSError]:
+        """Return what was found at each path; of one told twice the latter."""
+        told: dict[str, Named | OSError] = {}
+        own: list[tuple[list[str], bytes]] = []
+        for words, payload in records(out, self.mark):
+            if words[0] == "dir":
+                own = []
+            elif words[0] == "done" and words[1:] and words[1].isdigit():
+                told[words[1]] = _named(own, self.paths[min(int(words[1]), len(self.paths) - 1)])
+            else:
+                own.append((words, payload))
+        broken = OSError(errno.EIO, "its host's answer broke off")
+        return [told.get(str(number), broken) for number in range(len(self.paths))]
+
+
+def _named(told: Iterable[tuple[list[str], bytes]], path: str) -> Named | OSError:
+    found: Named | OSError = OSError(errno.EIO, "its host's answer cannot be read")
+    for words, payload in told:
+        if words[0] == "fail":
+            return _failure(words[-1], path)
+        where = next((each for each in get_args(Where) if each == words[0]), None)
+        if where is not None:
+            paths = (raw.decode("utf-8", "surrogateescape") for raw in payload.split(b"\0"))
+            found = Named(tuple(dict.fromkeys(each for each in paths if each)), where)
+    return found
+
+
+def _failure(word: str, path: str) -> OSError:
+    if word == "timeout":
+        return TimeoutError(errno.ETIMEDOUT, f"its file system gave no answer within {LIMIT} s")
+    if word == "denied":
+        return PermissionError(errno.EACCES, "Permission denied", path)
+    return FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+
+
+class Away:
+    """The hosts that a kind of tracker's files lie on, and what was seen there last."""
+
+    def __init__(self, pattern: str, run: Run = run_script_blocking, tail: int = 0) -> None:
+        """``pattern`` is the shell's, for the names of the tracker's files.
+
+        Of each that has changed the last ``tail`` bytes at most are brought while it is measured.
+        """
+        self._pattern = pattern
+        self._tail = tail
+        self._run = run
+        self._hosts: dict[str, Host] = {}
+        self._seen: dict[Place, Seen | OSError] = {}
+        self._known: dict[tuple[str, str], Answer] = {}
+        """The files of each host by their paths, as they were measured last."""
+
+    def host(self, place: Place) -> Host:
+        """Return the host that has a place."""
+        if place.host not in self._hosts:
+            self._hosts[place.host] = host_named(place.host, self._run)
+        return self._hosts[place.host]
+
+    def seen(self, place: Place) -> Seen:
+        """Return what the last look has seen there; raises ``OSError``."""
+        found = self._seen.get(place)
+        if found is None:
+            raise LaterError(errno.EAGAIN, "its files were not looked for yet")
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    async def look(self, places: Iterable[Place]) -> None:
+        """Look at places, at those of one host together; ``seen`` tells what came of it."""
+        groups: dict[str, list[Place]] = {}
+        for place in dict.fromkeys(places):
+            groups.setdefault(place.host, []).append(place)
+        await asyncio.gather(*(self._host_look(own) for own in groups.values()))
+
+    async def _host_look(self, places: Sequence[Place]) -> None:
+        host = self.host(places[0])
+        try:
+            found = await offload(
+                lambda: list(self._looked(host, places)), deadline=2 * LOOKING + 1.0, key=self
+            )
+        except HostError as error:
+            found = [error] * len(places)
+        except TimeoutError as error:
+            late = HostError(ErrorKind.TIMEOUT, f"{host.name}: {error}")
+            found = [late] * len(places)
+        self._seen.update(zip(places, found, strict=True))
+
+    def _looked(self, host: Host, places: Sequence[Place]) -> Iterator[Seen | OSError]:
+        """Name the files in one trip and measure them in a second one. Blocking."""
+        listing = Listing([place.path for place in places], self._pattern)
+        named = listing.answers(host.script(listing.script, LOOKING, CAP))
+        paths = dict.fromkeys(
+            path for each in named if not isinstance(each, OSError) for path in each.paths
+        )
+        asks = [Ask(path, self._wish(host, path)) for path in paths]
+        told = dict(zip(paths, host.ask(asks, LOOKING), strict=True))
+        self._keep(host, told)
+        for each in named:
+            if isinstance(each, OSError):
+                yield each
+                continue
+            files = [told[path] for path in each.paths]
+            hung = next((file for file in files if isinstance(file, TimeoutError)), None)
+            whole = tuple(file._replace(pieces=()) for file in files if isinstance(file, Answer))
+            yield hung if hung is not None else Seen(whole, each.where)
+
+    def _wish(self, host: Host, path: str) -> Wish:
+        """Return what is wanted of a file besides its size: what was written at its end since."""
+        if not self._tail:
+            return Wish()
+        known = self._known.get((host.name, path))
+        if known is None:
+            return Wish((Span(0, last=self._tail),))
+        return Wish((Span(known.size, last=self._tail),), unless=known.version)
+
+    def _keep(self, host: Host, told: Mapping[str, Told]) -> None:
+        """Keep the bytes that came, where readers look for them first."""
+        for path, file in told.items():
+            if isinstance(file, Answer):
+                keep(host, file)
+                self._known[host.name, path] = file._replace(pieces=())

@@ -1,0 +1,138 @@
+"""A-6 in a bucket: the marker goes first, then the listed keys; cut short it is never complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cockpit.actions.retention.retain import Retain
+from cockpit.model.observed import CheckpointState
+from cockpit.model.plan import Outcome
+from tests.actions.resting import blocks
+from tests.actions.roots.away import BUCKET, RUN_ROOT, BucketRest
+from tests.sources.checkpoints.store_server import Handler, ObjectStore
+
+pytest.importorskip("obstore", reason="no obstore: pip install 'run-cockpit[stores]'")
+
+
+@pytest.fixture(params=["s3", "gs"])
+def rest(request: pytest.FixtureRequest, bucket: ObjectStore, tmp_path: Path) -> BucketRest:
+    world = BucketRest(tmp_path, Retain(), bucket, scheme=request.param, keep=2)
+    world.fill(100, 200, 300, 400)
+    return world
+
+
+def steps(rest: BucketRest) -> set[str]:
+    return {key.partition("/")[0] for key in rest.keys}
+
+
+def writes_to_a_step(asked: Handler) -> bool:
+    named = [asked.key, *asked.deletes]
+    return asked.command in ("PUT", "POST", "DELETE") and any("/step-" in key for key in named)
+
+
+async def test_what_was_listed_goes_and_nothing_that_appeared_since(rest: BucketRest) -> None:
+    plan = await rest.plan()
+    assert plan.words == "delete 2 from toy" and not plan.blocked, blocks(plan)
+    rest.fill(50)
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
+    assert result.outcome is Outcome.DONE, result.message
+    assert steps(rest) == {"step-50", "step-300", "step-400"}
+    (entry,) = rest.book.entries
+    assert "2 checkpoints deleted" in entry.status and "step-100" in entry.evidence
+
+
+async def test_the_marker_is_the_first_to_go(rest: BucketRest) -> None:
+    rest.bucket.asked.clear()
+    assert (await rest.act("delete 2 from toy")).outcome is Outcome.DONE
+    base = f"{RUN_ROOT}/step-100"
+    writes = [line for line in rest.bucket.asked if base in line and not line.startswith("GET")]
+    writes = [line for line in writes if not line.startswith("HEAD")]
+    assert writes[0].startswith(f"PUT {BUCKET} {base}/metadata.json.deleting-")
+    assert writes[1] == f"PUT {BUCKET} {base}/metadata.json"
+
+
+async def test_a_listed_one_that_is_another_now_stops_it(rest: BucketRest) -> None:
+    plan = await rest.plan()
+    rest.bucket.put(BUCKET, f"{RUN_ROOT}/step-100/d/new", b"x", rest.clock.now() - 1800)
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
+    assert result.outcome is Outcome.REFUSED and "another one" in result.message
+    assert len(steps(rest)) == 4
+
+
+@pytest.mark.parametrize("dies_at", (2, 3, 5))
+async def test_cut_short_anywhere_it_is_never_complete_and_can_be_gone_on_with(
+    rest: BucketRest, dies_at: int
+) -> None:
+    """The store answers no more from some write on; what lies there then is half or whole."""
+    writes = 0
+    whole = {key for key in rest.keys if key.startswith("step-100/")}
+
+    def stops(asked: Handler) -> bool:
+        nonlocal writes
+        if writes_to_a_step(asked):
+            writes += 1
+            if writes >= dies_at:
+                asked.refuse(400, "InvalidRequest")
+                return True
+        return False
+
+    plan = await rest.plan()
+    rest.bucket.fault = stops
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
+    assert result.outcome in (Outcome.FAILED, Outcome.UNKNOWN), result.message
+    rest.bucket.fault = None
+    there = {key for key in rest.keys if key.startswith("step-100/")}
+    value = await rest.listing()
+    state = {item.name_step: item.state for item in value.items}.get(100)
+    complete = state is CheckpointState.COMPLETE
+    assert complete == (there == whole), "what has lost anything is not complete"
+    (entry,) = rest.book.entries
+    gone = not there
+    assert ("step 100" in entry.evidence) == gone, entry.evidence
+    again = await rest.plan()
+    result = await rest.service.act(rest.request(), again.words, shown=again.plan_id)
+    assert result.outcome is Outcome.DONE, result.message
+    assert steps(rest) == {"step-300", "step-400"}
+
+
+async def test_a_save_that_comes_where_one_was_half_deleted_is_left_alone(rest: BucketRest) -> None:
+    refused: list[list[str]] = []
+
+    def stops(asked: Handler) -> bool:
+        if writes_to_a_step(asked) and asked.deletes and "d/0c0ffee0" in asked.deletes[0]:
+            refused.append(asked.deletes)
+            asked.refuse(400, "InvalidRequest")
+            return True
+        return False
+
+    rest.bucket.fault = stops
+    assert (await rest.act("delete 2 from toy")).outcome is Outcome.FAILED
+    rest.bucket.fault = None
+    assert refused and "step-100/metadata.json" not in rest.keys
+    rest.fill(100, at=rest.clock.now() + 60)
+    value = await rest.listing()
+    assert {item.name_step: item.state for item in value.items}[100] is CheckpointState.COMPLETE
+
+
+async def test_no_right_to_delete_blocks_with_words(rest: BucketRest) -> None:
+    rest.bucket.kept = lambda key: True
+    said = blocks(await rest.plan())["deletable"]
+    assert "nothing can be deleted there" in said and "grant" in said
+
+
+async def test_where_only_steps_may_not_be_deleted_it_stays_whole(rest: BucketRest) -> None:
+    rest.bucket.kept = lambda key: "/step-" in key
+    plan = await rest.plan()
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
+    assert result.outcome is Outcome.FAILED and "may not be deleted" in result.message
+    value = await rest.listing()
+    assert [item.state.value for item in value.items] == ["complete"] * 4
+    assert "nothing was deleted" in rest.book.entries[0].evidence
+
+
+async def test_versions_that_are_kept_are_said(rest: BucketRest) -> None:
+    rest.bucket.versioned = True
+    said = [check.text for check in (await rest.plan()).checks if check.id == "deletable"]
+    assert rest.address.startswith("gs") or ("keeps versions" in said[0])

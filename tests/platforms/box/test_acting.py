@@ -1,0 +1,481 @@
+"""The box platform on real processes of a real host: started once, found, saved, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.model.facet import ErrorKind
+from cockpit.model.jobs import Found
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.local.files import PidNote, read_exit, read_pid
+from cockpit.platforms.local.launcher import launches
+from cockpit.platforms.local.launcher.kernel import end_mark
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError, run_script
+from tests.platforms.box.making import box as platform_of
+from tests.platforms.box.making import files, living, spec, told
+from tests.platforms.local.making import (
+    carrying,
+    contents,
+    local,
+    slay,
+    submission,
+    submit,
+    supervisors,
+    trainers,
+)
+from tests.platforms.local.making import spec as local_spec
+from tests.sshd import Sshd, needs_sshd
+from tests.waiting import until
+
+pytestmark = needs_sshd
+long = pytest.mark.skipif(not os.environ.get("SOAK"), reason="only in the long run: SOAK=1")
+NOTES = launches.BELOW
+
+
+@pytest.fixture
+def run(box: Sshd, tmp_path: Path) -> Iterator[RunSpec]:
+    found = spec(box.host, tmp_path)
+    yield found
+    slay(found)
+
+
+def made_for(run: RunSpec) -> None:
+    """Make the working folder of a run."""
+    assert run.job is not None and run.job.workdir is not None
+    Path(run.job.workdir.path).mkdir(parents=True)
+
+
+def notes(run: RunSpec) -> Path:
+    assert run.output_root is not None
+    return Path(run.output_root.path) / NOTES
+
+
+async def test_a_submitted_job_is_found_by_everything(run: RunSpec) -> None:
+    platform = platform_of()
+    job_id = await submit(platform, run, submission(run))
+    live = await living(platform, run)
+    assert [job.id for job in live.jobs] == [job_id] and live.unknown is None
+    assert live.jobs[0].launch_id == "buoy-i001"
+    found = await platform.look_up(run, "buoy-i001")
+    assert (found.found, found.job_id) == (Found.LIVE, job_id)
+    note = read_pid(str(files(run, "pid_file")))
+    assert isinstance(note, PidNote) and f"pid:{note.pid}" == job_id
+    assert note.launch_id == "buoy-i001" and note.ticks is not None and note.space is not None
+    assert trainers(run) == [note.pid]
+
+
+async def test_its_end_is_noted_and_its_lines_are_its_own(run: RunSpec) -> None:
+    log = files(run, "log")
+    log.parent.mkdir(parents=True)
+    log.write_text("of the job before\n" * 9)
+    mark = end_mark(log)
+    platform = platform_of()
+    await submit(platform, run, submission(run, code="import sys; print('ran'); sys.exit(7)"))
+    until(lambda: not supervisors(run))
+    assert read_exit(str(files(run, "exit_file"))).status == 7  # type: ignore[union-attr]
+    note = read_pid(str(files(run, "pid_file")))
+    assert isinstance(note, PidNote) and note.log == mark
+    assert log.read_text().endswith("job before\nran\n")
+    found = await platform.look_up(run, "buoy-i001")
+    assert (found.found, found.text[-12:]) == (Found.ENDED, "ended with 7")
+    with pytest.raises(CannotError, match="buoy-i001 was used before: state=ended"):
+        await submit(platform, run, submission(run))
+    assert log.read_text().endswith("job before\nran\n")
+
+
+async def test_what_was_accepted_does_not_run_and_looking_ends_it(run: RunSpec) -> None:
+    platform = platform_of()
+    assert (await platform.look_up(run, "buoy-i001")).found is Found.ABSENT
+    assert not notes(run).exists()
+    accepted = await platform.accept(run, submission(run))
+    assert not trainers(run) and not supervisors(run)
+    found = await platform_of().look_up(run, "buoy-i001")
+    assert found.found is Found.ABSENT and "closed" in found.text
+    for attempt in (platform.go(run, accepted), submit(platform, run, submission(run))):
+        with pytest.raises(CannotError, match="was used before: state=closed"):
+            await attempt
+    assert not trainers(run)
+
+
+@long
+async def test_a_live_job_refuses_another(run: RunSpec) -> None:
+    platform = platform_of()
+    accepted = await platform.accept(run, submission(run, 2))
+    first = await submit(platform, run, submission(run))
+    with pytest.raises(CannotError, match=f"a job of this lineage lives: {first} "):
+        await platform.go(run, accepted)
+    assert (await platform.look_up(run, "buoy-i002")).found is Found.ABSENT
+    assert len(trainers(run)) == 1
+
+
+async def test_a_cockpit_on_the_host_itself_and_one_over_ssh_exclude_each_other(
+    box: Sshd, tmp_path: Path, run: RunSpec
+) -> None:
+    """Both hold one lock file, and each reads what the other has noted."""
+    here = local_spec(tmp_path, name="buoy")
+    mine, theirs = local(tmp_path), platform_of()
+    job_id = await submit(mine, here, submission(here))
+    found = await theirs.look_up(run, "buoy-i001")
+    assert (found.found, found.job_id) == (Found.LIVE, job_id)
+    with pytest.raises(CannotError, match="a job of this lineage lives"):
+        await submit(theirs, run, submission(run, 2))
+    await theirs.stop(run, (await living(theirs, run)).jobs)
+    assert not trainers(run)
+    job_id = await submit(theirs, run, submission(run, 2))
+    found = await mine.look_up(here, "buoy-i002")
+    assert (found.found, found.job_id) == (Found.LIVE, job_id)
+    await mine.stop(here, (await living(mine, here)).jobs)
+    assert (await mine.look_up(here, "buoy-i002")).text.endswith("ended with 143")
+
+
+@long
+async def test_what_holds_the_lock_out_of_sight_refuses_a_start(run: RunSpec) -> None:
+    platform = platform_of()
+    accepted = await platform.accept(run, submission(run))
+    lock = notes(run).parent / "job.lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        held.write("launch_id=buoy-i000\n")
+        held.flush()
+        with pytest.raises(
+            CannotError, match="locked: something of a job of buoy-i000 still lives"
+        ):
+            await platform.go(run, accepted)
+    assert not trainers(run)
+    assert "closed" in (await platform.look_up(run, "buoy-i001")).text
+
+
+@long
+async def test_a_start_that_hangs_is_unknown_until_it_is_over(run: RunSpec) -> None:
+    files(run, "log").parent.mkdir(parents=True)
+    os.mkfifo(files(run, "log"))
+    platform = platform_of(answer_within=1.0)
+    with pytest.raises(LostError):
+        await submit(platform, run, submission(run))
+    found = await platform.look_up(run, "buoy-i001")
+    assert found.found is Found.UNKNOWN and "still starting" in found.text
+    for pid in supervisors(run):
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not supervisors(run))
+    found = await platform.look_up(run, "buoy-i001")
+    assert found.found is Found.ABSENT and "nothing ran" in found.text
+
+
+@long
+async def test_a_job_that_died_without_a_status_has_ended(run: RunSpec) -> None:
+    platform = platform_of()
+    job_id = await submit(platform, run, submission(run))
+    for pid in [*supervisors(run), int(job_id[4:])]:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not carrying(run))
+    found = await platform.look_up(run, "buoy-i001")
+    assert found.found is Found.ENDED and "without an exit status" in found.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"command": ("no-such-program-here",)}, "cannot start no-such-program-here: No such"),
+        ({"command": ("/dev/null",)}, "cannot start /dev/null: Permission denied"),
+        ({"command": (sys.executable, "$NOT_SET_ANYWHERE")}, r"uses \$NOT_SET_ANYWHERE, which"),
+        ({"workdir": "/no/such/folder"}, "the working folder /no/such/folder is not there"),
+        ({"launch_id": "../../buoy"}, "bad launch id"),
+        ({"command": ()}, "no command to run"),
+    ],
+)
+async def test_what_cannot_start_is_said_in_one_line(
+    run: RunSpec, changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(CannotError, match=said) as caught:
+        await submit(platform_of(), run, submission(run).model_copy(update=changes))
+    assert "\n" not in str(caught.value)
+    assert not carrying(run) and not supervisors(run)
+
+
+async def test_words_arrive_as_they_are_and_only_variables_are_resolved(
+    box: Sshd, tmp_path: Path
+) -> None:
+    box.rc("A_TOKEN='sk-planted-secret 1234'; export A_TOKEN")
+    box.signal(signal.SIGKILL)  # the shell that is open has not read it
+    run = spec(box.host, tmp_path / "a b; $(touch oops) 'c'")
+    made_for(run)
+    words = ("", "$A_TOKEN", "${A_TOKEN}x", "~", "*", "`id`", "a'b\"c\\", "$(id)", "é\n2")
+    code = "import sys, os; print(sys.argv[1:], os.environ.get('COCKPIT_LAUNCHER'), flush=True)"
+    given = submission(run, code=code, env={"MORE": "$HOME 'x'"})
+    try:
+        await submit(
+            platform_of(), run, given.model_copy(update={"command": (*given.command, *words)})
+        )
+        until(lambda: not supervisors(run))
+        secret = "sk-planted-secret 1234"
+        expected = ["", secret, secret + "x", "~", "*", "`id`", "a'b\"c\\", "$(id)", "é\n2"]
+        assert told(run, "log") == f"{expected!r} None\n"
+        kept = contents(tmp_path)
+        assert not [name for name, text in kept.items() if "planted" in text and name != "run.log"]
+        assert "oops" not in kept
+    finally:
+        box.rc("")
+        box.signal(signal.SIGKILL)
+        slay(run)
+
+
+FAMILY = """
+import os, signal, subprocess, sys, time
+loader = [sys.executable, '-S', '-c', 'import time; time.sleep(120)']
+subprocess.Popen(loader)
+subprocess.Popen(loader, start_new_session=True)
+if os.fork() == 0:
+    os.setsid()
+    os.fork() and os._exit(0)
+    os.environ.clear()
+    time.sleep(120)
+signal.signal(signal.SIGTERM, lambda *_: (print('asked', flush=True), time.sleep(0.2), os._exit(0)))
+print('step 1', flush=True)
+while True:
+    time.sleep(120)
+"""
+
+
+async def test_a_stop_takes_the_family_and_nobody_else(
+    run: RunSpec, box: Sshd, tmp_path: Path
+) -> None:
+    platform, beside = platform_of(), spec(box.host, tmp_path, name="buoy-2")
+    try:
+        other = await submit(platform, beside, submission(beside))
+        await submit(platform, run, submission(run, code=FAMILY))
+        until(lambda: told(run, "log"))
+        until(lambda: len(carrying(run)) >= 4)
+        await platform.stop(run, (await living(platform, run)).jobs)
+        assert not carrying(run) and not supervisors(run)
+        assert told(run, "log") == "step 1\nasked\n"
+        assert told(run, "exit_file").strip() == "0"
+        assert trainers(beside) == [int(other[4:])]
+    finally:
+        slay(beside)
+
+
+@long
+async def test_what_ignores_the_first_word_is_killed_at_the_end_of_its_grace(
+    box: Sshd, tmp_path: Path
+) -> None:
+    run = spec(box.host, tmp_path, grace=0.1)
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
+    code += "; time.sleep(99)"
+    try:
+        platform = platform_of()
+        await submit(platform, run, submission(run, code=code))
+        until(lambda: told(run, "log"))
+        await platform.stop(run, (await living(platform, run)).jobs)
+        assert not carrying(run) and told(run, "exit_file").strip() == "137"
+    finally:
+        slay(run)
+
+
+@long
+async def test_a_stop_of_a_later_process_with_the_same_id_touches_nobody(run: RunSpec) -> None:
+    platform = platform_of()
+    await submit(platform, run, submission(run))
+    (job,) = (await living(platform, run)).jobs
+    later = job.model_copy(update={"handle": {"pid": job.handle["pid"], "ticks": "1"}})
+    await platform.stop(run, [later])
+    assert trainers(run) == [int(job.id[4:])]
+
+
+ASKED = """
+import signal, time
+signal.signal(signal.SIGUSR1, lambda *_: print('saved', flush=True))
+print('step 1', flush=True)
+time.sleep(120) or time.sleep(120)
+"""
+
+
+async def test_a_trainer_that_listens_is_asked_to_save_and_people_may_look_in(
+    box: Sshd, there: Callable[[str], str], tmp_path: Path
+) -> None:
+    named = {"save_signal": "USR1", "session": "look.in"}
+    run, deaf = (spec(box.host, tmp_path, name=name, **named) for name in ("a", "b"))
+    platform = platform_of()
+    try:
+        for each, code in (
+            (run, ASKED),
+            (deaf, "import time; print(1, flush=True); time.sleep(99)"),
+        ):
+            await submit(platform, each, submission(each, code=code))
+            until(lambda each=each: told(each, "log"))  # type: ignore[misc]
+        (job,), (other,) = [(await living(platform, each)).jobs for each in (run, deaf)]
+        await platform.save(run, job)
+        until(lambda: told(run, "log") == "step 1\nsaved\n")
+        with pytest.raises(CannotError, match="does not listen to SIGUSR1"):
+            await platform.save(deaf, other)
+        assert trainers(deaf) == [int(other.id[4:])]
+        assert "look_in" in there("tmux list-sessions")
+        await platform.stop(run, [job])
+        assert not carrying(run) and trainers(deaf) == [int(other.id[4:])]
+    finally:
+        slay(run, deaf)
+        until(lambda: "look_in" not in there("tmux list-sessions 2>&1; :"))
+
+
+async def test_a_save_command_runs_on_the_host_and_its_failure_is_told(run: RunSpec) -> None:
+    platform = platform_of()
+    await submit(platform, run, submission(run))
+    (job,) = (await living(platform, run)).jobs
+
+    async def save(command: str) -> None:
+        assert run.job is not None
+        changed = run.job.model_copy(update={"save_command": command})
+        await platform.save(run.model_copy(update={"job": changed}), job)
+
+    await save("sh -c 'echo {run} {launch_id} {pid} {job_id} \"$1\" > saved' x $HOME")
+    words = contents(notes(run).parents[3])["saved"].split()
+    assert words[:4] == ["buoy", "buoy-i001", job.handle["pid"], job.id]
+    assert words[4].startswith("/tmp/ck-")
+    for command, said in (
+        ("sh -c 'echo no >&2; exit 3'", "ended with 3: no"),
+        ("save {step}", r"\{step\} is not known"),
+        ("save $NOT_SET_HERE", r"uses \$NOT_SET_HERE, which is not set"),
+    ):
+        with pytest.raises(CannotError, match=said):
+            await save(command)
+
+
+@long
+async def test_evidence_says_what_is_there_and_what_is_not(run: RunSpec) -> None:
+    platform = platform_of()
+    job_id = await submit(platform, run, submission(run))
+    found = await platform.evidence(run, (await living(platform, run)).jobs)
+    assert {"job.txt", "machine.txt", "gpu.txt", "kernel.txt", "cgroup.txt"} <= set(found)
+    assert b"state=running" in found["job.txt"] and b"buoy-i001" in found["job.txt"]
+    assert job_id[4:].encode() in found["processes.txt"]
+    assert b"State:" in found[f"stack-{job_id[4:]}.txt"]
+    if shutil.which("nvidia-smi") is None:
+        assert found["gpu.txt"].strip() == b"not had: there is no nvidia-smi on the host"
+
+
+class Cut:
+    """A way to the host on which the answer to one script is lost, done or not."""
+
+    def __init__(self, which: str, *, done: bool) -> None:
+        self.which, self.done, self.late = which, done, [""]
+
+    async def __call__(self, host: str | None, script: str, **more: Any) -> Completed:
+        if self.which not in script:
+            return await run_script(host, script, **more)
+        if self.done:
+            await run_script(host, script, **more)
+        self.late.append(script)
+        raise RemoteError(ErrorKind.TIMEOUT, f"{host}: no answer", sent=True)
+
+
+@pytest.mark.parametrize(
+    ("which", "done", "found"),
+    [
+        pytest.param(" accept 3>", False, Found.ABSENT, marks=long),
+        pytest.param(" accept 3>", True, Found.ABSENT, marks=long),
+        (" supervise 3>", False, Found.ABSENT),
+        (" supervise 3>", True, Found.LIVE),
+    ],
+)
+async def test_a_lost_answer_is_looked_up_and_what_comes_late_starts_nothing(
+    box: Sshd, run: RunSpec, which: str, done: bool, found: Found
+) -> None:
+    cut = Cut(which, done=done)
+    with pytest.raises(LostError, match="no answer"):
+        await submit(platform_of(send=cut), run, submission(run))
+    looked = await platform_of().look_up(run, "buoy-i001")
+    assert looked.found is found, looked
+    await run_script(box.host, cut.late[-1], deadline=20.0)
+    assert len(trainers(run)) == (1 if found is Found.LIVE else 0)
+    if which == " supervise 3>":
+        assert (await platform_of().look_up(run, "buoy-i001")).found is found
+
+
+async def test_a_stop_whose_answer_is_lost_is_not_known_and_a_look_tells(run: RunSpec) -> None:
+    platform = platform_of()
+    await submit(platform, run, submission(run))
+    jobs = (await living(platform, run)).jobs
+    with pytest.raises(LostError, match="whether it was told to stop is not known"):
+        await platform_of(send=Cut("k TERM", done=True)).stop(run, jobs)
+    until(lambda: not carrying(run))
+    assert (await living(platform, run)).jobs == ()
+
+
+@long
+async def test_a_host_that_is_not_there_has_started_nothing(box: Sshd, run: RunSpec) -> None:
+    platform = platform_of()
+    await submit(platform, run, submission(run))
+    (job,) = (await living(platform, run)).jobs
+
+    async def away(host: str | None, script: str, **_: Any) -> Completed:
+        raise RemoteError(ErrorKind.REFUSED, f"{host}: connection refused")
+
+    with pytest.raises(CannotError, match="refused; nothing was told to stop"):
+        await platform_of(send=away).stop(run, [job])
+    assert trainers(run) == [int(job.id[4:])]
+
+
+def hidden(folder: Path, *programs: str) -> str:
+    """Return lines that give a login all programs of this machine but these."""
+    folder.mkdir()
+    for place in ("/usr/bin", "/bin"):
+        for path in Path(place).iterdir():
+            if path.name not in programs and not (folder / path.name).is_symlink():
+                (folder / path.name).symlink_to(path)
+    return f"PATH={folder}; export PATH"
+
+
+@pytest.fixture
+def without(box: Sshd, tmp_path: Path) -> Iterator[Callable[..., None]]:
+    def take(*programs: str) -> None:
+        box.rc(hidden(tmp_path / "bin", *programs))
+        box.signal(signal.SIGKILL)
+
+    yield take
+    box.rc("")
+    box.signal(signal.SIGKILL)
+
+
+@long
+@pytest.mark.parametrize("programs", [("flock",), ("flock", "python3")], ids=["python", "links"])
+async def test_without_flock_one_job_lives_all_the_same(
+    without: Callable[..., None], run: RunSpec, programs: tuple[str, ...]
+) -> None:
+    without(*programs)
+    platform = platform_of()
+    given = [submission(run, number) for number in range(1, 5)]
+    accepted = [await platform.accept(run, each) for each in given]
+    found = await asyncio.gather(
+        *(platform_of().go(run, each) for each in accepted), return_exceptions=True
+    )
+    started = [each for each in found if isinstance(each, str)]
+    assert len(started) == 1 == len(trainers(run)), found
+    assert all(isinstance(each, str | CannotError) for each in found), found
+    for pid in supervisors(run):
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(CannotError, match="lives"):
+        await platform_of(answer_within=5.0).go(run, accepted[0])
+    slay(run)
+    await submit(platform, run, submission(run, 9))
+    assert len(trainers(run)) == 1
+
+
+@long
+async def test_a_host_without_what_is_needed_says_so(
+    without: Callable[..., None], run: RunSpec
+) -> None:
+    without("setsid")
+    with pytest.raises(CannotError, match="there is no setsid on this host: nothing can start"):
+        await submit(platform_of(), run, submission(run))
+    assert not notes(run).exists()

@@ -1,0 +1,263 @@
+"""A launch on Iris makes one job at most, whatever becomes of its client and its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.model.jobs import Found
+from cockpit.platforms.base import CannotError, CommandError, LostError
+from cockpit.platforms.iris import submitting
+from tests.platforms.iris.acting import JOB, LAUNCH, Lab
+from tests.platforms.iris.controller import Controller, job, running
+
+
+@pytest.fixture
+async def iris() -> AsyncIterator[Controller]:
+    async with running(Controller()) as controller:
+        controller.put(job("/ada/toy", "FAILED"))
+        yield controller
+
+
+@pytest.fixture
+def lab(iris: Controller, tmp_path: Path) -> Lab:
+    return Lab(iris, tmp_path)
+
+
+async def late(iris: Controller, name: str) -> str:
+    """A launch that was given up arrives: as the client sends it, without a policy."""
+
+    def post() -> str:
+        address = f"{iris.url}/iris.cluster.ControllerService/LaunchJob"
+        head = {"content-type": "application/json"}
+        request = urllib.request.Request(address, json.dumps({"name": name}).encode(), head)
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return str(answer.status)
+        except urllib.error.HTTPError as error:
+            return str(error.code)
+
+    return await asyncio.to_thread(post)
+
+
+@pytest.mark.parametrize("oddly", ["", "june"])
+async def test_a_launch_makes_one_job_by_its_launch_id(
+    iris: Controller, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oddly: str
+) -> None:
+    monkeypatch.setenv("ODDLY", oddly)
+    accepted = await lab.accept(WANDB_RUN_ID="w1")
+    assert accepted.id == JOB and iris.names() == []
+    assert await lab.platform.go(lab.run, accepted) == JOB and iris.names() == [JOB]
+    told = iris.status[JOB]["request"]["environment"]["envVars"]
+    assert (told["COCKPIT_LAUNCH_ID"], told["WANDB_RUN_ID"]) == (LAUNCH, "w1")
+    assert Path(told["PWD_OF_CLIENT"]) == tmp_path and "COCKPIT_SUBMITS" not in told
+    found = await lab.platform.look_up(lab.run, LAUNCH)
+    assert (found.found, found.job_id, found.bundle) == (Found.LIVE, JOB, "b1")
+    assert [each.launch_id for each in await lab.live()] == [LAUNCH]
+    with pytest.raises(CannotError, match="name is taken"):
+        await lab.platform.go(lab.run, accepted)
+    assert await lab.platform.launch_ids(lab.run) == {LAUNCH}
+
+
+async def test_what_was_looked_up_is_never_started(iris: Controller, lab: Lab) -> None:
+    accepted = await lab.accept()
+    found = await lab.platform.look_up(lab.run, LAUNCH)
+    assert found.found is Found.ABSENT and "none can come" in found.text
+    with pytest.raises(CannotError, match="closed"):
+        await lab.platform.go(lab.run, accepted)
+    other = Lab(iris, Path("/"))  # another machine, which has not seen that look
+    with pytest.raises(CannotError, match="closed"):
+        await other.platform.go(other.run, accepted)
+    assert (await other.platform.look_up(other.run, LAUNCH)).found is Found.ABSENT
+    assert await late(iris, JOB) == "409" and iris.names() == []
+    live = (await lab.platform.live([lab.run]))["toy"]
+    assert live.jobs == () and [each.id for each in live.leftovers] == [JOB]
+    assert await lab.launch("toy-i002") == "/ada/toy-i002"
+
+
+async def test_a_client_that_hangs_is_killed_and_what_it_did_is_looked_up(
+    iris: Controller, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submitting, "SUBMIT", 2.0)
+    monkeypatch.setenv("ODDLY", "after")
+    with pytest.raises(LostError, match="was killed"):
+        await lab.launch()
+    found = await lab.platform.look_up(lab.run, LAUNCH)
+    assert (found.found, found.job_id) == (Found.LIVE, JOB) and iris.names() == [JOB]
+    iris.jobs[JOB]["state"] = "JOB_STATE_FAILED"
+    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is Found.ENDED
+    monkeypatch.setattr(submitting, "SUBMIT", 0.2)
+    monkeypatch.setenv("ODDLY", "before")
+    with pytest.raises(LostError, match="was killed"):
+        await lab.launch("toy-i002")
+    assert (await lab.platform.look_up(lab.run, "toy-i002")).found is Found.ABSENT
+    assert await late(iris, "/ada/toy-i002") == "409"
+
+
+async def test_a_look_up_without_an_answer_is_unknown_until_there_is_one(
+    iris: Controller, lab: Lab
+) -> None:
+    iris.lose = {"LaunchJob"}
+    lost = await lab.platform.look_up(lab.run, LAUNCH)
+    assert lost.found is Found.UNKNOWN and "cannot be told" in lost.text
+    iris.lose = {"GetJobState"}
+    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is Found.UNKNOWN
+    iris.lose = set()
+    found = await lab.platform.look_up(lab.run, LAUNCH)  # the closing job had arrived
+    assert found.found is Found.ABSENT and iris.counted["LaunchJob"] == 1
+    gone = Lab(iris, Path("/"), job={"controller_url": "http://127.0.0.1:1", "id": "/ada/toy"})
+    assert (await gone.platform.look_up(gone.run, LAUNCH)).found is Found.UNKNOWN
+
+
+@pytest.mark.parametrize(("oddly", "asked"), [("usage", 0), ("refused", 1)])
+async def test_a_refusal_is_told_in_its_own_words(
+    iris: Controller, lab: Lab, monkeypatch: pytest.MonkeyPatch, oddly: str, asked: int
+) -> None:
+    monkeypatch.setenv("ODDLY", oddly)
+    with pytest.raises(CannotError, match=r"No such option|client is too old") as error:
+        await lab.launch()
+    assert "hunter2" not in str(error.value)
+    assert iris.names() == [] and iris.counted["LaunchJob"] == asked  # a usage error closes nothing
+
+
+async def test_a_client_that_repeats_itself_has_made_the_job(
+    iris: Controller, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODDLY", "twice")
+    assert await lab.launch() == JOB and iris.names() == [JOB]
+
+
+async def test_of_two_submissions_of_one_launch_id_one_makes_the_job(
+    iris: Controller, tmp_path: Path
+) -> None:
+    labs = [Lab(iris, tmp_path), Lab(iris, tmp_path)]
+    accepted = [await each.accept() for each in labs]
+    ends = await asyncio.gather(
+        *(each.platform.go(each.run, one) for each, one in zip(labs, accepted, strict=True)),
+        return_exceptions=True,
+    )
+    assert iris.names() == [JOB] and ends.count(JOB) == 1
+    assert isinstance(next(end for end in ends if end != JOB), CannotError)
+
+
+async def test_of_two_launches_at_one_moment_the_later_one_ends_itself(
+    iris: Controller, tmp_path: Path
+) -> None:
+    labs = [Lab(iris, tmp_path), Lab(iris, tmp_path)]
+    ids = ("toy-i001", "toy-i002")
+    accepted = [await each.accept(one) for each, one in zip(labs, ids, strict=True)]
+    ends = await asyncio.gather(
+        *(each.platform.go(each.run, one) for each, one in zip(labs, accepted, strict=True)),
+        return_exceptions=True,
+    )
+    (living,) = iris.names("RUNNING")
+    assert ends.count(living) == 1
+    other = next(end for end in ends if end != living)
+    assert isinstance(other, CannotError)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"job": {"id": "/ada/toy", "workdir": "/nowhere/at/all"}}, "folder .* is not there"),
+        ({"resubmit": "/no/iris job run --no-wait -- true"}, "no program"),
+        ({"resubmit": "env job run --no-wait -e K $NOT_SET_HERE -- true"}, "NOT_SET_HERE"),
+        ({"output_root": None}, "neither an output root nor a W&B id"),
+        ({"job": {"id": "/ada/toy", "controller_url": "http://127.0.0.1:1"}}, "refused"),
+        ({"job": {"id": "/ada/gone"}}, "does not list /ada/gone"),
+    ],
+)
+async def test_what_cannot_be_launched_is_not_accepted(
+    iris: Controller, tmp_path: Path, more: dict[str, Any], why: str
+) -> None:
+    lab = Lab(iris, tmp_path, **more)
+    with pytest.raises(CannotError, match=why):
+        await lab.accept()
+    assert "LaunchJob" not in iris.asked
+
+
+async def test_nothing_is_launched_beside_a_living_job_or_as_somebody_else(
+    iris: Controller, lab: Lab
+) -> None:
+    accepted = await lab.accept()
+    iris.jobs["/ada/toy"]["state"] = "JOB_STATE_RUNNING"
+    with pytest.raises(CannotError, match="a job of this lineage lives: /ada/toy"):
+        await lab.platform.go(lab.run, accepted)
+    iris.reply["GetCurrentUser"] = (200, b'{"userId": "bob", "role": "user"}', ())
+    with pytest.raises(CannotError, match="knows us as bob"):
+        await lab.accept()
+    with pytest.raises(CannotError, match="cannot name an Iris job"):
+        lab.submission("a/b-i001")
+    assert "LaunchJob" not in iris.asked
+
+
+async def test_a_first_launch_needs_no_recorded_job(
+    iris: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRIS_USER", "ada")
+    lab = Lab(iris, tmp_path, job={})
+    assert await lab.live() == ()
+    assert await lab.launch() == JOB
+    assert [each.id for each in await lab.live()] == [JOB]
+
+
+async def test_a_recorded_job_that_was_forgotten_is_no_riddle_once_it_was_relaunched(
+    iris: Controller, tmp_path: Path
+) -> None:
+    lab = Lab(iris, tmp_path, job={"id": "/ada/of-last-month"})
+    assert (await lab.platform.live([lab.run]))["toy"].unknown is not None
+    iris.put(job(JOB, "SUCCEEDED"))
+    assert await lab.live() == ()
+
+
+async def test_a_fixed_name_is_known_by_its_launch_and_settled_by_time(
+    iris: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(iris, tmp_path, options="--job-name toy")
+    assert await lab.launch() == "/ada/toy"  # the one that had failed is replaced
+    found = await lab.platform.look_up(lab.run, LAUNCH)
+    assert (found.found, found.job_id) == (Found.LIVE, "/ada/toy")
+    with pytest.raises(CannotError, match="name is taken"):
+        await lab.accept("toy-i002")
+    began = lab.clock.monotonic()
+    absent = await lab.platform.look_up(lab.run, "toy-i002")
+    assert absent.found is Found.ABSENT and lab.clock.monotonic() - began >= 60.0
+    assert iris.counted["LaunchJob"] == 1, "a name that others use is not closed"
+
+
+async def test_a_controller_that_stops_answering_within_the_minute_proves_nothing(
+    iris: Controller, tmp_path: Path
+) -> None:
+    lab = Lab(iris, tmp_path, options="--job-name toy")
+    real = lab.clock.sleep
+
+    async def falls_silent(seconds: float) -> None:
+        iris.lose = {"GetJobState"} if lab.clock.ahead > 30.0 else set()
+        await real(seconds)
+
+    lab.clock.sleep = falls_silent  # type: ignore[method-assign]
+    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is Found.UNKNOWN
+
+
+async def test_where_no_name_can_be_closed_time_settles_it(iris: Controller, lab: Lab) -> None:
+    said = b'{"code": "failed_precondition", "message": "Job is unschedulable"}'
+    iris.reply["LaunchJob"] = (400, said, ())
+    began = lab.clock.monotonic()
+    found = await lab.platform.look_up(lab.run, LAUNCH)
+    assert found.found is Found.ABSENT and lab.clock.monotonic() - began >= 60.0
+
+
+def test_the_words_say_whose_the_job_is(iris: Controller, tmp_path: Path) -> None:
+    words = Lab(iris, tmp_path).submission().command
+    own = words[words.index("run") + 1 : words.index("--")]
+    assert own == ("--job-name", LAUNCH, "--user", "ada", "--no-wait")
+    mine = Lab(iris, tmp_path, options="--job-name x-{launch_id} --user bob").submission().command
+    assert mine.count("--user") == 1 and f"x-{LAUNCH}" in mine
+    with pytest.raises(CommandError, match="plain name"):
+        Lab(iris, tmp_path, options="--user $USER").submission()

@@ -1,0 +1,323 @@
+"""Acting on a real Slurm: held, let go once, closed by a look-up, stopped exactly (SPEC A).
+
+What ``tests/platforms/local/test_platform.py`` promises for processes, counted at the controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.jobs import Accepted, Found, LiveJob, Submission
+from cockpit.model.place import place_of
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.slurm.platform import SlurmPlatform
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import run_script
+from cockpit.sources.logs.source import Logs
+from tests.platforms.slurm.asking import run_of
+from tests.platforms.slurm.rig import Rig
+from tests.sshd import needs_sshd, serving
+from tests.waiting import until
+
+NUMBERS = itertools.count(1)
+SLOW = '#!/bin/sh\ntouch "$0.up"; sleep 0.5; exec /usr/bin/sbatch "$@"\n'
+SCRIPT = "#!/bin/sh\nexec sleep 60\n"
+
+
+class Quick(SlurmPlatform):
+    look_every = 0.1
+
+
+def quick(run: Any = run_script) -> Quick:
+    clock = SystemClock()
+    return Quick(clock, Logs(clock), run)
+
+
+@pytest.fixture
+async def toy(
+    slurm: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[RunSpec]:
+    monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    name = f"toy{next(NUMBERS)}"  # the controller remembers the launch ids of former tests
+    yield run_of(name, root=str(tmp_path / "root"), workdir=place_of(str(tmp_path)), grace=5.0)
+    slurm.clear()
+
+
+def id_of(run: RunSpec, number: int) -> str:
+    return f"{run.name}-i{number:03d}"
+
+
+def submission(run: RunSpec, number: int, *words: str, **env: str) -> Submission:
+    launch_id = id_of(run, number)
+    words = words or ("sbatch", "--mem=10", "--output=out-%j", "job.sh")
+    formed = quick().formed(words, run, launch_id)
+    return Submission(run=run.name, launch_id=launch_id, command=formed, env=env)
+
+
+def states(slurm: Rig, launch_id: str) -> dict[str, str]:
+    rows = slurm.told("squeue", "-h", "-t", "all", "-o", "%k %A %T").splitlines()
+    return {row.split()[1]: row.split()[2] for row in rows if row.split()[0] == launch_id}
+
+
+async def live_of(run: RunSpec) -> tuple[LiveJob, ...]:
+    found = (await quick().live([run]))[run.name]
+    assert found.unknown is None
+    return found.jobs
+
+
+async def test_a_launch_id_starts_one_job(slurm: Rig, toy: RunSpec) -> None:
+    own = quick()
+    accepted = await own.accept(toy, submission(toy, 1))
+    assert states(slurm, id_of(toy, 1)) == {accepted.id: "PENDING"}
+    assert await own.go(toy, accepted) == accepted.id
+    slurm.wait_for(accepted.id, "RUNNING")
+    found = await own.look_up(toy, id_of(toy, 1))
+    assert (found.found, found.job_id, found.waits) == (Found.LIVE, accepted.id, False)
+    for again in (own.accept(toy, submission(toy, 1)), own.go(toy, accepted)):
+        with pytest.raises(CannotError):
+            await again
+    await own.stop(toy, await live_of(toy))
+    assert states(slurm, id_of(toy, 1)) == {accepted.id: "CANCELLED"}
+    assert (await own.look_up(toy, id_of(toy, 1))).found is Found.ENDED
+    with pytest.raises(CannotError, match="-i001 already"):
+        await own.accept(toy, submission(toy, 1))
+
+
+async def test_what_was_accepted_and_looked_up_never_runs(slurm: Rig, toy: RunSpec) -> None:
+    own = quick()
+    accepted = await own.accept(toy, submission(toy, 1))
+    found = await own.look_up(toy, id_of(toy, 1))
+    assert found.found is Found.ABSENT and accepted.id in found.text
+    with pytest.raises(CannotError):
+        await own.go(toy, accepted)
+    assert states(slurm, id_of(toy, 1)) == {accepted.id: "CANCELLED"}
+    assert (await own.look_up(toy, id_of(toy, 1))).found is Found.ABSENT
+    assert (await own.look_up(toy, id_of(toy, 2))).found is Found.ABSENT
+    with pytest.raises(CannotError, match="used up"):
+        await own.accept(toy, submission(toy, 2))
+
+
+async def test_two_machines_choose_the_same_job(slurm: Rig, toy: RunSpec, tmp_path: Path) -> None:
+    """Their notes lie apart, and both have accepted before either lets go."""
+    other = toy.model_copy(update={"output_root": place_of(str(tmp_path / "other"))})
+    first = slurm.sbatch("-H", f"--comment={id_of(toy, 1)}")
+    late = slurm.sbatch("-H", f"--comment={id_of(toy, 1)}")
+    mine, its = (Accepted(id=job, submission=submission(toy, 1)) for job in (first, late))
+    told = await asyncio.gather(
+        quick().go(toy, mine), quick().go(other, its), return_exceptions=True
+    )
+    assert told[0] == first and isinstance(told[1], CannotError), told
+    seen = states(slurm, id_of(toy, 1))
+    assert seen[late] == "CANCELLED" and seen[first] in ("PENDING", "RUNNING")
+
+
+async def test_a_job_with_another_comment_never_runs(slurm: Rig, toy: RunSpec) -> None:
+    own = quick()
+    accepted = await own.accept(toy, submission(toy, 1))
+    slurm.told("scontrol", "update", f"JobId={accepted.id}", "Comment=site-policy")
+    with pytest.raises(CannotError, match="site-policy"):
+        await own.go(toy, accepted)
+    assert states(slurm, "site-policy") == {accepted.id: "CANCELLED"}
+
+
+async def test_a_late_twin_stays_held_and_is_told(slurm: Rig, toy: RunSpec) -> None:
+    """The controller hung while it was submitted; what it did afterwards runs never."""
+    own = quick()
+    twin = slurm.sbatch("-H", f"--comment={id_of(toy, 1)}")
+    accepted = await own.accept(toy, submission(toy, 2))
+    await own.go(toy, accepted)
+    slurm.wait_for(accepted.id, "RUNNING")
+    live = (await own.live([toy]))[toy.name]
+    assert [job.id for job in live.jobs] == [accepted.id]
+    assert [(job.id, job.launch_id) for job in live.held] == [(twin, id_of(toy, 1))]
+    await own.stop(toy, live.held)
+    assert states(slurm, id_of(toy, 1)) == {twin: "CANCELLED"}
+    assert states(slurm, id_of(toy, 2)) == {accepted.id: "RUNNING"}
+    released = slurm.sbatch("-H", f"--comment={id_of(toy, 3)}")
+    held = (await own.live([toy]))[toy.name].held
+    slurm.told("scontrol", "release", released)
+    slurm.wait_for(released, "RUNNING")
+    with pytest.raises(CannotError, match="it was let go"):
+        await own.stop(toy, held)
+
+
+async def test_a_hung_controller_is_never_an_answer(slurm: Rig, toy: RunSpec) -> None:
+    own = quick()
+    accepted = await own.accept(toy, submission(toy, 1))
+    slurm.stop()
+    try:
+        asked = (
+            own.accept(toy, submission(toy, 2)),
+            own.go(toy, accepted),
+            own.stop(toy, [LiveJob(id="1", name="1", why="", handle={"job": "1"})]),
+            own.look_up(toy, id_of(toy, 1)),
+        )
+        new, let_go, stop, found = await asyncio.gather(*asked, return_exceptions=True)
+    finally:
+        slurm.resume()
+    assert isinstance(new, CannotError) and "nothing was submitted" in str(new)
+    assert isinstance(let_go, LostError) and isinstance(stop, CannotError)
+    assert not isinstance(found, BaseException) and found.found is Found.UNKNOWN
+    assert states(slurm, id_of(toy, 1)) == {accepted.id: "PENDING"} and not states(
+        slurm, id_of(toy, 2)
+    )
+
+
+async def test_a_job_that_requeues_itself_does_not_come_back(
+    slurm: Rig, toy: RunSpec, tmp_path: Path
+) -> None:
+    (tmp_path / "job.sh").write_text(
+        "#!/bin/sh\ntrap 'scontrol requeue $SLURM_JOB_ID; exit 0' TERM\n"
+        "touch up; while :; do sleep 0.1; done\n"
+    )
+    own = quick()
+    job = await own.go(toy, await own.accept(toy, submission(toy, 1)))
+    until(lambda: (tmp_path / "up").exists())
+    await own.stop(toy, await live_of(toy))
+    assert states(slurm, id_of(toy, 1)) == {job: "CANCELLED"}
+
+
+async def test_what_starts_by_itself_after_a_job_is_cancelled_by_its_own_handle(
+    slurm: Rig, toy: RunSpec
+) -> None:
+    """The task that runs stays, and so does an array of the same tasks beside it."""
+    array = slurm.sbatch("-a", "0-3%1", f"--comment={id_of(toy, 1)}")
+    beside = slurm.sbatch("-H", "-a", "0-3")
+    slurm.wait_for(f"{array}_0", "RUNNING")
+    next_one = slurm.sbatch("-d", f"afterany:{array}", f"--comment={id_of(toy, 2)}")
+    own, query = quick(), _query(toy, array)
+    facet = (await own.jobs([query]))[toy.name]
+    assert facet.value is not None
+    queued = facet.value.queued
+    assert [job.id for job in queued] == [f"{array}_[1-3%1]", next_one]
+    assert not {job.id for job in queued} & {job.id for job in await live_of(query.run)}
+    await own.stop(toy, queued)
+    left = slurm.told("squeue", "-h", "-o", "%F %K %T").splitlines()
+    assert sorted(left) == sorted([f"{array} 0 RUNNING", f"{beside} 0-3 PENDING"])
+
+
+async def test_wrappers_submit_held_or_not_at_all(slurm: Rig, toy: RunSpec, tmp_path: Path) -> None:
+    """One that calls sbatch by its path, or twice, gets no second job; none that is not held."""
+    own = quick()
+    job = "sbatch --mem=10 job.sh"
+    (tmp_path / "good.sh").write_text(f"echo preparing; {job}\n")
+    (tmp_path / "twice.sh").write_text(f"{job}; {job}\n")
+    (tmp_path / "path.sh").write_text(f"/usr/bin/{job}\n")
+    (tmp_path / "none.sh").write_text("true\n")
+    for number, name in enumerate(("good.sh", "twice.sh"), 1):
+        accepted = await own.accept(toy, submission(toy, number, "sh", name))
+        assert states(slurm, id_of(toy, number)) == {accepted.id: "PENDING"}
+    with pytest.raises((CannotError, LostError)):
+        await own.accept(toy, submission(toy, 3, "sh", "path.sh"))
+    with pytest.raises(LostError, match="did not call sbatch"):
+        await own.accept(toy, submission(toy, 4, "sh", "none.sh"))
+    assert (await own.look_up(toy, id_of(toy, 4))).found is Found.UNKNOWN
+    listed = slurm.told("squeue", "-h", "-t", "PD,R,CG", "-o", "%k %r").splitlines()
+    assert sorted(listed) == [f"{id_of(toy, 1)} JobHeldUser", f"{id_of(toy, 2)} JobHeldUser"]
+
+
+async def test_an_answer_that_is_lost(slurm: Rig, toy: RunSpec) -> None:
+    """Of each of the scripts in turn: the job is found, or ended, and starts once at most."""
+    for lose in range(1, 5):
+        count = 0
+
+        async def losing(host: str | None, script: str, *, lose: int = lose, **more: Any) -> Any:
+            nonlocal count
+            count += 1
+            done = await run_script(host, script, **more)
+            return Completed(0, b"", b"") if count == lose else done
+
+        own, number = quick(losing), lose
+        with pytest.raises((CannotError, LostError)):
+            await own.go(toy, await own.accept(toy, submission(toy, number)))
+        found = await quick().look_up(toy, id_of(toy, number))
+        assert found.found is (Found.LIVE if lose == 4 else Found.ABSENT), (lose, found)
+        alive = [job for job, word in states(slurm, id_of(toy, number)).items()
+                 if word in ("PENDING", "RUNNING")]  # fmt: skip
+        assert len(alive) == int(lose == 4)
+
+
+@needs_sshd
+async def test_the_connection_is_cut_while_it_is_submitted(
+    slurm: Rig, toy: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was begun on the login node goes on there: its job is held, found and ended."""
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert toy.job is not None
+    with serving(tmp_path) as box:
+        slow = tmp_path / "slow"
+        slow.mkdir()
+        (slow / "sbatch").write_text(SLOW)
+        (slow / "sbatch").chmod(0o700)
+        box.rc(f"export SLURM_CONF={slurm.conf} PATH={slow}:$PATH")
+        there = toy.model_copy(
+            update={"job": toy.job.model_copy(update={"host": box.host}), "output_root": None}
+        )
+        own = quick()
+        accepting = asyncio.create_task(own.accept(there, submission(toy, 1)))
+        await asyncio.to_thread(until, (slow / "sbatch.up").exists)
+        box.signal(signal.SIGKILL)
+        with pytest.raises(LostError):
+            await accepting
+        until(lambda: states(slurm, id_of(toy, 1)))
+        found = await own.look_up(there, id_of(toy, 1))
+        assert found.found is Found.ABSENT, found
+        assert list(states(slurm, id_of(toy, 1)).values()) == ["CANCELLED"]
+        assert (box.home / ".cockpit" / "launches" / id_of(toy, 1)).exists()
+        accepted = await own.accept(there, submission(toy, 2))
+        assert await own.go(there, accepted) == accepted.id
+        assert (await own.look_up(there, id_of(toy, 2))).found is Found.LIVE
+
+
+async def test_saves_reach_the_steps_or_are_refused(
+    slurm: Rig, toy: RunSpec, tmp_path: Path
+) -> None:
+    (tmp_path / "train.sh").write_text(
+        "trap 'touch saved' USR1\ntouch up\nwhile :; do sleep 0.1; done\n"
+    )
+    (tmp_path / "job.sh").write_text("#!/bin/sh\nsrun --mpi=none --mem=0 sh train.sh\n")
+    assert toy.job is not None
+    asked = toy.model_copy(update={"job": toy.job.model_copy(update={"save_signal": "USR1"})})
+    own = quick()
+    job = await own.go(toy, await own.accept(toy, submission(toy, 1)))
+    until(lambda: (tmp_path / "up").exists())
+    (live,) = await live_of(asked)
+    assert own.can_save(toy, live) is not None and own.can_save(asked, live) is None
+    await own.save(asked, live)
+    until(lambda: (tmp_path / "saved").exists())
+    assert states(slurm, id_of(toy, 1)) == {job: "RUNNING"}
+    none = live.model_copy(update={"handle": {**live.handle, "steps": "no"}})
+    assert "no step of srun" in (own.can_save(asked, none) or "")
+    by_hand = {"save_command": "touch by-{job_id}-{launch_id}"}
+    told = toy.model_copy(update={"job": toy.job.model_copy(update=by_hand)})
+    await own.save(told, none)
+    assert (tmp_path / f"by-{job}-{id_of(toy, 1)}").exists()
+    files = await own.evidence(toy, [live])
+    assert f"JobId={job} ".encode() in files["slurm.txt"]
+
+
+async def test_a_name_that_forges_a_record_hides_nothing(slurm: Rig, toy: RunSpec) -> None:
+    job = slurm.sbatch(f"--comment={id_of(toy, 1)}", "-o", "mine.log")
+    forged = f"x\nJobId={job} JobName=y\n   UserId=root(0) GroupId=root(0)\n   JobState=FAILED"
+    slurm.sbatch("-H", "-J", forged + "\n   StdOut=/etc/passwd")
+    facet = (await quick().jobs([_query(toy, job)]))[toy.name]
+    assert facet.value is not None and facet.value.output == f"{slurm.folder}/jobs/mine.log"
+    assert facet.value.phase.lives
+
+
+def _query(run: RunSpec, job: str) -> Any:
+    from cockpit.model.query import Query
+
+    assert run.job is not None
+    return Query(run=run.model_copy(update={"job": run.job.model_copy(update={"id": job})}))

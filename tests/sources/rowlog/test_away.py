@@ -1,0 +1,329 @@
+"""Files of trackio and TensorBoard on an ssh host: by this machine's own sh, in counted trips."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.place import Place, on_host, place_of
+from cockpit.model.query import Query
+from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.sources.rowlog import away
+from cockpit.sources.rowlog.away import Listing
+from cockpit.sources.tensorboard import folder
+from cockpit.sources.trackers import Trackers
+from cockpit.sources.trackio import away as fetching
+from cockpit.sources.trackio import copies
+from tests.sshd import needs_sshd, serving
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+SCALARS = (DATA / "tensorboard" / "scalars.tfevents").read_bytes()
+FIRST = "events.out.tfevents.1795340000.node-1"
+SECOND = "events.out.tfevents.1795350000.node-1"
+ADD = "INSERT INTO metrics (run_id, timestamp, run_name, step, metrics) VALUES (?, ?, ?, ?, ?)"
+
+
+class Shell:
+    """A host that is this machine; counts trips, can be gone, can do something in a script."""
+
+    def __init__(self) -> None:
+        self.trips = 0
+        self.down: RemoteError | None = None
+        self.edit: Callable[[str], str] = lambda script: script
+        self._lock = threading.Lock()
+
+    def __call__(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+        if self.down is not None:
+            raise self.down.again()
+        with self._lock:
+            self.trips += 1
+        return run_script_blocking(None, self.edit(script), deadline=30.0, cap=cap)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "SHARE", 0.0)
+
+
+@pytest.fixture
+def shell() -> Shell:
+    return Shell()
+
+
+@pytest.fixture
+def there(shell: Shell) -> Trackers:
+    return Trackers(SystemClock(), run=shell)
+
+
+def events(path: Path, host: str | None = "box", name: str = "toy") -> RunSpec:
+    return RunSpec(name=name, tensorboard=TensorboardSpec(dir=on_host(host, str(path))))
+
+
+def database(path: Path, host: str | None = "box", **more: str) -> RunSpec:
+    return RunSpec(name="toy", trackio=TrackioSpec(db=on_host(host, str(path)), **more))
+
+
+async def facet(source: Trackers, run: RunSpec) -> Facet[TrackerValue]:
+    return (await source.observe([Query(run=run)]))[run.name]
+
+
+async def value(source: Trackers, run: RunSpec) -> TrackerValue:
+    found = await facet(source, run)
+    assert found.value is not None, found.error
+    return found.value
+
+
+async def rows(source: Trackers, run: RunSpec) -> list[Row]:
+    found: list[Row] = []
+    for _ in range(50):
+        chunk = await source.more_rows(run)
+        found += chunk.rows
+        if chunk.caught_up:
+            return found
+    raise AssertionError("it never caught up")
+
+
+def same(one: TrackerValue, other: TrackerValue) -> None:
+    """See that two looks tell the same, but for what the files are called and their times."""
+    blank = {"files": (), "fragments": (), "file_mtime": 0.0, "clock_offset_s": None}
+    assert repr(one.model_copy(update=blank)) == repr(other.model_copy(update=blank))  # NaNs too
+    assert one.fragments == other.fragments
+
+
+async def test_event_files_tell_the_same_there_as_here(
+    tmp_path: Path, there: Trackers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "BATCH", 4096)
+    here = Trackers(SystemClock())
+    (tmp_path / FIRST).write_bytes(SCALARS)
+    (tmp_path / SECOND).write_bytes(SCALARS[: len(SCALARS) // 2 + 7])
+    at_home, away_from_it = events(tmp_path, None), events(tmp_path)
+    same(await value(there, away_from_it), await value(here, at_home))
+    first = await rows(there, away_from_it)
+    assert repr(first) == repr(await rows(here, at_home))
+    assert (await value(there, away_from_it)).scanned == 1.0
+    (tmp_path / SECOND).write_bytes(SCALARS)
+    same(await value(there, away_from_it), await value(here, at_home))
+    more = await rows(there, away_from_it)
+    assert more and repr(more) == repr(await rows(here, at_home)) and first
+
+
+async def test_the_runs_of_a_host_take_two_trips_however_many_there_are(
+    tmp_path: Path, there: Trackers, shell: Shell
+) -> None:
+    runs = []
+    for number in range(60):
+        (tmp_path / f"r{number}").mkdir()
+        (tmp_path / f"r{number}" / FIRST).write_bytes(SCALARS)
+        runs.append(Query(run=events(tmp_path / f"r{number}", name=f"r{number}")))
+    found = await there.observe(runs)
+    assert all(each.known for each in found.values())
+    assert shell.trips == 2
+    with (tmp_path / "r7" / FIRST).open("ab") as file:
+        file.write(SCALARS[:4000])
+    await there.observe(runs)
+    assert shell.trips == 4
+
+
+async def test_the_only_folder_below_is_the_run_s_and_of_two_neither(
+    tmp_path: Path, there: Trackers
+) -> None:
+    (tmp_path / "lightning" / "version_0").mkdir(parents=True)
+    (tmp_path / "lightning" / "version_0" / FIRST).write_bytes(SCALARS)
+    run = events(tmp_path / "lightning")
+    assert (await value(there, run)).id == "version_0"
+    (tmp_path / "lightning" / "version_1").mkdir()
+    (tmp_path / "lightning" / "version_1" / FIRST).write_bytes(SCALARS)
+    error = (await facet(there, run)).error
+    assert error is not None and error.kind is ErrorKind.NOT_FOUND
+    assert error.message == (
+        f"no event files in ssh://box{tmp_path}/lightning yet; "
+        "there are runs in version_0, version_1: name one of them"
+    )
+
+
+async def test_a_file_in_place_of_another_begins_anew(tmp_path: Path, there: Trackers) -> None:
+    (tmp_path / FIRST).write_bytes(SCALARS)
+    run = events(tmp_path)
+    await value(there, run)
+    every = await rows(there, run)
+    (tmp_path / "other").write_bytes(SCALARS)
+    (tmp_path / "other").rename(tmp_path / FIRST)
+    chunk = await there.more_rows(run)
+    assert not chunk.rows and not chunk.restarted  # it is another one than was looked at
+    await value(there, run)
+    chunk = await there.more_rows(run)
+    assert chunk.restarted and repr(list(chunk.rows)) == repr(every[: len(chunk.rows)])
+
+
+async def test_what_cannot_be_had_is_unknown_in_one_line(
+    tmp_path: Path, there: Trackers, shell: Shell
+) -> None:
+    (tmp_path / "file").write_bytes(SCALARS)
+    (tmp_path / "empty").mkdir()
+    told = {}
+    for name in ("gone", "file", "empty"):
+        error = (await facet(there, events(tmp_path / name))).error
+        assert error is not None and error.kind is ErrorKind.NOT_FOUND
+        told[name] = error.message.replace(str(tmp_path), "")
+    assert told == {
+        "gone": "there is no ssh://box/gone",
+        "file": "ssh://box/file is a file, no folder of event files",
+        "empty": "no event files in ssh://box/empty yet",
+    }
+    shell.down = RemoteError(ErrorKind.REFUSED, "box: Connection refused")
+    for run in (events(tmp_path), database(tmp_path / "x.db")):
+        error = (await facet(there, run)).error
+        assert error is not None and error.kind is ErrorKind.REFUSED
+        assert error.message == "box: Connection refused"
+    assert not (await there.more_rows(events(tmp_path))).rows
+
+
+async def test_a_dead_folder_costs_itself(
+    tmp_path: Path, there: Trackers, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(away, "LIMIT", 1)
+    runs = []
+    for name in ("dead", "live"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / FIRST).write_bytes(SCALARS)
+        runs.append(Query(run=events(tmp_path / name, name=name)))
+    hang = "d=$2 n=0; case $d in */dead) sleep 9;; esac;"
+    shell.edit = lambda script: script.replace("d=$2 n=0;", hang)
+    found = await there.observe(runs)
+    assert found["live"].known
+    error = found["dead"].error
+    assert error is not None and error.kind is ErrorKind.TIMEOUT, error
+    assert f"ssh://box{tmp_path}/dead does not answer" in error.message
+
+
+def test_an_answer_that_broke_off_is_no_empty_folder() -> None:
+    listing = Listing(["/a", "/b"], "*")
+    out = f"\n@{listing.mark} dir 0\n\n@{listing.mark} folder\n\n@{listing.mark} done 0\n"
+    first, second = listing.answers(out.encode())
+    assert first == away.Named((), "folder")
+    assert isinstance(second, OSError) and "broke off" in str(second)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    path = tmp_path / "trackio" / "proj.db"
+    path.parent.mkdir()
+    data = gzip.decompress((DATA / "trackio" / "proj.db.gz").read_bytes())
+    path.write_bytes(data.replace(b"2026-11-22T", b"2026-01-22T"))
+    return path
+
+
+def logged(path: Path, step: int) -> sqlite3.Connection:
+    """Log one row as trackio does, and leave the log of the database unfolded."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    (run,) = connection.execute(
+        "SELECT run_id FROM metrics WHERE run_name = 'run-a' LIMIT 1"
+    ).fetchone()
+    at = "2026-01-22T23:00:00+00:00"
+    connection.execute(ADD, (run, at, "run-a", step, f'{{"train/loss": {step}.5}}'))
+    return connection
+
+
+async def test_a_database_tells_the_same_there_as_here(
+    db: Path, there: Trackers, shell: Shell
+) -> None:
+    here = Trackers(SystemClock())
+    run = database(db, run="run-a")
+    same(await value(there, run), await value(here, database(db, None, run="run-a")))
+    assert await rows(there, run) == await rows(here, database(db, None, run="run-a"))
+    shell.trips = 0
+    await value(there, run)
+    assert shell.trips == 3  # its folder is looked at, its state is asked for, nothing is fetched
+    held = logged(db, 7777)
+    assert (await value(there, run)).step == 7777, "it stands in the log beside the database"
+    held.close()
+    assert sorted(each.name for each in db.parent.iterdir()) == ["proj.db"]
+    by_folder = await value(there, database(db.parent, run="run-a"))
+    assert by_folder.step == 7777 and by_folder.project == "proj"
+
+
+def cut_in(line: str) -> Callable[[str], str]:
+    """Do something on the host once the bytes have been read, before they are measured again."""
+
+    def edit(script: str) -> str:
+        return script.replace("\n)\n(\n", f"\n)\n{line}\n(\n", 1)
+
+    return edit
+
+
+async def test_a_torn_copy_is_never_read(db: Path, there: Trackers, shell: Shell) -> None:
+    run = database(db, run="run-a")
+    shell.edit = cut_in(f"touch {db}")
+    error = (await facet(there, run)).error
+    assert error is not None and error.kind is ErrorKind.BAD_ANSWER
+    assert error.message.endswith("it is written to all the time: no whole copy was had")
+    shell.edit = lambda script: script
+    step = (await value(there, run)).step
+    logged(db, 8888).close()
+    shell.edit = cut_in(f"touch {db}")
+    assert (await value(there, run)).step == step, "the copy that is whole still tells"
+    shell.edit = lambda script: script
+    assert (await value(there, run)).step == 8888
+    logged(db, 9999).close()
+    (db.parent / "proj.db-journal").write_bytes(b"in the middle of a change")
+    assert (await value(there, run)).step == 8888
+
+
+@pytest.mark.parametrize("end", ["proj.db-wal", "proj.db"])
+async def test_a_damaged_or_growing_file_is_no_copy(
+    end: str, db: Path, there: Trackers, shell: Shell
+) -> None:
+    held = logged(db, 7777)
+    shell.edit = cut_in(f"printf x >>{db.parent / end}")
+    assert (await facet(there, database(db, run="run-a"))).value is None
+    held.close()
+
+
+async def test_a_database_that_is_too_big_is_said_to_be(
+    db: Path, there: Trackers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "MOST", 1 << 12)
+    error = (await facet(there, database(db))).error
+    assert error is not None and "of a database are fetched" in error.message
+
+
+async def test_whole_seconds_do_not_tell_two_writes_apart(
+    db: Path, there: Trackers, shell: Shell
+) -> None:
+    """Where the host's ``stat`` has no finer ones, what was just written is left alone."""
+    shell.edit = lambda script: script.replace("%.9Y", "%Y")
+    os.utime(db)
+    assert (await facet(there, database(db, run="run-a"))).value is None
+    os.utime(db, (1.7e9, 1.7e9))
+    assert (await facet(there, database(db, run="run-a"))).value is not None
+
+
+@needs_sshd
+async def test_both_are_read_over_ssh(monkeypatch: pytest.MonkeyPatch, db: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as root, serving(Path(root)) as box:
+        monkeypatch.setenv("PATH", f"{box.root}/bin:{os.environ['PATH']}")
+        (box.home / "runs").mkdir()
+        (box.home / "runs" / FIRST).write_bytes(SCALARS)
+        source = Trackers(SystemClock())
+        home = Place("ssh", box.host, "~/runs")
+        run = RunSpec(name="toy", tensorboard=TensorboardSpec(dir=place_of(str(home))))
+        there, here = await asyncio.gather(
+            value(source, run), value(Trackers(SystemClock()), events(box.home / "runs", None))
+        )
+        same(there, here)
+        assert (await value(source, database(db, box.host, run="run-a"))).name == "run-a"
