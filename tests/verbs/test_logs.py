@@ -86,9 +86,10 @@ def test_packed_and_piped_logs_say_the_same(
     [
         ("gone", None, "no such file"),
         (".", None, "is a folder"),
-        ("torn.gz", gzip.compress(b"step 1 loss 2\n" * 99)[:40], "cannot be read"),
+        ("torn.gz", gzip.compress(b"step 1 loss 2\n" * 99, mtime=0)[:40], "cannot be read"),
         ("not.gz", b"plain", "cannot be read"),
     ],
+    ids=["not there", "a folder", "torn", "not packed"],
 )
 def test_what_cannot_be_read_is_one_line(
     verb: str,

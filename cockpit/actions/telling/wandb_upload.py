@@ -76,9 +76,13 @@ client() {
 }
 """
 _ENV: Final = """\
-unset WANDB_MODE WANDB_DISABLED WANDB_RUN_ID WANDB_RESUME WANDB_FORK_FROM WANDB_ENTITY WANDB_PROJECT
+t=$(mktemp -d) && cd "$t" || exit 1
+trap 'cd /; rm -rf "$t"' EXIT
+unset WANDB_DIR WANDB_MODE WANDB_DISABLED WANDB_RUN_ID WANDB_RESUME WANDB_FORK_FROM
+unset WANDB_ENTITY WANDB_PROJECT
 WANDB_ERROR_REPORTING=false; export WANDB_ERROR_REPORTING
 """
+"""The client writes logs of its own below where it is started: not into a person's folder."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,7 @@ class Uploader:
         script = "\n".join((
             "LC_ALL=C; export LC_ALL", LIMITED, marking(mark),
             f"d={word_of(self.place.path)}; id={quote(self.run_id)}",
+            'case $d in /*) ;; *) d=$(pwd)/$d;; esac',
             _FRAGMENT.replace("MOST", str(MOST)), _STAGING, _key(base_url), "mark key $k",
         ))  # fmt: skip
         done = await run_script(self.host, script, deadline=LOOK_WITHIN)
@@ -165,8 +170,8 @@ class Uploader:
         words = self.words(to, fragments, dry=dry)
         client = f'{self._client()}client "$@"'
         script = "\n".join((
-            LIMITED, _ENV, _key(to.base_url), self._base(to),
-            f"limited {within:.0f} sh -c {quote(client)} sh {words}",
+            "(", LIMITED, _ENV, _key(to.base_url), self._base(to),
+            f"limited {within:.0f} sh -c {quote(client)} sh {words}", ")",
         ))  # fmt: skip
         done = await run_script(self.host, script, deadline=within + SPARE)
         return done._replace(timed_out=done.timed_out or done.rc == TIMED_OUT)

@@ -11,7 +11,8 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import CheckpointSpec, RunSpec
-from cockpit.runtime.buckets import BUCKETS, Bucket
+from cockpit.runtime.buckets import BUCKETS as BUCKETS
+from cockpit.runtime.buckets import Bucket
 from cockpit.runtime.http import Http
 from cockpit.sources.checkpoints.assembly import Surveyed, Want
 from cockpit.sources.checkpoints.bucket import BucketTree

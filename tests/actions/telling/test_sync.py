@@ -277,7 +277,9 @@ async def test_the_real_client_uploads_to_a_server_and_leaves_its_mark(
     from tests.sources.wandb.fake_wandb import KEY
     from tests.sources.wandb.fake_wandb import serving as serving_wandb
 
-    runs = tmp_path / "wandb"
+    runs, away = tmp_path / "wandb", tmp_path / "away"
+    away.mkdir()
+    monkeypatch.chdir(away)
     for number, name in enumerate(NAMES[:2]):
         (runs / name).mkdir(parents=True)
         rows = [writer.row(step, "2.5", 1.7e9 + step) for step in range(3 * number, 3 * number + 3)]
@@ -296,3 +298,4 @@ async def test_the_real_client_uploads_to_a_server_and_leaves_its_mark(
         )
         assert told == "2 folders synced to acme/hero" and synced(runs) == NAMES[:2]
         assert [*server.runs] == [("acme", "hero", "abc")] and server.wrong == []
+    assert list(away.iterdir()) == [], "its own logs are not left where a person works"

@@ -166,7 +166,7 @@ def test_a_part_of_the_head_hangs_in_a_submit(
         way.arrived = arrived.set
         began = machine.begin(*RELAUNCH)
         assert arrived.wait(60)
-        with halted(head, word, chance.choice((3.0, 45.0)) if SOAK else 6.0):
+        with halted(head, word, chance.choice((3.0, 20.0)) if SOAK else 6.0):
             answer = ended(began, WITHIN)
         assert answer.code in (0, 1, 4, 5), str(answer)
         assert "nothing was started" in told(answer) or answer.code != 1, str(answer)
