@@ -145,6 +145,8 @@ ACTIONS: Final = (
            palette=False),
     Hotkey("plan_save_first", "f3", "save first", "ask the trainer for a checkpoint first, or not",
            "plan", palette=False),
+    Hotkey("plan_successors", "f4", "successors",
+           "cancel what would start by itself after the job too, or not", "plan", palette=False),
     Hotkey("plan_down", "down", "down", "a line down", "plan", palette=False, call="step(1)"),
     Hotkey("plan_up", "up", "up", "a line up", "plan", palette=False, call="step(-1)"),
     Hotkey("plan_page_down", "pagedown ctrl+d", "page down", "a page down", "plan",

@@ -44,7 +44,8 @@ class Launched(Frozen):
 
     ``resumes_from`` is the step of the checkpoint that it was to load (``None``: from scratch);
     ``failed_step`` is how far the job before it had come; ``first_step`` is the first step
-    that any cockpit has seen of it.
+    that any cockpit has seen of it, ``started_at`` when its job began, as far as that was seen:
+    a queue may lie between the two.
     """
 
     at: Instant
@@ -53,6 +54,12 @@ class Launched(Frozen):
     resumes_from: int | None = None
     failed_step: int | None = None
     first_step: int | None = None
+    started_at: Instant | None = None
+
+    @property
+    def begun(self) -> float:
+        """When its job began to train at the earliest."""
+        return self.at if self.started_at is None else max(self.at, self.started_at)
 
 
 class Sharer(Frozen):

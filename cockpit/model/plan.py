@@ -151,6 +151,8 @@ class Draft(Frozen):
     keeps: tuple[Target, ...] = ()
     page: str | None = None
     can_save_first: bool = False
+    can_cancel_next: bool = False
+    """True where something starts by itself after the job, and can be cancelled with it."""
     facts: dict[str, str] = Field(default_factory=dict)
 
 

@@ -62,6 +62,13 @@ class Platform(ABC):
     """True if code travels with the job in a bundle or container of its own (SPEC A-1)."""
     look_every: ClassVar[float] = 2.0
     """Seconds between two look-ups while a launch is awaited: gentle on a shared controller."""
+    definite_within: ClassVar[float] = 10.0
+    """Seconds for which a launch whose answer was lost is looked up before it is left unknown.
+
+    At least what the fence behind ``Found.ABSENT`` needs before it can say so.
+    """
+    shared: ClassVar[bool] = True
+    """True if a look-up from any machine finds what was launched from another one."""
     log_every: ClassVar[float | None] = None
     """Seconds between two looks at a log that is not on this machine; ``None``: the usual."""
     log_needs_job: ClassVar[bool] = False
@@ -189,6 +196,7 @@ class Platform(ABC):
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs and their true descendants, gracefully first (``job.grace``).
 
+        They are live ones, or wait behind one (``JobValue.queued``): those are cancelled.
         Returns when they are gone, by the platform's own word. Raises ``CannotError`` when one
         still lives and will not be touched, ``LostError`` when this is not known.
         """

@@ -12,6 +12,7 @@ from cockpit.actions.core.action import asked
 from cockpit.model import wording
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
+from cockpit.model.jobs import Bundle
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import StepResult, StepState
 from cockpit.model.records import EventEntry
@@ -21,7 +22,9 @@ from cockpit.rules.metrics.resume import first_completed, first_step_wrong
 from cockpit.runtime.jumps import Jumps
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Journal
+from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import Store, StoreError
+from cockpit.text.safe import clean
 
 _LOOK: Final = "look at log, tracker and checkpoints"
 RETRY_AFTER: Final = 60.0
@@ -33,11 +36,16 @@ CATCH_UP: Final = 1.5
 """How much longer than usual the lost steps may take again before it has not passed."""
 
 
-def due(followup: Followup, cadence: float, now: float) -> bool:
-    """Tell whether a launch is to be judged: after 120 s, then every cadence."""
-    if followup.judged_at is None:
-        return now >= followup.at + FIRST_CHECK
-    return now >= followup.judged_at + cadence
+def due(followup: Followup, cadence: float, since: Callable[[float], float]) -> bool:
+    """Tell whether a launch is to be judged: 120 s after its job began, and every cadence.
+
+    Until a start is seen the submit counts; each new start (a requeue) has its 120 s again.
+    ``since`` says how long ago an instant is (s).
+    """
+    begun = followup.at if followup.started_at is None else followup.started_at
+    judged = followup.judged_at
+    first = since(begun) >= FIRST_CHECK and (judged is None or judged < begun + FIRST_CHECK)
+    return first or (judged is not None and since(judged) >= cadence)
 
 
 class LaunchChecks:
@@ -50,6 +58,7 @@ class LaunchChecks:
     def __init__(self, store: Store, clock: Clock, recorder: RecordWriter) -> None:
         self._followups = FollowupStore(store)
         self._journal = Journal(store)
+        self._snapshots = Snapshots(store)
         self._clock = clock
         self._jumps = Jumps(clock)
         self._recorder = recorder
@@ -77,10 +86,12 @@ class LaunchChecks:
     async def _judged(self, key: str, old: Followup, report: RunReport) -> Followup:
         since, now = self._jumps.since, self._clock.now()
         seen = await self._known_stop(key, old, followed(old, report, since))
+        if seen.bundle is not None and seen.bundle != old.bundle:
+            await asked(self._snapshots.bundled, key, old.launch_id, seen.bundle)
         at_once = seen.state in (Progressed.WRONG_STEP, Progressed.DIED, Progressed.STOPPED)
         news = seen.state is not old.state
-        base = old.at if old.judged_at is None else old.judged_at
-        if not (at_once and news) and not due(old, report.spec.cadence, base + since(base)):
+        begun = old.model_copy(update={"started_at": seen.started_at})
+        if not (at_once and news) and not due(begun, report.spec.cadence, since):
             return await self._first_seen(key, old, seen)
         to_record = news and seen.state.recorded
         new = old.model_copy(
@@ -152,15 +163,27 @@ def outcome_entry(followup: Followup, at: float) -> EventEntry:
         ),
     }.get(followup.state, ("", _LOOK))  # fmt: skip
     name = followup.launch_id
+    launched = f"launched {wording.moment(followup.at)} by {followup.operator}"
     good = followup.state is Progressed.PASSED
     return EventEntry(
         title=f"{followup.action} {said}: {name}" if said else name,
         at=at,
         status=followup.text,
-        evidence=f"launched {wording.moment(followup.at)} by {followup.operator}",
+        evidence="; ".join(filter(None, (launched, bundle_text(followup.bundle)))),
         decision="none needed" if good else "a person must decide",
         next=advice,
     )
+
+
+def bundle_text(bundle: Bundle | None) -> str:
+    """Return the code of a job in words: nothing where none is known."""
+    if bundle is None:
+        return ""
+    commit = f"commit {bundle.commit}" if bundle.commit else ""
+    dirty = "of a dirty tree" if bundle.dirty else ""
+    named = f"bundle {bundle.id}" if bundle.id else ""
+    words = " ".join(filter(None, (named, commit, dirty)))
+    return clean(words, 300) and f"it runs {clean(words, 300)}"
 
 
 class Seen(Frozen):
@@ -171,11 +194,12 @@ class Seen(Frozen):
     first_step: int | None = None
     started_at: Instant | None = None
     queued: bool = False
+    bundle: Bundle | None = None
 
     @property
     def kept(self) -> dict[str, object]:
         """What of it is kept in the followup as soon as it is seen."""
-        names = ("first_step", "started_at", "queued")
+        names = ("first_step", "started_at", "queued", "bundle")
         return {name: getattr(self, name) for name in names}
 
 
@@ -192,17 +216,34 @@ def followed(
     found = _followed(followup, report, waited)
     if queued and not found.state.final and found.state is not Progressed.WRONG_STEP:
         found = Seen(state=Progressed.WAITING, text=_waits(report), first_step=found.first_step)
-    return found.model_copy(update={"started_at": started, "queued": queued})
+    told = {"started_at": started, "queued": queued, "bundle": _bundle(followup, report)}
+    return found.model_copy(update=told)
+
+
+def _bundle(followup: Followup, report: RunReport) -> Bundle | None:
+    """Return the code that the launched job itself runs, as far as that was told."""
+    job = report.facets.job.value
+    told = job.bundle if job is not None and _own(followup, job) else None
+    return followup.bundle if told is None else told
 
 
 def _begun(followup: Followup, report: RunReport) -> tuple[float | None, bool]:
-    """Return when the launched job began, and whether it was last seen waiting for its turn."""
+    """Return when the launched job began, and whether it was last seen waiting for its turn.
+
+    One that was requeued or preempted begins anew: with its new start, or, where its platform
+    tells the first one for ever, when it was seen to run again.
+    """
     job = report.facets.job
     if not job.known or job.value is None or not _own(followup, job.value):
         return followup.started_at, followup.queued
-    started = job.value.started_at
-    queued = job.value.phase is Phase.WAITING and started is None
-    return (followup.started_at if started is None else max(started, followup.at)), queued
+    started, known = job.value.started_at, followup.started_at
+    waits = job.value.phase is Phase.WAITING
+    queued = waits and (started is None or bool(job.value.restarts))
+    if started is None or queued:
+        return known, queued
+    if followup.queued and known is not None and started <= known and not waits:
+        return report.checked_at, False
+    return max(started, known or followup.at), False
 
 
 def _waits(report: RunReport) -> str:

@@ -7,10 +7,11 @@ from typing import Final
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.history import Launched
+from cockpit.model.jobs import Bundle
 from cockpit.store.store import StoreView, pack, unpack
 
 FIRST_CHECK: Final = 120.0
-"""Seconds after a submit until it is looked at for the first time (SPEC W)."""
+"""Seconds after its job began until a launch is looked at for the first time (SPEC W)."""
 
 
 class Progressed(StrEnum):
@@ -45,8 +46,9 @@ class Followup(Frozen):
     """One launch that is followed. ``run`` is the run's slug, ``passes`` the step to get past.
 
     ``started_at`` is when its job began, as far as that was seen; ``queued``: it was last seen
-    waiting for its turn. ``state`` was judged at ``judged_at`` with the words ``text``;
-    ``recorded`` is False while the journal and the logbook do not say so yet.
+    waiting for its turn. ``bundle`` is the code that its job runs, once that was told. ``state``
+    was judged at ``judged_at`` with the words ``text``; ``recorded`` is False while the journal
+    and the logbook do not say so yet.
     """
 
     run: str
@@ -61,6 +63,7 @@ class Followup(Frozen):
     first_step: int | None = None
     started_at: Instant | None = None
     queued: bool = False
+    bundle: Bundle | None = None
     state: Progressed = Progressed.WAITING
     text: str = ""
     judged_at: Instant | None = None
@@ -70,7 +73,8 @@ class Followup(Frozen):
     @property
     def launched(self) -> Launched:
         """Return what the rules are given of it."""
-        names = ("at", "job_id", "launch_id", "resumes_from", "failed_step", "first_step")
+        told = ("at", "job_id", "launch_id", "resumes_from", "failed_step")
+        names = (*told, "first_step", "started_at")
         return Launched(**{name: getattr(self, name) for name in names})
 
 

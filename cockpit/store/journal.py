@@ -208,6 +208,15 @@ class Journal(StoreView):
         with self._store.reading() as connection:
             return next(iter(_entries(connection, "number = ?", (number,))), None)
 
+    def holds(self, run: str, number: int, *, leased: bool) -> bool:
+        """Return whether nobody has ended this action, and it has the run's lease if ``leased``."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT 1 FROM actions WHERE number = ? AND outcome IS NULL", (number,)
+            ).fetchone()
+            found = _lease(connection, run) if leased else None
+        return row is not None and (not leased or (found is not None and found.entry == number))
+
     def entries(self, run: str, since: float = 0.0) -> tuple[JournalEntry, ...]:
         """Return a run's actions, oldest first."""
         with self._store.reading() as connection:
@@ -242,7 +251,7 @@ class Journal(StoreView):
             found = _entries(
                 connection,
                 "run = ? AND EXISTS (SELECT 1 FROM action_steps s WHERE s.action = number"
-                " AND s.name = 'stop' AND s.state != 'skipped')",
+                " AND s.name IN ('stop', 'successors') AND s.state != 'skipped')",
                 (run,),
             )
         ordered = (entry for entry in reversed(found) if stopped(entry, job_id))

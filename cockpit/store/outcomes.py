@@ -86,8 +86,8 @@ class Stops(StoreView):
         with self._store.reading() as connection:
             rows = connection.execute(
                 "SELECT operator, begun_at, facts FROM actions WHERE run = ? AND EXISTS"
-                " (SELECT 1 FROM action_steps s WHERE s.action = number AND s.name = 'stop'"
-                " AND s.state != 'skipped') ORDER BY number DESC LIMIT ?",
+                " (SELECT 1 FROM action_steps s WHERE s.action = number AND s.state != 'skipped'"
+                " AND s.name IN ('stop', 'successors')) ORDER BY number DESC LIMIT ?",
                 (run, STOPS_READ),
             ).fetchall()
         stops = ((who, at, str(json.loads(facts).get("stops", ""))) for who, at, facts in rows)

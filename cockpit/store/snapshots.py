@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cockpit.model.base import Frozen, Instant
+from cockpit.model.jobs import Bundle
 from cockpit.model.observed import Pick
 from cockpit.store.store import StoreView, pack, unpack
 
@@ -37,6 +38,8 @@ class Snapshot(Frozen):
     output_root: str | None = None
     wandb_id: str | None = None
     wandb_project: str | None = None
+    bundle: Bundle | None = None
+    """The code that went with the job, by its platform's word, once that is known."""
 
 
 class Snapshots(StoreView):
@@ -54,6 +57,13 @@ class Snapshots(StoreView):
                 " snapshots WHERE run = ? ORDER BY at DESC LIMIT -1 OFFSET ?)",
                 (run, run, KEEP),
             )
+
+    def bundled(self, run: str, launch_id: str, bundle: Bundle) -> None:
+        """Note the code that a launch's job runs, where that launch is known."""
+        with self._store.writing():
+            known = self.of(run, launch_id)
+            if known is not None and known.bundle != bundle:
+                self.add(run, known.model_copy(update={"bundle": bundle}))
 
     def last(self, run: str) -> Snapshot | None:
         """Return what the newest launch used."""

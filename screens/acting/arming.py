@@ -24,7 +24,7 @@ TOO_EARLY: Final = "typed before this could be read: dropped"
 TOO_FAST: Final = "that came in one burst: look, then press enter"
 TOO_SOON: Final = "look first, then press enter"
 NO_PASTE: Final = "a paste does not count: type the words"
-_PASSED: Final = frozenset({"escape", "f1", "f2", "f3", "up", "down", "pageup", "pagedown",
+_PASSED: Final = frozenset({"escape", "f1", "f2", "f3", "f4", "up", "down", "pageup", "pagedown",
                             "ctrl+c", "ctrl+d", "ctrl+u"})  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from widgets.painting.form import Choice, FormField
 
 VERB_KEYS: Final = {"log": "entry"}
 """The verbs whose key is named otherwise in the table of keys."""
-IN_THE_PLAN: Final = ("save-first",)
+IN_THE_PLAN: Final = ("save-first", "successors")
 """Options that the plan itself asks for."""
 ONLY: Final = "only"
 """An option that is asked for where a launch has left something held."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
 
 SAVE_FIRST: Final = "save-first"
+SUCCESSORS: Final = "successors"
 NARROW: Final = 60
 """Columns below which the heading counts checks without words, so that the run stays in it."""
 ASKS_BELOW: Final = 2
@@ -226,6 +227,11 @@ class PlanScreen(Dialog[None]):
             parts.append(
                 text((keys.shown("plan_save_first").upper(), f"bold {ACCENT}"), (said, DIM))
             )
+        if plan.can_cancel_next:
+            on_now = self.request.params.get(SUCCESSORS) == "yes"
+            said = " leave the next one" if on_now else " cancel the next one too"
+            key = keys.shown("plan_successors").upper()
+            parts.append(text((key, f"bold {ACCENT}"), (said, DIM)))
         if _approvable(plan):
             parts.append(
                 text((keys.shown("plan_approve").upper(), f"bold {ACCENT}"), (" approve", DIM))
@@ -348,14 +354,23 @@ class PlanScreen(Dialog[None]):
 
     def action_plan_save_first(self) -> None:
         """Ask for a checkpoint first, or not any more, and plan again."""
+        able = self.plan is not None and self.plan.can_save_first
+        self._turn_over(SAVE_FIRST, able, "this trainer cannot be asked to save first")
+
+    def action_plan_successors(self) -> None:
+        """Cancel what would start by itself too, or not any more, and plan again."""
+        able = self.plan is not None and self.plan.can_cancel_next
+        self._turn_over(SUCCESSORS, able, "nothing starts by itself after it that can be cancelled")
+
+    def _turn_over(self, option: str, able: bool, why_not: str) -> None:
         if self.plan is None or self._running_action is not None or self._planning:
             return
-        if not self.plan.can_save_first:
-            self._dropped(WordsLine.Dropped("this trainer cannot be asked to save first"))
+        if not able:
+            self._dropped(WordsLine.Dropped(why_not))
             return
         params = dict(self.request.params)
-        if params.pop(SAVE_FIRST, None) is None:
-            params[SAVE_FIRST] = "yes"
+        if params.pop(option, None) is None:
+            params[option] = "yes"
         self.request = self.request.model_copy(update={"params": params})
         self.plan_again()
 

@@ -42,6 +42,8 @@ class FilePlatform(StandIn):
     by a rename: whoever comes second finds nothing to rename.
     """
 
+    definite_within = 1.0
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.held = folder.with_name("held")
@@ -66,6 +68,7 @@ class FilePlatform(StandIn):
             (self.held / launch_id).rename(self.cancelled / launch_id)
             return LookUp(found=Found.ABSENT, text="it was accepted and is cancelled")
         if not (self.folder / launch_id).exists():
+            (self.cancelled / launch_id).touch()  # nothing can be accepted under it any more
             return LookUp(found=Found.ABSENT, text="it was never started")
         if self.queue is not None:
             told = {"waits": True, "reason": self.queue}
@@ -149,9 +152,12 @@ class FileGuard:
         self.elsewhere: str | None = None
 
     async def survey(self, run: RunSpec) -> Claim:
-        held = self.path.read_text() if self.path.exists() else None
-        if held is not None and held != self.me:
-            return Claim(level="block", text=f"{held} holds it", holder=held)
+        held, _, launch_id = (self.path.read_text() if self.path.exists() else self.me).partition(
+            "\n"
+        )
+        if held != self.me:
+            told = {"holder": held, "launch_id": launch_id or None}
+            return Claim(level="block", text=f"{held} holds it", **told)
         if self.elsewhere is not None:
             told = {"launch_id": "toy-i004", "launched_by": self.elsewhere}
             return Claim(level="pass", text="the claim is seen by all", **told)
@@ -164,12 +170,12 @@ class FileGuard:
             handle = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
         except FileExistsError:
             return await self.survey(run)
-        os.write(handle, self.me.encode())
+        os.write(handle, f"{self.me}\n{launch_id or ''}".encode())
         os.close(handle)
         return Claim(level="pass", text="taken")
 
     async def still_mine(self, run: RunSpec) -> bool | None:
-        return self.path.exists() and self.path.read_text() == self.me
+        return self.path.exists() and self.path.read_text().partition("\n")[0] == self.me
 
     async def release(self, run: RunSpec, *, used: bool = True) -> None:
         if await self.still_mine(run):

@@ -103,6 +103,30 @@ def test_a_relaunch_and_its_supervisor(lab: Lab, machine: Machine, chance: rando
 
 
 @long
+def test_one_that_stands_still_while_it_is_taken_over(lab: Lab, chance: random.Random) -> None:
+    """SIGSTOP at any instant, another machine takes the run by name, SIGCONT: one trainer."""
+    machine = lab.machine("a")
+    lab.prepare(machine)
+    other = lab.machine("b", machine.root)
+    taken = ("--approve", "second-machine", "--by", "ada", "--reason", "its machine hangs")
+    for _ in range(ROUNDS):
+        process = machine.begin(*RELAUNCH)
+        time.sleep(chance.uniform(0.3, 3.0))
+        kill(process.pid, signal.SIGSTOP)
+        try:
+            answer = other.do(*RELAUNCH, *taken)
+        finally:
+            kill(process.pid, signal.SIGCONT)
+        woken = ended(process)
+        said = f"taken over: {answer}\nwoken: {woken}"
+        assert "Traceback" not in woken.err, said
+        assert len(lab.settled()) == 1, said
+        check(lab, machine, other)
+        assert (0 in (answer.code, woken.code)) and answer.code in (0, 4), said
+        lab.die()
+
+
+@long
 def test_a_stop(lab: Lab, machine: Machine, chance: random.Random) -> None:
     for _ in range(ROUNDS):
         assert machine.do(*RELAUNCH).code == 0

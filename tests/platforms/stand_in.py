@@ -23,6 +23,7 @@ class StandIn(Platform):
     acts: ClassVar[bool] = True
     bundled: ClassVar[bool] = False
     look_every: ClassVar[float] = 0.5
+    shared: ClassVar[bool] = False
 
     def endpoint(self, run: RunSpec) -> str:
         return HERE

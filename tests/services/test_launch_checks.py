@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.jobs import Bundle
 from cockpit.model.observed import Phase, Row
 from cockpit.model.plan import Plan, StepResult, StepState
 from cockpit.model.records import EventEntry, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.records.recorder import RecordWriter
-from cockpit.services.launch_checks import LaunchChecks, due, followed
+from cockpit.services.launch_checks import LaunchChecks, due, followed, outcome_entry
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Holder, Journal
+from cockpit.store.snapshots import Snapshot, Snapshots
 from cockpit.store.store import Store
 from tests.actions.contexts import alert, item, listing, report
 from tests.rules.making import T0, blind, job, log, run_spec, tracker
@@ -131,16 +133,60 @@ def test_a_queue_of_six_hours_is_waiting_and_the_clock_starts_with_the_job() -> 
     assert followed(started, overdue).state is Progressed.NOT_PASSED
 
 
+def test_the_code_that_its_job_runs_is_kept_once_it_is_told() -> None:
+    bundle = Bundle(id="b-77", commit="abc123", dirty=True)
+    told = followed(followup(), seen(job=job(**OWN, bundle=bundle)))
+    assert told.bundle == bundle
+    kept = followup().model_copy(update=told.kept)
+    assert followed(kept, seen(job=blind())).bundle == bundle
+    other = job(launch_id="toy-i001", bundle=bundle.model_copy(update={"id": "b-1"}))
+    assert followed(followup(), seen(job=other)).bundle is None
+    said = outcome_entry(kept, T0).evidence
+    assert said.endswith("it runs bundle b-77 commit abc123 of a dirty tree")
+
+
 def test_a_job_that_is_cancelled_in_the_queue_has_died() -> None:
     gone = job(Phase.CANCELLED, launch_id="toy-i002", started_at=None, ended_at=T0 + 9)
     assert state(seen(job=gone), queued=True) is Progressed.DIED
 
 
+def is_due(at: float, **more: Any) -> bool:
+    return due(followup(**more), 600.0, lambda then: at - then)
+
+
 def test_it_is_looked_at_after_two_minutes_and_then_each_cadence() -> None:
-    fresh = followup()
-    assert not due(fresh, 600.0, T0 + FIRST_CHECK - 1) and due(fresh, 600.0, T0 + FIRST_CHECK)
-    judged = followup(judged_at=T0 + 120)
-    assert not due(judged, 600.0, T0 + 719) and due(judged, 600.0, T0 + 720)
+    assert not is_due(T0 + FIRST_CHECK - 1) and is_due(T0 + FIRST_CHECK)
+    judged = {"judged_at": T0 + 120}
+    assert not is_due(T0 + 719, **judged) and is_due(T0 + 720, **judged)
+
+
+def test_the_two_minutes_count_from_each_start_of_its_job() -> None:
+    queue = {"judged_at": T0 + 6 * 3600, "started_at": T0 + 6 * 3600 + 30}
+    first = T0 + 6 * 3600 + 30 + FIRST_CHECK
+    assert not is_due(first - 1, **queue) and is_due(first, **queue)
+    judged = {**queue, "judged_at": first}
+    assert not is_due(first + 599, **judged) and is_due(first + 600, **judged)
+    requeued = {**judged, "started_at": first + 200}
+    assert not is_due(first + 319, **requeued) and is_due(first + 320, **requeued)
+
+
+def test_one_that_is_preempted_waits_and_counts_anew_from_its_new_start() -> None:
+    """Whether the platform tells the new start (Slurm) or the first one for ever (Iris)."""
+    known, late = followup(started_at=T0 + 10), T0 + 6 * 3600
+    again: dict[str, Any] = {"launch_id": "toy-i002", "restarts": 1}
+    for started in (None, T0 + 10):
+        back = job(Phase.WAITING, **again, started_at=started, reason="Preempted")
+        waits = followed(known, seen(at=late, job=back))
+        assert (waits.state, waits.text) == (Progressed.WAITING, "waits to start: Preempted")
+        assert (waits.queued, waits.started_at) == (True, T0 + 10)
+        held = known.model_copy(update=waits.kept)
+        runs = job(**again, started_at=started or late + 50)
+        anew = followed(held, seen(at=late + 60, job=runs))
+        assert anew.state is Progressed.ALIVE and not anew.queued
+        assert anew.started_at == (late + 60 if started else late + 50)
+        kept = held.model_copy(update=anew.kept)
+        later = followed(kept, seen(at=late + 120, job=runs))
+        assert (later.state, later.started_at) == (Progressed.ALIVE, anew.started_at)
 
 
 class Told(SystemClock):
@@ -214,6 +260,17 @@ async def test_good_news_waits_for_its_time_and_is_written_once(service: World) 
         assert await service.heard(seen(51, 95, at=T0 + later, **far(95))) is Progressed.PASSED
     assert service.book.titles == ["relaunch confirmed: toy-i002"]
     assert service.noted is StepState.DONE
+
+
+async def test_the_code_of_its_job_is_in_the_snapshot_that_the_next_one_is_compared_with(
+    service: World,
+) -> None:
+    snapshots = Snapshots(service.store)
+    snapshots.add(KEY, Snapshot(launch_id="toy-i002", at=T0, action="relaunch", command=("x",)))
+    bundle = Bundle(id="b-77", commit="abc123")
+    await service.heard(seen(job=job(**OWN, bundle=bundle)))
+    kept = snapshots.last(KEY)
+    assert kept is not None and kept.bundle == bundle and kept.command == ("x",)
 
 
 async def test_bad_news_is_written_at_once(service: World) -> None:

@@ -57,7 +57,18 @@ def lineage(
         return [blocked(ID, f"the code's state is unknown: {why}", overridable=True)]
     code = Code(spec, facet.value, changes, prior)
     found = [_files(code, context.spec.dri, first=first), *_unpushed(code), *_branch(code)]
+    found += _elsewhere(context, spec.repo)
     return [*found, *_bundle(context.report.facets.job.value, code)]
+
+
+def _elsewhere(context: ActionContext, repo: Place) -> list[Check]:
+    """Warn where the job runs a checkout of its host, and another machine's was looked at."""
+    job, platform = context.spec.job, context.platform
+    host = None if job is None else job.host
+    if host is None or platform is None or not repo.here:
+        return []
+    text = f"the code was looked at here ({repo}), and the job runs that of {host}: name it"
+    return [warned(f"{ID}:where", f'{text} (code.repo = "ssh://{host}/…")', Basis.INFERRED)]
 
 
 def of_the_dri(context: ActionContext, changes: Changes) -> list[str]:

@@ -1,4 +1,7 @@
-"""The config of the next launch, read and flattened: dotted keys, JSON values, secrets masked."""
+"""The config of the next launch, read and flattened: dotted keys, JSON values, secrets masked.
+
+It lies on this machine or on an ssh host, which is asked for it once.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,25 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from cockpit.model.base import Frozen
+from cockpit.model.place import SSH, Place, place_of
 from cockpit.runtime.regular import open_regular
+from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
+from cockpit.sources.scripts import word_of
 from cockpit.sources.wandb.value import ShownConfig
 from cockpit.text.safe import clean
 
 BIGGEST: Final = 16 << 20
 DEEPEST: Final = 40
+HOST_WITHIN: Final = 7.0
+"""Seconds that an ssh host may take, less than whoever reads a run's files gives them all."""
+_HOLDS: Final = 5
+_SCRIPT: Final = """\
+{limited}f={path}
+[ -f "$f" ] || {{ echo "no such file" >&2; exit 1; }}
+[ -r "$f" ] || {{ echo "permission denied" >&2; exit 1; }}
+limited {holds} head -c {most} "$f"
+"""
 
 
 class ConfigReadError(Exception):
@@ -47,16 +63,39 @@ def read_config(path: str) -> ResolvedConfig:
 
 
 def _parsed(path: str) -> object:
-    with open_regular(path) as (descriptor, found):
-        if found.st_size > BIGGEST:
-            raise ConfigReadError(f"is larger than {BIGGEST:,} bytes")
-        with os.fdopen(os.dup(descriptor), "rb") as file:
-            data = file.read(BIGGEST + 1)
+    place = place_of(path)
+    if place.scheme == SSH:
+        data = _from_host(place)
+    elif place.here:
+        data = _from_here(place.path)
+    else:
+        raise ConfigReadError("is read from files and ssh hosts only")
+    if len(data) > BIGGEST:
+        raise ConfigReadError(f"is larger than {BIGGEST:,} bytes")
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     parse = _PARSERS.get(PurePath(path).suffix.lower())
     if parse is None:
         raise ConfigReadError("is neither JSON, TOML nor YAML by its name")
     return parse(text)
+
+
+def _from_here(path: str) -> bytes:
+    with open_regular(path) as (descriptor, _), os.fdopen(os.dup(descriptor), "rb") as file:
+        return file.read(BIGGEST + 1)
+
+
+def _from_host(place: Place) -> bytes:
+    words = {"limited": LIMITED, "holds": _HOLDS, "most": BIGGEST + 1}
+    script = _SCRIPT.format(path=word_of(place.path), **words)
+    try:
+        done = run_script_blocking(place.host, script, deadline=HOST_WITHIN, cap=BIGGEST + 1)
+    except RemoteError as error:
+        raise ConfigReadError(str(error)) from error
+    if done.rc == TIMED_OUT:
+        raise ConfigReadError(f"the disk there gives no answer within {_HOLDS} s")
+    if done.rc != 0:
+        raise ConfigReadError(clean(done.err.decode("utf-8", "replace").strip(), 200))
+    return done.out
 
 
 def _yaml(text: str) -> object:

@@ -107,8 +107,13 @@ def left_over(live: Live) -> str:
 
 def next_by_itself(context: ActionContext) -> list[Check]:
     """Check that nothing starts by itself once the job is over: a relaunch would be a second."""
+    stop = f"cancel it first (cockpit stop {context.spec.name} --successors yes)"
     return [
-        blocked(QUEUED, f"{job.name} ({job.why}) starts by itself after it: cancel it first")
+        blocked(
+            QUEUED,
+            f"{job.name} ({job.why}) starts by itself after it: "
+            f"{stop if job.handle and not job.beyond else job.beyond or 'end it first'}",
+        )
         for job in queued_jobs(context)
     ]
 

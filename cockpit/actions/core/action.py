@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, ParamSpec, TypeVar
+from typing import ClassVar, Final, ParamSpec, Protocol, TypeVar
 
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.observed import Pick
@@ -51,6 +51,28 @@ async def asked(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         raise StoreError(f"the journal gave no answer within {ANSWER_WITHIN:g} s") from error
 
 
+class Held(Protocol):
+    """What an action holds of its run, so that nobody else acts on it meanwhile."""
+
+    async def lost(self) -> str | None:
+        """Say why the run is not ours any more, asked right before a job is let go."""
+
+    async def lost_since(self) -> str | None:
+        """Say the same between two steps: who was stopped for a while finds out."""
+
+
+class Unheld(Held):
+    """Nothing is held, and nothing can be lost: what is left of an action after a crash."""
+
+    async def lost(self) -> str | None:
+        """Return ``None``."""
+        return None
+
+    async def lost_since(self) -> str | None:
+        """Return ``None``."""
+        return None
+
+
 @dataclass
 class Execution:
     """What the steps of one action share; everything in it is in the journal already."""
@@ -65,6 +87,7 @@ class Execution:
     unknown: bool = False
     at: Failpoint = lambda point: None
     pushing: set[Path] = field(default_factory=set)
+    held: Held = field(default_factory=Unheld)
 
     @property
     def launch_id(self) -> str:
@@ -196,6 +219,7 @@ _NAMED: Final = {
     "differences": "what differs from what ran",
     "page": "the page",
     "can_save_first": "whether it can save first",
+    "can_cancel_next": "whether what starts by itself can be cancelled",
 }
 
 

@@ -114,6 +114,7 @@ async def _one(place: int, step: Step, execution: Execution, on_step: StepListen
 
 async def _done(step: Step, execution: Execution) -> tuple[StepState, str | None]:
     try:
+        await _still_ours(step, execution)
         return StepState.DONE, await step.run(execution)
     except SkipStep as why:
         return StepState.SKIPPED, str(why)
@@ -126,3 +127,12 @@ async def _done(step: Step, execution: Execution) -> tuple[StepState, str | None
     except Exception as error:  # noqa: BLE001 - any fault of a step is shown as its outcome
         kind = StepState.FAILED if step.records else StepState.UNKNOWN
         return kind, f"a fault of the cockpit: {type(error).__name__}: {error}"
+
+
+async def _still_ours(step: Step, execution: Execution) -> None:
+    """See, before a step that acts, that nobody has taken the run; raises ``StepError``."""
+    if step.records or step.after_failure:
+        return
+    lost = await execution.held.lost_since()
+    if lost is not None:
+        raise StepError(lost)

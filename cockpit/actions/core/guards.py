@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar, Final
 
 from cockpit.actions.core.context import Guard
+from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import Basis, Check, Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
@@ -94,17 +95,33 @@ class ByRoot:
 
 
 def claim_checks(
-    run: str, claims: Sequence[Claim], here: Collection[str] | None = None
+    run: str,
+    claims: Sequence[Claim],
+    here: Collection[str] | None = None,
+    told: Mapping[str, LookUp] | None = None,
 ) -> list[Check]:
     """Return one check about whether a second machine can be excluded.
 
     ``here`` are the launch ids that this machine knows of, where something is to be launched:
-    a later one that another machine was given may live there, out of our sight.
+    a later one that another machine was given may live there. ``told`` is what the platform says
+    of those that can be looked up from here; of others nothing here tells whether they live.
     """
     return [
         _check(claims),
         *_unanswered(claims),
-        *(() if here is None else _elsewhere(run, claims, here)),
+        *(() if here is None else _elsewhere(run, claims, here, told or {})),
+    ]
+
+
+def launched_elsewhere(run: str, claims: Sequence[Claim], here: Collection[str]) -> list[Claim]:
+    """Return the claims that tell of a launch by another machine, later than all known here."""
+    ours = {claim.launch_id for claim in claims if claim.launched_by is None}
+    numbers = (number_of(run, each) for each in (*here, *ours) if each is not None)
+    newest = max((number for number in numbers if number is not None), default=0)
+    return [
+        claim
+        for claim in claims
+        if claim.launched_by and (number_of(run, claim.launch_id or "") or 0) > newest
     ]
 
 
@@ -122,20 +139,30 @@ def _unanswered(claims: Sequence[Claim]) -> list[Check]:
     ]  # fmt: skip
 
 
-def _elsewhere(run: str, claims: Sequence[Claim], here: Collection[str]) -> list[Check]:
-    ours = {claim.launch_id for claim in claims if claim.launched_by is None}
-    numbers = (number_of(run, each) for each in (*here, *ours) if each is not None)
-    newest = max((number for number in numbers if number is not None), default=0)
-    return [
-        Check(
-            id=ELSEWHERE, level=Level.BLOCK, basis=Basis.RECORDED, overridable=True,
-            text=f"{claim.launch_id} was launched by {claim.launched_by}, and nothing here tells "
-            "whether it lives: look there, and approve this when it has ended",
-            about_acting=True,
-        )
-        for claim in claims
-        if claim.launched_by and (number_of(run, claim.launch_id or "") or 0) > newest
-    ]  # fmt: skip
+def _elsewhere(
+    run: str, claims: Sequence[Claim], here: Collection[str], told: Mapping[str, LookUp]
+) -> list[Check]:
+    """Say of each launch of another machine what is known: the platform decides where it can.
+
+    One that it says lives is the affair of the checks on what lives (C-25).
+    """
+    checks = []
+    for claim in launched_elsewhere(run, claims, here):
+        found = told.get(claim.launch_id or "")
+        by = f"{claim.launch_id} was launched by {claim.launched_by}"
+        if found is not None and found.found is not Found.UNKNOWN:
+            level, text = Level.PASS, f"{by}; looked up: {found.text}"
+        else:
+            why = "nothing here tells" if found is None else f"it is not known ({found.text})"
+            level = Level.BLOCK
+            text = f"{by}, and {why} whether it lives: look there, and approve this when it ended"
+        checks.append(
+            Check(
+                id=ELSEWHERE, level=level, text=text, overridable=level is Level.BLOCK,
+                basis=Basis.RECORDED if found is None else Basis.OBSERVED, about_acting=True,
+            )
+        )  # fmt: skip
+    return checks
 
 
 def _check(claims: Sequence[Claim]) -> Check:

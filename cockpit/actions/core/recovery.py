@@ -13,6 +13,7 @@ from cockpit.actions.core.action import Action, Execution, Step, StepError, aske
 from cockpit.actions.core.context import ActionContext, Dependencies, acting
 from cockpit.actions.core.execution import run_steps
 from cockpit.actions.core.guards import Claims
+from cockpit.actions.core.lookups import look_up, where_to_look
 from cockpit.model.base import Frozen
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import (
@@ -115,13 +116,15 @@ async def _looked_up(
         text = f"{_what(entry)}: its submit ({entry.launch_id}) cannot be looked up by this version"
         text += "; look for yourself"
         return InterruptedAction(entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True)
-    found = await platform.recall(
-        _subject(run, entry), entry.launch_id, handle_in(entry.facts), settle=closes
+    found = await look_up(
+        platform, _subject(run, entry), entry.launch_id, handle_in(entry.facts), settle=closes
     )
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
     if found.found is Found.UNKNOWN:
+        where = where_to_look(platform, run, entry.launch_id, entry.facts.get("accepted"))
+        text = f"{what}; it is looked up again before anything else; {where}"
         return InterruptedAction(
-            entry=entry, outcome=Outcome.UNKNOWN, text=what, looked_up=found, by_person=found.final
+            entry=entry, outcome=Outcome.UNKNOWN, text=text, looked_up=found, by_person=found.final
         )
     outcome = Outcome.FAILED if found.found is Found.ABSENT else Outcome.DONE
     return InterruptedAction(

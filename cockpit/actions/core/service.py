@@ -24,6 +24,7 @@ from cockpit.actions.core.action import (
 from cockpit.actions.core.context import ActionContext, Dependencies, acting, people_of
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
+from cockpit.actions.core.holding import Hold, looked_up_elsewhere, take
 from cockpit.actions.core.launch_ids import known_here, noted_ids, unread_ids
 from cockpit.actions.core.parameters import masked_plan, masked_request
 from cockpit.actions.core.pushes import after_push, refreshed
@@ -281,8 +282,11 @@ class ActionService:
         on_step: StepListener,
     ) -> Result:
         action, spec = self._action(request.action), self._spec(request.run)
+        assert self._journal is not None
         over = any(approval.check == claims.CHECK for approval in approvals)
-        taken = await claims.take(spec, entry.launch_id, action.verb, over=over)
+        held = (spec, self._key(spec.name), entry.number, self._parts, claims)
+        hold = Hold(*held, exclusive=action.exclusive)
+        taken = await take(hold, entry.launch_id, action.verb, over=over)
         if taken is not None:
             return refused(shown.plan_id, taken)
         self._at("claimed")
@@ -293,17 +297,16 @@ class ActionService:
         why = self._why_not(shown, fresh)
         if why is not None:
             # Its figures are told with the refusal: the same words again mean them.
-            assert self._journal is not None
             await asked(self._journal.keep_plan, context.key, plain)
             return changed(shown, why, fresh)
         if fresh.blocked:
             return blocked(fresh)
-        if not await claims.still_mine(spec):
-            return refused(shown.plan_id, "another machine has taken the run meanwhile")
+        lost = await hold.lost()
+        if lost is not None:
+            return refused(shown.plan_id, lost)
         self._at("planned")
-        assert self._journal is not None
         plan = shown.approved(approvals)
-        execution = Execution(context, plan, entry, self._journal, at=self._at)
+        execution = Execution(context, plan, entry, self._journal, at=self._at, held=hold)
         await execution.note(**plan.facts)
         steps = list(enumerate(action.steps(context, plan)))
         return await run_steps(steps, execution, on_step)
@@ -405,7 +408,8 @@ class ActionService:
         if action.exclusive:
             here = await known_here(self._journal, context) if action.launches else None
             checks = [check_of(each) for each in settled]
-            checks += claim_checks(context.spec.name, context.claims, here)
+            told = await looked_up_elsewhere(context, here or ()) if action.launches else {}
+            checks += claim_checks(context.spec.name, context.claims, here, told)
         checks += [*unread_ids(context), *await records_ready(context)]
         facts = dict(draft.facts)
         if action.launches and context.launch_id is not None:

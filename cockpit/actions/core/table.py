@@ -54,6 +54,7 @@ TABLE: Final = (
     ActionEntry("stop", "A-5", "cockpit.actions.stopping.stop:Stop", "stop",
           "stop the run's job, gracefully first; says what would be lost",
           (Param("reason", "why"), Param("save-first", "ask for a checkpoint first (yes)"),
+           Param("successors", "cancel what would start by itself after it too (yes)"),
            Param("only", "held: cancel only what was accepted for a launch and never let go")),
           asks="stop RUN [STEP]"),
     ActionEntry("retain", "A-6", "cockpit.actions.retention.retain:Retain", "clean up checkpoints",

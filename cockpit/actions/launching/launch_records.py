@@ -94,7 +94,7 @@ def record_steps(
         await _stored(execution, lambda store: FollowupStore(store).add(key(execution), followup))
         if followup.state is Progressed.DIED:
             return "it has ended: nothing to follow"
-        return f"first check after {FIRST_CHECK:g} s"
+        return f"first check {_first_check(execution)}"
 
     message = f"{name}: log {word}"
     steps = (
@@ -247,7 +247,13 @@ def _next(execution: Execution, goal: str) -> str:
         return "triage its log; the same failure again is escalated (C-14)"
     if execution.facts.get(UNSEEN):
         return f"look {execution.launch_id} up before anything else"
-    return f"check after {FIRST_CHECK:g} s, then every cadence, until {goal}"
+    return f"check {_first_check(execution)}, then every cadence, until {goal}"
+
+
+def _first_check(execution: Execution) -> str:
+    """Return when it is looked at first: of a job in a queue, however long, once it has begun."""
+    begun = " it has begun" if execution.facts.get(WAITS) else ""
+    return f"{FIRST_CHECK:g} s after{begun}" if begun else f"after {FIRST_CHECK:g} s"
 
 
 def _evidence(execution: Execution) -> Sequence[str]:
@@ -283,7 +289,9 @@ def launch_comment(word: str) -> Callable[[Execution], str]:
     def body(execution: Execution) -> str:
         make = {"launch": _launched, "relaunch": _relaunched}.get(word, _new_lineage)
         trouble = execution.facts.get(DIED) or execution.facts.get(UNSEEN)
-        note = "" if trouble is None else f"\n\n**Trouble**: {prose(trouble)}"
+        waits = execution.facts.get(WAITS)
+        note = "" if waits is None else f"\n\n**Waits for its turn**: {prose(waits)}"
+        note = note if trouble is None else f"\n\n**Trouble**: {prose(trouble)}"
         return f"{make(execution)}{note}"
 
     return body

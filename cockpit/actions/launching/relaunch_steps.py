@@ -183,6 +183,8 @@ async def prepare(
     except TimeoutError as error:
         raise StepError(f"not started: {file} gives no answer") from error
     now, planned = planned_facts(code, config), execution.plan.facts
+    if config is not None and config.values is None and planned.get(CONFIG):
+        raise StepError(f"not started: the config file cannot be read now: {config.trouble}")
     for fact, what in ((CODE, "code"), (CONFIG, "config file")):
         if now[fact] != planned.get(fact, ""):
             raise StepError(f"not started: the {what} is another one than planned; plan again")

@@ -79,7 +79,7 @@ def instance_fields(
         "Command": f"`{command}`",
         "Git SHA": used.sha or "unknown",
         "Dirty tree": _dirty(used, approved),
-        "Source bundle/container": bundle or ("unknown" if bundled else "none"),
+        "Source bundle/container": bundle or (_bundle(used) if bundled else "none"),
         "Hardware/topology": used.hardware or "unknown",
         "`initialize_from`": "none" if source is None else shown(str(source), 2000),
         **resumed,
@@ -88,6 +88,12 @@ def instance_fields(
         "Babysitter/check cadence": wording.span(run.cadence),
         "Config": config,
     }
+
+
+def _bundle(used: Snapshot) -> str:
+    """Return what travels with the job: known by its platform only once the job is there."""
+    found = used.bundle
+    return "unknown at the submit" if found is None else found.id or "unknown"
 
 
 def _dirty(used: Snapshot, approved: str) -> str:

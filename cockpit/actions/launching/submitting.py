@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from cockpit.actions.core.action import Execution, Step, StepError, StepUnknownError
+from cockpit.actions.core.lookups import Pace, look_up, settled, where_to_look
 from cockpit.actions.core.recovery import DIED, HANDLE, handle_in
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
-from cockpit.runtime.awake import Awake
 from cockpit.store.snapshots import Snapshot
 from cockpit.store.store import unpack
 from cockpit.text.checks import shown
@@ -30,10 +30,6 @@ BUNDLE: Final = "bundle"
 WAITS: Final = "waits"
 SEEN_WITHIN: Final = 60.0
 """Seconds in which a job that was accepted must be found by its launch id."""
-LAP: Final = 15.0
-"""Seconds that a look takes at most, one that gets no answer."""
-LOOKED_FOR: Final = 10.0
-"""Seconds for which a submit whose answer was lost is looked up while it is being started."""
 LIVES_FOR: Final = 3.0
 """Seconds for which it is watched: what cannot start at all dies at once."""
 TAIL: Final = 3
@@ -76,9 +72,13 @@ async def submit(
         env=env or {},
     )
     try:
+        await _still_held(execution)
         accepted = await platform.accept(run, submission)
         await execution.note(**{ACCEPTED: accepted.id, HANDLE: json.dumps(accepted.handle)})
         execution.at("submit:accepted")
+        lost = await execution.held.lost()
+        if lost is not None:
+            await _closed(execution, run, lost)
         execution.job_id = await platform.go(run, accepted)
     except (LostError, TimeoutError) as error:
         execution.job_id = await _looked_up(execution, run, str(error))
@@ -86,21 +86,34 @@ async def submit(
     return f"started {execution.launch_id}: {execution.job_id}"
 
 
+async def _still_held(execution: Execution) -> None:
+    """See that the run is still ours before anything is sent; raises ``StepError``."""
+    lost = await execution.held.lost()
+    if lost is not None:
+        raise StepError(f"not started: {lost}")
+
+
+async def _closed(execution: Execution, run: RunSpec, lost: str) -> NoReturn:
+    """End what was accepted and may not be let go: the run became somebody else's meanwhile.
+
+    Raises ``StepError`` when it is closed for good, ``StepUnknownError`` when that is not known.
+    """
+    found = await _settled(execution, run)
+    if found.found is Found.ABSENT:
+        raise StepError(f"not started: {lost}; what was accepted is cancelled")
+    raise StepUnknownError(f"not let go: {lost}; looked up {execution.launch_id}: {found.text}")
+
+
 async def _look(execution: Execution, run: RunSpec) -> LookUp:
     """Look the launch up by what the journal keeps of it; what never came is closed by looking."""
     platform, handle = platform_of(execution), handle_in(execution.facts)
-    return await platform.recall(run, execution.launch_id, handle, settle=True)
+    return await look_up(platform, run, execution.launch_id, handle)
 
 
 async def _settled(execution: Execution, run: RunSpec) -> LookUp:
     """Look up until it is known, for a while: it may be starting at this very moment."""
-    clock, platform = execution.context.parts.clock, platform_of(execution)
-    until = Awake(LOOKED_FOR, LAP + platform.look_every, clock.monotonic)
-    while True:
-        found = await _look(execution, run)
-        if found.found is not Found.UNKNOWN or found.final or until.left() <= 0:
-            return found
-        await clock.sleep(platform.look_every)
+    clock, handle = execution.context.parts.clock, handle_in(execution.facts)
+    return await settled(platform_of(execution), run, execution.launch_id, clock, handle)
 
 
 async def _looked_up(execution: Execution, run: RunSpec, why: str) -> str:
@@ -109,7 +122,9 @@ async def _looked_up(execution: Execution, run: RunSpec, why: str) -> str:
     if found.found is Found.ABSENT:
         raise StepError(f"{said}; nothing was started")
     if found.found is Found.UNKNOWN:
-        raise StepUnknownError(said)
+        accepted = execution.facts.get(ACCEPTED)
+        where = where_to_look(platform_of(execution), run, execution.launch_id, accepted)
+        raise StepUnknownError(f"{said}; {where}")
     return found.job_id or execution.launch_id
 
 
@@ -120,7 +135,8 @@ async def verify(execution: Execution, run: RunSpec) -> str:
     news is noted for the records first; ``confirm`` makes it the action's outcome.
     """
     clock, platform = execution.context.parts.clock, platform_of(execution)
-    until = Awake(SEEN_WITHIN, LAP + platform.look_every, clock.monotonic)
+    pace = Pace(clock, platform)
+    until = pace.until(SEEN_WITHIN)
     since: float | None = None
     found = LookUp(found=Found.UNKNOWN, text="not looked up yet")
     while until.left() > 0:
@@ -135,7 +151,7 @@ async def verify(execution: Execution, run: RunSpec) -> str:
             since = clock.monotonic() if since is None else since
             if clock.monotonic() - since >= LIVES_FOR:
                 return f"it lives: {found.text}"
-        await clock.sleep(platform.look_every)
+        await pace.wait()
     text = f"not seen alive by its launch id: {found.text}"
     await execution.note(**{UNSEEN: shown(text)})
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from cockpit.actions.checks.jobs import left_over, possible_jobs
+from cockpit.actions.checks.jobs import left_over, next_by_itself, possible_jobs
 from cockpit.actions.core.action import asked
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
@@ -29,7 +29,7 @@ def job_name(job: LiveJob) -> str:
 
 
 def nothing_lives(context: ActionContext, verb: str) -> Iterator[Check]:
-    """Yield what says that no job of the lineage is alive, or the hard block."""
+    """Yield what says that no job of the lineage is alive or will be, or the hard block."""
     live, job = context.live, context.report.facets.job
     if live.possible and not live.jobs:
         yield warned("C-25", possible_jobs(live))
@@ -48,6 +48,7 @@ def nothing_lives(context: ActionContext, verb: str) -> Iterator[Check]:
     else:
         said = "never launched" if job.value is None else job.value.phase.value
         yield passed(JOB, f"no job of this lineage is alive ({said}){left_over(live)}")
+    yield from next_by_itself(context)
 
 
 def listing(context: ActionContext) -> CheckpointsValue | Check:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from cockpit.actions.checks.jobs import QUEUED, may_be_stopped, queued_jobs
+from cockpit.actions.checks.jobs import QUEUED, may_be_stopped
 from cockpit.actions.core.action import (
     Action,
     Execution,
@@ -24,8 +24,10 @@ from cockpit.actions.core.recording import log_step
 from cockpit.actions.launching.launch_records import LOST
 from cockpit.actions.launching.run_log_steps import status_step
 from cockpit.actions.retention.at_rest import JOB, job_name
-from cockpit.actions.stopping import held
+from cockpit.actions.stopping import held, successors
 from cockpit.actions.stopping.saves import Saves, SavesUnknownError
+from cockpit.actions.stopping.successors import CANCEL, ORDERED, SUCCESSORS
+from cockpit.actions.stopping.successors import STOPS as STOPS
 from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import (
     Basis,
@@ -47,11 +49,8 @@ from cockpit.text.checks import blocked, passed, warned
 
 LOSS: Final = "loses"
 HEALTH: Final = "health"
-STOPS: Final = "stops"
 GAPS: Final = 5
 """How many of the last gaps between checkpoints tell how far apart they are."""
-ORDERED: Final = "ordered"
-"""The fact that the jobs were told to stop."""
 SAVE: Final = "save"
 SAVED_WITHIN: Final = 120.0
 """Seconds within which a checkpoint is complete, unless former ones have taken longer."""
@@ -70,7 +69,10 @@ class Stop(Action):
         if held.asked_for(request):
             return held.draft(context, request)
         save = yes_param(request.params.get("save-first"), "save-first")
+        wanted = yes_param(request.params.get(SUCCESSORS), SUCCESSORS)
         live, words = context.live, f"stop {request.run}"
+        ends = (*live.jobs, *successors.to_cancel(context, wanted=wanted))
+        stays = (*live.beside, *successors.left_alone(context, wanted=wanted))
         healthy = context.report.verdict is Verdict.HEALTHY
         step = context.report.progress.step
         lost = lost_of(context.report)
@@ -81,27 +83,34 @@ class Stop(Action):
             health = warned(HEALTH, "the run is healthy: what it does is lost by stopping it")
         return Draft(
             words=f"{words} {step}" if healthy and step is not None else words,
-            checks=(*_alive(context), health, _loss(lost), *saving(context, save=save)),
-            stops=tuple(job_name(job) for job in live.jobs),
-            spares=tuple(job_name(job) for job in live.beside),
+            checks=(
+                *_alive(context, wanted=wanted),
+                *successors.checks(context, wanted=wanted),
+                *(health, _loss(lost)),
+                *saving(context, save=save),
+            ),
+            stops=tuple(job_name(job) for job in ends),
+            spares=tuple(job_name(job) for job in stays),
             loses=None if lost is None else lost.text,
             lost=lost,
             can_save_first=can_save(context),
+            can_cancel_next=successors.may_cancel(context),
             facts={
-                STOPS: "\n".join(job.id for job in live.jobs),
-                **_successors(context),
+                STOPS: "\n".join(job.id for job in ends),
+                **successors.facts(context, wanted=wanted),
                 "save-first": "yes" if save else "no",
                 "reason": safe(request.params.get("reason") or ""),
             },
         )
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
-        """Return: evidence, save if asked, stop, log."""
+        """Return: evidence, save if asked, what starts by itself if asked, stop, log."""
         if plan.facts.get(held.ONLY) == held.HELD:
             return held.steps(plan)
         return (
             Step("evidence", evidence),
             Step(SAVE, save_first),
+            *([CANCEL] if plan.facts.get(SUCCESSORS) else []),
             Step("stop", stop_and_measure, seen=gone_and_measured),
             _ordered(log_step(_entry, f"{plan.run}: log stop", after_failure=True)),
             status_step(_status, f"{plan.run}: log stop in the run log"),
@@ -131,27 +140,21 @@ def _level(plan: Plan, name: str) -> Level | None:
     return next((check.level for check in plan.checks if check.id == name), None)
 
 
-def _alive(context: ActionContext) -> Iterator[Check]:
+def _alive(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
     live = context.live
+    only_queued = wanted and successors.may_cancel(context)
     if live.unknown is not None:
         yield blocked(JOB, f"which jobs are alive is not known: {live.unknown}")
+    elif not live.jobs and only_queued:
+        yield passed(JOB, "nothing of this run is alive: only what would start by itself ends")
     elif not live.jobs:
         yield blocked(JOB, "nothing of this run is alive: there is nothing to stop")
     else:
         how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.jobs)
         yield passed(JOB, f"{plural(len(live.jobs), 'job')} of this lineage: {how}")
     yield from may_be_stopped(live.jobs)
-    for job in queued_jobs(context):
-        text = f"{job.name} ({job.why}) starts by itself after it, and is not stopped by this"
-        yield warned(QUEUED, text, value=job.id)
     if len(live.jobs) > 1:
         yield warned("C-25", "more than one job of this lineage is alive: all will be stopped")
-
-
-def _successors(context: ActionContext) -> dict[str, str]:
-    """Return, for the records, what starts by itself after the stop; nothing where nothing does."""
-    names = ", ".join(job_name(job) for job in queued_jobs(context))
-    return {QUEUED: safe(names)} if names else {}
 
 
 def with_loss(plan: Plan, lost: Loss | None) -> Plan:
@@ -352,7 +355,9 @@ async def stop(execution: Execution) -> str:
     run, jobs = execution.context.spec, await _mine(execution)
     if not jobs:
         raise SkipStep("they ended by themselves meanwhile")
-    await execution.note(**{STOPS: "\n".join(job.id for job in jobs), ORDERED: "yes"})
+    cancelled = execution.plan.facts.get(SUCCESSORS, "").split("\n")
+    ordered = dict.fromkeys((*(job.id for job in jobs), *filter(None, cancelled)))
+    await execution.note(**{STOPS: "\n".join(ordered), ORDERED: "yes"})
     platform = _platform(execution)
     await platform.stop(run, jobs)
     after = (await platform.live([run]))[run.name]

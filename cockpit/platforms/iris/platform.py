@@ -52,6 +52,7 @@ class IrisPlatform(Unsupported):
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE
     acts: ClassVar[bool] = True
+    definite_within: ClassVar[float] = 90.0
     log_needs_job: ClassVar[bool] = True
 
     def __init__(self, clock: Clock, logs: Logs, http: Http | None = None) -> None:

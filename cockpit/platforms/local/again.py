@@ -49,7 +49,8 @@ def starts_again(processes: Census, pid: int, *, here: bool = True) -> tuple[Liv
             break  # a session's manager, a CI runner, a test: over or not, it goes on without it
         if is_shell(parent.argv) and _loops(parent, below, here):
             why = f"run again by the loop of pid {parent.pid}: {_short(parent)}"
-            return (LiveJob(id=f"pid:{parent.pid}", name=_short(below), why=why),)
+            ends = f"it is a shell, and may do more than this: end it yourself (kill {parent.pid})"
+            return (LiveJob(id=f"pid:{parent.pid}", name=_short(below), why=why, beyond=ends),)
         below = parent
     return ()
 

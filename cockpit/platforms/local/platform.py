@@ -74,6 +74,7 @@ class LocalPlatform(Platform):
     found_by_files: ClassVar[bool] = True
     bundled: ClassVar[bool] = False
     look_every: ClassVar[float] = 0.5
+    shared: ClassVar[bool] = False
 
     def __init__(
         self,

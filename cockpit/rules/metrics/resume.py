@@ -47,7 +47,7 @@ def first_step_wrong(
     """Return why the first step seen of a launch cannot be right (one line), or ``None``.
 
     ``at`` is when it was logged; without it, or without the usual pace (seconds per step), a
-    step that is too far ahead cannot be told, nor soon after the launch: the trainer's clock
+    step that is too far ahead cannot be told, nor soon after its start: the trainer's clock
     may be ahead, and the step one of the former job's.
     """
     expected = launched.resumes_from
@@ -55,9 +55,9 @@ def first_step_wrong(
         return None
     if first < expected:
         return _too_low(first, expected)
-    if at is None or not usual_step_s or at < launched.at + CLOCK_SKEW:
+    if at is None or not usual_step_s or at < launched.begun + CLOCK_SKEW:
         return None
-    reach = expected + 1 + SLACK + REACH * (at - launched.at) / usual_step_s
+    reach = expected + 1 + SLACK + REACH * (at - launched.begun) / usual_step_s
     if first <= reach:
         return None
     return (

@@ -183,9 +183,13 @@ def test_the_same_failure_again_needs_a_name() -> None:
 
 def test_what_starts_by_itself_after_the_job_blocks_a_relaunch() -> None:
     assert jobs.next_by_itself(context()) == []
-    ended = job(Phase.FAILED, exit_code=1, queued=(living("slurm:8", why="afternotok:7"),))
-    (check,) = jobs.next_by_itself(context(job=ended))
-    assert hard(check) and "(afternotok:7) starts by itself after it: cancel it first" in check.text
+    chained = living("slurm:8", why="afternotok:7", handle={"job": "8"})
+    loop = living("pid:3", beyond="end it yourself (kill 3)")
+    ended = job(Phase.FAILED, exit_code=1, queued=(chained, loop))
+    found = jobs.next_by_itself(context(job=ended))
+    assert all(map(hard, found))
+    said = "(afternotok:7) starts by itself after it: cancel it first (cockpit stop toy --succ"
+    assert said in found[0].text and found[1].text.endswith("end it yourself (kill 3)")
 
 
 def test_restarts_of_the_platform_are_flapping_within_the_window() -> None:

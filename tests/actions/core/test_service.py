@@ -220,6 +220,7 @@ async def test_a_lost_answer_is_unknown_and_stands_in_the_way_until_it_is_looked
         blocked = await world.service.plan(request())
         assert blocked.blocked
         assert "does not answer" in blocked.checks[0].text
+        assert blocked.checks[0].text.endswith("before anything else; look for toy-i001")
         assert (await world.service.act(request(), WORDS)).outcome is Outcome.REFUSED
     assert world.platform.started == ["toy-i001"]
     world.platform.blind = False

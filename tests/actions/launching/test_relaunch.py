@@ -211,6 +211,7 @@ async def test_one_that_waits_in_a_queue_is_a_success(place: Place) -> None:
     notes = {step.name: step.note for step in result.steps}
     assert notes["verify"] == "accepted, waits: Priority"
     assert "accepted, waits: Priority" in (notes["confirm"] or "")
+    assert place.book.events[-1].next.startswith("check 120 s after it has begun")
     assert "toy-i001 is accepted and waits as toy-i001" in place.book.events[-1].status
     assert place.platform.looked == 1, "a shared controller is not asked again and again"
 

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from cockpit.actions.stopping.stop import Stop, save_within
-from cockpit.model.facet import known
-from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.plan import Level, Outcome, StepResult, StepState
-from cockpit.model.report import RunReport
 from cockpit.model.run import JobSpec
 from cockpit.records.lease.holder import this_holder
 from cockpit.store.journal import Journal
@@ -49,28 +46,6 @@ async def test_exactly_that_is_stopped_and_the_journal_knows_who_did_it(rest: Re
     entry = Journal(rest.store).last_stop(run_key(rest.file.path, RUN), "pid:7")
     assert entry is not None and entry.operator == "ada"
     assert "stopped by ada: pid:7" in rest.book.entries[0].status
-
-
-async def test_what_starts_by_itself_after_it_is_named(
-    rest: Rest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked = Rest.look
-
-    async def queued(self: Rest, run: str) -> RunReport:
-        found = await looked(self, run)
-        value = JobValue(id="pid:7", state="running", phase=Phase.RUNNING, queued=(job("slurm:8"),))
-        facets = found.facets.model_copy(update={"job": known(value, "test", 1.0)})
-        return found.model_copy(update={"facets": facets})
-
-    monkeypatch.setattr(Rest, "look", queued)
-    again = Rest(rest.folder, Stop())
-    again.platform.living = rest.platform.living
-    plan = await again.plan()
-    (check,) = [check for check in plan.checks if check.id == "queued"]
-    assert "slurm:8" in check.text and "starts by itself" in check.text
-    assert (check.value, plan.stops, plan.blocked) == ("slurm:8", ("pid:7",), False)
-    assert (await again.act(plan.words)).outcome is Outcome.DONE
-    assert again.book.entries[-1].next == "slurm:8 starts by itself now"
 
 
 async def test_a_job_that_this_user_may_not_signal_blocks(rest: Rest) -> None:

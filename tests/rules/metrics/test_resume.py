@@ -141,3 +141,12 @@ def test_a_first_step_that_may_not_be_the_first_is_only_the_latest() -> None:
     assert found(history(T0 + 900, folded([*untimed, *rows[48:]]), **began)) == [
         "restarted at or before step 449 beside step 600"
     ]
+
+
+def test_hours_in_a_queue_are_no_steps_that_the_job_may_have_made() -> None:
+    """How far a first step may lie ahead counts from the job's start, not from its submit."""
+    queued = LAUNCHED.model_copy(update={"started_at": LAUNCHED.at + 6 * 3600})
+    soon = queued.begun + 600
+    assert first_step_wrong(queued, 9000, soon, 1.0) is not None
+    assert first_step_wrong(LAUNCHED, 9000, soon, 1.0) is None
+    assert first_step_wrong(queued, 60, soon, 1.0) is None

@@ -234,6 +234,30 @@ async def test_a_checkpoint_first_is_asked_for_and_taken_back() -> None:
         assert service.planned[-1][0].params == {}
 
 
+async def test_what_starts_by_itself_is_cancelled_too_or_not_and_both_wishes_hold() -> None:
+    service = StandInService(lambda request: draft(request.run, can_cancel_next=True))
+    async with planned(service) as pilot:
+        await until(pilot, lambda: "cancel the next one too" in text_of(pilot.app))
+        await pilot.press("f4")
+        await until(pilot, lambda: "leave the next one" in text_of(pilot.app))
+        assert service.planned[-1][0].params == {"successors": "yes"}
+        await pilot.press("f3")
+        await until(pilot, lambda: len(service.planned) == 3)
+        assert service.planned[-1][0].params == {"successors": "yes", "save-first": "yes"}
+        await pilot.press("f4")
+        await until(pilot, lambda: len(service.planned) == 4)
+        assert service.planned[-1][0].params == {"save-first": "yes"}
+
+
+async def test_where_nothing_starts_by_itself_that_wish_is_not_offered() -> None:
+    service = StandInService()
+    async with planned(service) as pilot:
+        assert "next one" not in text_of(pilot.app)
+        await pilot.press("f4")
+        await until(pilot, lambda: "nothing starts by itself" in text_of(pilot.app))
+        assert len(service.planned) == 1
+
+
 async def test_a_plan_that_has_changed_is_shown_anew_with_an_empty_line() -> None:
     service = StandInService()
     said = "changed since it was shown: C-17: picks step-8000; plan again"

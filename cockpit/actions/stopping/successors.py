@@ -1,0 +1,118 @@
+"""What starts by itself once a job is over, named by a stop and cancelled with it when wanted.
+
+A stop is exact: it ends what was named. So what waits behind the job (SPEC J) is cancelled only
+when that is asked for, the last first and all before the job, so that no end frees a next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from cockpit.actions.checks.jobs import QUEUED, queued_jobs
+from cockpit.actions.core.action import Execution, SkipStep, Step, StepError, StepUnknownError
+from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.parameters import plural, safe
+from cockpit.actions.retention.at_rest import job_name
+from cockpit.model.jobs import LiveJob
+from cockpit.model.plan import Check
+from cockpit.text.checks import blocked, passed, warned
+
+SUCCESSORS: Final = "successors"
+"""The option of a stop, and the fact that holds the ids of what is cancelled."""
+STOPS: Final = "stops"
+"""The fact that holds the ids of all that are told to end."""
+ORDERED: Final = "ordered"
+"""The fact that something was told to end."""
+OPTION: Final = f"--{SUCCESSORS} yes"
+
+
+def to_cancel(context: ActionContext, *, wanted: bool) -> tuple[LiveJob, ...]:
+    """Return what is cancelled with the job: what can be, where that is asked for."""
+    return tuple(job for job in queued_jobs(context) if wanted and why_not(job) is None)
+
+
+def left_alone(context: ActionContext, *, wanted: bool) -> tuple[LiveJob, ...]:
+    """Return what starts by itself after the stop."""
+    return tuple(job for job in queued_jobs(context) if not wanted or why_not(job) is not None)
+
+
+def may_cancel(context: ActionContext) -> bool:
+    """Tell whether there is something to cancel, and all of it can be."""
+    queued = queued_jobs(context)
+    return bool(queued) and all(why_not(job) is None for job in queued)
+
+
+def why_not(job: LiveJob) -> str | None:
+    """Return why a queued job cannot be cancelled from here; ``None``: it can."""
+    return job.beyond if job.beyond or job.handle else "end it yourself"
+
+
+def checks(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
+    """Yield what is said of each that starts by itself after the job."""
+    facet = context.report.facets.job
+    if wanted and facet.error is not None:
+        yield blocked(QUEUED, f"what starts by itself after it is unknown: {facet.error.message}")
+        return
+    queued = queued_jobs(context)
+    if wanted and not queued:
+        yield passed(QUEUED, "nothing starts by itself after it: there is nothing to cancel")
+    for job in queued:
+        why, what = why_not(job), f"{job.name} ({job.why})"
+        if wanted and why is not None:
+            yield blocked(QUEUED, f"{what} cannot be cancelled from here: {why}")
+        elif wanted:
+            yield passed(QUEUED, f"{what} is cancelled first").model_copy(update={"value": job.id})
+        else:
+            ends = why or f"{OPTION} cancels it too"
+            text = f"{what} starts by itself after it, and is not stopped by this; {ends}"
+            yield warned(QUEUED, text, value=job.id)
+
+
+def facts(context: ActionContext, *, wanted: bool) -> dict[str, str]:
+    """Return, for steps and records, what is cancelled and what starts by itself afterwards."""
+    cancelled = to_cancel(context, wanted=wanted)
+    told = {SUCCESSORS: "\n".join(job.id for job in cancelled)} if cancelled else {}
+    names = ", ".join(job_name(job) for job in left_alone(context, wanted=wanted))
+    return told | ({QUEUED: safe(names)} if names else {})
+
+
+async def cancel(execution: Execution) -> str:
+    """Cancel what waits behind the job, the last first; nothing is stopped if one is left."""
+    found, came = await _waiting(execution)
+    if came:
+        await execution.note(**{QUEUED: safe(", ".join(map(job_name, came)))})
+    if not found:
+        raise SkipStep("none of them waits any more")
+    await execution.note(**{STOPS: "\n".join(job.id for job in found), ORDERED: "yes"})
+    run, platform = execution.context.spec, execution.context.acting_platform
+    assert platform is not None
+    for job in reversed(found):
+        await platform.stop(run, [job])
+    left, _ = await _waiting(execution)
+    if left:
+        names = ", ".join(job.name for job in left)
+        raise StepError(f"still there after it was cancelled: {names}; the job was not stopped")
+    names = ", ".join(job.name for job in found)
+    return f"{plural(len(found), 'job')} cancelled that would have started by itself: {names}"
+
+
+async def cancelled(execution: Execution) -> str | None:
+    """Return that none of what was to be cancelled waits any more, if that is so."""
+    found, _ = await _waiting(execution)
+    return None if found else "nothing of what was to be cancelled waits"
+
+
+async def _waiting(execution: Execution) -> tuple[tuple[LiveJob, ...], tuple[LiveJob, ...]]:
+    """Return what of the plan waits now, and what has come to wait since."""
+    facet = (await execution.context.parts.look(execution.context.spec.name)).facets.job
+    if facet.error is not None or facet.value is None:
+        why = "no job is told of" if facet.error is None else facet.error.message
+        raise StepUnknownError(f"what starts by itself is not known now: {why}")
+    wanted = execution.plan.facts.get(SUCCESSORS, "").split("\n")
+    ours = tuple(job for job in facet.value.queued if job.id in wanted)
+    return ours, tuple(job for job in facet.value.queued if job.id not in wanted)
+
+
+CANCEL: Final = Step(SUCCESSORS, cancel, seen=cancelled)
+"""The step of a stop that comes before the job is told to end, where that is asked for."""
