@@ -21,7 +21,7 @@ from cockpit.platforms.command import (
     words_of,
 )
 from cockpit.platforms.table import Platforms
-from tests.actions.contexts import by_id, hard, levels
+from tests.actions.contexts import by_id, hard
 
 RUN = RunSpec(name="toy", output_root="/o", wandb=WandbSpec(id="w1"), hardware="v5p-512")
 HOSTILE = "; rm -rf / #\n\x1b[31m"
