@@ -15,6 +15,7 @@ from cockpit.model.history import History
 from cockpit.model.jobs import Stopped
 from cockpit.model.observed import JobValue, Phase, TrackerValue
 from cockpit.model.run import RunSpec
+from cockpit.text.safe import clean
 
 _PHASES = {
     **dict.fromkeys(("running", "starting", "silent", "preempting"), Phase.RUNNING),
@@ -82,6 +83,15 @@ def stopped(history: History) -> Stopped | None:
     """Return that the job's process is stopped (SIGSTOP, a debugger), if it is."""
     job = job_of(history)
     return None if job is None or job.phase is not Phase.RUNNING else job.stopped
+
+
+def goes_on(run: RunSpec, found: Stopped) -> str:
+    """Return what lets a stopped process go on, and on which machine."""
+    if found.held:
+        return "it goes on when the debugger lets go"
+    host = None if run.job is None else run.job.host
+    on = "" if host is None else f" on {clean(host, 100)}"
+    return f"kill -CONT {found.pid}{on} lets it go on"
 
 
 def may_train(history: History) -> bool:
