@@ -15,7 +15,6 @@ from cockpit.model.history import History
 from cockpit.model.jobs import Stopped
 from cockpit.model.observed import JobValue, Phase, TrackerValue
 from cockpit.model.run import RunSpec
-from cockpit.text.safe import clean
 
 _PHASES = {
     **dict.fromkeys(("running", "starting", "silent", "preempting"), Phase.RUNNING),
@@ -90,7 +89,7 @@ def goes_on(run: RunSpec, found: Stopped) -> str:
     if found.held:
         return "it goes on when the debugger lets go"
     host = None if run.job is None else run.job.host
-    on = "" if host is None else f" on {clean(host, 100)}"
+    on = "" if host is None else f" on {host}"
     return f"kill -CONT {found.pid}{on} lets it go on"
 
 
