@@ -12,6 +12,7 @@ from typing import Final
 
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec
+from cockpit.platforms.box.launcher import NEEDED
 from cockpit.platforms.box.probe import Piece
 from cockpit.platforms.local.host import GPU_QUERY
 from cockpit.runtime.ssh import quote
@@ -56,6 +57,12 @@ tmux -u list-panes -a -F '#{{session_created}}|#{{pane_pid}}|#{{pane_dead}}|#{{p
 )
 SCREEN: Final = Piece(
     "screen", f"command -v screen >/dev/null || {{ echo {ABSENT}; exit; }}; screen -ls", "sessions"
+)
+LACKS: Final = Piece(
+    "its programs",
+    f"""for c in {NEEDED} flock python3; do command -v $c >/dev/null || echo $c; done
+[ -r /proc/self/stat ] || echo /proc""",
+    PROCESSES,
 )
 LOAD: Final = Piece("its load", "cat /proc/loadavg", PROCESSES)
 GPUS: Final = Piece(
