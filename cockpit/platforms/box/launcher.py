@@ -28,7 +28,7 @@ from typing import Final
 SH: Final = "sh -c 'eval \"$COCKPIT_LAUNCHER\"' cockpit-launch"
 """The command of a shell that runs a part of it; the text is in its environment."""
 
-NEEDED: Final = "setsid mkdir mv sed head stat date"
+NEEDED: Final = "setsid mkdir mv sed head stat date grep tr"
 """Programs without which nothing starts."""
 LAUNCHER: Final = r"""
 trap '' HUP
@@ -132,8 +132,10 @@ ck_lives() {
   [ "$5" = "$(ck_machine)" ] || return 0
   [ "$4" = "$(ck_boot)" ] || return 1
   ck_alive "$2" "$3" && return
-  # By what it prints: its status tells of processes that went while it looked.
-  [ -n "$(grep -lsF "COCKPIT_LAUNCH_ID=$1" /proc/[0-9]*/environ)" ]
+  # By what it prints: its status tells of processes that went while it looked. In lines: busybox's
+  # grep sees no more than the first variable.
+  [ -n "$(head -c 1000000 /dev/null /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' |
+    grep -F "COCKPIT_LAUNCH_ID=$1")" ]
 }
 ck_chain() {
   ck_s=$(stat -L -c %i "$1" 2>/dev/null) && grep -q "FLOCK.*:$ck_s 0 EOF" /proc/locks && return 1

@@ -91,11 +91,28 @@ def patterned(place: Place) -> str:
     return f'"$HOME"{word}' if first else word
 
 
+_HOLDING: Final = """\
+holding() {
+  if printf 'a\\0b\\n' | grep -qF b; then grep -lsF -f - /proc/[0-9]*/environ <&3; return; fi
+  head -c 1000000 /dev/null /proc/[0-9]*/environ | tr '\\0' '\\n' |
+    grep -F -e '==> /proc/' -f /dev/fd/3 | while IFS= read -r l; do
+      case $l in
+        '==> /proc/'*'/environ <==') f=${l#==> }; f=${f% <==}
+          case $f in /proc/*[!0-9]*/environ) f=;; esac;;
+        *) [ -z "$f" ] || echo "$f"; f=;;
+      esac
+    done
+}
+"""
+"""Names the processes whose environment holds a word; busybox's grep sees no more than its first
+variable."""
+
+
 def environments(words: Iterable[str], most: int = _MARKED) -> Piece:
     """Return what prints the environments of processes that hold any of these words."""
     script = f"""\
-set --; n=0
-for f in $(grep -lsF -f - /proc/[0-9]*/environ <<'{END}'
+{_HOLDING}set --; n=0
+for f in $(holding 3<<'{END}'
 {_lines(words)}
 {END}
 ); do n=$((n + 1)); [ $n -le {most} ] && set -- "$@" "$f"; done
