@@ -278,6 +278,13 @@ def test_a_trainer_that_would_find_nothing_is_blocked_where_its_rule_is_known() 
     assert (check.level, check.basis) == (Level.WARN, Basis.INFERRED)
 
 
+def test_what_was_not_read_in_time_is_not_said_to_be_nothing() -> None:
+    value = listing(item(100), pick=100).model_copy(update={"unjudged": 2})
+    (check,) = checkpoint.resume_from(context(checkpoints=value), named=False)
+    assert hard(check) and "begin at step 0" not in check.text
+    assert "not known yet: of 2 checkpoints nothing was read in time" in check.text
+
+
 def test_a_suspect_one_is_only_let_pass_by_name() -> None:
     why = "loss nan from step 130"
     bad = item(900).model_copy(update={"suspect": why})
