@@ -11,7 +11,7 @@ from cockpit.model.history import History
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import Basis, Check
-from cockpit.rules.present import trained_after_end
+from cockpit.rules.present import goes_on, trained_after_end
 from cockpit.text.checks import blocked, passed, warned
 
 STATE = "job-state"
@@ -33,7 +33,7 @@ def relaunch_state(context: ActionContext) -> list[Check]:
     if job.phase.terminal:
         return [passed(STATE, f"the job is over: {_words(job)}", value=_label(job))]
     if job.stopped is not None:
-        text = f"its process is stopped, not dead (kill -CONT {job.stopped.pid} lets it go on)"
+        text = f"its process is stopped, not dead ({goes_on(context.spec, job.stopped)})"
         return [blocked(STATE, f"{text}: let it go on, or stop it first", value=_label(job))]
     stalled = next((alert for alert in context.report.alerts if alert.id == "C-06"), None)
     if job.phase is Phase.RUNNING and stalled is not None:
