@@ -78,10 +78,11 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
     if went_on is not None and not own:
         text = f"steps were logged until {wording.moment(went_on)}, after the job's end"
         return [blocked("C-25", f"{text}: find what trains {context.spec.name}")]
-    if live.held:
-        return [warned("C-25", held_jobs(context), value=", ".join(job.id for job in live.held))]
-    if live.possible:
-        return [warned("C-25", possible_jobs(live), value=", ".join(j.id for j in live.possible))]
+    told = [held_jobs(context)] if live.held else []
+    told += [possible_jobs(live)] if live.possible else []
+    if told:
+        ids = ", ".join(job.id for job in (*live.held, *live.possible))
+        return [warned("C-25", "; ".join(told), value=ids)]
     text = f"no other job of this lineage lives{left_over(live)}"
     return [passed("C-25", text).model_copy(update={"moves": True})]  # a helper may go meanwhile
 
@@ -101,8 +102,8 @@ def possible_jobs(live: Live) -> str:
 
 def left_over(live: Live) -> str:
     """Return which helpers have outlived the job that they served, if any."""
-    names = "; ".join(f"{job.name} ({job.id})" for job in live.leftovers)
-    return f"; left over from an ended job, training nothing and ending: {names}" if names else ""
+    names = "; ".join(f"{job.name} ({job.id}: {job.why})" for job in live.leftovers)
+    return f"; left over, training nothing and going by themselves: {names}" if names else ""
 
 
 def next_by_itself(context: ActionContext) -> list[Check]:
