@@ -69,6 +69,8 @@ class Platform(ABC):
     """
     shared: ClassVar[bool] = True
     """True if a look-up from any machine finds what was launched from another one."""
+    forgets: ClassVar[bool] = False
+    """True if what it lists no more can be told by nobody: a person may say that it is over."""
     log_every: ClassVar[float | None] = None
     """Seconds between two looks at a log that is not on this machine; ``None``: the usual."""
     log_needs_job: ClassVar[bool] = False

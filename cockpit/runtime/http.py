@@ -284,7 +284,10 @@ class Http:
         if self._trust is None:  # reading the certificates takes a while
             try:
                 self._trust = await offload(_trust, deadline=CONNECT)
-            except (OSError, TimeoutError) as error:
+            except TimeoutError:  # which is an OSError
+                message = f"the certificates were not read within {CONNECT:g} s: a busy machine?"
+                raise HttpError(ErrorKind.TIMEOUT, message) from None
+            except OSError as error:
                 message = f"the certificates cannot be read ({clean(error)}); see SSL_CERT_FILE"
                 raise HttpError(ErrorKind.TLS, message) from None
         import httpx

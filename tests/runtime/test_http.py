@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from email.utils import formatdate
@@ -12,6 +13,7 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
+from cockpit.runtime import http
 from cockpit.runtime.http import ATTEMPTS, Http, HttpError, LostAnswerError
 from cockpit.runtime.http_trouble import limited_for
 from tests.records.issue_services import SkipClock
@@ -333,3 +335,17 @@ async def test_a_server_that_hangs_delays_no_other_and_takes_no_connection_away(
             await client.get(hung, deadline=0.2)
         assert caught.value.kind is ErrorKind.TIMEOUT and len(asked) == 5
         silent.set()
+
+
+async def test_certificates_that_are_slow_to_read_are_no_bad_certificates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(http, "CONNECT", 0.05)
+    monkeypatch.setattr(http, "_trust", go_on.wait)
+    try:
+        with pytest.raises(HttpError, match="were not read within") as caught:
+            await Http(SystemClock()).get("http://127.0.0.1:9/")
+    finally:
+        go_on.set()
+    assert caught.value.kind is ErrorKind.TIMEOUT and "SSL_CERT_FILE" not in str(caught.value)

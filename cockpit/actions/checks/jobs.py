@@ -23,8 +23,7 @@ def relaunch_state(context: ActionContext) -> list[Check]:
     facet, run = context.report.facets.job, context.spec.name
     job = facet.value
     if job is None or facet.error is not None or job.phase is Phase.UNKNOWN:
-        why = facet.error.message if facet.error is not None else "it says nothing certain"
-        return [blocked(STATE, f"the job's state is unknown: {why}")]
+        return [_unknown_state(context)]
     if job.phase is Phase.SUCCEEDED:
         short = next((alert for alert in context.report.alerts if alert.id == "C-19"), None)
         if short is not None:
@@ -43,6 +42,19 @@ def relaunch_state(context: ActionContext) -> list[Check]:
     return [blocked(STATE, f"it {doing}: stop it first (cockpit stop {run})", value=_label(job))]
 
 
+def _unknown_state(context: ActionContext) -> Check:
+    """Return the block; a person answers where nothing lives and the job is forgotten for good."""
+    error, platform = context.report.facets.job.error, context.acting_platform
+    why = error.message if error is not None else "it says nothing certain"
+    text = f"the job's state is unknown: {why}"
+    gone = error is not None and error.kind is ErrorKind.NOT_FOUND
+    idle = context.live.unknown is None and not (context.live.jobs or context.live.possible)
+    if not (gone and idle and platform is not None and platform.forgets):
+        return blocked(STATE, text)
+    known = f"{text}; nothing of this lineage is listed: who knows that it is over approves this"
+    return blocked(STATE, known, overridable=True)
+
+
 def launch_state(context: ActionContext) -> list[Check]:
     """Check that the run has no job yet (SPEC A-1); one that has one is relaunched."""
     facet, run = context.report.facets.job, context.spec.name
@@ -51,8 +63,10 @@ def launch_state(context: ActionContext) -> list[Check]:
         ErrorKind.NOT_FOUND,
         ErrorKind.NOT_CONFIGURED,
     )
-    if job is None and nothing:
-        return [passed(STATE, "the run has no job yet")]
+    if job is None and facet.error is not None and nothing:
+        if context.spec.job is None or context.spec.job.id is None:
+            return [passed(STATE, "the run has no job yet")]
+        return [warned(STATE, f"the run had a job before: {facet.error.message}")]
     if job is None or facet.error is not None or job.phase is Phase.UNKNOWN:
         why = facet.error.message if facet.error is not None else "it says nothing certain"
         return [blocked(STATE, f"whether the run has a job is unknown: {why}")]

@@ -35,6 +35,8 @@ from cockpit.store.journal import UNREADABLE, JournalEntry
 SUBMIT = "submit"
 DIED = "died"
 """The fact that says how a job ended that was started, where it lives no more."""
+ACCEPTED = "accepted"
+"""The fact that holds what a platform calls what it accepted."""
 HANDLE = "handle"
 """The fact that holds what the platform wants to know again of what it accepted, as JSON."""
 QUIET = ("evidence", "save")
@@ -59,13 +61,19 @@ class InterruptedAction(Frozen):
     by_person: bool = False
 
 
-def handle_in(facts: Mapping[str, str]) -> dict[str, str]:
-    """Return what the journal keeps of what was accepted; empty where nothing was."""
+def handle_in(facts: Mapping[str, str]) -> dict[str, str] | None:
+    """Return what the journal keeps of what was accepted; empty where nothing was.
+
+    ``None`` where something was, and its handle is not there to be read (an entry of another
+    version): then the launch id alone tells, and nobody may say that nothing was sent.
+    """
     try:
-        found = json.loads(facts.get(HANDLE, "{}"))
+        found = json.loads(facts[HANDLE]) if HANDLE in facts else None
     except ValueError:
-        return {}
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+        found = None
+    if isinstance(found, dict):
+        return {str(key): str(value) for key, value in found.items()}
+    return None if HANDLE in facts or ACCEPTED in facts else {}
 
 
 async def settle(
@@ -121,7 +129,7 @@ async def _looked_up(
     )
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
     if found.found is Found.UNKNOWN:
-        where = where_to_look(platform, run, entry.launch_id, entry.facts.get("accepted"))
+        where = where_to_look(platform, run, entry.launch_id, entry.facts.get(ACCEPTED))
         text = f"{what}; it is looked up again before anything else; {where}"
         return InterruptedAction(
             entry=entry, outcome=Outcome.UNKNOWN, text=text, looked_up=found, by_person=found.final

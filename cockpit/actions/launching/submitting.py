@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 from cockpit.actions.core.action import Execution, Step, StepError, StepUnknownError
 from cockpit.actions.core.lookups import Pace, look_up, settled, where_to_look
-from cockpit.actions.core.recovery import DIED, HANDLE, handle_in
+from cockpit.actions.core.recovery import ACCEPTED, DIED, HANDLE, handle_in
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
@@ -23,7 +23,6 @@ from cockpit.store.store import unpack
 from cockpit.text.checks import shown
 
 SNAPSHOT: Final = "snapshot"
-ACCEPTED: Final = "accepted"
 SUBMITTED_AT: Final = "submitted_at"
 UNSEEN: Final = "unseen"
 BUNDLE: Final = "bundle"

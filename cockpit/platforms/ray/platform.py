@@ -52,6 +52,7 @@ class RayPlatform(Unsupported):
     acts: ClassVar[bool] = True
     private: ClassVar[tuple[str, ...]] = PRIVATE
     log_needs_job: ClassVar[bool] = True
+    forgets: ClassVar[bool] = True
 
     def __init__(self, clock: Clock, logs: Logs) -> None:
         super().__init__(clock, logs)

@@ -152,7 +152,9 @@ def test_an_answer_that_is_lost(lab: RayLab, machine: RayMachine, way: Lossy, sp
         holds(lab, machine)
 
 
-@pytest.mark.parametrize("word", [b"gcs_server", b"dashboard/agent.py", b"dashboard/dashboard.py"])
+@pytest.mark.parametrize(
+    "word", [b"gcs_server", b"ray::DashboardAgent", b"raylet/raylet", b"dashboard/dashboard.py"]
+)
 def test_a_part_of_the_head_hangs_in_a_submit(
     head: RealHead,
     lab: RayLab,

@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from cockpit.actions.core.recovery import settle
 from cockpit.model.jobs import Accepted, Found, LookUp, Submission
 from cockpit.model.place import place_of
+from cockpit.model.plan import Outcome, StepState
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
@@ -20,7 +22,9 @@ from cockpit.platforms.ray import submitter
 from cockpit.platforms.ray.platform import RayPlatform
 from cockpit.platforms.ray.submission import entrypoint_of
 from cockpit.sources.logs.source import Logs
+from tests.actions.contexts import done, entry
 from tests.platforms.ray.recorded import Recorded, Skips, head, platform, reply, run_of
+from tests.rules.making import T0
 
 ID = "toy-i002"
 NO_RAY = reply(404, b"404: Not Found")
@@ -190,6 +194,20 @@ async def test_two_cockpits_that_gave_one_id(server: Recorded) -> None:
     assert (await looked(one, run, won)).found is Found.LIVE
     told = await looked(one, run, lost)
     assert told.found is Found.ABSENT and "another cockpit" in told.text
+
+
+async def test_an_entry_whose_handle_cannot_be_read_does_not_say_that_nothing_was_sent(
+    server: Recorded,
+) -> None:
+    made, run = platform(), toy(server)
+    accepted = await made.accept(run, submission())
+    await made.go(run, accepted)
+    begun = done("submit", state=StepState.BEGUN)
+    for facts in ({"accepted": ID}, {"accepted": ID, "handle": "{"}, {"handle": "[]"}):
+        left = entry("relaunch", T0, begun, outcome=None, launch_id=ID, facts=facts)
+        settled = await settle(run, left, made, alive=False)
+        assert (settled.outcome, settled.job_id) == (Outcome.DONE, ID), settled.text
+    assert len(server.posted) == 1
 
 
 async def test_a_head_that_began_anew_cannot_tell(server: Recorded) -> None:

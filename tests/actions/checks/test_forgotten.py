@@ -1,0 +1,54 @@
+"""A job that its system has forgotten: unknown for good, so a person says that it is over."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from cockpit.actions.checks import jobs
+from cockpit.model.facet import ErrorKind, unknown
+from cockpit.model.jobs import Live
+from cockpit.model.plan import Level
+from cockpit.model.run import JobSpec
+from cockpit.platforms.base import Platform
+from cockpit.platforms.ray.platform import RayPlatform
+from tests.actions.contexts import context, hard, living, soft
+from tests.platforms.stand_in import StandIn
+from tests.rules.making import T0, blind, run_spec
+
+
+class Forgets(StandIn):
+    forgets: ClassVar[bool] = RayPlatform.forgets
+
+
+GONE = unknown(ErrorKind.NOT_FOUND, "the head does not list job toy-i001", "ray", T0)
+
+
+def test_a_person_says_that_it_is_over_where_the_list_is_here_and_names_nothing() -> None:
+    (check,) = jobs.relaunch_state(context(job=GONE, platform=Forgets()))
+    assert soft(check) and "does not list job toy-i001" in check.text
+    assert "who knows that it is over" in check.text
+
+
+@pytest.mark.parametrize(
+    ("facet", "live", "platform"),
+    [
+        (GONE, Live(), StandIn()),
+        (blind(), Live(), Forgets()),
+        (GONE, Live(unknown="no answer"), Forgets()),
+        (GONE, Live(jobs=(living(),)), Forgets()),
+        (GONE, Live(possible=(living(),)), Forgets()),
+    ],
+)
+def test_nobody_says_so_in_any_other_case(facet: object, live: Live, platform: Platform) -> None:
+    (check,) = jobs.relaunch_state(context(job=facet, live=live, platform=platform))
+    assert hard(check)
+
+
+def test_a_run_whose_job_is_forgotten_is_no_run_without_a_job() -> None:
+    (check,) = jobs.launch_state(context(job=GONE))
+    assert check.text == "the run has no job yet", "none is named"
+    named = run_spec(job=JobSpec(kind="local", id="toy-i001"))
+    (check,) = jobs.launch_state(context(named, job=GONE))
+    assert check.level is Level.WARN and "does not list job toy-i001" in check.text
