@@ -16,6 +16,7 @@ from cockpit.text.checks import blocked, passed, warned
 
 STATE = "job-state"
 QUEUED = "queued"
+FORGOTTEN = "forgotten"
 
 
 def relaunch_state(context: ActionContext) -> list[Check]:
@@ -43,7 +44,11 @@ def relaunch_state(context: ActionContext) -> list[Check]:
 
 
 def _unknown_state(context: ActionContext) -> Check:
-    """Return the block; a person answers where nothing lives and the job is forgotten for good."""
+    """Return the block: nobody approves a state that is not known (SPEC A).
+
+    A job of which its platform says for certain that it is not there is another thing: where
+    nothing of the lineage lives, a person says that it is over.
+    """
     error, platform = context.report.facets.job.error, context.acting_platform
     why = error.message if error is not None else "it says nothing certain"
     text = f"the job's state is unknown: {why}"
@@ -51,8 +56,8 @@ def _unknown_state(context: ActionContext) -> Check:
     idle = context.live.unknown is None and not (context.live.jobs or context.live.possible)
     if not (gone and idle and platform is not None and platform.forgets):
         return blocked(STATE, text)
-    known = f"{text}; nothing of this lineage is listed: who knows that it is over approves this"
-    return blocked(STATE, known, overridable=True)
+    known = f"the job is forgotten there: {why}; nothing of this lineage is listed"
+    return blocked(FORGOTTEN, f"{known}: who knows that it is over approves this", overridable=True)
 
 
 def launch_state(context: ActionContext) -> list[Check]:

@@ -27,7 +27,7 @@ GONE = unknown(ErrorKind.NOT_FOUND, "the head does not list job toy-i001", "ray"
 
 def test_a_person_says_that_it_is_over_where_the_list_is_here_and_names_nothing() -> None:
     (check,) = jobs.relaunch_state(context(job=GONE, platform=Forgets()))
-    assert soft(check) and "does not list job toy-i001" in check.text
+    assert soft(check) and check.id == jobs.FORGOTTEN and "does not list job toy-i001" in check.text
     assert "who knows that it is over" in check.text
 
 
@@ -43,7 +43,7 @@ def test_a_person_says_that_it_is_over_where_the_list_is_here_and_names_nothing(
 )
 def test_nobody_says_so_in_any_other_case(facet: object, live: Live, platform: Platform) -> None:
     (check,) = jobs.relaunch_state(context(job=facet, live=live, platform=platform))
-    assert hard(check)
+    assert hard(check) and check.id == jobs.STATE
 
 
 def test_a_run_whose_job_is_forgotten_is_no_run_without_a_job() -> None:
