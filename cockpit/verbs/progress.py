@@ -13,7 +13,7 @@ from cockpit.text.progress import LineProgress, read_lines, telling
 from cockpit.verbs.common import OK, add_json, put
 from cockpit.verbs.reading import opened, raw_lines
 
-EXAMPLE: Final = "example: tail -n 50 run.log | cockpit progress - --json"
+EXAMPLE: Final = "example: cockpit progress run.log --json"
 AT_ONCE: Final = 500
 """Entries that are printed together."""
 

@@ -15,10 +15,17 @@ FOLDERS = ("cockpit", "widgets", "screens")
 HEAVY = ("textual", "rich", "wandb", "plotext", "httpx", "apprise", "git", "hypothesis", "pytest")
 
 
-def sources(*folders: str) -> Iterator[tuple[Path, ast.Module]]:
+def texts(*folders: str) -> Iterator[tuple[Path, str]]:
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+            yield path.relative_to(ROOT), path.read_text(encoding="utf-8")
+
+
+def sources(*folders: str, words: tuple[str, ...]) -> Iterator[tuple[Path, ast.Module]]:
+    """Parse the files that hold one of the words: nothing that is looked for does without."""
+    for path, text in texts(*folders):
+        if any(word in text for word in words):
+            yield path, ast.parse(text)
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -43,7 +50,7 @@ def test_the_program_itself_never_loads_the_tracker_client() -> None:
 def test_only_the_demo_trainer_names_the_tracker_client() -> None:
     importers = {
         str(path)
-        for path, tree in sources(*FOLDERS)
+        for path, tree in sources(*FOLDERS, words=("wandb",))
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in (
@@ -63,7 +70,7 @@ def keyword(call: ast.Call, name: str) -> object:
 
 def test_no_text_is_ever_parsed_as_markup() -> None:
     offenders = []
-    for path, tree in sources(*FOLDERS):
+    for path, tree in sources(*FOLDERS, words=("notify", "markup")):
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call):
                 continue
@@ -87,7 +94,7 @@ CLOCKS = {"time.time", "datetime.now", "datetime.utcnow", "time.monotonic", "dat
 def test_pure_code_reads_no_clock() -> None:
     offenders = [
         f"{path}:{node.lineno}"
-        for path, tree in sources(*PURE)
+        for path, tree in sources(*PURE, words=("time", "date"))
         if path.name != "clock.py"
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in CLOCKS
@@ -98,7 +105,7 @@ def test_pure_code_reads_no_clock() -> None:
 def test_every_command_is_an_argument_list() -> None:
     offenders = [
         f"{path}:{node.lineno}"
-        for path, tree in sources(*FOLDERS)
+        for path, tree in sources(*FOLDERS, words=("shell", "os.system", "os.popen"))
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and (keyword(node, "shell") is True or ast.unparse(node.func) in ("os.system", "os.popen"))
@@ -107,10 +114,7 @@ def test_every_command_is_an_argument_list() -> None:
 
 
 def test_files_are_rooms_not_halls() -> None:
-    lengths = {
-        str(path): (ROOT / path).read_text(encoding="utf-8").count("\n")
-        for path, _ in sources(*FOLDERS)
-    }
+    lengths = {str(path): text.count("\n") for path, text in texts(*FOLDERS)}
     assert {path: n for path, n in lengths.items() if n > 450} == {}
 
 
