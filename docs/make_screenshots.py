@@ -37,7 +37,7 @@ async def photograph(config: Path, out: Path) -> None:
     for name, (size, theme, keys) in SHOTS.items():
         file = load(config)
         made = make(file, read_only=False)
-        app = CockpitApp(file, made.engine, service=made.service, version=made.version)
+        app = CockpitApp(file, made.engine, means=made.means)
         async with app.run_test(size=size) as pilot:
             app.theme = theme
             await asyncio.sleep(6)

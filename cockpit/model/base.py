@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 
@@ -22,6 +22,15 @@ class Frozen(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """Return the JSON-ready document (INTERFACE shapes, aliases used)."""
         return self.model_dump(mode="json", by_alias=True)
+
+
+STEPS: Final = 1e15
+"""No run has as many steps; what says more is no step, and fits into no table."""
+
+
+def step_of(value: float | None) -> int | None:
+    """Return a number that was logged as a step, ``None`` for what can be none."""
+    return int(value) if value is not None and -STEPS < value < STEPS else None
 
 
 def rfc3339(instant: float) -> str:

@@ -84,6 +84,15 @@ def stopped(history: History) -> Stopped | None:
     return None if job is None or job.phase is not Phase.RUNNING else job.stopped
 
 
+def goes_on(run: RunSpec, found: Stopped) -> str:
+    """Return what lets a stopped process go on, and on which machine."""
+    if found.held:
+        return "it goes on when the debugger lets go"
+    host = None if run.job is None else run.job.host
+    on = "" if host is None else f" on {host}"
+    return f"kill -CONT {found.pid}{on} lets it go on"
+
+
 def may_train(history: History) -> bool:
     """Tell whether the job may be training: it is not known to wait or to be over."""
     return phase_of(history) not in _NOT_TRAINING

@@ -155,6 +155,15 @@ class _Exchange:
     def done(self) -> bool:
         return all(frame.rc is not None for frame in self.frames.values())
 
+    def broke_off(self, out: int, err: int) -> bool:
+        """Tell whether the end of the script can come no more.
+
+        Of two streams each comes at a time of its own: one may end before the other has told.
+        """
+        if self.done or out in self.open:
+            return False
+        return self.frames[out].rc is None or err not in self.open
+
 
 class Session:
     """A shell behind ``argv`` (an ssh, or a ``sh`` of this machine)."""
@@ -239,7 +248,7 @@ class Session:
                     raise LateError(begun=frame.begun, out=frame.so_far)
                 for key, _ in selector.select(min(1.0, left)):
                     self._move(key.fileobj, exchange, selector, close=close)  # type: ignore[arg-type]
-                if out.fileno() not in exchange.open:
+                if exchange.broke_off(out.fileno(), err.fileno()):
                     raise self._ended(exchange, err, selector)
 
     def _move(

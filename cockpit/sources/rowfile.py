@@ -6,10 +6,15 @@ import json
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
+from cockpit.model.base import step_of
 from cockpit.model.observed import Row
 
 EVERY: Final = 10.0
 """Seconds between two rows that tell no time."""
+_READ: Final = json.JSONDecoder().decode
+EARLIEST: Final = -6.2e10
+LATEST: Final = 2.5e11
+"""The years 5 and 9892: what is told beyond, or is no number, is no time."""
 LONGEST: Final = 1_048_576
 """Bytes of a line: a longer one is no row."""
 
@@ -44,17 +49,17 @@ class RowFile:
 def _row(line: bytes, otherwise: float) -> Row | None:
     """Return one line's row, ``otherwise`` its time where it tells none; ``None`` for no row."""
     try:
-        told = json.loads(line)
+        told = _READ(line.decode("ascii")) if line.isascii() else json.loads(line)
     except (ValueError, RecursionError):
         return None
     if type(told) is not dict or not told:
         return None
     step, at = _number(told.get("step")), _number(told.get("time"))
-    if step is None or not step.is_integer():
+    if step is None or not step.is_integer() or step_of(step) is None:
         return None
     return Row(
         step=int(step),
-        at=otherwise if at is None else at,
+        at=at if at is not None and EARLIEST < at < LATEST else otherwise,
         loss=_number(told.get("loss")),
         throughput=_number(told.get("throughput")),
         grad_norm=_number(told.get("grad_norm")),

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from cockpit.model.base import step_of
+
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _NUMBER = re.compile(
     rf"(?<![\w.])(?P<value>[-+]?(?:(?:{_DIGITS})(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?)\b))"
@@ -52,7 +54,7 @@ class LabelledNumber(NamedTuple):
     @property
     def whole(self) -> int | None:
         """The value as a whole number, or ``None`` when it is none or was rounded."""
-        return int(self.value) if not self.rounded and self.value.is_integer() else None
+        return step_of(self.value) if not self.rounded and self.value.is_integer() else None
 
 
 def fields(line: str) -> Iterator[LabelledNumber]:
@@ -97,7 +99,7 @@ class _Cut(NamedTuple):
             text=value + self.scale,
             value=float(value.replace(",", "")) * _SCALES[self.scale],
             rounded=self.scale != "",
-            maximum=int(maximum.replace(",", "")) if exact and maximum is not None else None,
+            maximum=step_of(int(maximum.replace(",", ""))) if exact and maximum else None,
             max_text=maximum + self.max_scale if maximum is not None and self.max_scale else None,
             unit=self.unit,
             bracketed=label.bracketed,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from cockpit.model.base import Frozen, Number
+from cockpit.model.base import Frozen, Number, step_of
 from cockpit.text.fields import LabelledNumber, fields
 from cockpit.text.labels import (
     Rate,
@@ -192,7 +192,8 @@ def _count(shown: str | None) -> tuple[int | None, str | None]:
         return None, None
     if not shown[-1].isdigit() or not float(shown).is_integer():
         return None, shown
-    return int(float(shown)), None
+    step = step_of(float(shown))
+    return step, None if step is not None else shown
 
 
 def _from_fields(text: str) -> LineProgress | None:

@@ -224,3 +224,13 @@ def test_the_corpus_of_progress_lines() -> None:
         assert (found.throughput, found.unit) == (rate["value"], rate["unit"]), entry["id"]
         for name in ("step", "step_exact", "max_step", "max_shown", "scope", "loss"):
             assert getattr(found, name) == entry[name], entry["id"]
+
+
+@pytest.mark.parametrize("digits", [17, 320, 3900])
+def test_a_number_that_no_run_counts_to_is_neither_step_nor_maximum(digits: int) -> None:
+    many = "9" * digits
+    assert read_progress(f"step={many} loss=2.0 lr=1 grad_norm=1") is None
+    found = read_progress(f"step=7/{many} loss=2.0 lr=1")
+    assert found is not None and (found.step, found.max_step) == (7, None)
+    bar = read_progress(f"train: 1%|#| {many}/{many} [00:10<01:00, 1.0it/s, loss=2.0]")
+    assert bar is None or (bar.step, bar.step_exact, bar.max_step) == (None, False, None)

@@ -30,7 +30,7 @@ def test_a_relaunch_takes_the_time_that_its_listing_needs(
         assert plan["trainer_would_load"]["path"] == plan["checkpoint"]["path"]
     else:
         assert check["level"] == "block" and plan["trainer_would_load"] is None
-        assert "5 folders could not be looked at in time" in check["text"]
+        assert "of 5 checkpoints nothing was read in time" in check["text"]
         assert "begin at step 0" not in check["text"]
 
 

@@ -130,3 +130,20 @@ def test_the_log_tells_what_the_tracker_never_got(
         ("C-11", 59, 74),
         ("C-09", 95, None),
     ]
+
+
+HOSTILE = (
+    *({"step": step, "loss": 2.0, "time": 1e9} for step in (1, 1.7e308, -1.7e308, 1.7e308)),
+    *({"step": 2, "loss": 2.0, "time": when} for when in ("NaN", "Infinity", 1e308, -1e308, 1e18)),
+    {"step": 3, "loss": 2.0, "time": 1e9 + 9},
+)
+
+
+def test_steps_and_times_that_can_be_none_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = tmp_path / "h.jsonl"
+    history.write_text("\n".join(json.dumps(each) for each in HOSTILE))
+    assert main(["backtest", str(history), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["steps"], told["alerts"]) == (7, [])

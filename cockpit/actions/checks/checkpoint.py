@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.parameters import plural
 from cockpit.model import wording
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.picking import named as called
@@ -116,9 +117,9 @@ def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
     layout = (item.layout if item is not None else "") or _configured_layout(run)
     what, flag = called(pick), resume_flag(run)
     if layout not in _OWN_RULE and value.unjudged:
-        text = f"wanted is {what}; {unlooked(value)}, so what the trainer would load is not known:"
-        return blocked(ID, f"{text} plan again, or name it in the command with {{checkpoint}}",
-                       value=pick.path)  # fmt: skip
+        text = f"wanted is {what}; what the trainer would load is not known yet: of"
+        text += f" {plural(value.unjudged, 'checkpoint')} nothing was read in time; look again"
+        return blocked(ID, text, value=pick.path)
     if layout not in _OWN_RULE:
         text = f"wanted is {what}, but the trainer would find nothing and begin at step 0:"
         return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=pick.path)

@@ -11,7 +11,7 @@ from cockpit.model.history import History
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import Basis, Check
-from cockpit.rules.present import trained_after_end
+from cockpit.rules.present import goes_on, trained_after_end
 from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.scrub import scrub
 
@@ -34,7 +34,7 @@ def relaunch_state(context: ActionContext) -> list[Check]:
     if job.phase.terminal:
         return [passed(STATE, f"the job is over: {_words(job)}", value=_label(job))]
     if job.stopped is not None:
-        text = f"its process is stopped, not dead (kill -CONT {job.stopped.pid} lets it go on)"
+        text = f"its process is stopped, not dead ({goes_on(context.spec, job.stopped)})"
         return [blocked(STATE, f"{text}: let it go on, or stop it first", value=_label(job))]
     stalled = next((alert for alert in context.report.alerts if alert.id == "C-06"), None)
     if job.phase is Phase.RUNNING and stalled is not None:
@@ -84,10 +84,11 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
     if went_on is not None and not own:
         text = f"steps were logged until {wording.moment(went_on)}, after the job's end"
         return [blocked("C-25", f"{text}: find what trains {context.spec.name}")]
-    if live.held:
-        return [warned("C-25", held_jobs(context), value=", ".join(job.id for job in live.held))]
-    if live.possible:
-        return [warned("C-25", possible_jobs(live), value=", ".join(j.id for j in live.possible))]
+    told = [held_jobs(context)] if live.held else []
+    told += [possible_jobs(live)] if live.possible else []
+    if told:
+        ids = ", ".join(job.id for job in (*live.held, *live.possible))
+        return [warned("C-25", "; ".join(told), value=ids)]
     text = f"no other job of this lineage lives{left_over(live)}"
     return [passed("C-25", text).model_copy(update={"moves": True})]  # a helper may go meanwhile
 
@@ -107,8 +108,8 @@ def possible_jobs(live: Live) -> str:
 
 def left_over(live: Live) -> str:
     """Return which helpers have outlived the job that they served, if any."""
-    names = "; ".join(f"{job.name} ({job.id})" for job in live.leftovers)
-    return f"; left over from an ended job, training nothing and ending: {names}" if names else ""
+    names = "; ".join(f"{job.name} ({job.id}: {job.why})" for job in live.leftovers)
+    return f"; left over, training nothing and going by themselves: {names}" if names else ""
 
 
 def next_by_itself(context: ActionContext) -> list[Check]:

@@ -41,6 +41,7 @@ def draft(context: ActionContext, request: Request) -> Draft:
         facts={
             _STOPS: "\n".join(job.id for job in live.held),
             ONLY: HELD,
+            "why": "; ".join(dict.fromkeys(job.why for job in live.held)),
             "reason": safe(request.params.get("reason") or ""),
         },
     )
@@ -99,7 +100,7 @@ def _entry(execution: Execution) -> EventEntry:
         title="stop: what was held" if trouble is None else "stop of what was held: not finished",
         at=execution.entry.begun_at,
         status=trouble or f"cancelled by {by}, never having run: {names}",
-        evidence="accepted for a launch and never let go",
+        evidence=execution.plan.facts.get("why") or "accepted for a launch and never let go",
         decision=execution.facts.get("reason") or "a leftover of a launch",
         next="nothing" if trouble is None else "look whether it is held still",
     )

@@ -24,6 +24,7 @@ from cockpit.actions.core.action import (
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, required_param, safe
 from cockpit.actions.core.recording import log_step
+from cockpit.actions.telling.torn import TORN, goes_to, packed, without_sent
 from cockpit.actions.telling.wandb_upload import (
     DRY_WITHIN,
     LONGEST,
@@ -53,7 +54,9 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,127}")
 _FOLDER: Final = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(.+)")
 _URL: Final = re.compile(r"https?://\S+/runs/\S+")
 _LISTED: Final = 20
-TORN: Final = "Failed to sync all data"
+COMPARE: Final = "compare the curves there with the files"
+SENT: Final = "what it holds was sent, and is not sent again"
+CUT: Final = "Failed to sync all data"
 """What the client says of a file whose last record is not whole."""
 
 
@@ -70,8 +73,10 @@ class Sync(PageAction):
         uploader = _uploader(context.spec)
         if isinstance(uploader, Check):
             return Draft(words=words, checks=(uploader,))
+        facts = {"entity": to.entity, "project": to.project, "id": uploader.run_id}
         try:
             found = await uploader.look(to.base_url)
+            found = without_sent(found, context.entries, goes_to(facts))
             dry = await uploader.run(to, found.left, DRY_WITHIN, dry=True) if found.left else None
         except RemoteError as error:
             return Draft(words=words, checks=(blocked("wandb", str(error)),))
@@ -83,7 +88,6 @@ class Sync(PageAction):
             _staging(found),
             *_key(found, uploader),
         )
-        facts = {"entity": to.entity, "project": to.project, "id": uploader.run_id}
         return Draft(
             words=words,
             checks=checks,
@@ -164,7 +168,13 @@ def _left(found: Offline, uploader: Uploader) -> Iterator[Check]:
         return
     total = sum(each.whole or each.size or 0 for each in found.left)
     text = f"{plural(len(found.left), 'folder')} to upload, {size(total)}; {done} synced already"
-    yield passed("wandb", text if found.left else f"all {done} are synced already: nothing to do")
+    cut = [each for each in found.fragments if each.cut and not each.synced]
+    nothing = f"{done} synced already" if cut else f"all {done} are synced already"
+    yield passed("wandb", text if found.left else f"{nothing}: nothing to do")
+    if cut:
+        names = ", ".join(safe(_name(each)) for each in cut[:_LISTED])
+        text = f"sent as far as it goes, its last record was cut off, and not sent again: {names}"
+        yield warned("wandb:torn", text)
     if found.more:
         yield blocked("wandb:more", f"{found.more} more folders than are looked at: do it by hand")
     grown = [each for each in found.fragments if each.grown]
@@ -229,6 +239,7 @@ def _page(to: Destination, uploader: Uploader, found: Offline, dry: Completed | 
     for title, those in (
         ("Would be uploaded", found.left),
         ("Synced already", [each for each in found.fragments if each.synced]),
+        ("Sent as far as it goes, cut off by a kill", [e for e in found.fragments if e.cut]),
         ("Without a record in it, not uploaded", found.empty),
     ):
         if those:
@@ -281,34 +292,39 @@ async def _sync(execution: Execution) -> str:
     if not left:
         raise SkipStep(f"all {len(found.fragments)} folders are synced already")
     try:
-        said = await _uploaded(uploader, to, left)
+        said, torn = await _uploaded(uploader, to, left)
     except RemoteError as error:
         if not error.sent:
             raise StepError(f"not all was uploaded: {error}") from error
         raise StepUnknownError(f"{error}; its .synced files tell, when the host answers") from error
     urls = sorted({url for done in said for line in _said(done) for url in _URL.findall(line)})
-    await execution.note(**{URLS: " ".join(urls)[:2000]})
-    return await _judged(uploader, to, left, said)
+    await execution.note(**{URLS: " ".join(urls)[:2000], TORN: packed(torn)})
+    return await _judged(uploader, to, left, (said, torn))
 
 
 async def _uploaded(
     uploader: Uploader, to: Destination, left: Sequence[Fragment]
-) -> list[Completed]:
-    """Upload the folders in the order of their names; raises ``RemoteError``.
+) -> tuple[list[Completed], list[Fragment]]:
+    """Upload the folders in the order of their names; return too those that are cut off.
+
+    Raises ``RemoteError``.
 
     The client stops at one whose last record was cut off by a kill, having sent what it holds:
     those behind it are sent by a client of their own.
     """
-    until, rest, said = Awake(upload_within(left), lap=LONGEST), list(left), []
+    until, rest = Awake(upload_within(left), lap=LONGEST), list(left)
+    said: list[Completed] = []
+    torn: list[Fragment] = []
     while rest and until.left() > 0:
         done = await uploader.run(to, rest, max(1.0, until.left()))
         said.append(done)
-        if done.timed_out or TORN not in " ".join(_said(done)):
+        if done.timed_out or CUT not in " ".join(_said(done)):
             break
         missing = {each.path for each in (await uploader.look(to.base_url)).left}
         first = next((at for at, each in enumerate(rest) if each.path in missing), len(rest))
+        torn += rest[first : first + 1]
         rest = rest[first + 1 :]
-    return said
+    return said, torn
 
 
 def _planned(execution: Execution) -> tuple[Destination, Uploader]:
@@ -320,13 +336,17 @@ def _planned(execution: Execution) -> tuple[Destination, Uploader]:
 
 
 async def _judged(
-    uploader: Uploader, to: Destination, sent: Sequence[Fragment], said: Sequence[Completed]
+    uploader: Uploader,
+    to: Destination,
+    sent: Sequence[Fragment],
+    uploaded: tuple[Sequence[Completed], Sequence[Fragment]],
 ) -> str:
     """Return what was uploaded, by the marks beside the files; raises where one has none."""
     try:
         found = await uploader.look(to.base_url)
     except RemoteError as error:
         raise StepUnknownError(f"the client ended; whether all is there: {error}") from error
+    said, torn = uploaded
     paths = {each.path for each in sent}
     missing = [_name(each) for each in found.left if each.path in paths]
     there = len(sent) - len(missing)
@@ -334,7 +354,8 @@ async def _judged(
         return f"{plural(there, 'folder')} synced to {to.entity}/{to.project}"
     how = "; ".join(dict.fromkeys(filter(None, map(_wrong, said)))) or _why(said[-1])
     names = ", ".join(missing[:_LISTED])
-    raise StepError(safe(f"{there} of {len(sent)} synced; not {names}: {how}; sync it again"))
+    again = "sync it again" if len(missing) > len(torn) else SENT
+    raise StepError(safe(f"{there} of {len(sent)} synced; not {names}: {how}; {again}"))
 
 
 async def _seen(execution: Execution) -> str | None:
@@ -359,5 +380,5 @@ def _entry(execution: Execution) -> EventEntry:
         status=f"uploaded to {where}" if trouble is None else trouble,
         evidence=facts.get(URLS) or f"{plural(len(folders), 'folder')}, each with its .synced file",
         decision=f"ordered by {execution.entry.operator}",
-        next="compare the curves there with the files" if trouble is None else "sync it again",
+        next="sync it again" if trouble and SENT not in trouble else COMPARE,
     )

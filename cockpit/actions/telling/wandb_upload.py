@@ -89,7 +89,8 @@ WANDB_ERROR_REPORTING=false; export WANDB_ERROR_REPORTING
 class Fragment:
     """One offline folder: bytes of its run file, its last change, bytes of all of it.
 
-    ``synced``: it has its mark; ``grown``: written to after that. ``None``: could not be had.
+    ``synced``: it has its mark; ``grown``: written to after that; ``cut``: sent as far as it goes,
+    its last record is not whole. ``None``: could not be had.
     """
 
     path: str
@@ -98,6 +99,7 @@ class Fragment:
     whole: int | None
     synced: bool
     grown: bool = False
+    cut: bool = False
 
     @property
     def empty(self) -> bool:
@@ -117,8 +119,9 @@ class Offline:
 
     @property
     def left(self) -> tuple[Fragment, ...]:
-        """Those that are not synced yet and have anything in them."""
-        return tuple(each for each in self.fragments if not each.synced and not each.empty)
+        """Those that are not synced yet and have anything in them that was not sent."""
+        left = (each for each in self.fragments if not each.synced and not each.cut)
+        return tuple(each for each in left if not each.empty)
 
     @property
     def empty(self) -> tuple[Fragment, ...]:

@@ -38,6 +38,10 @@ $start sh job.sh {launch_id} </dev/null >/dev/null 2>&1 &
 n=0; while [ ! -s run.pid ] && [ $n -lt 50 ]; do sleep 0.1; n=$((n+1)); done
 head -n 1 run.pid
 """
+_UNLOCK: Final = """\
+cd "/tmp/cockpit-locks-$(id -u)" || exit 0
+grep -ls -- {pattern} ./*.lock | while read -r f; do rm -f "$f"; done
+"""
 _LIVING: Final = 'LC_ALL=C ps -u "$(id -u)" -o pid= -o args='
 
 
@@ -119,8 +123,10 @@ class BoxSite(Site):
         """Nothing is remembered but what lies in the folder."""
 
     def clear(self, ground: Ground) -> None:
-        """Remove the folder from the host."""
+        """Remove the folder from the host, and what its runs' locks have left."""
         hosts.remove(ground)
+        pattern = f"^launch_id=demo-[a-z]*-{ground.folder.rpartition('-')[2]}-i"
+        hosts.ran(self._host, _UNLOCK.format(pattern=shlex.quote(pattern)))
 
 
 def _folder(situation: Situation, ground: Ground) -> str:

@@ -16,6 +16,9 @@ The text runs in four parts, each in a shell of its own:
 Each answers one line on descriptor 3: ``ok|PID``, or ``no|CODE|why`` with which nothing was
 started and never will be. A host without flock(1) and Python holds chained links instead of
 locks: each names a process by its start, and the next is made only once that one is gone.
+
+What cleans ``/tmp`` goes by age, and a lock whose file is gone excludes nobody: while its job lives
+it is dated far ahead, read last after it was written last, so that no reading brings it back.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from typing import Final
 SH: Final = "sh -c 'eval \"$COCKPIT_LAUNCHER\"' cockpit-launch"
 """The command of a shell that runs a part of it; the text is in its environment."""
 
+NEEDED: Final = "setsid mkdir mv sed head stat date grep tr"
+"""Programs without which nothing starts."""
 LAUNCHER: Final = r"""
 trap '' HUP
 ck_no() { printf 'no|%s|%s\n' "$1" "$2" >&3; exit "$1"; }
@@ -61,7 +66,7 @@ ck_refuse_used() {
   ck_no 76 "launch id $ck_I was used before: ${ck_s:-nothing is known of it}"
 }
 ck_needs() {
-  for ck_c in setsid mkdir mv sed head stat date; do
+  for ck_c in @NEEDED@; do
     command -v "$ck_c" >/dev/null || ck_no 64 "there is no $ck_c on this host: nothing can start"
   done
   [ -r /proc/self/stat ] || ck_no 64 "this host has no /proc: its processes cannot be told apart"
@@ -127,8 +132,10 @@ ck_lives() {
   [ "$5" = "$(ck_machine)" ] || return 0
   [ "$4" = "$(ck_boot)" ] || return 1
   ck_alive "$2" "$3" && return
-  # By what it prints: its status tells of processes that went while it looked.
-  [ -n "$(grep -lsF "COCKPIT_LAUNCH_ID=$1" /proc/[0-9]*/environ)" ]
+  # By what it prints: its status tells of processes that went while it looked. In lines: busybox's
+  # grep sees no more than the first variable.
+  [ -n "$(head -c 1000000 /dev/null /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' |
+    grep -F "COCKPIT_LAUNCH_ID=$1")" ]
 }
 ck_chain() {
   ck_s=$(stat -L -c %i "$1" 2>/dev/null) && grep -q "FLOCK.*:$ck_s 0 EOF" /proc/locks && return 1
@@ -138,6 +145,13 @@ ck_chain() {
     ln -s "$ck_I:$$:$(ck_ticks $$):$(ck_boot):$(ck_machine)" "$1.$ck_k" || return 1
     ck_newest "$1"; [ $ck_m -ne $ck_k ] || return 0
     rm -f "$1.$ck_k"
+  done
+}
+ck_keep() {
+  for ck_l; do
+    set -- "$ck_l"; [ $ck_how != links ] || set -- "$ck_l".[0-9]*
+    touch -c -h -t 203612312359 -- "$@" || touch -c -t 203612312359 -- "$@"
+    touch -c -h -a -t 203712312359 -- "$@" || :
   done
 }
 ck_take() {
@@ -155,6 +169,7 @@ ck_take() {
     ck_d=$((ck_d + 1))
   done
   [ "$ck_any" ] || ck_no 74 "no lock can be held here ($*)"
+  ck_keep "$@"
 }
 
 ck_accept() {
@@ -200,6 +215,7 @@ ck_supervise() {
   if [ "$(ck_told state)" != running ]; then rm -f "$ck_e"; exit; fi
   printf '%-15s\n' "$ck_r" 1<>"$ck_e" && ck_settle "$ck_e" && mv -f "$ck_e" "$ck_E"
   ck_tell ended "$(ck_told pid)" "$(ck_told ticks)" "$ck_r"
+  [ $ck_how = links ] || touch -c -- "$@"
 }
 
 ck_mark() {
@@ -233,5 +249,5 @@ ck_ready() {
 ck_default() {
   env --default-signal=INT true 2>/dev/null && ck_env='env --default-signal=INT,QUIT'
 }
-"""
+""".replace("@NEEDED@", NEEDED)
 """Its functions; ``parts`` of ``launching`` puts the launch's own words around them."""

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import Facet, not_configured
+from cockpit.model.facet import Facet, Problem, not_configured
 from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, OwnJob, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
-from cockpit.platforms.box import PRIVATE, evidence, launching, lookup
+from cockpit.platforms.box import PRIVATE, evidence, launching, lookup, words
 from cockpit.platforms.box.doctor import finding_of
 from cockpit.platforms.box.ending import BoxEnding
 from cockpit.platforms.box.health import BoxHosts
@@ -107,9 +107,15 @@ class BoxPlatform(Unsupported):
         for run in runs:
             if run.job is not None and run.job.host:
                 groups.setdefault(run.job.host, []).append(run)
-        looked = await asyncio.gather(*(self._jobs.seen(*group) for group in groups.items()))
-        hosts = zip(groups, looked, strict=True)
-        return [finding_of(host, view, groups[host]) for host, view in hosts]
+        return await asyncio.gather(*(self._finding(*group) for group in groups.items()))
+
+    async def _finding(self, host: str, runs: Sequence[RunSpec]) -> EndpointFinding:
+        view = await self._jobs.seen(host, runs)
+        if isinstance(view, Problem) or not any(run.resubmit for run in runs):
+            return finding_of(host, view, (), runs)
+        said = (await self._actor_of(host).ask([words.LACKS]))[words.LACKS]
+        lacks = said.decode("utf-8", "replace").split() if isinstance(said, bytes) else ()
+        return finding_of(host, view, lacks, runs)
 
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return the tmux sessions of a host; raises ``CannotError``."""

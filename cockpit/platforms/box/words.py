@@ -12,6 +12,7 @@ from typing import Final
 
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec
+from cockpit.platforms.box.launcher import NEEDED
 from cockpit.platforms.box.probe import Piece
 from cockpit.platforms.local.host import GPU_QUERY
 from cockpit.runtime.ssh import quote
@@ -57,6 +58,12 @@ tmux -u list-panes -a -F '#{{session_created}}|#{{pane_pid}}|#{{pane_dead}}|#{{p
 SCREEN: Final = Piece(
     "screen", f"command -v screen >/dev/null || {{ echo {ABSENT}; exit; }}; screen -ls", "sessions"
 )
+LACKS: Final = Piece(
+    "its programs",
+    f"""for c in {NEEDED} flock python3; do command -v $c >/dev/null || echo $c; done
+[ -r /proc/self/stat ] || echo /proc""",
+    PROCESSES,
+)
 LOAD: Final = Piece("its load", "cat /proc/loadavg", PROCESSES)
 GPUS: Final = Piece(
     "nvidia-smi",
@@ -84,11 +91,28 @@ def patterned(place: Place) -> str:
     return f'"$HOME"{word}' if first else word
 
 
+_HOLDING: Final = """\
+holding() {
+  if printf 'a\\0b\\n' | grep -qF b; then grep -lsF -f - /proc/[0-9]*/environ <&3; return; fi
+  head -c 1000000 /dev/null /proc/[0-9]*/environ | tr '\\0' '\\n' |
+    grep -F -e '==> /proc/' -f /dev/fd/3 | while IFS= read -r l; do
+      case $l in
+        '==> /proc/'*'/environ <==') f=${l#==> }; f=${f% <==}
+          case $f in /proc/*[!0-9]*/environ) f=;; esac;;
+        *) [ -z "$f" ] || echo "$f"; f=;;
+      esac
+    done
+}
+"""
+"""Names the processes whose environment holds a word; busybox's grep sees no more than its first
+variable."""
+
+
 def environments(words: Iterable[str], most: int = _MARKED) -> Piece:
     """Return what prints the environments of processes that hold any of these words."""
     script = f"""\
-set --; n=0
-for f in $(grep -lsF -f - /proc/[0-9]*/environ <<'{END}'
+{_HOLDING}set --; n=0
+for f in $(holding 3<<'{END}'
 {_lines(words)}
 {END}
 ); do n=$((n + 1)); [ $n -le {most} ] && set -- "$@" "$f"; done

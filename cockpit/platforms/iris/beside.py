@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from cockpit.model import wording
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.answers import Job, Request
 from cockpit.platforms.iris.details import Details
+from cockpit.platforms.iris.fence import NEEDED
 from cockpit.platforms.iris.memory import Look
 from cockpit.platforms.iris.request import LAUNCH_ID, Mark, is_closing, mark_of, words_of
 from cockpit.platforms.iris.trees import belongs_to, launch_id_of, user_of
@@ -20,16 +22,20 @@ from cockpit.platforms.iris.words import PENDING
 from cockpit.text.safe import clean
 
 OWN: Final = Mark("the recorded job", sure=True)
-CLOSING: Final = Mark("only closes the name of a launch that is over, and never runs", sure=True)
+CLOSING: Final = "only closes the name of a launch that is over, and never runs"
 SUBMITTED: Final = "submitted_at"
 """The key of a handle that tells this execution from another one of the same name."""
 Key = tuple[str, str]
 
 
 class Beside:
-    """All that lives at one look, sorted so that each run finds its own at once."""
+    """All that lives at one look, sorted so that each run finds its own at once.
 
-    def __init__(self, look: Look, details: Details) -> None:
+    ``now`` is by the controller's clock.
+    """
+
+    def __init__(self, look: Look, details: Details, now: float) -> None:
+        self._now = now
         self.roots = roots_of(look)
         self._launched: dict[Key, list[Job]] = {}
         """By user and by what stands before the number of a launch id: the run's name."""
@@ -59,11 +65,12 @@ class Beside:
                     marks[job.id] = job, mark
         found = [each for each in marks.values() if not belongs_to(own, each[0].id)]
         jobs = [(self.live_job(*each), each[1].sure) for each in found if not self._closes(each[0])]
-        closing = (self.live_job(job, CLOSING) for job, _ in found if self._closes(job))
+        closing = [job for job, _ in found if self._closes(job)]
         return Live(
             jobs=tuple(job for job, sure in jobs if sure),
             possible=tuple(job for job, sure in jobs if not sure),
-            leftovers=tuple(closing),
+            leftovers=tuple(self._closing(job) for job in closing if self._needed(job)),
+            held=tuple(self._closing(job) for job in closing if not self._needed(job)),
         )
 
     def live_job(self, job: Job, mark: Mark) -> LiveJob:
@@ -78,6 +85,18 @@ class Beside:
             started_at=job.started_at,
             handle={"job_id": job.id, SUBMITTED: submitted(job)},
         )
+
+    def _needed(self, job: Job) -> bool:
+        """Tell whether a client may still try to launch under the name that a job closes."""
+        return job.submitted_at is None or self._now < job.submitted_at + NEEDED
+
+    def _closing(self, job: Job) -> LiveJob:
+        """Return a job that closes a name: one that is not needed any more may be cancelled."""
+        why = CLOSING
+        if job.submitted_at is not None and self._needed(job):
+            why += f", needed until {wording.moment(job.submitted_at + NEEDED)}"
+        found = self.live_job(job, Mark(why, sure=True))
+        return found.model_copy(update={"started_at": job.submitted_at})
 
     def _by_name(self, job: Job) -> Mark:
         """Return why a job is a launch by its name; one that waits may only close that name."""

@@ -19,7 +19,7 @@ def command_checks(run: RunSpec, words: Sequence[str]) -> list[Check]:
     parts = parts_of(words)
     if not parts.calls_iris:
         return _script(words)
-    return [*_blocks(run, parts), *_job_name(parts), *_user(run, parts)]
+    return [*_blocks(run, parts), *_job_name(parts), *_lost(parts), *_user(run, parts)]
 
 
 def _script(words: Sequence[str]) -> list[Check]:
@@ -58,6 +58,18 @@ def _job_name(parts: Parts) -> list[Check]:
     text = f"the job name {name} is fixed: Iris replaces the finished job of that name, and a lost"
     text += " answer takes a minute to settle; {launch_id} in it avoids both"
     return [warned("iris:job-name", text, Basis.RECORDED, name)]
+
+
+def _lost(parts: Parts) -> list[Check]:
+    """Say beforehand what a look-up may leave on the controller."""
+    name = parts.value(JOB_NAME)
+    if name is not None and "launch_id" not in places_in([name]):
+        return []
+    text = (
+        "should its answer be lost, its name is closed by a job of yours that waits for a day and"
+    )
+    text += " never runs, nor wants an accelerator; where Iris' own workers do not place all tasks"
+    return [passed("iris:lost", f"{text}, it takes a minute of answers instead", Basis.RECORDED)]
 
 
 def _user(run: RunSpec, parts: Parts) -> list[Check]:

@@ -10,7 +10,8 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import EndpointFinding
 from cockpit.platforms.iris.access import remedy_of
-from cockpit.platforms.iris.rpc import ANYBODY, Controller, MissingMethodError
+from cockpit.platforms.iris.backends import why_open
+from cockpit.platforms.iris.rpc import ANYBODY, Controller
 from cockpit.platforms.iris.trees import is_job_id, user_of
 from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
@@ -43,11 +44,11 @@ async def finding(
     job = next(run.job for run in runs if run.job is not None)
     try:
         user, role = await controller.user()
-        generation = await _generation(controller)
+        generation, lost = await _generation(controller), await _lost(controller)
     except HttpError as error:
         text = clean(f"{error} ({names})", 400)
         return EndpointFinding(endpoint=endpoint, text=text, remedy=remedy_for(error.kind, job))
-    text = f"answers as {user} ({role}), {generation}; for {names}"
+    text = f"answers as {user} ({role}), {generation}; for {names}; {lost}"
     off = 0.0 if controller.server_date is None else controller.server_date - clock.now()
     others = sorted({_owner(run) for run in runs} - {user, ""})
     if abs(off) >= SKEW:
@@ -62,11 +63,15 @@ async def finding(
 
 
 async def _generation(controller: Controller) -> str:
-    try:
-        await controller.endpoints("/cockpit/")
-    except MissingMethodError:
-        return JUNE
-    return OCTOBER
+    return OCTOBER if await controller.has_endpoint_service() else JUNE
+
+
+async def _lost(controller: Controller) -> str:
+    """Return how a launch whose answer was lost is settled there."""
+    why = await why_open(controller)
+    if why is None:
+        return "a launch that is lost is closed by a job that never runs"
+    return f"a launch that is lost is settled by a minute of answers ({why})"
 
 
 def _owner(run: RunSpec) -> str:

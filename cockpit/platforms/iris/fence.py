@@ -14,15 +14,18 @@ import time
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from cockpit.platforms.iris.backends import why_open
 from cockpit.platforms.iris.request import CLOSES
 from cockpit.platforms.iris.rpc import Controller
-from cockpit.runtime.http import HttpError, LostAnswerError
+from cockpit.runtime.http import Answer, HttpError
 from cockpit.runtime.http_trouble import told
 
 NEVER: Final = "cockpit-closed"
 TASKS: Final = 7
 HELD: Final = 86_400.0
-"""Seconds for which a name is held: a client tries for half an hour."""
+"""Seconds for which a name is held."""
+NEEDED: Final = 3_600.0
+"""Seconds for which it must be held: a client tries for half an hour."""
 
 
 class Fence(StrEnum):
@@ -44,19 +47,21 @@ class Closing(NamedTuple):
 async def close(controller: Controller, job_id: str, launch_id: str, now: float) -> Closing:
     """Take a job's name, if no job has it; ``now`` in seconds since the epoch. Never raises."""
     try:
-        answer = await controller.change("LaunchJob", _body(job_id, launch_id, now))
-    except LostAnswerError as error:
-        return Closing(Fence.UNKNOWN, str(error))
+        why = await why_open(controller)
+        if why is not None:
+            return Closing(Fence.REFUSED, why)
+        return _read(await controller.change("LaunchJob", _body(job_id, launch_id, now)), job_id)
     except HttpError as error:
         return Closing(Fence.UNKNOWN, str(error))
+
+
+def _read(answer: Answer, job_id: str) -> Closing:
+    """Return what the controller has answered; raises ``HttpError``."""
     if answer.status == 409:
         return Closing(Fence.TAKEN)
     if answer.status != 200:
         return Closing(Fence.REFUSED, f"{answer.host} answered {answer.status}{told(answer.body)}")
-    try:
-        got = answer.json()
-    except HttpError as error:
-        return Closing(Fence.UNKNOWN, str(error))
+    got = answer.json()
     if not isinstance(got, dict) or got.get("jobId") != job_id:
         return Closing(Fence.REFUSED, "the controller gives our jobs to another user")
     return Closing(Fence.CLOSED)
@@ -74,5 +79,6 @@ def _body(job_id: str, launch_id: str, now: float) -> dict[str, Any]:
         "constraints": [never],
         "schedulingTimeout": {"milliseconds": f"{HELD * 1000:.0f}"},
         "existingJobPolicy": "EXISTING_JOB_POLICY_ERROR",
+        "priorityBand": "PRIORITY_BAND_BATCH",
         "clientRevisionDate": time.strftime("%Y-%m-%d", time.gmtime(now)),
     }

@@ -194,7 +194,8 @@ class IrisJobs:
             never = await _never(place.controller, look)
         place.heed_clock(self._clock.now())
         await place.ask(runs, look)
-        return Asked(place, look, never, Beside(look, place.details))
+        now = place.controller.server_date or self._clock.now()
+        return Asked(place, look, never, Beside(look, place.details, now))
 
     def _facet(self, run: RunSpec, asked: Asked, endpoint: str) -> Facet[JobValue]:
         now, job_id = self._clock.now(), id_of(run)
@@ -212,7 +213,8 @@ class IrisJobs:
             "config": details.config_of(tree),
             "rivals": live.jobs,
             "possible": live.possible,
-            "rivals_source": endpoint if live.jobs or live.possible else "",
+            "held": live.held,
+            "rivals_source": endpoint if live.jobs or live.possible or live.held else "",
         }
         return known(
             _on_our_clock(value.model_copy(update=update), asked.place.offset), endpoint, now
@@ -253,7 +255,7 @@ class IrisJobs:
         except (HttpError, AccessError, TimeoutError) as error:
             text = str(error) or f"{endpoint} did not answer within {LIVE_DEADLINE:g} s"
             return found | {run.name: Live(unknown=text) for run in named}
-        beside = Beside(look, place.details)
+        beside = Beside(look, place.details, controller.server_date or self._clock.now())
         for run in named:
             live = _of_lineage(run, look, place.details, beside, followed=run.name in followed)
             names = offers[user_of(_root_of(run))]

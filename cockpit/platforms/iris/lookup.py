@@ -28,13 +28,12 @@ from cockpit.platforms.iris.spelling import Spelled, spellings, user_for
 from cockpit.platforms.iris.trees import launch_id_of
 from cockpit.platforms.iris.words import PENDING, counted, phase_of, waiting_of
 from cockpit.platforms.local.census import census
+from cockpit.platforms.local.tools import SUBMITS
 from cockpit.runtime.awake import Awake
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import shown
 
-SUBMITS: Final = "COCKPIT_SUBMITS"
-"""In the environment of a client that submits, and never in a job's: the launch id."""
 LOOK: Final = 20.0
 """Seconds that one look at a controller may take."""
 QUIET: Final = 60.0

@@ -151,6 +151,31 @@ class Controller:
         each = [one.get("name") for one in found if isinstance(one, dict)] if found else []
         return [name for name in each if isinstance(name, str)]
 
+    async def has_endpoint_service(self) -> bool:
+        """Tell whether the controller is of October 2026 or later."""
+        try:
+            await self.endpoints("/cockpit/")
+        except MissingMethodError:
+            return False
+        return True
+
+    async def backends(self) -> list[str]:
+        """Return the kind of each backend that places tasks, an empty word where none is told.
+
+        Raises ``MissingMethodError`` before October 2026.
+        """
+        found = (await self.call("ListBackends", {})).get("backends", [])
+        return [_word(each, "kind") for each in found] if isinstance(found, list) else []
+
+    async def peers(self) -> list[str]:
+        """Return the names of the controllers that this one may hand jobs on to."""
+        found = (await self.call("ListPeers", {})).get("peers", [])
+        return [_word(each, "peerId") or "a peer" for each in found or ()]
+
+    async def on_kubernetes(self) -> bool:
+        """Tell whether the controller has a Kubernetes cluster: without one it tells nothing."""
+        return bool(await self.call("GetKubernetesClusterStatus", {}))
+
     async def lines(
         self,
         source: str,
@@ -239,6 +264,11 @@ class Controller:
         elif status == 404:
             kind = ErrorKind.NOT_FOUND
         raise HttpError(kind, text, status=status)
+
+
+def _word(found: object, name: str) -> str:
+    value = found.get(name) if isinstance(found, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 def _is_empty(group: object) -> bool:

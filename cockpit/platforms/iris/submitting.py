@@ -27,7 +27,7 @@ from cockpit.platforms.iris.access import AccessError
 from cockpit.platforms.iris.answers import job_of, request_of
 from cockpit.platforms.iris.beside import SUBMITTED
 from cockpit.platforms.iris.jobs import IrisJobs
-from cockpit.platforms.iris.lookup import LOOK, SUBMITS, LookUps, Seen, find
+from cockpit.platforms.iris.lookup import LOOK, LookUps, Seen, find
 from cockpit.platforms.iris.request import LAUNCH_ID, LINEAGE, is_closing
 from cockpit.platforms.iris.rpc import Controller
 from cockpit.platforms.iris.spelling import (
@@ -42,6 +42,7 @@ from cockpit.platforms.iris.spelling import (
 )
 from cockpit.platforms.iris.words import phase_of
 from cockpit.platforms.local.launcher.supervisor import expand
+from cockpit.platforms.local.tools import SUBMITS
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_command

@@ -33,7 +33,14 @@ from cockpit.platforms.local.naming import (
     only_looks,
     use_of,
 )
-from cockpit.platforms.local.tools import inner, is_shell, is_tool, program
+from cockpit.platforms.local.tools import (
+    SUBMITS,
+    inner,
+    is_shell,
+    is_tool,
+    program,
+    submits_elsewhere,
+)
 from cockpit.text.safe import clean
 
 LAUNCH_ID: Final = "COCKPIT_LAUNCH_ID"
@@ -95,6 +102,8 @@ class Candidate(NamedTuple):
     process: Process
     tool: bool
     looks: bool
+    client: bool
+    """It hands a job to another system: what it names is that job's."""
     told: str
     tag: str | None
 
@@ -156,6 +165,7 @@ def candidate_of(process: Process) -> Candidate:
         process,
         is_tool(process.argv),
         only_looks(name),
+        submits_elsewhere(process),
         " ".join((*process.argv, process.cwd or "")),
         process.variable(LINEAGE),
     )
@@ -164,6 +174,8 @@ def candidate_of(process: Process) -> Candidate:
 def belongs(watched: RunMarks, candidate: Candidate, files: Files) -> Belongs | None:
     """Return what a process has to do with the run, ``None`` if it is nothing."""
     process, tag = candidate.process, candidate.tag
+    if candidate.client and (not tag or process.variable(SUBMITS) is not None):
+        return _of_client(watched, process, files)
     if tag is not None and related(watched.tag, tag):
         launch_id = clean(process.variable(LAUNCH_ID) or "", 200) or None
         return Belongs(
@@ -181,6 +193,13 @@ def belongs(watched: RunMarks, candidate: Candidate, files: Files) -> Belongs | 
     if found is not None or not named:
         return found
     return _spared(_sibling(watched, process) or _mention(watched, process, "only reads it"))
+
+
+def _of_client(watched: RunMarks, process: Process, files: Files) -> Belongs | None:
+    """Return what a client of another system has to do with the run: what it writes itself."""
+    if (writes := files.why(watched, process)) is not None:
+        return Belongs(Sure.YES, Mark(writes))
+    return _spared(_submission(watched, process))
 
 
 def _spared(mark: Mark | None) -> Belongs | None:
@@ -376,6 +395,15 @@ def _sibling(watched: RunMarks, process: Process) -> Mark | None:
         if watched.wandb_id and value != watched.wandb_id and value.startswith(watched.wandb_id):
             return Mark(f"another id: {clean(value, 80)}")
     return None
+
+
+def _submission(watched: RunMarks, process: Process) -> Mark | None:
+    """Return which launch of the run a client hands to another system, if it is one of it."""
+    values = [process.variable(SUBMITS) or "", *(value for _, value in arguments(process.argv))]
+    of_run = (each for each in values if number_of(watched.run.name, each) is not None)
+    if (launch := next(of_run, None)) is not None:
+        return Mark(f"submits {clean(launch, 80)} to another system", clean(launch, 80))
+    return _mention(watched, process, "only submits to another system")
 
 
 def _alike(name: str, other: str) -> bool:

@@ -5,12 +5,20 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.naming import arguments
 
 SUPERVISES: Final = "COCKPIT_SUPERVISES"
+SUBMITS: Final = "COCKPIT_SUBMITS"
+"""In the environment of a client that submits elsewhere, and never in a job's: the launch id."""
+_CLIENTS: Final = frozenset(
+    "sbatch qsub bsub condor_submit oarsub kubectl sky modal xpk runai beaker".split()  # noqa: SIM905
+)
+_SUBCOMMANDS: Final = {"ray": ("submit",), "iris": ("run", "submit")}
+"""Clients that do other things besides: after ``job``, these words submit one."""
 SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "fish", "tcsh", "csh"})
 TOOLS: Final = frozenset(
     """
@@ -66,6 +74,26 @@ def is_tool(argv: Sequence[str]) -> bool:
     if name in _SERVERS:  # "aim up" and "mlflow ui" let one of these serve them
         return any(":" in word and word.partition(".")[0] in TOOLS for word in words)
     return any(each in TOOLS for each in (name, name.rstrip(":"), name.partition(".")[0]))
+
+
+def submits_elsewhere(process: Process) -> bool:
+    """Tell whether a process hands a job to another system.
+
+    What its arguments and its environment name is that job's, and none of its own: it writes
+    nothing of a run itself, and ends when the other system has taken the job.
+    """
+    if process.variable(SUBMITS) is not None:
+        return True
+    words = inner(process.argv)
+    if not words:
+        return False
+    name = program(words)
+    if name in _CLIENTS:
+        return True
+    submits = _SUBCOMMANDS.get(name.partition(".")[0] if "-m" in words else name)
+    return submits is not None and any(
+        first == "job" and then in submits for first, then in pairwise(words)
+    )
 
 
 def is_helper(argv: Sequence[str]) -> bool:

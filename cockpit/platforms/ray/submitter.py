@@ -15,6 +15,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE
 from cockpit.platforms.local.launcher.supervisor import expand
+from cockpit.platforms.local.tools import SUBMITS
 from cockpit.platforms.ray.head import Head
 from cockpit.runtime.shell import Completed, run_command
 from cockpit.text.safe import clean
@@ -33,7 +34,8 @@ async def submitted(head: Head, run: RunSpec, submission: Submission) -> str:
     Raises ``CannotError`` where it was not run: it names a variable that is not set.
     """
     tag = tag_of(run)
-    own = {LAUNCH_ID: submission.launch_id, ADDRESS: head.base, **submission.env}
+    own = {LAUNCH_ID: submission.launch_id, SUBMITS: submission.launch_id}
+    own |= {ADDRESS: head.base, **submission.env}
     own |= {LINEAGE: tag} if tag else {}
     try:
         words = expand(submission.command, {**os.environ, **own})

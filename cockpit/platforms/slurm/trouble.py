@@ -45,13 +45,13 @@ _SIGNS: Final = (
         "Could not establish a configuration source|Unable to process configuration file"
         "|cannot stat file|resolve_ctls_from_dns_srv|fetch_config",
         ErrorKind.NOT_FOUND,  # "not configured" would say that the run file names no job
-        "no Slurm here: its commands find no configuration",
+        "no Slurm: its commands find no configuration",
         "run them on a login node (job.host), or set SLURM_CONF",
     ),
     _sign(
         r"(squeue|scontrol|sacct): (command )?not found",
         ErrorKind.NOT_FOUND,
-        "no Slurm here: its commands are not installed, or not on PATH",
+        "no Slurm: its commands are not installed, or not on PATH",
         "name a login node as job.host, or put them on the PATH of a plain ssh command",
     ),
     _sign(

@@ -59,9 +59,8 @@ def _process_stopped(run: RunSpec, history: History, found: Stopped) -> Alert:
     """Return that the process itself is stopped: the process table tells, no step is waited for."""
     job, who = job_of(history), wording.person(run)
     reason = () if job is None or job.reason is None else (job.reason,)
-    advice = f"ask {who} who stopped it; kill -CONT {found.pid} lets it go on"
-    if found.held:
-        advice = f"ask {who} who holds it; it goes on when the debugger lets go"
+    done = "holds" if found.held else "stopped"
+    advice = f"ask {who} who {done} it; {present.goes_on(run, found)}"
     return Alert(
         id="C-06",
         key=f"C-06:{run.name}",

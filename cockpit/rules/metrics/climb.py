@@ -47,11 +47,10 @@ class ClimbFold:
         self.above, self.calm, self.is_open = climb.above, climb.calm, climb.is_open
         self.since, self.step, self.level = climb.since, climb.step, climb.level
 
-    def add(self, row: Row, resumed: bool) -> None:
-        """Take one row; ``resumed`` tells that its step went back."""
+    def add(self, row: Row, resumed: bool, loss: float | None) -> None:
+        """Take one row and its loss; ``resumed`` tells that its step went back."""
         if resumed and not self._inside(row):
             self._take(Climb(first=self.first))
-        loss = row.true_loss
         if loss is None or not math.isfinite(loss):
             return
         self._insert(loss)
@@ -75,6 +74,9 @@ class ClimbFold:
             self.first = level
         if self.best is None or level < self.best:
             self.best, self.best_step = level, row.step
+        if not self.is_open and level <= self.best + self._share * abs(self.best):
+            self._end()  # below the lowest that the limit can be: most rows end here
+            return
         spread = 2 * (ranked[(3 * LEVEL) // 4] - ranked[LEVEL // 4])
         limit = self.best + self._share * max(abs(self.best), spread, FLOOR * abs(self.first))
         self.calm = self.calm + 1 if loss <= limit else 0

@@ -45,7 +45,8 @@ class FiniteFold:
             self._broken(row, value)
             self.clean = 0
             return
-        self.clean = min(self.clean + 1, RECOVERED_ROWS)
+        if self.clean < RECOVERED_ROWS:
+            self.clean += 1
         if self.finding is not None or self.pending is not None:
             self._finite(row)
 

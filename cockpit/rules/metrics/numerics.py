@@ -48,8 +48,12 @@ class PaceFold:
         """Take one row; afterwards ``resumed`` and ``rate`` (steps/s) speak of this row."""
         self.resumed, self.rate = False, None
         step, at = row.step, row.at
-        metrics = (row.loss, row.throughput, row.grad_norm)
-        carries = row.bar or any(metric is not None for metric in metrics)
+        carries = (
+            row.loss is not None
+            or row.throughput is not None
+            or row.grad_norm is not None
+            or row.bar
+        )
         self.metrics = self.metrics or carries
         if at is not None and self.first[1] is None:
             self.first = (step, at)
@@ -79,17 +83,18 @@ class PaceFold:
         if at is None:
             self.began_late = self.began_late or not self.began
             return
-        if self.recent:
-            last_step, last_at = self.recent[-1]
+        recent = self.recent
+        if recent:
+            last_step, last_at = recent[-1]
             if at > last_at:
                 self.rate = (step - last_step) / (at - last_at)
                 self._pause(last_at, at)
         self.at = at
         if len(self.began) < BEGINNING:
             self.began = (*self.began, (step, at))
-        if [when for _, when in list(self.recent)[-2:]] == [at, at]:
-            self.recent.pop()  # of rows that came at one time the first and the last say all
-        self.recent.append((step, at))
+        if len(recent) > 1 and recent[-1][1] == at == recent[-2][1]:
+            recent.pop()  # of rows that came at one time the first and the last say all
+        recent.append((step, at))
 
     def _pause(self, last_at: float, at: float) -> None:
         """Note a time without steps that was much longer than the usual one."""
@@ -152,11 +157,11 @@ class TrendFold:
         pace.add(row)
         resumed, loss = pace.resumed, row.true_loss
         self.throughput.add(row, resumed, pace.rate)
-        self.spike.add(row, resumed)
-        self.climb.add(row, resumed)
+        self.spike.add(row, resumed, loss)
+        self.climb.add(row, resumed, loss)
         self.loss.add(row, loss)
         self.grad.add(row, row.grad_norm)
-        self.taints.add(row, resumed)
+        self.taints.add(row, resumed, loss)
         self._rows, self._last = self._rows + 1, row
 
     def freeze(self) -> Trend:

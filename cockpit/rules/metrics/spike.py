@@ -47,11 +47,10 @@ class SpikeFold:
         self.pending = list(trend.pending)
         self.early = trend.early
 
-    def add(self, row: Row, resumed: bool = False) -> None:
-        """Take one row; ``resumed`` tells that its step went back."""
+    def add(self, row: Row, resumed: bool, loss: float | None) -> None:
+        """Take one row and its loss; ``resumed`` tells that its step went back."""
         if resumed and not self._inside(row):
             self._begin_anew()
-        loss = row.true_loss
         if loss is None or not math.isfinite(loss):
             return
         count = len(self.ranked)
@@ -60,12 +59,17 @@ class SpikeFold:
             middle = ranked[count // 2]
             if self.early is None:
                 self.early = middle
-            spread = 2 * (ranked[(3 * count) // 4] - ranked[count // 4])
-            if loss > middle + self.share * max(abs(middle), spread, FLOOR * abs(self.early)):
+            if loss > middle + self.share * abs(middle) and loss > self._limit(middle, self.early):
                 self._rise(row, loss, middle)
                 return
-        self._settle()
+        if self.above:
+            self._settle()
         self._insert(loss)
+
+    def _limit(self, middle: float, early: float) -> float:
+        ranked, count = self.ranked, len(self.ranked)
+        spread = 2 * (ranked[(3 * count) // 4] - ranked[count // 4])
+        return middle + self.share * max(abs(middle), spread, FLOOR * abs(early))
 
     def _inside(self, row: Row) -> bool:
         """Tell whether training goes on from within the excursion: then nothing of it is over."""
@@ -98,8 +102,6 @@ class SpikeFold:
             self.pending.append(loss)
 
     def _settle(self) -> None:
-        if not self.above:
-            return
         self.calm += 1
         if not self.is_open or self.calm >= self.rows:
             for bump in self.pending:

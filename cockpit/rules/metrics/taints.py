@@ -35,16 +35,16 @@ class TaintFold:
         self._sound = taints.sound
         self._began = taints.began
 
-    def add(self, row: Row, resumed: bool) -> None:
-        """Take one row; ``resumed`` tells that its step went back."""
+    def add(self, row: Row, resumed: bool, loss: float | None) -> None:
+        """Take one row and its loss; ``resumed`` tells that its step went back."""
         if resumed:
             self._go_back(row)
-        self._finite("loss", row, row.true_loss)
+        self._finite("loss", row, loss)
         self._finite("grad_norm", row, row.grad_norm)
+        if loss is None or not math.isfinite(loss):
+            return
         self._spiking(row)
-        loss = row.true_loss
-        sound = loss is not None and math.isfinite(loss) and not self._open
-        if sound and row.step is not None:
+        if not self._open and row.step is not None:
             self._sound = row.step
 
     def _go_back(self, row: Row) -> None:
@@ -84,17 +84,16 @@ class TaintFold:
         )
 
     def _spiking(self, row: Row) -> None:
-        spike, loss = self._spike, row.true_loss
-        if loss is None or not math.isfinite(loss):
-            return
-        rising = spike.above > 0 and spike.calm == 0
-        if rising and self._rise is None:
-            self._rise = (row.step, row.at)
+        spike = self._spike
         if not spike.above:
             self._rise = None
             if SPIKE in self._open:
                 del self._open[SPIKE]  # it came back by itself: nothing was lost
-        elif spike.is_open and self._rise is not None and rising:
+            return
+        rising = spike.calm == 0
+        if rising and self._rise is None:
+            self._rise = (row.step, row.at)
+        if spike.is_open and self._rise is not None and rising:
             if SPIKE not in self._open:
                 self._begin(SPIKE, "", *self._rise, row)
             taint = self._open[SPIKE]

@@ -7,6 +7,7 @@ from itertools import pairwise
 from threading import Lock
 from typing import Final
 
+from cockpit.model.base import step_of
 from cockpit.model.clock import Clock
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import MetricNames
@@ -196,16 +197,12 @@ def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:
     values = record.values
     own, at = keys.step != WANDB_STEP, true_time(record.at)
     return Row(
-        step=_whole(values.get(keys.step)) if own else record.step,
+        step=step_of(values.get(keys.step) if own else record.step),
         at=None if at is None else at - offset,
         loss=values.get(keys.loss) if keys.loss else None,
         throughput=values.get(keys.throughput) if keys.throughput else None,
         grad_norm=values.get(keys.grad_norm) if keys.grad_norm else None,
     )
-
-
-def _whole(value: float | None) -> int | None:
-    return int(value) if value is not None and abs(value) < 1e15 else None
 
 
 def _newest(rows: Sequence[Row]) -> Row:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from cockpit.model.base import step_of
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
 from cockpit.sources.wandb.clocks import true_time
@@ -148,9 +149,8 @@ def rows_in(raw: object, names: Names) -> list[Raw]:
 
 def row_of(raw: Raw, keys: MetricKeys) -> Row:
     """Return a row with the metrics that the rules read."""
-    step = raw.get(keys.step)
     return Row(
-        int(step) if step is not None and math.isfinite(step) else None,
+        step_of(raw.get(keys.step)),
         true_time(raw.get(WANDB_TIME)),
         raw.get(keys.loss) if keys.loss is not None else None,
         raw.get(keys.throughput) if keys.throughput is not None else None,

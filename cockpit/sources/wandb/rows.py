@@ -7,11 +7,11 @@ hit is checked, so that no other key's end or text can pass for it.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
+from cockpit.model.base import step_of
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
 from cockpit.sources.protobuf import BadMessageError
@@ -126,19 +126,15 @@ class RowReader:
         step, at, loss, throughput, grad_norm = [
             None if name is None else _as_number(row.get(name)) for name in self._names
         ]
-        return Row(_as_step(step), true_time(at), loss, throughput, grad_norm)
+        return Row(step_of(step), true_time(at), loss, throughput, grad_norm)
 
 
 def whole(text: bytes) -> int | None:
     """Return the whole number in JSON text (``7``, ``7.0``, ``1e+06``), or ``None``."""
     try:
-        return int(text)
+        return step_of(int(text))
     except ValueError:
-        return _as_step(number(text))
-
-
-def _as_step(value: float | None) -> int | None:
-    return None if value is None or not math.isfinite(value) else int(value)
+        return step_of(number(text))
 
 
 def _as_number(value: object) -> float | None:

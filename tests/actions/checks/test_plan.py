@@ -95,7 +95,13 @@ def test_what_nothing_proves_to_be_a_job_is_shown_and_stops_no_plan() -> None:
 def test_a_job_whose_process_is_stopped_is_let_go_on_and_not_relaunched() -> None:
     halted = job(state="stopped", stopped=Stopped(pid=77, since=T0))
     (check,) = jobs.relaunch_state(context(job=halted, alerts=(alert("C-06"),)))
-    assert levels([check]) == {"job-state": "block"} and "kill -CONT 77" in check.text
+    assert levels([check]) == {"job-state": "block"} and "kill -CONT 77 lets" in check.text
+    there = run_spec(job=JobSpec(kind="box", host="gpu-box"))
+    (check,) = jobs.relaunch_state(context(there, job=halted))
+    assert "(kill -CONT 77 on gpu-box lets it go on)" in check.text
+    held = job(state="stopped", stopped=Stopped(pid=77, since=T0, held=True))
+    (check,) = jobs.relaunch_state(context(job=held))
+    assert "kill" not in check.text and "debugger lets go" in check.text
 
 
 def test_a_launch_wants_a_run_without_a_job() -> None:
@@ -273,6 +279,13 @@ def test_a_trainer_that_would_find_nothing_is_blocked_where_its_rule_is_known() 
     run = run_spec(checkpoints=CheckpointSpec(path=("/c",), layout="nanogpt"))
     (check,) = checkpoint.resume_from(context(run, checkpoints=value), named=False)
     assert (check.level, check.basis) == (Level.WARN, Basis.INFERRED)
+
+
+def test_what_was_not_read_in_time_is_not_said_to_be_nothing() -> None:
+    value = listing(item(100), pick=100).model_copy(update={"unjudged": 2})
+    (check,) = checkpoint.resume_from(context(checkpoints=value), named=False)
+    assert hard(check) and "begin at step 0" not in check.text
+    assert "not known yet: of 2 checkpoints nothing was read in time" in check.text
 
 
 def test_a_suspect_one_is_only_let_pass_by_name() -> None:

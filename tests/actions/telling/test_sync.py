@@ -164,6 +164,23 @@ async def test_one_whose_end_was_cut_off_is_named_and_does_not_keep_back_the_oth
     assert synced(folder) == [NAMES[0], NAMES[2]]
 
 
+async def test_what_a_kill_cut_off_is_sent_once_until_it_changes(
+    client: Path, folder: Path, tmp_path: Path
+) -> None:
+    (client / "torn").write_text(NAMES[1])
+    acting = service(tmp_path, folder)
+    first = await done(acting)
+    assert "is not sent again" in first.message and "sync it again" not in first.message
+    calls = len(_calls(client))
+    plan = await acting.plan(asked())
+    assert said(plan, "wandb") == "2 synced already: nothing to do"
+    assert NAMES[1] in said(plan, "wandb:torn")
+    assert (await done(acting)).outcome is Outcome.DONE and len(_calls(client)) == calls
+    with (folder / NAMES[1] / "run-abc.wandb").open("ab") as file:
+        file.write(b"more")
+    assert "1 folder to upload" in said(await acting.plan(asked()), "wandb")
+
+
 async def test_a_client_that_does_nothing_and_ends_well_is_no_success(
     client: Path, folder: Path, tmp_path: Path
 ) -> None:

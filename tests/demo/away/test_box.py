@@ -49,7 +49,11 @@ def test_it_is_started_and_gone_without_a_trace(box: Sshd, layout: DemoLayout) -
             until(lambda: "train step" in (run / "run.log").read_text())
             environment = Path(f"/proc/{pid}/environ").read_bytes()
             assert f"COCKPIT_LAUNCH_ID={situation.launch_id}".encode() in environment
+            lock = Path(f"/tmp/cockpit-locks-{os.getuid()}/{journal.token}.lock")
+            lock.parent.mkdir(mode=0o700, exist_ok=True)
+            lock.write_text(f"supervisor=1\nlaunch_id=demo-torn-{journal.token}-i002\n")
         assert demo.trouble is None
+        assert not lock.exists()
         assert not run.parents[1].exists() and not layout.folder.exists()
         assert not Path(f"/proc/{pid}").exists()
         assert neighbour.poll() is None

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,15 @@ import pytest
 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Found
+from cockpit.model.lineage import keys_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.box.launching import hashed
+from cockpit.platforms.box.probe import Actor
 from cockpit.platforms.local.files import PidNote, read_exit, read_pid
 from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.kernel import end_mark
+from cockpit.platforms.local.launcher.locks import JOB_LOCK
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
 from tests.platforms.box.making import box as platform_of
@@ -469,6 +474,34 @@ async def test_without_flock_one_job_lives_all_the_same(
     slay(run)
     await submit(platform, run, submission(run, 9))
     assert len(trainers(run)) == 1
+
+
+async def test_what_keeps_a_job_from_being_started_is_found_before(
+    run: RunSpec, tmp_path: Path
+) -> None:
+    path = hidden(tmp_path / "bin", "setsid", "flock", "python3")
+
+    async def here(host: str | None, script: str, **limits: Any) -> Completed:
+        return await run_script(None, f"{path}\n{script}", **limits)
+
+    platform = platform_of(actor=lambda host: Actor(host, here))
+    (finding,) = await platform.findings([run.model_copy(update={"resubmit": "train"})])
+    assert "it has no setsid: nothing can be started there" in finding.text
+    assert "neither flock nor python3" in finding.text and "util-linux" in str(finding.remedy)
+    (finding,) = await platform.findings([run])
+    assert finding.remedy is None
+
+
+async def test_what_cleans_tmp_by_age_leaves_the_locks_of_a_job(box: Sshd, run: RunSpec) -> None:
+    platform = platform_of()
+    await submit(platform, run, submission(run))
+    locks = [Path(f"/tmp/cockpit-locks-{os.getuid()}/{hashed(key)}.lock") for key in keys_of(run)]
+    for lock in (*locks, Path(str(run.output_root and run.output_root.path)) / JOB_LOCK):
+        lock.read_text()
+        seen = lock.stat()
+        assert min(seen.st_atime, seen.st_mtime) > time.time() + 1e8, lock
+    await platform.stop(run, (await living(platform, run)).jobs)
+    assert all(lock.stat().st_mtime < time.time() + 60 for lock in locks)
 
 
 @long

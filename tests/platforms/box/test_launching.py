@@ -17,6 +17,7 @@ from cockpit.model.jobs import Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.box import launching
+from cockpit.platforms.box.words import environments
 from cockpit.platforms.local.launcher import launches
 from cockpit.runtime.shell import Completed, run_command
 from tests.platforms.box.making import spec
@@ -122,6 +123,26 @@ async def test_of_several_starts_one_wins_and_what_it_left_still_excludes(
     (late,) = await _race(send, run, [submission(run, 4)])
     assert isinstance(late, CannotError) and "still lives" in str(late)
     assert len(trainers(run)) == 1
+
+
+def test_whose_environment_holds_a_word_is_found_where_grep_stops_at_a_zero_byte(
+    tmp_path: Path,
+) -> None:
+    simple = '#!/bin/sh\ncase $1 in -qF) cat >/dev/null; exit 1;; esac; exec /bin/grep "$@"\n'
+    (tmp_path / "grep").write_text(simple)
+    (tmp_path / "grep").chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    words = [f"SKIFF={tmp_path}"]
+    with subprocess.Popen(["sleep", "60"], env={**env, "SKIFF": str(tmp_path)}) as marked:
+        try:
+            for how in (env, dict(os.environ)):
+                script = environments(words).script
+                said = subprocess.run(
+                    ["sh", "-c", script], env=how, capture_output=True, check=True
+                )
+                assert f"==> /proc/{marked.pid}/environ <==" in said.stdout.decode()
+        finally:
+            marked.kill()
 
 
 async def test_a_strangers_file_in_the_way_starts_nothing(run: RunSpec) -> None:

@@ -5,10 +5,11 @@ time enough on a busy machine.
 from __future__ import annotations
 
 import functools
+import os
 
 import pytest
 
-from cockpit.platforms.iris import jobs
+from cockpit.platforms.iris import jobs, lookup, submitting
 from cockpit.runtime import http
 
 _read_once = functools.cache(http._trust)
@@ -20,3 +21,6 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "BACK_OFF", 0.01)
     monkeypatch.setattr(jobs, "QUICK", jobs.PATIENT)
     monkeypatch.setattr(jobs, "DETAILS", 30.0)
+    mine = f"COCKPIT_SUBMITS_{os.getpid()}"  # other tests launch under the same ids meanwhile
+    monkeypatch.setattr(lookup, "SUBMITS", mine)
+    monkeypatch.setattr(submitting, "SUBMITS", mine)

@@ -43,7 +43,11 @@ FIELDS = {
     "LaunchJob": {
         *("name", "entrypoint", "environment", "resources", "replicas", "coscheduling"),
         *("constraints", "schedulingTimeout", "existingJobPolicy", "clientRevisionDate"),
+        "priorityBand",
     },
+    "ListBackends": set(),
+    "ListPeers": set(),
+    "GetKubernetesClusterStatus": set(),
     "TerminateJob": {"jobId"},
     "FetchLogs": {"source", "matchScope", "maxLines", "tail", "cursor", "sinceMs"},
 }
@@ -82,6 +86,8 @@ class Controller:
         self.endpoints: dict[str, Any] = data.get("endpoints", {})
         self.pages: dict[str, bytes] = {}
         self.posts: dict[str, Reply] = {}
+        self.backends = ["worker-daemon"]
+        self.peers: list[str] = []
         self.lines: list[dict[str, Any]] = list(data["lines"])
         self.asked: list[str] = []
         self.bodies: list[tuple[str, dict[str, Any]]] = []
@@ -177,6 +183,7 @@ class Controller:
         service = path.strip("/").rpartition("/")[0]
         october = self.generation == "october"
         known = {RPC: FIELDS.keys() - {"FetchLogs", "ListEndpoints"}, LOGS: {"FetchLogs"}}
+        known[RPC] -= set() if october else {"ListBackends", "ListPeers"}
         if october:
             known["iris.cluster.EndpointService"] = {"ListEndpoints"}
         if name not in known.get(service, ()):
@@ -270,6 +277,16 @@ class Controller:
 
     def _GetProcessStatus(self, request: dict[str, Any]) -> Reply:  # noqa: N802
         return _json(200, {"processInfo": {"pythonVersion": "3.12.1", "uptimeMs": "210964"}})
+
+    def _ListBackends(self, request: dict[str, Any]) -> Reply:  # noqa: N802
+        return _json(200, {"backends": [{"kind": kind} for kind in self.backends]})
+
+    def _ListPeers(self, request: dict[str, Any]) -> Reply:  # noqa: N802
+        return _json(200, {"peers": [{"peerId": name} for name in self.peers]})
+
+    def _GetKubernetesClusterStatus(self, request: dict[str, Any]) -> Reply:  # noqa: N802
+        on = "kubernetes" in self.backends
+        return _json(200, {"namespace": "iris"} if on else {})
 
     def _ListEndpoints(self, request: dict[str, Any]) -> Reply:  # noqa: N802
         found = self.endpoints.get("endpoints", [])

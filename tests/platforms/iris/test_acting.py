@@ -16,6 +16,7 @@ from cockpit.platforms.base import CannotError, CommandError, LostError
 from cockpit.platforms.iris import submitting
 from tests.platforms.iris.acting import JOB, LAUNCH, Lab
 from tests.platforms.iris.controller import Controller, job, running
+from tests.platforms.iris.making import facets
 
 
 @pytest.fixture
@@ -56,7 +57,8 @@ async def test_a_launch_makes_one_job_by_its_launch_id(
     assert await lab.platform.go(lab.run, accepted) == JOB and iris.names() == [JOB]
     told = iris.status[JOB]["request"]["environment"]["envVars"]
     assert (told["COCKPIT_LAUNCH_ID"], told["WANDB_RUN_ID"]) == (LAUNCH, "w1")
-    assert Path(told["PWD_OF_CLIENT"]) == tmp_path and "COCKPIT_SUBMITS" not in told
+    assert Path(told["PWD_OF_CLIENT"]) == tmp_path
+    assert not any(name.startswith("COCKPIT_SUBMITS") for name in told)
     found = await lab.platform.look_up(lab.run, LAUNCH)
     assert (found.found, found.job_id, found.bundle) == (Found.LIVE, JOB, "b1")
     assert [each.launch_id for each in await lab.live()] == [LAUNCH]
@@ -251,6 +253,60 @@ async def test_where_no_name_can_be_closed_time_settles_it(iris: Controller, lab
     began = lab.clock.monotonic()
     found = await lab.platform.look_up(lab.run, LAUNCH)
     assert found.found is Found.ABSENT and lab.clock.monotonic() - began >= 60.0
+
+
+@pytest.mark.parametrize(
+    ("generation", "backends", "peers", "why"),
+    [
+        ("october", ["worker-daemon", "kubernetes"], [], "its tasks are placed by kubernetes"),
+        ("october", [], [], "placed by nobody named"),
+        ("october", ["worker-daemon"], ["cw"], "it hands jobs on to cw"),
+        ("june", ["kubernetes"], [], "its tasks are placed by kubernetes"),
+        ("june", ["worker-daemon"], [], ""),
+    ],
+)
+async def test_no_name_is_closed_where_that_job_might_run(
+    tmp_path: Path, generation: str, backends: list[str], peers: list[str], why: str
+) -> None:
+    async with running(Controller(generation)) as iris:
+        iris.backends, iris.peers = backends, peers
+        iris.put(job("/ada/toy", "FAILED"))
+        lab = Lab(iris, tmp_path)
+        (told,) = await lab.platform.findings([lab.run])
+        found = await lab.platform.look_up(lab.run, LAUNCH)
+        assert found.found is Found.ABSENT and ("LaunchJob" in iris.asked) == (not why)
+        assert ("closed" in found.text) == ("never runs" in told.text) == (not why)
+        assert why in told.text
+
+
+async def test_a_controller_that_does_not_tell_what_places_its_tasks_closes_nothing(
+    iris: Controller, lab: Lab
+) -> None:
+    iris.reply["ListBackends"] = (403, b'{"code": "permission_denied", "message": "no"}', ())
+    assert "for 60 s" in (await lab.platform.look_up(lab.run, LAUNCH)).text
+    iris.reply["ListBackends"] = (404, b"", ())  # nor is it of June
+    assert "for 60 s" in (await lab.platform.look_up(lab.run, "toy-i002")).text
+    assert "LaunchJob" not in iris.asked
+
+
+async def test_what_closes_a_name_takes_nothing_from_others_and_may_be_cancelled_later(
+    iris: Controller, lab: Lab
+) -> None:
+    await lab.platform.look_up(lab.run, LAUNCH)
+    sent = iris.status[JOB]["request"]
+    assert sent["resources"] == {"cpuMillicores": 1}
+    assert sent["priorityBand"] == "PRIORITY_BAND_BATCH", "any other band evicts what is below it"
+    live = (await lab.platform.live([lab.run]))["toy"]
+    assert live.held == () and "needed until" in live.leftovers[0].why
+    iris.skew += 3700.0
+    live = (await lab.platform.live([lab.run]))["toy"]
+    assert live.leftovers == () and [each.id for each in live.held] == [JOB]
+    assert (await facets(lab.platform, lab.run))["toy"].value.held == live.held  # type: ignore[union-attr]
+    await lab.platform.stop(lab.run, live.held)
+    assert iris.jobs[JOB]["state"] == "JOB_STATE_KILLED"
+    assert (await lab.platform.look_up(lab.run, LAUNCH)).found is Found.ABSENT
+    with pytest.raises(CannotError, match="closed"):
+        await lab.accept()
 
 
 def test_the_words_say_whose_the_job_is(iris: Controller, tmp_path: Path) -> None:

@@ -37,7 +37,8 @@ async def test_doctor_says_as_whom_and_of_which_generation(generation: str, word
         found = await finding(*runs)
     assert found.endpoint == f"iris {iris.url}" and found.remedy is None
     assert found.text.startswith(f"answers as anonymous (admin), of {word} 2026")
-    assert found.text.endswith("for a, b, c") and len(iris.asked) == 2
+    assert "; for a, b, c; a launch that is lost is closed" in found.text
+    assert len(iris.asked) <= 5
 
 
 async def test_doctor_says_what_is_wrong_and_what_helps(iris: Controller) -> None:

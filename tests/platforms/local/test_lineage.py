@@ -171,6 +171,62 @@ def test_no_tools(command: str) -> None:
     assert not is_tool(command.split())
 
 
+CLIENTS = (
+    "bin/iris --controller-url x job run --no-wait --job-name a-i001 -- train --output-dir {root}",
+    "bin/ray job submit --no-wait --submission-id a-i001 -- train --output-dir {root}",
+    "bin/sbatch --wait --job-name a-i001 --comment a-i001 job.sh --output {root}",
+)
+
+
+def _named(folder: Path, words: str) -> Path:
+    """Return a script of the client's name that says that it is up, and waits."""
+    script = folder / words.split()[0]
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(WAIT)
+    return script
+
+
+@pytest.mark.parametrize("words", CLIENTS)
+def test_a_client_that_submits_elsewhere_is_spared_by_the_launch_it_names(
+    tmp_path: Path, zoo: Zoo, words: str
+) -> None:
+    run = run_spec(tmp_path)
+    rest = words.replace("{root}", str(run.output_root)).split()[1:]
+    pid = zoo.run(*PYTHON, str(_named(tmp_path, words)), *rest, env={"WANDB_RUN_ID": "a-id"})
+    found = live(run)
+    assert (found.jobs, found.possible, spared(found)) == ((), (), [pid])
+    assert found.spared[0].why == "submits a-i001 to another system"
+
+
+def test_a_script_that_submits_a_launch_for_the_cockpit_is_no_local_job(
+    tmp_path: Path, zoo: Zoo
+) -> None:
+    run = run_spec(tmp_path)
+    ours = {"COCKPIT_LINEAGE": tag_of(run), "COCKPIT_LAUNCH_ID": "a-i001"}
+    pid = zoo.add("--name", "a-i001", env={**ours, "COCKPIT_SUBMITS": "a-i001"})
+    assert (pids(live(run)), spared(live(run))) == ([], [pid])
+
+
+def test_a_client_that_is_the_job_or_writes_for_the_run_still_is_one(
+    tmp_path: Path, zoo: Zoo
+) -> None:
+    run = run_spec(tmp_path)
+    words = CLIENTS[1].replace("{root}", "x").split()[1:]
+    client = [*PYTHON, str(_named(tmp_path, CLIENTS[1])), *words]
+    launched = zoo.run(*client, env={"COCKPIT_LINEAGE": tag_of(run)})
+    writes = f"f = open({str(Path(str(run.output_root)) / 'x')!r}, 'ab')\n" + WAIT
+    _named(tmp_path, CLIENTS[1]).write_text(writes)
+    writer = zoo.run(*client)
+    assert sorted(pids(live(run))) == sorted([launched, writer])
+
+
+def test_a_program_with_a_clients_words_is_no_client(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    train = str(_named(tmp_path, "bin/iris.py"))
+    pid = zoo.run(*PYTHON, train, "job", "run", "--job-name", "a-i001")
+    assert pids(live(run)) == [pid]
+
+
 def test_by_a_fragment_that_is_open_for_writing(tmp_path: Path, zoo: Zoo) -> None:
     run = run_spec(tmp_path)
     fragment = tmp_path / "runs" / "a" / "wandb" / "offline-run-1-a-id" / "run-a-id.wandb"

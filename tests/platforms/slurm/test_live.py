@@ -162,7 +162,7 @@ async def test_a_cluster_behind_a_login_node(
         monkeypatch.delenv("SLURM_CONF")
         run, own = run_of("toy", job, host=box.host), platform()
         (lost,) = (await own.jobs(queries(run))).values()
-        assert lost.error is not None and f"slurm {box.host}: no Slurm here" in lost.error.message
+        assert lost.error is not None and f"slurm {box.host}: no Slurm: its" in lost.error.message
         box.rc(f"export SLURM_CONF={slurm.conf}")
         run = run_of("toy", job, host=f"{box.host}-b")  # another login
         value = (await own.jobs(queries(run)))["toy"].value

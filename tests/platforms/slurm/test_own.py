@@ -57,4 +57,4 @@ def test_a_cluster_that_is_not_there(
     (tmp_path / "slurm.conf").write_text("Nonsense=1\n")
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
     assert main(["init", "slurm"]) == 2
-    assert "cockpit: slurm here: no Slurm here" in capsys.readouterr().err
+    assert "cockpit: slurm here: no Slurm: its" in capsys.readouterr().err

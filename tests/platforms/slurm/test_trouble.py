@@ -212,5 +212,5 @@ async def test_doctor_names_what_is_wrong(commands: Path) -> None:
     command(commands, "squeue", "echo 'squeue: fatal: Could not establish a configuration source'")
     command(commands, "scontrol", "exit 1")
     (found,) = await platform().findings([RUN, run_of("other", "5")])
-    assert found.endpoint == "slurm here" and "no Slurm here" in found.text
+    assert found.endpoint == "slurm here" and "no Slurm: its" in found.text
     assert found.remedy is not None and "SLURM_CONF" in found.remedy
