@@ -22,6 +22,12 @@ def named(one: Pick | Checkpoint) -> str:
     return f"{name} (step unknown)" if step is None else f"step {steps(step)}"
 
 
+def unlooked(value: CheckpointsValue) -> str:
+    """Return how many folders a look had no time for: what is said of the whole is not known."""
+    count = "1 folder" if value.unjudged == 1 else f"{value.unjudged} folders"
+    return f"{count} could not be looked at in time"
+
+
 def newest_of(items: Iterable[Checkpoint]) -> Checkpoint | None:
     """Return the newest of ``items``: of the greatest step, unless one without a step is later."""
     known = list(items)

@@ -11,7 +11,7 @@ from cockpit.actions.core.parameters import plural
 from cockpit.model import wording
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.picking import named as called
-from cockpit.model.picking import newest_of, suspected, would_resume
+from cockpit.model.picking import newest_of, suspected, unlooked, would_resume
 from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.report import RunReport
@@ -64,6 +64,9 @@ def _unless_said(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bo
 def _nothing_whole(value: CheckpointsValue, run: RunSpec) -> Check:
     """Say that nothing can be resumed from, and what lies there all the same."""
     there = ", ".join(f"{called(item)} {item.state.value}" for item in value.items[-3:])
+    if value.unjudged:
+        text = f"{unlooked(value)}, and none of the others is complete"
+        return blocked(NONE, f"{text}: plan again")
     notes = next((f"; {item.note}" for item in reversed(value.items) if item.note), "")
     text = f"no checkpoint is known to be complete ({there}{notes})" if there else ""
     text = text or "no complete checkpoint"

@@ -13,6 +13,7 @@ from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import Basis, Check
 from cockpit.rules.present import goes_on, trained_after_end
 from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.scrub import scrub
 
 STATE = "job-state"
 QUEUED = "queued"
@@ -80,6 +81,11 @@ def launch_state(context: ActionContext) -> list[Check]:
     return [warned(STATE, f"the run had a job before: {_words(job)}; see relaunch {run}")]
 
 
+def job_name(job: LiveJob) -> str:
+    """Return how a plan names a job: its name and, where that is another one, its id."""
+    return scrub(job.name if job.id in job.name else f"{job.name} ({job.id})")
+
+
 def lineage_jobs(context: ActionContext) -> list[Check]:
     """Check that nothing else trains this lineage: never overridable (C-25)."""
     live = context.live
@@ -88,7 +94,7 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
     own = own_jobs(context)
     others = [job for job in live.jobs if job not in own]
     if others:
-        names = "; ".join(f"{job.name} ({job.why})" for job in others)
+        names = "; ".join(f"{job_name(job)} ({job.why})" for job in others)
         text = f"another job trains this lineage: {names}; stop it first"
         return [blocked("C-25", text, value=", ".join(job.id for job in others))]
     facets = context.report.facets
@@ -131,7 +137,7 @@ def next_by_itself(context: ActionContext) -> list[Check]:
     return [
         blocked(
             QUEUED,
-            f"{job.name} ({job.why}) starts by itself after it: "
+            f"{job_name(job)} ({job.why}) starts by itself after it: "
             f"{stop if job.handle and not job.beyond else job.beyond or 'end it first'}",
         )
         for job in queued_jobs(context)

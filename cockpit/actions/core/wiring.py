@@ -53,6 +53,7 @@ def build_service(
 
     Imports here: what only acts need is not loaded for looking.
     """
+    from cockpit.actions.core.whole import completed
     from cockpit.notify.notifier import Notifications
     from cockpit.records.lease.host_claim import HostClaim
     from cockpit.records.lease.ref import LeaseRef
@@ -60,7 +61,7 @@ def build_service(
     from cockpit.records.lease.store_claim import StoreClaim
 
     async def look(run: str) -> RunReport:
-        return await looks.look(run, LOOK_WITHIN)
+        return await completed(await looks.look(run, LOOK_WITHIN), clock)
 
     login = login_name()
 

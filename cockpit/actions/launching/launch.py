@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from cockpit.actions.checks import away, checkpoint, code, commands, identity, jobs, people, records
 from cockpit.actions.checks.checkpoint import initialize_from, named_step
+from cockpit.actions.checks.jobs import job_name
 from cockpit.actions.checks.material import DEADLINE, Material, gather
 from cockpit.actions.checks.places import places
 from cockpit.actions.checks.records import linked_issue
@@ -25,7 +26,6 @@ from cockpit.actions.launching.relaunch_steps import (
 )
 from cockpit.actions.launching.run_log_steps import launched_step
 from cockpit.actions.launching.submitting import CONFIRM, submit
-from cockpit.actions.retention.at_rest import job_name
 from cockpit.actions.stopping.stop import evidence
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from cockpit.actions.checks import code, commands, jobs, people
+from cockpit.actions.checks.jobs import job_name
 from cockpit.actions.checks.material import DEADLINE, gather
 from cockpit.actions.checks.new_lineage import looked_at, source_of, takes_identity, unused
 from cockpit.actions.checks.people import for_dri
@@ -36,7 +37,6 @@ from cockpit.actions.launching.relaunch_steps import (
 )
 from cockpit.actions.launching.run_log_steps import status_step
 from cockpit.actions.launching.submitting import CONFIRM, submit, verify
-from cockpit.actions.retention.at_rest import job_name
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
 from cockpit.model.run import RunSpec
 from cockpit.platforms.command import shown as shown_command

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover
+from cockpit.actions.checks.jobs import job_name
 from cockpit.actions.checks.material import Material, gather
 from cockpit.actions.checks.people import for_dri, has_dri
 from cockpit.actions.checks.places import places
@@ -26,7 +27,6 @@ from cockpit.actions.launching.relaunch_steps import (
 )
 from cockpit.actions.launching.run_log_steps import resumed_step
 from cockpit.actions.launching.submitting import CONFIRM
-from cockpit.actions.retention.at_rest import job_name
 from cockpit.actions.stopping.stop import (
     SAVE,
     STOPS,

@@ -24,7 +24,7 @@ from cockpit.actions.stopping.stop import STOPS, evidence, loss_of
 from cockpit.actions.stopping.stop import gone as jobs_gone
 from cockpit.actions.stopping.stop import stop as stop_jobs
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
-from cockpit.model.picking import named, suspected, would_resume
+from cockpit.model.picking import named, suspected, unlooked, would_resume
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec
 from cockpit.model.wording import steps
@@ -132,6 +132,8 @@ def _pick(execution: Execution, value: CheckpointsValue | None) -> Pick | str:
     if by_name or execution.plan.trainer_would_load is None:
         return pick
     if theirs is None or theirs.path != pick.path:
+        if theirs is None and value.unjudged:
+            return f"{unlooked(value)}, so what the trainer would load is not known"
         what = "nothing" if theirs is None else f"{named(theirs)} ({theirs.path})"
         return f"the trainer would load {what}, not {named(pick)}"
     return pick

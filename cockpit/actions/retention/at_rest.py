@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from cockpit.actions.checks.jobs import left_over, next_by_itself, possible_jobs
+from cockpit.actions.checks.jobs import job_name, left_over, next_by_itself, possible_jobs
 from cockpit.actions.core.action import asked
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
-from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointsValue, Phase
 from cockpit.model.plan import Check
 from cockpit.sources.checkpoints.anew import Anew, Unmarked
@@ -17,15 +16,9 @@ from cockpit.sources.checkpoints.tree import ListingError
 from cockpit.store.outcomes import Rejections
 from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, passed, warned
-from cockpit.text.scrub import scrub
 
 JOB: Final = "job-state"
 CHECKPOINT: Final = "checkpoint"
-
-
-def job_name(job: LiveJob) -> str:
-    """Return how a plan names a job: its name and, where that is another one, its id."""
-    return scrub(job.name if job.id in job.name else f"{job.name} ({job.id})")
 
 
 def nothing_lives(context: ActionContext, verb: str) -> Iterator[Check]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from cockpit.actions.checks.jobs import job_name
 from cockpit.actions.core.action import Execution, RefuseError, SkipStep, Step, StepError
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.actions.core.recording import log_step
-from cockpit.actions.retention.at_rest import JOB, job_name
+from cockpit.actions.retention.at_rest import JOB
 from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry

@@ -39,7 +39,7 @@ from cockpit.actions.stopping.moving import (
 from cockpit.actions.stopping.rejecting import pack, rejections, unpack
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.picking import named as called
-from cockpit.model.picking import names_checkpoint, newest_good, suspected
+from cockpit.model.picking import names_checkpoint, newest_good, suspected, unlooked
 from cockpit.model.place import place_of
 from cockpit.model.plan import Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventEntry, Rejected
@@ -199,7 +199,9 @@ def _would_load(
     if load is not None and load.step == chosen.step:
         yield passed(LOADS, f"the trainer would load {load.path} ({load.why})", value=load.path)
         return
-    what = "it is not known what the trainer would load, or it would find nothing"
+    what = "the trainer would find nothing that it loads by itself, or its rule is not known"
+    if after.unjudged:
+        what = f"{unlooked(after)}, so what the trainer would load is not known"
     if load is not None:
         what = f"the trainer would load step {steps(load.step)}, not {steps(chosen.step)}"
         what += f" ({load.why})"
@@ -271,6 +273,8 @@ async def _verify(execution: Execution) -> str:
         raise StepError(f"a relaunch would take {took}, not step {steps(to)}")
     planned = execution.plan.trainer_would_load
     if planned is not None and planned.step == to and (theirs is None or theirs.step != to):
+        if theirs is None and found.unjudged:
+            raise StepError(f"what the trainer would load cannot be checked: {unlooked(found)}")
         took = "nothing" if theirs is None else f"step {steps(theirs.step)}"
         raise StepError(f"the trainer would load {took}, not step {steps(to)}")
     return f"a relaunch takes step {steps(to)}: {ours.path}"

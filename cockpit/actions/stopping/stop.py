@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from cockpit.actions.checks.jobs import QUEUED, may_be_stopped
+from cockpit.actions.checks.jobs import QUEUED, job_name, may_be_stopped
 from cockpit.actions.core.action import (
     Action,
     Execution,
@@ -23,7 +23,7 @@ from cockpit.actions.core.parameters import plural, safe, yes_param
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.launching.launch_records import LOST
 from cockpit.actions.launching.run_log_steps import status_step
-from cockpit.actions.retention.at_rest import JOB, job_name
+from cockpit.actions.retention.at_rest import JOB
 from cockpit.actions.stopping import held, successors
 from cockpit.actions.stopping.saves import Saves, SavesUnknownError
 from cockpit.actions.stopping.successors import CANCEL, ORDERED, SUCCESSORS
@@ -361,12 +361,12 @@ async def stop(execution: Execution) -> str:
     platform = _platform(execution)
     await platform.stop(run, jobs)
     after = (await platform.live([run]))[run.name]
-    left = [job.name for job in after.jobs if job.id in {each.id for each in jobs}]
+    left = [job_name(job) for job in after.jobs if job.id in {each.id for each in jobs}]
     if left:
         raise StepError(f"still alive after the stop: {', '.join(left)}")
     if after.unknown is not None:
         raise StepUnknownError(f"stopped, but whether it is gone is not known: {after.unknown}")
-    return f"{plural(len(jobs), 'job')} stopped: {', '.join(job.name for job in jobs)}"
+    return f"{plural(len(jobs), 'job')} stopped: {', '.join(map(job_name, jobs))}"
 
 
 async def stop_and_measure(execution: Execution) -> str:

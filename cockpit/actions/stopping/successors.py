@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cockpit.actions.checks.jobs import QUEUED, queued_jobs
+from cockpit.actions.checks.jobs import QUEUED, job_name, queued_jobs
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError, StepUnknownError
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe
-from cockpit.actions.retention.at_rest import job_name
 from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import Check
 from cockpit.text.checks import blocked, passed, warned
@@ -58,7 +57,7 @@ def checks(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
     if wanted and not queued:
         yield passed(QUEUED, "nothing starts by itself after it: there is nothing to cancel")
     for job in queued:
-        why, what = why_not(job), f"{job.name} ({job.why})"
+        why, what = why_not(job), f"{job_name(job)} ({job.why})"
         if wanted and why is not None:
             yield blocked(QUEUED, f"{what} cannot be cancelled from here: {why}")
         elif wanted:
@@ -91,9 +90,9 @@ async def cancel(execution: Execution) -> str:
         await platform.stop(run, [job])
     left, _ = await _waiting(execution)
     if left:
-        names = ", ".join(job.name for job in left)
+        names = ", ".join(map(job_name, left))
         raise StepError(f"still there after it was cancelled: {names}; the job was not stopped")
-    names = ", ".join(job.name for job in found)
+    names = ", ".join(map(job_name, found))
     return f"{plural(len(found), 'job')} cancelled that would have started by itself: {names}"
 
 

@@ -4,7 +4,8 @@ What a launch id was used for is noted under the output root where the host sees
 home folder: a file that is made once, whoever makes it, and outlives what the controller
 remembers. ``state`` is ``starting`` (about to be let go), ``running`` (let go), ``closed`` (by a
 look-up: nothing may start under it) or ``loose`` (a wrapper ran that did not submit what it was
-given to submit). What Slurm itself tells comes first.
+given to submit). What Slurm itself tells comes first. Where no note can be made nothing is let go,
+and no look-up says that nothing will be.
 
 Words of sbatch's environment, as seen: a value of ``SBATCH_OPEN_MODE`` that it does not know ends
 every sbatch, whatever its options say; there is no variable for a hold or a comment.
@@ -48,6 +49,9 @@ exec 4>&1
 
 _ACCEPT: Final = """\
 if [ -e "$notes/$id" ]; then say used; cat "$notes/$id"; say end; exit; fi
+mkdir -p "$notes" 2>/dev/null
+{{ echo tried >"$notes/.$id.$$" && rm "$notes/.$id.$$"; }} 2>/dev/null ||
+ {{ say nonotes; printf '%s\n' "$notes"; say end; exit; }}
 cd {workdir} 2>/dev/null || {{ say folder; say end; exit; }}
 command -v sbatch >/dev/null || {{ say nosbatch; say end; exit; }}
 unset SBATCH_WAIT{exports}
@@ -100,7 +104,7 @@ if claim {starting} "$job"; then say note; echo claimed
 elif [ -e "$notes/$id" ]; then
 say note; echo used; cat "$notes/$id"
 say cancel; limited {limit} scancel "$job" 2>&1; echo "rc=$?"; say end; exit
-else say note; echo unwritable; fi
+else say note; echo unwritable; say end; exit; fi
 tag=$(limited {limit} squeue -h -j "$job" -o %k 2>&4 | head -n 1)
 say tag; printf '%s\\n' "$tag"
 [ "$tag" = "$id" ] || {{ say end; exit; }}
@@ -122,8 +126,7 @@ say end
 def notes_folder(run: RunSpec) -> str:
     """Return, as a word of ``sh``, where the run's launch ids are noted on its host."""
     root, host = run.output_root, None if run.job is None else run.job.host
-    seen = root is not None and (root.scheme, root.host) in ((FILE, None), (SSH, host))
-    if root is not None and seen and (host is None) == (root.scheme == FILE):
+    if root is not None and (root.scheme, root.host) == ((SSH, host) if host else (FILE, "")):
         return quote(f"{root.path.rstrip('/')}/.cockpit/launches")
     return '"$HOME"/.cockpit/launches'
 
@@ -174,6 +177,12 @@ def close_script(mark: str, run: RunSpec, launch_id: str, jobs: Sequence[str]) -
     cancel = cancel_words(jobs) if jobs else ":"
     over = f"tell {CLOSED} 0; " if jobs else ""
     return _begun(mark, run, launch_id) + _CLOSE.format(cancel=cancel, closed=CLOSED, over=over)
+
+
+def ids_script(mark: str, run: RunSpec) -> str:
+    """Return the script that lists the launch ids that were noted."""
+    body = 'say ids; [ ! -d "$notes" ] || ls "$notes" 2>&1 || say failed\nsay end\n'
+    return _begun(mark, run, "-") + body
 
 
 def cancel_script(mark: str, jobs: Sequence[str], *, pending: bool = False) -> str:

@@ -14,7 +14,8 @@ from cockpit.model.jobs import Found, LookUp
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.slurm.act_script import CLOSED, LOOSE, RUNNING, close_script
+from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.slurm.act_script import CLOSED, LOOSE, RUNNING, close_script, ids_script
 from cockpit.platforms.slurm.ask import Run, ask
 from cockpit.platforms.slurm.book import Book, Job, book_of
 from cockpit.platforms.slurm.held import is_held, never_began
@@ -22,7 +23,7 @@ from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
 from cockpit.platforms.slurm.reasons import in_words
 from cockpit.platforms.slurm.script import CONTROLLER, is_job_id, new_mark
 from cockpit.platforms.slurm.submitting import SLACK, acted, bases, tagged
-from cockpit.platforms.slurm.trouble import Trouble
+from cockpit.platforms.slurm.trouble import Trouble, last_words
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -56,6 +57,22 @@ class LookingUp:
             return await self._closed(run, host, launch_id, bases(held))
         except (CannotError, LostError) as error:
             return _unknown(str(error))
+
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids that notes and jobs there have; raises ``CannotError``."""
+        host, mark = None if run.job is None else run.job.host, new_mark()
+        book = await self._book(run, host)
+        if isinstance(book, Trouble):
+            raise CannotError(book.line)
+        try:
+            found = await acted(self._run, host, ids_script(mark, run), mark, SLACK)
+        except LostError as error:
+            raise CannotError(str(error)) from error
+        if "failed" in found:
+            text = "the launches that are noted there cannot be listed"
+            raise CannotError(f"{where_of(host)}: {text}: {last_words(found.get('ids', ''))}")
+        names = {*found.get("ids", "").split(), *(each.comment for each in book.records.values())}
+        return frozenset(name for name in names if number_of(run.name, name))
 
     def _scheduled(self, launch_id: str, job: Job) -> LookUp:
         """Return a job; one just let go does not wait before the scheduler says for what."""
@@ -96,6 +113,9 @@ class LookingUp:
         found = await acted(self._run, host, script, mark, 2 * CONTROLLER + SLACK)
         if held and "rc=0" not in found.get("cancel", ""):
             raise LostError(f"job {', '.join(held)} is held, and scancel had no answer")
+        if not held and found.get("note", "").startswith("unwritable"):
+            text = "no job there has it, but it cannot be closed: no note can be written there"
+            raise LostError(f"{where_of(host)}: {text} (is the disk full?)")
         lines = found.get("note", "").splitlines()[1:]
         return dict(line.split("=", 1) for line in lines if "=" in line)
 

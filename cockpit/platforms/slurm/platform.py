@@ -49,6 +49,8 @@ class SlurmPlatform(Platform):
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE
     acts: ClassVar[bool] = True
+    bundled: ClassVar[bool] = False
+    """The checkout of the login node is what runs: nothing travels but the batch script."""
     log_needs_job: ClassVar[bool] = True
 
     def __init__(self, clock: Clock, logs: Logs, run: Run = run_script) -> None:
@@ -72,6 +74,10 @@ class SlurmPlatform(Platform):
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return what lives of each run's lineage, by one question per cluster."""
         return await self._jobs.live(runs)
+
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids that the run's notes and this user's jobs there have."""
+        return await self._looking_up.launch_ids(run)
 
     async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
         """Return what each run's log tells: ``job.log``, else the file of the job's output."""

@@ -155,6 +155,9 @@ class Submitting:
                 text = f"{launch_id} was used up meanwhile, and whether job {job} is cancelled"
                 raise LostError(f"{text} is not known: {last_words(found.get('cancel', ''))}")
             raise CannotError(f"{launch_id} was used up meanwhile; job {job} was cancelled")
+        if note.startswith("unwritable"):
+            await self._cancel(host, job)
+            raise CannotError(f"its launch cannot be noted there any more; job {job} was cancelled")
         tag = found.get("tag", "").strip()
         if tag != launch_id:
             if not tag or "error" in tag:
@@ -209,6 +212,10 @@ def _refused_before(found: Mapping[str, str], workdir: str) -> None:
     """Raise ``CannotError`` where the script has ended before anything was submitted."""
     if "used" in found:
         raise CannotError("this launch id was used up before; nothing was submitted")
+    if "nonotes" in found:
+        where = scrub(clean(found["nonotes"].strip(), 200))
+        text = f"its launch cannot be noted there ({where} cannot be written)"
+        raise CannotError(f"{text}; nothing was submitted")
     if "folder" in found:
         raise CannotError(f"the working folder {clean(workdir, 200)} is not there")
     if "nosbatch" in found:

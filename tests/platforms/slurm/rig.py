@@ -55,7 +55,7 @@ SlurmdLogFile={folder}/slurmd.log
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SchedulerType=sched/backfill
-SchedulerParameters=sched_interval=1,bf_interval=1
+SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 SlurmdParameters=config_overrides
 AccountingStorageType=accounting_storage/none
 NodeName={host} NodeAddr=127.0.0.1 CPUs=16 RealMemory=4000 State=UNKNOWN
@@ -128,6 +128,11 @@ class Rig:
     def resume(self) -> None:
         """Let the controller go on."""
         self._daemons["slurmctld"].send_signal(signal.SIGCONT)
+
+    @property
+    def controller(self) -> int:
+        """The process id of the controller."""
+        return self._daemons["slurmctld"].pid
 
     def wait_answers(self) -> None:
         """Wait until the controller answers again."""

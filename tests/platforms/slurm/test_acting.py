@@ -30,7 +30,9 @@ from tests.sshd import needs_sshd, serving
 from tests.waiting import until
 
 NUMBERS = itertools.count(1)
-SLOW = '#!/bin/sh\ntouch "$0.up"; sleep 0.5; exec /usr/bin/sbatch "$@"\n'
+SLOW = """#!/bin/sh
+touch "$0.up"; until [ -e "$0.go" ]; do sleep 0.05; done; exec /usr/bin/sbatch "$@"
+"""
 SCRIPT = "#!/bin/sh\nexec sleep 60\n"
 
 
@@ -270,6 +272,7 @@ async def test_the_connection_is_cut_while_it_is_submitted(
         box.signal(signal.SIGKILL)
         with pytest.raises(LostError):
             await accepting
+        (slow / "sbatch.go").touch()
         until(lambda: states(slurm, id_of(toy, 1)))
         found = await own.look_up(there, id_of(toy, 1))
         assert found.found is Found.ABSENT, found
@@ -321,3 +324,25 @@ def _query(run: RunSpec, job: str) -> Any:
 
     assert run.job is not None
     return Query(run=run.model_copy(update={"job": run.job.model_copy(update={"id": job})}))
+
+
+async def test_where_no_note_can_be_made_nothing_starts(slurm: Rig, toy: RunSpec) -> None:
+    """A disk that is full on the way: what was accepted is cancelled, and no look-up is certain."""
+    own = quick()
+    assert toy.output_root is not None
+    notes = Path(toy.output_root.path) / ".cockpit"
+    slurm.sbatch("-H", f"--comment={id_of(toy, 5)}")
+    assert (await own.look_up(toy, id_of(toy, 3))).found is Found.ABSENT
+    assert await own.launch_ids(toy) == {id_of(toy, 3), id_of(toy, 5)}
+    accepted = await own.accept(toy, submission(toy, 1))
+    (notes / "launches" / id_of(toy, 3)).unlink()
+    (notes / "launches").rmdir()  # there, and nothing is left in it by having tried
+    notes.rmdir()
+    notes.write_text("no folder")
+    found = await own.look_up(toy, id_of(toy, 2))
+    assert found.found is Found.UNKNOWN and "cannot be closed" in found.text
+    with pytest.raises(CannotError, match="cannot be noted"):
+        await own.go(toy, accepted)
+    assert states(slurm, id_of(toy, 1)) == {accepted.id: "CANCELLED"}
+    with pytest.raises(CannotError, match="nothing was submitted"):
+        await own.accept(toy, submission(toy, 2))

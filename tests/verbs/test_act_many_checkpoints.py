@@ -1,0 +1,38 @@
+"""More checkpoints than one look has time for: what is not looked at is never called nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cockpit.actions.core import whole
+from cockpit.sources.checkpoints import source, turns
+from tests.verbs.acting_run import World
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+def test_a_relaunch_takes_the_time_that_its_listing_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, in_time: bool
+) -> None:
+    monkeypatch.setattr(turns, "NEWEST", 3)
+    monkeypatch.setattr(source, "TURNS", -1.0)
+    if not in_time:
+        monkeypatch.setattr(whole, "Anew", _hung)
+    world = World(tmp_path)
+    world.add("toy")
+    world.save("toy", *range(20, 180, 20))
+    world.ended("toy", 137)
+    _, plan, _ = world.asked("relaunch", "toy")
+    (check,) = [each for each in plan["checks"] if each["id"] == "C-17"]
+    if in_time:
+        assert check["level"] == "pass" and "so does the trainer" in check["text"]
+        assert plan["trainer_would_load"]["path"] == plan["checkpoint"]["path"]
+    else:
+        assert check["level"] == "block" and plan["trainer_would_load"] is None
+        assert "of 5 checkpoints nothing was read in time" in check["text"]
+        assert "begin at step 0" not in check["text"]
+
+
+def _hung(*_: object) -> None:
+    raise TimeoutError
