@@ -19,7 +19,7 @@ slain() {
 limited() {
   _s=$1; shift
   { "$@" <&7 7<&- & _p=$!; } 7<&0
-  (sleep "$_s"; slain "$_p") >/dev/null 2>&1 & _k=$!
+  (sleep "$_s" && slain "$_p") >/dev/null 2>&1 & _k=$!
   wait "$_p" 2>/dev/null; set -- $?
   slain "$_k"; wait "$_k" 2>/dev/null; [ $1 -ne 137 ] || set -- 124; return $1
 }
