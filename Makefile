@@ -16,7 +16,7 @@ PYTHON312 ?= $(shell for p in python3.14 python3.13 python3.12 python3 "$${PYENV
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null \
 	&& { command -v $$p; break; }; done)
 # One more than the cores of a small machine: much of a test's time is waiting.
-WORKERS ?= 3
+WORKERS ?= 4
 ARGS ?=
 MINUTES ?= 15
 SEED ?= $(shell date +%s)
