@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cockpit.model import wording
@@ -128,14 +128,23 @@ def loss_climb(run: RunSpec, history: History) -> Iterator[Alert]:
         f"{climb.above} logged rows more than {run.thresholds.loss_climb:.0%} above it "
         f"since step {wording.step(climb.step)}",
     )
-    yield Alert(
+    title = f"loss climbs: {above} the best level that it has held"
+    yield loss_alert(run, history, title, climb.since, lines)
+
+
+def loss_alert(
+    run: RunSpec, history: History, title: str, since: float | None, lines: Sequence[str]
+) -> Alert:
+    """Return C-11, told by ``title`` and ``lines``: one identity, however the loss has left."""
+    whole = history.rows_from == 0
+    return Alert(
         id="C-11",
         key=f"C-11:{run.name}",
         severity=Severity.ALERT,
-        title=f"loss climbs: {above} the best level that it has held",
-        since=present.first(climb.since, history.trend.last_step_at, history.now),
-        since_or_before=history.rows_from > 0,
+        title=title,
+        since=present.first(since, history.trend.last_step_at, history.now),
+        since_or_before=not whole,
         evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
-        confidence="sure" if history.rows_from == 0 else "likely",
+        confidence="sure" if whole else "likely",
         next_action=f"escalate to {wording.person(run)}; a rollback may be needed, not a relaunch",
     )

@@ -8,13 +8,12 @@ from collections import deque
 from collections.abc import Iterator
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Severity
+from cockpit.model.alert import Alert
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import LossTrend
-from cockpit.rules import present
-from cockpit.rules.metrics.climb import FLOOR, loss_climb
+from cockpit.rules.metrics.climb import FLOOR, loss_alert, loss_climb
 
 WINDOW = 200
 """Rows that the trend is the median of."""
@@ -140,14 +139,5 @@ def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
         f"{least}{spike.above} logged rows above the limit since step {wording.step(spike.step)}",
         f"peak {wording.figure(peak)}; trend {trend}",
     )
-    yield Alert(
-        id="C-11",
-        key=f"C-11:{run.name}",
-        severity=Severity.ALERT,
-        title=f"loss more than {run.thresholds.loss_spike:.0%} above its trend",
-        since=present.first(spike.since, history.trend.last_step_at, history.now),
-        since_or_before=history.rows_from > 0,
-        evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
-        confidence="sure" if history.rows_from == 0 else "likely",
-        next_action=f"escalate to {wording.person(run)}; a rollback may be needed, not a relaunch",
-    )
+    title = f"loss more than {run.thresholds.loss_spike:.0%} above its trend"
+    yield loss_alert(run, history, title, spike.since, lines)
