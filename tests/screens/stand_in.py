@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -23,7 +24,9 @@ from tests.widgets import reports as made
 ScreenT = TypeVar("ScreenT", bound=Screen[Any])
 WidgetT = TypeVar("WidgetT", bound=Widget)
 
-SIZES = [(80, 24), (120, 40), (200, 50)]
+LONG = bool(os.environ.get("SOAK"))
+SIZES = [(80, 24), *([(120, 40)] if LONG else []), (200, 50)]
+"""The laptop and the wall screen; between them in the long run."""
 
 
 class StillClock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ from tests.sources.checkpoints.store_server import Handler, ObjectStore
 pytest.importorskip("obstore", reason="no obstore: pip install 'run-cockpit[stores]'")
 
 
-@pytest.fixture(params=["s3", "gs"])
+LONG = pytest.mark.skipif(not os.environ.get("SOAK"), reason="long: set SOAK=1")
+
+
+@pytest.fixture(params=["s3", pytest.param("gs", marks=LONG)])
 def rest(request: pytest.FixtureRequest, bucket: ObjectStore, tmp_path: Path) -> BucketRest:
     world = BucketRest(tmp_path, Retain(), bucket, scheme=request.param, keep=2)
     world.fill(100, 200, 300, 400)
