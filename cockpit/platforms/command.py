@@ -25,19 +25,19 @@ _NUMBER: Final = re.compile(r"-\d+(\.\d+)?(e-?\d+)?", re.I)
 LONGEST: Final = 8000
 
 
-def words_of(command: Command) -> tuple[str, ...]:
-    """Return the words of a command; raises ``CommandError``."""
+def words_of(command: Command, what: str = "resubmit") -> tuple[str, ...]:
+    """Return the words of a command, the setting ``what``; raises ``CommandError``."""
     if not isinstance(command, str):
         words = tuple(command)
     else:
         try:
             words = tuple(shlex.split(command))
         except ValueError as error:
-            raise CommandError(f"resubmit is no list of shell words: {error}") from error
+            raise CommandError(f"{what} is no list of shell words: {error}") from error
     if not words or not words[0].strip():
-        raise CommandError("resubmit is empty")
+        raise CommandError(f"{what} is empty")
     if any("\0" in word for word in words):
-        raise CommandError("resubmit holds a NUL character")
+        raise CommandError(f"{what} holds a NUL character")
     return words
 
 

@@ -16,7 +16,7 @@ from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, OwnJob, S
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, EndpointFinding
+from cockpit.platforms.base import CannotError, EndpointFinding, refuse_beside
 from cockpit.platforms.box import PRIVATE, evidence, launching, lookup, words
 from cockpit.platforms.box.doctor import finding_of
 from cockpit.platforms.box.ending import BoxEnding
@@ -28,6 +28,7 @@ from cockpit.platforms.box.own import own_jobs
 from cockpit.platforms.box.probe import Actor
 from cockpit.platforms.box.saving import by_command, by_signal
 from cockpit.platforms.local.platform import target_of
+from cockpit.platforms.saving import NO_WAY
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs
@@ -140,24 +141,15 @@ class BoxPlatform(Unsupported):
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Note on the host that the launch id is meant; nothing runs before ``go``."""
         startable(run, submission)
-        await self._refuse_beside_others(run)
+        refuse_beside((await self.live([run]))[run.name])
         how = await launching.accept(self._send, run, submission)
         return Accepted(id=submission.launch_id, submission=submission, handle={"locks": how})
 
     async def go(self, run: RunSpec, accepted: Accepted) -> str:
         """Start the job detached and return ``pid:N``."""
-        await self._refuse_beside_others(run)
+        refuse_beside((await self.live([run]))[run.name])
         told = await launching.go(self._send, run, accepted.submission, self._answer_within)
         return f"pid:{told}"
-
-    async def _refuse_beside_others(self, run: RunSpec) -> None:
-        """Look once more, right before: whoever lives now may hold none of our locks."""
-        live = (await self.live([run]))[run.name]
-        if live.unknown is not None:
-            raise CannotError(f"cannot tell whether a job lives: {live.unknown}")
-        if live.jobs:
-            names = "; ".join(f"{job.id} {job.name} ({job.why})" for job in live.jobs)
-            raise CannotError(f"a job of this lineage lives: {names}")
 
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs and what descends from them; waits for their real end."""
@@ -170,7 +162,7 @@ class BoxPlatform(Unsupported):
         spec = run.job
         if spec is not None and (spec.save_signal or spec.save_command):
             return None
-        return "the trainer has no way to save on request (job.save_signal, job.save_command)"
+        return NO_WAY
 
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask by ``save_signal``, else by ``save_command``, both on the host."""

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from typing import Final
 
 from cockpit.model.jobs import LiveJob
-from cockpit.model.run import Command, JobSpec, RunSpec
+from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.box.ending import TICKS, BoxEnding
 from cockpit.platforms.box.launching import Script, variables, word_of
 from cockpit.platforms.box.words import spelled
 from cockpit.platforms.local.launcher.ending import ProcessTarget, addressed
+from cockpit.platforms.saving import WITHIN, ended, save_words
 from cockpit.runtime.ssh import RemoteError
 from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
 from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
 
 ASKED: Final = 15.0
-SAVE_COMMAND: Final = 120
 SPARE: Final = 10.0
 NUMBERS: Final = {
     "HUP": 1,
@@ -38,7 +35,6 @@ NUMBERS: Final = {
     "IO": 29,
 }
 """Signals by their numbers on the host, which runs Linux, whatever runs here."""
-_PLACE: Final = re.compile(r"\{(\w+)\}")
 _ASK: Final = """\
 p={pid}
 [ "$(ticks $p)" = {ticks} ] || {{ echo gone; exit; }}
@@ -96,7 +92,7 @@ async def _asked(send: Script, job: JobSpec, script: str, within: float) -> str:
 async def by_command(send: Script, run: RunSpec, job: JobSpec, live: LiveJob) -> None:
     """Run ``job.save_command`` on the host, in its working folder."""
     assert job.save_command is not None
-    words = filled(run, job.save_command, live)
+    words = save_words(run, job.save_command, live)
     unset = "\n".join(
         f'[ -n "${{{name}+x}}" ] || {{ echo "uses \\${name}, which is not set"; exit 125; }}'
         for name in variables(words)
@@ -104,36 +100,14 @@ async def by_command(send: Script, run: RunSpec, job: JobSpec, live: LiveJob) ->
     workdir = job.workdir or run.workdir
     enter = "" if workdir is None else f"cd -- {spelled(workdir)} || exit 125"
     command = " ".join(word_of(word, first=not at) for at, word in enumerate(words))
-    script = f"{LIMITED}{unset}\n{enter}\nlimited {SAVE_COMMAND} {command} 2>&1"
+    script = f"{LIMITED}{unset}\n{enter}\nlimited {WITHIN} {command} 2>&1"
     try:
-        done = await send(job.host, script, deadline=SAVE_COMMAND + SPARE)
+        done = await send(job.host, script, deadline=WITHIN + SPARE)
     except RemoteError as error:
         if error.sent:
             raise LostError(f"job.save_command has not answered: {error}") from error
         raise CannotError(f"{error}; it was not asked to save") from error
     if done.rc == TIMED_OUT:
-        raise LostError(f"job.save_command did not end within {SAVE_COMMAND} s")
+        raise LostError(f"job.save_command did not end within {WITHIN} s")
     if done.rc:
-        said = scrub(clean(done.text.strip()[-300:]))
-        raise CannotError(f"job.save_command ended with {done.rc}: {said}")
-
-
-def filled(run: RunSpec, command: Command, live: LiveJob) -> list[str]:
-    """Return a save command with its placeholders filled; raises ``CannotError`` for others."""
-    known = {
-        "run": run.name,
-        "launch_id": live.launch_id,
-        "output_root": None if run.output_root is None else run.output_root.seen_from(run.job),
-        "wandb_id": None if run.wandb is None else run.wandb.id,
-        "pid": live.handle.get("pid"),
-        "job_id": live.id,
-    }
-    words = shlex.split(command) if isinstance(command, str) else list(command)
-
-    def fill(match: re.Match[str]) -> str:
-        value = known.get(match[1])
-        if value is None:
-            raise CannotError(f"job.save_command: {{{match[1]}}} is not known here")
-        return value
-
-    return [_PLACE.sub(fill, word) for word in words]
+        raise ended(done.rc, done.out)

@@ -22,7 +22,7 @@ from cockpit.model.jobs import Accepted, Found, Live, LookUp, Submission
 from cockpit.model.lineage import keys_of, tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.base import CannotError, LostError, refuse_beside
 from cockpit.platforms.iris.access import AccessError
 from cockpit.platforms.iris.answers import job_of, request_of
 from cockpit.platforms.iris.beside import SUBMITTED
@@ -142,15 +142,7 @@ class Submitter:
             raise CannotError("not started: the controller does not answer") from None
         if seen is not None:
             raise CannotError(_taken(submission.launch_id, seen))
-        await self._nothing_lives(run)
-
-    async def _nothing_lives(self, run: RunSpec) -> None:
-        live = await self._live(run)
-        if live.unknown is not None:
-            raise CannotError(f"not started: cannot tell whether a job lives: {live.unknown}")
-        if live.jobs:
-            names = "; ".join(f"{job.id} ({job.why})" for job in live.jobs)
-            raise CannotError(f"not started: a job of this lineage lives: {names}")
+        refuse_beside(await self._live(run))
 
     async def _outcome(
         self, run: RunSpec, submission: Submission, meant: Spelled, nonce: str, done: Completed

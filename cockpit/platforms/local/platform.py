@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 import threading
@@ -25,7 +24,7 @@ from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import HERE
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, LostError, Platform
+from cockpit.platforms.base import CannotError, LostError, Platform, refuse_beside
 from cockpit.platforms.local import PRIVATE, evidence, lineage_locks, lookup
 from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.host import Hosts
@@ -44,8 +43,8 @@ from cockpit.platforms.local.launcher.ending import (
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.platforms.local.recorded import Look
+from cockpit.platforms.saving import NO_WAY, save_here
 from cockpit.runtime.offload import offload
-from cockpit.runtime.shell import run_command
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -53,9 +52,7 @@ from cockpit.text.scrub import scrub
 LOOK: Final = 10.0
 START: Final = 60.0
 SLACK: Final = 30.0
-SAVE_COMMAND: Final = 120.0
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_PLACE = re.compile(r"\{(\w+)\}")
 T = TypeVar("T")
 
 
@@ -184,7 +181,7 @@ class LocalPlatform(Platform):
     def _intend(self, run: RunSpec, submission: Submission, attempt: _Attempt) -> None:
         _startable(run, submission)
         self.name_for(submission.launch_id)
-        _refuse_beside_others(run)
+        refuse_beside(live_jobs((run,))[run.name])
         self._lock_files(run)
         folder = _launches(run)
         if not attempt.commit():
@@ -197,7 +194,7 @@ class LocalPlatform(Platform):
 
     def _begin(self, run: RunSpec, submission: Submission, attempt: _Attempt) -> str:
         job = _startable(run, submission)
-        _refuse_beside_others(run)
+        refuse_beside(live_jobs((run,))[run.name])
         assert job.pid_file is not None and job.log is not None
         pid_file = Path(job.pid_file.path)
         launch = Launch(
@@ -255,7 +252,7 @@ class LocalPlatform(Platform):
         spec = run.job
         if spec is not None and (spec.save_signal or spec.save_command):
             return None
-        return "the trainer has no way to save on request (job.save_signal, job.save_command)"
+        return NO_WAY
 
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask by ``save_signal``, else by ``save_command``."""
@@ -263,7 +260,7 @@ class LocalPlatform(Platform):
         if spec is not None and spec.save_signal:
             await self._save_by_signal(spec.save_signal, job)
         elif spec is not None and spec.save_command:
-            await _save_by_command(run, spec, job)
+            await save_here(run, job)
         else:
             raise CannotError("the run names neither job.save_signal nor job.save_command")
 
@@ -367,16 +364,6 @@ def _workdir(run: RunSpec, submission: Submission) -> Path:
     return Path(place)
 
 
-def _refuse_beside_others(run: RunSpec) -> None:
-    """Look once more, right before: whoever lives now was not started by us, or holds a lock."""
-    live = live_jobs((run,))[run.name]
-    if live.unknown is not None:
-        raise CannotError(f"cannot tell whether a job lives: {live.unknown}")
-    if live.jobs:
-        names = "; ".join(f"{job.id} {job.name} ({job.why})" for job in live.jobs)
-        raise CannotError(f"a job of this lineage lives: {names}")
-
-
 def _send_to_trainer(target: ProcessTarget, number: int) -> None:
     """Signal the job alone, and only if it listens: unheard, most signals kill."""
     processes = census()
@@ -402,43 +389,6 @@ def _listens(process: Process, number: int) -> bool:
         return not Path("/proc/self/status").exists()
     caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "")
     return bool(int(caught.partition(":")[2].strip() or "0", 16) >> (number - 1) & 1)
-
-
-async def _save_by_command(run: RunSpec, job: JobSpec, live: LiveJob) -> None:
-    assert job.save_command is not None
-    command = _filled(run, job.save_command, live)
-    workdir = job.workdir or run.workdir
-    done = await run_command(
-        command, deadline=SAVE_COMMAND, cwd=None if workdir is None else workdir.path
-    )
-    if done.timed_out:
-        raise LostError(f"job.save_command did not end within {SAVE_COMMAND:g} s")
-    if not done.ok:
-        said = scrub(clean(done.err.decode("utf-8", "replace").strip()[-300:]))
-        raise CannotError(f"job.save_command ended with {done.rc}: {said}")
-
-
-def _filled(run: RunSpec, command: str | tuple[str, ...], live: LiveJob) -> list[str]:
-    """Return a save command with its placeholders filled; raises ``CannotError`` for others."""
-    known = {
-        "run": run.name,
-        "launch_id": live.launch_id,
-        "output_root": None if run.output_root is None else run.output_root.seen_from(run.job),
-        "wandb_id": None if run.wandb is None else run.wandb.id,
-        "pid": live.handle.get("pid"),
-    }
-    words = shlex.split(command) if isinstance(command, str) else list(command)
-
-    def fill(match: re.Match[str]) -> str:
-        value = known.get(match[1])
-        if value is None:
-            raise CannotError(f"job.save_command: {{{match[1]}}} is not known here")
-        return value
-
-    try:
-        return expand([_PLACE.sub(fill, word) for word in words], os.environ)
-    except KeyError as error:
-        raise CannotError(f"job.save_command uses ${error.args[0]}, which is not set") from error
 
 
 def _line(error: BaseException) -> str:

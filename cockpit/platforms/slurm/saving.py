@@ -7,13 +7,13 @@ dies of it and ends the job; a trainer that the batch script starts without srun
 from __future__ import annotations
 
 import re
-import shlex
 from typing import Final
 
 from cockpit.model.jobs import LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.platform import signal_number
+from cockpit.platforms.saving import NO_WAY, WITHIN, save_words
 from cockpit.platforms.slurm.ask import Run
 from cockpit.platforms.slurm.command import for_shell, variables_of
 from cockpit.platforms.slurm.jobs import STEPS
@@ -26,8 +26,6 @@ from cockpit.runtime.ssh_limit import LIMITED
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-COMMAND: Final = 120
-_PLACE: Final = re.compile(r"(?<!\$)\{(\w+)\}")
 _LATE: Final = re.compile("timed out|Message receive|send/recv|Zero Bytes|Connection reset", re.I)
 _BEGIN: Final = (
     f"{PATHS}\n" + 'say() { printf \'\\n%s %s\\n\' "$mark" "$*"; }\nexec 4>&1\n' + LIMITED
@@ -47,7 +45,7 @@ def why_not(run: RunSpec, job: LiveJob) -> str | None:
     """Return why a living job cannot be asked to save now; ``None``: it can."""
     spec = run.job
     if spec is None or not (spec.save_signal or spec.save_command):
-        return "the trainer has no way to save on request (job.save_signal, job.save_command)"
+        return NO_WAY
     if spec.save_command or job.handle.get(STEPS) == "yes":
         return None
     text = f"job {job.id} runs no step of srun, and no other process of it hears a signal"
@@ -60,7 +58,7 @@ async def save(ask: Run, run: RunSpec, job: LiveJob) -> None:
     if why is not None or spec is None:
         raise CannotError(why or "the run names no job")
     if spec.save_command:
-        words, limit = _filled(run, spec.save_command, job), COMMAND
+        words, limit = save_words(run, spec.save_command, job, target_of(job)), WITHIN
     else:
         number = int(signal_number(spec.save_signal or ""))
         words, limit = ["scancel", f"--signal={number}", target_of(job)], CONTROLLER
@@ -89,23 +87,3 @@ def _judge(found: dict[str, str], name: str) -> None:
     if code == "124" or _LATE.search(said):
         raise LostError(f"asking it to save had no answer: {told or name}")
     raise CannotError(f"{scrub(clean(name, 80))} ended with {code}: {told}")
-
-
-def _filled(run: RunSpec, command: str | tuple[str, ...], job: LiveJob) -> list[str]:
-    """Return a save command with its placeholders filled; raises ``CannotError`` for others."""
-    known = {
-        "run": run.name,
-        "launch_id": job.launch_id,
-        "job_id": target_of(job),
-        "output_root": None if run.output_root is None else run.output_root.seen_from(run.job),
-        "wandb_id": None if run.wandb is None else run.wandb.id,
-    }
-    words = shlex.split(command) if isinstance(command, str) else list(command)
-
-    def fill(match: re.Match[str]) -> str:
-        value = known.get(match[1])
-        if value is None:
-            raise CannotError(f"job.save_command: {{{match[1]}}} is not known of a job of Slurm")
-        return value
-
-    return [_PLACE.sub(fill, word) for word in words]

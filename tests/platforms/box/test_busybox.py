@@ -35,7 +35,8 @@ pytestmark = [
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     """Give a host on whose PATH every program is busybox's, its shell too."""
-    with tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as root, serving(Path(root)) as box:
+    folder = tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp", ignore_cleanup_errors=True)
+    with folder as root, serving(Path(root)) as box:  # a shell there may still be ending
         monkeypatch.setenv("PATH", f"{box.root}/bin:{os.environ['PATH']}")
         applets = box.root / "applets"
         applets.mkdir()
