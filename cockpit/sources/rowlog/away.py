@@ -16,18 +16,15 @@ from typing import Final, Literal, NamedTuple, get_args
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.offload import offload
-from cockpit.runtime.ssh import quote, run_script_blocking
-from cockpit.runtime.ssh_limit import LIMITED
-from cockpit.runtime.ssh_session import ASKING
+from cockpit.runtime.ssh import run_script_blocking
+from cockpit.sources.folders import broken_off, failure, looking, paths_in, told
 from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Told
 from cockpit.sources.logs.ranged import Span, Wish
 from cockpit.sources.logs.remote import Host, HostError, Run, host_named, keep
-from cockpit.sources.scripts import marking, new_mark, records, word_of
+from cockpit.sources.scripts import Record, new_mark, word_of
 
 LIMIT: Final = 2
 """Seconds that looking through all folders may take, and through one of them apart."""
-LATE: Final = 2
-"""Folders that may take longer: then no other one is looked through any more."""
 MOST: Final = 500
 """Files that are named of one folder: the last ones, as their names sort."""
 LOOKING: Final = 8.0
@@ -51,16 +48,6 @@ one() {
 }
 while [ $# -gt 1 ]; do one "$1" "$2"; mark done "$1"; shift 2; done
 """
-_APART: Final = """
-LC_ALL=C; export LC_ALL; late=0
-%(limited)s%(marking)s
-apart() {
-  if [ $late -ge %(late)d ]; then mark dir "$1"; mark fail timeout; mark done "$1"; return; fi
-  limited %(limit)d sh -c "$look" %(asking)s "$@" 2>/dev/null
-  [ $? -eq 124 ] && { late=$((late + 1)); mark dir "$1"; mark fail timeout; mark done "$1"; }
-}
-"""
-
 
 Where = Literal["file", "folder", "below"]
 """The place is the file itself, a folder that has it, or one whose folders have it."""
@@ -94,49 +81,25 @@ class Listing:
     @property
     def script(self) -> str:
         """The lines to run; raises ``ValueError`` for a path that no shell can be given."""
-        marks = marking(self.mark)
-        look = f"{marks}\n{_ONE % {'most': MOST, 'pattern': self.pattern}}"
         words = [f"{number} {word_of(path)}" for number, path in enumerate(self.paths)]
-        head = _APART % {
-            "limited": LIMITED, "limit": LIMIT, "late": LATE, "marking": marks, "asking": ASKING
-        }  # fmt: skip
-        each = "\n".join(f"  apart {one}" for one in words)
-        together = f'limited {LIMIT} sh -c "$look" {ASKING} {" ".join(words)} 2>/dev/null'
-        return f"{head}look={quote(look)}\n{together}\nif [ $? -eq 124 ]; then\n{each}\n:\nfi\n"
+        one = _ONE % {"most": MOST, "pattern": self.pattern}
+        return looking(one, words, self.mark, LIMIT)
 
     def answers(self, out: bytes) -> list[Named | OSError]:
-        """Return what was found at each path; of one told twice the latter."""
-        told: dict[str, Named | OSError] = {}
-        own: list[tuple[list[str], bytes]] = []
-        for words, payload in records(out, self.mark):
-            if words[0] == "dir":
-                own = []
-            elif words[0] == "done" and words[1:] and words[1].isdigit():
-                told[words[1]] = _named(own, self.paths[min(int(words[1]), len(self.paths) - 1)])
-            else:
-                own.append((words, payload))
-        broken = OSError(errno.EIO, "its host's answer broke off")
-        return [told.get(str(number), broken) for number in range(len(self.paths))]
+        """Return what was found at each path."""
+        pairs = zip(told(out, self.mark, len(self.paths)), self.paths, strict=True)
+        return [broken_off() if own is None else _named(own, path) for own, path in pairs]
 
 
-def _named(told: Iterable[tuple[list[str], bytes]], path: str) -> Named | OSError:
+def _named(own: Iterable[Record], path: str) -> Named | OSError:
     found: Named | OSError = OSError(errno.EIO, "its host's answer cannot be read")
-    for words, payload in told:
+    for words, payload in own:
         if words[0] == "fail":
-            return _failure(words[-1], path)
+            return failure(words[-1], path, LIMIT)
         where = next((each for each in get_args(Where) if each == words[0]), None)
         if where is not None:
-            paths = (raw.decode("utf-8", "surrogateescape") for raw in payload.split(b"\0"))
-            found = Named(tuple(dict.fromkeys(each for each in paths if each)), where)
+            found = Named(tuple(dict.fromkeys(paths_in(payload))), where)
     return found
-
-
-def _failure(word: str, path: str) -> OSError:
-    if word == "timeout":
-        return TimeoutError(errno.ETIMEDOUT, f"its file system gave no answer within {LIMIT} s")
-    if word == "denied":
-        return PermissionError(errno.EACCES, "Permission denied", path)
-    return FileNotFoundError(errno.ENOENT, "No such file or directory", path)
 
 
 class Away:

@@ -6,23 +6,19 @@ each by its own, so that a dead mount does not cost the others their answer.
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from cockpit.runtime.ssh import quote
-from cockpit.runtime.ssh_limit import LIMITED
-from cockpit.runtime.ssh_session import ASKING
-from cockpit.sources.scripts import marking, new_mark, records, word_of
+from cockpit.sources.folders import broken_off, failure, looking, paths_in, told
+from cockpit.sources.scripts import Record, new_mark, word_of
 from cockpit.sources.wandb.fragment import id_in_name
 from cockpit.sources.wandb.run_files import missing
 
 LIMIT: Final = 3
 """Seconds that looking through all folders may take, and through one of them apart."""
-LATE: Final = 2
-"""Folders that may take longer: then no other one is looked through any more."""
 MOST: Final = 300
 """Files that are named of one folder: those of the newest launches, as their names sort."""
 _LINK: Final = "latest-run"
@@ -58,15 +54,6 @@ one() {
 }
 while [ $# -gt 2 ]; do one "$1" "$2" "$3"; mark done "$1"; shift 3; done
 """
-_APART: Final = """
-LC_ALL=C; export LC_ALL; late=0
-%(limited)s%(marking)s
-apart() {
-  if [ $late -ge %(late)d ]; then mark dir "$1"; mark fail timeout; mark done "$1"; return; fi
-  limited %(limit)d sh -c "$look" %(asking)s "$@" 2>/dev/null
-  [ $? -eq 124 ] && { late=$((late + 1)); mark dir "$1"; mark fail timeout; mark done "$1"; }
-}
-"""
 
 
 class Wanted(NamedTuple):
@@ -94,44 +81,24 @@ class Listing:
     @property
     def script(self) -> str:
         """The lines to run in a subshell; raises ``ValueError`` for what no shell can be given."""
-        marks = marking(self.mark)
-        look = f"{marks}\n{_ONE % {'most': MOST}}"
         words = [
             f"{number} {word_of(each.place)} {quote(each.run_id or '')}"
             for number, each in enumerate(self.wanted)
         ]
-        head = _APART % {
-            "limited": LIMITED, "limit": LIMIT, "late": LATE, "marking": marks, "asking": ASKING
-        }  # fmt: skip
-        each = "\n".join(f"  apart {one}" for one in words)
-        together = f'limited {LIMIT} sh -c "$look" {ASKING} {" ".join(words)} 2>/dev/null'
-        return f"{head}look={quote(look)}\n{together}\nif [ $? -eq 124 ]; then\n{each}\n:\nfi\n"
+        return looking(_ONE % {"most": MOST}, words, self.mark, LIMIT)
 
     def answers(self, out: bytes) -> list[Found]:
         """Return what was found of each run."""
-        told = dict(self._told(out))
-        return [self._found(number, told.get(str(number))) for number in range(len(self.wanted))]
+        each = enumerate(told(out, self.mark, len(self.wanted)))
+        return [broken_off() if own is None else self._found(number, own) for number, own in each]
 
-    def _told(self, out: bytes) -> Iterator[tuple[str, list[tuple[list[str], bytes]]]]:
-        """Yield what was told of a folder to its end; of one told twice the latter."""
-        own: list[tuple[list[str], bytes]] = []
-        for words, payload in records(out, self.mark):
-            if words[0] == "dir":
-                own = []
-            elif words[0] == "done" and len(words) == 2:
-                yield words[1], own
-            else:
-                own.append((words, payload))
-
-    def _found(self, number: int, told: list[tuple[list[str], bytes]] | None) -> Found:
-        if told is None:
-            return OSError(errno.EIO, "its host's answer broke off")
+    def _found(self, number: int, own: Sequence[Record]) -> Found:
         place, run_id, label = self.wanted[number]
         others: list[str] = []
-        for words, payload in told:
+        for words, payload in own:
             if words[0] == "fail":
-                return _failure(words[-1], place)
-            paths = [raw.decode("utf-8", "surrogateescape") for raw in payload.split(b"\0") if raw]
+                return failure(words[-1], place, LIMIT)
+            paths = paths_in(payload)
             mine = paths if words[0] == "file" else _of_run(paths, run_id, words[0] == "own")
             if words[0] != "others" and mine:
                 return mine
@@ -155,13 +122,3 @@ def _newest_first(paths: Sequence[str]) -> list[str]:
         return PurePosixPath(path).parent.name.removeprefix("offline-")
 
     return sorted(paths, key=started, reverse=True)
-
-
-def _failure(word: str, place: str) -> OSError:
-    if word == "timeout":
-        return TimeoutError(errno.ETIMEDOUT, f"its file system gave no answer within {LIMIT} s")
-    if word == "denied":
-        return PermissionError(errno.EACCES, "Permission denied", place)
-    if word == "nofolder":
-        return NotADirectoryError(errno.ENOTDIR, "Not a directory", place)
-    return FileNotFoundError(errno.ENOENT, "No such file or directory", place)
