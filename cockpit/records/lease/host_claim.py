@@ -8,7 +8,6 @@ by the nonce that is read back.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -21,7 +20,7 @@ from cockpit.platforms.box.launching import Script
 from cockpit.platforms.box.words import spelled
 from cockpit.platforms.local.launcher.launches import INTENT, number_of
 from cockpit.records.lease.holder import lives, this_holder
-from cockpit.records.lease.root_claim import Written, held_by, parsed, text_of
+from cockpit.records.lease.root_claim import Written, held_by, new_claim, parsed, text_of
 from cockpit.records.lease.state import not_above
 from cockpit.runtime.ssh import RemoteError, quote, run_script
 from cockpit.store.journal import Holder
@@ -132,20 +131,11 @@ class HostClaim:
             alive = lives(former.holder)
             if alive is not False and not over and not self._is_ours(root, former):
                 return held_by(former, alive, former.launch_id)
-        return await self._put(run, root, former, self._written(launch_id, what))
+        written = new_claim(self._clock.now(), self._holder(), self._operator(), launch_id, what)
+        return await self._put(run, root, former, written)
 
     def _is_ours(self, root: Place, written: Written) -> bool:
         return written.nonce == self._mine.get(root) or written.nonce in self._lost
-
-    def _written(self, launch_id: str | None, what: str) -> Written:
-        return Written(
-            holder=self._holder(),
-            operator=self._operator() or "unknown",
-            what=what,
-            launch_id=launch_id,
-            at=self._clock.now(),
-            nonce=secrets.token_hex(16),
-        )
 
     async def _put(
         self, run: RunSpec, root: Place, former: Written | None, written: Written

@@ -54,6 +54,20 @@ class Written(Frozen):
     nonce: str
 
 
+def new_claim(
+    at: Instant, holder: Holder, operator: str | None, launch_id: str | None, what: str
+) -> Written:
+    """Return a claim that nobody else can have put."""
+    return Written(
+        holder=holder,
+        operator=operator or "unknown",
+        what=what,
+        launch_id=launch_id,
+        at=at,
+        nonce=secrets.token_hex(16),
+    )
+
+
 class _BusyError(Exception):
     """Another process is changing the claim at this moment."""
 
@@ -158,14 +172,7 @@ class RootClaim:
     ) -> Claim:
         if not root.is_dir():  # never beside a disk that is not mounted
             make_folder(root, parents=_can_be_made(root))
-        written = Written(
-            holder=self._holder(),
-            operator=self._operator() or "unknown",
-            what=what,
-            launch_id=launch_id,
-            at=self._clock.now(),
-            nonce=secrets.token_hex(16),
-        )
+        written = new_claim(self._clock.now(), self._holder(), self._operator(), launch_id, what)
         with _changing(root):
             used = _highest(run, root)
             if not_above(launch_id, used):
