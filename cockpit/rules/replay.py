@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from cockpit.model.alert import Alert
+from cockpit.model.alert import Alert, Evidence
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
 from cockpit.model.observed import JobValue, Phase, Row, TrackerValue
@@ -23,6 +23,7 @@ from cockpit.rules.metrics.spike import loss_spike
 from cockpit.rules.metrics.throughput import throughput_collapse
 
 SOURCE: Final = "logged rows"
+JOBLESS: Final = "whether its job ran meanwhile, or another was started, the rows do not tell"
 BY_ROWS: Final = (non_finite, loss_spike, throughput_collapse)
 """The rules whose alerts open and close with a row."""
 REPLAYED: Final = frozenset(("C-05", "C-06", "C-09", "C-11"))
@@ -127,7 +128,10 @@ class Replay:
             low, high = (low, middle) if self._stalls(last + middle * every) else (middle, high)
         at = last + high * every
         for alert in step_stalled(self._run, self._history(at)):
-            self._over.append(Happened(alert, self.step, at, row.step, row.at))
+            unknown = Evidence(text=JOBLESS, source=SOURCE)
+            told = {"confidence": "guess", "evidence": (*alert.evidence, unknown)}
+            silent = alert.model_copy(update=told)
+            self._over.append(Happened(silent, self.step, at, row.step, row.at))
 
     def _usual_gap(self) -> float:
         """Return about the usual time between two logged steps (s), 0 where it is not known."""
