@@ -13,6 +13,7 @@ limited() { timeout -k 1 "$@"; set -- $?; [ $1 -ne 137 ] || set -- 124; return $
 elif timeout 5 true 2>/dev/null; then limited() { timeout "$@"; }
 else
 slain() {
+  kill -STOP "$1" 2>/dev/null
   for _c in $(ps -A -o pid= -o ppid= | awk -v p="$1" '$2 == p {print $1}'); do slain "$_c"; done
   kill -9 "$1" 2>/dev/null
 }
@@ -28,5 +29,6 @@ fi
 """Lines that define ``limited SECONDS COMMAND…``; it returns the status, ``TIMED_OUT`` if late.
 
 Where there is no ``timeout`` everything that the command has started is killed with it: else each
-look would leave a process there that hangs for good.
+look would leave a process there that hangs for good. Each is stopped before its children die: else
+it would go on from where they ended, and its status would read as that of a command in time.
 """

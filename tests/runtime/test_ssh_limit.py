@@ -44,3 +44,14 @@ class TestLimited:
         assert done.stdout == f"{TIMED_OUT}\non\n"
         left = ["pgrep", "-f", f"cat {tmp_path}/pipe"]
         assert subprocess.run(left, capture_output=True, text=True).stdout == ""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_none_goes_on_from_where_its_child_was_ended(shell: str, tmp_path: Path) -> None:
+    """Whoever kills is slow here: what waits for the child would otherwise end well meanwhile."""
+    os.mkfifo(tmp_path / "pipe")
+    slow = FALLBACK.replace('kill -9 "$1"', 'kill -9 "$1"; sleep 0.2')
+    hangs = f"sh -c 'cat {tmp_path}/pipe; touch {tmp_path}/on'"
+    done = ran(shell, f"{slow}limited 0.3 {hangs}; echo $?")
+    assert done.stdout == f"{TIMED_OUT}\n"
+    assert not (tmp_path / "on").exists()
