@@ -147,3 +147,4 @@ def test_a_stop_at_every_point(
             assert again.code == 0, f"{point}: {again}"
         assert not lab.settled(), point
         next_one(lab, machine, point)
+        print(fate, point, answer.code, alive, flush=True)

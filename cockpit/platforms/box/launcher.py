@@ -127,22 +127,26 @@ ck_newest() {
   done
 }
 ck_lives() {
-  ck_o=$IFS; IFS=:; set -- $(readlink "$1"); IFS=$ck_o
+  ck_o=$IFS; IFS=:; set -- $(readlink "$1"); ck_c="$*"; IFS=$ck_o
   ck_h=$1
   [ "$5" = "$(ck_machine)" ] || return 0
   [ "$4" = "$(ck_boot)" ] || return 1
   ck_alive "$2" "$3" && return
+  set -- "$1" "${ck_c#*:*:*:*:*:}"; [ "$2" != "$ck_c" ] || set -- "$1" ''
   # By what it prints: its status tells of processes that went while it looked. In lines: busybox's
-  # grep sees no more than the first variable.
-  [ -n "$(head -c 1000000 /dev/null /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' |
-    grep -F "COCKPIT_LAUNCH_ID=$1")" ]
+  # grep sees no more than the first variable. A run of another lineage may have the same name.
+  ck_c=$(head -c 1000000 /dev/null /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' |
+    grep -xF -e "COCKPIT_LAUNCH_ID=$1" -e "COCKPIT_LINEAGE=$2")
+  case $ck_c in *COCKPIT_LAUNCH_ID=*) ;; *) return 1;; esac
+  case $2,$ck_c in ,*|*COCKPIT_LINEAGE=*) ;; *) return 1;; esac
 }
 ck_chain() {
   ck_s=$(stat -L -c %i "$1" 2>/dev/null) && grep -q "FLOCK.*:$ck_s 0 EOF" /proc/locks && return 1
   while :; do
     ck_newest "$1"; ck_k=$((ck_m + 1))
     [ $ck_m -eq 0 ] || ! ck_lives "$1.$ck_m" || return 1
-    ln -s "$ck_I:$$:$(ck_ticks $$):$(ck_boot):$(ck_machine)" "$1.$ck_k" || return 1
+    ck_c="$ck_I:$$:$(ck_ticks $$):$(ck_boot):$(ck_machine):$ck_T"
+    ln -s "$ck_c" "$1.$ck_k" || return 1
     ck_newest "$1"; [ $ck_m -ne $ck_k ] || return 0
     rm -f "$1.$ck_k"
   done

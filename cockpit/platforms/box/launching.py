@@ -123,7 +123,7 @@ def text_of(run: RunSpec, submission: Submission) -> str:
     }
     lines = [
         f"ck_I={quote(submission.launch_id)}; ck_by={quote(clean(os.uname().nodename, 80))}",
-        'ck_F="/tmp/cockpit-locks-$(id -u)"; ck_sup=$2; ck_env=',
+        f'ck_F="/tmp/cockpit-locks-$(id -u)"; ck_sup=$2; ck_env=; ck_T={quote(tag_of(run))}',
         *(f"ck_{name}={spelled(place)}" for name, place in places.items()),
         *(f'case $ck_{name} in /*) ;; *) ck_{name}="$PWD/$ck_{name}";; esac' for name in places),
         LAUNCHER,

@@ -19,6 +19,7 @@ from cockpit.platforms.base import CannotError
 from cockpit.platforms.box import launching
 from cockpit.platforms.box.words import environments
 from cockpit.platforms.local.launcher import launches
+from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE
 from cockpit.runtime.shell import Completed, run_command
 from tests.platforms.box.making import spec
 from tests.platforms.local.making import slay, submission, supervisors, trainers
@@ -123,6 +124,28 @@ async def test_of_several_starts_one_wins_and_what_it_left_still_excludes(
     (late,) = await _race(send, run, [submission(run, 4)])
     assert isinstance(late, CannotError) and "still lives" in str(late)
     assert len(trainers(run)) == 1
+
+
+@pytest.fixture
+def namesake(run: RunSpec) -> Iterator[None]:
+    """Have a job of a run of the same name, and of the same number, in another lineage."""
+    env = {**os.environ, LAUNCH_ID: submission(run, 1).launch_id, LINEAGE: "root:0123456789abcdef"}
+    with subprocess.Popen(["sleep", "60"], env=env) as other:
+        yield
+        other.kill()
+
+
+@pytest.mark.usefixtures("namesake")
+async def test_a_job_of_the_same_name_elsewhere_is_not_taken_for_one_that_is_over(
+    run: RunSpec, tmp_path: Path
+) -> None:
+    send = Shell(hidden(tmp_path / "bin", "flock", "python3"))
+    (first,) = await _race(send, run, [submission(run, 1)])
+    assert isinstance(first, str), first
+    slay(run)
+    (second,) = await _race(send, run, [submission(run, 2)])
+    assert isinstance(second, str), second
+    assert trainers(run) == [int(second)]
 
 
 def test_whose_environment_holds_a_word_is_found_where_grep_stops_at_a_zero_byte(
