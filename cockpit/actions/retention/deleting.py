@@ -86,6 +86,19 @@ def left_over(roots: Iterable[str]) -> Iterator[str]:
         yield from (f"{root.rstrip('/')}/{name}" for name in names if LEFT.fullmatch(name))
 
 
+def nothing_left(path: str) -> bool:
+    """Tell whether nothing is at ``path``, and nothing half deleted that was there.
+
+    Raises ``OSError`` where its folder cannot be looked into.
+    """
+    place = Path(path)
+    names = [entry.name for entry in place.parent.iterdir()]
+    begun = f"{place.name}.deleting-"
+    return not any(
+        name == place.name or (name.startswith(begun) and LEFT.fullmatch(name)) for name in names
+    )
+
+
 def size_of(path: str) -> int:
     """Return the bytes below ``path``; what cannot be looked at counts as nothing."""
     total = 0

@@ -27,7 +27,7 @@ from cockpit.actions.roots.ways import Half, RootError, RootLostError
 from cockpit.model.base import Frozen
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import Place, place_of
-from cockpit.model.plan import Basis, Check, Draft, Plan, Request, Target
+from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request, Target
 from cockpit.model.records import EventEntry
 from cockpit.model.wording import size, steps
 from cockpit.records.issue.text import retained
@@ -219,9 +219,7 @@ def _policy(context: ActionContext, keep: int | None) -> Iterator[Check]:
 def _freed(to_delete: ToDelete) -> Check:
     if not to_delete.targets:
         return blocked("candidates", "nothing to delete: the policy keeps everything there is")
-    known = [target.size for target in to_delete.targets if target.size is not None]
-    unsure = " at least" if len(known) < len(to_delete.targets) else ""
-    text = f"{plural(len(to_delete.targets), 'candidate')}; frees{unsure} {size(sum(known))}"
+    text = f"{plural(len(to_delete.targets), 'candidate')}; frees {_bytes(to_delete.targets)}"
     return warned("candidates", f"{text}; this cannot be undone", value=str(len(to_delete.targets)))
 
 
@@ -256,7 +254,7 @@ async def _delete(execution: Execution) -> str:
             raise StepError(safe(f"{error}; {so_far}")) from error
         done.append(target)
         await execution.note(**{DELETED: json.dumps([each.path for each in done])})
-    return f"{plural(len(done), 'checkpoint')} deleted, {_bytes(done)} freed"
+    return f"{plural(len(done), 'checkpoint')} deleted, {_given_back(execution, done)}"
 
 
 async def _all_gone(execution: Execution) -> str | None:
@@ -300,7 +298,16 @@ def _so_far(all_of_them: Sequence[Target], done: Sequence[Target]) -> str:
 
 
 def _bytes(targets: Sequence[Target]) -> str:
-    return size(sum(target.size or 0 for target in targets))
+    known = [target.size for target in targets if target.size is not None]
+    unsure = "at least " if len(known) < len(targets) else ""
+    return f"{unsure}{size(sum(known))}"
+
+
+def _given_back(execution: Execution, done: Sequence[Target]) -> str:
+    """Return how much room there is now: none where a bucket keeps versions, as the plan said."""
+    if any(each.id == RIGHT and each.level is Level.WARN for each in execution.plan.checks):
+        return f"{_bytes(done)}, of which versions are kept"
+    return f"{_bytes(done)} freed"
 
 
 def _deleted(execution: Execution) -> list[Target]:
@@ -318,7 +325,7 @@ def _entry(execution: Execution) -> EventEntry:
     return EventEntry(
         title="retention clean-up",
         at=execution.entry.begun_at,
-        status=f"{counted} by {execution.entry.operator}, {_bytes(done)} freed{trouble}",
+        status=f"{counted} by {execution.entry.operator}, {_given_back(execution, done)}{trouble}",
         evidence="\n".join(lines) or "nothing was deleted",
         decision=f"confirmed as: {execution.plan.words}",
         next=f"{plural(len(execution.plan.keeps), 'checkpoint')} kept",
@@ -327,11 +334,12 @@ def _entry(execution: Execution) -> EventEntry:
 
 def _comment(execution: Execution) -> str:
     done = _deleted(execution)
+    sizes = [each.size for each in done if each.size is not None]
     text = retained(
         execution.context.spec,
         deleted=[each.step for each in done if each.step is not None],
         kept=[each.step for each in execution.plan.keeps if each.step is not None],
-        freed=sum(each.size or 0 for each in done),
+        freed=sum(sizes) if len(sizes) == len(done) else None,
         by=execution.entry.operator,
     )
     return text + (

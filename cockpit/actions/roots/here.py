@@ -12,6 +12,7 @@ from cockpit.actions.retention.deleting import (
     delete,
     identity_of,
     left_over,
+    nothing_left,
     size_of,
 )
 from cockpit.actions.roots.ways import Access, Half, Move, RootError, RootLostError
@@ -87,7 +88,7 @@ class HereWays:
 
     async def gone(self, path: str) -> bool:
         """Tell whether nothing has that name, nor the one it has while it is deleted."""
-        return await _done(lambda: not os.path.lexists(path))
+        return await _done(nothing_left, path)
 
 
 async def _done(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

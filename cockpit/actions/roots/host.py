@@ -46,6 +46,8 @@ class HostWays:
         wanted, folder = tuple(rejected), f"{root.path.rstrip('/')}/{FOLDER}"
         for _ in range(TRIES):
             said = await self._run(scripts.read_file(f"{folder}/{NAME}"), DEADLINE)
+            if said.rc != 0:
+                raise RootError(f"{root}/{FOLDER}/{NAME} cannot be read: {_said(said)}")
             was, _, content = said.out.partition(b"\n")
             there = was.decode("ascii", "replace").strip()
             try:
@@ -71,9 +73,9 @@ class HostWays:
             if odd is not None:
                 return f"{odd} does not lie directly in its root"
             script = scripts.movable(place_of(root).path, (place_of(path).path for path in mine))
-            why = await self._refusal(script)
-            if why is not None:
-                return f"{root}: one there {why}" if "file system" in why else f"{root} {why}"
+            done = await self._run(script, DEADLINE)
+            if done.rc != 0:
+                return f"{clean(done.text.strip()) or root} {_reason(done)}"
         return None
 
     def moves(self, each: ToReject) -> bool:
@@ -143,8 +145,11 @@ class HostWays:
         return found
 
     async def gone(self, path: str) -> bool:
-        """Tell whether nothing has that name."""
-        return await self._there(path) == [False]
+        """Tell whether nothing has that name, nor the one it has while it is deleted."""
+        done = await self._run(scripts.gone(place_of(path).path), DEADLINE)
+        if done.rc != 0 or done.out.strip() not in (b"0", b"1"):
+            raise RootError(f"{path} {_reason(done)}")
+        return done.out.strip() == b"1"
 
     async def _there(self, *paths: str) -> list[bool]:
         script = scripts.there(*(place_of(path).path for path in paths))
@@ -169,11 +174,16 @@ class HostWays:
 
 
 def _reason(done: Completed) -> str:
-    known = scripts.REASONS.get(done.rc)
-    if known is not None:
-        return known
-    said = clean(done.err.decode("utf-8", "replace").strip()[-200:])
-    return f"cannot be changed (status {done.rc}{f': {said}' if said else ''})"
+    known, said = scripts.REASONS.get(done.rc), _said(done)
+    if known is None:
+        return f"cannot be changed (status {done.rc}{f': {said}' if said else ''})"
+    return f"{known}: {said}" if said else known
+
+
+def _said(done: Completed) -> str:
+    """Return why the host's last command failed, as it says itself."""
+    lines = done.err.decode("utf-8", "replace").strip().splitlines()
+    return clean(lines[-1].rpartition(": ")[2].lower(), 200) if lines else ""
 
 
 def _inner(markers: Iterable[str]) -> list[str]:

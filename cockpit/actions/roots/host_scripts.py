@@ -19,15 +19,20 @@ OUTSIDE: Final = 94
 ABSENT: Final = 95
 A_LINK: Final = 96
 OTHER_DISK: Final = 97
+UNSEEN: Final = 98
+HALF: Final = 99
 REASONS: Final = {
     CHANGED: "has changed since it was listed",
     IN_THE_WAY: "its new name is taken already",
-    REFUSED: "may not be changed by this user",
+    REFUSED: "cannot be changed by this user",
     OUTSIDE: "is not inside a checkpoint root of this run",
     ABSENT: "is not there",
     A_LINK: "is a link or no folder: it is left alone",
     OTHER_DISK: "is not on the file system of its root",
+    UNSEEN: "cannot be looked for: its folder is not there, or closed to this user",
+    HALF: "is half deleted, and goes with the next clean-up",
 }
+"""What the last line of a script's errors says is added to it."""
 _HEAD: Final = r"""LC_ALL=C; export LC_ALL
 stats() { stat -c "$1" "$3" 2>/dev/null || stat -f "$2" "$3" 2>/dev/null; }
 plain() { [ -e "$1" ] || [ -L "$1" ] || exit 95
@@ -59,11 +64,11 @@ inside {word(root)} "$p"
 [ "$(ident "$p" {_words(names)})" = {quote(was)} ] || exit {CHANGED}
 if [ "$p" != "$a" ]; then
 [ ! -e "$a" ] && [ ! -L "$a" ] || exit {IN_THE_WAY}
-mv -- "$p" "$a" 2>/dev/null || exit {REFUSED}
+mv -- "$p" "$a" || exit {REFUSED}
 fi
 if [ -d "$a" ]; then for m in {_words(names) or "''"}; do [ -z "$m" ] || rm -f -- "$a/$m"; done; fi
-rm -rf -- "$a" 2>/dev/null
-[ ! -e "$a" ] || exit {REFUSED}
+rm -rf -- "$a"
+[ ! -e "$a" ] || exit {HALF}
 """
 
 
@@ -73,17 +78,23 @@ def move(was: str, target: str) -> str:
 if [ ! -e "$p" ] && [ ! -L "$p" ]; then [ -e "$t" ] && exit 0; exit {ABSENT}; fi
 [ ! -e "$t" ] && [ ! -L "$t" ] || exit {IN_THE_WAY}
 [ ! -L "$d" ] || exit {A_LINK}
-[ -d "$d" ] || mkdir -- "$d" 2>/dev/null || exit {REFUSED}
-mv -- "$p" "$t" 2>/dev/null || exit {REFUSED}
+[ -d "$d" ] || mkdir -- "$d" || exit {REFUSED}
+mv -- "$p" "$t" || exit {REFUSED}
 """
 
 
 def movable(root: str, paths: Iterable[str]) -> str:
-    """Return the script that proves that a root takes a folder, and lies on one disk."""
+    """Return the script that proves that a root takes a folder, and lies on one disk.
+
+    It prints the path that speaks against it, where it is not the root.
+    """
     lines = [f"{_HEAD}r={word(root)}", 't="$r/.cockpit-try-$$"']
-    lines.append(f'mkdir -- "$t" 2>/dev/null && rmdir -- "$t" || exit {REFUSED}')
+    lines.append(f'mkdir -- "$t" && rmdir -- "$t" || exit {REFUSED}')
     for path in paths:
-        lines.append(f'[ "$(stats %d %d {word(path)})" = "$(stats %d %d "$r")" ] || exit 97')
+        lines.append(f"p={word(path)}")
+        lines.append(f'[ -e "$p" ] || [ -L "$p" ] || {{ printf %s "$p"; exit {ABSENT}; }}')
+        same = '[ "$(stats %d %d "$p")" = "$(stats %d %d "$r")" ]'
+        lines.append(f'{same} || {{ printf %s "$p"; exit {OTHER_DISK}; }}')
     return "\n".join(lines) + "\n"
 
 
@@ -93,17 +104,28 @@ def there(*paths: str) -> str:
     return "\n".join(tests) + "\n"
 
 
+def gone(path: str) -> str:
+    """Return the script that says whether nothing is left of it, half deleted or whole: 0 or 1."""
+    return f"""p={word(path)}; d=$(dirname -- "$p")
+[ -d "$d" ] && [ -r "$d" ] && [ -x "$d" ] || exit {UNSEEN}
+for e in "$p" "$p".deleting-*; do
+[ ! -e "$e" ] && [ ! -L "$e" ] || {{ echo 0; exit; }}
+done; echo 1
+"""
+
+
 def read_file(path: str) -> str:
     """Return the script that prints a file's checksum, then its bytes; ``none`` without one."""
     p = word(path)
-    return f"if [ -f {p} ]; then cksum < {p} && cat {p}; else echo none; fi\n"
+    head = "LC_ALL=C; export LC_ALL"
+    return f"{head}\nif [ -f {p} ]; then cksum < {p} && cat {p}; else echo none; fi\n"
 
 
 def write_file(folder: str, name: str, was: str) -> str:
     """Return the script that puts its input in a file's place if that still is what it was."""
-    return f"""d={word(folder)}; f="$d/"{quote(name)}; t="$f.$$"
+    return f"""LC_ALL=C; export LC_ALL; d={word(folder)}; f="$d/"{quote(name)}; t="$f.$$"
 [ ! -L "$d" ] || exit {A_LINK}
-[ -d "$d" ] || mkdir -- "$d" 2>/dev/null || exit {REFUSED}
+[ -d "$d" ] || mkdir -- "$d" || exit {REFUSED}
 cat > "$t" || {{ rm -f -- "$t"; exit {REFUSED}; }}
 chmod 644 "$t"
 now=none; [ ! -f "$f" ] || now=$(cksum < "$f")

@@ -192,6 +192,8 @@ class StoreWays:
         """Tell whether no key begins with it any more."""
         found: list[Key] = []
         await _asked(self._bucket.keys(_key(path), 1, found))
+        if not found:
+            await _asked(self._bucket.see_nothing(_key(path)))
         return not found
 
     async def _again(self, key: str, data: bytes, was: Held) -> bool:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cockpit.actions.checks.jobs import job_name
-from cockpit.actions.core.action import Execution, RefuseError, SkipStep, Step, StepError
+from cockpit.actions.core.action import (
+    Execution,
+    RefuseError,
+    SkipStep,
+    Step,
+    StepError,
+    StepUnknownError,
+)
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.retention.at_rest import JOB
-from cockpit.model.jobs import LiveJob
+from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.platforms.base import CannotError
@@ -20,6 +27,10 @@ from cockpit.text.checks import blocked, passed
 ONLY: Final = "only"
 HELD: Final = "held"
 _STOPS: Final = "stops"
+_TOLD: Final = "told"
+"""The fact that holds the ids of those that were told to end, noted before."""
+_DONE: Final = "cancelled"
+"""The fact that holds the ids of those that were seen to be cancelled."""
 
 
 def asked_for(request: Request) -> bool:
@@ -67,40 +78,77 @@ def steps(plan: Plan) -> Sequence[Step]:
 
 async def cancel(execution: Execution) -> str:
     """Cancel exactly the held jobs of the plan that still are held."""
-    jobs = await _mine(execution)
+    jobs = _planned(execution, (await _live(execution)).held)
     if not jobs:
         raise SkipStep("nothing of it is held any more")
+    await execution.note(**{_TOLD: "\n".join(job.id for job in jobs)})
     platform = execution.context.acting_platform
-    if platform is None:
-        raise CannotError("this version has no way to act on this kind of job")
+    assert platform is not None
     await platform.stop(execution.context.spec, jobs)
-    return f"{plural(len(jobs), 'held job')} cancelled: {', '.join(job.id for job in jobs)}"
+    return await _cancelled(execution, await _live(execution, told=True))
 
 
 async def gone(execution: Execution) -> str | None:
     """Return that nothing of what was to be cancelled is held, if that is so."""
-    return None if await _mine(execution) else "nothing of what was to be cancelled is held"
+    live = await _live(execution)
+    return None if _planned(execution, live.held) else await _cancelled(execution, live)
 
 
-async def _mine(execution: Execution) -> tuple[LiveJob, ...]:
-    wanted, spec = execution.plan.facts.get(_STOPS, "").split("\n"), execution.context.spec
-    platform = execution.context.acting_platform
+async def _cancelled(execution: Execution, live: Live) -> str:
+    """Note and return what was cancelled: one that was let go meanwhile lives, and was not."""
+    freed = {job.id for job in _planned(execution, (*live.jobs, *live.possible))}
+    done = [each for each in _ids(execution.facts, _TOLD) if each not in freed]
+    await execution.note(**{_DONE: "\n".join(done)})
+    if not done:
+        return "nothing of it is held any more, and nothing was cancelled"
+    return f"{plural(len(done), 'held job')} cancelled: {', '.join(done)}"
+
+
+async def _live(execution: Execution, *, told: bool = False) -> Live:
+    platform, spec = execution.context.acting_platform, execution.context.spec
     if platform is None:
         raise CannotError("this version has no way to act on this kind of job")
     live = (await platform.live([spec]))[spec.name]
     if live.unknown is not None:
-        raise StepError(f"which jobs are held is not known: {live.unknown}")
-    return tuple(job for job in live.held if job.id in wanted)
+        text = f"which jobs are held is not known: {live.unknown}"
+        raise StepUnknownError(text) if told else StepError(text)
+    return live
+
+
+def _planned(execution: Execution, jobs: Sequence[LiveJob]) -> tuple[LiveJob, ...]:
+    wanted = _ids(execution.plan.facts, _STOPS)
+    return tuple(job for job in jobs if job.id in wanted)
+
+
+def _ids(facts: Mapping[str, str], name: str) -> list[str]:
+    return list(filter(None, facts.get(name, "").split("\n")))
+
+
+def _what_was_done(execution: Execution) -> str:
+    """Return which of the planned ones were cancelled, and which were not held any more."""
+    done = _ids(execution.facts, _DONE)
+    named = dict(zip(_ids(execution.plan.facts, _STOPS), execution.plan.stops, strict=False))
+    left = ", ".join(name for each, name in named.items() if each not in done)
+    names = ", ".join(named.get(each, each) for each in done)
+    by = execution.entry.operator
+    parts = [f"cancelled by {by}, never having run: {names}"] if done else []
+    return "; ".join([*parts, *([f"not held any more, so not cancelled: {left}"] if left else [])])
 
 
 def _entry(execution: Execution) -> EventEntry:
-    trouble, names = execution.trouble, ", ".join(execution.plan.stops)
-    by = execution.entry.operator
+    trouble = execution.trouble
+    left = len(_ids(execution.facts, _DONE)) < len(execution.plan.stops)
     return EventEntry(
         title="stop: what was held" if trouble is None else "stop of what was held: not finished",
         at=execution.entry.begun_at,
-        status=trouble or f"cancelled by {by}, never having run: {names}",
+        status=trouble or _what_was_done(execution),
         evidence=execution.plan.facts.get("why") or "accepted for a launch and never let go",
         decision=execution.facts.get("reason") or "a leftover of a launch",
-        next="nothing" if trouble is None else "look whether it is held still",
+        next=_next(trouble, left=left),
     )
+
+
+def _next(trouble: str | None, *, left: bool) -> str:
+    if trouble is not None:
+        return "look whether it is held still"
+    return "look whether what is not held any more runs" if left else "nothing"

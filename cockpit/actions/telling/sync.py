@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from cockpit.actions.core.action import (
@@ -161,7 +161,10 @@ def _same_place(run: RunSpec, to: Destination) -> Iterator[Check]:
 
 
 def _left(found: Offline, uploader: Uploader) -> Iterator[Check]:
-    done = sum(each.synced for each in found.fragments)
+    done = len(found.marked)
+    if found.closed:
+        names = ", ".join(map(safe, found.closed[:_LISTED]))
+        yield blocked("wandb:closed", f"this user may not look into {names}")
     if not found.fragments:
         text = f"no folder offline-run-*-{uploader.run_id} with a run file in {uploader.place}"
         yield blocked("wandb", text)
@@ -169,7 +172,11 @@ def _left(found: Offline, uploader: Uploader) -> Iterator[Check]:
     total = sum(each.whole or each.size or 0 for each in found.left)
     text = f"{plural(len(found.left), 'folder')} to upload, {size(total)}; {done} synced already"
     cut = [each for each in found.fragments if each.cut and not each.synced]
-    nothing = f"{done} synced already" if cut else f"all {done} are synced already"
+    nothing = f"{done} synced already"
+    if found.empty:
+        nothing += f", {len(found.empty)} without a record in it"
+    elif not cut:
+        nothing = f"all {done} are synced already"
     yield passed("wandb", text if found.left else f"{nothing}: nothing to do")
     if cut:
         names = ", ".join(safe(_name(each)) for each in cut[:_LISTED])
@@ -208,11 +215,15 @@ def _ended(context: ActionContext) -> Iterator[Check]:
     """Check that nothing grows: such a file is uploaded in part, and its run marked as failed."""
     job = context.report.facets.job
     phase = None if job.value is None else job.value.phase
+    doubt = job.error.message if job.error is not None and job.configured else context.live.unknown
     if context.live.jobs or phase is Phase.RUNNING:
-        text = "the run still trains: its newest file would be uploaded in part, and W&B would say"
-        yield blocked("running", f"{text} that it failed", overridable=True)
-    elif job.error is not None and job.configured:
-        yield warned("running", f"whether the run still trains is unknown: {job.error.message}")
+        text = "the run still trains"
+        if not context.live.jobs and job.error is not None:
+            text = f"the run trained when it was last seen ({job.error.message})"
+        text += ": its newest file would be uploaded in part, and W&B would say that it failed"
+        yield blocked("running", text, overridable=True)
+    elif doubt is not None:
+        yield warned("running", f"whether the run still trains is unknown: {doubt}")
 
 
 def _staging(found: Offline) -> Check:
@@ -288,9 +299,14 @@ async def _sync(execution: Execution) -> str:
     except RemoteError as error:
         raise StepError(f"nothing was uploaded: {error}") from error
     planned = set(json.loads(execution.facts[SEND]))
+    away = sorted(planned - {safe(each.path) for each in found.fragments})
+    if away:
+        text = f"nothing was uploaded: there is no run file any more in {', '.join(away[:_LISTED])}"
+        raise StepError(safe(text))
     left = [each for each in found.left if safe(each.path) in planned]
     if not left:
-        raise SkipStep(f"all {len(found.fragments)} folders are synced already")
+        text = f"{plural(len(found.marked), 'folder')} synced already, by the marks"
+        raise SkipStep(text if planned else f"nothing is left to upload; {text}")
     try:
         said, torn = await _uploaded(uploader, to, left)
     except RemoteError as error:
@@ -347,9 +363,12 @@ async def _judged(
     except RemoteError as error:
         raise StepUnknownError(f"the client ended; whether all is there: {error}") from error
     said, torn = uploaded
-    paths = {each.path for each in sent}
-    missing = [_name(each) for each in found.left if each.path in paths]
+    missing = [_name(each) for each in sent if each.path not in found.marked]
     there = len(sent) - len(missing)
+    away = {each.path for each in sent} - {each.path for each in found.fragments}
+    if away:
+        text = f"the client ended; no run file is there any more in {', '.join(sorted(away))}"
+        raise StepUnknownError(safe(text))
     if not missing:
         return f"{plural(there, 'folder')} synced to {to.entity}/{to.project}"
     how = "; ".join(dict.fromkeys(filter(None, map(_wrong, said)))) or _why(said[-1])
@@ -365,20 +384,32 @@ async def _seen(execution: Execution) -> str | None:
         found = await uploader.look(to.base_url)
     except RemoteError:
         return None
-    planned = set(json.loads(execution.facts[SEND]))
-    left = [each for each in found.left if safe(each.path) in planned]
-    return None if left or not found.fragments else "all of it is synced, by the marks"
+    left = set(json.loads(execution.facts[SEND])) - set(map(safe, found.marked))
+    return None if left else "all of it is synced, by the marks"
 
 
 def _entry(execution: Execution) -> EventEntry:
     facts, trouble = execution.facts, execution.trouble
     where = f"{facts['entity']}/{facts['project']}/{facts['id']}"
-    folders = json.loads(facts[SEND])
     return EventEntry(
         title="wandb sync" if trouble is None else "wandb sync: not finished",
         at=execution.entry.begun_at,
-        status=f"uploaded to {where}" if trouble is None else trouble,
-        evidence=facts.get(URLS) or f"{plural(len(folders), 'folder')}, each with its .synced file",
+        status=_done(facts, where) if trouble is None else trouble,
+        evidence=facts.get(URLS) or _evidence(facts, trouble),
         decision=f"ordered by {execution.entry.operator}",
         next="sync it again" if trouble and SENT not in trouble else COMPARE,
     )
+
+
+def _done(facts: Mapping[str, str], where: str) -> str:
+    """Return what has come of it; without a note of an upload nobody tells whose the marks are."""
+    if TORN in facts:
+        return f"uploaded to {where}"
+    nothing = not json.loads(facts[SEND])
+    what = "nothing was left to upload" if nothing else "found synced already"
+    return f"{what}; meant for {where}"
+
+
+def _evidence(facts: Mapping[str, str], trouble: str | None) -> str:
+    folders = plural(len(json.loads(facts[SEND])), "folder")
+    return f"{folders} to upload" if trouble else f"{folders}, each with its .synced file"

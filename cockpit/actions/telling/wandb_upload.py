@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import quote, run_script
+from cockpit.runtime.ssh import RemoteError, quote, run_script
 from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
 from cockpit.sources.scripts import marking, new_mark, records, word_of
 
@@ -32,8 +33,11 @@ HEAD: Final = 7
 MOST: Final = 200
 """Folders that are looked at."""
 _FRAGMENT: Final = """\
+opened() {
+  [ ! -d "$1" ] || { [ -r "$1" ] && [ -x "$1" ]; } || { mark closed; printf %s "$1"; }
+}
 one() {
-  f=$1/run-$id.wandb; [ -f "$f" ] || return 0
+  f=$1/run-$id.wandb; [ -f "$f" ] || { opened "$1"; return 0; }
   n=$((n + 1)); [ $n -le MOST ] || return 0
   set -- "$1" $(limited 5 stat -c '%s %Y' "$f" 2>/dev/null || limited 5 stat -f '%z %m' "$f")
   s=-; [ ! -e "$f.synced" ] || s=synced
@@ -43,6 +47,7 @@ one() {
 }
 n=0
 if [ -f "$d/run-$id.wandb" ]; then one "$d"; else
+  opened "$d"; opened "$d/wandb"
   for p in "$d"/offline-run-*-"$id" "$d"/wandb/offline-run-*-"$id"; do one "$p"; done
 fi
 mark seen $n
@@ -116,6 +121,8 @@ class Offline:
     key: str
     more: int = 0
     """Folders beyond those that were looked at."""
+    closed: tuple[str, ...] = ()
+    """Folders that this user may not look into."""
 
     @property
     def left(self) -> tuple[Fragment, ...]:
@@ -127,6 +134,11 @@ class Offline:
     def empty(self) -> tuple[Fragment, ...]:
         """Those whose run was killed before it wrote: the client would stop at them."""
         return tuple(each for each in self.fragments if not each.synced and each.empty)
+
+    @property
+    def marked(self) -> frozenset[str]:
+        """The folders that have their mark."""
+        return frozenset(each.path for each in self.fragments if each.synced)
 
 
 @dataclass(frozen=True)
@@ -161,7 +173,11 @@ class Uploader:
             _FRAGMENT.replace("MOST", str(MOST)), _STAGING, _key(base_url), "mark key $k",
         ))  # fmt: skip
         done = await run_script(self.host, script, deadline=LOOK_WITHIN)
-        return _offline(records(done.out, mark))
+        found = records(done.out, mark)
+        if all(words[0] != "key" for words, _ in found):
+            text = f"{self.place}: what lies there was not told to its end (status {done.rc})"
+            raise RemoteError(ErrorKind.BAD_ANSWER, text, sent=True)
+        return _offline(found)
 
     async def run(
         self, to: Destination, fragments: Sequence[Fragment], within: float, *, dry: bool = False
@@ -211,13 +227,15 @@ def _key(base_url: str | None) -> str:
 
 
 def _offline(found: list[tuple[list[str], bytes]]) -> Offline:
-    fragments, staging, key, seen = [], [], "none", 0
+    fragments, staging, closed, key, seen = [], [], [], "none", 0
     for words, payload in found:
         match words:
             case ["fragment", size, mtime, state, *whole]:
                 fragments.append(_fragment(payload, size, mtime, state, whole))
             case ["staging", kilobytes]:
                 staging.append((_text(payload), 1024 * (_number(kilobytes) or 0)))
+            case ["closed"]:
+                closed.append(_text(payload))
             case ["key", where]:
                 key = where
             case ["seen", count]:
@@ -225,7 +243,8 @@ def _offline(found: list[tuple[list[str], bytes]]) -> Offline:
             case _:
                 pass
     fragments.sort(key=lambda each: each.path.rpartition("/")[2])
-    return Offline(tuple(fragments), tuple(staging), key, max(0, seen - len(fragments)))
+    more = max(0, seen - len(fragments))
+    return Offline(tuple(fragments), tuple(staging), key, more, tuple(closed))
 
 
 def _fragment(path: bytes, size: str, mtime: str, state: str, whole: list[str]) -> Fragment:

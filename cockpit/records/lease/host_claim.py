@@ -29,12 +29,21 @@ from cockpit.text.safe import clean
 DEADLINE: Final = 15.0
 MOST: Final = 65_536
 _READ: Final = """\
-cd -- {root} 2>/dev/null || {{
-  if [ -e {root} ] || [ -L {root} ]; then echo 'root odd'; else echo 'root missing'; fi; exit
+r={root}
+cd -- "$r" 2>/dev/null || {{
+  p=$r; until [ -e "$p" ] || [ -L "$p" ]; do
+    case $p in /|.) break;; */*) p=${{p%/*}}; p=${{p:-/}};; *) p=.;; esac
+  done
+  if [ "$p" = "$r" ] || [ ! -x "$p" ]; then echo 'root odd'; else echo 'root missing'; fi; exit
 }}
 [ -w . ] || echo 'root closed'
-for f in .cockpit/launches/{run}-i*; do [ -e "$f" ] && printf 'id %s\\n' "${{f##*/}}"; done
-[ ! -e .cockpit/claim.json ] || {{ echo claim; head -c {most} .cockpit/claim.json; }}"""
+for f in .cockpit .cockpit/launches; do
+  [ ! -d $f ] || {{ [ -r $f ] && [ -x $f ]; }} || {{ echo "closed $f"; exit; }}
+done
+for f in .cockpit/launches/{run}-i*; do [ -e "$f" ] && printf 'id %s\n' "${{f##*/}}"; done
+f=.cockpit/claim.json; [ -e $f ] || exit 0
+[ -r $f ] || {{ echo "closed $f"; exit; }}
+echo claim; head -c {most} $f"""
 _SWAP: Final = """\
 mkdir -p -- {root}/.cockpit && cd -- {root}/.cockpit || exit 74
 c=claim.json; x={expected}; n={nonce}
@@ -204,15 +213,17 @@ class HostClaim:
             done = await self._send(root.host, script, deadline=DEADLINE, cap=4 * MOST)
         except RemoteError as error:
             return _warn(f"the claim under {root} cannot be read: {error}", unanswered=True)
+        if done.rc != 0:
+            text = f"the claim under {root} cannot be read: the host answered with {done.rc}"
+            return _warn(text, unanswered=True)
         head, mark, text = f"\n{done.text}".partition("\nclaim\n")
         lines = head.split("\n")
         highest = _highest(run, [line[3:] for line in lines if line.startswith("id ")])
         if "root missing" in lines:
             return _Root(missing=True)
-        if "root odd" in lines:
-            return _Root(trouble=f"the output root {root} cannot be entered, or is no folder")
-        if "root closed" in lines:
-            return _Root(highest=highest, trouble=f"the output root {root} cannot be written to")
+        trouble = _trouble(root, lines)
+        if trouble is not None:
+            return _Root(highest=highest, trouble=trouble)
         try:
             written = parsed(text.encode("utf-8", "surrogateescape")) if mark else None
         except ValueError as error:
@@ -236,6 +247,16 @@ class HostClaim:
 def _root(run: RunSpec) -> Place | None:
     root = None if run.output_root is None else run.output_root.normal()
     return root if root is not None and root.scheme == SSH else None
+
+
+def _trouble(root: Place, lines: list[str]) -> str | None:
+    """Return why no claim can be told or put there, if that is so."""
+    if "root odd" in lines:
+        return f"the output root {root} cannot be entered, or is no folder"
+    closed = next((line[7:] for line in lines if line.startswith("closed ")), None)
+    if closed is not None:
+        return f"whether somebody holds {root} is not known: {closed} there is closed to this user"
+    return f"the output root {root} cannot be written to" if "root closed" in lines else None
 
 
 def _highest(run: RunSpec, names: list[str]) -> str | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cockpit.actions.core.action import RefuseError
 from cockpit.actions.stopping.stop import Stop
+from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import Outcome
+from cockpit.model.run import RunSpec
 from tests.actions.resting import Rest, blocks, job
 
 
@@ -29,6 +32,39 @@ async def test_only_what_is_held_is_cancelled(rest: Rest) -> None:
     assert result.outcome is Outcome.DONE, result.message
     assert rest.platform.stopped == ["12"]
     assert "never having run: 12" in rest.book.entries[0].status
+
+
+async def test_what_was_let_go_meanwhile_is_not_said_to_be_cancelled(rest: Rest) -> None:
+    rest.platform.held = (job("12"), job("14"))
+    plan = await rest.plan(only="held")
+    stop = rest.platform.stop
+
+    async def let_go_before(run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        rest.platform.held = tuple(one for one in rest.platform.held if one.id != "14")
+        rest.platform.living = (job("13"), job("14"))
+        await stop(run, [one for one in jobs if one.id != "14"])
+
+    rest.platform.stop = let_go_before  # type: ignore[method-assign]
+    result = await rest.act(plan.words, only="held")
+    assert result.outcome is Outcome.DONE, result.message
+    assert rest.platform.stopped == ["12"]
+    (entry,) = rest.book.entries
+    assert entry.status.startswith("cancelled by ada, never having run: 12;")
+    assert entry.status.endswith("not held any more, so not cancelled: 14")
+    assert entry.next == "look whether what is not held any more runs"
+
+
+async def test_nothing_is_said_to_be_cancelled_where_all_was_let_go(rest: Rest) -> None:
+    plan = await rest.plan(only="held")
+
+    def let_go(point: str) -> None:
+        rest.platform.held, rest.platform.living = (), (job("12"), job("13"))
+
+    acting = rest.another(at=lambda point: let_go(point) if point == "stop:begun" else None)
+    result = await acting.act(rest.request(only="held"), plan.words)
+    assert result.outcome is Outcome.DONE, result.message
+    assert rest.platform.stopped == []
+    assert rest.book.entries[0].status == "not held any more, so not cancelled: 12"
 
 
 async def test_a_plain_stop_leaves_it(rest: Rest) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,12 @@ from cockpit.actions.telling.wandb_upload import Destination, Uploader
 from cockpit.model.jobs import Live
 from cockpit.model.place import FILE, SSH, Place
 from cockpit.model.plan import Approval, Level, Outcome, Plan, Request, Result
-from cockpit.model.run import WandbSpec
+from cockpit.model.records import EventEntry, Recorded, SaveStage
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError, run_script
 from tests.actions.contexts import context, living
-from tests.actions.toys import RUN, World
+from tests.actions.toys import RUN, FileRecorder, World
 from tests.sources.wandb import writer
 from tests.sshd import Sshd, needs_sshd, serving
 from tests.waiting import until
@@ -44,6 +48,7 @@ esac; done
 [ ! -e "$here/no-key" ] || {
   echo "Error: No API key configured. WANDB_API_KEY=$WANDB_API_KEY" >&2; exit 1; }
 for each in $left; do
+  [ ! -e "$here/takes" ] || { rm -r "$each"; continue; }
   if [ "$(basename "$each")" = "$(cat "$here/torn" 2>/dev/null)" ]; then
     echo "wandb: ERROR Failed to sync all data from $each: it ends with an incomplete record." >&2
     exit 0
@@ -188,6 +193,47 @@ async def test_a_client_that_does_nothing_and_ends_well_is_no_success(
     result = await done(service(tmp_path, folder))
     assert result.outcome is Outcome.FAILED and "0 of 3 synced" in result.message
     assert "No API key configured" in result.message and "k" * 40 not in result.message
+
+
+async def test_what_is_not_there_any_more_is_not_said_to_be_synced(
+    client: Path, folder: Path, tmp_path: Path
+) -> None:
+    (client / "takes").touch()
+    acting = service(tmp_path, folder)
+    result = await done(acting)
+    assert result.outcome is Outcome.UNKNOWN and NAMES[0] in result.message, result
+    (folder / NAMES[0]).mkdir()
+    (folder / NAMES[0] / "run-abc.wandb").write_bytes(writer.MAGIC)
+    plan = await acting.plan(asked())
+    assert said(plan, "wandb") == "0 synced already, 1 without a record in it: nothing to do"
+
+
+async def test_marks_that_were_there_already_are_not_told_as_our_upload(
+    client: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in NAMES:
+        (folder / name / "run-abc.wandb.synced").touch()
+    entries: list[EventEntry] = []
+
+    async def event(self: FileRecorder, run: RunSpec, entry: EventEntry, commit: str) -> Recorded:
+        entries.append(entry)
+        return Recorded(stage=SaveStage.PUSHED)
+
+    monkeypatch.setattr(FileRecorder, "event", event)
+    assert (await done(service(tmp_path, folder))).outcome is Outcome.DONE
+    assert entries[0].status == "nothing was left to upload; meant for acme/hero/abc"
+
+
+async def test_a_look_that_was_cut_off_is_no_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cut(where: str | None, script: str, **more: Any) -> Completed:
+        done = await run_script(where, script, **more)
+        return done._replace(out=done.out[: done.out.index(b" seen ")], rc=137)
+
+    monkeypatch.setattr(wandb_upload, "run_script", cut)
+    with pytest.raises(RemoteError, match="not told to its end"):
+        await Uploader(Place(FILE, "", str(folder)), "abc").look(None)
 
 
 async def test_one_that_hangs_is_killed_with_all_that_it_has_started(

@@ -146,3 +146,18 @@ async def test_a_strangers_file_blocks_and_a_host_that_is_away_warns(
     away = run.model_copy(update={"output_root": on_host("no-such.invalid", "/x")})
     claim = await guard().survey(away)
     assert claim.level == "warn" and claim.unanswered
+
+
+async def test_what_another_user_keeps_closed_is_not_free(run: RunSpec, tmp_path: Path) -> None:
+    """The tests may run as root, who may do everything: the host's shell says what it sees."""
+    root = tmp_path / "out a"
+    (root / ".cockpit" / "launches").mkdir(parents=True)
+    (root / ".cockpit" / "claim.json").write_text("{}")
+
+    async def another(host: str | None, script: str, **more: Any) -> Completed:
+        assert "[ -r $f ]" in script
+        return await run_script(host, script.replace("[ -r $f ]", f"[ $f != {hidden} ]"), **more)
+
+    for hidden in (".cockpit", ".cockpit/launches", ".cockpit/claim.json"):
+        claim = await guard(send=another).survey(run)
+        assert claim.level == "warn" and f"{hidden} there is closed" in claim.text, claim
