@@ -16,6 +16,8 @@ from bench.judgement.watching import Seen, Watch
 from cockpit.model.alert import Severity
 from cockpit.store.store import Store
 
+Marks = dict[float, int]
+"""Steps trained until some moments (s since the start)."""
 FOUND, LATE, MISSED, QUIET, NOISY, BROKEN = "found", "late", "missed", "quiet", "noisy", "broken"
 
 
@@ -35,7 +37,7 @@ class Played:
     false: tuple[tuple[str, str, str, float], ...]
     delay: float | None = None
     allowed: float = 0.0
-    steps: float | None = None
+    steps: int | None = None
     closed: str = ""
     rows: int = 0
     lasted: float = 0.0
@@ -50,13 +52,15 @@ def play(scenario: Scenario, seed: int) -> Played:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="judge-") as name:
         stage = Stage(Path(name) / "run", seed)
-        seen, watch = asyncio.run(_watched(scenario, stage))
-        found = _judged(scenario, seen, stage, watch.faults)
+        seen, watch, marks = asyncio.run(_watched(scenario, stage))
+        found = _judged(scenario, seen, marks, watch.faults)
     return replace(found, took=time.perf_counter() - began)
 
 
-async def _watched(scenario: Scenario, stage: Stage) -> tuple[list[Seen], Watch]:
+async def _watched(scenario: Scenario, stage: Stage) -> tuple[list[Seen], Watch, Marks]:
+    marks: Marks = {}
     scenario.build(stage)
+    stage.at(scenario.fault, lambda: marks.setdefault(scenario.fault, stage.trainer.steps))
     store = Store(stage.folder / "store.sqlite")
     try:
         watch = Watch(stage, store)
@@ -64,12 +68,13 @@ async def _watched(scenario: Scenario, stage: Stage) -> tuple[list[Seen], Watch]
         for look in range(1, math.floor(scenario.lasts / scenario.every) + 1):
             stage.advance(START + look * scenario.every)
             await watch.look()
+            marks[look * scenario.every] = stage.trainer.steps
     finally:
         store.close()
-    return list(watch.seen.values()), watch
+    return list(watch.seen.values()), watch, marks
 
 
-def _judged(scenario: Scenario, seen: list[Seen], stage: Stage, faults: tuple[str, ...]) -> Played:
+def _judged(scenario: Scenario, seen: list[Seen], marks: Marks, faults: tuple[str, ...]) -> Played:
     told = [each for each in seen if _counts(scenario, each)]
     opened = sorted(
         (each.alert.id, each.alert.key, each.alert.title, begin)
@@ -82,7 +87,8 @@ def _judged(scenario: Scenario, seen: list[Seen], stage: Stage, faults: tuple[st
     )
     true = [each for each in mine if each.last >= scenario.fault]
     hit = true[0] if true else None
-    delay = None if hit is None else max(0.0, _first(hit, scenario.fault) - scenario.fault)
+    moment = None if hit is None else _first(hit, scenario.fault)
+    delay = None if moment is None else max(0.0, moment - scenario.fault)
     allowed = scenario.within + scenario.every
     known = scenario.also | {scenario.wants or ""}
     false = tuple(
@@ -101,9 +107,9 @@ def _judged(scenario: Scenario, seen: list[Seen], stage: Stage, faults: tuple[st
         false=false,
         delay=delay,
         allowed=allowed,
-        steps=None if delay is None else delay / stage.trainer.step_s,
+        steps=None if moment is None else max(0, marks[moment] - marks.get(scenario.fault, 0)),
         closed=_closing(scenario, hit),
-        rows=stage.trainer.steps,
+        rows=max(marks.values()),
         lasted=scenario.lasts,
         quiet_for=scenario.lasts if scenario.healthy else min(scenario.fault, scenario.lasts),
         faults=faults,

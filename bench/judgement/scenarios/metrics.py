@@ -214,8 +214,9 @@ def _replayed_steps_have_another_loss(stage: Stage) -> None:
     resumed(stage, scaled(lambda _: 1.02))
 
 
-@fault("C-12", at=STARTED, within=ROW, also="C-01 C-11 C-08")
+@fault("C-12", at=STARTED, within=ROW, also="C-01 C-11 C-07 C-08")
 def _a_restart_begins_at_step_0(stage: Stage) -> None:
+    """Restart from nothing: what it saves has the lowest steps, and is the first to be deleted."""
     resumed(stage, scaled(lambda _: 1.0), step=0)
 
 
