@@ -9,8 +9,10 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
 from cockpit.model.figures import present_tracker
 from cockpit.model.report import RunReport
+from cockpit.rules.jobs.repeated import left_behind
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import Observation, RunMemory
+from cockpit.store.outcomes import Failures
 from cockpit.watch.diagnoser import Diagnoser, asked
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.listeners import Listeners
@@ -151,6 +153,7 @@ class Judge:
     def _settle(self, state: RunState, found: Judged, *, keep: bool) -> None:
         """Hold what the rules say against what is open; store what changed, tell what is new."""
         state.log_trend = found.log_trend
+        self._note_failure(state, found, keep=keep)
         if state.may_judge:
             changes = reconcile(
                 state.open,
@@ -173,6 +176,13 @@ class Judge:
                 self._store_writer.save_alerts(state.key, changes.changed)
         alerts = tuple(kept.alert for kept in state.open.values())
         self._tell(state, report_of(found, alerts, state), keep=keep)
+
+    def _note_failure(self, state: RunState, found: Judged, *, keep: bool) -> None:
+        """Remember a failure that another job of the run has begun after (C-14)."""
+        marks = left_behind(found.spec, found.history, state.failure)
+        former, key = state.mark_failure(*marks), state.key
+        if former is not None and keep:
+            self._store_writer.later(lambda store: Failures(store).add(key, former))
 
     def _tell(self, state: RunState, report: RunReport, *, keep: bool) -> None:
         state.report = report

@@ -71,7 +71,7 @@ def case_of(state: RunState, now: float) -> Case:
         log_from=_log_unread(state.facets),
         job_named=state.spec.job is not None,
         stop_ordered_by=state.stop_ordered_by,
-        former_failures=state.shared.failures,
+        former_failures=state.former_failures,
         launched=state.shared.launched,
         sharers=state.sharers,
         outages=state.outages,

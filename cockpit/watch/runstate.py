@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 
 from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import OF_A_RUN, Facet, merge
-from cockpit.model.history import CheckpointMark, History, Outage, PhaseMark, Sharer
+from cockpit.model.history import (
+    CheckpointMark,
+    FormerFailure,
+    History,
+    Outage,
+    PhaseMark,
+    Sharer,
+)
 from cockpit.model.observed import CheckpointState, JobValue, Phase, Row, Triage
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
@@ -82,6 +89,10 @@ class RunState:
     """The facets of which this engine was given an answer, good or bad."""
     silent: dict[str, float] = field(default_factory=dict)
     """Since when the place of a facet gives no answer at all."""
+    failure: FormerFailure | None = None
+    """How the job failed that is, or was, the present one."""
+    failures: tuple[FormerFailure, ...] = ()
+    """Failures that this engine has seen other jobs of the run begin after, oldest first."""
     remembered: bool = False
     report: RunReport | None = None
     announced: RunReport | None = None
@@ -143,6 +154,22 @@ class RunState:
         plain = job.known and job.value is not None and job.value.phase is Phase.RUNNING
         resting = job.value is not None and job.value.reason is not None
         return not plain or resting or self.exit_record is not None
+
+    @property
+    def former_failures(self) -> tuple[FormerFailure, ...]:
+        """The failures of former jobs, recorded or seen; each once, oldest first."""
+        recorded = {each.job_id for each in self.shared.failures}
+        seen = (each for each in self.failures if each.job_id not in recorded)
+        return tuple(sorted((*self.shared.failures, *seen), key=lambda each: each.at))
+
+    def mark_failure(
+        self, now: FormerFailure | None, former: FormerFailure | None
+    ) -> FormerFailure | None:
+        """Remember how the present job failed, and the ``former`` one's failure; return that."""
+        self.failure = now
+        if former is not None:
+            self.failures = (*self.failures[1 - MARKS :], former)
+        return former
 
     def take(self, name: str, facet: Facet[Any]) -> bool:
         """Merge a new answer; return whether it says anything new (a mere look is not news)."""

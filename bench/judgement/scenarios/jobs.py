@@ -117,7 +117,7 @@ def _the_job_can_never_start(stage: Stage) -> None:
     stage.at(0.1 * HOUR, lambda: stage.submit(reason="PartitionNodeLimit"))
 
 
-def _failing_again(stage: Stage, *moments: float, lines: tuple[str, ...] = TRACEBACK) -> None:
+def failing_again(stage: Stage, *moments: float, lines: tuple[str, ...] = TRACEBACK) -> None:
     """Let it fail at these hours, and be submitted again by somebody else 15 minutes later."""
     stage.begin()
     for moment in moments:
@@ -128,7 +128,7 @@ def _failing_again(stage: Stage, *moments: float, lines: tuple[str, ...] = TRACE
 
 @fault("C-14", at=4.6, within=0, also="C-01")
 def _the_same_failure_again_after_a_restart_by_hand(stage: Stage) -> None:
-    _failing_again(stage, 3.1, 4.6)
+    failing_again(stage, 3.1, 4.6)
 
 
 @fault("C-14", at=4.1, within=LOOK, also="C-01 C-14")
