@@ -7,17 +7,22 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.judgement import labelled, tables  # noqa: E402
 from bench.judgement.playing import BROKEN, Played, play  # noqa: E402
+from bench.judgement.polled import polled  # noqa: E402
 from bench.judgement.scenarios import ALL  # noqa: E402
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 ABOUT = """\
 # What the judgement is worth
@@ -56,15 +61,26 @@ def read(folder: Path) -> list[str]:
         *labelled.entries(folder, "secrets_neg.jsonl"),
     ]
     with tempfile.TemporaryDirectory(prefix="judge-") as name:
-        alarms = labelled.alarmed(labelled.histories_of(folder, Path(name)))
+        histories = list(labelled.histories_of(folder, Path(name)))
+        by_row = labelled.alarmed(histories, partial(on_all_cores, labelled.replayed))
+        by_look = labelled.alarmed(histories, partial(on_all_cores, polled))
     nothing = "There is no such material here."
     return [
         "## Logs\n\n" + (tables.triage_part(labelled.triaged(logs)) if logs else nothing),
         "## Progress lines\n\n"
         + (tables.progress_part(*labelled.read_progress(lines)) if lines else nothing),
         "## Secrets\n\n" + (tables.secrets_part(*labelled.scrubbed(texts)) if texts else nothing),
-        "## Loss histories\n\n" + (tables.alarms_part(alarms) if alarms.of else nothing),
+        "## Loss histories, judged row by row\n\n"
+        + (tables.alarms_part(by_row) if histories else nothing),
+        "## Loss histories, watched: a look every 90 rows\n\n"
+        + (tables.alarms_part(by_look) if histories else nothing),
     ]
+
+
+def on_all_cores(work: Callable[[A], B], items: Sequence[A]) -> list[B]:
+    """Return what work makes of each item, in their order."""
+    with ProcessPoolExecutor(max(1, min(len(items), os.cpu_count() or 1))) as pool:
+        return list(pool.map(work, items))
 
 
 def numbered(seed: int, number: int) -> Played:
@@ -75,8 +91,7 @@ def numbered(seed: int, number: int) -> Played:
 def generated(numbers: Sequence[int], seed: int) -> list[Played]:
     """Play scenarios on all cores, the longest first; return them in their own order."""
     order = sorted(numbers, key=lambda number: -ALL[number].lasts)
-    with ProcessPoolExecutor(max(1, min(len(order), os.cpu_count() or 1))) as pool:
-        played = dict(zip(order, pool.map(partial(numbered, seed), order), strict=True))
+    played = dict(zip(order, on_all_cores(partial(numbered, seed), order), strict=True))
     return [played[number] for number in numbers]
 
 

@@ -9,7 +9,7 @@ import json
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from cockpit.verbs.scrub import copy
 
 HERE = Path(__file__).parent
 Entry = Mapping[str, Any]
+Told = Sequence[Entry]
+"""What opened in one history: ``id`` and ``opened_step``."""
 WANTED = {"spike": "C-11", "diverged": "C-11", "nan": "C-09"}
 """What a label of a history claims."""
 NUMERIC = ("C-05", "C-09", "C-10", "C-11")
@@ -176,12 +178,21 @@ def scrubbed(texts: Iterable[Entry]) -> tuple[Score, Score]:
     return masked, left
 
 
-def alarmed(histories: Iterable[tuple[Entry, str]]) -> Alarms:
-    """Return how right ``cockpit backtest`` is; each history with the name of its rows' file."""
-    found = Alarms()
-    for entry, path in histories:
-        answer = said("backtest", path)
-        opened = [each for each in answer["alerts"] if each["id"] in NUMERIC]
+def replayed(path: str) -> list[Entry]:
+    """Return what ``cockpit backtest`` says of a history."""
+    return list(said("backtest", path)["alerts"])
+
+
+def alarmed(
+    histories: Iterable[tuple[Entry, str]], answers: Callable[[Sequence[str]], Iterable[Told]]
+) -> Alarms:
+    """Return how right alarms are; each history with the name of the file of its rows.
+
+    ``answers`` gives what was opened in each file, in their order.
+    """
+    found, both = Alarms(), list(histories)
+    for (entry, path), told in zip(both, answers([path for _, path in both]), strict=True):
+        opened = [each for each in told if each["id"] in NUMERIC]
         lines = Path(path).read_text(encoding="utf-8").splitlines()
         steps = [json.loads(line)["step"] for line in lines]
         found.of += 1

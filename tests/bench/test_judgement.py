@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from bench.judgement import labelled, tables
 from bench.judgement.clock import HOUR
 from bench.judgement.playing import FOUND, LATE, MISSED, NOISY, QUIET, Played, play
+from bench.judgement.polled import polled
 from bench.judgement.scenario import Scenario
 from bench.judgement.scenarios import ALL
 
@@ -106,7 +108,13 @@ def test_secrets_are_scored_both_ways() -> None:
     assert (masked.right, masked.of, left.right, left.of) == (1, 2, 1, 2)
 
 
-def test_alarms_are_scored_by_event_and_by_quiet_row(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", [labelled.replayed, polled], ids=["row by row", "watched"])
+def test_alarms_are_scored_by_event_and_by_quiet_row(
+    way: Callable[[str], labelled.Told], tmp_path: Path
+) -> None:
+    def answers(paths: Sequence[str]) -> list[labelled.Told]:
+        return [way(path) for path in paths]
+
     def entry(name: str, label: str, where: list[int], bad: range) -> tuple[dict[str, object], str]:
         path = tmp_path / f"{name}.jsonl"
         losses = (float("nan") if step in bad else 2.0 for step in range(400))
@@ -119,9 +127,11 @@ def test_alarms_are_scored_by_event_and_by_quiet_row(tmp_path: Path) -> None:
             entry("true", "nan", [300, 399], range(300, 400)),
             entry("none", "nan", [300, 399], range(0)),
             entry("false", "healthy", [], range(50, 60)),
-        ]
+        ],
+        answers,
     )
-    assert (found.events.right, found.events.of, found.delays) == (1, 2, [0])
+    assert (found.events.right, found.events.of) == (1, 2)
+    assert found.delays == [0 if way is labelled.replayed else 59]  # 90 rows a look
     assert len(found.false) == 1 and found.rows == 1000
     assert found.per_10k == 10.0
 
