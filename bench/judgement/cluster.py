@@ -35,6 +35,7 @@ class Job:
     ended: float | None = None
     expected: float | None = None
     limit: float | None = None
+    suspended: float | None = None
     code: str = "0:0"
     restarts: int = 0
     command: str = "train.sh"
@@ -140,6 +141,7 @@ def _shown(job: Job) -> str:
    TimeLimit={_span(job.limit)} TimeMin=N/A
    SubmitTime={stamp(job.submitted)} EligibleTime={stamp(job.submitted)}
    StartTime={stamp(start)} EndTime={stamp(end)} Deadline=N/A
+   SuspendTime={stamp(job.suspended)} SecsPreSuspend=0
    NodeList={job.node if start is not None else "(null)"}
    Command={job.command}
    WorkDir={job.workdir}

@@ -35,12 +35,15 @@ class Played:
     outcome: str
     opened: tuple[tuple[str, str, str, float], ...]
     false: tuple[tuple[str, str, str, float], ...]
+    """What opened though nothing was wrong, and beside a fault what is no consequence of it."""
     delay: float | None = None
     allowed: float = 0.0
     steps: int | None = None
     closed: str = ""
     rows: int = 0
     lasted: float = 0.0
+    beside: int = 0
+    """How many of the false ones opened after a fault."""
     quiet_for: float = 0.0
     """Seconds of it in which nothing was wrong."""
     took: float = 0.0
@@ -111,6 +114,7 @@ def _judged(scenario: Scenario, seen: list[Seen], marks: Marks, faults: tuple[st
         closed=_closing(scenario, hit),
         rows=max(marks.values()),
         lasted=scenario.lasts,
+        beside=0 if scenario.healthy else sum(each[3] >= scenario.fault for each in false),
         quiet_for=scenario.lasts if scenario.healthy else min(scenario.fault, scenario.lasts),
         faults=faults,
     )

@@ -124,7 +124,8 @@ def _overall(played: Sequence[Played]) -> str:
     found = sum(each.outcome == FOUND for each in faults)
     quiet = sum(each.outcome == QUIET for each in alike)
     weeks = sum(each.quiet_for for each in played) / WEEK
-    false = sum(len(each.false) for each in played)
+    beside = sum(each.beside for each in played)
+    false = sum(len(each.false) for each in played) - beside
     rows = sum(each.rows for each in alike)
     noise = sum(len(each.false) for each in alike)
     asked = [each for each in faults if each.closed]
@@ -135,6 +136,7 @@ def _overall(played: Sequence[Played]) -> str:
         ["closed by itself in time", part(sum(e.closed == "closed" for e in asked), len(asked))],
         ["look-alikes that stayed quiet", part(quiet, len(alike))],
         ["false alarms", f"{false} in {weeks:.1f} run-weeks in which nothing was wrong"],
+        ["others beside a fault, no consequence of it", beside],
         ["false alarms per run-week", f"{false / weeks:.2f}" if weeks else "none"],
         ["per 10,000 rows of look-alikes", f"{1e4 * noise / rows:.2f}" if rows else "none"],
         ["broken runs (a fault in the cockpit itself)", sum(e.outcome == BROKEN for e in played)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bench.judgement.files import Fragment, Log, Saves, TrackedRow
@@ -46,6 +46,8 @@ class Trainer:
     save_every: float = 1800.0
     loss_at: Figure = usual_loss
     grad_at: Figure = usual_grad
+    more_at: Mapping[str, Figure] = field(default_factory=dict)
+    """What it logs besides, by name."""
     seed: int = 0
     at_end: Callable[[], object] = lambda: None
     tracker: Fragment | None = None
@@ -87,6 +89,7 @@ class Trainer:
         loss, grad = self.loss_at(self.step, own), self.grad_at(self.step, own)
         rate = 524_288 / self.step_s * (1 + self.rng.gauss(0, 0.01))
         metrics = {"train/loss": loss, "grad_norm": grad, "throughput/tokens_per_second": rate}
+        metrics |= {name: figure(self.step, own) for name, figure in self.more_at.items()}
         self._rows.append((self.step, self.at + self.offset, metrics))
         if self.step % self.log_every == 0 or not math.isfinite(loss):
             line = f"INFO train: step {self.step}/{self.final} loss {loss:.4f} lr 3.0e-04"

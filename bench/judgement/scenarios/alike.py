@@ -12,8 +12,8 @@ from functools import partial
 from bench.judgement.clock import DAY, HOUR, MINUTE
 from bench.judgement.files import touch
 from bench.judgement.scenario import alike
-from bench.judgement.scenarios.artifacts import booked, hero
-from bench.judgement.scenarios.jobs import monitored, requeue, second, silence
+from bench.judgement.scenarios.artifacts import booked, hero, machine, repository
+from bench.judgement.scenarios.jobs import failing_again, monitored, requeue, second, silence
 from bench.judgement.scenarios.metrics import change, for_rows, from_step, noisy, resumed, scaled
 from bench.judgement.stage import Stage
 from bench.judgement.trainer import usual_grad, usual_loss
@@ -172,6 +172,12 @@ def _one_gradient_norm_of_a_skipped_step_is_infinite(stage: Stage) -> None:
     from_step(stage, 4.1, scaled(for_rows(1, math.inf), usual_grad), "grad_at")
 
 
+@alike("C-09", lasts=8)
+def _a_metric_of_the_evaluation_is_nan(stage: Stage) -> None:
+    stage.trainer.more_at = {"eval/perplexity": lambda _step, _rng: math.nan}
+    stage.begin()
+
+
 @alike("C-10", lasts=12)
 def _gradient_norms_with_single_outliers(stage: Stage) -> None:
     def outliers(_: int, rng: random.Random) -> float:
@@ -238,6 +244,79 @@ def _a_log_that_goes_on_after_a_resume_and_has_no_tracker(stage: Stage) -> None:
 @alike("C-13", lasts=10, also="C-01")
 def _the_tracker_restarts_under_its_own_id(stage: Stage) -> None:
     resumed(stage, lambda _: usual_loss)
+
+
+@alike("C-14", lasts=9, also="C-01")
+def _two_failures_that_have_nothing_in_common(stage: Stage) -> None:
+    failing_again(stage, 3.1)
+    stage.at(3.4 * HOUR, lambda: stage.resume(lost=5 * MINUTE))
+    stage.at(7.1 * HOUR, lambda: stage.end("NODE_FAIL", "1:0", reason="NodeFail"))
+
+
+@alike("C-14", lasts=9, also="C-01 C-26")
+def _two_time_limits(stage: Stage) -> None:
+    stage.begin(limit=3.1 * HOUR)
+    line = "slurmstepd: error: *** JOB 101 ON node-3 CANCELLED DUE TO TIME LIMIT ***"
+    stage.at(3.1 * HOUR, lambda: stage.end("TIMEOUT", "0:0", line))
+    stage.at(3.4 * HOUR, lambda: stage.resume(lost=5 * MINUTE))
+    stage.at(7.0 * HOUR, lambda: stage.end("TIMEOUT", "0:0", line))
+
+
+@alike("C-14", lasts=9)
+def _two_requeues_in_six_hours(stage: Stage) -> None:
+    stage.begin()
+    requeued_at(stage, 3.1, 5.1)
+
+
+@alike("C-14", lasts=9)
+def _a_job_that_is_suspended_and_goes_on_four_times(stage: Stage) -> None:
+    """Share a machine by turns: the scheduler stops the job, and lets the same one go on."""
+    stage.begin()
+    for hour in (2, 3, 4, 5):
+        stage.at(hour * HOUR, partial(suspend, stage, 20 * MINUTE))
+
+
+def suspend(stage: Stage, seconds: float) -> None:
+    """Suspend the job for some time."""
+    stage.trainer.flush()
+    stage.job.state, stage.job.suspended = "SUSPENDED", stage.now
+    stage.trainer.paused_until = stage.now + seconds
+    stage.soon(seconds, lambda: setattr(stage.job, "state", "RUNNING"))
+
+
+@alike("C-15", lasts=6, also="C-24")
+def _a_readme_is_edited_under_a_running_run(stage: Stage) -> None:
+    repository(stage)
+    stage.begin()
+    readme = stage.folder / "code" / "README.md"
+    stage.at(3.1 * HOUR, lambda: readme.write_text("# lm, a language model\n"))
+
+
+@alike("C-18", lasts=8, also="C-01")
+def _a_restart_has_the_same_settings(stage: Stage) -> None:
+    config = {"train_batch_size": 1024, "optimizer.learning_rate": 3e-4, "seed": 0}
+    stage.begin(config=config)
+    stage.at(4.1 * HOUR, lambda: stage.end("PREEMPTED", "0:0"))
+    stage.at(4.5 * HOUR, lambda: stage.resume(lost=5 * MINUTE))
+
+
+@alike("C-22", lasts=6)
+def _memory_that_is_used_well(stage: Stage) -> None:
+    machine(stage, 70)
+    stage.begin()
+    stage.at(3.1 * HOUR, lambda: machine(stage, 85))
+
+
+@alike("C-25", lasts=8, also="C-01")
+def _the_last_rows_of_a_job_that_is_over_come_late(stage: Stage) -> None:
+    resumed(stage, scaled(lambda _: 1.0))
+
+    def late() -> None:
+        old = stage.trainer.tracker
+        assert old is not None
+        stage.soon(12 * MINUTE, lambda: old.pulse(stage.now))
+
+    stage.at(5.2 * HOUR, late)
 
 
 @alike("C-23", lasts=8)

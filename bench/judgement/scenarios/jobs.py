@@ -59,6 +59,13 @@ def _the_job_runs_out_of_memory(stage: Stage) -> None:
     stage.at(3.1 * HOUR, lambda: stage.end("OUT_OF_MEMORY", "0:125", line, reason="OutOfMemory"))
 
 
+@fault("C-01", at=3.1, within=0)
+def _somebody_cancels_the_job(stage: Stage) -> None:
+    stage.begin()
+    line = "slurmstepd: error: *** JOB 101 ON node-3 CANCELLED AT 2025-06-15T18:12:40 ***"
+    stage.at(3.1 * HOUR, lambda: stage.end("CANCELLED by 1001", "0:15", line))
+
+
 def silence(stage: Stage, begin: float, end: float) -> None:
     """Let the scheduler give no answer from one hour to another."""
 

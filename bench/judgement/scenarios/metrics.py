@@ -133,7 +133,27 @@ def _the_gradient_norm_grows_fourfold_between_two_looks(stage: Stage) -> None:
     from_step(stage, 6.1, scaled(for_rows(40, 4.0), usual_grad), "grad_at")
 
 
-@fault("C-11", at=6.1, within=10 * ROW, also="C-10")
+ROUTER = "train/router_z_loss"
+
+
+def router(step: int, rng: random.Random) -> float:
+    """Return a router's z-loss: small, with noise on it."""
+    return 0.02 * math.exp(rng.gauss(0, 0.15)) + 0.05 / (1 + step / 200)
+
+
+@fault("C-10", at=6.1, within=10 * ROW)
+def _the_z_loss_of_the_router_grows_eightfold(stage: Stage) -> None:
+    stage.trainer.more_at = {ROUTER: router}
+    stage.begin()
+
+    def grows() -> None:
+        change(stage, more_at={ROUTER: scaled(lambda _: 8.0, router)(stage.trainer.step)})
+
+    stage.at(6.1 * HOUR, grows)
+
+
+# What is saved in an open spike is no cover, and a policy deletes what was saved before it (C-08).
+@fault("C-11", at=6.1, within=10 * ROW, also="C-08 C-10")
 def _the_loss_doubles(stage: Stage) -> None:
     stage.begin()
     from_step(stage, 6.1, scaled(lambda _: 2.0))
@@ -181,13 +201,13 @@ def creeping(since: int) -> float:
     return 1 + min(since, 900) / 1200
 
 
-@fault("C-11", at=6.1, within=climb_seen(doubling) * ROW)
+@fault("C-11", at=6.1, within=climb_seen(doubling) * ROW, also="C-08")
 def _the_loss_doubles_every_200_rows(stage: Stage) -> None:
     stage.begin()
     from_step(stage, 6.1, scaled(doubling))
 
 
-@fault("C-11", at=6.1, within=climb_seen(creeping) * ROW)
+@fault("C-11", at=6.1, within=climb_seen(creeping) * ROW, also="C-08")
 def _the_loss_climbs_by_half_over_600_rows(stage: Stage) -> None:
     stage.begin()
     from_step(stage, 6.1, scaled(creeping))

@@ -61,3 +61,16 @@ async def test_one_that_no_look_has_seen_alive_is_not_made_up() -> None:
     site.job.end(site.clock.at, "FAILED", "3:0")
     site.clock.at += FORGETS + 1
     assert await site.value() is None
+
+
+async def test_a_suspended_job_waits_since_then_and_has_begun_before() -> None:
+    site = Site()
+    began = site.clock.at
+    site.clock.at += 7200
+    site.job.state = "SUSPENDED"
+    found = await site.value()
+    assert found is not None and (found.phase, found.pending_since) == (Phase.WAITING, None)
+    site.job.suspended = site.clock.at
+    found = await site.value()
+    assert found is not None
+    assert (found.pending_since, found.started_at) == (site.clock.at, began)
