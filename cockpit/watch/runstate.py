@@ -21,6 +21,7 @@ from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
+from cockpit.rules.jobs.repeated import restarted, restarts_in
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
@@ -89,6 +90,10 @@ class RunState:
     """The facets of which this engine was given an answer, good or bad."""
     silent: dict[str, float] = field(default_factory=dict)
     """Since when the place of a facet gives no answer at all."""
+    execution: JobValue | None = None
+    """The job as it was last seen running."""
+    seen_restarts: tuple[float, ...] = ()
+    """When this engine first saw another execution run; those of another id are in ``phases``."""
     failure: FormerFailure | None = None
     """How the job failed that is, or was, the present one."""
     failures: tuple[FormerFailure, ...] = ()
@@ -202,12 +207,25 @@ class RunState:
         job = self.facets.job
         if not job.known or job.value is None:
             return None
+        self._mark_start(now, job.value)
         mark = PhaseMark(at=now, phase=job.value.phase, job_id=job.value.id)
         last = self.phases[-1] if self.phases else None
         if last is not None and (last.phase, last.job_id) == (mark.phase, mark.job_id):
             return None
         self.phases = [*self.phases[1 - MARKS :], mark]
         return mark
+
+    def _mark_start(self, now: float, job: JobValue) -> None:
+        if job.phase is not Phase.RUNNING:
+            return
+        if self.execution is not None and restarted(self.execution, job):
+            self.seen_restarts = (*self.seen_restarts[1 - MARKS :], now)
+        self.execution = job
+
+    @property
+    def restarts(self) -> tuple[float, ...]:
+        """When other executions were first seen running, by this engine or one before it."""
+        return tuple(sorted({*restarts_in(self.phases), *self.seen_restarts}))
 
     def mark_checkpoints(self, now: float) -> CheckpointMark | None:
         """Remember the set of complete checkpoints if it changed; return the new mark."""
