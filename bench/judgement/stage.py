@@ -103,8 +103,12 @@ class Stage:
         run_id: str = NAME,
         warm: float = 240.0,
         config: Config | None = None,
+        loads: Path | None = None,
     ) -> None:
-        """Begin the newest job: compile ``warm`` seconds, then train on from ``step``."""
+        """Begin the newest job: compile ``warm`` seconds, then train on from ``step``.
+
+        The log says what it ``loads``, the checkpoint of that step where nothing else is told.
+        """
         self.job.begin(self.now)
         self.config = self.config if config is None else config
         fragment = self.fragment(run_id, config=self.config)
@@ -116,8 +120,8 @@ class Stage:
         began = f"starting job {self.job.id}"
         self.log.say([(self.now, f"INFO main: {began}")])
         if step:
-            line = f"INFO checkpoint: resuming from {self.saves.root}/step-{step}"
-            self.log.say([(self.now + 1, line)])
+            place = loads or self.saves.root / f"step-{step}"
+            self.log.say([(self.now + 1, f"INFO checkpoint: resuming from {place}")])
 
     def fragment(
         self, run_id: str = NAME, name: str | None = None, config: Config | None = None

@@ -101,11 +101,37 @@ def _the_trainer_writes_to_another_place(stage: Stage) -> None:
     stage.begin(config=config)
 
 
-@fault("C-17", at=4.6, within=2 * LOOK, also="C-01 C-12")
+@fault("C-12", at=4.6, within=2 * LOOK, also="C-01")
 def _a_restart_loads_an_older_checkpoint_than_the_newest(stage: Stage) -> None:
     stage.begin()
     stage.at(4.1 * HOUR, lambda: stage.end("PREEMPTED", "0:0"))
     stage.at(4.5 * HOUR, lambda: stage.resume(lost=360, step=stage.saves.steps()[0]))
+
+
+@fault("C-17", at=4.6, within=LOOK, also="C-01 C-07")
+def _a_restart_loads_a_checkpoint_that_is_torn(stage: Stage) -> None:
+    stage.begin()
+
+    def ends() -> None:
+        stage.end("PREEMPTED", "0:0")
+        stage.saves.save(stage.trainer.step, stage.now, whole=False)
+
+    stage.at(4.1 * HOUR, ends)
+    stage.at(4.6 * HOUR, stage.submit, lambda: stage.start(stage.saves.steps()[-1]))
+
+
+@fault("C-17", at=4.6, within=LOOK, also="C-01")
+def _a_restart_loads_a_checkpoint_of_another_run(stage: Stage) -> None:
+    stage.begin()
+    stage.at(4.1 * HOUR, lambda: stage.end("PREEMPTED", "0:0"))
+    other = stage.folder / "lm-1b-old" / "checkpoints"
+
+    def again() -> None:
+        step = stage.saves.steps()[-1]
+        stage.submit()
+        stage.start(step, loads=other / f"step-{step}")
+
+    stage.at(4.6 * HOUR, again)
 
 
 @fault("C-19", at=3.1, within=0)
