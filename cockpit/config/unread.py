@@ -16,7 +16,6 @@ from cockpit.model.run import CockpitFile, RunSpec
 
 UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
     "run.thresholds": (
-        *("instability_z", "instability_window", "instability_rows"),
         *("resume_catchup", "resume_after", "resume_window"),
         *("disk_frac", "mem_frac"),
     ),

@@ -64,13 +64,13 @@ class ThroughputTrend(Frozen):
     levels: tuple[float, ...] = ()
 
 
-class LossTrend(Frozen):
-    """The loss against its robust trend (C-11).
+class Excursion(Frozen):
+    """A metric against the window of its newest usual values (C-10, C-11).
 
-    ``window`` holds the newest finite losses outside of spikes, ``pending`` those above the
-    limit that are no spike yet; ``above`` rows in a row are above it, ``calm`` rows in a row
-    are not; ``is_open`` is the alert's state. ``level``, ``since``, ``step`` and ``peak``
-    describe the present excursion, ``early`` is the first trend there was.
+    ``window`` holds the newest finite values outside of excursions, ``pending`` those beyond the
+    limit that are no excursion yet; ``above`` rows in a row are beyond it, ``calm`` rows in a row
+    are not; ``is_open`` is the alert's state. ``level`` (the window's median), ``since``, ``step``
+    and ``peak`` describe the present excursion.
     """
 
     window: tuple[float, ...] = ()
@@ -82,7 +82,26 @@ class LossTrend(Frozen):
     since: float | None = None
     step: int | None = None
     peak: float | None = None
+
+
+class LossTrend(Excursion):
+    """The loss against its robust trend (C-11); ``early`` is the first trend there was."""
+
     early: float | None = None
+
+
+class MetricTrend(Excursion):
+    """One metric of training's stability (C-10); ``sigma`` is its usual scatter as it left it."""
+
+    metric: str
+    sigma: float | None = None
+
+
+class Skips(Frozen):
+    """What is logged of optimizer steps left out: the newest figure, and whether it counts up."""
+
+    last: float = 0.0
+    counter: bool = False
 
 
 class Climb(Frozen):
@@ -184,6 +203,8 @@ class Trend(Frozen):
     throughput: ThroughputTrend = ThroughputTrend()
     loss: LossTrend = LossTrend()
     climb: Climb = Climb()
+    stability: tuple[MetricTrend, ...] = ()
+    skips: Skips = Skips()
     loss_finite: WatchedMetric = WatchedMetric()
     grad_finite: WatchedMetric = WatchedMetric()
     taints: Taints = Taints()

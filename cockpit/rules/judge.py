@@ -20,6 +20,7 @@ from cockpit.rules.jobs.walltime import walltime_short
 from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.resume import resumed_elsewhere
 from cockpit.rules.metrics.spike import loss_spike
+from cockpit.rules.metrics.stability import unstable
 from cockpit.rules.metrics.throughput import throughput_collapse
 
 Rule = Callable[[RunSpec, History], Iterable[Alert]]
@@ -35,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     checkpoint_not_advancing,
     rollback_cover_thin,
     non_finite,
+    unstable,
     loss_spike,
     resumed_elsewhere,
     same_failure_again,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from tests.rules.making import (
     windows,
 )
 
-NOT_BUILT = {"C-10", "C-13", "C-22"}
+NOT_BUILT = {"C-13", "C-22"}
 """Conditions of SPEC that no rule looks for yet: building one moves its id into ``CASES``."""
 IN_PLANS = {"C-15", "C-16", "C-17", "C-18"}
 """Conditions that block plans: ``tests/actions/checks``."""
@@ -105,6 +106,13 @@ def spiked() -> Case:
     return Case(history(T0 + 60, folded(rows), job=job(), tracker=tracker(last_step_at=T0 + 59)))
 
 
+def unstable() -> Case:
+    norms = [1.0 + 0.1 * math.sin(3.7 * step) for step in range(300)] + [5.0] * 10
+    rows = [Row(500 + n, T0 + n, 2.0, None, norm) for n, norm in enumerate(norms)]
+    value = tracker(last_step_at=T0 + 309)
+    return Case(history(T0 + 310, folded(rows), job=job(), tracker=value))
+
+
 def resumed_at_zero() -> Case:
     rows = [*losses([2.0] * 60), Row(0, T0 + 110, 2.0)]
     value = tracker(last_step_at=T0 + 110)
@@ -164,6 +172,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "C-07": saves_late,
     "C-08": cover_thin,
     "C-09": not_finite,
+    "C-10": unstable,
     "C-11": spiked,
     "C-12": resumed_at_zero,
     "C-14": failed_again,

@@ -14,8 +14,9 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend
 from cockpit.rules.metrics.climb import ClimbFold
-from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold
+from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold, SkipFold
 from cockpit.rules.metrics.spike import SpikeFold
+from cockpit.rules.metrics.stability import Stabilities
 from cockpit.rules.metrics.taints import TaintFold
 from cockpit.rules.metrics.throughput import ThroughputFold
 
@@ -147,6 +148,8 @@ class TrendFold:
         self.throughput = ThroughputFold(trend.throughput, run)
         self.spike = SpikeFold(trend.loss, run)
         self.climb = ClimbFold(trend.climb, run)
+        self.stability = Stabilities(trend.stability, run)
+        self.skips = SkipFold(trend.skips)
         self.loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
         self.grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
         self.taints = TaintFold(trend.taints, self.spike)
@@ -159,9 +162,11 @@ class TrendFold:
         self.throughput.add(row, resumed, pace.rate)
         self.spike.add(row, resumed, loss)
         self.climb.add(row, resumed, loss)
+        self.stability.add(row, resumed)
+        skipped = row.skipped is not None and self.skips.add(row)
         self.loss.add(row, loss)
-        self.grad.add(row, row.grad_norm)
-        self.taints.add(row, resumed, loss)
+        self.grad.add(row, row.grad_norm, skipped)
+        self.taints.add(row, resumed, loss, skipped)
         self._rows, self._last = self._rows + 1, row
 
     def freeze(self) -> Trend:
@@ -173,6 +178,8 @@ class TrendFold:
             throughput=self.throughput.freeze(),
             loss=self.spike.freeze(),
             climb=self.climb.freeze(),
+            stability=self.stability.freeze(),
+            skips=self.skips.freeze(),
             loss_finite=self.loss.freeze(),
             grad_finite=self.grad.freeze(),
             taints=self.taints.freeze(),

@@ -35,12 +35,15 @@ class TaintFold:
         self._sound = taints.sound
         self._began = taints.began
 
-    def add(self, row: Row, resumed: bool, loss: float | None) -> None:
-        """Take one row and its loss; ``resumed`` tells that its step went back."""
+    def add(self, row: Row, resumed: bool, loss: float | None, skipped: bool = False) -> None:
+        """Take one row and its loss; ``resumed`` tells that its step went back.
+
+        ``skipped`` tells that its optimizer step was left out.
+        """
         if resumed:
             self._go_back(row)
         self._finite("loss", row, loss)
-        self._finite("grad_norm", row, row.grad_norm)
+        self._finite("grad_norm", row, row.grad_norm, skipped)
         if loss is None or not math.isfinite(loss):
             return
         self._spiking(row)
@@ -62,9 +65,9 @@ class TaintFold:
         if not self._open:
             self._sound = None if row.step is None else row.step - 1
 
-    def _finite(self, metric: str, row: Row, value: float | None) -> None:
+    def _finite(self, metric: str, row: Row, value: float | None, skipped: bool = False) -> None:
         fold = self._folds[metric]
-        fold.add(row, value)
+        fold.add(row, value, skipped)
         found = fold.finding
         if found is None:
             if metric in self._open:
