@@ -85,9 +85,14 @@ class Excursion(Frozen):
 
 
 class LossTrend(Excursion):
-    """The loss against its robust trend (C-11); ``early`` is the first trend there was."""
+    """The loss against its robust trend (C-11).
+
+    ``early`` is the first trend there was, ``held`` the lowest level since the window began, until
+    that is full.
+    """
 
     early: float | None = None
+    held: float | None = None
 
 
 class MetricTrend(Excursion):
@@ -108,15 +113,19 @@ class Climb(Frozen):
     """The loss's level against the best one that it has held (C-11, a slow climb).
 
     ``recent`` holds the newest finite losses, their median is the level; ``first`` is the first
-    level, ``best`` the lowest so far, at ``best_step``. ``above`` rows in a row are above what
-    counts as a climb, the last ``calm`` losses are not; ``since``, ``step`` and ``level`` describe
-    the present climb.
+    level, ``best`` the lowest so far, at ``best_step``. ``sway`` is how far the level has lately
+    risen and come back, ``trough`` and ``peak`` are those of its present rise. ``above`` rows in a
+    row are above what counts as a climb, the last ``calm`` losses are not; ``since``, ``step`` and
+    ``level`` describe the present climb.
     """
 
     recent: tuple[float, ...] = ()
     first: float | None = None
     best: float | None = None
     best_step: int | None = None
+    sway: float = 0.0
+    trough: float | None = None
+    peak: float | None = None
     above: int = 0
     calm: int = 0
     is_open: bool = False
@@ -157,7 +166,7 @@ class WatchedMetric(Frozen):
 
 
 class Taint(Frozen):
-    """A stretch of rows whose saves may be spoilt (SPEC K): non-finite, or an open spike.
+    """A stretch of rows whose saves may be spoilt (SPEC K): non-finite, or an open spike or climb.
 
     It begins at ``step`` (``at``); ``last`` is its last unsound step and ``sound`` the last sound
     step before it, ``None`` where no row before it was read. ``sound_at`` is when the numbers

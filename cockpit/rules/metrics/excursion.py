@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
 from cockpit.model.observed import Row
 from cockpit.model.trend import Excursion
+
+NORMAL: Final = 1.4826
+"""Standard deviations of a normal distribution in one of its median absolute deviations."""
 
 
 class ExcursionFold:

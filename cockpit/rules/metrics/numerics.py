@@ -152,7 +152,7 @@ class TrendFold:
         self.skips = SkipFold(trend.skips)
         self.loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
         self.grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
-        self.taints = TaintFold(trend.taints, self.spike)
+        self.taints = TaintFold(trend.taints, self.spike, self.climb)
 
     def add(self, row: Row) -> None:
         """Take one row."""

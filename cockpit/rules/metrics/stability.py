@@ -18,10 +18,8 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import MetricTrend
 from cockpit.rules import present
-from cockpit.rules.metrics.excursion import ExcursionFold
+from cockpit.rules.metrics.excursion import NORMAL, ExcursionFold
 
-NORMAL: Final = 1.4826
-"""Standard deviations of a normal distribution in one of its MAD."""
 ENOUGH: Final = 50
 """Rows needed before anything is usual."""
 LEAST: Final = 0.05
