@@ -134,6 +134,68 @@ class Climb(Frozen):
     level: float | None = None
 
 
+class Line(Frozen):
+    """A robust straight line through the loss of a former instance (C-12).
+
+    It passes ``level`` at ``step`` with ``slope`` per step; ``scatter`` is the standard deviation
+    of the levels about it.
+    """
+
+    step: float
+    level: float
+    slope: float
+    scatter: float
+
+
+class Seam(Frozen):
+    """Where training began again: another instance's loss beside the former one's (C-12).
+
+    The former's last step was ``last`` (at ``ended``), the first one after it ``first`` (``at``);
+    ``back`` tells that the step went back. Of ``compared`` steps that both have logged ``differ``
+    differ, the most by ``worst`` at ``worst_step``. ``line`` is the former's trend, ``after`` how
+    many rows came beyond it; ``level`` is their latest median, ``expected`` what the trend gives
+    there, ``off`` tells that the two do not agree.
+    """
+
+    last: int
+    first: int
+    ended: float | None = None
+    at: float | None = None
+    back: bool = True
+    compared: int = 0
+    differ: int = 0
+    worst: float = 0.0
+    worst_step: int | None = None
+    line: Line | None = None
+    after: int = 0
+    level: float | None = None
+    expected: float | None = None
+    off: bool = False
+
+
+class Resumption(Frozen):
+    """What a next instance is held against, and what was found of the former ones (C-12).
+
+    ``kept`` are (step, loss) samples of all steps, denser towards the newest; ``origin`` is the
+    lowest step and ``stride`` the newest distance of two rows (steps); ``levels`` are (step,
+    median) of the newest blocks of rows and ``block`` the rows since. ``seam`` is the newest,
+    ``newest`` the last losses beyond it, ``found`` the last one that went back and does not fit,
+    ``shifts`` those after a pause.
+    """
+
+    kept: tuple[tuple[int, float], ...] = ()
+    origin: int | None = None
+    stride: int = 0
+    step: int | None = None
+    at: float | None = None
+    levels: tuple[tuple[float, float], ...] = ()
+    block: tuple[tuple[int, float], ...] = ()
+    seam: Seam | None = None
+    newest: tuple[tuple[int, float], ...] = ()
+    found: Seam | None = None
+    shifts: tuple[Seam, ...] = ()
+
+
 class TrendFinding(Frozen):
     """A metric that stopped being a number (C-09): the first such row, and what came after.
 
@@ -213,6 +275,7 @@ class Trend(Frozen):
     loss: LossTrend = LossTrend()
     climb: Climb = Climb()
     stability: tuple[MetricTrend, ...] = ()
+    resumption: Resumption = Resumption()
     skips: Skips = Skips()
     loss_finite: WatchedMetric = WatchedMetric()
     grad_finite: WatchedMetric = WatchedMetric()

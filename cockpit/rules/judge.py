@@ -17,6 +17,7 @@ from cockpit.rules.jobs.repeated import same_failure_again
 from cockpit.rules.jobs.stall import log_frozen, step_stalled
 from cockpit.rules.jobs.terminal import ended_not_success
 from cockpit.rules.jobs.walltime import walltime_short
+from cockpit.rules.metrics.mismatch import resume_mismatch
 from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.resume import resumed_elsewhere
 from cockpit.rules.metrics.spike import loss_spike
@@ -39,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     unstable,
     loss_spike,
     resumed_elsewhere,
+    resume_mismatch,
     same_failure_again,
     success_without_artifacts,
     log_frozen,

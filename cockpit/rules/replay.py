@@ -17,6 +17,7 @@ from cockpit.model.report import Facets
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.jobs.stall import step_stalled
+from cockpit.rules.metrics.mismatch import resume_mismatch
 from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.numerics import TrendFold
 from cockpit.rules.metrics.spike import loss_spike
@@ -25,9 +26,9 @@ from cockpit.rules.metrics.throughput import throughput_collapse
 
 SOURCE: Final = "logged rows"
 JOBLESS: Final = "whether its job ran meanwhile, or another was started, the rows do not tell"
-BY_ROWS: Final = (non_finite, unstable, loss_spike, throughput_collapse)
+BY_ROWS: Final = (non_finite, unstable, loss_spike, resume_mismatch, throughput_collapse)
 """The rules whose alerts open and close with a row."""
-REPLAYED: Final = frozenset(("C-05", "C-06", "C-09", "C-10", "C-11"))
+REPLAYED: Final = frozenset(("C-05", "C-06", "C-09", "C-10", "C-11", "C-12"))
 NOT_REPLAYED: Final = tuple(
     name for number in range(1, 27) if (name := f"C-{number:02}") not in REPLAYED
 )
@@ -75,6 +76,7 @@ class Replay:
             fold.spike.is_open,
             fold.climb.is_open,
             fold.stability.opened,
+            fold.seams.found is None,
             fold.throughput.low >= self._run.thresholds.throughput_cadences,
             fold.pace.resumes,
         )

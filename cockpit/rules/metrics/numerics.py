@@ -15,6 +15,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend
 from cockpit.rules.metrics.climb import ClimbFold
 from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold, SkipFold
+from cockpit.rules.metrics.seam import SeamFold
 from cockpit.rules.metrics.spike import SpikeFold
 from cockpit.rules.metrics.stability import Stabilities
 from cockpit.rules.metrics.taints import TaintFold
@@ -42,12 +43,12 @@ class PaceFold:
         self.metrics = pace.metrics_seen
         self.recent: deque[tuple[int, float]] = deque(pace.recent, RECENT)
         self.pauses: deque[tuple[float, float]] = deque(pace.pauses, PAUSES)
-        self.resumed = False
+        self.resumed = self.paused = False
         self.rate: float | None = None
 
     def add(self, row: Row) -> None:
-        """Take one row; afterwards ``resumed`` and ``rate`` (steps/s) speak of this row."""
-        self.resumed, self.rate = False, None
+        """Take one row; then ``resumed``, ``paused`` and ``rate`` (steps/s) speak of this row."""
+        self.resumed, self.paused, self.rate = False, False, None
         step, at = row.step, row.at
         carries = (
             row.loss is not None
@@ -107,6 +108,7 @@ class PaceFold:
         usual = self._usual()[1]
         if usual is not None and at - last_at > PAUSE * usual:
             self.pauses.append((last_at, at))
+            self.paused = True
 
     def freeze(self) -> Pace:
         """Return the value; the medians are taken here, once for each batch."""
@@ -149,6 +151,7 @@ class TrendFold:
         self.spike = SpikeFold(trend.loss, run)
         self.climb = ClimbFold(trend.climb, run)
         self.stability = Stabilities(trend.stability, run)
+        self.seams = SeamFold(trend.resumption, run)
         self.skips = SkipFold(trend.skips)
         self.loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
         self.grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
@@ -162,6 +165,8 @@ class TrendFold:
         self.throughput.add(row, resumed, pace.rate)
         self.spike.add(row, resumed, loss)
         self.climb.add(row, resumed, loss)
+        astray = self.spike.above > 0 or self.climb.above > 0
+        self.seams.add(row, resumed, pace.paused, loss, astray)
         self.stability.add(row, resumed)
         skipped = row.skipped is not None and self.skips.add(row)
         self.loss.add(row, loss)
@@ -179,6 +184,7 @@ class TrendFold:
             loss=self.spike.freeze(),
             climb=self.climb.freeze(),
             stability=self.stability.freeze(),
+            resumption=self.seams.freeze(),
             skips=self.skips.freeze(),
             loss_finite=self.loss.freeze(),
             grad_finite=self.grad.freeze(),
