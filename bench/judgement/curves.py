@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from bench.judgement.kinds import QUIET, Losses
+from bench.judgement.kinds import QUIET, Losses, gradients, speeds
 
 START = 1.7e9
 Curve = dict[str, Any]
@@ -118,11 +118,13 @@ def _logged(draw: Random, losses: Losses, every: int, seconds: float) -> list[Cu
     """Return rows as a trainer logs them, with pauses for evaluation and for saving."""
     at, rows = START, []
     pause = draw.randint(100, 400)
+    norms, rates = gradients(draw, len(losses)), speeds(draw, len(losses))
     for number, loss in enumerate(losses):
         at += seconds * draw.uniform(0.95, 1.1) + (draw.uniform(5, 30) * seconds) * (
             number % pause == pause - 1
         )
-        rows.append({"step": (number + 1) * every, "loss": loss, "time": round(at, 2)})
+        row = {"step": (number + 1) * every, "loss": loss, "time": round(at, 2)}
+        rows.append({**row, "grad_norm": norms[number], "throughput": rates[number]})
     return rows
 
 
@@ -130,9 +132,16 @@ def _again(draw: Random, rows: list[Curve]) -> list[Curve]:
     """Return the rows of a run that went back to a checkpoint and replayed what came after it."""
     cut = draw.randint(len(rows) // 3, len(rows) - 1)
     back = max(0, cut - draw.randint(5, 60))
-    later = 600.0
-    replay = [{**row, "time": row["time"] + later} for row in rows[back:]]
-    return [*rows[:cut], *replay]
+    return [*rows[:cut], *_later(draw, rows[back:])]
+
+
+def _later(draw: Random, rows: list[Curve]) -> list[Curve]:
+    """Return the rows of a next instance: ten minutes later, alike but for the last bits."""
+    tiny = min(0.0008, 1e-3 * abs(rows[0]["loss"]))
+    return [
+        {**row, "time": row["time"] + 600.0, "loss": row["loss"] + draw.uniform(-tiny, tiny)}
+        for row in rows
+    ]
 
 
 def quiet(seed: int) -> Iterator[Curve]:
@@ -160,6 +169,68 @@ def faulty(seed: int) -> Iterator[Curve]:
         rows = _logged(draw, changed, draw.choice((1, 10, 100)), draw.choice((0.5, 5)))
         where = [[rows[first]["step"], rows[last]["step"]]]
         yield _curve(f"{fault} {seed}", f"{fault} in {kind}", label, where, rows)
+
+
+def explosion(draw: Random, rows: list[Curve], at: int) -> None:
+    """Let the gradient explode for 12 to 100 rows; the loss does not show it."""
+    usual = sorted(row["grad_norm"] for row in rows[max(0, at - 200) : at])
+    high = usual[-1] * draw.uniform(3, 20)
+    for row in rows[at : at + draw.randint(12, 100)]:
+        row["grad_norm"] = high * draw.uniform(0.8, 1.2)
+
+
+def collapse(draw: Random, rows: list[Curve], at: int) -> None:
+    """Let everything run at a third to two thirds of its speed from there on."""
+    share = draw.uniform(0.3, 0.66)
+    for row in rows[at:]:
+        row["throughput"] *= share
+
+
+def drift(draw: Random, rows: list[Curve], at: int) -> None:
+    """Let a straggler take one in a hundred of the speed each hour."""
+    began = rows[at]["time"]
+    for row in rows[at:]:
+        row["throughput"] *= max(0.3, 1 - 0.01 * (row["time"] - began) / 3600)
+
+
+def other_data(draw: Random, rows: list[Curve], at: int) -> None:
+    """Let a restart replay other data: about as good, and not the same."""
+    back, sign = draw.randint(20, 60), draw.choice((-1, 1))
+    again = _later(draw, rows[at - back : at + 400])
+    for row in again:
+        row["loss"] *= 1 + sign * draw.uniform(0.01, 0.05)
+    rows[at:] = again
+
+
+def cold_optimizer(draw: Random, rows: list[Curve], at: int) -> None:
+    """Let a restart forget the optimizer's state: the loss is higher, and comes back late."""
+    again, high = _later(draw, rows[at - 20 : at + 400]), draw.uniform(0.06, 0.3)
+    for n, row in enumerate(again[20:]):
+        row["loss"] *= 1 + high * math.exp(-n / 300)
+    rows[at:] = again
+
+
+STRAINS: dict[str, tuple[str, Callable[[Random, list[Curve], int], None]]] = {
+    "explosion": ("C-10", explosion),
+    "collapse": ("C-05", collapse),
+    "drift": ("C-05", drift),
+    "other data": ("C-12", other_data),
+    "cold optimizer": ("C-12", cold_optimizer),
+}
+
+
+def strained(seed: int) -> Iterator[Curve]:
+    """Yield curves whose loss is quiet and whose gradient or speed is not; ``wants`` names it."""
+    for strain, (wants, put) in STRAINS.items():
+        draw = Random(f"{seed} {strain}")
+        kind = draw.choice(STEADY)
+        every = 1 if wants == "C-12" else 10
+        rows = _logged(draw, QUIET[kind](draw, 1500), every, 120)
+        at = draw.randint(350, 450)
+        put(draw, rows, at)
+        where = [[rows[at]["step"], rows[-1]["step"]]]
+        curve = _curve(f"{strain} {seed}", f"{strain} in {kind}", "strained", where, rows)
+        yield {**curve, "wants": wants}
 
 
 def _curve(name: str, task: str, label: str, where: list[list[int]], rows: list[Curve]) -> Curve:

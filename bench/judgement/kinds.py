@@ -229,6 +229,34 @@ def detection(draw: Random, rows: int) -> Losses:
     ]
 
 
+def gradients(draw: Random, rows: int) -> Losses:
+    """Draw the norms of a gradient: steep at first, skewed, wandering, with single outliers."""
+    level, sigma = 10 ** draw.uniform(-1, 1), draw.uniform(0.05, 0.5)
+    drift = _wandering(draw, rows, 0.1, 0.98)
+    return [
+        level
+        * (1 + 5 * math.exp(-n / 40))
+        * each
+        * _noise(draw, sigma)
+        * (draw.uniform(3, 30) if draw.random() < 0.004 else 1.0)
+        for n, each in enumerate(drift)
+    ]
+
+
+def speeds(draw: Random, rows: int) -> Losses:
+    """Draw a throughput: slow at first, noisy, with short dips, a fifth lower for some hours."""
+    level, sigma = 10 ** draw.uniform(2, 6), draw.uniform(0.005, 0.08)
+    slow = range(at := draw.randrange(rows), at + rows // 4)
+    return [
+        level
+        * (0.3 if n < 3 else 1.0)
+        * (0.82 if n in slow else 1.0)
+        * (draw.uniform(0.1, 0.8) if draw.random() < 0.02 else 1.0)
+        * _noise(draw, sigma)
+        for n in range(rows)
+    ]
+
+
 QUIET: dict[str, Kind] = {
     "pretrain": pretrain,
     "warm-up hump": warm_up_hump,

@@ -138,13 +138,17 @@ class Line(Frozen):
     """A robust straight line through the loss of a former instance (C-12).
 
     It passes ``level`` at ``step`` with ``slope`` per step; ``scatter`` is the standard deviation
-    of the levels about it.
+    of its ``points`` about it, ``center`` and ``width`` (steps) are their mean and the root of
+    their sum of squares: what they leave open grows with the distance from there.
     """
 
     step: float
     level: float
     slope: float
     scatter: float
+    points: int
+    center: float
+    width: float
 
 
 class Seam(Frozen):

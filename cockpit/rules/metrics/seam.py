@@ -21,6 +21,7 @@ from typing import Any, Final
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Line, Resumption, Seam
+from cockpit.rules.metrics.excursion import NORMAL
 
 RANKS: Final = 14
 EACH: Final = 14
@@ -65,7 +66,6 @@ class SeamFold:
         self._levels = deque(value.levels, POINTS)
         self._block = list(value.block)
         self._newest = deque(value.newest, LEVEL)
-        self._watched = self._watch(value.seam)
         self.seam, self.found, self.shifts = value.seam, value.found, value.shifts
 
     def add(self, row: Row, back: bool, paused: bool, loss: float | None, astray: bool) -> None:
@@ -90,8 +90,8 @@ class SeamFold:
 
     def _begin(self, step: int, former: int, at: float | None, back: bool) -> None:
         seam, line = self.seam, self._line()
-        if not back and self._watched:
-            return
+        if not back and seam is not None and former <= seam.last + self._window:
+            return  # the one before is still looked at
         if back:
             self.found = None
         last = former
@@ -106,12 +106,6 @@ class SeamFold:
         self.seam = None if fresh else Seam(
             last=last, first=step, ended=self._at, at=at, back=back, line=line
         )  # fmt: skip
-        self._watched = self._watch(self.seam)
-
-    def _watch(self, seam: Seam | None) -> bool:
-        """Tell whether a seam's rows beyond it are still to be looked at."""
-        at = self._step
-        return seam is not None and (at is None or at <= seam.last + self._window)
 
     def _take(self, step: int, loss: float, astray: bool) -> None:
         kept, seam = self._kept[rank(step)], self.seam
@@ -130,7 +124,7 @@ class SeamFold:
         if len(self._block) == BLOCK:
             self._levels.append(_point(self._block))
             self._block = []
-        if self._watched and seam is not None:
+        if seam is not None and step <= seam.last + self._window:
             self._beyond(seam, step, loss)
 
     def _compare(self, seam: Seam, step: int, loss: float, former: float) -> None:
@@ -144,9 +138,6 @@ class SeamFold:
         self._note()
 
     def _beyond(self, seam: Seam, step: int, loss: float) -> None:
-        if step > seam.last + self._window:
-            self._watched = False
-            return
         self._newest.append((step, loss))
         after = seam.after + 1
         self.seam = seam = seam.model_copy(update={"after": after})
@@ -166,7 +157,9 @@ class SeamFold:
         low, high = min(there, line.level), max(there, line.level)
         expected = (low + high) / 2 if was_off else min(max(level, low), high)
         spread = (losses[(3 * LEVEL) // 4] - losses[LEVEL // 4]) / 1.349
-        error = math.hypot(EFFICIENCY * spread / math.sqrt(LEVEL), line.scatter)
+        error = math.hypot(
+            EFFICIENCY * spread / math.sqrt(LEVEL), doubt(line, middle, EFFICIENCY * spread)
+        )
         far = abs(level - expected)
         off = far > self._share * abs(expected) and far > ERRORS * error
         return {"level": level, "expected": expected, "off": off}
@@ -229,7 +222,27 @@ def line_through(points: Sequence[tuple[float, float]]) -> Line:
     last = points[-1][0]
     level = median(each + slope * (last - step) for step, each in points)
     off = [abs(each + slope * (last - step) - level) for step, each in points]
-    return Line(step=last, level=level, slope=slope, scatter=1.4826 * median(off))
+    center = sum(step for step, _ in points) / len(points)
+    return Line(
+        step=last,
+        level=level,
+        slope=slope,
+        scatter=NORMAL * median(off),
+        points=len(points),
+        center=center,
+        width=math.sqrt(sum((step - center) ** 2 for step, _ in points)),
+    )
+
+
+def doubt(line: Line, step: float, noise: float) -> float:
+    """Return the standard error of what a line gives at ``step``: that of a prediction.
+
+    It is as for a line by least squares (Draper and Smith, Applied Regression Analysis, 1.4). The
+    scatter of a few points may be small by chance: never below what the rows' ``noise`` makes.
+    """
+    scatter = max(line.scatter, noise / math.sqrt(BLOCK))
+    far = (step - line.center) / line.width if line.width else 0.0
+    return scatter * math.sqrt(1 + 1 / line.points + far * far)
 
 
 def _point(block: Sequence[tuple[int, float]]) -> tuple[float, float]:
