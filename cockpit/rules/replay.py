@@ -70,16 +70,7 @@ class Replay:
         fold.add(row)
         self._at = row.at if row.at is not None else self._at
         self.step = row.step if row.step is not None else self.step
-        flags = (
-            fold.loss.finding is not None,
-            fold.grad.finding is not None,
-            fold.spike.is_open,
-            fold.climb.is_open,
-            fold.stability.opened,
-            fold.seams.found is None,
-            fold.throughput.low >= self._run.thresholds.throughput_cadences,
-            fold.pace.resumes,
-        )
+        flags = fold.marks()
         if flags != self._flags:
             self._flags = flags
             self._judge()

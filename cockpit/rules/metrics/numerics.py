@@ -146,6 +146,7 @@ class TrendFold:
 
     def __init__(self, trend: Trend, run: RunSpec) -> None:
         self._rows, self._last = trend.rows, trend.last
+        self._low = run.thresholds.throughput_cadences
         self.pace = PaceFold(trend.pace)
         self.throughput = ThroughputFold(trend.throughput, run)
         self.spike = SpikeFold(trend.loss, run)
@@ -173,6 +174,19 @@ class TrendFold:
         self.grad.add(row, row.grad_norm, skipped)
         self.taints.add(row, resumed, loss, skipped)
         self._rows, self._last = self._rows + 1, row
+
+    def marks(self) -> tuple[object, ...]:
+        """Return what every rule on rows alone hangs on: equal marks, the same alerts are open."""
+        return (
+            self.loss.finding is None,
+            self.grad.finding is None,
+            self.spike.is_open,
+            self.climb.is_open,
+            self.stability.opened,
+            self.seams.found is None,
+            self.throughput.low >= self._low,
+            self.pace.resumes,
+        )
 
     def freeze(self) -> Trend:
         """Return the value."""
