@@ -163,7 +163,7 @@ class TrendFold:
         pace = self.pace
         pace.add(row)
         resumed, loss = pace.resumed, row.true_loss
-        self.throughput.add(row, resumed, None if pace.paused else pace.rate)
+        self.throughput.add(row, resumed, pace.rate, pace.paused)
         self.spike.add(row, resumed, loss)
         self.climb.add(row, resumed, loss)
         astray = self.spike.above > 0 or self.climb.above > 0
