@@ -31,7 +31,7 @@ def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-12",
         key=f"C-12:loss:{run.name}:{seam.last}-{seam.first}",
         severity=Severity.ALERT,
-        title=f"resumed at step {wording.step(seam.first)}, and the loss does not go on: "
+        title=f"resumed at step {wording.step(seam.first)}, the loss does not go on: "
         f"{_title(seam)}",
         since=present.first(seam.at, history.trend.last_step_at, history.now),
         evidence=(*present.evidence("logged rows", *_lines(run, seam)), *present.gap(history)),
@@ -66,7 +66,7 @@ def _seam(history: History) -> Seam | None:
 
 def _title(seam: Seam) -> str:
     if seam.differ >= DIFFERING:
-        return f"{seam.differ} of {seam.compared} replayed steps differ"
+        return f"{seam.differ} of {seam.compared} compared steps differ"
     level, expected = seam.level or 0.0, seam.expected or 0.0
     way = "above" if level > expected else "below"
     share = abs(level - expected) / abs(expected) if expected else 0.0
@@ -79,7 +79,7 @@ def _lines(run: RunSpec, seam: Seam) -> Iterator[str]:
     if seam.compared:
         worst = f", the most by {seam.worst:+.3g} at step {wording.step(seam.worst_step)}"
         yield (
-            f"{seam.differ} of {seam.compared} steps that both have logged differ by more than"
+            f"{seam.differ} of {seam.compared} steps compared, logged by both, differ by more than"
             f" {limits.resume_catchup:g}{worst if seam.differ else ''}"
         )
     if seam.level is not None and seam.expected is not None:
