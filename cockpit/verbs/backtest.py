@@ -19,7 +19,8 @@ from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec, Thresholds, WandbSpec
 from cockpit.model.wording import moment
 from cockpit.model.wording import step as told_step
-from cockpit.rules.replay import NOT_REPLAYED, Happened, Replay
+from cockpit.rules.byrow import Happened
+from cockpit.rules.replay import NOT_REPLAYED, Replay
 from cockpit.sources.logs.source import read_rows
 from cockpit.sources.rowfile import RowFile
 from cockpit.sources.trackers import Trackers
@@ -211,7 +212,7 @@ def _alert(each: Happened) -> dict[str, Any]:
     return {
         **{name: told[name] for name in ("id", "key", "severity", "title")},
         "opened_step": each.opened_step,
-        "opened_at": rfc3339(each.opened_at),
+        "opened_at": None if each.opened_at is None else rfc3339(each.opened_at),
         "closed_step": each.closed_step,
         "closed_at": None if each.closed_at is None else rfc3339(each.closed_at),
         "evidence": told["evidence"],
@@ -226,7 +227,8 @@ def _lines(happened: Sequence[Happened], found: Replay) -> list[str]:
 
 
 def _line(each: Happened) -> str:
-    until = "open" if each.closed_at is None else f"step {told_step(each.closed_step)}"
-    when = f"  {moment(each.opened_at)}" if each.opened_at >= TOLD else ""
+    until = f"step {told_step(each.closed_step)}" if each.over else "open"
+    at = each.opened_at or 0.0
+    when = f"  {moment(at)}" if at >= TOLD else ""
     span = f"step {told_step(each.opened_step)} → {until}"
     return f"{each.alert.id}  {span}{when}  {each.alert.title}"
