@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +27,7 @@ def cut_at(rows: list[Row], cuts: list[int]) -> tuple[Trend, Standing, list[Happ
     trend, standing = Trend(), Standing()
     over: list[Happened] = []
     places = [0, *sorted(cuts), len(rows)]
-    for begin, end in zip(places, places[1:], strict=False):
+    for begin, end in pairwise(places):
         trend, standing, some = judge_rows(trend, standing, rows[begin:end], RUN)
         over += some
     return trend, standing, over
