@@ -32,6 +32,16 @@ class Kept(Frozen):
         """Whether it came and went between two looks: only the rows have told of it."""
         return self.alert.span is not None and self.alert.span.passed
 
+    def replays(self, former: Kept) -> bool:
+        """Tell whether the same steps came and went before: a resume has replayed them."""
+        mine, others = self.alert.span, former.alert.span
+        if self.alert.key != former.alert.key or mine is None or others is None:
+            return False
+        earlier = (former.closed_at or 0.0) < self.opened_at
+        return earlier and _meet(
+            mine.opened_step, mine.closed_step, others.opened_step, others.closed_step
+        )
+
     def is_same(self, other: Kept, grace: float) -> bool:
         """Tell whether both tell of one occurrence of one condition.
 
