@@ -11,7 +11,6 @@ from screens.sheet import SheetScreen
 from widgets.base.paged import Paged
 from widgets.key_line import KeyLine
 from widgets.painting.backtest import copied, paint_backtest
-from widgets.painting.series import loss_columns
 
 
 class BacktestScreen(SheetScreen):
@@ -41,8 +40,6 @@ class BacktestScreen(SheetScreen):
 
     def lines(self, width: int) -> list[Content]:
         """Return the loss, and each alert with when it would have been told."""
-        report = self.cockpit.report_of(self._run)
-        columns = [] if report is None else loss_columns(report)
         if self._found is None:
             return []
-        return paint_backtest(self._found, columns, self.cockpit.now(), width)
+        return paint_backtest(self._found, self.cockpit.now(), width)

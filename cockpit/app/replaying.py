@@ -22,7 +22,7 @@ async def replayed(run_file: str, run: str) -> Backtested:
 
     Cancelled, the process is killed: neither reading nor judging is done in this one.
     """
-    words = ("backtest", run, "--config", run_file, "--json")
+    words = ("backtest", run, "--config", run_file, "--json", "--curve")
     done = await run_command(own_python("cockpit", *words), deadline=WITHIN, cap=MOST)
     if done.timed_out:
         raise OSError(0, f"it did not end within {WITHIN:.0f} s: cockpit backtest {clean(run)}")

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, ConfigDict
 
 from cockpit.model.alert import Evidence, Severity
 from cockpit.model.base import Frozen
+from cockpit.model.observed import Column
 
 
 def _instant(told: object) -> object:
@@ -48,3 +49,5 @@ class Backtested(_Told):
     timed: bool = False
     not_replayed: tuple[str, ...] = ()
     alerts: tuple[WouldTell, ...] = ()
+    curve: tuple[Column, ...] = ()
+    """The loss over the steps."""

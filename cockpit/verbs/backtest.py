@@ -77,6 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", metavar="FILE", help="write curve and alerts as one page that needs nothing else"
     )
+    parser.add_argument(
+        "--curve",
+        action="store_true",
+        help="with --json: the loss too, as [first step, last, lowest, highest, mean, non-finite]",
+    )
     add_config(parser)
     add_json(parser)
 
@@ -85,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     """Replay and print; return 0. Raises ``UsageError``."""
     named = None if _is_path(args.what) else _run_named(args)
     spec = _with_settings(named or RunSpec(name=_name_of(args.what), cadence=CADENCE), args)
-    found = Backtest(spec, draws=not args.json or args.html is not None)
+    found = Backtest(spec, draws=not args.json or args.curve or args.html is not None)
     asyncio.run(_replay(args.what, found, named=named is not None))
     log = args.log or (_own_log(spec) if named is not None and not found.rows else None)
     happened = found.replay.ended() if log is None else _with_log(log, spec, found)
@@ -95,7 +100,8 @@ def run(args: argparse.Namespace) -> int:
     if args.html is not None:
         _write(args.html, page(document, found.columns()))
     if args.json:
-        print_document(document)
+        curve = {"curve": [list(each) for each in found.columns()]} if args.curve else {}
+        print_document({**document, **curve}, one_line=args.curve)
     else:
         put("\n".join(_lines(happened, found)))
     return OK

@@ -39,8 +39,9 @@ def test_each_alert_says_when_it_would_have_been_told(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("width", [76, 196])
 def test_lanes_stand_below_the_loss(width: int) -> None:
-    columns = [Column(at, at, 2.0, 2.0, 2.0) for at in range(1000)]
-    lines = [line.plain for line in paint_backtest(PAST, columns, NOW, width)]
+    curve = tuple(Column(at, at, 2.0, 2.0, 2.0) for at in range(1000))
+    past = PAST.model_copy(update={"curve": curve})
+    lines = [line.plain for line in paint_backtest(past, NOW, width)]
     assert all(len(line) <= width for line in lines)
     text = "\n".join(lines)
     assert "2 alerts would have been told: 1,000 rows up to step 999 of 2,000" in text
@@ -56,7 +57,7 @@ def test_lanes_stand_below_the_loss(width: int) -> None:
 
 def test_a_calm_past_and_an_empty_one_are_said() -> None:
     calm = Backtested(run="r", steps=5)
-    lines = [line.plain for line in paint_backtest(calm, [], NOW, 60)]
+    lines = [line.plain for line in paint_backtest(calm, NOW, 60)]
     assert lines[0].startswith("nothing would have been told: 5 rows")
 
 
@@ -96,5 +97,6 @@ async def test_it_is_made_by_the_verb_in_a_process_of_its_own(tmp_path: Path) ->
     assert [(each.id, each.opened_step, each.closed_step) for each in found.alerts] == [
         ("C-11", 59, 74)
     ]
+    assert len(found.curve) == 95 and found.curve[60].mean == 9.0
     with pytest.raises(OSError, match="has no run"):
         await replayed(str(config), "other")

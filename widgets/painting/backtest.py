@@ -8,25 +8,24 @@ from typing import Final
 from textual.content import Content
 
 from cockpit.model.backtested import Backtested, WouldTell
-from cockpit.model.observed import Column
 from cockpit.model.wording import day_time, glyph, steps
 from widgets.loss_chart import LABELS, paint_chart
 from widgets.painting.line import DIM, EMPTY, STRONG, text, within, wrapped
 from widgets.painting.series import StepAxis
 
-CHART: Final = 14
+CHART, CHART_WIDE, WIDE = 10, 20, 120
+"""Rows of the chart; of one that is at least so wide."""
 SHOWN: Final = 200
 """Alerts at most; the rest is counted."""
 STYLES: Final = {"critical": "$critical", "alert": "$attention", "warning": "$attention"}
 
 
-def paint_backtest(
-    found: Backtested, columns: Sequence[Column], now: float, width: int
-) -> list[Content]:
+def paint_backtest(found: Backtested, now: float, width: int) -> list[Content]:
     """Return the page's lines for a width."""
     lines = [*wrapped(text((summary(found), DIM)), width, 3), EMPTY]
-    lines += paint_chart(list(columns), width, CHART, None, 1.0)
-    lines += [*_lanes(found, columns, width), EMPTY]
+    height = CHART if width < WIDE else CHART_WIDE
+    lines += paint_chart(list(found.curve), width, height, None, 1.0)
+    lines += [*_lanes(found, width), EMPTY]
     for each in found.alerts[:SHOWN]:
         style = STYLES.get(each.severity.value, DIM)
         head = text((f"{glyph(each.severity.value)} {each.id} ", style), (told(each, now), STRONG))
@@ -72,9 +71,9 @@ def copied(found: Backtested, now: float) -> str:
     return "\n".join(lines)
 
 
-def _lanes(found: Backtested, columns: Sequence[Column], width: int) -> list[Content]:
+def _lanes(found: Backtested, width: int) -> list[Content]:
     """Return a line for each condition, below the chart's steps: ``[==]`` while it was open."""
-    across = width - LABELS - 1
+    across, columns = width - LABELS - 1, found.curve
     if not columns or across < 8:
         return []
     first, last = min(each.first for each in columns), max(each.last for each in columns)
@@ -107,7 +106,7 @@ def _ranges(names: Sequence[str]) -> str:
             runs[-1].append(name)
         else:
             runs.append([name])
-    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+    return ", ".join(", ".join(run) if len(run) < 3 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
 def _number(name: str) -> int:
