@@ -25,6 +25,8 @@ from cockpit.rules.metrics.throughput import throughput_collapse
 SOURCE: Final = "logged rows"
 BY_ROWS: Final = (non_finite, loss_spike, throughput_collapse)
 """The rules whose alerts open and close with a row."""
+MOST: Final = 20_000
+"""Events that are kept of the rows between two looks; those after them are counted."""
 DESCRIBED: Final = 8
 """Rows after an opening at which it is described anew; then after twice as many, and so on."""
 
@@ -68,6 +70,8 @@ Flags = tuple[object, ...]
 class RowJudge:
     """Folds rows in logged order; ``over`` collects what has closed, ``open`` is open by key.
 
+    ``left_out`` counts the events that ``over`` has no room for.
+
     The result does not depend on how rows are cut into batches. O(1) a row: the rules are asked
     only where a fold has changed its mind, and of what stays open at doubled distances.
     """
@@ -77,6 +81,7 @@ class RowJudge:
         self.fold = TrendFold(trend, run)
         self.open = {each.alert.key: each for each in standing.open}
         self.over: list[Happened] = []
+        self.left_out = 0
         self.rows, self.step, self.at = standing.rows, standing.step, standing.at
         self._again, self._wait = standing.again, standing.wait
         self._low = run.thresholds.throughput_cadences
@@ -114,9 +119,12 @@ class RowJudge:
             tuple(self.open.values()), self.rows, self.step, self.at, self._again, self._wait
         )
 
-    def history(self, now: float) -> History:
-        """Return what the rules may look at: the rows, of a job that is taken to run."""
-        trend = self.fold.freeze()
+    def history(self, now: float, frozen: Trend | None = None) -> History:
+        """Return what the rules may look at: the rows, of a job that is taken to run.
+
+        To freeze the fold is dear: ``frozen`` is it, where no row came since it was made.
+        """
+        trend = self.fold.freeze() if frozen is None else frozen
         job = JobValue(id=None, state="RUNNING", phase=Phase.RUNNING)
         seen = TrackerValue(
             id=None, state="running", last_step_at=trend.last_step_at, step=trend.pace.step
@@ -148,6 +156,9 @@ class RowJudge:
 
     def _close(self, key: str) -> None:
         opened = self.open.pop(key)
+        if len(self.over) >= MOST:
+            self.left_out += 1
+            return
         self.over.append(opened._replace(closed_step=self.step, closed_at=self.at, over=True))
 
 

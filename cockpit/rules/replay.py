@@ -41,6 +41,11 @@ class Replay:
         return self._judge.rows
 
     @property
+    def left_out(self) -> int:
+        """How many events were too many to be kept."""
+        return self._judge.left_out
+
+    @property
     def step(self) -> int | None:
         """The newest row's step."""
         return self._judge.step
@@ -63,14 +68,17 @@ class Replay:
         if row.at - last < self._run.thresholds.stall_factor * self._usual_gap() / 2:
             return  # far from a stall; to judge is dear
         looks = int((row.at - last) / every)
-        if not self._stalls(last + looks * every):
+        trend = self._judge.fold.freeze()
+        if not self._stalls(last + looks * every, trend):
             return
         low, high = 0, looks
         while high - low > 1:  # the first of the looks at which it had opened
             middle = (low + high) // 2
-            low, high = (low, middle) if self._stalls(last + middle * every) else (middle, high)
+            low, high = (
+                (low, middle) if self._stalls(last + middle * every, trend) else (middle, high)
+            )
         at = last + high * every
-        for alert in step_stalled(self._run, self._judge.history(at)):
+        for alert in step_stalled(self._run, self._judge.history(at, trend)):
             unknown = Evidence(text=JOBLESS, source=SOURCE)
             told = {"confidence": "guess", "evidence": (*alert.evidence, unknown)}
             silent = alert.model_copy(update=told)
@@ -83,8 +91,8 @@ class Replay:
             self._usual, self._usual_of = pace.usual_gap_s or 0.0, self.rows
         return self._usual
 
-    def _stalls(self, now: float) -> bool:
-        return any(True for _ in step_stalled(self._run, self._judge.history(now)))
+    def _stalls(self, now: float, trend: Trend) -> bool:
+        return any(True for _ in step_stalled(self._run, self._judge.history(now, trend)))
 
 
 def replay(rows: Iterable[Row], run: RunSpec) -> Replay:

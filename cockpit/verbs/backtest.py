@@ -276,6 +276,7 @@ def _document(spec: RunSpec, happened: Sequence[Happened], found: Backtest) -> d
         "final_step": spec.final_step,
         "timed": found.began is not None and found.began >= TOLD,
         "not_replayed": list(NOT_REPLAYED),
+        "left_out": found.replay.left_out,
         "alerts": [_alert(each) for each in happened],
     }
 
@@ -297,6 +298,8 @@ def _lines(happened: Sequence[Happened], found: Backtest) -> list[str]:
     """Return for a person: each alert on a line, how much was replayed, and its picture."""
     lines = [_line(each) for each in happened]
     replay, final = found.replay, found.spec.final_step
+    if replay.left_out:
+        lines.append(f"{replay.left_out:,} more are not listed")
     rows = f"{found.rows:,} rows, up to step {told_step(replay.step)}"
     if final:
         rows += f" of {told_step(final)} ({(replay.step or 0) / final:.0%})"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cockpit.model.observed import Row
 from cockpit.model.trend import Trend
+from cockpit.rules import byrow
 from cockpit.rules.byrow import BY_ROWS, Happened, Standing, judge_rows
 from cockpit.rules.judge import RULES
 from cockpit.rules.metrics.numerics import advance
@@ -73,3 +75,11 @@ def test_a_collapse_of_throughput_comes_and_goes_too() -> None:
 def test_every_rule_on_rows_is_asked_row_by_row() -> None:
     on_rows = {rule for rule in RULES if rule.__module__.startswith("cockpit.rules.metrics")}
     assert {rule.__name__ for rule in on_rows - set(BY_ROWS)} == set(UNWATCHED)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(byrow, "MOST", 2)
+    judge = byrow.RowJudge(RUN, Trend(), Standing())
+    for row in EVENTFUL:
+        judge.add(row)
+    assert (len(judge.over), judge.left_out, judge.open) == (2, 1, {})
