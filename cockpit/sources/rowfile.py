@@ -53,17 +53,19 @@ def _row(line: bytes, otherwise: float) -> Row | None:
     if type(told) is not dict or not told:
         return None
     get = told.get
-    step, at = get("step"), _number(get("time"))
+    step, at = get("step"), get("time")
     if type(step) is not int or not -STEPS < step < STEPS:
         step = _whole(step)
         if step is None:
             return None
+    at = at if type(at) is float else _number(at)
+    loss, throughput, grad_norm = get("loss"), get("throughput"), get("grad_norm")
     return Row(
         step,
         at if at is not None and EARLIEST < at < LATEST else otherwise,
-        _number(get("loss")),
-        _number(get("throughput")),
-        _number(get("grad_norm")),
+        loss if type(loss) is float else _number(loss),
+        throughput if type(throughput) is float else _number(throughput),
+        grad_norm if type(grad_norm) is float else _number(grad_norm),
     )
 
 
@@ -91,8 +93,8 @@ def _whole(told: object) -> int | None:
 
 def _number(value: object) -> float | None:
     """Return a number as JSON or INTERFACE's strings hold it (``"NaN"``), else ``None``."""
-    if type(value) is float:
-        return value
+    if value is None or type(value) is float:
+        return value  # most are
     if type(value) is int:
         try:
             return float(value)
