@@ -18,7 +18,6 @@ UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
     "run.thresholds": (
         *("instability_z", "instability_window", "instability_rows"),
         *("resume_catchup", "resume_after", "resume_window"),
-        *("disk_frac", "mem_frac"),
     ),
 }
 """The keys that nothing reads, by the table in which they are written."""

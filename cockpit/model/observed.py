@@ -352,6 +352,8 @@ class Disk(Frozen):
     free: int
     used_frac: float
     inodes_frac: float | None = None
+    holds: tuple[str, ...] = Field(default=(), exclude=True)
+    """The run's places that lie on it, as the run file spells them."""
 
 
 class Gpu(Frozen):

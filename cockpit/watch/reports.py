@@ -75,6 +75,8 @@ def case_of(state: RunState, now: float) -> Case:
         launched=state.shared.launched,
         sharers=state.sharers,
         outages=state.outages,
+        host=state.host,
+        open=tuple(kept.alert for kept in state.open.values()),
         sealed_by=state.shared.sealed,
         not_read_yet=state.not_read_yet,
     )

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import OF_A_RUN, Facet, merge
-from cockpit.model.history import CheckpointMark, History, Outage, PhaseMark, Sharer
+from cockpit.model.history import CheckpointMark, History, HostMark, Outage, PhaseMark, Sharer
 from cockpit.model.observed import CheckpointState, JobValue, Phase, Row, Triage
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
+from cockpit.rules.jobs.host_looks import looked_at
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
@@ -74,6 +75,8 @@ class RunState:
     closed: list[Kept] = field(default_factory=list)
     shared: Shared = field(default_factory=Shared)
     """What the store says of it; of the alerts, ``open`` and ``closed`` are newer."""
+    host: HostMark = field(default_factory=HostMark)
+    """What the looks at the job's host add up to (C-22)."""
     sharers: tuple[Sharer, ...] = ()
     """The other runs of the run file that write to the same place, as they are now."""
     outages: tuple[Outage, ...] = ()
@@ -155,6 +158,8 @@ class RunState:
                 rows = (*old.value.rows, *facet.value.rows)[-LOG_ROWS:]
                 value = facet.value.model_copy(update={"rows": rows})
                 facet = facet.model_copy(update={"value": value})
+        if name == "host":
+            self.host = looked_at(self.host, old.value, facet, self.facets.job.value)
         merged = merge(None if first and not old.observed_at else old, facet)
         self._mark_silence(name, old, facet)
         self.facets = self.facets.model_copy(update={name: merged})

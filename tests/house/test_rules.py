@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.model.history import FormerFailure, History, Launched
 from cockpit.model.jobs import LiveJob
-from cockpit.model.observed import Phase, RecordsValue, Row
+from cockpit.model.observed import Disk, HostValue, Phase, RecordsValue, Row
 from cockpit.model.run import CheckpointSpec, RecordsSpec, RunSpec
 from cockpit.rules import judge as judging
 from cockpit.rules.jobs.repeated import failure_of
@@ -32,7 +32,7 @@ from tests.rules.making import (
     windows,
 )
 
-NOT_BUILT = {"C-10", "C-13", "C-22"}
+NOT_BUILT = {"C-10", "C-13"}
 """Conditions of SPEC that no rule looks for yet: building one moves its id into ``CASES``."""
 IN_PLANS = {"C-15", "C-16", "C-17", "C-18"}
 """Conditions that block plans: ``tests/actions/checks``."""
@@ -153,6 +153,11 @@ def out_of_time() -> Case:
     return Case(history(T0 + 60, job=value, checkpoints=checkpoints(checkpoint(100, T0))))
 
 
+def full_disk() -> Case:
+    value = HostValue(disks=(Disk(mount="/", free=10**9, used_frac=0.95),))
+    return Case(history(T0 + 60, job=job(), host=value))
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "C-01": ended,
     "C-02": unknown,
@@ -168,6 +173,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "C-12": resumed_at_zero,
     "C-14": failed_again,
     "C-19": hollow_success,
+    "C-22": full_disk,
     "C-23": log_still,
     "C-24": unrecorded,
     "C-25": twice,

@@ -23,7 +23,6 @@ VALUES = {
     "match": '"train.py"', "session": '"train"', "production": '"main"',
     "instability_z": "7.0", "instability_window": "100", "instability_rows": "5",
     "resume_catchup": "0.1", "resume_after": "0.1", "resume_window": "100",
-    "disk_frac": "0.8", "mem_frac": "0.8",
 }  # fmt: skip
 
 
@@ -102,14 +101,16 @@ async def test_an_open_cockpit_says_it_when_it_starts(tmp_path: Path) -> None:
 
 
 def test_one_line_names_the_first_three(tmp_path: Path) -> None:
-    file = load(_written(tmp_path, setting("run.thresholds", "disk_frac")))
+    file = load(_written(tmp_path, setting("run.thresholds", "instability_z")))
     assert unread_notice(file) == (
-        "set and not read by this version: toy: run.thresholds.disk_frac; see `cockpit doctor`"
+        "set and not read by this version: toy: run.thresholds.instability_z; see `cockpit doctor`"
     )
     many = setting("run.thresholds", "instability_z") + "".join(
         f"{key} = {VALUES[key]}\n" for key in UNREAD["run.thresholds"][1:]
     )
-    assert "and 5 more" in (unread_notice(load(_written(tmp_path, many))) or "")
+    assert f"and {len(UNREAD['run.thresholds']) - 3} more" in (
+        unread_notice(load(_written(tmp_path, many))) or ""
+    )
 
 
 ELSEWHERE = """

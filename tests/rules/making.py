@@ -142,11 +142,13 @@ def blind(now: float = T0, kind: ErrorKind = ErrorKind.TIMEOUT) -> Facet[Any]:
     return unknown(kind, "no answer within 5 s", "somewhere", now)
 
 
-EXTRAS = ("phases", "stop_ordered_by", "rows_from", "job_named")
+EXTRAS = ("phases", "stop_ordered_by", "rows_from", "job_named", "host_mark", "open")
 
 
 def history(now: float, trend: Trend | None = None, **values: Any) -> History:
     extras = {name: values.pop(name) for name in EXTRAS if name in values}
+    if "host_mark" in extras:
+        extras["host"] = extras.pop("host_mark")
     facets = seen(now, **values)
     log = facets.log.value
     logged = folded(log.rows) if log is not None else Trend()

@@ -13,6 +13,7 @@ from cockpit.model.history import (
     CheckpointMark,
     FormerFailure,
     History,
+    HostMark,
     Launched,
     PhaseMark,
     Sharer,
@@ -211,6 +212,8 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         shared=shared,
         sharers=(Sharer(run="other", what="output root /x"),),
         outages=(outage(),),
+        host=HostMark(gpus=8),
+        open={"C-05:r": Kept(alert=alert("C-05:r"), opened_at=1)},
     )
     given, empty = case_of(state, T0 + 10).history, History(now=0.0)
     same = [name for name in History.model_fields if getattr(given, name) == getattr(empty, name)]
