@@ -7,6 +7,7 @@ from cockpit.model.base import Frozen, Instant
 from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import Phase
 from cockpit.model.report import Facets
+from cockpit.model.snapshot import Snapshot
 from cockpit.model.trend import Trend
 
 
@@ -100,6 +101,14 @@ class Outage(Frozen):
         return f"C-02:{place}"
 
 
+class Settings(Frozen):
+    """The resolved config of one job: dotted keys with JSON text, shown already; who tells it."""
+
+    source: str
+    job: str | None
+    values: dict[str, str]
+
+
 class HostMark(Frozen):
     """What the looks at a host have shown since the present job came to it (C-22).
 
@@ -147,6 +156,12 @@ class History(Frozen):
     """What of the facets that a verdict rests on nobody has looked at since the engine started."""
     outages: tuple[Outage, ...] = ()
     """The places away from here that do not answer for this run, nor for any other."""
+    used: Snapshot | None = None
+    """What the last launch that a cockpit made really used (C-15 to C-18)."""
+    settings: Settings | None = None
+    """The resolved config of the present job, as itself or its tracker tells it (C-16 to C-18)."""
+    former_settings: Settings | None = None
+    """That of the job before it, where this engine has seen it."""
     host: HostMark = HostMark()
     """What the looks at the job's host add up to."""
     open: tuple[Alert, ...] = ()

@@ -19,6 +19,7 @@ from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
 from cockpit.watch.polling.sweep import watched_paths
+from cockpit.watch.settings_seen import SettingsSeen
 from cockpit.watch.store_writer import Shared
 
 CORE = frozenset(("job", "log", "tracker", "checkpoints", "monitor"))
@@ -75,6 +76,8 @@ class RunState:
     closed: list[Kept] = field(default_factory=list)
     shared: Shared = field(default_factory=Shared)
     """What the store says of it; of the alerts, ``open`` and ``closed`` are newer."""
+    settings: SettingsSeen = field(default_factory=SettingsSeen)
+    """The resolved config of the present job and of the one before it (C-16 to C-18)."""
     host: HostMark = field(default_factory=HostMark)
     """What the looks at the job's host add up to (C-22)."""
     sharers: tuple[Sharer, ...] = ()
@@ -164,6 +167,8 @@ class RunState:
         self._mark_silence(name, old, facet)
         self.facets = self.facets.model_copy(update={name: merged})
         self.paths = watched_paths(self.spec, self.facets)
+        if name in ("job", "tracker"):
+            self.settings.look(self.facets)
         return first or (merged.value, merged.error) != (old.value, old.error)
 
     def _mark_silence(self, name: str, old: Facet[Any], new: Facet[Any]) -> None:
