@@ -14,10 +14,10 @@ class Loaded(Frozen):
 
 
 class Notice(Frozen):
-    """A line that says the job is about to be taken away; ``at`` is ``None`` where not known."""
+    """A line that says the job is about to be taken away, and about when it was written."""
 
     line: str
-    at: Instant | None = None
+    at: Instant
 
 
 class Announced(Frozen):

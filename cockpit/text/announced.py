@@ -47,11 +47,13 @@ _STEP_OF_PATH: Final = re.compile(
 )
 _NOTICE: Final = re.compile(
     r"(?:spot|preemption|instance|host|node|vm)[ -]?(?:instance )?"
-    r"(?:interruption|termination|preemption|eviction|reclaim)[ -]?(?:notice|warning|event|signal)"
+    r"(?:interruption|termination|preemption|eviction|reclaim)"
+    r"[ -]?(?:notice|warning|event|signal)"
     r"|(?:preemption|interruption|termination|eviction) (?:notice|warning|signal)"
     r"[^\n]{0,20}(?:received|detected|:)"
-    r"|(?:instance|node|vm|host|worker|job|machine)\b[^\n]{0,40}\b(?:will be|is being|is about to be"
-    r"|is scheduled to be|has been scheduled to be)\s+(?:preempted|reclaimed|evicted)"
+    r"|(?:instance|node|vm|host|worker|job|machine)\b[^\n]{0,40}\b(?:will be|is being"
+    r"|is about to be|(?:is|has been) scheduled to be)\s+(?:preempted|reclaimed|evicted)"
+    r"|\bdue to preemption \*\*\*"
     r"|(?:received|got|caught) (?:a |the )?preempt(?:ion)?\b[^\n]{0,30}\b(?:notice|signal|warning)"
     r"|marking (?:the )?run as preempting",
     re.I,
@@ -83,7 +85,7 @@ def _told(line: str, at: float, behind: int, first: bool) -> dict[str, object]:
     if loaded is not None:
         told |= {"loaded": loaded, "notice": None}  # what came before was of a former start
     if _NOTICE.search(line) and not _POSSIBLE.search(line) and not (first and behind > AFTER):
-        told["notice"] = Notice(line=line[:LONGEST], at=None if first else at)
+        told["notice"] = Notice(line=line[:LONGEST], at=at)
     return told
 
 

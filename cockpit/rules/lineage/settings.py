@@ -38,7 +38,12 @@ def differing(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 def weighty_first(keys: list[str]) -> list[str]:
     """Return keys in the order in which a person should read them."""
-    return sorted(keys, key=lambda key: (_MATTERS.search(key) is None, key))
+    return sorted(keys, key=lambda key: (not weighs(key), key))
+
+
+def weighs(key: str) -> bool:
+    """Tell whether a setting is of those that SPEC C-18 lists by name."""
+    return _MATTERS.search(key) is not None
 
 
 def alike(was: str, now: str) -> bool:
