@@ -30,10 +30,11 @@ WORKS: Final = 0.05
 
 def host_pressure(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-22: what presses on a living job; of one that is over only a rented box that bills."""
-    value = history.facets.host.value
+    value, phase = history.facets.host.value, phase_of(history)
     if value is None:
+        own = (each for each in history.open if each.key.startswith(f"C-22:{run.name}:"))
+        yield from () if phase.terminal else own
         return
-    phase = phase_of(history)
     if phase.terminal:
         yield from _billed(run, history, value)
         return
