@@ -21,7 +21,7 @@ from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
-from cockpit.rules.verdict import next_action, of_alerts, verdict
+from cockpit.rules.verdict import next_action, of_alerts, reason, verdict
 from cockpit.store.alerts import Kept
 from cockpit.watch.runstate import RunState
 
@@ -182,6 +182,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         spec=found.spec,
         checked_at=found.history.now,
         verdict=verdict(found.spec, found.history, alerts),
+        verdict_reason=reason(found.spec, found.history, alerts),
         facets=found.history.facets,
         progress=found.progress,
         alerts=alerts,
@@ -212,6 +213,7 @@ def unruled(case: Case, state: RunState) -> RunReport:
         alerts=alerts,
         closed=state.closed_alerts(),
         next_action=why,
+        verdict_reason=why,
         next_check_at=state.next_check_at,
     )
 
