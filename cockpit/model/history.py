@@ -162,6 +162,8 @@ class History(Frozen):
     """The resolved config of the present job, as itself or its tracker tells it (C-16 to C-18)."""
     former_settings: Settings | None = None
     """That of the job before it, where this engine has seen it."""
+    partial_since: Instant | None = None
+    """Since when each look has found only some of a running job's tasks at work (C-04)."""
     host: HostMark = HostMark()
     """What the looks at the job's host add up to."""
     open: tuple[Alert, ...] = ()

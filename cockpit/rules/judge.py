@@ -11,6 +11,7 @@ from cockpit.rules.artifacts.checkpoints import checkpoint_not_advancing, rollba
 from cockpit.rules.artifacts.records import records_overdue
 from cockpit.rules.artifacts.success import success_without_artifacts
 from cockpit.rules.jobs.duplicates import duplicate_job
+from cockpit.rules.jobs.flapping import flapping
 from cockpit.rules.jobs.host import host_pressure
 from cockpit.rules.jobs.jobstate import pending_too_long, place_unknown, state_unknown
 from cockpit.rules.jobs.monitor import monitor_stale
@@ -45,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     loss_spike,
     resumed_elsewhere,
     same_failure_again,
+    flapping,
     success_without_artifacts,
     host_pressure,
     log_frozen,

@@ -78,6 +78,7 @@ def case_of(state: RunState, now: float) -> Case:
         used=state.shared.used,
         settings=state.settings.present,
         former_settings=state.settings.former,
+        partial_since=state.partial_since,
         host=state.host,
         open=tuple(kept.alert for kept in state.open.values()),
         sealed_by=state.shared.sealed,

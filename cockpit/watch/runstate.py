@@ -15,6 +15,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
 from cockpit.rules.jobs.host_looks import looked_at
+from cockpit.rules.jobs.jobstate import partial_since
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
@@ -76,6 +77,8 @@ class RunState:
     closed: list[Kept] = field(default_factory=list)
     shared: Shared = field(default_factory=Shared)
     """What the store says of it; of the alerts, ``open`` and ``closed`` are newer."""
+    partial_since: float | None = None
+    """Since when only some of the job's tasks were seen at work (C-04)."""
     settings: SettingsSeen = field(default_factory=SettingsSeen)
     """The resolved config of the present job and of the one before it (C-16 to C-18)."""
     host: HostMark = field(default_factory=HostMark)
@@ -161,6 +164,8 @@ class RunState:
                 rows = (*old.value.rows, *facet.value.rows)[-LOG_ROWS:]
                 value = facet.value.model_copy(update={"rows": rows})
                 facet = facet.model_copy(update={"value": value})
+        if name == "job" and facet.known:
+            self.partial_since = partial_since(self.partial_since, facet)
         if name == "host":
             self.host = looked_at(self.host, old.value, facet, self.facets.job.value)
         merged = merge(None if first and not old.observed_at else old, facet)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from cockpit.model.announced import Announced, Loaded, Notice
-from cockpit.model.history import FormerFailure, History, Launched
+from cockpit.model.history import FormerFailure, History, Launched, PhaseMark
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import (
     CheckpointState,
@@ -131,6 +131,11 @@ def failed_again() -> Case:
     return Case(past.model_copy(update={"former_failures": (before,)}), beside=("C-01",))
 
 
+def flaps() -> Case:
+    marks = [PhaseMark(at=T0 + at, phase=Phase.RUNNING, job_id=f"host:{at}") for at in range(4)]
+    return Case(history(T0 + 60, job=job(id="host:3"), phases=tuple(marks)))
+
+
 def hollow_success() -> Case:
     value = job(Phase.SUCCEEDED, exit_code=0, ended_at=T0 + 1000)
     done = tracker(state="finished", exit_code=0, step=999)
@@ -217,6 +222,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "C-12": resumed_at_zero,
     "C-13": other_identity,
     "C-14": failed_again,
+    "C-14:flapping": flaps,
     "C-15": other_code,
     "C-16": other_output,
     "C-17": other_checkpoint,
@@ -234,8 +240,9 @@ CASES: dict[str, Callable[[], Case]] = {
 def opened(case: Case) -> set[str]:
     """Return the ids of what opens; of a place's alert its key, which names the place."""
     found = judge(case.run, case.past)
-    if any(":notice:" in alert.key for alert in found):
-        return {f"{alert.id}:notice" for alert in found}
+    parts = [part for part in ("notice", "flapping") for alert in found if f":{part}" in alert.key]
+    if parts:
+        return {f"{alert.id}:{part}" for alert, part in zip(found, parts, strict=True)}
     return {alert.id if case.run.name in alert.key else alert.key for alert in found}
 
 

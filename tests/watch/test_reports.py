@@ -219,6 +219,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         shared=shared,
         sharers=(Sharer(run="other", what="output root /x"),),
         outages=(outage(),),
+        partial_since=T0,
         host=HostMark(gpus=8),
         settings=settings,
         open={"C-05:r": Kept(alert=alert("C-05:r"), opened_at=1)},
