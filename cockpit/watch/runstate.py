@@ -12,6 +12,7 @@ from cockpit.model.history import (
     CheckpointMark,
     FormerFailure,
     History,
+    HostMark,
     Outage,
     PhaseMark,
     Sharer,
@@ -21,11 +22,15 @@ from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
-from cockpit.rules.jobs.repeated import restarted, restarts_in
+from cockpit.rules.byrow import Happened, Standing
+from cockpit.rules.jobs.host_looks import looked_at
+from cockpit.rules.jobs.jobstate import partial_since
+from cockpit.rules.jobs.repeated import requeued
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
 from cockpit.watch.polling.sweep import watched_paths
+from cockpit.watch.settings_seen import SettingsSeen
 from cockpit.watch.store_writer import Shared
 
 CORE = frozenset(("job", "log", "tracker", "checkpoints", "monitor"))
@@ -34,6 +39,8 @@ LOG_ROWS = 1000
 STOP_SLACK = 5.0
 """Seconds by which a job may seem to have started after it was ordered to stop."""
 MARKS = 500
+PASSED = 1000
+"""Events inside rows that may wait for the next judging; beyond it the oldest are lost."""
 
 
 class Diagnosis(NamedTuple):
@@ -60,6 +67,14 @@ class Rows:
     any: bool = False
     tried: bool = False
     """True once they were asked for, whether or not any could be read."""
+    standing: Standing = field(default_factory=Standing)
+    """What is open by the rows of ``full``."""
+    passed: list[Happened] = field(default_factory=list)
+    """What opened and closed within rows and was not judged yet."""
+
+    def note(self, over: Sequence[Happened]) -> None:
+        """Keep what came and went until the run is judged."""
+        self.passed = [*self.passed, *over][-PASSED:]
 
 
 @dataclass
@@ -75,6 +90,8 @@ class RunState:
     log_trend: Trend = field(default_factory=Trend)
     log_rows: tuple[Row, ...] = ()
     """Rows of the log that are not in ``log_trend`` yet."""
+    log_standing: Standing = field(default_factory=Standing)
+    """What is open by the log's rows."""
     diagnosis: Diagnosis | None = None
     phases: list[PhaseMark] = field(default_factory=list)
     marks: list[CheckpointMark] = field(default_factory=list)
@@ -82,6 +99,12 @@ class RunState:
     closed: list[Kept] = field(default_factory=list)
     shared: Shared = field(default_factory=Shared)
     """What the store says of it; of the alerts, ``open`` and ``closed`` are newer."""
+    partial_since: float | None = None
+    """Since when only some of the job's tasks were seen at work (C-04)."""
+    settings: SettingsSeen = field(default_factory=SettingsSeen)
+    """The resolved config of the present job and of the one before it (C-16 to C-18)."""
+    host: HostMark = field(default_factory=HostMark)
+    """What the looks at the job's host add up to (C-22)."""
     sharers: tuple[Sharer, ...] = ()
     """The other runs of the run file that write to the same place, as they are now."""
     outages: tuple[Outage, ...] = ()
@@ -92,8 +115,8 @@ class RunState:
     """Since when the place of a facet gives no answer at all."""
     execution: JobValue | None = None
     """The job as it was last seen running."""
-    seen_restarts: tuple[float, ...] = ()
-    """When this engine first saw another execution run; those of another id are in ``phases``."""
+    requeues: tuple[float, ...] = ()
+    """When this engine first saw the same job run anew, no end of it in between."""
     failure: FormerFailure | None = None
     """How the job failed that is, or was, the present one."""
     failures: tuple[FormerFailure, ...] = ()
@@ -187,10 +210,16 @@ class RunState:
                 rows = (*old.value.rows, *facet.value.rows)[-LOG_ROWS:]
                 value = facet.value.model_copy(update={"rows": rows})
                 facet = facet.model_copy(update={"value": value})
+        if name == "job" and facet.known:
+            self.partial_since = partial_since(self.partial_since, facet)
+        if name == "host":
+            self.host = looked_at(self.host, old.value, facet, self.facets.job.value)
         merged = merge(None if first and not old.observed_at else old, facet)
         self._mark_silence(name, old, facet)
         self.facets = self.facets.model_copy(update={name: merged})
         self.paths = watched_paths(self.spec, self.facets)
+        if name in ("job", "tracker"):
+            self.settings.look(self.facets)
         return first or (merged.value, merged.error) != (old.value, old.error)
 
     def _mark_silence(self, name: str, old: Facet[Any], new: Facet[Any]) -> None:
@@ -216,16 +245,14 @@ class RunState:
         return mark
 
     def _mark_start(self, now: float, job: JobValue) -> None:
+        """Note a job that runs anew under its own id: of an end in between the phases tell."""
         if job.phase is not Phase.RUNNING:
             return
-        if self.execution is not None and restarted(self.execution, job):
-            self.seen_restarts = (*self.seen_restarts[1 - MARKS :], now)
-        self.execution = job
-
-    @property
-    def restarts(self) -> tuple[float, ...]:
-        """When other executions were first seen running, by this engine or one before it."""
-        return tuple(sorted({*restarts_in(self.phases), *self.seen_restarts}))
+        former, self.execution = self.execution, job
+        told = (mark.phase for mark in reversed(self.phases) if mark.phase is not Phase.WAITING)
+        ended = next((phase.terminal for phase in told), False)
+        if former is not None and requeued(former, job) and not ended:
+            self.requeues = (*self.requeues[1 - MARKS :], now)
 
     def mark_checkpoints(self, now: float) -> CheckpointMark | None:
         """Remember the set of complete checkpoints if it changed; return the new mark."""

@@ -1,4 +1,4 @@
-"""C-14, the same failure again, or flapping: relaunching is no default any more, a person looks.
+"""C-14, the same failure again: relaunching is no longer the default, a person must look.
 
 Two failures are the same when they have the same signature, or when they stopped within
 ``window`` steps of each other: 50 steps or 1 % of the step, whichever is more. A deterministic
@@ -10,23 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
-from cockpit.model.history import FormerFailure, History, PhaseMark
+from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.jobs.terminal import diagnosis
-from cockpit.rules.present import job_of, phase_of, phase_since
+from cockpit.rules.present import job_of, phase_since
 
 LEAST_WINDOW = 50
 SHARE = 0.01
 LONGEST = 200
 _NO_FAILURES = ("success", "user_stopped", "harmless_noise", "capacity_wait")
-SHOWN = 5
-"""Restarts whose times are told."""
 SAME_START = 60.0
 """Seconds by which one start may be told differently."""
 SAME_END = 5.0
@@ -136,52 +133,18 @@ def same_again(former: Sequence[FormerFailure], now: FormerFailure) -> tuple[str
     return tuple(same for each in earlier if (same := sameness(each, now)) is not None)
 
 
-def restarted(former: JobValue, job: JobValue) -> bool:
-    """Tell whether a job that runs is another execution than the ``former`` one.
+def requeued(former: JobValue, job: JobValue) -> bool:
+    """Tell whether a job that runs is the ``former`` one begun anew under the same id.
 
-    One that was suspended, or that nobody could see, is the same: it began when it began.
+    One that was suspended, or that nobody could see, is the same execution: it began when it began.
     """
-    if former.id != job.id:
-        return True
     both = (former.started_at, job.started_at)
-    return None not in both and (both[1] or 0.0) - (both[0] or 0.0) > SAME_START
-
-
-def restarts_in(marks: Sequence[PhaseMark]) -> tuple[float, ...]:
-    """Return when jobs of another id were first seen running, after one had run."""
-    running = [mark for mark in marks if mark.phase is Phase.RUNNING]
-    return tuple(mark.at for former, mark in pairwise(running) if mark.job_id != former.job_id)
-
-
-def flapping(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-14, flapping: ``flap_restarts`` restarts within ``flap_window``, whoever restarts it.
-
-    It is over when they lie further back, or with the run's success.
-    """
-    limits = run.thresholds
-    lately = [at for at in history.restarts if at >= history.now - limits.flap_window]
-    over = phase_of(history) is Phase.SUCCEEDED or history.stop_ordered_by is not None
-    if len(lately) < limits.flap_restarts or over:
-        return
-    within = wording.span(limits.flap_window)
-    times = ", ".join(wording.moment(at) for at in lately[-SHOWN:])
-    text = f"{len(lately)} restarts within {within}: {times}; limit {limits.flap_restarts}"
-    yield Alert(
-        id="C-14",
-        key=f"C-14:{run.name}:flapping",
-        severity=Severity.ALERT,
-        title=f"restarted {len(lately)} times within {within}: it flaps",
-        since=lately[limits.flap_restarts - 1],
-        evidence=present.evidence(present.job_source(history), text),
-        confidence="sure",
-        next_action=f"escalate to {wording.person(run)}: find out what ends it each time, before"
-        " anybody relaunches it again",
-    )
+    later = None not in both and (both[1] or 0.0) - (both[0] or 0.0) > SAME_START
+    return former.id == job.id and later
 
 
 def same_failure_again(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-14: an alert as long as the job that failed in the same way is the present one."""
-    yield from flapping(run, history)
     now = failure_of(run, history)
     if now is None or history.stop_ordered_by is not None:
         return

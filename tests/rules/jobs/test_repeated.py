@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Severity
-from cockpit.model.history import FormerFailure, History, PhaseMark
+from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import Phase, Triage
 from cockpit.rules.jobs.repeated import (
     failure_of,
     left_behind,
-    restarted,
-    restarts_in,
+    requeued,
     same_again,
     same_failure_again,
     sameness,
@@ -149,30 +148,9 @@ def test_what_a_scheduler_gives_every_job_and_what_a_person_stopped_is_left_out(
     assert left_behind(run, stopped, None) == (None, None)
 
 
-def flaps(now: float, *restarts: float, **more: Any) -> list[str]:
-    past = history(now, **{"job": job(), **more}).model_copy(update={"restarts": restarts})
-    return [alert.title for alert in same_failure_again(run_spec(), past)]
-
-
-def test_three_restarts_in_six_hours_flap_until_they_lie_further_back() -> None:
-    hours = [T0 + 3600 * hour for hour in (0, 2, 5, 7)]
-    assert flaps(hours[1] + 1, *hours[:2]) == []
-    assert flaps(hours[2] + 1, *hours[:3]) == ["restarted 3 times within 6h: it flaps"]
-    assert flaps(hours[0] + 6 * 3600 + 1, *hours[:3]) == []
-    assert flaps(hours[3] + 1, *hours) == ["restarted 3 times within 6h: it flaps"]
-    assert flaps(hours[2] + 1, *hours[:3], job=job(Phase.SUCCEEDED, ended_at=hours[2])) == []
-
-
-def test_another_execution_is_known_by_its_id_or_its_start() -> None:
+def test_the_same_job_begun_anew_is_known_by_its_start() -> None:
     first = job(id="7", started_at=T0)
-    assert restarted(first, job(id="8", started_at=T0))
-    assert restarted(first, job(id="7", started_at=T0 + 3600))
-    assert not restarted(first, job(id="7", started_at=T0 + 1))
-    assert not restarted(first, job(id="7", started_at=None))
-
-
-def test_jobs_of_another_id_are_restarts_and_one_that_was_out_of_sight_is_none() -> None:
-    words = [("1", Phase.RUNNING), ("1", Phase.UNKNOWN), ("1", Phase.RUNNING), ("1", Phase.FAILED),
-             ("2", Phase.WAITING), ("2", Phase.RUNNING), ("3", Phase.RUNNING)]  # fmt: skip
-    marks = [PhaseMark(at=at, phase=word[1], job_id=word[0]) for at, word in enumerate(words)]
-    assert restarts_in(marks) == (5, 6)
+    assert requeued(first, job(id="7", started_at=T0 + 3600))
+    assert not requeued(first, job(id="8", started_at=T0 + 3600))
+    assert not requeued(first, job(id="7", started_at=T0 + 1))
+    assert not requeued(first, job(id="7", started_at=None))
