@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 
 from cockpit.model.logtext import Alarm
 from cockpit.rules.triage.literals import literals_of
-from cockpit.rules.triage.log_text import BEGIN
-from cockpit.rules.triage.signs import (
+from cockpit.rules.triage.signs import SIGNS
+from cockpit.rules.triage.tracebacks import BEGIN
+from cockpit.rules.triage.words import (
     CRASH,
     DATA,
     KILLED,
     NETWORK,
-    SIGNS,
     STOPPED,
     TASK_DIED,
     TERMINATED,

@@ -7,14 +7,19 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from operator import itemgetter
 
 from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.log_text import counts_an_epoch, losses_of, steps_of
-from cockpit.rules.triage.signs import STARTS
+from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
+from cockpit.rules.triage.log_text import bars_of, counts_an_epoch, losses_of, marks_of, steps_of
+from cockpit.rules.triage.words import STARTS
 
 READ = 20_000
 """Newest lines that are looked at."""
+
+BEFORE = 60
+"""Lines before a job's first one that may tell why it was started again."""
 
 PROOF = 3
 """Different steps logged after a trouble that prove it was overcome: ranks that have not met it
@@ -35,10 +40,14 @@ class Log:
     each shape: 20,000 lines take a fraction of a second, whatever the number of patterns.
     """
 
-    def __init__(self, places: Sequence[LogLine], read: Read) -> None:
+    def __init__(
+        self, places: Sequence[LogLine], read: Read, before: Sequence[LogLine] = ()
+    ) -> None:
         self.places = tuple(places)
         self.lines = tuple(_SGR.sub("", place.text) for place in places)
         self.read = read
+        self.before = tuple(_SGR.sub("", place.text) for place in before)
+        """The last lines of what ran before this job, where the log itself says that it began."""
         self._shapes: dict[str, int] = {}
         self._samples: list[str] = []
         self._words: dict[str, bool] = {}
@@ -57,7 +66,13 @@ class Log:
             return whole
         rest = places[starts[-1] :]
         said = {"since": "said", "whole": True, "why": None, "lines": len(rest)}
-        return cls(rest, read.model_copy(update=said))
+        before = places[max(0, starts[-1] - BEFORE) : starts[-1]]
+        return cls(rest, read.model_copy(update=said), before)
+
+    @cached_property
+    def earlier(self) -> Log:
+        """The lines of ``before``, as a log of their own."""
+        return Log([LogLine(line) for line in self.before], self.read)
 
     def _shape(self, line: str) -> int:
         shape = _NUMBER.sub(_figure, line)
@@ -96,6 +111,19 @@ class Log:
             ]
         return [index for index, shape in enumerate(self._shape_of) if hit[shape]]
 
+    def naming(self, pattern: re.Pattern[str]) -> list[int]:
+        """Return the indexes of the lines that say so, not only that it may have been (SPEC T)."""
+        found = self.matching(pattern)
+        sure = {shape: self._says(shape, pattern) for shape in {self._shape_of[i] for i in found}}
+        return [i for i in found if sure[self._shape_of[i]] and i not in self._listed]
+
+    def _says(self, shape: int, pattern: re.Pattern[str]) -> bool:
+        return pattern.search(certain(self._samples[shape])) is not None
+
+    @cached_property
+    def _listed(self) -> set[int]:
+        return listed(self.lines, self.matching(INTRODUCES))
+
     def evidence(self, index: int) -> Triage.Line:
         """Return a line as evidence: by its number in the file, as far as that is known."""
         place = self.places[index]
@@ -119,19 +147,38 @@ class Log:
         steps = (s for index, s in reversed(self.steps) if not counts_an_epoch(self.lines[index]))
         return next(steps, None)
 
-    def _steps_after(self, index: int) -> set[int]:
-        """Return the steps logged after a line, the one reached before it not counted."""
-        cut = bisect_right(self.steps, (index, 1 << 62))
-        before = self.steps[cut - 1][1] if cut else None
-        return {step for _, step in self.steps[cut:] if step != before}
+    @cached_property
+    def marks(self) -> list[tuple[int, str]]:
+        """The (index, mark) of every line that shows training at work, with a step or without."""
+        return marks_of(self.lines, self.steps)
+
+    @cached_property
+    def bars(self) -> list[tuple[int, str]]:
+        """The (index, count) of every state of a progress bar, whatever it counts."""
+        return bars_of(self.lines)
+
+    def _marks_after(self, index: int) -> set[str]:
+        """Return the marks logged after a line, the one reached before it not counted."""
+        cut = bisect_right(self.marks, index, key=itemgetter(0))
+        before = self.marks[cut - 1][1] if cut else None
+        return {mark for _, mark in self.marks[cut:] if mark != before}
 
     def went_on(self, index: int) -> bool:
         """Tell whether another training step is logged after a line."""
-        return bool(self._steps_after(index))
+        return bool(self._marks_after(index))
 
     def outlived(self, index: int) -> bool:
         """Tell whether training went on after a line for so long that it was overcome."""
-        return len(self._steps_after(index)) >= PROOF
+        return len(self._marks_after(index)) >= PROOF
+
+    def progresses(self, since: int) -> bool:
+        """Tell whether anything that is counted moved after a line, or at all (-1)."""
+        return self.went_on(since) or len({bar for at, bar in self.bars if at > since}) > 1
+
+    def incidents(self, indexes: Sequence[int]) -> int:
+        """Return how many times it happened: lines with training at work between them."""
+        marks = [at for at, _ in self.marks]
+        return len({bisect_right(marks, index) for index in indexes})
 
     def numbers_came_back(self, index: int) -> bool:
         """Tell whether finite losses were logged after a line, up to the last one."""
@@ -152,6 +199,7 @@ def _figure(found: re.Match[str]) -> str:
 
 
 _NO_LITERAL = re.compile(r"\\.|\[[^\]]*\]|\{[^}]*\}|\w[?*]|[^\w|]")
+_SET = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
 _WORD = re.compile(r"[a-z_]{3,}")
 
 
@@ -176,6 +224,8 @@ def branches(pattern: str) -> list[str]:
     branches, depth, at = [""], 0, 0
     while at < len(pattern):
         step = 2 if pattern[at] == "\\" else 1
+        if pattern[at] == "[":  # a bracket or a bar in a set of characters is only itself
+            step = _SET.match(pattern, at).end() - at  # type: ignore[union-attr]
         piece = pattern[at : at + step]
         depth += (piece == "(") - (piece == ")")
         if piece == "|" and depth == 0:
