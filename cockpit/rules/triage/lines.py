@@ -6,12 +6,14 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
+from itertools import islice
 from operator import itemgetter
 
 from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
+from cockpit.rules.triage.literals import alternatives
 from cockpit.rules.triage.log_text import bars_of, counts_an_epoch, losses_of, marks_of, steps_of
 from cockpit.rules.triage.words import STARTS
 
@@ -50,7 +52,7 @@ class Log:
         """The last lines of what ran before this job, where the log itself says that it began."""
         self._shapes: dict[str, int] = {}
         self._samples: list[str] = []
-        self._words: dict[str, bool] = {}
+        self._words: dict[str, set[int]] = {}
         self._shape_of = [self._shape(line) for line in self.lines]
 
     @classmethod
@@ -90,25 +92,23 @@ class Log:
     def _text(self) -> str:
         return "\n".join(self._low)
 
-    def _has(self, word: str) -> bool:
-        known = self._words.get(word)
-        if known is None:
-            known = self._words[word] = word in self._text
-        return known
+    def _holding(self, words: frozenset[str]) -> set[int]:
+        """Return the samples that hold one of the words, in small letters."""
+        found = set[int]()
+        for word in words:
+            known = self._words.get(word)
+            if known is None:
+                among = enumerate(self._low) if word in self._text else ()
+                known = self._words[word] = {at for at, low in among if word in low}
+            found |= known
+        return found
 
     def matching(self, pattern: re.Pattern[str]) -> list[int]:
         """Return the indexes of the lines that match."""
-        needed = words_of(pattern)
-        if needed is None:
-            hit = [pattern.search(sample) is not None for sample in self._samples]
-        else:
-            words = [word for word in needed if self._has(word)]
-            if not words:
-                return []
-            hit = [
-                any(word in low for word in words) and pattern.search(sample) is not None
-                for low, sample in zip(self._low, self._samples, strict=True)
-            ]
+        hit = [False] * len(self._samples)
+        for words, one in alternatives(pattern):
+            for at in range(len(hit)) if words is None else self._holding(words):
+                hit[at] = hit[at] or one.search(self._samples[at]) is not None
         return [index for index, shape in enumerate(self._shape_of) if hit[shape]]
 
     def naming(self, pattern: re.Pattern[str]) -> list[int]:
@@ -157,19 +157,25 @@ class Log:
         """The (index, count) of every state of a progress bar, whatever it counts."""
         return bars_of(self.lines)
 
-    def _marks_after(self, index: int) -> set[str]:
-        """Return the marks logged after a line, the one reached before it not counted."""
+    def _marks_after(self, index: int, enough: int) -> bool:
+        """Tell whether ``enough`` marks are logged after a line, the one before it not counted."""
         cut = bisect_right(self.marks, index, key=itemgetter(0))
         before = self.marks[cut - 1][1] if cut else None
-        return {mark for _, mark in self.marks[cut:] if mark != before}
+        seen = set[str]()
+        for _, mark in islice(self.marks, cut, None):
+            if mark != before:
+                seen.add(mark)
+                if len(seen) >= enough:
+                    return True
+        return False
 
     def went_on(self, index: int) -> bool:
         """Tell whether another training step is logged after a line."""
-        return bool(self._marks_after(index))
+        return self._marks_after(index, 1)
 
     def outlived(self, index: int) -> bool:
         """Tell whether training went on after a line for so long that it was overcome."""
-        return len(self._marks_after(index)) >= PROOF
+        return self._marks_after(index, PROOF)
 
     def progresses(self, since: int) -> bool:
         """Tell whether anything that is counted moved after a line, or at all (-1)."""
@@ -196,41 +202,3 @@ def _figure(found: re.Match[str]) -> str:
     text = found[0]
     spelled = text in _MEANT or (len(text) == 3 and text[0] == "4")
     return text if spelled else "1"
-
-
-_NO_LITERAL = re.compile(r"\\.|\[[^\]]*\]|\{[^}]*\}|\w[?*]|[^\w|]")
-_SET = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
-_WORD = re.compile(r"[a-z_]{3,}")
-
-
-@lru_cache(maxsize=256)
-def words_of(pattern: re.Pattern[str]) -> frozenset[str] | None:
-    """Return words of which a line that matches holds at least one; ``None`` if none is sure.
-
-    They are the plain letters that each alternative spells out. To look for words is many
-    times faster than to try an expression, and most lines hold none.
-    """
-    found: set[str] = set()
-    for branch in branches(pattern.pattern):
-        words = _WORD.findall(_NO_LITERAL.sub(" ", branch).lower())
-        if not words:
-            return None
-        found.update(words)
-    return frozenset(found)
-
-
-def branches(pattern: str) -> list[str]:
-    """Return the alternatives of an expression that stand in no bracket."""
-    branches, depth, at = [""], 0, 0
-    while at < len(pattern):
-        step = 2 if pattern[at] == "\\" else 1
-        if pattern[at] == "[":  # a bracket or a bar in a set of characters is only itself
-            step = _SET.match(pattern, at).end() - at  # type: ignore[union-attr]
-        piece = pattern[at : at + step]
-        depth += (piece == "(") - (piece == ")")
-        if piece == "|" and depth == 0:
-            branches.append("")
-        else:
-            branches[-1] += piece
-        at += step
-    return branches
