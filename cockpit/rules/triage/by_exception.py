@@ -13,6 +13,7 @@ from cockpit.rules.triage.words import (
     CONFIG,
     DATA,
     DATA_CODE,
+    DATA_FILE,
     ELSEWHERE,
     NETWORK,
     NOT_SMALL,
@@ -35,7 +36,7 @@ def by_exception(log: Log, raised: Raised) -> Triage:
     place = raised.place
     where = Triage.Place(file=place.file, line=place.line) if place is not None else None
     at = (raised.at,)
-    if DATA.search(chained) or _reads_data(raised):
+    if DATA.search(chained) or DATA_FILE.search(raised.text) or _reads_data(raised):
         return answer(log, "data_error", "escalate", "likely", at, where)
     if TRACKER.search(message) or (raised.frames and TRACKER.search(raised.frames[-1].file)):
         return answer(log, "tracker_error", "fix_then_relaunch", "likely", at, where)

@@ -117,6 +117,7 @@ SIGNS: tuple[Sign, ...] = (
         r"exceeds the memory usage threshold",
         r"exceed\w* .{0,30}memory (limit|usage)|job killed: mem\b"
         r"|\bmem(ory)?\b \d+\w* exceeded limit",
+        r"memory usage .{0,30}exceed|\bcgroup oom\b",
         r"memory pressure \(oom\)|unexpected bus error encountered in worker",
         r"_?arraymemoryerror|errno 12\b",
         r"\bTERM_MEMLIMIT\b",
@@ -204,7 +205,7 @@ SIGNS: tuple[Sign, ...] = (
         r"(unknown|internal|aborted|failed_precondition|unavailable)",
         r"/dev/(accel|vfio/|nvidia|kfd)\w*.{0,60}(no such|not permitted|denied|busy"
         r"|no such device)",
-        r"invalid device ordinal|could not select device driver",
+        r"task launch for \S+ failed on node|invalid device ordinal|could not select device driver",
         r"system not yet initialized|no supported (gpu|device)|no hip gpus are available"
         r"|cuda initialization (error|failed)|failed call to cuinit",
         r"the tpu is already in use|libtpu.{0,30}already in use",

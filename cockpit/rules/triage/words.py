@@ -11,6 +11,7 @@ DATA = re.compile(
     r"|datasets\.(exceptions|builder|table)|\bDatasetGenerationError\b"
     r"|\bBadZipFile\b|\bJSONDecodeError\b|EOFError: ran out of input"
     r"|truncated (record|file|image|shard)|tokenizer.{0,60}(mismatch|not found|missing|invalid)"
+    r"|(could not|failed to|unable to) (parse|load|read|find) .{0,40}\btokenizer\b"
     r"|not a (gzip|zip|parquet|tar) file|not a gzipped file|invalid (tar|parquet|zip) "
     r"|unexpected eof .{0,40}\b(tar|zip|shard|gzip|parquet|archive|\w+\.(tar|zst|gz|bin))\b"
     r"|\bindex file (is|was)? ?(corrupt|truncat|invalid)"
@@ -173,7 +174,15 @@ CONFIG = re.compile(
 )
 """A setting, or a name of something to load, that nothing knows."""
 
+DATA_FILE = re.compile(
+    r"shard[-_.]?\d+|\d{3}[\w-]*\.(tar|parquet|arrow|tfrecords?|mds|npy|zst)\b"
+    r"|\.tfrecords?-\d+-of-\d+",
+    re.I,
+)
+"""A numbered piece of a dataset."""
+
 NOT_SMALL = re.compile(
+    r"\bincompatible\b|(is required for|requires?) .{0,60}\b(but|found|you have|installed)\b|"
     r"undefined symbol|cannot open shared object|GLIBC|version `|\bABI\b|dll load failed"
     r"|circular import|state_dict|checkpoint|unexpected key(?!word)|missing key",
     re.I,
