@@ -22,7 +22,9 @@ _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Priv
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _LOG_PREFIX = r"(?:\[[^\]]*\]:?\s*)?"
 _BODY = re.compile(r"[A-Za-z0-9+/]{32,}={0,2}")
-_TAIL = re.compile(rf"^\s*{_LOG_PREFIX}(?P<value>[A-Za-z0-9+/]{{1,76}}={{0,2}})\s*$")
+_TAIL = re.compile(
+    rf"^\s*(?:{_LOG_PREFIX}|\S+ std(?:out|err) [FP] )(?P<value>[A-Za-z0-9+/]{{1,76}}={{0,2}})\s*$"
+)
 _FULL = re.compile(r"(?<![A-Za-z0-9+/=])(?=\S*[a-z])(?=\S*[A-Z])[A-Za-z0-9+/]{64}\s*$")
 _LABEL = re.compile(rf"\s*{_LOG_PREFIX}(?:[\w-]+:\s|$)")
 
@@ -169,14 +171,15 @@ _PAIRED = re.compile(
     r"|SecretStr\()\s{0,3}[\"'](?P<value>[^\"']+)"
 )
 _KAGGLE = re.compile(
-    r"\busername[\"']?\s{0,3}[:=].{0,80}?\bkey[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<value>[0-9a-f]{32})\b"
+    r"\busername[\"']?\s{0,3}[:=].{0,80}?\bkey[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
+    r"(?P<value>[0-9a-f]{32})\b"
 )
 _LOGIN_WORD = re.compile(r"\b[a-z][\w-]*\s+login\s+(?P<value>(?=\w*\d)(?=\w*[a-z])[\w-]{24,})\s*$")
 _LOGIN_FLAG = re.compile(r"\b(?:sshpass|login)\s[^|;&]{0,120}?(?<=\s)-p\s*(?P<value>[^\s\"']+)")
 _WANDB_LOGIN = re.compile(r"\bwandb\s+login\s+(?:--?[\w-]+(?:[= ]\S+)?\s+)*(?P<value>\w[\w-]{19,})")
 _PROSE = re.compile(
     r"(?P<pass>pass(?:word|phrase|code|wd)|pwd)?(?:secret|token|key)?"
-    r"(?: for [^\s:]{1,60})?(?: is(?: now)?:?|:| was| =)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{6,})",
+    r"(?: for [^:]{1,60}?)?(?: is(?: now)?:?|:| was| =)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{6,})",
     re.I,
 )
 """What a program tells in words: ``the password for ada is …``."""

@@ -34,7 +34,7 @@ _EXPRESSION = re.compile(r"(?:self|args|cfg|config|opts?|settings|kwargs|os|proc
 _CALL = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*\($|[a-z_]\w*(?:\.\w+)+\(")
 _FILE = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?$")
 _PLACEHOLDER = re.compile(
-    r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*\}$|\$\(.*|\$\{\{.*|\$?$"
+    r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*\}?$|\$\(.*|\$\{\{.*|\$?$"
     r"|%\w+%$|\{\{?[\w .-]*\}?\}$|<[^>]*>$|\[[\w ]*\]$|\W+$|[xX]{3,}$|\.\.\."
     r"|(?i:[\W_]{1,4}(?:redacted|masked|filtered|removed|hidden|secret|scrubbed|omitted|(?:un)?set"
     r"|empty)[\W_]{0,4}$)|(?:[A-Za-z]{2,5}[-_])?(?:[xX*]{3,}|\.{3})$|![A-Za-z]+$|[\w.]+:$"
@@ -154,7 +154,7 @@ def _follows(line: str, match: re.Match[str]) -> bool:
 
 def _told(line: str, match: re.Match[str]) -> bool:
     """Return whether a name of several words is followed by what can only be its value."""
-    if "_" not in match["name"] and "-" not in match["name"]:
+    if not {"_", "-"} & set(match["name"]) and match["name"].lower() not in _ALWAYS:
         return False
     value = _BARE.match(line, match.end(), match.end() + _FAR_ENOUGH)
     return value is not None and is_dense(value["value"])

@@ -148,7 +148,9 @@ def by_sign(log: Log, sign: Sign, found: list[int]) -> Triage:
     action: Action = sign.action
     if sign.name == "preempted" and log.naming(REQUEUED):
         action = "wait"
-    if sign.name == "hardware_fault" and (log.naming(DRAIN) or _repeats(log, found)):
+    if sign.name == "hardware_fault" and (
+        log.naming(DRAIN) or _repeats(log, log.naming(sign.pattern))
+    ):
         action = "escalate"
     if sign.name == "hardware_fault" and not log.marks and log.matching(OPENING):
         return answer(log, "bad_node", "escalate", "likely", found)

@@ -41,7 +41,8 @@ DATA = re.compile(
 """Trouble that the input data makes; decisive only where it ended the job."""
 
 NETWORK = re.compile(
-    r"connection ?(reset|refused|aborted|timed out|error)|connect(ion)? ?timeout|read timed out"
+    r"connection ?(reset|refused|aborted|timed out|error)|connect(ion)? ?timeout"
+    r"|read time(d )?-?out"
     r"|temporary failure in name resolution|name or service not known|max retries exceeded"
     r"|remote end closed|remotedisconnected|network is unreachable|no route to host"
     r"|\b(429|502|503|504)\b.{0,40}(error|too many|unavailable|gateway|timeout|retry)"
