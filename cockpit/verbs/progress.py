@@ -9,13 +9,15 @@ from typing import Final, NamedTuple
 
 from cockpit.model.wording import number, rate
 from cockpit.model.wording import steps as counted
-from cockpit.text.progress import LineProgress, read_lines, telling
-from cockpit.verbs.common import OK, add_json, put
-from cockpit.verbs.reading import opened, raw_lines
+from cockpit.text.progress import LineProgress
+from cockpit.text.progress_lines import read_chunks
+from cockpit.verbs.common import OK, add_json, put, put_figures
+from cockpit.verbs.reading import opened, whole_chunks
 
 EXAMPLE: Final = "example: cockpit progress run.log --json"
 AT_ONCE: Final = 500
 """Entries that are printed together."""
+_encoded: Final = json.JSONEncoder(allow_nan=False).encode
 
 
 class Told(NamedTuple):
@@ -41,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read and print as it goes; return 0. Raises ``UsageError`` for what cannot be read."""
     with opened(args.file) as file:
-        found = (Told(at, each) for at, each in read_lines(map(telling, raw_lines(file))))
+        found = (Told(*each) for each in read_chunks(whole_chunks(file)))
         if args.json:
             _print_list(found)
         else:
@@ -50,14 +52,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_list(found: Iterable[Told]) -> None:
-    """Print the entries as one JSON list, some at a time: a log may be long."""
+    """Print the entries as one JSON list, some at a time: a log may be long.
+
+    Nothing of a log's own words is in them: figures, and words of ours for what they are.
+    """
     begin, held = "[", list[str]()
     for each in found:
-        held.append(json.dumps({"line": each.line, **each.progress.to_json()}, allow_nan=False))
+        held.append(_encoded({"line": each.line, **each.progress.to_json()}))
         if len(held) == AT_ONCE:
-            put(begin + ",\n".join(held))
+            put_figures(begin + ",\n".join(held))
             begin, held = ",", []
-    put((begin + ",\n".join(held) if held else begin[begin == "," :]) + "]")
+    put_figures((begin + ",\n".join(held) if held else begin[begin == "," :]) + "]")
 
 
 def _summary(found: Iterable[Told]) -> list[str]:

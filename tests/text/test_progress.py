@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.text.progress import LineProgress, read_lines, read_progress
+from cockpit.text.progress import LineProgress, read_progress
+from cockpit.text.progress_lines import read_lines
 
 CORPUS = Path(os.environ.get("COCKPIT_CORPORA", "no-corpora")) / "progress.jsonl"
 
