@@ -11,10 +11,12 @@ from cockpit.text.line_shape import Span
 _COUNT = r"(?P<n>0(?:\.0)?)(?P<n_scale>[kMGT]?)(?P<n_unit>[A-Za-z]*)"
 _TOTAL = r"(?P<m>0(?:\.0)?)(?P<m_scale>[kMGT]?)(?P<unit>[A-Za-z]*)"
 _TQDM = re.compile(rf"0%\|[^|]{{0,400}}\|\s*{_COUNT}/{_TOTAL}\s*(?:\w+\s)?\[(?P<inside>[^\]]*)\]?")
-_OPEN_ENDED = re.compile(rf"(?<![\w/.]){_COUNT} \[(?P<inside>0[0:]*,[^\]]*)\]?")
+_OPEN_ENDED = re.compile(
+    rf"(?<![\w/.]){_COUNT}(?:/{_TOTAL})? \[(?P<inside>0[0:]*(?:<[0:?]+)?,[^\]]*)\]?"
+)
 _LOGGABLE = re.compile(
-    rf"Progress on:(?P<desc>.*?) (?:-|{_COUNT})/(?:\?|-|{_TOTAL})"
-    r" rate:(?P<rate>\S+) remaining:\S+ elapsed:\S+(?: postfix:(?P<post>.*))?"
+    rf"Progress on:(?P<desc>.*?) (?:-|{_COUNT})/(?:\?|-|{_TOTAL})(?<=[-?a-z])"
+    r"(?: rate:(?P<rate>\S+)(?: remaining:\S+(?: elapsed:\S+(?: postfix:(?P<post>.*))?)?)?)?"
 )
 _RICH = re.compile(rf"(?:[━╸╺]+|[-#=>]{{8,}}) +{_COUNT}/(?:--|{_TOTAL}) +(?P<inside>0:0:0 • .*)")
 _KERAS = re.compile(
@@ -53,8 +55,10 @@ class Bar(NamedTuple):
 def read_bars(shape: str) -> Iterator[Bar]:
     r"""Yield the bars of a line's shape from left to right: states that no ``\r`` divides."""
     if "Progress on:" in shape and (found := _LOGGABLE.search(shape)):
-        post = found.span("post") if found["post"] else (len(shape), len(shape))
-        yield _bar(found, "tqdm_loggable", found.span("desc"), post, found.span("rate"))
+        end = (len(shape), len(shape))
+        post = found.span("post") if found["post"] else end
+        rate = found.span("rate") if found["rate"] else end
+        yield _bar(found, "tqdm_loggable", found.span("desc"), post, rate)
     elif "0%|" in shape:
         yield from _in_brackets(shape, _TQDM)
     elif " [" in shape and _OPEN_ENDED.search(shape):

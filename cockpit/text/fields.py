@@ -17,12 +17,12 @@ from cockpit.text.line_shape import Span
 _NUMBER = re.compile(
     r"(?<![\w.])(?P<value>[-+]?(?:(?:0(?:\.0?)?|\.0)(?:[eE][-+]?0)?|(?i:nan|inf(?:inity)?)\b))"
     r"(?P<scale>[kKMGBT](?![\w]))?"
-    r"(?:\s*(?:/|\bof\b)\s*(?P<max>0)(?P<max_scale>[kKMGBT](?![\w]))?(?![\w.]|/))?"
+    r"(?:\s*(?:/|\bof\b)\s*(?P<max>0)(?P<max_scale>[kKMGBT](?![\w]))?(?!\w|\.0|/))?"
     r"\s?(?P<unit>%|[A-Za-z]*(?:/[A-Za-z]+)*)"
 )
 _LABEL = re.compile(
     r"(?P<label>[A-Za-z_][\w/.\-@ ]*?)(?:\((?P<note>[^()]{0,24})\))?[\"'\]]{0,2}"
-    r"\s*(?:=>|[:=]){0,2}\s*(?:tensor)?[\[\"'(<]{0,2}\s*$"
+    r"\s*(?:=>|[:=#]){0,2}\s*(?:tensor)?[\[\"'(<]{0,2}\s*$"
 )
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|0")
 _DELIMITERS = re.compile(r"[|,;{}\t\n]|\s-\s|\s{3,}|\)\s|%\)?")
@@ -163,4 +163,4 @@ def _label(gap: str) -> _Label:
     found = _LABEL.search(tail)
     text, note = ("", "") if found is None else (found["label"].strip(" -/."), found["note"] or "")
     words = tuple(word.lower() for word in _WORDS.findall(text))
-    return _Label(words, text, note, gap.rstrip().endswith("["))
+    return _Label(words, text, note, gap.rstrip().endswith(("[", "(")))

@@ -28,8 +28,9 @@ _DOING = re.compile(
     r"|remain|tim|dur|us|be|str|r|k|distill)ing\b)[a-z]+ing\b)"
 )
 """A word for what is being done: of all of them only these say training, or nothing at all."""
-_RECORDED = re.compile(
-    r"(?i:\b(?:sav(?:ed|ing)|wr(?:ote|itten)|checkpoint\w*|restor\w+|resum\w+)\b)"
+_BEHIND = re.compile(
+    r"(?i:\b(?:sav(?:ed|ing)|wr(?:ote|itten)|checkpoint\w*|restor\w+|resum\w+)\b"
+    r"|\b(?:val|valid\w*|eval\w*|test(?:ing)?)\s*:)"
 )
 _TRAINING = re.compile(
     r"(?i:\b(?:(?:pre)?train\w*|fine-?tun\w*|steps?|iters?|iterations?|epochs?|ep|loss"
@@ -63,6 +64,8 @@ _OTHER_LOSS = re.compile(
     r"(?:val|valid|validation|eval\w*|test\w*|dev|best|min|max|scal\w*|aux\w*|zloss|z|balanc\w*"
     r"|router|load|mtp|kl|reg\w*|ema|delta|change|spike|prev\w*|last|target|final|improv\w*|from)$"
 )
+_SUMMARY = ("train", "runtime")
+"""Beside it stand the figures of a training that is over."""
 _EVALUATED = frozenset({"val", "valid", "validation", "eval", "test", "dev"})
 _HINTS = _set(
     "lr learning gnorm grad norm skipped mfu ppl perplexity consumed mom momentum acc tokens"
@@ -78,9 +81,9 @@ def other_work(text: str) -> bool:
     )
 
 
-def recorded(text: str) -> bool:
-    """Return whether ``text`` (between a step and the next number) says that it was saved."""
-    return _RECORDED.search(text) is not None
+def not_trained(text: str) -> bool:
+    """Return whether ``text`` (between a step and the next number) says it was saved or tested."""
+    return _BEHIND.search(text) is not None
 
 
 def training_work(text: str) -> bool:
@@ -91,7 +94,7 @@ def training_work(text: str) -> bool:
 
 def find_step(found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] | None:
     """Return the field that counts, and what it counts; ``None`` when no field does."""
-    if any(field.note.lower() in _EVALUATED for field in found):
+    if any(field.note.lower() in _EVALUATED or field.words == _SUMMARY for field in found):
         return None
     best = max(found, key=_step_rank, default=None)
     epoch = next((field for field in found if is_epoch(field)), None)
@@ -101,7 +104,7 @@ def find_step(found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] |
     named = epoch or next((field for field in found if _names_training(field)), None)
     if named is None:
         return None
-    inside = next((field for field in found if field.at > named.at and _is_bare_count(field)), None)
+    inside = next((field for field in found if field.at > named.at and is_bare_count(field)), None)
     if inside is not None:
         return inside, "epoch"
     return None if epoch is None else (epoch, "epochs")
@@ -111,7 +114,7 @@ def _names_training(field: LabelledNumber) -> bool:
     return "train" in (*field.words, field.note)
 
 
-def _is_bare_count(field: LabelledNumber) -> bool:
+def is_bare_count(field: LabelledNumber) -> bool:
     """Tell ``[ 50/1251`` that has no name of its own."""
     return not field.words and field.bracketed and field.whole and field.maximum is not None
 
@@ -127,9 +130,13 @@ def _step_rank(field: LabelledNumber) -> int:
     One with a fraction (``global_step=119.0``) is a count only if nothing else is.
     """
     rank = _step_word_rank(field.words)
-    if not rank or not field.counts:
+    if not rank or not field.counts or (rank < _EXACT and not (field.whole or field.scale)):
         return 0
     return rank + 10 * (field.whole or field.scale != "")
+
+
+_EXACT: Final = 4
+"""The rank of a word for a step itself; ``iter: 0.41`` and ``batch: 1.2`` are times."""
 
 
 @lru_cache(maxsize=_LABELS)

@@ -21,9 +21,10 @@ from cockpit.text.labels import (
     find_loss,
     find_step,
     hints,
+    is_bare_count,
     is_epoch,
+    not_trained,
     other_work,
-    recorded,
     training_work,
 )
 from cockpit.text.line_shape import Span
@@ -96,7 +97,7 @@ def _from_bar(bar: Bar) -> Meaning | None:
     said = bar.before.text
     if bar.unrated or other_work(said) or not (loss is not None or training_work(said)):
         return None
-    rates = throughput(inside) if bar.rate is None else ()
+    rates = _bar_rates(bar, inside)
     return Meaning(
         format=bar.form,
         scope="epoch" if bar.form == "keras" else _bar_scope(said, before),
@@ -104,10 +105,19 @@ def _from_bar(bar: Bar) -> Meaning | None:
         most=None if bar.total is None else Figure(*bar.total),
         loss=_figure(loss),
         grad_norm=None,
-        rates=_rates(rates) if bar.rate is None else (Figure(*bar.rate),),
-        units=tuple(each for _, each in rates) if bar.rate is None else (unit or "",),
+        rates=tuple(figure for figure, _ in rates),
+        units=tuple(each for _, each in rates),
         is_bar=True,
     )
+
+
+def _bar_rates(bar: Bar, inside: Sequence[LabelledNumber]) -> list[tuple[Figure, str]]:
+    """Return a bar's rate; before it one of tokens, instead of none what its figures tell."""
+    said = [(Figure(field.span, field.scale), unit) for field, unit in throughput(inside)]
+    if bar.rate is None:
+        return said
+    tokens = [rate for rate in said if rate[1].startswith("tok/")]
+    return [*tokens, (Figure(*bar.rate), bar_unit(bar.rate_unit) or "")]
 
 
 def _fields_in(part: Part) -> list[LabelledNumber]:
@@ -133,7 +143,7 @@ def _from_fields(shape: str) -> Meaning | None:
     loss, rates = find_loss(found), throughput(found, in_epochs=scope == "epochs")
     if other_work(shape[: step.at]) or not _is_training(found, scope, loss, rates):
         return None
-    if recorded(_behind(shape, step, found)):
+    if not_trained(_behind(shape, step, found)):
         return None
     return Meaning(
         format="block" if "\n" in shape else "fields",
@@ -154,9 +164,14 @@ def _behind(shape: str, step: LabelledNumber, found: Sequence[LabelledNumber]) -
 
 
 def _bare_step(shape: str, found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] | None:
-    """Return the number alone in brackets that begins a message: ``[1200] loss=2.4, …``."""
+    """Return what stands alone in brackets that begin a message.
+
+    ``[1200] loss=2.4, …`` behind the head of a logger, ``[120/5000] loss: 2.4 lr: …`` anywhere.
+    """
     head = _GLOG.match(shape)
     step = next((each for each in found if head and each.at == head.end()), None)
+    if step is None and found and is_bare_count(found[0]) and (throughput(found) or hints(found)):
+        step = found[0]
     if step is None or find_loss(found) is None or evaluates(found):
         return None
     return step, "run"
@@ -171,7 +186,7 @@ def _is_training(
     """Return whether the figures beside a step are those of training, not of an evaluation."""
     if scope == "epochs":
         return loss is not None
-    if evaluates(found) and (loss is None or not (rates or hints(found))):
+    if evaluates(found) and (loss is None or not (rates or hints(found) >= 2)):
         return False
     return loss is not None or bool(rates) or hints(found) >= 2
 

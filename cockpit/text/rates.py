@@ -61,6 +61,8 @@ def bar_unit(unit: str) -> str | None:
 
 
 def _unit_of(field: LabelledNumber) -> str | None:
+    if field.whole and field.label.lower().endswith("time/batch"):
+        return None  # how many there were by then
     by_unit = _unit_of_suffix(field.unit) if "/" in field.unit else None
     return by_unit or _unit_of_label(field.words, field.unit, field.note)
 
@@ -96,6 +98,8 @@ def _tokens(words: Sequence[str]) -> str:
 
 def _step_time(words: Sequence[str], unit: str, note: str) -> str | None:
     """Read ``elapsed time per iteration (ms)``, ``step_avg``, ``dt``, ``timing_s/step``."""
+    if len(words) > 1 and words[-2] in _TIMES and words[-1] in _STEP_WORDS:
+        return _TIMES[words[-2]]
     timed = bool(_TIME_WORDS & set(words)) and bool(_STEP_WORDS & set(words))
     if words[-1] != "dt" and (not timed or _NOT_ONE_STEP & set(words)):
         return None
