@@ -17,7 +17,7 @@ Scope = Literal["run", "epoch", "epochs"]
 _OTHER_WORK = re.compile(
     r"(?i:\b(?:sav(?:e|ed|ing)|load(?:ed|ing)?|restor\w+|resum\w+|checkpoint\w*|ckpt|eval\w*"
     r"|valid\w*|val|test(?:ing)?|download\w*|upload\w*|fetch\w*|plot\w*|compil\w+|token[iu]z\w+"
-    r"|warm(?:ing)?[ -]?up|generat\w+|sampling|predict\w*|infer\w*|sanity|filter\w*"
+    r"|warm(?:ing)?[ -]?up|generat\w+|sampling|predict\w*|infer\w*|decod\w*|dev(?=\s*[:|])|sanity|filter\w*"
     r"|map(?:ping)?|preprocess\w*|prepar\w*|packing|shards?|files?|cach\w*|error|exception"
     r"|traceback|warning|fail\w*|start(?:ed)?|best|at|from|until|since|because|reset\w*)\b"
     r"|\b(?:to|after|before|past)\s+(?:[a-z_]+[\s=:#]*){0,2}$)"
@@ -30,7 +30,7 @@ _DOING = re.compile(
 """A word for what is being done: of all of them only these say training, or nothing at all."""
 _BEHIND = re.compile(
     r"(?i:\b(?:sav(?:ed|ing)|wr(?:ote|itten)|checkpoint\w*|restor\w+|resum\w+)\b"
-    r"|\b(?:val|valid\w*|eval\w*|test(?:ing)?)\s*:)"
+    r"|\b(?:val|valid\w*|eval\w*|test(?:ing)?|skipp(?:ed|ing))\s*:)"
 )
 _TRAINING = re.compile(
     r"(?i:\b(?:(?:pre)?train\w*|fine-?tun\w*|steps?|iters?|iterations?|epochs?|ep|loss"
@@ -129,7 +129,8 @@ def _step_rank(field: LabelledNumber) -> int:
 
     One with a fraction (``global_step=119.0``) is a count only if nothing else is.
     """
-    rank = _step_word_rank(field.words)
+    named = field.words[:-2] if field.maximum and field.words[-2:] in _MOST else field.words
+    rank = _step_word_rank(named)
     if not rank or not field.counts or (rank < _EXACT and not (field.whole or field.scale)):
         return 0
     return rank + 10 * (field.whole or field.scale != "")
@@ -137,6 +138,10 @@ def _step_rank(field: LabelledNumber) -> int:
 
 _EXACT: Final = 4
 """The rank of a word for a step itself; ``iter: 0.41`` and ``batch: 1.2`` are times."""
+
+
+_MOST: Final = (("max", "steps"), ("total", "steps"))
+"""``global_step/max_steps: 310/9000`` names both."""
 
 
 @lru_cache(maxsize=_LABELS)
@@ -154,6 +159,8 @@ def _step_word_rank(words: tuple[str, ...]) -> int:
         return 4
     if last in ("iteration", "iter", "it"):
         return 3
+    if words in (("current", "steps"), ("completed", "steps"), ("train", "steps")):
+        return 2
     return 2 if last in ("steps", "update", "updates", "up", "batch") and len(words) == 1 else 0
 
 

@@ -66,6 +66,7 @@ _EPOCH_STEP_LOSS = re.compile(r"^0\|0\|")
 _TABLE_ROW = re.compile(r"^\s*0/0\s+[0.]+[A-Z]")
 _EPOCHS = re.compile(r"(?i:\bepochs?\b)")
 _STEP_RATES = frozenset({"it/s", "s/it", "ms/it"})
+_WORD = re.compile(r"[A-Za-z]{3}")
 _GLOG = re.compile(r"^[IWE]0 [0:.]+ +0 [\w.]+:0\] \[(?=0\])")
 
 
@@ -143,7 +144,8 @@ def _from_fields(shape: str) -> Meaning | None:
     loss, rates = find_loss(found), throughput(found, in_epochs=scope == "epochs")
     if other_work(shape[: step.at]) or not _is_training(found, scope, loss, rates):
         return None
-    if not_trained(_behind(shape, step, found)):
+    behind = _behind(shape, step, found)
+    if not_trained(behind.text) or (loss is None and behind.is_prose):
         return None
     return Meaning(
         format="block" if "\n" in shape else "fields",
@@ -157,10 +159,20 @@ def _from_fields(shape: str) -> Meaning | None:
     )
 
 
-def _behind(shape: str, step: LabelledNumber, found: Sequence[LabelledNumber]) -> str:
-    """Return what stands between the step and the number after it."""
+class _Behind(NamedTuple):
+    """What stands between the step and the number after it."""
+
+    text: str
+    is_prose: bool
+    """True where it is more than that number's label: ``batch 310 ready, 12.1 samples/s``."""
+
+
+def _behind(shape: str, step: LabelledNumber, found: Sequence[LabelledNumber]) -> _Behind:
     begin = (step.maximum or step.span)[1]
-    return shape[begin : next((each.at for each in found if each.at > begin), len(shape))]
+    after = next((each for each in found if each.at > begin), None)
+    text = shape[begin : len(shape) if after is None else after.at]
+    more = text if after is None else text.replace(after.label, "").replace(after.note, "")
+    return _Behind(text, _WORD.search(more) is not None)
 
 
 def _bare_step(shape: str, found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] | None:

@@ -146,6 +146,9 @@ def _numbered(number: int, block: list[bytes]) -> Iterator[Told]:
 
 
 def _is_indented(raw: bytes) -> bool:
+    """Tell whether a line belongs to the block before it; a bar begins with a blank, too."""
+    if b"%|" in raw:
+        return False
     if raw[:1].isspace() or _LETTERS.fullmatch(raw[:1]):
         return raw[:1].isspace()
     return plain(raw.decode("utf-8", "replace"))[:1].isspace()

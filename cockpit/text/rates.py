@@ -63,7 +63,8 @@ def bar_unit(unit: str) -> str | None:
 def _unit_of(field: LabelledNumber) -> str | None:
     if field.whole and field.label.lower().endswith("time/batch"):
         return None  # how many there were by then
-    by_unit = _unit_of_suffix(field.unit) if "/" in field.unit else None
+    said = field.unit if "/" in field.unit else field.note
+    by_unit = _unit_of_suffix(said) if "/" in said else None
     return by_unit or _unit_of_label(field.words, field.unit, field.note)
 
 
