@@ -17,15 +17,15 @@ Scope = Literal["run", "epoch", "epochs"]
 _OTHER_WORK = re.compile(
     r"(?i:\b(?:sav(?:e|ed|ing)|load(?:ed|ing)?|restor\w+|resum\w+|checkpoint\w*|ckpt|eval\w*"
     r"|valid\w*|val|test(?:ing)?|download\w*|upload\w*|fetch\w*|plot\w*|compil\w+|token[iu]z\w+"
-    r"|warm(?:ing)?[ -]?up|generat\w+|sampling|predict\w*|infer\w*|decod\w*|dev(?=\s*[:|])|sanity|filter\w*"
-    r"|map(?:ping)?|preprocess\w*|prepar\w*|packing|shards?|files?|cach\w*|error|exception"
+    r"|warm(?:ing)?[ -]?up|generat\w+|sampling|predict\w*|infer\w*|decod\w*|dev(?=\s*[:|])"
+    r"|sanity|filter\w*|map(?:ping)?|preprocess\w*|prepar\w*|packing|shards?|files?|cach\w*|error|exception"
     r"|traceback|warning|fail\w*|start(?:ed)?|best|at|from|until|since|because|reset\w*)\b"
     r"|\b(?:to|after|before|past)\s+(?:[a-z_]+[\s=:#]*){0,2}$)"
 )
 _IN_BRACKETS = re.compile(r"(?i:[\[(](?:eval\w*|val|valid\w*|test|dev|sanity|predict)\b)")
 _DOING = re.compile(
-    r"(?i:(?<![\w.])(?!(?:(?:pre|post|mid)?-?train|(?:fine-?)?tun|fitt|learn|optimi[sz]|updat|runn|logg"
-    r"|remain|tim|dur|us|be|str|r|k|distill)ing\b)[a-z]+ing\b)"
+    r"(?i:(?<![\w./@-])(?!(?:(?:pre|post|mid)?-?train|(?:fine-?)?tun|fitt|learn|optimi[sz]|updat|runn|logg"
+    r"|remain|tim|dur|us|be|str|r|k|distill)ing\b)[a-z]+ing(?![\w/@-]))"
 )
 """A word for what is being done: of all of them only these say training, or nothing at all."""
 _BEHIND = re.compile(
@@ -86,10 +86,10 @@ def not_trained(text: str) -> bool:
     return _BEHIND.search(text) is not None
 
 
-def training_work(text: str) -> bool:
-    """Return whether ``text`` speaks of training, or says nothing at all."""
+def training_work(text: str, *, silent: bool = True) -> bool:
+    """Return whether ``text`` speaks of training, or (``silent``) says nothing at all."""
     bare = _PREFIXES.sub(" ", text)
-    return _TRAINING.search(bare) is not None or _LETTERS.search(bare) is None
+    return _TRAINING.search(bare) is not None or (silent and _LETTERS.search(bare) is None)
 
 
 def find_step(found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] | None:
@@ -159,9 +159,8 @@ def _step_word_rank(words: tuple[str, ...]) -> int:
         return 4
     if last in ("iteration", "iter", "it"):
         return 3
-    if words in (("current", "steps"), ("completed", "steps"), ("train", "steps")):
-        return 2
-    return 2 if last in ("steps", "update", "updates", "up", "batch") and len(words) == 1 else 0
+    alone = not before or (last == "steps" and before[0] in ("current", "completed", "train"))
+    return 2 if last in ("steps", "update", "updates", "up", "batch") and alone else 0
 
 
 def _of_an_epoch(field: LabelledNumber) -> bool:

@@ -96,7 +96,9 @@ def _from_bar(bar: Bar) -> Meaning | None:
     if bar.counted.lower() not in _COUNTED or (bar.rate_unit and unit not in _STEP_RATES):
         return None
     said = bar.before.text
-    if bar.unrated or other_work(said) or not (loss is not None or training_work(said)):
+    if bar.unrated or other_work(said):
+        return None
+    if loss is None and not training_work(said, silent=bar.total is not None):
         return None
     rates = _bar_rates(bar, inside)
     return Meaning(

@@ -62,7 +62,7 @@ class LineProgress(NamedTuple):
 _SCALES: Final = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 _DIGITS: Final = 15
 """With so many digits a count may be more than any run has (``step_of``)."""
-_FASTEST: Final = 1e5
+_FASTEST: Final = 1e4
 """Steps a second that no training makes: such a bar counts bytes."""
 
 
@@ -102,7 +102,7 @@ def told(meaning: Meaning, texts: Sequence[str | None]) -> LineProgress | None:
     """
     step_text, most_text, loss_text, norm_text, *rate_texts = texts
     step, step_shown = _count(meaning.step, step_text)
-    if step is None and meaning.step and not meaning.is_bar and not meaning.step.scale:
+    if step is None and step_shown and not (meaning.is_bar or _is_rounded(step_shown)):
         return None  # a fraction, or more than any run counts to
     most, max_shown = _count(meaning.most, most_text)
     rate, unit = _rate(meaning, rate_texts)
@@ -124,7 +124,7 @@ def _begun(
 
 
 def _count(figure: Figure | None, text: str | None) -> tuple[int | None, str | None]:
-    """Return a count if it is exact, else how it is shown (``4.60k``)."""
+    """Return a count if it is exact, else how it is shown (``4.60k``, ``3.1e+4``)."""
     if figure is None or text is None:
         return None, None
     if figure.scale:
@@ -132,8 +132,12 @@ def _count(figure: Figure | None, text: str | None) -> tuple[int | None, str | N
     if len(text) < _DIGITS and text.isdecimal():
         return int(text), None
     value = float(text.replace(",", ""))
-    step = step_of(value) if value.is_integer() else None
+    step = step_of(value) if value.is_integer() and not _is_rounded(text) else None
     return step, None if step is not None else text
+
+
+def _is_rounded(text: str) -> bool:
+    return text[-1].isalpha() or "e" in text.lower()
 
 
 def _value(figure: Figure | None, text: str | None) -> float | None:

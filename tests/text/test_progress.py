@@ -58,6 +58,8 @@ RUN = [
     ("Progress on:train 812it/900it rate:2.1it/s remaining:03", 812, 900, None, (2.1, "it/s")),
     ("I0102 03:04:05.678901 140000 logging_writer.py:48] [1200] accuracy=0.5, loss=2.5, steps_per_second=3.5", 1200, None, 2.5, (3.5, "it/s")),
     ("[120/5000] loss: 2.5 lr: 1.2e-4 412ms/step", 120, 5000, 2.5, (412.0, "ms/it")),
+    ("ining-demo/0 [default0]:Training epoch 0, iteration 7/19 | lr: 1.5e-07 | global_step: 7 | reduced_train_loss: 11.5", 7, None, 11.5, None),
+    ("{'loss': 2.5, 'learning_rate': 9.9e-05, 'train_speed(iter/s)': 0.5, 'global_step/max_steps': '310/900'}", 310, 900, 2.5, (0.5, "it/s")),
     ("Step #120 | total loss: 2.5 | 0.41 s/step", 120, None, 2.5, (0.41, "s/it")),
     ("global_step=120.0 loss=2.5 sec/step=0.41", 120, None, 2.5, (0.41, "s/it")),
     ("step: 9 - actor/entropy:0.5 - actor/pg_loss:-0.25 - timing_s/step:10.5", 9, None, -0.25, (10.5, "s/it")),
@@ -147,6 +149,9 @@ NOT_PROGRESS = [
     "Evolving anchors: fitness = 0.75: 100%|####| 1000/1000 [00:01<00:00, 912.1it/s]",
     "100%|####| 170498071/170498071 [00:05<00:00, 30123456.12it/s]",
     "Progress on:train 4.00it/5",
+    "498383it [00:12, 5927.95it/s]",
+    "decode step 310, 81.5 tok/s",
+    "batch 310 ready, 12.5 samples/s",
 ]
 
 
@@ -196,6 +201,13 @@ def test_a_rounded_bar_gives_no_exact_step_and_no_maximum() -> None:
         loss=2.31,
         format="tqdm_loggable",
     )
+
+
+@pytest.mark.parametrize("shown", ["3.1e+4", "2E3", "1.5k"])
+def test_a_step_in_few_digits_is_rounded(shown: str) -> None:
+    found = read_progress(f"epoch 0 | lr: 0.1 | global_step: {shown} | train_loss: 2.5")
+    assert found is not None
+    assert (found.step, found.step_exact, found.step_shown) == (None, False, shown)
 
 
 @pytest.mark.parametrize("shown", ["4.60k", "1.50M", "1.50T", "12.0"])

@@ -1,4 +1,4 @@
-"""``cockpit progress``: one entry a line, whatever a log's size; a rounded figure is no exact one."""
+"""``cockpit progress``: one entry a line, whatever a log's size; what is rounded is not exact."""
 
 from __future__ import annotations
 
