@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from cockpit.text.fields import LabelledNumber
+from cockpit.text.metric_words import Beside, metric_of
 
 Scope = Literal["run", "epoch", "epochs"]
 
@@ -192,6 +193,16 @@ def _loss_word_rank(words: tuple[str, ...]) -> int:
 def find_grad_norm(found: Sequence[LabelledNumber]) -> LabelledNumber | None:
     """Return the norm of the gradient among ``found``."""
     return next((field for field in found if _is_grad_norm(field.words)), None)
+
+
+def find_beside(found: Sequence[LabelledNumber]) -> dict[Beside, LabelledNumber]:
+    """Return what ``found`` tells of z-loss, router and skipped steps: the first of each."""
+    told: dict[Beside, LabelledNumber] = {}
+    for field in found:
+        kind = metric_of(field.words) if field.unit != "%" else None
+        if kind is not None:
+            told.setdefault(kind, field)
+    return told
 
 
 @lru_cache(maxsize=_LABELS)

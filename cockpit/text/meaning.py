@@ -17,6 +17,7 @@ from cockpit.text.fields import LabelledNumber, fields
 from cockpit.text.labels import (
     Scope,
     evaluates,
+    find_beside,
     find_grad_norm,
     find_loss,
     find_step,
@@ -28,6 +29,7 @@ from cockpit.text.labels import (
     training_work,
 )
 from cockpit.text.line_shape import Span
+from cockpit.text.metric_words import Beside
 from cockpit.text.rates import Rate, bar_unit, throughput
 
 
@@ -52,11 +54,13 @@ class Meaning(NamedTuple):
     units: tuple[str, ...]
     """The unit of each of ``rates``."""
     is_bar: bool = False
+    beside: tuple[tuple[Beside, Figure], ...] = ()
 
     @property
     def figures(self) -> tuple[Figure | None, ...]:
-        """All of them in one order: step, maximum, loss, gradient norm, rates."""
-        return (self.step, self.most, self.loss, self.grad_norm, *self.rates)
+        """All of them in one order: step, maximum, loss, gradient norm, rates, what is beside."""
+        beside = (figure for _, figure in self.beside)
+        return (self.step, self.most, self.loss, self.grad_norm, *self.rates, *beside)
 
 
 _BLOCK_HEAD = re.compile(r"\[(?:\w+=0\]\[)?(?:batch|step)=0/0[^\]]*\]:?\s*$")
@@ -158,6 +162,7 @@ def _from_fields(shape: str) -> Meaning | None:
         grad_norm=_figure(find_grad_norm(found)),
         rates=_rates(rates),
         units=tuple(unit for _, unit in rates),
+        beside=_beside(found),
     )
 
 
@@ -220,7 +225,13 @@ def _from_dict(shape: str, found: Sequence[LabelledNumber]) -> Meaning | None:
         grad_norm=_figure(find_grad_norm(found)),
         rates=_rates(rates),
         units=tuple(unit for _, unit in rates),
+        beside=_beside(found),
     )
+
+
+def _beside(found: Sequence[LabelledNumber]) -> tuple[tuple[Beside, Figure], ...]:
+    told = find_beside(found).items()
+    return tuple((kind, Figure(field.span, field.scale)) for kind, field in told)
 
 
 def _figure(field: LabelledNumber | None) -> Figure | None:

@@ -14,6 +14,7 @@ from cockpit.model.base import plain_number, step_of
 from cockpit.text.labels import Scope
 from cockpit.text.line_shape import Shape, shape_of
 from cockpit.text.meaning import Figure, Meaning, meaning_of
+from cockpit.text.metric_words import NONE, Figures
 from cockpit.text.safe import plain_text
 
 
@@ -37,6 +38,7 @@ class LineProgress(NamedTuple):
     unit: str | None = None
     grad_norm: float | None = None
     """Beside the loss; no part of INTERFACE's document."""
+    beside: Figures = NONE
 
     @property
     def is_bar(self) -> bool:
@@ -100,19 +102,18 @@ def told(meaning: Meaning, texts: Sequence[str | None]) -> LineProgress | None:
     A bar that is drawn before its first step, or at the step that it resumes from, has no rate
     yet (``?it/s``, ``0.00it/s``): it counts nothing completed.
     """
-    step_text, most_text, loss_text, norm_text, *rate_texts = texts
+    step_text, most_text, loss_text, norm_text, *other_texts = texts
     step, step_shown = _count(meaning.step, step_text)
     if step is None and step_shown and not (meaning.is_bar or _is_rounded(step_shown)):
         return None  # a fraction, or more than any run counts to
     most, max_shown = _count(meaning.most, most_text)
-    rate, unit = _rate(meaning, rate_texts)
+    rate, unit = _rate(meaning, other_texts)
     if meaning.is_bar and not _begun(meaning, rate, unit, step, step_shown):
         return None
     loss, norm = _value(meaning.loss, loss_text), _value(meaning.grad_norm, norm_text)
     exact, scope = step_shown is None, meaning.scope
-    return LineProgress(
-        *(meaning.format, step, exact, step_shown, most, max_shown, scope, loss, rate, unit, norm)
-    )
+    counts = (meaning.format, step, exact, step_shown, most, max_shown, scope)
+    return LineProgress(*counts, loss, rate, unit, norm, _beside(meaning, other_texts))
 
 
 def _begun(
@@ -147,9 +148,16 @@ def _value(figure: Figure | None, text: str | None) -> float | None:
     return value * _SCALES[figure.scale] if figure.scale else value
 
 
+def _beside(meaning: Meaning, texts: Sequence[str | None]) -> Figures:
+    if not meaning.beside:
+        return NONE
+    read = zip(meaning.beside, texts[len(meaning.rates) :], strict=True)
+    return Figures(**{kind: _value(figure, text) for (kind, figure), text in read})
+
+
 def _rate(meaning: Meaning, texts: Sequence[str | None]) -> tuple[float | None, str | None]:
-    for at, text in enumerate(texts):
-        value = _value(meaning.rates[at], text)
+    for at, figure in enumerate(meaning.rates):
+        value = _value(figure, texts[at])
         if value is not None and 0.0 < value < math.inf:
             return value, meaning.units[at]
     return None, None
