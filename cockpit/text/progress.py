@@ -130,7 +130,7 @@ def _count(figure: Figure | None, text: str | None) -> tuple[int | None, str | N
         return None, None
     if figure.scale:
         return None, text + figure.scale
-    if len(text) < _DIGITS and text.isdecimal():
+    if text.isdecimal() and len(text) < _DIGITS:
         return int(text), None
     value = float(text.replace(",", ""))
     step = step_of(value) if value.is_integer() and not _is_rounded(text) else None

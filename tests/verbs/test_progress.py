@@ -8,8 +8,12 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cockpit.cli import main
+from cockpit.text.progress import LineProgress
+from cockpit.verbs.progress import _entry
 from cockpit.verbs.reading import LONGEST, whole_chunks
 
 KEYS = ["line", "step", "step_exact", "step_shown", "max_step", "max_shown"]
@@ -46,6 +50,28 @@ def test_each_line_of_training_is_one_entry(
         [7, 4, 90, None, "it/s"],
     ]
     assert (found[1]["step_shown"], found[1]["step_exact"]) == ("4.60k", False)
+
+
+TEXTS = st.none() | st.from_regex(r"\A[0-9.]{1,6}[kMe]?\Z")
+FLOATS = st.none() | st.floats()
+LINES = st.builds(
+    LineProgress,
+    format=st.sampled_from(["tqdm", "dict"]),
+    step=st.none() | st.integers(0, 10**15),
+    step_exact=st.booleans(),
+    step_shown=TEXTS,
+    max_step=st.none() | st.integers(0, 10**15),
+    max_shown=TEXTS,
+    scope=st.sampled_from(["run", "epoch", "epochs"]),
+    loss=FLOATS,
+    throughput=st.none() | st.floats(0, 1e300),
+    unit=st.sampled_from([None, "it/s", "tok/s/device"]),
+)
+
+
+@given(st.integers(1, 10**9), LINES)
+def test_an_entry_is_the_document_of_a_line(line: int, told: LineProgress) -> None:
+    assert _entry(line, told) == json.dumps({"line": line, **told.to_json()})
 
 
 def test_a_log_without_progress_is_an_empty_list(
