@@ -185,7 +185,7 @@ def _loss_word_rank(words: tuple[str, ...]) -> int:
     named = not _LOSS_NAMES.isdisjoint(words) or any(word.endswith("loss") for word in words)
     if not named or any(_OTHER_LOSS.match(word) for word in words):
         return 0
-    if words[-1] == "entropy" and "cross" not in words:
+    if "entropy" in words and "cross" not in words:
         return 0
     return 2 if _LOSS_WORDS.issuperset(words) else 1
 

@@ -134,7 +134,7 @@ def _fields_in(part: Part) -> list[LabelledNumber]:
 
 def _bar_scope(text: str, before: Sequence[LabelledNumber]) -> Scope:
     """Tell ``Epoch 3:``, a count of its batches, from ``Epochs:``, a count of epochs."""
-    if any(is_epoch(field) for field in before):
+    if any(is_epoch(field) or (field.bracketed and field.maximum) for field in before):
         return "epoch"
     if _EPOCH_STEP_LOSS.match(text.strip()) or _TABLE_ROW.match(text):
         return "epoch"

@@ -98,6 +98,7 @@ OTHER_SCOPE = [
     ("Train Epoch: 3 [ 8192/99999 (7%)] Data (t): 0.3 Batch (t): 1.2, 3379.5/s LR: 0.1 Loss: 2.5 (2.6)", 8192, 99999, "epoch"),
     ("Epoch:[3/10](310/1000) loss:2.5 lr:0.1", 310, 1000, "epoch"),
     ("train   Epoch   0:   12%|##    | 120/1000 [01:00<07:20,  2.00ba/s, loss/train/total=2.5]", 120, 1000, "epoch"),
+    ("Train [3/10]:  20%|##   | 20/100 [00:20<01:20,  1.00s/it, loss=0.5]", 20, 100, "epoch"),
     ("Epoch: 3/10... Loss: 2.5", 3, 10, "epochs"),
     ("Epochs:  30%|###   | 3/10 [00:30<01:10, 10.0s/it]", 3, 10, "epochs"),
 ]  # fmt: skip
