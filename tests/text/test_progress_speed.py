@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -81,7 +82,10 @@ def mutated(line: str, by: random.Random) -> str:
 
 def alike(line: str, by: random.Random) -> str:
     """Return a line of the same words with other digits, padding and filling."""
-    text = "".join(by.choice("0123456789") if each.isdigit() else each for each in line)
+    longest = by.choice([1, 4])
+    text = re.sub(
+        "[0-9]", lambda _: "".join(by.choices("0123456789", k=by.randint(1, longest))), line
+    )
     for old, new in ((" ", "   "), ("0", "12,345"), ("5", "41"), ("█", "▏"), ("   ", "       ")):
         if by.random() < 0.3:
             text = text.replace(old, new, by.randrange(3))
@@ -102,10 +106,34 @@ def without_blocks(line: str) -> str:
 @example("fit bandit [x] 5 [1:00, a]", random.Random(1))
 @example("st\x1b[0mep 5 loss 2", random.Random(1))
 @example("lo1ss 5 st2ep 7", random.Random(1))
-@example("step 1 loss 1,23", random.Random(1))
+@example("step 1 loss 1,23 lr 1,2,3", random.Random(1))
 def test_lines_of_one_shape_are_read_as_each_alone(line: str, by: random.Random) -> None:
     lines = [without_blocks(alike(line, by)) for _ in range(8)]
     assert repr(list(read_lines(lines))) == repr(list(one_by_one(lines)))
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("step 5 loss 1,23 lr 1", "step 5 loss 1,234 lr 1"),
+        ("step 5 loss 2 lr 1", "step 5 loss    2    lr 1"),
+        ("step 5 loss .5", "step 5 loss 5"),
+        ("step 5 loss 2=3", "step 5 loss= 23"),
+        ("step 5 loss 0:2", "step 5 loss : 02"),
+        ("step 5 10% | loss 2", "step 5 10%|  5 | loss 2"),
+        ("\x1b[31mstep 5 loss 2\x1b[0m", "\x1b[31mstep 5 loss 2\x1b[0m7"),
+    ],
+)
+def test_lines_that_differ_in_little_are_not_one_shape(pair: tuple[str, str]) -> None:
+    one, other = pair
+    lines = [*[one] * 4, *[other] * 4, one, other]
+    assert list(read_lines(lines)) == list(one_by_one(lines))
+
+
+@pytest.mark.parametrize("word", ["step", "iter", "it", "batch", "Update", "UP", "ba\x1b[0mtch"])
+def test_a_word_for_a_step_is_enough_to_look_at_a_line(word: str) -> None:
+    (found,) = read_lines([f"{word} 7 lr 0.1 acc 0.5"])
+    assert found[1].step == 7
 
 
 @given(LINES | MUTATED | st.sampled_from(ALL), st.randoms(use_true_random=False))
