@@ -133,3 +133,27 @@ async def test_a_bucket_that_takes_nothing_is_said_before(rest: BucketRest) -> N
     plan = await rest.plan(to="200")
     assert "may not be written" in blocks(plan)["move"]
     assert any(c.id == "mark" and "may not be written" in c.text for c in plan.checks)
+
+
+async def test_a_move_that_cannot_be_seen_any_more_is_not_said_to_have_failed(
+    rest: BucketRest,
+) -> None:
+    """Without the right to list, S3 says of a key that is not there that it may not be read."""
+    hidden = False
+
+    def hides(asked: Handler) -> bool:
+        nonlocal hidden
+        missing = asked.key not in rest.bucket.buckets[BUCKET]
+        hidden = hidden or (asked.command in ("POST", "DELETE") and "step-300" in asked.deletes[0])
+        if hidden and asked.command in ("GET", "HEAD") and asked.key and missing:
+            asked.refuse(403, "AccessDenied")
+            return True
+        return False
+
+    plan = await rest.plan(to="200")
+    rest.bucket.fault = hides
+    await rest.act(plan.words, to="200")
+    assert hidden and f"{RUN_ROOT}/step-300/metadata.json" not in rest.bucket.buckets[BUCKET]
+    evidence = rest.book.entries[-1].evidence
+    assert "0 of 1 moved aside, of 1 it is not known" in evidence, evidence
+    assert "step-300/metadata.json -> " in evidence
