@@ -157,3 +157,17 @@ async def test_a_move_that_cannot_be_seen_any_more_is_not_said_to_have_failed(
     evidence = rest.book.entries[-1].evidence
     assert "0 of 1 moved aside, of 1 it is not known" in evidence, evidence
     assert "step-300/metadata.json -> " in evidence
+
+
+async def test_what_was_read_a_moment_ago_is_not_read_again(rest: BucketRest) -> None:
+    """Every write is conditional, so what was read to plan it need not be read twice."""
+    plan = await rest.plan(to="200")
+    tries = [line for line in rest.bucket.asked if line.endswith("/.cockpit/try")]
+    assert [line.split()[0] for line in tries[:4]] == ["GET", "PUT", "HEAD", "GET"]
+    assert len(tries) <= 5, tries
+    rest.bucket.asked.clear()
+    assert (await rest.act(plan.words, to="200")).outcome is Outcome.DONE
+    writes = [line for line in rest.bucket.asked if "step-300/metadata.json" in line]
+    first = next(at for at, line in enumerate(writes) if line.startswith("PUT"))
+    reads = [line for line in writes[:first] if ".rejected-" in line]
+    assert len(reads) == 1, "its new name is looked for once"
