@@ -53,6 +53,7 @@ def points(lab: Lab, machine: Machine) -> list[str]:
 
 
 def _stopped(process: subprocess.Popen[str]) -> bool:
+    assert process.poll() is None, f"it never came there: {ended(process)}"
     return ") T " in Path(f"/proc/{process.pid}/stat").read_text()
 
 
@@ -60,7 +61,7 @@ def test_one_that_is_stopped_at_every_point_and_taken_over(lab: Lab, machine: Ma
     other = lab.machine("b", machine.root)
     for point in points(lab, machine):
         process = begin(machine, POINT=point, FATE="halt")
-        until(lambda now=process: _stopped(now), f"never came to {point}")  # type: ignore[misc]
+        until(lambda now=process: _stopped(now), f"never came to {point}", 120.0)  # type: ignore[misc]
         lived = len(lab.settled())
         try:
             answer = other.do(*RELAUNCH, *TAKEN)
