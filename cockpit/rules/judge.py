@@ -17,9 +17,11 @@ from cockpit.rules.jobs.repeated import same_failure_again
 from cockpit.rules.jobs.stall import log_frozen, step_stalled
 from cockpit.rules.jobs.terminal import ended_not_success
 from cockpit.rules.jobs.walltime import walltime_short
+from cockpit.rules.metrics.mismatch import resume_mismatch
 from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.resume import resumed_elsewhere
 from cockpit.rules.metrics.spike import loss_spike
+from cockpit.rules.metrics.stability import unstable
 from cockpit.rules.metrics.throughput import throughput_collapse
 
 Rule = Callable[[RunSpec, History], Iterable[Alert]]
@@ -35,8 +37,10 @@ RULES: tuple[Rule, ...] = (
     checkpoint_not_advancing,
     rollback_cover_thin,
     non_finite,
+    unstable,
     loss_spike,
     resumed_elsewhere,
+    resume_mismatch,
     same_failure_again,
     success_without_artifacts,
     log_frozen,
