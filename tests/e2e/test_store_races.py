@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.lab import RELAUNCH, SOAK, Lab, Machine, check, ended
-from tests.sources.checkpoints.store_server import ObjectStore, serving
+from tests.sources.checkpoints.store_server import ObjectStore, serving, variables
 
 ROUNDS = int(os.environ.get("ROUNDS", "15"))
 SEED = int(os.environ.get("SEED", "7"))
@@ -39,13 +39,7 @@ def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     store = ObjectStore()
     store.put("bucket", "runs/other/metadata.json")
     with serving(store) as served:
-        for name, value in (
-            ("AWS_ENDPOINT_URL", served.url),
-            ("AWS_REGION", "us-east-1"),
-            ("AWS_ACCESS_KEY_ID", "t"),
-            ("AWS_SECRET_ACCESS_KEY", "t"),
-            ("STORAGE_EMULATOR_HOST", served.url),
-        ):
+        for name, value in variables(served.url).items():
             monkeypatch.setenv(name, value)
         yield f"{request.param}://bucket/runs/tiny"
         assert [key for key in store.buckets["bucket"] if CLAIM in key], "it was never claimed"

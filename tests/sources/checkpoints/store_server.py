@@ -91,6 +91,12 @@ class ObjectStore:
         return sum(line != "HEAD" for line in asked)
 
 
+def variables(url: str) -> dict[str, str]:
+    """Return what leads a client to a store at this address, asked as Amazon's or as Google's."""
+    keys = {"AWS_ACCESS_KEY_ID": "t", "AWS_SECRET_ACCESS_KEY": "t", "AWS_REGION": "us-east-1"}
+    return {"AWS_ENDPOINT_URL": url, "STORAGE_EMULATOR_HOST": url, **keys}
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers one connection."""
 
