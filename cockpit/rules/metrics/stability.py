@@ -102,12 +102,15 @@ class Stabilities:
     def __init__(self, seen: Sequence[MetricTrend], run: RunSpec) -> None:
         self._run = run
         self.folds = {each.metric: StabilityFold(each, run) for each in seen}
+        self.opened = self._opened()
+        """The metrics that are beyond what is usual."""
 
     def add(self, row: Row, resumed: bool) -> None:
         """Take one row; ``resumed`` tells that its step went back."""
         if resumed:
             for fold in self.folds.values():
                 fold.resume(row)
+            self.opened = self._opened()
         if row.grad_norm is not None:
             self._take("grad_norm", row, row.grad_norm)
         if row.z_loss is not None:
@@ -121,11 +124,12 @@ class Stabilities:
         fold = self.folds.get(metric)
         if fold is None:
             fold = self.folds[metric] = StabilityFold(MetricTrend(metric=metric), self._run)
+        was_open = fold.is_open
         fold.add(row, value)
+        if fold.is_open is not was_open:
+            self.opened = self._opened()
 
-    @property
-    def opened(self) -> tuple[str, ...]:
-        """The metrics that are beyond what is usual."""
+    def _opened(self) -> tuple[str, ...]:
         return tuple(metric for metric, fold in self.folds.items() if fold.is_open)
 
     def freeze(self) -> tuple[MetricTrend, ...]:
