@@ -51,6 +51,7 @@ class StabilityFold(ExcursionFold):
         super().__init__(seen, limits.instability_rows, limits.instability_window)
         self.metric, self.sigma = seen.metric, seen.sigma
         self._z, self._warm = limits.instability_z, run.warmup_steps
+        self._least = LEAST * self._z
         self._enough = min(ENOUGH, self.size)
         self._sign = -1.0 if seen.metric in FALLS else 1.0
 
@@ -62,7 +63,7 @@ class StabilityFold(ExcursionFold):
         if count >= self._enough:
             middle = self.ranked[count // 2]
             beyond = self._sign * (value - middle)
-            if beyond > 0 and self._is_far(beyond, middle):
+            if beyond > self._least * abs(middle) and self._is_far(beyond, middle):
                 further = self.peak is None or self._sign * (value - self.peak) > 0
                 self.beyond(row, value, middle, further)
                 if self.above >= SETTLED * self.size:
