@@ -122,6 +122,7 @@ fuzz: $(VENV)/.dev
 soak: $(VENV)/.dev
 	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py \
 		tests/e2e/test_two_machines.py tests/e2e/test_memory.py tests/e2e/test_slurm.py \
+		tests/e2e/test_points.py tests/e2e/test_store_races.py \
 		tests/e2e/test_box_races.py tests/platforms/box/test_acting.py \
 		tests/platforms/box/test_launcher_killed.py \
 		tests/platforms/local/test_platform.py tests/platforms/local/launcher/test_supervisor.py \

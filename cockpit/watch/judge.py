@@ -181,13 +181,6 @@ class Judge:
         alerts = tuple(kept.alert for kept in state.open.values())
         self._tell(state, report_of(found, alerts, state), keep=keep)
 
-    def _note_failure(self, state: RunState, found: Judged, *, keep: bool) -> None:
-        """Remember a failure that another job of the run has begun after (C-14)."""
-        marks = left_behind(found.spec, found.history, state.failure)
-        former, key = state.mark_failure(*marks), state.key
-        if former is not None and keep:
-            self._store_writer.later(lambda store: Failures(store).add(key, former))
-
     def _came_and_went(self, state: RunState, found: Judged, *, keep: bool) -> list[Kept]:
         """Take what opened and closed within the rows since the last look; return what is new.
 
@@ -206,6 +199,13 @@ class Judge:
             self._store_writer.save_passed(state.key, lately.unseen, grace)
         shown = [kept for kept in lately.unseen if now - (kept.closed_at or 0.0) <= CLOSED_FOR]
         return [*lately.ended, *reversed(shown)]
+
+    def _note_failure(self, state: RunState, found: Judged, *, keep: bool) -> None:
+        """Remember a failure that another job of the run has begun after (C-14)."""
+        marks = left_behind(found.spec, found.history, state.failure)
+        former, key = state.mark_failure(*marks), state.key
+        if former is not None and keep:
+            self._store_writer.later(lambda store: Failures(store).add(key, former))
 
     def _tell(self, state: RunState, report: RunReport, *, keep: bool) -> None:
         state.report = report

@@ -79,7 +79,7 @@ def case_of(state: RunState, now: float) -> Case:
         job_named=state.spec.job is not None,
         stop_ordered_by=state.stop_ordered_by,
         former_failures=state.former_failures,
-        requeues=state.requeues,
+        restarts=state.restarts,
         launched=state.shared.launched,
         sharers=state.sharers,
         outages=state.outages,

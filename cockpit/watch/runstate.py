@@ -23,9 +23,9 @@ from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
 from cockpit.rules.byrow import Happened, Standing
+from cockpit.rules.jobs.flapping import restarted, restarts_in
 from cockpit.rules.jobs.host_looks import looked_at
 from cockpit.rules.jobs.jobstate import partial_since
-from cockpit.rules.jobs.repeated import requeued
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
@@ -115,8 +115,8 @@ class RunState:
     """Since when the place of a facet gives no answer at all."""
     execution: JobValue | None = None
     """The job as it was last seen running."""
-    requeues: tuple[float, ...] = ()
-    """When this engine first saw the same job run anew, no end of it in between."""
+    seen_restarts: tuple[float, ...] = ()
+    """When this engine first saw another execution run; those of another id are in ``phases``."""
     failure: FormerFailure | None = None
     """How the job failed that is, or was, the present one."""
     failures: tuple[FormerFailure, ...] = ()
@@ -245,14 +245,16 @@ class RunState:
         return mark
 
     def _mark_start(self, now: float, job: JobValue) -> None:
-        """Note a job that runs anew under its own id: of an end in between the phases tell."""
         if job.phase is not Phase.RUNNING:
             return
-        former, self.execution = self.execution, job
-        told = (mark.phase for mark in reversed(self.phases) if mark.phase is not Phase.WAITING)
-        ended = next((phase.terminal for phase in told), False)
-        if former is not None and requeued(former, job) and not ended:
-            self.requeues = (*self.requeues[1 - MARKS :], now)
+        if self.execution is not None and restarted(self.execution, job):
+            self.seen_restarts = (*self.seen_restarts[1 - MARKS :], now)
+        self.execution = job
+
+    @property
+    def restarts(self) -> tuple[float, ...]:
+        """When other executions were first seen running, by this engine or one before it."""
+        return tuple(sorted({*restarts_in(self.phases), *self.seen_restarts}))
 
     def mark_checkpoints(self, now: float) -> CheckpointMark | None:
         """Remember the set of complete checkpoints if it changed; return the new mark."""

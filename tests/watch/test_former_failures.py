@@ -43,4 +43,4 @@ async def test_restarts_under_one_number_are_counted_and_a_suspension_is_none(
     for look in range(1, 9):
         stage.advance(START + look * CADENCE)
         await watch.look()
-    assert [at - START for at in watch.state.requeues] == [3 * CADENCE]
+    assert [at - START for at in watch.state.restarts] == [3 * CADENCE]

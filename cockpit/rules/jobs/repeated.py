@@ -1,4 +1,4 @@
-"""C-14, the same failure again: relaunching is no longer the default, a person must look.
+"""C-14, the same failure again: relaunching is no default any more, a person looks.
 
 Two failures are the same when they have the same signature, or when they stopped within
 ``window`` steps of each other: 50 steps or 1 % of the step, whichever is more. A deterministic
@@ -24,8 +24,6 @@ LEAST_WINDOW = 50
 SHARE = 0.01
 LONGEST = 200
 _NO_FAILURES = ("success", "user_stopped", "harmless_noise", "capacity_wait")
-SAME_START = 60.0
-"""Seconds by which one start may be told differently."""
 SAME_END = 5.0
 """Seconds by which one end may be told differently."""
 _ITS_TIME = ("preempted", "walltime")
@@ -131,16 +129,6 @@ def same_again(former: Sequence[FormerFailure], now: FormerFailure) -> tuple[str
     """Return in what the present failure repeats earlier ones of other jobs, newest first."""
     earlier = [each for each in reversed(former) if each.job_id != now.job_id]
     return tuple(same for each in earlier if (same := sameness(each, now)) is not None)
-
-
-def requeued(former: JobValue, job: JobValue) -> bool:
-    """Tell whether a job that runs is the ``former`` one begun anew under the same id.
-
-    One that was suspended, or that nobody could see, is the same execution: it began when it began.
-    """
-    both = (former.started_at, job.started_at)
-    later = None not in both and (both[1] or 0.0) - (both[0] or 0.0) > SAME_START
-    return former.id == job.id and later
 
 
 def same_failure_again(run: RunSpec, history: History) -> Iterator[Alert]:

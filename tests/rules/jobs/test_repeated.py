@@ -11,7 +11,6 @@ from cockpit.model.observed import Phase, Triage
 from cockpit.rules.jobs.repeated import (
     failure_of,
     left_behind,
-    requeued,
     same_again,
     same_failure_again,
     sameness,
@@ -146,11 +145,3 @@ def test_what_a_scheduler_gives_every_job_and_what_a_person_stopped_is_left_out(
     assert left_behind(run, limited, None) == (None, None)
     stopped = failed().model_copy(update={"stop_ordered_by": "ada"})
     assert left_behind(run, stopped, None) == (None, None)
-
-
-def test_the_same_job_begun_anew_is_known_by_its_start() -> None:
-    first = job(id="7", started_at=T0)
-    assert requeued(first, job(id="7", started_at=T0 + 3600))
-    assert not requeued(first, job(id="8", started_at=T0 + 3600))
-    assert not requeued(first, job(id="7", started_at=T0 + 1))
-    assert not requeued(first, job(id="7", started_at=None))
