@@ -90,7 +90,9 @@ def paint_open(report: RunReport, now: float, width: int) -> list[Content]:
 def _open(report: RunReport, now: float, width: int) -> list[Block]:
     if not report.alerts:
         calm = text(("nothing is open", DIM))
-        return [Block([calm, *wrapped(rows.next_step(report), width, 2)])]
+        why = () if report.verdict_reason is None else (text((report.verdict_reason, DIM)),)
+        told = [piece for line in why for piece in wrapped(line, width, 2)]
+        return [Block([calm, *told, *wrapped(rows.next_step(report), width, 2)])]
     first = report.alerts[0]
     return [
         Block([*([] if alert is first else [EMPTY]), *_alert(alert, now, width)], alert)

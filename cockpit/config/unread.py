@@ -14,9 +14,7 @@ from pydantic import BaseModel
 
 from cockpit.model.run import CockpitFile, RunSpec
 
-UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
-    "run.thresholds": (*("disk_frac", "mem_frac"),),
-}
+UNREAD: Final[Mapping[str, tuple[str, ...]]] = {}
 """The keys that nothing reads, by the table in which they are written."""
 
 _SHOWN: Final = 3

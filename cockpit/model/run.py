@@ -205,6 +205,8 @@ class Thresholds(Frozen):
     flap_window: Duration = 6 * 3600.0
     disk_frac: float = 0.9
     mem_frac: float = 0.9
+    free_saves: float = 2.0
+    billed_after: Duration = 3600.0
 
 
 class TeardownSpec(Frozen):

@@ -22,7 +22,7 @@ from cockpit.rules.byrow import Happened, Standing, judge_rows
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
-from cockpit.rules.verdict import next_action, of_alerts, verdict
+from cockpit.rules.verdict import next_action, of_alerts, reason, verdict
 from cockpit.store.alerts import Kept
 from cockpit.watch.passed import with_spans
 from cockpit.watch.runstate import RunState
@@ -82,6 +82,12 @@ def case_of(state: RunState, now: float) -> Case:
         launched=state.shared.launched,
         sharers=state.sharers,
         outages=state.outages,
+        used=state.shared.used,
+        settings=state.settings.present,
+        former_settings=state.settings.former,
+        partial_since=state.partial_since,
+        host=state.host,
+        open=tuple(kept.alert for kept in state.open.values()),
         sealed_by=state.shared.sealed,
         not_read_yet=state.not_read_yet,
     )
@@ -194,6 +200,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         spec=found.spec,
         checked_at=found.history.now,
         verdict=verdict(found.spec, found.history, alerts),
+        verdict_reason=reason(found.spec, found.history, alerts),
         facets=found.history.facets,
         progress=found.progress,
         alerts=alerts,
@@ -224,6 +231,7 @@ def unruled(case: Case, state: RunState) -> RunReport:
         alerts=alerts,
         closed=state.closed_alerts(),
         next_action=why,
+        verdict_reason=why,
         next_check_at=state.next_check_at,
     )
 

@@ -8,17 +8,20 @@ from typing import Any, NamedTuple
 
 from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import OF_A_RUN, Facet, merge
-from cockpit.model.history import CheckpointMark, History, Outage, PhaseMark, Sharer
+from cockpit.model.history import CheckpointMark, History, HostMark, Outage, PhaseMark, Sharer
 from cockpit.model.observed import CheckpointState, JobValue, Phase, Row, Triage
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
 from cockpit.rules.byrow import Happened, Standing
+from cockpit.rules.jobs.host_looks import looked_at
+from cockpit.rules.jobs.jobstate import partial_since
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
 from cockpit.watch.polling.sweep import watched_paths
+from cockpit.watch.settings_seen import SettingsSeen
 from cockpit.watch.store_writer import Shared
 
 CORE = frozenset(("job", "log", "tracker", "checkpoints", "monitor"))
@@ -87,6 +90,12 @@ class RunState:
     closed: list[Kept] = field(default_factory=list)
     shared: Shared = field(default_factory=Shared)
     """What the store says of it; of the alerts, ``open`` and ``closed`` are newer."""
+    partial_since: float | None = None
+    """Since when only some of the job's tasks were seen at work (C-04)."""
+    settings: SettingsSeen = field(default_factory=SettingsSeen)
+    """The resolved config of the present job and of the one before it (C-16 to C-18)."""
+    host: HostMark = field(default_factory=HostMark)
+    """What the looks at the job's host add up to (C-22)."""
     sharers: tuple[Sharer, ...] = ()
     """The other runs of the run file that write to the same place, as they are now."""
     outages: tuple[Outage, ...] = ()
@@ -168,10 +177,16 @@ class RunState:
                 rows = (*old.value.rows, *facet.value.rows)[-LOG_ROWS:]
                 value = facet.value.model_copy(update={"rows": rows})
                 facet = facet.model_copy(update={"value": value})
+        if name == "job" and facet.known:
+            self.partial_since = partial_since(self.partial_since, facet)
+        if name == "host":
+            self.host = looked_at(self.host, old.value, facet, self.facets.job.value)
         merged = merge(None if first and not old.observed_at else old, facet)
         self._mark_silence(name, old, facet)
         self.facets = self.facets.model_copy(update={name: merged})
         self.paths = watched_paths(self.spec, self.facets)
+        if name in ("job", "tracker"):
+            self.settings.look(self.facets)
         return first or (merged.value, merged.error) != (old.value, old.error)
 
     def _mark_silence(self, name: str, old: Facet[Any], new: Facet[Any]) -> None:

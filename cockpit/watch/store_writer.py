@@ -15,6 +15,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.history import CheckpointMark, FormerFailure, Launched, PhaseMark
 from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
+from cockpit.model.snapshot import Snapshot
 from cockpit.model.told import Told
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
@@ -24,6 +25,7 @@ from cockpit.store.journal import Journal, handed_over
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Ended, Endings, Failures, Rejections, Seals, Stopped, Stops
 from cockpit.store.ownership import Owned, Owner, Ownership
+from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import Store, StoreError
 
 DEADLINE = 10.0
@@ -44,6 +46,8 @@ class Shared(Frozen):
     ended: tuple[Ended, ...] = ()
     failures: tuple[FormerFailure, ...] = ()
     launched: Launched | None = None
+    used: Snapshot | None = None
+    """What the newest launch used."""
     stops: tuple[Stopped, ...] = ()
     """Stops that our own actions have ordered, newest first."""
     rejected: tuple[Rejected, ...] = ()
@@ -180,6 +184,7 @@ def _shared(store: Store, owner: Owned | None, key: str, now: float) -> Shared:
         ended=Endings(store).acknowledged(key),
         failures=Failures(store).of(key),
         launched=None if launch is None else launch.launched,
+        used=Snapshots(store).last(key),
         stops=Stops(store).of(key),
         rejected=Rejections(store).of(key),
         handed=handed_over(Journal(store).handovers(key)),
