@@ -126,7 +126,10 @@ class Stabilities:
     @property
     def opened(self) -> tuple[str, ...]:
         """The metrics that are beyond what is usual."""
-        return tuple(metric for metric, fold in self.folds.items() if fold.is_open)
+        for fold in self.folds.values():
+            if fold.is_open:
+                return tuple(metric for metric, each in self.folds.items() if each.is_open)
+        return ()  # so it is at nearly every row
 
     def freeze(self) -> tuple[MetricTrend, ...]:
         """Return the values, in the order of ``METRICS``."""
