@@ -18,7 +18,7 @@ from pathlib import Path
 ROWS = 1_000_000
 LOG = 100 * 1024 * 1024
 RATIO = 4.0
-"""How many times as long as ``json.loads`` alone a backtest may take: 10 s where that takes 2.5 s."""
+"""Times what ``json.loads`` alone takes that a backtest may take: 10 s where that is 2.5 s."""
 LIMITS = {"backtest": 10.0, "progress": 75.0}
 """Seconds of processor time that each may take."""
 
