@@ -132,7 +132,8 @@ class Row(NamedTuple):
     """One logged row: the trainer's step, its time (epoch seconds), and the metrics rules read.
 
     A metric that the row did not carry is ``None``; one that is not a number is NaN or ±inf.
-    ``bar`` marks a training's progress bar: a trained step, whatever it carries.
+    ``bar`` marks a training's progress bar: a trained step, whatever it carries. ``skipped`` is
+    what was logged of optimizer steps that were left out: a flag, or how many.
     """
 
     step: int | None
@@ -141,6 +142,10 @@ class Row(NamedTuple):
     throughput: float | None = None
     grad_norm: float | None = None
     bar: bool = False
+    z_loss: float | None = None
+    router_loss: float | None = None
+    router_entropy: float | None = None
+    skipped: float | None = None
 
     @property
     def true_loss(self) -> float | None:

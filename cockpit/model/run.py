@@ -62,6 +62,10 @@ class MetricNames(Frozen):
     loss: str | None = None
     throughput: str | None = None
     grad_norm: str | None = None
+    z_loss: str | None = None
+    router_loss: str | None = None
+    router_entropy: str | None = None
+    skipped: str | None = None
 
 
 class WandbSpec(Frozen):

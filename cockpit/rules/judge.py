@@ -25,9 +25,11 @@ from cockpit.rules.lineage.config import config_drifts
 from cockpit.rules.lineage.identity import identity_drifts
 from cockpit.rules.lineage.loaded import wrong_checkpoint
 from cockpit.rules.lineage.output import output_elsewhere
+from cockpit.rules.metrics.mismatch import resume_mismatch
 from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.resume import resumed_elsewhere
 from cockpit.rules.metrics.spike import loss_spike
+from cockpit.rules.metrics.stability import unstable
 from cockpit.rules.metrics.throughput import throughput_collapse
 
 Rule = Callable[[RunSpec, History], Iterable[Alert]]
@@ -43,8 +45,10 @@ RULES: tuple[Rule, ...] = (
     checkpoint_not_advancing,
     rollback_cover_thin,
     non_finite,
+    unstable,
     loss_spike,
     resumed_elsewhere,
+    resume_mismatch,
     same_failure_again,
     flapping,
     success_without_artifacts,

@@ -17,23 +17,25 @@ from cockpit.model.report import Facets
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.jobs.stall import step_stalled
+from cockpit.rules.metrics.mismatch import resume_mismatch
 from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.numerics import TrendFold
 from cockpit.rules.metrics.spike import loss_spike
+from cockpit.rules.metrics.stability import unstable
 from cockpit.rules.metrics.throughput import throughput_collapse
 
 SOURCE: Final = "logged rows"
 JOBLESS: Final = "whether its job ran meanwhile, or another was started, the rows do not tell"
-BY_ROWS: Final = (non_finite, loss_spike, throughput_collapse)
+BY_ROWS: Final = (non_finite, unstable, loss_spike, resume_mismatch, throughput_collapse)
 """The rules whose alerts open and close with a row."""
-REPLAYED: Final = frozenset(("C-05", "C-06", "C-09", "C-11"))
+REPLAYED: Final = frozenset(("C-05", "C-06", "C-09", "C-10", "C-11", "C-12"))
 NOT_REPLAYED: Final = tuple(
     name for number in range(1, 27) if (name := f"C-{number:02}") not in REPLAYED
 )
 """Conditions that no history of rows tells of."""
 USUAL: Final = 32
 """Rows after which the usual time between two of them is taken anew."""
-Flags = tuple[bool, bool, bool, bool, bool, int]
+Flags = tuple[object, ...]
 
 
 class Happened(NamedTuple):
@@ -52,7 +54,7 @@ class Replay:
     def __init__(self, run: RunSpec) -> None:
         self._run = run
         self._fold = TrendFold(Trend(), run)
-        self._flags: Flags = (False,) * 5 + (0,)
+        self._flags: Flags = ()
         self._open: dict[str, Happened] = {}
         self._over: list[Happened] = []
         self.rows = 0
@@ -68,14 +70,7 @@ class Replay:
         fold.add(row)
         self._at = row.at if row.at is not None else self._at
         self.step = row.step if row.step is not None else self.step
-        flags = (
-            fold.loss.finding is not None,
-            fold.grad.finding is not None,
-            fold.spike.is_open,
-            fold.climb.is_open,
-            fold.throughput.low >= self._run.thresholds.throughput_cadences,
-            fold.pace.resumes,
-        )
+        flags = fold.marks()
         if flags != self._flags:
             self._flags = flags
             self._judge()

@@ -354,13 +354,15 @@ def read_rows(
         if progress.scope != "run" or (progress.step is None and progress.format != "dict"):
             continue
         step = progress.step if progress.step is not None else step
+        rate = None if progress.is_bar else per_second(progress.throughput, progress.unit)
         row = Row(
-            step=step,
-            at=line_time(lines[number - 1], mtime, utc, offset),
-            loss=progress.loss,
-            throughput=None if progress.is_bar else per_second(progress.throughput, progress.unit),
-            grad_norm=progress.grad_norm,
-            bar=progress.is_bar,
+            step,
+            line_time(lines[number - 1], mtime, utc, offset),
+            progress.loss,
+            rate,
+            progress.grad_norm,
+            progress.is_bar,
+            *progress.beside,
         )
         rows.append(row)
     fresh = since is not None and mtime - since <= FRESH
