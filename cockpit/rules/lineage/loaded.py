@@ -22,7 +22,7 @@ from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts.checkpoints import present_since
 from cockpit.rules.lineage.memo import Memo
 from cockpit.rules.lineage.output_root import below, normal, seen
-from cockpit.rules.present import job_of, may_train, phase_since, still_open
+from cockpit.rules.present import job_of, may_train, of_present, phase_since, still_open
 
 _RESUMES: Final = re.compile(
     r"(?:^|[._])(?:resume_from\w*|resume_path|restore_(?:from|path|dir)"
@@ -60,7 +60,7 @@ def wrong_checkpoint(run: RunSpec, history: History) -> Iterator[Alert]:
 def _claims(history: History) -> Iterator[Claim]:
     log, used, job = history.facets.log, history.used, job_of(history)
     told = None if log.value is None else log.value.announced.loaded
-    if told is not None:
+    if told is not None and of_present(told.at, history):
         yield Claim(log.source, told.path, told.step, told.line)
     if used is not None and used.checkpoint is not None and job is not None:
         pick = used.checkpoint
