@@ -9,7 +9,7 @@ from textual.content import Content
 
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.report import RunReport
-from cockpit.model.wording import age, clock_time, day_time, glyph
+from cockpit.model.wording import age, clock_time, day_time, glyph, steps
 from widgets.base.scrolled import ReportView
 from widgets.painting import facts, rows
 from widgets.painting.journal import Done, paint_done
@@ -154,8 +154,10 @@ def timeline_blocks(
 
 def _closed(each: ClosedAlert, now: float, width: int) -> Content:
     alert = each.alert
-    seen = EMPTY if each.seen else text((" closed before anyone looked", "$attention"))
+    seen = EMPTY if each.seen else text((" closed, unseen", "$attention"))
     when = f"{day_time(alert.since, now)}–{clock_time(each.closed_at)}"
     took = f"{age(each.closed_at - alert.since):>7}"
-    left = text((glyph("complete"), "$well"), f" {alert.id} ", (alert.title, DIM), seen)
+    span = alert.span
+    at = "" if span is None else f" step {steps(span.opened_step)} to {steps(span.closed_step)}"
+    left = text((glyph("complete"), "$well"), f" {alert.id}", seen, (f" {alert.title}{at}", DIM))
     return row(left, text((when, DIM), took), width)

@@ -39,6 +39,20 @@ class Acknowledgement(Frozen):
     until: Instant | None = None
 
 
+class RowSpan(Frozen):
+    """Where a condition opened and closed by the rows themselves: at which step, and when.
+
+    Times are the rows' own, ``None`` where they tell none. ``passed``: it came and went between
+    two looks, so nobody has seen it open ("closed, unseen").
+    """
+
+    opened_step: int | None = None
+    opened_at: Instant | None = None
+    closed_step: int | None = None
+    closed_at: Instant | None = None
+    passed: bool = False
+
+
 class Alert(Frozen):
     """One open condition. ``key`` is its identity over time: one cause, one key.
 
@@ -60,12 +74,16 @@ class Alert(Frozen):
     acknowledged: Acknowledgement | None = None
     runs: tuple[str, ...] = ()
     """The runs that one cause concerns, where they are several; else not in the document."""
+    span: RowSpan | None = None
+    """Where the rows say that it opened and closed; not in the document where they do not."""
 
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
         if not self.runs:
             document.pop("runs", None)
+        if self.span is None:
+            document.pop("span", None)
         return document
 
 

@@ -8,7 +8,7 @@ what, since when, on what evidence, and what to do next.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.alert import Alert, Severity
@@ -17,12 +17,16 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import UNKNOWN, duration, utc_minute
 from cockpit.notify.message import Message
 from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.memory import RunMemory
 from cockpit.store.notified import Held, Notified, Sent
 from cockpit.store.store import Store
 from cockpit.watch.reports import current
 
 CLOSED_WITHIN: Final = 3600.0
 """Seconds after its end for which the end of a critical is still worth a message."""
+
+PASSED_WITHIN: Final = 86400.0
+"""Seconds after which what came and went unseen is history, and no message."""
 
 EVIDENCE_SHOWN: Final = 5
 RUNS_NAMED: Final = 8
@@ -31,7 +35,8 @@ RUNS_NAMED: Final = 8
 class Due(NamedTuple):
     """One message that is to go by every route it is for, unless it went already.
 
-    ``stage``: ``open``, ``again``, ``second`` or ``closed``; ``alert`` is told as it is now.
+    ``stage``: ``open``, ``again``, ``second``, ``closed`` or ``passed`` (it came and went between
+    two looks); ``alert`` is told as it is now.
     ``settled`` names routes that need nothing more, ``only`` those that it is limited to.
     ``waited`` is for how long nobody has taken it (s).
     """
@@ -44,6 +49,13 @@ class Due(NamedTuple):
     covered_by: tuple[str, ...] = ()
     settled: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """How urgent the message is: what is over pages nobody, unless it was critical."""
+        own = self.alert.severity
+        over = self.stage == "passed" and own is not Severity.CRITICAL
+        return min(own, Severity.WARNING, key=lambda each: each.rank) if over else own
 
 
 class Now(NamedTuple):
@@ -76,6 +88,8 @@ def due(
         each = _Run(report, sent, now, unacked_after, second)
         found += each.of_open(opened)
         found += each.of_closed(closed)
+        if any(kept.passed for kept in closed):
+            found += each.of_passed(closed, RunMemory(store).watched_since(key))
     return found
 
 
@@ -116,6 +130,18 @@ class _Run(NamedTuple):
             if notified and surely and ended <= CLOSED_WITHIN + self.report.spec.cadence:
                 event = f"alert {kept.number} closed"
                 yield self._due(kept.alert, "closed", event, only=notified)
+
+    def of_passed(self, closed: Sequence[Kept], watched: float | None) -> Iterator[Due]:
+        """Yield what came and went between two looks of a run that was watched then.
+
+        Once, whatever replays its steps; what somebody has seen meanwhile needs no message.
+        """
+        for kept in closed:
+            if not kept.passed or kept.seen or watched is None or (kept.closed_at or 0) < watched:
+                continue
+            lately = self.now.since(kept.closed_at or 0.0) <= PASSED_WITHIN
+            if lately and not any(kept.replays(former) for former in closed):
+                yield self._due(kept.alert, "passed", f"alert {kept.number} passed")
 
     def _unacknowledged(self, alert: Alert, kept: Kept) -> Iterator[Due]:
         """Yield the second and third message about a critical, each ``unacked_after`` later.
@@ -164,7 +190,7 @@ def message_of(due: Due, second: str | None) -> Message:
         event=due.event,
         title=f"{_head(due, second)} {report.name}: {alert.id} {alert.title}",
         body="" if due.stage == "closed" else "\n".join(_body(due)),
-        severity=alert.severity,
+        severity=due.severity,
         url=None if tracker is None or due.stage == "closed" else tracker.url,
     )
 
@@ -175,20 +201,23 @@ def _head(due: Due, second: str | None) -> str:
         return f"[critical, taken by nobody for {waited}]"
     if due.stage == "second":
         return f"[critical, for {second}: taken by nobody for {waited}]"
+    if due.stage == "passed":
+        return f"[closed, unseen: {due.alert.severity.value}]"
     return "[closed]" if due.stage == "closed" else f"[{due.alert.severity.value}]"
 
 
 def _body(due: Due) -> Iterator[str]:
-    report, alert = due.report, due.alert
+    report, alert, over = due.report, due.alert, due.stage == "passed"
     began, job = utc_minute(alert.since), report.facets.job.value
     since = "an unknown time" if began == UNKNOWN else began
     phase = "unknown" if job is None else job.phase.value
     yield f"since {since} ({alert.confidence}); job {phase}, step {report.progress.text}"
     yield from (f"- {each.text} [{each.source}]" for each in alert.evidence[:EVIDENCE_SHOWN])
-    yield f"next: {alert.next_action}"
+    yield "next: look at what it left behind; it is over" if over else f"next: {alert.next_action}"
     if report.spec.dri is not None:
         yield f"DRI: {report.spec.dri}"
-    yield f"to take it: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
+    if not over:
+        yield f"to take it: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
 
 
 def summary_of(held: Held, event: str) -> Message:

@@ -187,14 +187,14 @@ class Notifications:
             each.event,
             route.name,
             covered_by=each.covered_by,
-            once_more=each.alert.severity is Severity.CRITICAL and each.stage != "closed",
+            once_more=each.severity is Severity.CRITICAL and each.stage != "closed",
             most=self.channels.spec.most,
         )
 
     def _goes(self, each: Due, route: Named) -> bool:
         if route.name in each.settled or (each.only is not None and route.name not in each.only):
             return False
-        if self._unstored.knows(each, route.name) or not route.carries(each.alert.severity):
+        if self._unstored.knows(each, route.name) or not route.carries(each.severity):
             return False
         if not (self._mine(each.report) or route.local):
             return False

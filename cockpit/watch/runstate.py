@@ -14,6 +14,7 @@ from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
+from cockpit.rules.byrow import Happened, Standing
 from cockpit.rules.jobs.host_looks import looked_at
 from cockpit.rules.jobs.jobstate import partial_since
 from cockpit.rules.present import job_of
@@ -29,6 +30,8 @@ LOG_ROWS = 1000
 STOP_SLACK = 5.0
 """Seconds by which a job may seem to have started after it was ordered to stop."""
 MARKS = 500
+PASSED = 1000
+"""Events inside rows that may wait for the next judging; beyond it the oldest are lost."""
 
 
 class Diagnosis(NamedTuple):
@@ -55,6 +58,14 @@ class Rows:
     any: bool = False
     tried: bool = False
     """True once they were asked for, whether or not any could be read."""
+    standing: Standing = field(default_factory=Standing)
+    """What is open by the rows of ``full``."""
+    passed: list[Happened] = field(default_factory=list)
+    """What opened and closed within rows and was not judged yet."""
+
+    def note(self, over: Sequence[Happened]) -> None:
+        """Keep what came and went until the run is judged."""
+        self.passed = [*self.passed, *over][-PASSED:]
 
 
 @dataclass
@@ -70,6 +81,8 @@ class RunState:
     log_trend: Trend = field(default_factory=Trend)
     log_rows: tuple[Row, ...] = ()
     """Rows of the log that are not in ``log_trend`` yet."""
+    log_standing: Standing = field(default_factory=Standing)
+    """What is open by the log's rows."""
     diagnosis: Diagnosis | None = None
     phases: list[PhaseMark] = field(default_factory=list)
     marks: list[CheckpointMark] = field(default_factory=list)

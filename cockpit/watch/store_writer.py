@@ -111,6 +111,11 @@ class StoreWriter:
         self._own.add(key)
         self.later(lambda store: Alerts(store).save(key, changed))
 
+    def save_passed(self, key: str, found: Sequence[Kept], grace: float) -> None:
+        """Store with the next batch what came and went between two looks, each once."""
+        self._own.add(key)
+        self.later(lambda store: Alerts(store).add_passed(key, found, grace))
+
     async def _read(self, read: Callable[[Store], dict[str, R]]) -> dict[str, R]:
         if self._store is None:
             return {}

@@ -9,9 +9,9 @@ import pytest
 from bench.judgement.curves import Curve, faulty, quiet, strained
 from cockpit.model.observed import Row
 from cockpit.model.trend import Trend
+from cockpit.rules.byrow import BY_ROWS
 from cockpit.rules.judge import RULES
 from cockpit.rules.metrics.numerics import advance
-from cockpit.rules.replay import BY_ROWS
 from tests.rules.making import history, job, run_spec
 
 CURVES = {
