@@ -86,6 +86,8 @@ class Progress(Frozen):
     step_source: str | None = None
     final_step: int | None
     final_step_source: str | None
+    final_step_doubt: str | None = None
+    """What another source says that differs, or where a job ends before; one line."""
     text: str
     eta_s: Seconds | None = None
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from cockpit.model.base import Frozen, Seconds, parse_duration
+from cockpit.model.finalstep import FinalStepTold
 from cockpit.model.place import Place
 from cockpit.model.wandb_address import WandbAddress, address_of, server_of
 
@@ -233,6 +234,8 @@ class RunSpec(Frozen):
     final_step: int | None = None
     final_step_from: FinalStepFrom | None = None
     final_step_source: str | None = None
+    final_step_told: tuple[FinalStepTold, ...] = ()
+    """All that run file, config file and command tell of it, the one that counts first (C-20)."""
     model_flops: float | None = None
     expected_duration: Duration | None = None
     output_root: Place | None = None

@@ -139,6 +139,7 @@ def _below(run: RunReport) -> Iterator[str]:
             yield f"  {UNKNOWN} {name}: {facet.error.kind.value}: {facet.error.message}"
     yield from _unread(run)
     yield from _clocks(run)
+    yield from _final_step(run)
     yield from owner_lines(run)
     for gone in run.closed:
         if not gone.seen:
@@ -153,6 +154,14 @@ def _clocks(run: RunReport) -> Iterator[str]:
     for name, facet in (("tracker", tracker), ("log", log)):
         if facet.value is not None and (off := wording.clock_off(facet.value.clock_offset_s)):
             yield f"  clock of the {name}'s writer: {off}"
+
+
+def _final_step(run: RunReport) -> Iterator[str]:
+    """Yield what another source says of the final step (C-20)."""
+    found = run.progress
+    if found.final_step_doubt is not None:
+        said = f"final step {found.final_step} by {found.final_step_source}"
+        yield f"  {said}; but {found.final_step_doubt}"
 
 
 def _unread(run: RunReport) -> Iterator[str]:

@@ -19,6 +19,7 @@ from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
 from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.judge import judge
+from cockpit.rules.metrics.finalstep import with_final_step
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
 from cockpit.rules.verdict import next_action, of_alerts, verdict
@@ -103,7 +104,8 @@ def _log_unread(facets: Facets) -> float:
 
 def judged(case: Case) -> Judged:
     """Judge one run by what is seen of it, and by why its job ended or stands still."""
-    spec, seen = case.spec, seen_of(case)
+    seen = seen_of(case)
+    spec = with_final_step(case.spec, seen)
     facets = _with_triage(seen.facets, case.triage)
     history = seen.model_copy(update={"facets": facets})
     alerts, how_far = judge(spec, history), progress(spec, history)

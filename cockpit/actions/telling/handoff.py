@@ -159,6 +159,15 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
     left = report.progress.eta_s
     eta = "" if left is None else f", {duration(left)} to go"
     yield f"Progress: {report.progress.text}{eta}"
+    yield from _final_step(report)
+
+
+def _final_step(report: RunReport) -> Iterator[str]:
+    """Say whose word the final step is, and what differs (C-20)."""
+    found = report.progress
+    if found.final_step is not None:
+        but = "" if found.final_step_doubt is None else f"; but {found.final_step_doubt}"
+        yield f"Final step: {steps(found.final_step)}, by {found.final_step_source}{but}"
 
 
 def _signal(report: RunReport, now: float) -> Iterator[str]:
