@@ -91,11 +91,24 @@ def _open(report: RunReport, now: float, width: int) -> list[Block]:
     if not report.alerts:
         calm = text(("nothing is open", DIM))
         return [Block([calm, *wrapped(rows.next_step(report), width, 2)])]
-    first = report.alerts[0]
-    return [
-        Block([*([] if alert is first else [EMPTY]), *_alert(alert, now, width)], alert)
-        for alert in report.alerts
-    ]
+    by_key = {alert.key: alert for alert in report.alerts}
+    blocks: list[Block] = []
+    for alert in report.alerts:
+        if alert.caused_by in by_key:
+            continue  # it stands below its cause
+        blocks.append(Block([*([EMPTY] if blocks else []), *_alert(alert, now, width)], alert))
+        below = (by_key[key] for key in alert.consequences if key in by_key)
+        blocks += [Block([_following(each, now, width)], each) for each in below]
+    return blocks
+
+
+def _following(alert: Alert, now: float, width: int) -> Content:
+    """Return the one line of what only follows from the alert above."""
+    mark, style = facts.alert_mark(alert)
+    taken = text((f" ack {alert.acknowledged.by}", DIM)) if alert.acknowledged else EMPTY
+    head = text(("  follows ", DIM), (f"{mark} {alert.id}", style), " ", (alert.title, DIM), taken)
+    when = text(age(now - alert.since))
+    return row(placed(head, width - when.cell_length - 1), when, width)
 
 
 def _alert(alert: Alert, now: float, width: int) -> list[Content]:
@@ -118,7 +131,8 @@ def _acknowledged(alert: Alert, now: float) -> Content:
     if taken is None:
         return EMPTY
     until = f", quiet until {day_time(taken.until, now)}" if taken.until is not None else ""
-    return text((f"acknowledged by {taken.by} {day_time(taken.at, now)}{until}", DIM))
+    why = f": {taken.reason}" if taken.reason else ""
+    return text((f"acknowledged by {taken.by} {day_time(taken.at, now)}{until}{why}", DIM))
 
 
 def _under(line: Content, width: int) -> Content:

@@ -37,6 +37,8 @@ class Acknowledgement(Frozen):
     by: str
     at: Instant
     until: Instant | None = None
+    reason: str | None = None
+    """Why, in the person's own words."""
 
 
 class Alert(Frozen):
@@ -60,12 +62,17 @@ class Alert(Frozen):
     acknowledged: Acknowledgement | None = None
     runs: tuple[str, ...] = ()
     """The runs that one cause concerns, where they are several; else not in the document."""
+    caused_by: str | None = None
+    """The key of the open alert that it follows from; else not in the document."""
+    consequences: tuple[str, ...] = ()
+    """The keys of the open alerts that follow from it; without any, not in the document."""
 
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
-        if not self.runs:
-            document.pop("runs", None)
+        for name in ("runs", "caused_by", "consequences"):
+            if not getattr(self, name):
+                document.pop(name, None)
         return document
 
 

@@ -129,7 +129,12 @@ def owner_lines(run: RunReport) -> Iterator[str]:
 
 
 def _below(run: RunReport) -> Iterator[str]:
+    causes = {alert.key: alert for alert in run.alerts}
     for alert in run.alerts:
+        cause = causes.get(alert.caused_by or "")
+        if cause is not None:
+            yield f"  {alert_line(alert)}; follows from {cause.id}"
+            continue
         yield f"  {alert_line(alert)}"
         for each in alert.evidence[:EVIDENCE_SHOWN]:
             yield f"      {each.text}  [{each.source}]"
