@@ -132,7 +132,7 @@ VALUES: Mapping[str, Check] = {
     ),
 }  # fmt: skip
 FACET = {"value", "source", "observed_at", "age_s", "error"}
-RUN = {"name", "owner", "verdict", "facets", "progress", "alerts", "next_action"}
+RUN = {"goodput", "name", "owner", "verdict", "facets", "progress", "alerts", "next_action"}
 ERROR = null_or(shape(kind=any_of(*KINDS), message=text))
 ALERT = shape(
     id=text, key=text, severity=any_of("info", "warning", "alert", "critical"), title=text,

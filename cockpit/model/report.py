@@ -8,6 +8,7 @@ from typing import Any
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant, Seconds, rfc3339
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
+from cockpit.model.goodput import Goodput, Looks
 from cockpit.model.observed import (
     CheckpointsValue,
     CodeValue,
@@ -107,6 +108,9 @@ class RunReport(Frozen):
     watched_by: str | None = None
     owner: OwnerNow | None = None
     """Who answers for the run (``spec.dri``) by whose word; ``None`` before anything was judged."""
+    goodput: Goodput | None = None
+    looks: Looks = Looks()
+    """When its job was looked at; not part of the document."""
     not_read_yet: str | None = None
     """Why it counts neither as well nor as sick: what nobody has asked since the engine started."""
 
@@ -155,6 +159,7 @@ class RunReport(Frozen):
             "alerts": [alert.to_json() for alert in self.alerts],
             "next_action": self.next_action,
             "owner": None if self.owner is None else self.owner.to_json(),
+            "goodput": None if self.goodput is None else self.goodput.document(),
             **waits,
         }
 

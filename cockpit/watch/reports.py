@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cockpit.model.alert import Acknowledgement, Alert, Severity
+from cockpit.model.goodput import Goodput
 from cockpit.model.history import History
 from cockpit.model.observed import Row, Triage
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
@@ -18,6 +19,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
 from cockpit.rules.artifacts.suspects import marked
+from cockpit.rules.goodput import goodput
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.finalstep import with_final_step
 from cockpit.rules.metrics.numerics import advance
@@ -48,6 +50,7 @@ class Judged(NamedTuple):
     alerts: tuple[Alert, ...]
     progress: Progress
     log_trend: Trend
+    goodput: Goodput | None = None
 
 
 class Reconciled(NamedTuple):
@@ -76,6 +79,8 @@ def case_of(state: RunState, now: float) -> Case:
         launched=state.shared.launched,
         sharers=state.sharers,
         outages=state.outages,
+        looks=state.looks,
+        starts=state.shared.starts,
         sealed_by=state.shared.sealed,
         not_read_yet=state.not_read_yet,
     )
@@ -112,7 +117,7 @@ def judged(case: Case) -> Judged:
     # Of what stands still, or learns nothing any more, nobody knows the end.
     if any(alert.id in ("C-06", "C-09") for alert in alerts):
         how_far = how_far.model_copy(update={"eta_s": None})
-    return Judged(spec, history, alerts, how_far, history.log_trend)
+    return Judged(spec, history, alerts, how_far, history.log_trend, goodput(spec, history))
 
 
 def seen_of(case: Case) -> History:
@@ -187,6 +192,8 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         next_check_at=state.next_check_at,
         watched_by=None if watch is None else watch.owner.label,
         owner=owner,
+        goodput=found.goodput,
+        looks=state.looks,
         not_read_yet=found.history.not_read_yet,
     )
 
@@ -210,6 +217,7 @@ def unruled(case: Case, state: RunState) -> RunReport:
         closed=state.closed_alerts(),
         next_action=why,
         next_check_at=state.next_check_at,
+        looks=state.looks,
     )
 
 

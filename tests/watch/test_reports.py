@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Acknowledgement, Alert, Evidence, Severity
+from cockpit.model.goodput import JobStart, Looks
 from cockpit.model.history import (
     CheckpointMark,
     FormerFailure,
@@ -199,6 +200,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         launched=launched,
         stops=(Stopped(at=T0 + 9, job_ids=("host:1",), by="ada"),),
         sealed="ada",
+        starts=(JobStart(T0, "host:1"),),
     )
     state = RunState(
         run_spec(job=None),
@@ -211,6 +213,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         shared=shared,
         sharers=(Sharer(run="other", what="output root /x"),),
         outages=(outage(),),
+        looks=Looks(since=T0, last=T0),
     )
     given, empty = case_of(state, T0 + 10).history, History(now=0.0)
     same = [name for name in History.model_fields if getattr(given, name) == getattr(empty, name)]

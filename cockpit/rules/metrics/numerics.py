@@ -16,6 +16,7 @@ from cockpit.model.trend import Pace, Trend
 from cockpit.rules.metrics.climb import ClimbFold
 from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold
 from cockpit.rules.metrics.spike import SpikeFold
+from cockpit.rules.metrics.stepping import SteppingFold
 from cockpit.rules.metrics.taints import TaintFold
 from cockpit.rules.metrics.throughput import ThroughputFold
 
@@ -144,6 +145,7 @@ class TrendFold:
     def __init__(self, trend: Trend, run: RunSpec) -> None:
         self._rows, self._last = trend.rows, trend.last
         self.pace = PaceFold(trend.pace)
+        self.stepping = SteppingFold(trend.stepping, run)
         self.throughput = ThroughputFold(trend.throughput, run)
         self.spike = SpikeFold(trend.loss, run)
         self.climb = ClimbFold(trend.climb, run)
@@ -156,6 +158,7 @@ class TrendFold:
         pace = self.pace
         pace.add(row)
         resumed, loss = pace.resumed, row.true_loss
+        self.stepping.add(row, pace.step, resumed)
         self.throughput.add(row, resumed, pace.rate)
         self.spike.add(row, resumed, loss)
         self.climb.add(row, resumed, loss)
@@ -170,6 +173,7 @@ class TrendFold:
             rows=self._rows,
             last=self._last,
             pace=self.pace.freeze(),
+            stepping=self.stepping.freeze(),
             throughput=self.throughput.freeze(),
             loss=self.spike.freeze(),
             climb=self.climb.freeze(),
