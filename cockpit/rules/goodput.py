@@ -6,6 +6,7 @@ the phase that the job was seen in. What nobody saw, and no system dates, is *un
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -159,7 +160,10 @@ def _split(
 ) -> None:
     """Add a time without steps to what it went to."""
     left = hole.until - hole.since
-    for spell in spells:
+    first = bisect_right(spells, hole.since, key=lambda spell: spell.since)
+    for spell in spells[max(0, first - 1) :]:
+        if spell.since >= hole.until:
+            break
         since, until = max(spell.since, hole.since), min(spell.until, hole.until)
         if until <= since:
             continue

@@ -28,7 +28,7 @@ a longer context or a larger batch has come to stay."""
 LISTED = 128
 _SUMS = (
     "first_at", "productive_s", "rework_s", "slow_s", "pauses_s", "unlisted_s", "steps_again",
-    "backs", "measured", "open_sum", "open_sum_s", "slow_run",
+    "backs", "slow_run",
 )  # fmt: skip
 
 
@@ -52,19 +52,25 @@ class SteppingFold:
         self.at, self.step, self.high = value.at, value.step, value.high
         self.usual = value.usual_step_s
         self.open_s, self.open_steps = value.open_s, value.open_steps
+        self.measured, self.told, self.told_s = value.measured, value.open_sum, value.open_sum_s
+        self.shortest = self.window / SHORTEST
 
     def add(self, row: Row, step: int | None, resumed: bool) -> None:
         """Take one row; ``step`` is training's step after it, ``resumed``: it went back."""
-        if step is None or row.at is None or row.step != step or step == self.step:
+        at, last = row.at, self.at
+        if step is None or at is None or row.step != step or step == self.step:
             return
-        if self.at is None or self.step is None or self.high is None:
-            self.now["first_at"], self.high = row.at, step
+        if last is None or self.step is None or self.high is None:
+            self.now["first_at"], self.high, self.at = at, step, at
         elif resumed:
-            self._back(row.at, step)
-        elif row.at > self.at:
-            self._forward(row.at - self.at, step, row.throughput)
-        self.at = row.at if self.at is None else max(self.at, row.at)
-        self.step, self.high = step, max(step, self.high or step)
+            self._back(at, step)
+        elif at > last:
+            self._forward(at - last, step, row.throughput)
+        if last is not None and at > last:
+            self.at = at
+        self.step = step
+        if self.high is None or step > self.high:
+            self.high = step
 
     def _back(self, at: float, step: int) -> None:
         assert self.at is not None and self.step is not None
@@ -74,17 +80,28 @@ class SteppingFold:
         self._list(Break(self.at, max(self.at, at), self.step, True))
 
     def _forward(self, took: float, step: int, throughput: float | None) -> None:
-        assert self.at is not None and self.step is not None and self.high is not None
+        assert self.step is not None and self.high is not None
         count = step - self.step
-        usual = self._usual(took / count)
-        trained = took
-        least = max(PAUSE * usual * count, self.window / SHORTEST) if usual is not None else took
-        if usual is not None and took > least:
-            trained = usual * count
-            self._pause(Break(self.at + trained, self.at + took, self.step, False))
-        new = max(0, step - max(self.high, self.step)) / count
-        self.now["rework_s"] += trained * (1.0 - new)
-        self._train(trained * new, round(new * count), throughput)
+        usual = self.usual if self.usual is not None else self._usual(took / count)
+        if usual is not None and took > PAUSE * usual * count and took > self.shortest:
+            took = self._paused(took, usual * count)
+        if self.step < self.high:
+            again = (min(step, self.high) - self.step) / count
+            self.now["rework_s"] += took * again
+            took, count = took * (1.0 - again), step - max(self.high, self.step)
+        if count > 0:
+            self._train(took, count, throughput)
+
+    def _paused(self, took: float, trained: float) -> float:
+        """Note a pause that ended with a step; return the part of it that trained the step."""
+        assert self.at is not None and self.step is not None
+        found = Break(self.at + trained, self.at + took, self.step, False)
+        if took - trained < self.window:
+            self.now["pauses_s"] += took - trained
+        else:
+            self._close_window()
+            self._list(found)
+        return trained
 
     def _usual(self, pace: float) -> float | None:
         """Return the usual seconds a step, by the first ones until a window is full.
@@ -97,13 +114,6 @@ class SteppingFold:
                 self.usual = fmean(self.early)
         return self.usual
 
-    def _pause(self, found: Break) -> None:
-        if found.until - found.since < self.window:
-            self.now["pauses_s"] += found.until - found.since
-        else:
-            self._close_window()
-            self._list(found)
-
     def _list(self, found: Break) -> None:
         if len(self.breaks) == LISTED:
             self.now["unlisted_s"] += self.breaks[0].until - self.breaks[0].since
@@ -112,12 +122,12 @@ class SteppingFold:
     def _train(self, seconds: float, steps: int, throughput: float | None) -> None:
         self.open_s += seconds
         self.open_steps += steps
-        if throughput is not None and math.isfinite(throughput) and throughput > 0:
-            if not self.now["measured"]:
-                self.now["measured"] = True  # another unit: the levels so far compare with nothing
+        if throughput is not None and 0.0 < throughput < math.inf:
+            if not self.measured:
+                self.measured = True  # another unit: the levels so far compare with nothing
                 self.levels.clear()
-            self.now["open_sum"] += throughput * seconds
-            self.now["open_sum_s"] += seconds
+            self.told += throughput * seconds
+            self.told_s += seconds
         if self.open_s >= self.window:
             self._close_window()
 
@@ -131,15 +141,13 @@ class SteppingFold:
             self.usual = median(self.paces)
         self.now["slow_s"] += slow
         self.now["productive_s"] += seconds - slow
-        self.open_s, self.open_steps = 0.0, 0
-        self.now["open_sum"] = self.now["open_sum_s"] = 0.0
+        self.open_s, self.open_steps, self.told, self.told_s = 0.0, 0, 0.0, 0.0
 
     def _slow_share(self) -> float:
         """Return which share of the full window was lost to slowness; learn its level."""
         level: float | None = self.open_steps / self.open_s
-        if self.now["measured"]:
-            told = self.now["open_sum_s"]
-            level = self.now["open_sum"] / told if told else None
+        if self.measured:
+            level = self.told / self.told_s if self.told_s else None
         if level is None:
             return 0.0
         usual = median(self.levels) if len(self.levels) >= ENOUGH else None
@@ -159,6 +167,7 @@ class SteppingFold:
         changes = {
             "at": self.at, "step": self.step, "high": self.high, "usual_step_s": self.usual,
             "open_s": self.open_s, "open_steps": self.open_steps, "breaks": tuple(self.breaks),
+            "measured": self.measured, "open_sum": self.told, "open_sum_s": self.told_s,
             "levels": tuple(self.levels), "paces": tuple(self.paces), "early": tuple(self.early),
         }  # fmt: skip
         # Once a second for each run, and all of it our own making: not validated again.
