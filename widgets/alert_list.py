@@ -12,6 +12,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import age, clock_time, day_time, glyph
 from widgets.base.scrolled import ReportView
 from widgets.painting import facts, rows
+from widgets.painting.goodput import paint_line
 from widgets.painting.journal import Done, paint_done
 from widgets.painting.line import (
     ACCENT,
@@ -63,7 +64,9 @@ class Timeline(ReportView):
 
     def lines_of(self, report: RunReport, width: int) -> list[Content]:
         """Return open alerts, then closed ones and what was done, newest first."""
-        self._shown = timeline_blocks(report, self.now, width, self.done)
+        told = paint_line(report, width)
+        top = [Block([told, EMPTY])] if told.plain else []
+        self._shown = [*top, *timeline_blocks(report, self.now, width, self.done)]
         return within([line for block in self._shown for line in block.lines], width)
 
     def note(self) -> Content:

@@ -10,6 +10,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import glyph
 from widgets.base.painted import Painted
 from widgets.painting import facts, rows
+from widgets.painting.goodput import paint_short
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, placed, row, text, whole
 
 
@@ -37,7 +38,9 @@ class RunHeader(Painted):
         """Return the three lines."""
         report = self._report
         head = empty_head(self._run) if report is None else paint_head(report, self._now, width)
-        return [*head, paint_tabs(self._tabs, self._current, width)]
+        tabs = paint_tabs(self._tabs, self._current, width)
+        aside = text("") if report is None else paint_short(report)
+        return [*head, beside(tabs, aside, width)]
 
 
 def paint_head(report: RunReport, now: float, width: int) -> list[Content]:
@@ -116,6 +119,13 @@ def paint_tabs(names: Sequence[str], current: int, width: int) -> Content:
             for place, each in enumerate(shown)
         ]
     return cut(text(" ", text(("│", "$line")).join(shown)), width)
+
+
+def beside(tabs: Content, aside: Content, width: int) -> Content:
+    """Return the tabs with ``aside`` at the right edge where there is room for both."""
+    if not aside.plain or tabs.cell_length + aside.cell_length + 3 > width:
+        return tabs
+    return row(tabs, text(aside, " "), width)
 
 
 def empty_head(name: str) -> list[Content]:

@@ -8,6 +8,7 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
 from cockpit.model.figures import present_loss, present_tracker
+from cockpit.model.goodput_words import headline, losses
 from cockpit.model.observed import Phase
 from cockpit.model.picking import named, newest_of
 from cockpit.model.report import FleetReport, RunReport, Verdict
@@ -145,6 +146,7 @@ def _below(run: RunReport) -> Iterator[str]:
     yield from _unread(run)
     yield from _clocks(run)
     yield from _final_step(run)
+    yield from _goodput(run)
     yield from owner_lines(run)
     for gone in run.closed:
         if not gone.seen:
@@ -159,6 +161,11 @@ def _clocks(run: RunReport) -> Iterator[str]:
     for name, facet in (("tracker", tracker), ("log", log)):
         if facet.value is not None and (off := wording.clock_off(facet.value.clock_offset_s)):
             yield f"  clock of the {name}'s writer: {off}"
+
+
+def _goodput(run: RunReport) -> Iterator[str]:
+    if run.goodput is not None:
+        yield f"  {headline(run.goodput)}; {losses(run.goodput)}"
 
 
 def _final_step(run: RunReport) -> Iterator[str]:

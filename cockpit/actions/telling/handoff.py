@@ -18,6 +18,7 @@ from cockpit.actions.core.recording import (
 )
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
+from cockpit.model.goodput_words import sentences
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.people import is_agent, same_person, worded
 from cockpit.model.picking import named, newest_of, suspected
@@ -130,6 +131,7 @@ def page(
     lines += [f"> {line}" for line in note.splitlines()] + [""] * bool(note)
     for title, part in (
         ("State", _state(report, now)),
+        ("Goodput", _goodput(report)),
         ("Latest signal", _signal(report, now)),
         ("Open alerts", _alerts(report.alerts, now)),
         ("Tracker", _tracker(report, now)),
@@ -160,6 +162,13 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
     eta = "" if left is None else f", {duration(left)} to go"
     yield f"Progress: {report.progress.text}{eta}"
     yield from _final_step(report)
+
+
+def _goodput(report: RunReport) -> Iterator[str]:
+    if report.goodput is None:
+        yield "unknown: no start of it is known"
+    else:
+        yield from filter(None, sentences(report.goodput))
 
 
 def _final_step(report: RunReport) -> Iterator[str]:

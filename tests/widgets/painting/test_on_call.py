@@ -1,10 +1,17 @@
-"""What follows from a cause stands below it; what was taken says why."""
+"""What a person on call sees: causes and what follows, who took what and why, the goodput."""
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cockpit.model.alert import Acknowledgement, Severity
+from cockpit.model.goodput import Goodput, Restarts, Split
+from cockpit.model.goodput_words import losses, parts
 from tests.widgets import reports as made
 from widgets.alert_list import paint_open
+from widgets.painting.goodput import BLOCKS, paint_bar, paint_goodput, paint_line, paint_short
+from widgets.run_header import beside, paint_tabs
 
 NOW = made.NOW
 
@@ -34,3 +41,48 @@ def test_a_taken_alert_says_by_whom_until_when_and_why() -> None:
     assert "acknowledged by ada" in shown
     assert "quiet until" in shown
     assert "node is being swapped" in shown
+
+
+ACCOUNT = Goodput(
+    since=NOW - 86400.0, until=NOW, share=0.9,
+    split=Split(productive_s=70_000.0, rework_s=1_000.0, down_s=6_777.0, unwatched_s=8_623.0),
+    restarts=Restarts(ours=1, unknown=1), steps_lost=1204, accelerators=64,
+    accelerator_hours_lost=17.8, evidence=("steps by the tracker",),
+)  # fmt: skip
+
+
+@given(
+    st.lists(st.one_of(st.just(0.0), st.floats(0.0, 1e7)), min_size=7, max_size=7),
+    st.integers(0, 120),
+)
+def test_property_the_bar_fills_its_width_and_shows_every_part(
+    seconds: list[float], width: int
+) -> None:
+    split = Split(**dict(zip(Split.model_fields, seconds, strict=True)))
+    bar = paint_bar(ACCOUNT.model_copy(update={"split": split}), width).plain
+    named = [name for name, _, _ in parts(ACCOUNT.model_copy(update={"split": split}))]
+    if not named or width < len(named):
+        assert bar == ""
+    else:
+        assert len(bar) == width
+        assert set(bar) == {BLOCKS[name][0] for name in named}
+
+
+def test_the_account_says_share_parts_and_losses() -> None:
+    report = made.report(goodput=ACCOUNT)
+    shown = "\n".join(line.plain for line in paint_goodput(report, 100))
+    assert "█ productive 19.4h" in shown
+    assert "▁ down 113m" in shown
+    assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in shown
+    assert "17.8 accelerator-hours lost (64 held)" in shown
+    assert "goodput 90.0 % of 21.6h since" in paint_line(report, 120).plain
+    assert "2.4h unwatched" in paint_line(report, 120).plain
+    untold = ACCOUNT.model_copy(update={"accelerator_hours_lost": None, "accelerators_why": "no"})
+    assert "accelerator-hours lost: unknown (no)" in losses(untold)
+
+
+def test_the_run_screens_head_has_the_share_where_there_is_room_for_it() -> None:
+    tabs, short = paint_tabs(("log", "charts"), 0, 80), paint_short(made.report(goodput=ACCOUNT))
+    assert beside(tabs, short, 80).plain.rstrip().endswith("goodput 90.0 %")
+    assert "goodput" not in beside(tabs, short, 30).plain
+    assert paint_short(made.report()).plain == ""
