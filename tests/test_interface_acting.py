@@ -158,7 +158,9 @@ def test_c_18_is_approved_key_by_key_and_hard_blocks_by_nobody(world: World) -> 
     code, result, _ = world.asked(*go)
     assert (code, result["outcome"]) == (4, "refused"), "approvals are not remembered"
     code, result, _ = world.told(*go, *lr, *seed)
-    assert (code, result["outcome"], result["launch_id"]) == (0, "done", "toy-i002"), result
+    assert (code, result["outcome"], result["launch_id"]) == (0, "done", "toy-i002"), result[
+        "message"
+    ]
     typed = f"bob, typed by ada (login {login_name()})"
     assert f"C-18:seed approved by {typed}: too" in world.book("toy")
 
