@@ -9,7 +9,7 @@ from textual.content import Content
 
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.report import RunReport
-from cockpit.model.wording import age, clock_time, day_time, glyph
+from cockpit.model.wording import age, clock_time, day_time, glyph, steps
 from widgets.base.scrolled import ReportView
 from widgets.painting import facts, rows
 from widgets.painting.goodput import paint_line
@@ -64,8 +64,8 @@ class Timeline(ReportView):
 
     def lines_of(self, report: RunReport, width: int) -> list[Content]:
         """Return open alerts, then closed ones and what was done, newest first."""
-        told = paint_line(report, width)
-        top = [Block([told, EMPTY])] if told.plain else []
+        told = [*_account(report, width), EMPTY]
+        top = [Block(told)] if len(told) > 1 else []
         self._shown = [*top, *timeline_blocks(report, self.now, width, self.done)]
         return within([line for block in self._shown for line in block.lines], width)
 
@@ -76,6 +76,15 @@ class Timeline(ReportView):
         counts = f"{len(self.report.alerts)} open · {len(self.report.closed)} closed"
         counts += f" · {len(self.done)} done" if self.done else ""
         return text((counts, DIM))
+
+
+def _account(report: RunReport, width: int) -> list[Content]:
+    """Return the goodput in one line, and what is said against the final step."""
+    lines, found = [paint_line(report, width)], report.progress
+    if found.final_step_doubt is not None:
+        said = f"final step {steps(found.final_step)} by {found.final_step_source}; but "
+        lines += wrapped(text((said, "$attention"), found.final_step_doubt), width, 2)
+    return [line for line in lines if line.plain]
 
 
 class Block(NamedTuple):

@@ -13,6 +13,9 @@ from widgets.painting import facts, rows
 from widgets.painting.goodput import paint_short
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, placed, row, text, whole
 
+WIDE = 100
+"""Columns from which the tabs leave room beside them."""
+
 
 class RunHeader(Painted):
     """Three lines: who it is, what it needs, where one is."""
@@ -39,7 +42,7 @@ class RunHeader(Painted):
         report = self._report
         head = empty_head(self._run) if report is None else paint_head(report, self._now, width)
         tabs = paint_tabs(self._tabs, self._current, width)
-        aside = text("") if report is None else paint_short(report)
+        aside = EMPTY if report is None or width < WIDE else paint_short(report)
         return [*head, beside(tabs, aside, width)]
 
 
@@ -58,6 +61,7 @@ def _identity(report: RunReport, now: float, width: int) -> Content:
         text(rows.progress(report), f"  {percent}" if percent else ""),
         rows.told_by(report),
         rows.time_left(report),
+        paint_short(report) if width < WIDE else EMPTY,
         _job(report),
         _tracker(report),
     ]

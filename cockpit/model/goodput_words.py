@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cockpit.model.goodput import Goodput, Restarts
-from cockpit.model.wording import figure, share, span, steps, utc_minute
+from cockpit.model.wording import age, figure, share, steps, utc_minute
 
 PARTS: Final = {
     "productive_s": "productive", "rework_s": "trained again", "stalled_s": "stalled or slow",
@@ -17,13 +17,18 @@ PARTS: Final = {
 
 
 def headline(found: Goodput) -> str:
-    """Return ``goodput 92.3 % of 3.4d since 2026-03-11 08:41 UTC``."""
+    """Return ``goodput 92.3 % of 3d 04h since 2026-03-11 08:41 UTC``."""
     watched = found.split.wall_s - found.split.unwatched_s
     since = utc_minute(found.since)
     if found.share is None:
         return f"goodput unknown: nobody saw what the job did since {since}"
-    rest = f", {span(found.split.unwatched_s)} unwatched" if found.split.unwatched_s >= 1 else ""
-    return f"goodput {share(found.share)} of {span(watched)} since {since}{rest}"
+    rest = f", {took(found.split.unwatched_s)} unwatched" if found.split.unwatched_s >= 1 else ""
+    return f"goodput {share(found.share)} of {took(watched)} since {since}{rest}"
+
+
+def took(seconds: float) -> str:
+    """Return a time in the steps of an age, so that it does not tick: ``<15s``, ``3d 04h``."""
+    return "<15s" if seconds < 15 else age(seconds)
 
 
 def parts(found: Goodput) -> Iterator[tuple[str, str, float]]:
@@ -31,7 +36,7 @@ def parts(found: Goodput) -> Iterator[tuple[str, str, float]]:
     for name, words in PARTS.items():
         seconds = getattr(found.split, name)
         if seconds >= 1.0:
-            yield name, f"{words} {span(seconds)}", seconds
+            yield name, f"{words} {took(seconds)}", seconds
 
 
 def losses(found: Goodput) -> str:

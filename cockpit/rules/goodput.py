@@ -54,11 +54,15 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
     spent["rework_s"] += stepping.rework_s
     spent["stalled_s"] += stepping.slow_s + stepping.pauses_s
     spent["unwatched_s"] += stepping.unlisted_s
-    return _account(history, Split(**spent), (since, until), marks)
+    return _account(run, history, Split(**spent), (since, until), marks)
 
 
 def _account(
-    history: History, split: Split, span: tuple[float, float], marks: Sequence[PhaseMark]
+    run: RunSpec,
+    history: History,
+    split: Split,
+    span: tuple[float, float],
+    marks: Sequence[PhaseMark],
 ) -> Goodput:
     stepping, job = history.trend.stepping, job_of(history)
     watched = split.wall_s - split.unwatched_s
@@ -72,7 +76,7 @@ def _account(
         steps_lost=stepping.steps_again,
         accelerators=count,
         accelerator_hours_lost=None if count is None else split.held_s * count / HOUR,
-        accelerators_why=None if count is not None else _no_count(history),
+        accelerators_why=None if count is not None else _no_count(run),
         evidence=tuple(_evidence(history, split, marks)),
     )
 
@@ -232,11 +236,10 @@ def _restarts(history: History, marks: Sequence[PhaseMark]) -> Restarts:
     return Restarts(ours=ours, requeues=requeues, unknown=max(0, seen - ours - requeues))
 
 
-def _no_count(history: History) -> str:
-    job = history.facets.job
-    if not job.configured:
+def _no_count(run: RunSpec) -> str:
+    if run.job is None:
         return "the run file names no job"
-    return f"{job.source} does not tell how many accelerators the job holds"
+    return f"not told of a {run.job.kind} job"
 
 
 def _evidence(history: History, split: Split, marks: Sequence[PhaseMark]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from textual.content import Content
@@ -9,7 +10,6 @@ from textual.content import Content
 from cockpit.model.goodput import Goodput
 from cockpit.model.goodput_words import headline, losses, parts
 from cockpit.model.report import RunReport
-from cockpit.model.wording import share
 from widgets.painting.line import DIM, cut, text, wrapped
 
 BLOCKS: Final = {
@@ -21,11 +21,11 @@ BLOCKS: Final = {
 
 
 def paint_short(report: RunReport) -> Content:
-    """Return ``goodput 92.3 %``; nothing where there is no account."""
+    """Return ``goodput 92 %``, rounded down; nothing where there is no account."""
     found = report.goodput
-    if found is None:
+    if found is None or found.share is None:
         return text("")
-    return text(("goodput ", DIM), share(found.share))
+    return text(("goodput ", DIM), f"{math.floor(found.share * 100)} %")
 
 
 def paint_goodput(report: RunReport, width: int) -> list[Content]:

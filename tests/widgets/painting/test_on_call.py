@@ -71,18 +71,18 @@ def test_property_the_bar_fills_its_width_and_shows_every_part(
 def test_the_account_says_share_parts_and_losses() -> None:
     report = made.report(goodput=ACCOUNT)
     shown = "\n".join(line.plain for line in paint_goodput(report, 100))
-    assert "█ productive 19.4h" in shown
-    assert "▁ down 113m" in shown
+    assert "█ productive 19h 26m" in shown
+    assert "▁ down 1h 52m" in shown
     assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in shown
     assert "17.8 accelerator-hours lost (64 held)" in shown
-    assert "goodput 90.0 % of 21.6h since" in paint_line(report, 120).plain
-    assert "2.4h unwatched" in paint_line(report, 120).plain
+    assert "goodput 90.0 % of 21h 36m since" in paint_line(report, 120).plain
+    assert "2h 23m unwatched" in paint_line(report, 120).plain
     untold = ACCOUNT.model_copy(update={"accelerator_hours_lost": None, "accelerators_why": "no"})
     assert "accelerator-hours lost: unknown (no)" in losses(untold)
 
 
 def test_the_run_screens_head_has_the_share_where_there_is_room_for_it() -> None:
     tabs, short = paint_tabs(("log", "charts"), 0, 80), paint_short(made.report(goodput=ACCOUNT))
-    assert beside(tabs, short, 80).plain.rstrip().endswith("goodput 90.0 %")
+    assert beside(tabs, short, 80).plain.rstrip().endswith("goodput 90 %")
     assert "goodput" not in beside(tabs, short, 30).plain
     assert paint_short(made.report()).plain == ""
