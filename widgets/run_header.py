@@ -13,9 +13,6 @@ from widgets.painting import facts, rows
 from widgets.painting.goodput import paint_short
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, placed, row, text, whole
 
-WIDE = 100
-"""Columns from which the tabs leave room beside them."""
-
 
 class RunHeader(Painted):
     """Three lines: who it is, what it needs, where one is."""
@@ -42,8 +39,9 @@ class RunHeader(Painted):
         report = self._report
         head = empty_head(self._run) if report is None else paint_head(report, self._now, width)
         tabs = paint_tabs(self._tabs, self._current, width)
-        aside = EMPTY if report is None or width < WIDE else paint_short(report)
-        return [*head, beside(tabs, aside, width)]
+        room = width - tabs.cell_length - 1
+        aside = EMPTY if report is None else paint_short(report, room)
+        return [*head, row(tabs, aside, width)]
 
 
 def paint_head(report: RunReport, now: float, width: int) -> list[Content]:
@@ -61,7 +59,6 @@ def _identity(report: RunReport, now: float, width: int) -> Content:
         text(rows.progress(report), f"  {percent}" if percent else ""),
         rows.told_by(report),
         rows.time_left(report),
-        paint_short(report) if width < WIDE else EMPTY,
         _job(report),
         _tracker(report),
     ]
@@ -123,13 +120,6 @@ def paint_tabs(names: Sequence[str], current: int, width: int) -> Content:
             for place, each in enumerate(shown)
         ]
     return cut(text(" ", text(("│", "$line")).join(shown)), width)
-
-
-def beside(tabs: Content, aside: Content, width: int) -> Content:
-    """Return the tabs with ``aside`` at the right edge where there is room for both."""
-    if not aside.plain or tabs.cell_length + aside.cell_length + 3 > width:
-        return tabs
-    return row(tabs, text(aside, " "), width)
 
 
 def empty_head(name: str) -> list[Content]:

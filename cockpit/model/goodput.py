@@ -29,9 +29,10 @@ class Stepping(Frozen):
     """The fold of all steps' times. Seconds are plain floats, as in all of a ``Trend``.
 
     ``high`` is the highest step so far: what is trained up to it after going back is rework.
-    ``open_*`` is the window that is not full yet. ``levels`` are those of the newest windows that
-    were not slow, ``slow_run`` is how many in a row were. ``pauses_s`` are short breaks, which are
-    not listed, ``unlisted_s`` long ones of which there were too many to list.
+    ``late``: the newest step was. ``open_*`` is the window that is not full yet. ``levels`` are
+    those of the newest windows that were not slow, ``slow_run`` is how many in a row were.
+    ``pauses_s`` are short breaks, which are not listed, ``unlisted_s`` long ones of which there
+    were too many to list.
     """
 
     first_at: float | None = None
@@ -48,6 +49,7 @@ class Stepping(Frozen):
     breaks: tuple[Break, ...] = ()
     early: tuple[float, ...] = ()
     usual_step_s: float | None = None
+    late: bool = False
     measured: bool = False
     open_s: float = 0.0
     open_steps: int = 0

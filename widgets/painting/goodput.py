@@ -20,12 +20,18 @@ BLOCKS: Final = {
 """By part: a block, lower the less it helped, and its style."""
 
 
-def paint_short(report: RunReport) -> Content:
-    """Return ``goodput 92 %``, rounded down; nothing where there is no account."""
+def paint_short(report: RunReport, room: int) -> Content:
+    """Return ``goodput 92 %`` (``good 92%``), rounded down; nothing where there is no room."""
     found = report.goodput
     if found is None or found.share is None:
         return text("")
-    return text(("goodput ", DIM), f"{math.floor(found.share * 100)} %")
+    percent = math.floor(found.share * 100)
+    forms = (
+        text(("goodput ", DIM), f"{percent} % "),
+        text(("goodput ", DIM), f"{percent} %"),
+        text(("good ", DIM), f"{percent}%"),
+    )
+    return next((form for form in forms if form.cell_length <= room), text(""))
 
 
 def paint_goodput(report: RunReport, width: int) -> list[Content]:

@@ -53,7 +53,7 @@ class SteppingFold:
         self.usual = value.usual_step_s
         self.open_s, self.open_steps = value.open_s, value.open_steps
         self.measured, self.told, self.told_s = value.measured, value.open_sum, value.open_sum_s
-        self.shortest = self.window / SHORTEST
+        self.shortest, self.late = self.window / SHORTEST, value.late
 
     def add(self, row: Row, step: int | None, resumed: bool) -> None:
         """Take one row; ``step`` is training's step after it, ``resumed``: it went back."""
@@ -83,8 +83,10 @@ class SteppingFold:
         assert self.step is not None and self.high is not None
         count = step - self.step
         usual = self.usual if self.usual is not None else self._usual(took / count)
-        if usual is not None and took > PAUSE * usual * count and took > self.shortest:
+        late = usual is not None and took > PAUSE * usual * count and took > self.shortest
+        if usual is not None and late and (not self.late or took >= self.window):
             took = self._paused(took, usual * count)
+        self.late = late
         if self.step < self.high:
             again = (min(step, self.high) - self.step) / count
             self.now["rework_s"] += took * again
@@ -93,7 +95,10 @@ class SteppingFold:
             self._train(took, count, throughput)
 
     def _paused(self, took: float, trained: float) -> float:
-        """Note a pause that ended with a step; return the part of it that trained the step."""
+        """Note a pause that ended with a step; return the part of it that trained the step.
+
+        One late step after another is no pause but slowness: the windows tell that.
+        """
         assert self.at is not None and self.step is not None
         found = Break(self.at + trained, self.at + took, self.step, False)
         if took - trained < self.window:
@@ -167,7 +172,8 @@ class SteppingFold:
         changes = {
             "at": self.at, "step": self.step, "high": self.high, "usual_step_s": self.usual,
             "open_s": self.open_s, "open_steps": self.open_steps, "breaks": tuple(self.breaks),
-            "measured": self.measured, "open_sum": self.told, "open_sum_s": self.told_s,
+            "late": self.late, "measured": self.measured,
+            "open_sum": self.told, "open_sum_s": self.told_s,
             "levels": tuple(self.levels), "paces": tuple(self.paces), "early": tuple(self.early),
         }  # fmt: skip
         # Once a second for each run, and all of it our own making: not validated again.

@@ -70,6 +70,21 @@ def test_what_slow_windows_would_not_have_needed_is_slow() -> None:
     assert stepped(slow_rows(1.2, 10)).slow_s == 0.0  # within throughput_drop
 
 
+@pytest.mark.parametrize("throughput", [None, 40.0])
+def test_steps_that_all_take_five_times_as_long_are_slow_and_lost_only_once(
+    throughput: float | None,
+) -> None:
+    rows = slow_rows(5.0, 10)
+    at = 10 * CADENCE
+    rows = [
+        row._replace(throughput=throughput and throughput / (5 if (row.step or 0) > at else 1))
+        for row in rows
+    ]  # fmt: skip
+    found = stepped(rows)
+    lost = found.slow_s + found.pauses_s + sum(b.until - b.since for b in found.breaks)
+    assert lost == pytest.approx(CADENCE * 10 * 4 / 5, rel=0.12)
+
+
 def test_a_slowness_that_stays_is_the_new_level() -> None:
     found = stepped(slow_rows(2.0, SETTLED * 2))
     assert found.slow_s == pytest.approx(CADENCE * SETTLED / 2, rel=0.05)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Acknowledgement, Severity
 from cockpit.model.goodput import Goodput, Restarts, Split
 from cockpit.model.goodput_words import losses, parts
+from screens.run import TABS
 from tests.widgets import reports as made
 from widgets.alert_list import paint_open
 from widgets.painting.goodput import BLOCKS, paint_bar, paint_goodput, paint_line, paint_short
-from widgets.run_header import beside, paint_tabs
+from widgets.run_header import RunHeader
 
 NOW = made.NOW
 
@@ -81,8 +83,16 @@ def test_the_account_says_share_parts_and_losses() -> None:
     assert "accelerator-hours lost: unknown (no)" in losses(untold)
 
 
-def test_the_run_screens_head_has_the_share_where_there_is_room_for_it() -> None:
-    tabs, short = paint_tabs(("log", "charts"), 0, 80), paint_short(made.report(goodput=ACCOUNT))
-    assert beside(tabs, short, 80).plain.rstrip().endswith("goodput 90 %")
-    assert "goodput" not in beside(tabs, short, 30).plain
-    assert paint_short(made.report()).plain == ""
+@pytest.mark.parametrize(
+    ("room", "said"), [(40, "goodput 90 % "), (12, "goodput 90 %"), (11, "good 90%"), (7, "")]
+)
+def test_the_heads_figure_is_as_long_as_there_is_room_for_it(room: int, said: str) -> None:
+    assert paint_short(made.report(goodput=ACCOUNT), room).plain == said
+    assert paint_short(made.report(), room).plain == ""
+
+
+def test_beside_the_tabs_it_has_room_on_a_small_screen() -> None:
+    header = RunHeader(TABS)
+    header.show("run-a", made.report(goodput=ACCOUNT), NOW, 0)
+    assert header.paint(80, 3)[2].plain.endswith("good 90%")
+    assert header.paint(200, 3)[2].plain.endswith("goodput 90 % ")
