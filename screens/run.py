@@ -49,7 +49,7 @@ class RunScreen(ActingScreen):
     RunScreen #main { width: 1fr; }
     RunScreen #side { width: 66; margin-left: 1; }
     RunScreen #side LossChart { height: 14; }
-    RunScreen #side GoodputPanel { height: 7; }
+    RunScreen #side GoodputPanel { height: 8; }
     """
 
     def __init__(self, cockpit: Cockpit, name: str, tab: str = "log") -> None:

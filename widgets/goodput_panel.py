@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from cockpit.model.goodput_words import headline
+from cockpit.model.goodput_words import took
 from cockpit.model.report import RunReport
+from cockpit.model.wording import share
 from widgets.base.scrolled import ReportView
 from widgets.painting.goodput import paint_goodput
 from widgets.painting.line import DIM, text
@@ -21,6 +22,9 @@ class GoodputPanel(ReportView):
         return paint_goodput(report, width)
 
     def note(self) -> Content:
-        """Return the share and since when."""
+        """Return the share, and of how long."""
         found = None if self.report is None else self.report.goodput
-        return text("") if found is None else text((headline(found).removeprefix("goodput "), DIM))
+        if found is None or found.share is None:
+            return text("")
+        watched = took(found.split.wall_s - found.split.unwatched_s)
+        return text(share(found.share), (f" of {watched}", DIM))

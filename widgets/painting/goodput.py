@@ -39,14 +39,22 @@ def paint_goodput(report: RunReport, width: int) -> list[Content]:
     found = report.goodput
     if found is None:
         return [text(("no step of it is known yet", DIM))]
-    legend = text("  ").join(
-        text(BLOCKS[name], " ", words) for name, words, _ in parts(found)
-    )  # fmt: skip
     return [
         paint_bar(found, width),
-        *wrapped(legend, width, 2),
+        *_packed([text(BLOCKS[name], " ", words) for name, words, _ in parts(found)], width),
         *wrapped(text((losses(found), DIM)), width, 2),
     ]
+
+
+def _packed(items: list[Content], width: int) -> list[Content]:
+    """Return the items over as few lines as hold them whole."""
+    lines: list[Content] = []
+    for item in items:
+        if lines and lines[-1].cell_length + 2 + item.cell_length <= width:
+            lines[-1] = text(lines[-1], "  ", item)
+        else:
+            lines.append(cut(item, width))
+    return lines
 
 
 def paint_line(report: RunReport, width: int) -> Content:
