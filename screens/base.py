@@ -149,6 +149,16 @@ class ActingScreen(CockpitScreen):
         """Show the selected run's handoff page."""
         self.cockpit.actions.open_page()
 
+    def action_backtest(self) -> None:
+        """Replay the selected run's past under the rules."""
+        from screens.backtest import BacktestScreen
+
+        report = self.cockpit.report_of(None)
+        if report is None:
+            self.cockpit.say("no run is selected")
+        else:
+            self.app.push_screen(BacktestScreen(self.cockpit, report.name))
+
     def action_journal(self) -> None:
         """Show the journal."""
         self.cockpit.actions.open_journal()

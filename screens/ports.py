@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from cockpit.model.backtested import Backtested
 from cockpit.model.logtext import Hit, LogPage, Near
 from cockpit.model.report import RunReport
 from screens.keys import Keys
@@ -99,6 +100,9 @@ class Cockpit(Protocol):
 
     def choose(self, name: str) -> None:
         """Select a run in the fleet: a person has turned to it elsewhere."""
+
+    async def replay(self, run: str) -> Backtested:
+        """Return what the rules would have told of a run so far; raises ``OSError``."""
 
     def report_fault(self, error: BaseException) -> str:
         """Keep the details of a fault of the cockpit's own; return the one line about it."""

@@ -102,7 +102,9 @@ def paint_open(report: RunReport, now: float, width: int) -> list[Content]:
 def _open(report: RunReport, now: float, width: int) -> list[Block]:
     if not report.alerts:
         calm = text(("nothing is open", DIM))
-        return [Block([calm, *wrapped(rows.next_step(report), width, 2)])]
+        why = () if report.verdict_reason is None else (text((report.verdict_reason, DIM)),)
+        told = [piece for line in why for piece in wrapped(line, width, 2)]
+        return [Block([calm, *told, *wrapped(rows.next_step(report), width, 2)])]
     by_key = {alert.key: alert for alert in report.alerts}
     blocks: list[Block] = []
     for alert in report.alerts:
@@ -178,8 +180,10 @@ def timeline_blocks(
 
 def _closed(each: ClosedAlert, now: float, width: int) -> Content:
     alert = each.alert
-    seen = EMPTY if each.seen else text((" closed before anyone looked", "$attention"))
+    seen = EMPTY if each.seen else text((" closed, unseen", "$attention"))
     when = f"{day_time(alert.since, now)}–{clock_time(each.closed_at)}"
     took = f"{age(each.closed_at - alert.since):>7}"
-    left = text((glyph("complete"), "$well"), f" {alert.id} ", (alert.title, DIM), seen)
+    span = alert.span
+    at = "" if span is None else f" step {steps(span.opened_step)} to {steps(span.closed_step)}"
+    left = text((glyph("complete"), "$well"), f" {alert.id}", seen, (f" {alert.title}{at}", DIM))
     return row(left, text((when, DIM), took), width)

@@ -14,9 +14,11 @@ from textual.content import Content
 from textual.screen import Screen
 
 from cockpit.app.making import make
+from cockpit.app.replaying import replayed
 from cockpit.app.terminal import TerminalApp, drawn_line, run_in_terminal
 from cockpit.app.typeahead import stands
 from cockpit.config.unread import unread_notice
+from cockpit.model.backtested import Backtested
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
@@ -319,6 +321,10 @@ class CockpitApp(TerminalApp):
             self.say("no run is selected")
         else:
             self.copy(identity(report))
+
+    async def replay(self, run: str) -> Backtested:
+        """Return what the rules would have told of a run so far; raises ``OSError``."""
+        return await replayed(self.file.path, run)
 
     def copy(self, text: str) -> None:
         """Copy text to the person's own clipboard and say which way it went."""

@@ -14,13 +14,7 @@ from pydantic import BaseModel
 
 from cockpit.model.run import CockpitFile, RunSpec
 
-UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
-    "run.thresholds": (
-        *("instability_z", "instability_window", "instability_rows"),
-        *("resume_catchup", "resume_after", "resume_window"),
-        *("disk_frac", "mem_frac"),
-    ),
-}
+UNREAD: Final[Mapping[str, tuple[str, ...]]] = {}
 """The keys that nothing reads, by the table in which they are written."""
 
 _SHOWN: Final = 3

@@ -41,6 +41,7 @@ _RANGES: Mapping[str, tuple[float, float, str]] = {
     "notify.most": (1, 1e6, "expected a number of messages, 1 or more"),
     "run.thresholds.disk_frac": (0, 1, "expected a share between 0 and 1"),
     "run.thresholds.mem_frac": (0, 1, "expected a share between 0 and 1"),
+    "run.thresholds.free_saves": (0, 1e6, "expected a number of checkpoints, 0 or more"),
 }
 
 

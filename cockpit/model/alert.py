@@ -41,6 +41,20 @@ class Acknowledgement(Frozen):
     """Why, in the person's own words."""
 
 
+class RowSpan(Frozen):
+    """Where a condition opened and closed by the rows themselves: at which step, and when.
+
+    Times are the rows' own, ``None`` where they tell none. ``passed``: it came and went between
+    two looks, so nobody has seen it open ("closed, unseen").
+    """
+
+    opened_step: int | None = None
+    opened_at: Instant | None = None
+    closed_step: int | None = None
+    closed_at: Instant | None = None
+    passed: bool = False
+
+
 class Alert(Frozen):
     """One open condition. ``key`` is its identity over time: one cause, one key.
 
@@ -66,11 +80,13 @@ class Alert(Frozen):
     """The key of the open alert that it follows from; else not in the document."""
     consequences: tuple[str, ...] = ()
     """The keys of the open alerts that follow from it; without any, not in the document."""
+    span: RowSpan | None = None
+    """Where the rows say that it opened and closed; not in the document where they do not."""
 
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
-        for name in ("runs", "caused_by", "consequences"):
+        for name in ("runs", "caused_by", "consequences", "span"):
             if not getattr(self, name):
                 document.pop(name, None)
         return document

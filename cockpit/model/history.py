@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from cockpit.model.alert import Alert
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.facet import ErrorKind
 from cockpit.model.goodput import JobStart, Looks
 from cockpit.model.observed import Phase
 from cockpit.model.report import Facets
+from cockpit.model.snapshot import Snapshot
 from cockpit.model.trend import Trend
 
 
@@ -106,6 +108,32 @@ class Outage(Frozen):
         return f"C-02:{place}"
 
 
+class Settings(Frozen):
+    """The resolved config of one job: dotted keys with JSON text, shown already; who tells it."""
+
+    source: str
+    job: str | None
+    values: dict[str, str]
+
+
+class HostMark(Frozen):
+    """What the looks at a host have shown since the present job came to it (C-22).
+
+    ``job`` is whose looks they are. ``oom_kills`` is the kernel's newest count, ``oom_from`` what
+    it was before it last rose, ``oom_at`` when that was seen. ``gpus`` are the most that were
+    listed at once, ``fewer_since`` is since when there are fewer, ``idle_since`` since when each
+    look has found all of them at 0 %.
+    """
+
+    job: str | None = None
+    oom_kills: int | None = None
+    oom_from: int | None = None
+    oom_at: Instant | None = None
+    gpus: int = 0
+    fewer_since: Instant | None = None
+    idle_since: Instant | None = None
+
+
 class History(Frozen):
     """Everything that a rule may look at. Times are data time; ``now`` is the time of judging.
 
@@ -139,5 +167,17 @@ class History(Frozen):
     """When somebody looked at the job."""
     starts: tuple[JobStart, ...] = ()
     """The jobs that cockpits started for the run, oldest first."""
+    used: Snapshot | None = None
+    """What the last launch that a cockpit made really used (C-15 to C-18)."""
+    settings: Settings | None = None
+    """The resolved config of the present job, as itself or its tracker tells it (C-16 to C-18)."""
+    former_settings: Settings | None = None
+    """That of the job before it, where this engine has seen it."""
+    partial_since: Instant | None = None
+    """Since when each look has found only some of a running job's tasks at work (C-04)."""
+    host: HostMark = HostMark()
+    """What the looks at the job's host add up to."""
+    open: tuple[Alert, ...] = ()
+    """What was open at the former judging: an open alert closes later than it opens."""
     sealed_by: str | None = None
     """Who sealed the run as it stands, by the store: told where no code repository holds a tag."""

@@ -31,6 +31,8 @@ class MonitorValue(Frozen):
     tunnel_session: str | None = Field(default=None, exclude=True)
     server_session: str | None = Field(default=None, exclude=True)
     mcp_url: str | None = Field(default=None, exclude=True)
+    wandb: str | None = Field(default=None, exclude=True)
+    """The address of the W&B run that its state file holds (C-13)."""
     retired: str | None = Field(default=None, exclude=True)
     """The job that a relaunch has retired: a monitor that still names it has not heard yet."""
     gone: tuple[str, ...] = Field(default=(), exclude=True)

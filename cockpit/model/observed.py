@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from cockpit.model.announced import Announced
 from cockpit.model.base import Frozen, Instant, Number, Seconds
 from cockpit.model.jobs import Bundle, LiveJob, Stopped
 from cockpit.model.logtext import LogMark, Read, Skipped
@@ -144,7 +145,8 @@ class Row(NamedTuple):
     """One logged row: the trainer's step, its time (epoch seconds), and the metrics rules read.
 
     A metric that the row did not carry is ``None``; one that is not a number is NaN or ±inf.
-    ``bar`` marks a training's progress bar: a trained step, whatever it carries.
+    ``bar`` marks a training's progress bar: a trained step, whatever it carries. ``skipped`` is
+    what was logged of optimizer steps that were left out: a flag, or how many.
     """
 
     step: int | None
@@ -153,6 +155,10 @@ class Row(NamedTuple):
     throughput: float | None = None
     grad_norm: float | None = None
     bar: bool = False
+    z_loss: float | None = None
+    router_loss: float | None = None
+    router_entropy: float | None = None
+    skipped: float | None = None
 
     @property
     def true_loss(self) -> float | None:
@@ -190,6 +196,8 @@ class LogValue(Frozen):
     """What was not read line by line since it is followed; ``None`` for a log read in full."""
     rows_begin: int = Field(default=0, exclude=True)
     """The offset from which every line was read for rows; what stands before it was not."""
+    announced: Announced = Field(default=Announced(), exclude=True)
+    """What the lines that were read announce besides steps."""
     clock_offset_s: Seconds | None = None
     """The writer's clock minus ours where it is off: the times of lines are on ours."""
 
@@ -365,6 +373,8 @@ class Disk(Frozen):
     free: int
     used_frac: float
     inodes_frac: float | None = None
+    holds: tuple[str, ...] = Field(default=(), exclude=True)
+    """The run's places that lie on it, as the run file spells them."""
 
 
 class Gpu(Frozen):
@@ -395,6 +405,12 @@ class CodeValue(Frozen):
     unpushed: int | None = None
     record_sha: str | None = None
     patch_id: str | None = None
+    changed: tuple[str, ...] | None = Field(default=None, exclude=True)
+    """Files that differ from the recorded commit to the present one; ``None``: not known."""
+    ahead_files: tuple[str, ...] | None = Field(default=None, exclude=True)
+    """Files of the commits that are not pushed; ``None``: not known."""
+    untracked: tuple[str, ...] = Field(default=(), exclude=True)
+    """Those of ``dirty`` that git does not know."""
     sealed: str | None = None
     """The run's own seal tag (``seal/<run>/<step>``), if there is one (SPEC A-7)."""
 

@@ -111,6 +111,8 @@ class RunReport(Frozen):
     goodput: Goodput | None = None
     looks: Looks = Looks()
     """When its job was looked at; not part of the document."""
+    verdict_reason: str | None = None
+    """Why the verdict is the one it is, in one line."""
     not_read_yet: str | None = None
     """Why it counts neither as well nor as sick: what nobody has asked since the engine started."""
 
@@ -123,6 +125,7 @@ class RunReport(Frozen):
         changes: dict[str, Any] = {
             "facets": self.facets.as_remembered(),
             "verdict": Verdict.UNKNOWN if well else self.verdict,
+            "verdict_reason": NOT_ASKED if well else self.verdict_reason,
             "progress": self.progress.model_copy(update={"eta_s": None}),
             "not_read_yet": NOT_ASKED,
         }
@@ -154,6 +157,7 @@ class RunReport(Frozen):
         return {
             "name": self.name,
             "verdict": self.verdict.value,
+            "verdict_reason": self.verdict_reason,
             "facets": {name: facet.document(now) for name, facet in self.facets.items()},
             "progress": self.progress.to_json(),
             "alerts": [alert.to_json() for alert in self.alerts],
@@ -179,6 +183,7 @@ def unread(run: RunSpec, facets: Facets, now: float) -> RunReport:
             text=f"unknown/{'unknown' if final is None else final}",
         ),
         next_action="wait for the first look",
+        verdict_reason=NOT_ASKED,
         not_read_yet=NOT_ASKED,
     )
 

@@ -64,6 +64,10 @@ class MetricNames(Frozen):
     loss: str | None = None
     throughput: str | None = None
     grad_norm: str | None = None
+    z_loss: str | None = None
+    router_loss: str | None = None
+    router_entropy: str | None = None
+    skipped: str | None = None
 
 
 class WandbSpec(Frozen):
@@ -203,6 +207,8 @@ class Thresholds(Frozen):
     flap_window: Duration = 6 * 3600.0
     disk_frac: float = 0.9
     mem_frac: float = 0.9
+    free_saves: float = 2.0
+    billed_after: Duration = 3600.0
 
 
 class TeardownSpec(Frozen):

@@ -65,13 +65,13 @@ class ThroughputTrend(Frozen):
     levels: tuple[float, ...] = ()
 
 
-class LossTrend(Frozen):
-    """The loss against its robust trend (C-11).
+class Excursion(Frozen):
+    """A metric against the window of its newest usual values (C-10, C-11).
 
-    ``window`` holds the newest finite losses outside of spikes, ``pending`` those above the
-    limit that are no spike yet; ``above`` rows in a row are above it, ``calm`` rows in a row
-    are not; ``is_open`` is the alert's state. ``level``, ``since``, ``step`` and ``peak``
-    describe the present excursion, ``early`` is the first trend there was.
+    ``window`` holds the newest finite values outside of excursions, ``pending`` those beyond the
+    limit that are no excursion yet; ``above`` rows in a row are beyond it, ``calm`` rows in a row
+    are not; ``is_open`` is the alert's state. ``level`` (the window's median), ``since``, ``step``
+    and ``peak`` describe the present excursion.
     """
 
     window: tuple[float, ...] = ()
@@ -83,28 +83,122 @@ class LossTrend(Frozen):
     since: float | None = None
     step: int | None = None
     peak: float | None = None
+
+
+class LossTrend(Excursion):
+    """The loss against its robust trend (C-11).
+
+    ``early`` is the first trend there was, ``held`` the lowest level since the window began, until
+    that is full.
+    """
+
     early: float | None = None
+    held: float | None = None
+
+
+class MetricTrend(Excursion):
+    """One metric of training's stability (C-10); ``sigma`` is its usual scatter as it left it."""
+
+    metric: str
+    sigma: float | None = None
+
+
+class Skips(Frozen):
+    """What is logged of optimizer steps left out: the newest figure, and whether it counts up."""
+
+    last: float = 0.0
+    counter: bool = False
 
 
 class Climb(Frozen):
     """The loss's level against the best one that it has held (C-11, a slow climb).
 
     ``recent`` holds the newest finite losses, their median is the level; ``first`` is the first
-    level, ``best`` the lowest so far, at ``best_step``. ``above`` rows in a row are above what
-    counts as a climb, the last ``calm`` losses are not; ``since``, ``step`` and ``level`` describe
-    the present climb.
+    level, ``best`` the lowest so far, at ``best_step``. ``sway`` is how far the level has lately
+    risen and come back, ``trough`` and ``peak`` are those of its present rise. ``above`` rows in a
+    row are above what counts as a climb, the last ``calm`` losses are not; ``since``, ``step`` and
+    ``level`` describe the present climb.
     """
 
     recent: tuple[float, ...] = ()
     first: float | None = None
     best: float | None = None
     best_step: int | None = None
+    sway: float = 0.0
+    trough: float | None = None
+    peak: float | None = None
     above: int = 0
     calm: int = 0
     is_open: bool = False
     since: float | None = None
     step: int | None = None
     level: float | None = None
+
+
+class Line(Frozen):
+    """A robust straight line through the loss of a former instance (C-12).
+
+    It passes ``level`` at ``step`` with ``slope`` per step; ``scatter`` is the standard deviation
+    of its ``points`` about it, ``center`` and ``width`` (steps) are their mean and the root of
+    their sum of squares: what they leave open grows with the distance from there.
+    """
+
+    step: float
+    level: float
+    slope: float
+    scatter: float
+    points: int
+    center: float
+    width: float
+
+
+class Seam(Frozen):
+    """Where training began again: another instance's loss beside the former one's (C-12).
+
+    The former's last step was ``last`` (at ``ended``), the first one after it ``first`` (``at``);
+    ``back`` tells that the step went back. Of ``compared`` steps that both have logged ``differ``
+    differ, the most by ``worst`` at ``worst_step``. ``line`` is the former's trend, ``after`` how
+    many rows came beyond it; ``level`` is their latest median, ``expected`` what the trend gives
+    there, ``off`` tells that the two do not agree.
+    """
+
+    last: int
+    first: int
+    ended: float | None = None
+    at: float | None = None
+    back: bool = True
+    compared: int = 0
+    differ: int = 0
+    worst: float = 0.0
+    worst_step: int | None = None
+    line: Line | None = None
+    after: int = 0
+    level: float | None = None
+    expected: float | None = None
+    off: bool = False
+
+
+class Resumption(Frozen):
+    """What a next instance is held against, and what was found of the former ones (C-12).
+
+    ``kept`` are (step, loss) samples of all steps, denser towards the newest; ``origin`` is the
+    lowest step and ``stride`` the newest distance of two rows (steps); ``levels`` are (step,
+    median) of the newest blocks of rows and ``block`` the rows since. ``seam`` is the newest,
+    ``newest`` the last losses beyond it, ``found`` the last one that went back and does not fit,
+    ``shifts`` those after a pause.
+    """
+
+    kept: tuple[tuple[int, float], ...] = ()
+    origin: int | None = None
+    stride: int = 0
+    step: int | None = None
+    at: float | None = None
+    levels: tuple[tuple[float, float], ...] = ()
+    block: tuple[tuple[int, float], ...] = ()
+    seam: Seam | None = None
+    newest: tuple[tuple[int, float], ...] = ()
+    found: Seam | None = None
+    shifts: tuple[Seam, ...] = ()
 
 
 class TrendFinding(Frozen):
@@ -139,7 +233,7 @@ class WatchedMetric(Frozen):
 
 
 class Taint(Frozen):
-    """A stretch of rows whose saves may be spoilt (SPEC K): non-finite, or an open spike.
+    """A stretch of rows whose saves may be spoilt (SPEC K): non-finite, or an open spike or climb.
 
     It begins at ``step`` (``at``); ``last`` is its last unsound step and ``sound`` the last sound
     step before it, ``None`` where no row before it was read. ``sound_at`` is when the numbers
@@ -186,6 +280,9 @@ class Trend(Frozen):
     throughput: ThroughputTrend = ThroughputTrend()
     loss: LossTrend = LossTrend()
     climb: Climb = Climb()
+    stability: tuple[MetricTrend, ...] = ()
+    resumption: Resumption = Resumption()
+    skips: Skips = Skips()
     loss_finite: WatchedMetric = WatchedMetric()
     grad_finite: WatchedMetric = WatchedMetric()
     taints: Taints = Taints()

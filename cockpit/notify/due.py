@@ -17,6 +17,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import UNKNOWN, duration, utc_minute
 from cockpit.notify.message import Message
 from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.memory import RunMemory
 from cockpit.store.notified import Held, Notified, Sent
 from cockpit.store.store import Store
 from cockpit.watch.reports import current
@@ -26,6 +27,9 @@ CLOSED_WITHIN: Final = 3600.0
 
 SAME_MOMENT: Final = 120.0
 """Seconds between two ends of jobs at one place that one cause may lie behind."""
+PASSED_WITHIN: Final = 86400.0
+"""Seconds after which what came and went unseen is history, and no message."""
+
 EVIDENCE_SHOWN: Final = 5
 RUNS_NAMED: Final = 8
 TOLD_OF: Final = 10
@@ -35,7 +39,8 @@ TOLD_OF: Final = 10
 class Due(NamedTuple):
     """One message that is to go by every route it is for, unless it went already.
 
-    ``stage``: ``open``, ``again``, ``second`` or ``closed``; ``alert`` is told as it is now.
+    ``stage``: ``open``, ``again``, ``second``, ``closed`` or ``passed`` (it came and went between
+    two looks); ``alert`` is told as it is now.
     ``settled`` names routes that need nothing more, ``only`` those that it is limited to.
     ``waited`` is for how long nobody has taken it (s).
     """
@@ -48,6 +53,13 @@ class Due(NamedTuple):
     covered_by: tuple[str, ...] = ()
     settled: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """How urgent the message is: what is over pages nobody, unless it was critical."""
+        own = self.alert.severity
+        over = self.stage == "passed" and own is not Severity.CRITICAL
+        return min(own, Severity.WARNING, key=lambda each: each.rank) if over else own
 
 
 class Now(NamedTuple):
@@ -80,6 +92,8 @@ def due(
         each = _Run(report, sent, now, unacked_after, second)
         found += each.of_open(opened)
         found += each.of_closed(closed)
+        if any(kept.passed for kept in closed):
+            found += each.of_passed(closed, RunMemory(store).watched_since(key))
     return found
 
 
@@ -122,6 +136,18 @@ class _Run(NamedTuple):
             if notified and surely and ended <= CLOSED_WITHIN + self.report.spec.cadence:
                 event = f"alert {kept.number} closed"
                 yield self._due(kept.alert, "closed", event, only=notified)
+
+    def of_passed(self, closed: Sequence[Kept], watched: float | None) -> Iterator[Due]:
+        """Yield what came and went between two looks of a run that was watched then.
+
+        Once, whatever replays its steps; what somebody has seen meanwhile needs no message.
+        """
+        for kept in closed:
+            if not kept.passed or kept.seen or watched is None or (kept.closed_at or 0) < watched:
+                continue
+            lately = self.now.since(kept.closed_at or 0.0) <= PASSED_WITHIN
+            if lately and not any(kept.replays(former) for former in closed):
+                yield self._due(kept.alert, "passed", f"alert {kept.number} passed")
 
     def _unacknowledged(self, alert: Alert, kept: Kept) -> Iterator[Due]:
         """Yield the second and third message about a critical, each ``unacked_after`` later.
@@ -170,7 +196,7 @@ def message_of(due: Due, second: str | None) -> Message:
         event=due.event,
         title=f"{_head(due, second)} {report.name}: {alert.id} {alert.title}",
         body="" if due.stage == "closed" else "\n".join(_body(due)),
-        severity=alert.severity,
+        severity=due.severity,
         url=None if tracker is None or due.stage == "closed" else tracker.url,
     )
 
@@ -181,11 +207,13 @@ def _head(due: Due, second: str | None) -> str:
         return f"[critical, taken by nobody for {waited}]"
     if due.stage == "second":
         return f"[critical, for {second}: taken by nobody for {waited}]"
+    if due.stage == "passed":
+        return f"[closed, unseen: {due.alert.severity.value}]"
     return "[closed]" if due.stage == "closed" else f"[{due.alert.severity.value}]"
 
 
 def _body(due: Due) -> Iterator[str]:
-    report, alert = due.report, due.alert
+    report, alert, over = due.report, due.alert, due.stage == "passed"
     began, job = utc_minute(alert.since), report.facets.job.value
     since = "an unknown time" if began == UNKNOWN else began
     phase = "unknown" if job is None else job.phase.value
@@ -194,10 +222,11 @@ def _body(due: Due) -> Iterator[str]:
     named = {each.key: each for each in report.alerts}
     for other in (named[key] for key in alert.consequences if key in named):
         yield f"follows from it: {other.id} {other.title}"
-    yield f"next: {alert.next_action}"
+    yield "next: look at what it left behind; it is over" if over else f"next: {alert.next_action}"
     if report.spec.dri is not None:
         yield f"DRI: {report.spec.dri}"
-    yield f"to take it: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
+    if not over:
+        yield f"to take it: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
 
 
 def together(found: Iterable[Due]) -> list[tuple[Due, ...]]:
@@ -218,7 +247,7 @@ def together(found: Iterable[Due]) -> list[tuple[Due, ...]]:
 
 
 def _joins(each: Due, first: Due) -> bool:
-    if each.stage != first.stage or each.stage == "closed":
+    if each.stage != first.stage or each.stage not in ("open", "again", "second"):
         return False
     if each.stage != "open":
         return True
@@ -252,7 +281,7 @@ def message_of_all(group: Sequence[Due], second: str | None) -> Message:
         event=first.event,
         title=f"{_head(longest, second)} {runs}: {what}",
         body="\n".join(_each_line(group)),
-        severity=first.alert.severity,
+        severity=first.severity,
     )
 
 

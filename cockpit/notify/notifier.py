@@ -197,14 +197,14 @@ class Notifications:
             each.event,
             route.name,
             covered_by=each.covered_by,
-            once_more=each.alert.severity is Severity.CRITICAL and each.stage != "closed",
+            once_more=each.severity is Severity.CRITICAL and each.stage != "closed",
             most=self.channels.spec.most,
         )
 
     def _goes(self, each: Due, route: Named) -> bool:
         if route.name in each.settled or (each.only is not None and route.name not in each.only):
             return False
-        if self._unstored.knows(each, route.name) or not route.carries(each.alert.severity):
+        if self._unstored.knows(each, route.name) or not route.carries(each.severity):
             return False
         if not (self._mine(each.report) or route.local) or self._waits(each):
             return False
@@ -215,7 +215,7 @@ class Notifications:
     def _waits(self, each: Due) -> bool:
         """Tell whether it waits for the end of the quiet hours; a critical never does."""
         quiet = self.channels.spec.quiet
-        calm = each.alert.severity is not Severity.CRITICAL
+        calm = each.severity is not Severity.CRITICAL
         return quiet is not None and calm and quiet.at(self._clock.now())
 
     async def _urgent(self, key: str, message: Message, route: Named) -> Delivery:

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from cockpit.model.flags import flags_of as flags_of
 from cockpit.model.place import place_of
 from cockpit.model.run import Command, RunSpec
 from cockpit.platforms.base import CommandError, Platform
@@ -21,7 +22,6 @@ from cockpit.text.scrub import scrub
 PLACEHOLDERS: Final = ("launch_id", "run", "wandb_id", "output_root", "checkpoint", "step")
 _PLACE: Final = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 _PLAIN: Final = re.compile(r"[\w@%+=:,./${}~^-]+", re.ASCII)
-_NUMBER: Final = re.compile(r"-\d+(\.\d+)?(e-?\d+)?", re.I)
 LONGEST: Final = 8000
 
 
@@ -117,30 +117,3 @@ def masked(words: Sequence[str]) -> tuple[str, ...]:
             if hidden != before + safe[place] and hidden.startswith(before):
                 safe[place] = hidden[len(before) :]
     return tuple(safe)
-
-
-def flags_of(words: Sequence[str]) -> dict[str, str]:
-    """Return a command as settings: ``--name value``, ``--name=value``, ``name=value``, places.
-
-    A flag that is given twice keeps both values; words that are no flag go by their place.
-    """
-    found: dict[str, str] = {}
-    place, waiting = 0, ""
-    for word in words:
-        name, sign, value = word.partition("=")
-        if word.startswith("-") and len(word) > 1 and not _NUMBER.fullmatch(word):
-            waiting = "" if sign else name
-            _add(found, name, value if sign else "")
-        elif waiting:
-            found[waiting] = word if not found[waiting] else f"{found[waiting]} {word}"
-            waiting = ""
-        elif sign and re.fullmatch(r"[+~]?[A-Za-z_][\w./-]*", name):
-            _add(found, name, value)
-        else:
-            found[f"word {place}"] = word
-            place += 1
-    return found
-
-
-def _add(found: dict[str, str], name: str, value: str) -> None:
-    found[name] = f"{found[name]} {value}".strip() if name in found else value

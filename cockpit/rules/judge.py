@@ -12,15 +12,25 @@ from cockpit.rules.artifacts.records import records_overdue
 from cockpit.rules.artifacts.success import success_without_artifacts
 from cockpit.rules.causes import with_causes
 from cockpit.rules.jobs.duplicates import duplicate_job
+from cockpit.rules.jobs.flapping import flapping
+from cockpit.rules.jobs.host import host_pressure
 from cockpit.rules.jobs.jobstate import pending_too_long, place_unknown, state_unknown
 from cockpit.rules.jobs.monitor import monitor_stale
+from cockpit.rules.jobs.preempted import preemption_noticed
 from cockpit.rules.jobs.repeated import same_failure_again
 from cockpit.rules.jobs.stall import log_frozen, step_stalled
 from cockpit.rules.jobs.terminal import ended_not_success
 from cockpit.rules.jobs.walltime import walltime_short
+from cockpit.rules.lineage.code import code_drifts
+from cockpit.rules.lineage.config import config_drifts
+from cockpit.rules.lineage.identity import identity_drifts
+from cockpit.rules.lineage.loaded import wrong_checkpoint
+from cockpit.rules.lineage.output import output_elsewhere
+from cockpit.rules.metrics.mismatch import resume_mismatch
 from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.resume import resumed_elsewhere
 from cockpit.rules.metrics.spike import loss_spike
+from cockpit.rules.metrics.stability import unstable
 from cockpit.rules.metrics.throughput import throughput_collapse
 
 Rule = Callable[[RunSpec, History], Iterable[Alert]]
@@ -36,12 +46,22 @@ RULES: tuple[Rule, ...] = (
     checkpoint_not_advancing,
     rollback_cover_thin,
     non_finite,
+    unstable,
     loss_spike,
     resumed_elsewhere,
+    resume_mismatch,
     same_failure_again,
+    flapping,
     success_without_artifacts,
+    host_pressure,
     log_frozen,
     walltime_short,
+    preemption_noticed,
+    identity_drifts,
+    code_drifts,
+    output_elsewhere,
+    wrong_checkpoint,
+    config_drifts,
     duplicate_job,
 )
 

@@ -28,17 +28,26 @@ def patience(run: RunSpec, history: History, window: float | None = None) -> flo
     A step that is not logged cannot be seen: the usual time is that between two logged steps;
     and the tracker's client may keep steps to itself for a while.
     """
-    tracker = history.facets.tracker.value
-    pace = history.trend.pace
-    recorded = tracker.usual_step_s if tracker is not None else None
-    usual = max(pace.usual_gap_s or 0.0, pace.usual_step_s or recorded or 0.0)
     least = CADENCES * run.cadence if window is None else window
-    limit = max(run.thresholds.stall_factor * usual, least)
+    limit = max(run.thresholds.stall_factor * _usual(history), least)
+    return limit if StepClock(history).direct else limit + held_back(history)
+
+
+def _usual(history: History) -> float:
+    """Return the usual seconds between two logged steps."""
+    tracker, pace = history.facets.tracker.value, history.trend.pace
+    recorded = tracker.usual_step_s if tracker is not None else None
+    return max(pace.usual_gap_s or 0.0, pace.usual_step_s or recorded or 0.0)
+
+
+def held_back(history: History) -> float:
+    """Return how long (s) the tracker's client may keep rows to itself before it writes them."""
+    tracker = history.facets.tracker.value
     found = re.search(r"(\d+)\.(\d+)", (tracker.producer or "") if tracker is not None else "")
-    if StepClock(history).direct or found is None:
-        return limit
+    if found is None:
+        return 0.0
     flushes = (int(found[1]), int(found[2])) >= FLUSHING
-    return limit + (FLUSH if flushes else BLIND_ROWS * usual)
+    return FLUSH if flushes else BLIND_ROWS * _usual(history)
 
 
 def steps_now(run: RunSpec, history: History) -> bool:

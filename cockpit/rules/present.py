@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cockpit.model.alert import Evidence
+from cockpit.model.alert import Alert, Evidence
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History
 from cockpit.model.jobs import Stopped
@@ -186,6 +186,14 @@ def trained_after_end(history: History) -> float | None:
     job = job_of(history)
     ended = job.ended_at if job is not None and job.phase.terminal else None
     return last if ended is not None and last is not None and last > ended + CLOCK_SKEW else None
+
+
+def still_open(history: History, key: str) -> Alert | None:
+    """Return the alert ``key`` as it was at the former judging, ``None`` where it is not open.
+
+    A rule that finds nothing to judge by says it again: unknown never clears.
+    """
+    return next((each for each in history.open if each.key == key), None)
 
 
 def first(*instants: float | None) -> float:

@@ -7,43 +7,23 @@ row came for a while, the moments are looked at in which a watch would have look
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
-from cockpit.model.alert import Alert, Evidence
-from cockpit.model.facet import Facet
-from cockpit.model.history import History
-from cockpit.model.observed import JobValue, Phase, Row, TrackerValue
-from cockpit.model.report import Facets
+from cockpit.model.alert import Evidence
+from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
+from cockpit.rules.byrow import SOURCE, Happened, RowJudge, Standing
 from cockpit.rules.jobs.stall import step_stalled
-from cockpit.rules.metrics.nonfinite import non_finite
-from cockpit.rules.metrics.numerics import TrendFold
-from cockpit.rules.metrics.spike import loss_spike
-from cockpit.rules.metrics.throughput import throughput_collapse
 
-SOURCE: Final = "logged rows"
 JOBLESS: Final = "whether its job ran meanwhile, or another was started, the rows do not tell"
-BY_ROWS: Final = (non_finite, loss_spike, throughput_collapse)
-"""The rules whose alerts open and close with a row."""
-REPLAYED: Final = frozenset(("C-05", "C-06", "C-09", "C-11"))
+REPLAYED: Final = frozenset(("C-05", "C-06", "C-09", "C-10", "C-11", "C-12"))
 NOT_REPLAYED: Final = tuple(
     name for number in range(1, 27) if (name := f"C-{number:02}") not in REPLAYED
 )
 """Conditions that no history of rows tells of."""
 USUAL: Final = 32
 """Rows after which the usual time between two of them is taken anew."""
-Flags = tuple[bool, bool, bool, bool, bool, int]
-
-
-class Happened(NamedTuple):
-    """An alert as it opened, at which step and when; and where it closed, if it did."""
-
-    alert: Alert
-    opened_step: int | None
-    opened_at: float
-    closed_step: int | None = None
-    closed_at: float | None = None
 
 
 class Replay:
@@ -51,96 +31,68 @@ class Replay:
 
     def __init__(self, run: RunSpec) -> None:
         self._run = run
-        self._fold = TrendFold(Trend(), run)
-        self._flags: Flags = (False,) * 5 + (0,)
-        self._open: dict[str, Happened] = {}
-        self._over: list[Happened] = []
-        self.rows = 0
-        self.step: int | None = None
-        self._at = 0.0
+        self._judge = RowJudge(run, Trend(), Standing())
+        self._silent: list[Happened] = []
         self._usual, self._usual_of = 0.0, -USUAL
+
+    @property
+    def rows(self) -> int:
+        """How many rows there were."""
+        return self._judge.rows
+
+    @property
+    def left_out(self) -> int:
+        """How many events were too many to be kept."""
+        return self._judge.left_out
+
+    @property
+    def step(self) -> int | None:
+        """The newest row's step."""
+        return self._judge.step
 
     def add(self, row: Row) -> None:
         """Take one row; a row without a time is of the moment of the one before it."""
-        self.rows += 1
         self._silence(row)
-        fold = self._fold
-        fold.add(row)
-        self._at = row.at if row.at is not None else self._at
-        self.step = row.step if row.step is not None else self.step
-        flags = (
-            fold.loss.finding is not None,
-            fold.grad.finding is not None,
-            fold.spike.is_open,
-            fold.climb.is_open,
-            fold.throughput.low >= self._run.thresholds.throughput_cadences,
-            fold.pace.resumes,
-        )
-        if flags != self._flags:
-            self._flags = flags
-            self._judge()
+        self._judge.add(row)
 
     def ended(self) -> list[Happened]:
         """Return what happened; what is open still has no end."""
-        both = [*self._over, *self._open.values()]
-        return sorted(both, key=lambda each: (each.opened_at, each.opened_step or 0))
-
-    def _history(self, now: float) -> History:
-        trend = self._fold.freeze()
-        job = JobValue(id=None, state="RUNNING", phase=Phase.RUNNING)
-        seen = TrackerValue(
-            id=None, state="running", last_step_at=trend.last_step_at, step=trend.pace.step
-        )
-        facets = Facets(
-            job=Facet(source=SOURCE, value=job, observed_at=now, since=now),
-            tracker=Facet(source=SOURCE, value=seen, observed_at=now, since=now),
-        )
-        return History(now=now, trend=trend, facets=facets)
-
-    def _judge(self) -> None:
-        history = self._history(self._at)
-        found: dict[str, Alert] = {}
-        for rule in BY_ROWS:
-            for alert in rule(self._run, history):
-                found.setdefault(alert.key, alert)
-        for key in [key for key in self._open if key not in found]:
-            self._close(key, self.step, self._at)
-        for key, alert in found.items():
-            if key not in self._open:
-                self._open[key] = Happened(alert, self.step, self._at)
-
-    def _close(self, key: str, step: int | None, at: float) -> None:
-        self._over.append(self._open.pop(key)._replace(closed_step=step, closed_at=at))
+        both = [*self._judge.over, *self._silent, *self._judge.open.values()]
+        return sorted(both, key=lambda each: (each.opened_at or 0.0, each.opened_step or 0))
 
     def _silence(self, row: Row) -> None:
         """Look at the time without rows before this one: C-06 opens in it and closes with it."""
-        last, every = self._fold.pace.at, self._run.cadence
+        last, every = self._judge.fold.pace.at, self._run.cadence
         if row.at is None or last is None or row.at - last <= every:
             return
         if row.at - last < self._run.thresholds.stall_factor * self._usual_gap() / 2:
             return  # far from a stall; to judge is dear
         looks = int((row.at - last) / every)
-        if not self._stalls(last + looks * every):
+        trend = self._judge.fold.freeze()
+        if not self._stalls(last + looks * every, trend):
             return
         low, high = 0, looks
         while high - low > 1:  # the first of the looks at which it had opened
             middle = (low + high) // 2
-            low, high = (low, middle) if self._stalls(last + middle * every) else (middle, high)
+            low, high = (
+                (low, middle) if self._stalls(last + middle * every, trend) else (middle, high)
+            )
         at = last + high * every
-        for alert in step_stalled(self._run, self._history(at)):
+        for alert in step_stalled(self._run, self._judge.history(at, trend)):
             unknown = Evidence(text=JOBLESS, source=SOURCE)
             told = {"confidence": "guess", "evidence": (*alert.evidence, unknown)}
             silent = alert.model_copy(update=told)
-            self._over.append(Happened(silent, self.step, at, row.step, row.at))
+            self._silent.append(Happened(silent, self.step, at, row.step, row.at, over=True))
 
     def _usual_gap(self) -> float:
         """Return about the usual time between two logged steps (s), 0 where it is not known."""
         if self.rows - self._usual_of >= USUAL:
-            self._usual, self._usual_of = self._fold.pace.freeze().usual_gap_s or 0.0, self.rows
+            pace = self._judge.fold.pace.freeze()
+            self._usual, self._usual_of = pace.usual_gap_s or 0.0, self.rows
         return self._usual
 
-    def _stalls(self, now: float) -> bool:
-        return any(True for _ in step_stalled(self._run, self._history(now)))
+    def _stalls(self, now: float, trend: Trend) -> bool:
+        return any(True for _ in step_stalled(self._run, self._judge.history(now, trend)))
 
 
 def replay(rows: Iterable[Row], run: RunSpec) -> Replay:

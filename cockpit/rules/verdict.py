@@ -1,8 +1,33 @@
-"""The one word for a run's health, and the one line that says what to do next (SPEC C)."""
+"""The one word for a run's health, why it is that one, and what to do next (SPEC C).
+
+All facets are held together in one decision table. Exactly one row holds of any run at any time
+(``ROWS``; ``tests/rules/test_verdict.py`` goes through every combination of facet states):
+
+=========  =========  =====================================================================
+row        verdict    when (and no row above it)
+=========  =========  =====================================================================
+critical   critical   a critical is open, acknowledged or not
+open       attention  a warning or alert is open; C-03 apart, which is the monitor's own mark
+dark       unknown    job, log and tracker are all unknown: a tracker that is an empty file
+                      nobody writes tells nothing
+behind     unknown    the job lives, and what is read of its log lags more than a cadence
+trains on  unknown    the job is over, and steps were logged well after its end
+sealed     sealed     the job succeeded, and its seal is there
+finished   finished   the job is over otherwise: what was wrong with its end is an open alert
+doubt      unknown    it may live, and its job was not asked lately, or is unclear while
+                      nothing of it moves (``cockpit.rules.doubts``)
+healthy    healthy    it lives by its job's fresh word, or moves by itself
+=========  =========  =====================================================================
+
+Facets check one another before this table is read: rules that compare them open the alerts (C-06 a
+running job without steps, C-12 a restart beside its checkpoints, C-13 a tracker that stands still
+beside a log that moves, C-19 a success without its artifacts, C-23, C-25).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
@@ -16,24 +41,96 @@ from cockpit.rules.doubts import doubt
 from cockpit.rules.present import phase_of
 
 _ATTENTION = (Severity.WARNING, Severity.ALERT)
+WELL_AFTER: Final = 60.0
+"""Seconds, at least, after a job's end in which steps may still come of it: clocks, late rows."""
+
+
+class Situation(NamedTuple):
+    """All that the table asks of a run. ``None`` and ``False``: that is not so."""
+
+    worst: Verdict | None
+    worst_title: str
+    dark: str | None
+    behind: float | None
+    trains_on: float | None
+    over: Phase | None
+    seal: str | None
+    doubt: str | None
+
+
+class TableRow(NamedTuple):
+    """One row: its name, its verdict, when it holds where none above it does, and why."""
+
+    name: str
+    verdict: Verdict
+    holds: Callable[[Situation], bool]
+    why: Callable[[Situation], str]
+
+
+ROWS: Final = (
+    TableRow("critical", Verdict.CRITICAL, lambda s: s.worst is Verdict.CRITICAL,
+             lambda s: s.worst_title),
+    TableRow("open", Verdict.ATTENTION, lambda s: s.worst is Verdict.ATTENTION,
+             lambda s: s.worst_title),
+    TableRow("dark", Verdict.UNKNOWN, lambda s: s.dark is not None,
+             lambda s: f"job, log and tracker are unknown: {s.dark}"),
+    TableRow("behind", Verdict.UNKNOWN, lambda s: s.behind is not None,
+             lambda s: f"its log is not read in time: {wording.age(s.behind)} behind"),
+    TableRow("trains on", Verdict.UNKNOWN, lambda s: s.trains_on is not None,
+             lambda s: "its job is over, and steps were logged until"
+             f" {wording.moment(s.trains_on or 0.0)}"),
+    TableRow("sealed", Verdict.SEALED, lambda s: s.seal is not None,
+             lambda s: f"sealed ({s.seal})"),
+    TableRow("finished", Verdict.FINISHED, lambda s: s.over is not None,
+             lambda s: f"its job is over: {'' if s.over is None else s.over.value}"),
+    TableRow("doubt", Verdict.UNKNOWN, lambda s: s.doubt is not None,
+             lambda s: s.doubt or ""),
+    TableRow("healthy", Verdict.HEALTHY, lambda _: True,
+             lambda _: "no condition is open, and it is alive"),
+)  # fmt: skip
+"""The decision table, in order: the first row that holds decides."""
+
+
+def situation(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Situation:
+    """Return what the table asks of a run."""
+    phase = phase_of(history)
+    worst = of_alerts(alerts)
+    own = [each for each in alerts if each.id != "C-03" and each.severity is not Severity.INFO]
+    first = max(own, key=lambda each: each.severity.rank, default=None)
+    return Situation(
+        worst=worst,
+        worst_title="" if first is None else f"{first.id} {first.title}",
+        dark=_why(history) if _all_dark(history) else None,
+        behind=present.log_behind(run, history),
+        trains_on=_trains_on(run, history),
+        over=phase if phase.terminal else None,
+        seal=seal_of(history),
+        doubt=None if phase.terminal else doubt(run, history),
+    )
+
+
+def row_of(found: Situation) -> TableRow:
+    """Return the row of the table that holds."""
+    return next(row for row in ROWS if row.holds(found))
 
 
 def verdict(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Verdict:
-    """Return SPEC C's verdict.
+    """Return SPEC C's verdict, by the table; an acknowledged alert is still open."""
+    return row_of(situation(run, history, alerts)).verdict
 
-    Critical if a critical is open, attention if a warning or alert is (C-03 apart), unknown
-    if job, log and tracker all are or the log lags more than a cadence, finished when the job is
-    over (sealed when it succeeded and has its seal), else healthy, unless there is a doubt. An
-    acknowledged alert is still open.
-    """
-    found = of_alerts(alerts)
-    if found is not None:
-        return found
-    if _all_dark(history) or present.log_behind(run, history) is not None:
-        return Verdict.UNKNOWN
-    if not phase_of(history).terminal:
-        return Verdict.HEALTHY if doubt(run, history) is None else Verdict.UNKNOWN
-    return Verdict.SEALED if seal_of(history) is not None else Verdict.FINISHED
+
+def reason(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
+    """Return in one line why the verdict is the one it is."""
+    found = situation(run, history, alerts)
+    return row_of(found).why(found)
+
+
+def _trains_on(run: RunSpec, history: History) -> float | None:
+    """Return when training last stepped if that was well after the job's end."""
+    last, job = present.trained_after_end(history), present.job_of(history)
+    ended = None if job is None else job.ended_at
+    slack = max(WELL_AFTER, run.cadence)
+    return last if last is not None and ended is not None and last > ended + slack else None
 
 
 def of_alerts(alerts: Sequence[Alert]) -> Verdict | None:
@@ -100,7 +197,7 @@ def _to_know_more(run: RunSpec, history: History) -> str:
         lag = f"not read for {age}" if log.value is None else f"{age} behind"
         return f"log {lag}: find out why it cannot be read in time{why}"
     if not _all_dark(history):
-        return f"look whether {run.name} still trains: {doubt(run, history)}"
+        return f"look whether {run.name} still trains: {reason(run, history, ())}"
     if _never_seen(history):
         return f"start {run.name}, or correct where the run file looks for it: {_why(history)}"
     saves = history.facets.checkpoints

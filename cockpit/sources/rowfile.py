@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from cockpit.model.base import step_of
+from pydantic_core import from_json
+
+from cockpit.model.base import STEPS, step_of
 from cockpit.model.observed import Row
 
 EVERY: Final = 10.0
 """Seconds between two rows that tell no time."""
-_READ: Final = json.JSONDecoder().decode
 EARLIEST: Final = -6.2e10
 LATEST: Final = 2.5e11
 """The years 5 and 9892: what is told beyond, or is no number, is no time."""
@@ -48,29 +49,55 @@ class RowFile:
 
 def _row(line: bytes, otherwise: float) -> Row | None:
     """Return one line's row, ``otherwise`` its time where it tells none; ``None`` for no row."""
-    try:
-        told = _READ(line.decode("ascii")) if line.isascii() else json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+    told = _read(line)
     if type(told) is not dict or not told:
         return None
-    step, at = _number(told.get("step")), _number(told.get("time"))
+    get = told.get
+    step, at = get("step"), get("time")
+    if type(step) is not int or not -STEPS < step < STEPS:
+        step = _whole(step)
+        if step is None:
+            return None
+    at = at if type(at) is float else _number(at)
+    loss, throughput, grad_norm = get("loss"), get("throughput"), get("grad_norm")
+    return Row(
+        step,
+        at if at is not None and EARLIEST < at < LATEST else otherwise,
+        loss if type(loss) is float else _number(loss),
+        throughput if type(throughput) is float else _number(throughput),
+        grad_norm if type(grad_norm) is float else _number(grad_norm),
+    )
+
+
+def _read(line: bytes) -> object:
+    """Return what a line holds, ``None`` where it is no JSON.
+
+    pydantic's reader takes a fifth of the time, but not every line that Python's does.
+    """
+    try:
+        return from_json(line)
+    except ValueError:
+        pass
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _whole(told: object) -> int | None:
+    step = _number(told)
     if step is None or not step.is_integer() or step_of(step) is None:
         return None
-    return Row(
-        step=int(step),
-        at=at if at is not None and EARLIEST < at < LATEST else otherwise,
-        loss=_number(told.get("loss")),
-        throughput=_number(told.get("throughput")),
-        grad_norm=_number(told.get("grad_norm")),
-    )
+    return int(step)
 
 
 def _number(value: object) -> float | None:
     """Return a number as JSON or INTERFACE's strings hold it (``"NaN"``), else ``None``."""
-    if type(value) in (int, float):
+    if value is None or type(value) is float:
+        return value  # most are
+    if type(value) is int:
         try:
-            return float(value)  # type: ignore[arg-type]
+            return float(value)
         except OverflowError:
             return None
     return float(value) if value in ("NaN", "Infinity", "-Infinity") else None

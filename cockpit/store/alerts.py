@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 
@@ -25,6 +26,42 @@ class Kept(Frozen):
         """Tell whether it was open already when ``former``, a closed one, was closed."""
         same = former.alert.key == self.alert.key
         return same and former.closed_at is not None and former.closed_at >= self.opened_at
+
+    @property
+    def passed(self) -> bool:
+        """Whether it came and went between two looks: only the rows have told of it."""
+        return self.alert.span is not None and self.alert.span.passed
+
+    def replays(self, former: Kept) -> bool:
+        """Tell whether the same steps came and went before: a resume has replayed them."""
+        mine, others = self.alert.span, former.alert.span
+        if self.alert.key != former.alert.key or mine is None or others is None:
+            return False
+        earlier = (former.closed_at or 0.0) < self.opened_at
+        return earlier and _meet(
+            mine.opened_step, mine.closed_step, others.opened_step, others.closed_step
+        )
+
+    def is_same(self, other: Kept, grace: float) -> bool:
+        """Tell whether both tell of one occurrence of one condition.
+
+        By time, ``grace`` (s) apart at most; where the rows tell none, by their steps. So rows
+        that are read again, or a log beside a tracker, tell of nothing twice.
+        """
+        if self.alert.key != other.alert.key:
+            return False
+        mine, others = self.alert.span, other.alert.span
+        untimed = [span for span in (mine, others) if span is not None and span.opened_at is None]
+        if untimed and mine is not None and others is not None:
+            return _meet(mine.opened_step, mine.closed_step, others.opened_step, others.closed_step)
+        begun, begins = self._begun - grace, other._begun - grace
+        over = [math.inf if at is None else at for at in (self.closed_at, other.closed_at)]
+        return begun <= over[1] and begins <= over[0]
+
+    @property
+    def _begun(self) -> float:
+        """When it began: no later than it was seen."""
+        return min(self.alert.since, self.opened_at)
 
     @property
     def closed(self) -> ClosedAlert | None:
@@ -65,6 +102,25 @@ class Alerts(StoreView):
             for kept in changed:
                 _save(connection, run, kept)
 
+    def add_passed(self, run: str, found: Sequence[Kept], grace: float) -> None:
+        """Store what came and went between two looks, each once however often it is told.
+
+        What is the same as one that is kept already goes on from that one (``Kept.is_same``).
+        """
+        with self._store.writing() as connection:
+            known: dict[str, list[Kept]] = {}
+            for kept in found:
+                key = kept.alert.key
+                if key not in known:
+                    known[key] = list(_kept(connection, "run = ? AND key = ?", (run, key)))
+                twin = next((each for each in known[key] if each.is_same(kept, grace)), None)
+                if twin is None:
+                    _insert(connection, run, kept)
+                    known[key].append(kept)
+                elif twin.number and (longer := _longer(twin, kept)) is not None:
+                    _save(connection, run, longer)
+                    known[key][known[key].index(twin)] = longer
+
     def acknowledge(
         self, run: str, key: str, taken: Acknowledgement, reason: str | None = None
     ) -> bool:
@@ -101,11 +157,37 @@ def _save(connection: sqlite3.Connection, run: str, kept: Kept) -> None:
             (document, kept.closed_at, kept.seen, number),
         )
         return
+    _insert(connection, run, kept)
+
+
+def _insert(connection: sqlite3.Connection, run: str, kept: Kept) -> None:
+    document = pack(kept.alert.model_copy(update={"acknowledged": None}))
     connection.execute(
         "INSERT INTO alerts (run, key, document, opened_at, closed_at, seen)"
         " VALUES (?, ?, ?, ?, ?, ?)",
         (run, kept.alert.key, document, kept.opened_at, kept.closed_at, kept.seen),
     )
+
+
+def _longer(known: Kept, again: Kept) -> Kept | None:
+    """Return what came and went, and came again within its grace, as one; ``None``: nothing new."""
+    mine, others = known.alert.span, again.alert.span
+    if not known.passed or mine is None or others is None or others.opened_at is None:
+        return None
+    if (again.closed_at or 0.0) <= (known.closed_at or 0.0):
+        return None
+    ended = {"closed_step": others.closed_step, "closed_at": others.closed_at}
+    alert = known.alert.model_copy(update={"span": mine.model_copy(update=ended)})
+    return known.model_copy(update={"alert": alert, "closed_at": again.closed_at})
+
+
+def _meet(first: int | None, last: int | None, other: int | None, others_last: int | None) -> bool:
+    """Tell whether two ranges of steps have one in common; one without a step is of none."""
+    if first is None or other is None:
+        return False
+    ends = (math.inf if last is None else last, math.inf if others_last is None else others_last)
+    low, high = min(first, ends[0]), max(first, ends[0])
+    return low <= max(other, ends[1]) and min(other, ends[1]) <= high
 
 
 def _open_number(connection: sqlite3.Connection, run: str, key: str) -> int:

@@ -85,6 +85,14 @@ class RunMemory(StoreView):
             for at, verdict, phase, step, loss in rows
         )
 
+    def watched_since(self, run: str) -> float | None:
+        """Return when any cockpit first saw the run, as far back as is kept; ``None``: never."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT min(at) FROM observations WHERE run = ?", (run,)
+            ).fetchone()
+        return None if row is None or row[0] is None else float(row[0])
+
     def add_phases(self, run: str, marks: Sequence[PhaseMark]) -> None:
         """Add phase marks; one that is known already stays as it is."""
         with self._store.writing() as connection:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from cockpit.text.fields import LabelledNumber
+from cockpit.text.metric_words import NONE, Figures, metric_of
 
 Scope = Literal["run", "epoch", "epochs"]
 
@@ -148,6 +149,16 @@ def _loss_word_rank(words: tuple[str, ...]) -> int:
 def find_grad_norm(found: Sequence[LabelledNumber]) -> float | None:
     """Return the norm of the gradient among ``found``."""
     return next((field.value for field in found if _is_grad_norm(field.words)), None)
+
+
+def find_beside(found: Sequence[LabelledNumber]) -> Figures:
+    """Return what ``found`` tells of z-loss, router and skipped steps: the first of each."""
+    told: dict[str, float] = {}
+    for field in found:
+        kind = metric_of(field.words) if field.unit != "%" else None
+        if kind is not None:
+            told.setdefault(kind, field.value)
+    return Figures(**told) if told else NONE
 
 
 @lru_cache(maxsize=_LABELS)

@@ -21,6 +21,7 @@ from cockpit.text.labels import (
     Scope,
     bar_unit,
     evaluates,
+    find_beside,
     find_grad_norm,
     find_loss,
     find_step,
@@ -30,6 +31,7 @@ from cockpit.text.labels import (
     throughput,
     training_work,
 )
+from cockpit.text.metric_words import NONE, Figures
 from cockpit.text.safe import LINE_LIMIT, plain_text, safe_line
 
 
@@ -53,6 +55,7 @@ class LineProgress(Frozen):
     format: str
     grad_norm: float | None = Field(default=None, exclude=True)
     """Beside the loss; no part of INTERFACE's document."""
+    beside: Figures = Field(default=NONE, exclude=True)
 
     @property
     def is_bar(self) -> bool:
@@ -217,6 +220,7 @@ def _from_fields(text: str) -> LineProgress | None:
         unit=None if rate is None else rate[1],
         format="block" if "\n" in text else "fields",
         grad_norm=find_grad_norm(found),
+        beside=find_beside(found),
     )
 
 
@@ -243,6 +247,7 @@ def _from_dict(text: str, found: list[LabelledNumber]) -> LineProgress | None:
         unit=None if rate is None else rate[1],
         format="dict",
         grad_norm=find_grad_norm(found),
+        beside=find_beside(found),
     )
 
 

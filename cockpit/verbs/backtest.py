@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shutil
 import tomllib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -14,16 +15,20 @@ from typing import Any, Final
 from cockpit.config.build import build
 from cockpit.model.base import parse_duration, rfc3339
 from cockpit.model.clock import SystemClock
-from cockpit.model.observed import Row
+from cockpit.model.observed import Column, Row
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec, Thresholds, WandbSpec
 from cockpit.model.wording import moment
 from cockpit.model.wording import step as told_step
-from cockpit.rules.replay import NOT_REPLAYED, Happened, Replay
+from cockpit.rules.byrow import Happened
+from cockpit.rules.replay import NOT_REPLAYED, Replay
 from cockpit.sources.logs.source import read_rows
 from cockpit.sources.rowfile import RowFile
 from cockpit.sources.trackers import Trackers
+from cockpit.sources.wandb.history import LossColumns
 from cockpit.text.safe import clean
+from cockpit.verbs.backtest_chart import Span, chart
+from cockpit.verbs.backtest_page import page
 from cockpit.verbs.common import (
     OK,
     UsageError,
@@ -42,6 +47,9 @@ CADENCE: Final = 900.0
 TOLD: Final = 86_400.0 * 365
 """Times before this (s) are counted from a history's first row: its rows tell none."""
 BATCH: Final = 2000
+WIDEST: Final = 200
+"""Columns of a picture at most."""
+UNTIMED: Final = "; its rows tell no time: go by the steps"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.add_argument("what", metavar="RUN|PATH", help="a run of the run file, or a history")
     parser.add_argument("--log", metavar="FILE", help="the run's log: its rows are replayed too")
-    parser.add_argument("--final-step", type=int, metavar="N", help="where training ends")
+    parser.add_argument(
+        "--final-step", type=int, metavar="N", help="where training ends, of a path too"
+    )
     parser.add_argument("--cadence", metavar="D", help="how often it is watched (default: 15m)")
     parser.add_argument(
         "--set",
@@ -63,6 +73,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="THRESHOLD=VALUE",
         help="a figure of [run.thresholds], as the run file would have it (repeatable)",
+    )
+    parser.add_argument(
+        "--html", metavar="FILE", help="write curve and alerts as one page that needs nothing else"
+    )
+    parser.add_argument(
+        "--curve",
+        action="store_true",
+        help="with --json: the loss too, as [first step, last, lowest, highest, mean, non-finite]",
     )
     add_config(parser)
     add_json(parser)
@@ -72,15 +90,70 @@ def run(args: argparse.Namespace) -> int:
     """Replay and print; return 0. Raises ``UsageError``."""
     named = None if _is_path(args.what) else _run_named(args)
     spec = _with_settings(named or RunSpec(name=_name_of(args.what), cadence=CADENCE), args)
-    found = asyncio.run(_replayed(args.what, spec, named=named is not None))
-    happened = found.ended() if args.log is None else _with_log(args.log, spec, found)
+    found = Backtest(spec, draws=not args.json or args.curve or args.html is not None)
+    asyncio.run(_replay(args.what, found, named=named is not None))
+    log = args.log or (_own_log(spec) if named is not None and not found.rows else None)
+    happened = found.replay.ended() if log is None else _with_log(log, spec, found)
     if not found.rows:
         raise UsageError(f"{clean(args.what, 4096)} holds no logged row: nothing to replay")
+    document = _document(spec, happened, found)
+    if args.html is not None:
+        _write(args.html, page(document, found.columns()))
     if args.json:
-        print_document(_document(spec, happened, found))
+        curve = {"curve": [list(each) for each in found.columns()]} if args.curve else {}
+        print_document({**document, **curve}, one_line=args.curve)
     else:
         put("\n".join(_lines(happened, found)))
     return OK
+
+
+class Backtest:
+    """A history as it is replayed, and what is drawn of it: both bounded in memory."""
+
+    def __init__(self, spec: RunSpec, *, draws: bool) -> None:
+        self.spec = spec
+        self._draws = draws
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin, or begin again: the rows come from the first one on."""
+        self.replay = Replay(self.spec)
+        self._curve = LossColumns()
+        self.began: float | None = None
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Take rows in logged order."""
+        rows, replay = iter(rows), self.replay
+        while batch := list(islice(rows, BATCH)):
+            for row in batch:
+                replay.add(row)
+            if self._draws:
+                self._curve.add(batch)
+            if self.began is None:
+                self.began = next((row.at for row in batch if row.at is not None), None)
+
+    @property
+    def rows(self) -> int:
+        """How many rows were replayed."""
+        return self.replay.rows
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return the loss over the steps."""
+        return self._curve.columns()
+
+
+def _own_log(spec: RunSpec) -> str | None:
+    """Return the run's own log where it can be read here: its rows are all that there are."""
+    log = None if spec.job is None else spec.job.log
+    return log.path if log is not None and log.here else None
+
+
+def _write(name: str, text: str) -> None:
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"--html {clean(name, 4096)} cannot be written: {clean(why)}") from error
 
 
 def _is_path(what: str) -> bool:
@@ -136,30 +209,27 @@ def _thresholds(told: Mapping[str, Any]) -> Thresholds:
     return built.runs[0].thresholds
 
 
-async def _replayed(what: str, spec: RunSpec, *, named: bool) -> Replay:
-    found = Replay(spec)
+async def _replay(what: str, found: Backtest, *, named: bool) -> None:
     if not named and not _is_wandb(what):
         _from_rows(what, found)
-        return found
+        return
+    spec = found.spec
     run = spec if named else spec.model_copy(update={"wandb": WandbSpec(dir=place_of(what))})
     async for rows in _chunks(run):
         if rows is None:
-            found = Replay(spec)
-            continue
-        for row in rows:
-            found.add(row)
-    return found
+            found.begin()
+        else:
+            found.add(rows)
 
 
 def _is_wandb(what: str) -> bool:
     return what.endswith(".wandb") or (what != STDIN and Path(what).is_dir())
 
 
-def _from_rows(what: str, found: Replay) -> None:
+def _from_rows(what: str, found: Backtest) -> None:
     with opened(what) as file:
         rows = RowFile(file)
-        for row in rows:
-            found.add(row)
+        found.add(rows)
     if rows.bad:
         say(f"{rows.bad} lines are no rows and were left out, the first is line {rows.first_bad}")
 
@@ -179,29 +249,34 @@ async def _chunks(run: RunSpec) -> AsyncIterator[tuple[Row, ...] | None]:
             return
 
 
-def _with_log(name: str, spec: RunSpec, found: Replay) -> list[Happened]:
+def _with_log(name: str, spec: RunSpec, found: Backtest) -> list[Happened]:
     """Return what happened by the tracker's rows and by the log's own, each cause once.
 
-    The log may tell what the tracker never got: the last loss before the end.
+    The log may tell what the tracker never got: the last loss before the end. A history that
+    has no other rows is the log's.
     """
-    own = Replay(spec)
+    own = found if not found.rows else Backtest(spec, draws=False)
+    told = found.replay.ended()
     with opened(name) as file:
         mtime = os.fstat(file.fileno()).st_mtime
         lines = raw_lines(file)
         while batch := list(islice(lines, BATCH)):
-            for row in read_rows(batch, mtime, None, utc=True, step=own.step):
-                own.add(row._replace(at=None) if row.at == mtime else row)
-    told = found.ended()
+            rows = read_rows(batch, mtime, None, utc=True, step=own.replay.step)
+            own.add(row._replace(at=None) if row.at == mtime else row for row in rows)
     known = {each.alert.key for each in told}
-    return [*told, *(each for each in own.ended() if each.alert.key not in known)]
+    return [*told, *(each for each in own.replay.ended() if each.alert.key not in known)]
 
 
-def _document(spec: RunSpec, happened: Sequence[Happened], found: Replay) -> dict[str, Any]:
+def _document(spec: RunSpec, happened: Sequence[Happened], found: Backtest) -> dict[str, Any]:
     return {
         "schema": 1,
         "run": spec.name,
         "steps": found.rows,
+        "last_step": found.replay.step,
+        "final_step": spec.final_step,
+        "timed": found.began is not None and found.began >= TOLD,
         "not_replayed": list(NOT_REPLAYED),
+        "left_out": found.replay.left_out,
         "alerts": [_alert(each) for each in happened],
     }
 
@@ -211,22 +286,37 @@ def _alert(each: Happened) -> dict[str, Any]:
     return {
         **{name: told[name] for name in ("id", "key", "severity", "title")},
         "opened_step": each.opened_step,
-        "opened_at": rfc3339(each.opened_at),
+        "opened_at": None if each.opened_at is None else rfc3339(each.opened_at),
         "closed_step": each.closed_step,
         "closed_at": None if each.closed_at is None else rfc3339(each.closed_at),
+        "closed": each.over,
         "evidence": told["evidence"],
     }
 
 
-def _lines(happened: Sequence[Happened], found: Replay) -> list[str]:
-    """Return for a person: each alert on a line, then how much was replayed."""
+def _lines(happened: Sequence[Happened], found: Backtest) -> list[str]:
+    """Return for a person: each alert on a line, how much was replayed, and its picture."""
     lines = [_line(each) for each in happened]
-    rows = f"{found.rows:,} rows, up to step {told_step(found.step)}"
-    return [*(lines or ["nothing would have been told"]), rows]
+    replay, final = found.replay, found.spec.final_step
+    if replay.left_out:
+        lines.append(f"{replay.left_out:,} more are not listed")
+    rows = f"{found.rows:,} rows, up to step {told_step(replay.step)}"
+    if final:
+        rows += f" of {told_step(final)} ({(replay.step or 0) / final:.0%})"
+    if found.began is None or found.began < TOLD:
+        rows += UNTIMED
+    spans = [
+        Span(each.alert.id, each.opened_step or 0, each.closed_step if each.over else None)
+        for each in happened
+    ]
+    width = min(WIDEST, shutil.get_terminal_size().columns)
+    picture = chart(found.columns(), spans, width)
+    return [*(lines or ["nothing would have been told"]), rows, *picture]
 
 
 def _line(each: Happened) -> str:
-    until = "open" if each.closed_at is None else f"step {told_step(each.closed_step)}"
-    when = f"  {moment(each.opened_at)}" if each.opened_at >= TOLD else ""
+    until = f"step {told_step(each.closed_step)}" if each.over else "open"
+    at = each.opened_at or 0.0
+    when = f"  {moment(at)}" if at >= TOLD else ""
     span = f"step {told_step(each.opened_step)} → {until}"
     return f"{each.alert.id}  {span}{when}  {each.alert.title}"

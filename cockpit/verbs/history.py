@@ -20,6 +20,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.told import Told
 from cockpit.model.trend import Trend
 from cockpit.model.wording import moment
+from cockpit.model.wording import step as told_step
 from cockpit.records.lease.holder import looked_after
 from cockpit.rules.goodput import goodput
 from cockpit.rules.metrics.numerics import advance
@@ -43,6 +44,8 @@ from cockpit.verbs.common import (
 )
 
 EXAMPLE = "example: cockpit history my-run --at 2026-03-11T08:57:00Z --json"
+
+NO_TIMES = "when is unknown: its rows tell no time"
 
 
 class Past(Frozen):
@@ -212,9 +215,9 @@ def _alert(kept: Kept) -> dict[str, Any]:
 def _lines(past: Past) -> Iterator[str]:
     dated = [
         *((entry.begun_at, list(_action_lines(entry))) for entry in past.actions),
-        *((kept.opened_at, [_opened(kept)]) for kept in past.alerts),
+        *((kept.opened_at, [_opened(kept)]) for kept in past.alerts if not kept.passed),
         *(
-            (kept.closed_at, [f"{moment(kept.closed_at)}  closed  {kept.alert.title}"])
+            (kept.closed_at, [_closed(kept, kept.closed_at)])
             for kept in past.alerts
             if kept.closed_at is not None
         ),
@@ -259,6 +262,16 @@ def _opened(kept: Kept) -> str:
     return (
         f"{moment(kept.opened_at)}  opened  {alert.id} {alert.severity.value}: {alert.title}{who}"
     )
+
+
+def _closed(kept: Kept, at: float) -> str:
+    alert, span = kept.alert, kept.alert.span
+    if not kept.passed or span is None:
+        return f"{moment(at)}  closed  {alert.title}"
+    steps = f"step {told_step(span.opened_step)} to {told_step(span.closed_step)}"
+    since = f"since {moment(span.opened_at)}" if span.opened_at is not None else NO_TIMES
+    what = f"{alert.id} {alert.severity.value}: {alert.title}"
+    return f"{moment(at)}  closed, unseen  {what}, {steps}, {since}"
 
 
 def _heard(told: Told) -> str:

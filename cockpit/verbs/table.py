@@ -151,6 +151,8 @@ def _below(run: RunReport) -> Iterator[str]:
     for gone in run.closed:
         if not gone.seen:
             yield f"  closed, unseen: {alert_line(gone.alert)}"
+    if not run.alerts and run.verdict is Verdict.UNKNOWN and run.verdict_reason is not None:
+        yield f"  why: {run.verdict_reason}"
     if not run.alerts:
         yield f"  next: {run.next_action}"
 

@@ -11,7 +11,7 @@ from cockpit.model.facet import Problem
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
-from cockpit.rules.metrics.numerics import advance
+from cockpit.rules.byrow import Judgement, Standing, judge_rows
 from cockpit.runtime.offload import offload
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.judge import Judge
@@ -90,8 +90,10 @@ async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
     """Fold the next rows of ``run`` into ``rows``; until all are read, the newest stand in."""
     got = await tracker.more_rows(run)
     if got.restarted:
-        rows.full, rows.complete = Trend(), False
-    rows.full = await _folded(rows.full, got.rows, run)
+        rows.full, rows.standing, rows.complete = Trend(), Standing(), False
+    found = await _folded(rows.full, rows.standing, got.rows, run)
+    rows.full, rows.standing = found.trend, found.standing
+    rows.note(found.over)
     # Files that cannot be read now give no rows and cover nothing: that is not the whole run.
     whole = got.caught_up and (rows.complete or got.share > 0.0)
     if got.later and got.share < 1.0:
@@ -103,7 +105,8 @@ async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
         rows.trend = rows.full
     elif not rows.any or got.later:
         recent = await tracker.recent(run, RECENT)
-        former, rows.trend = rows.trend, await _folded(Trend(), recent.rows, run)
+        newest = await _folded(Trend(), Standing(), recent.rows, run)
+        former, rows.trend = rows.trend, newest.trend
         rows.skipped = max(0.0, 1.0 - recent.share)
         finished = rows.trend != former
     rows.any = rows.any or bool(got.rows)
@@ -111,7 +114,10 @@ async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
     return Chunk(bool(got.rows) or finished, got.caught_up or got.later)
 
 
-async def _folded(trend: Trend, rows: tuple[Row, ...], run: RunSpec) -> Trend:
+async def _folded(
+    trend: Trend, standing: Standing, rows: tuple[Row, ...], run: RunSpec
+) -> Judgement:
     if len(rows) <= FEW:
-        return advance(trend, rows, run)
-    return await offload(functools.partial(advance, trend, rows, run), deadline=CHUNK_DEADLINE)
+        return judge_rows(trend, standing, rows, run)
+    work = functools.partial(judge_rows, trend, standing, rows, run)
+    return await offload(work, deadline=CHUNK_DEADLINE)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
 from cockpit.model.figures import present_tracker
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
+from cockpit.store.alerts import Kept
 from cockpit.store.memory import Observation, RunMemory
 from cockpit.watch.diagnoser import Diagnoser, asked
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.listeners import Listeners
+from cockpit.watch.passed import kept_of, merged, settle
 from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.reports import (
     Case,
@@ -27,7 +29,7 @@ from cockpit.watch.reports import (
     with_diagnosis,
 )
 from cockpit.watch.runstate import RunState
-from cockpit.watch.store_writer import StoreWriter
+from cockpit.watch.store_writer import CLOSED_FOR, StoreWriter
 from cockpit.watch.waiting import WaitingRuns
 
 BATCH = 32
@@ -150,8 +152,10 @@ class Judge:
 
     def _settle(self, state: RunState, found: Judged, *, keep: bool) -> None:
         """Hold what the rules say against what is open; store what changed, tell what is new."""
-        state.log_trend = found.log_trend
+        state.log_trend, state.log_standing = found.log_trend, found.log_standing
+        state.rows.note(found.log_over)
         if state.may_judge:
+            gone = self._came_and_went(state, found, keep=keep)
             changes = reconcile(
                 state.open,
                 state.closed,
@@ -164,8 +168,8 @@ class Judge:
             state.open = taken_elsewhere(open_now, state.told, found.history.now)
             older = [
                 kept
-                for kept in state.closed
-                if kept.alert.key not in state.open
+                for kept in (*gone, *state.closed)
+                if not _goes_on(kept, state.open)
                 and not any(new.continues(kept) for new in changes.closed)
             ]
             state.closed = [*changes.closed, *older][:CLOSED_KEPT]
@@ -173,6 +177,25 @@ class Judge:
                 self._store_writer.save_alerts(state.key, changes.changed)
         alerts = tuple(kept.alert for kept in state.open.values())
         self._tell(state, report_of(found, alerts, state), keep=keep)
+
+    def _came_and_went(self, state: RunState, found: Judged, *, keep: bool) -> list[Kept]:
+        """Take what opened and closed within the rows since the last look; return what is new.
+
+        Without ``keep`` it is nobody's news: a check tells what holds now.
+        """
+        over, state.rows.passed = state.rows.passed, []
+        if not over or not keep:
+            return []
+        now, grace = found.history.now, state.spec.cadence
+        passed = [kept_of(each, now) for each in merged(over, grace)]
+        lately = settle(state.open, state.closed, passed, found.alerts, grace)
+        state.open = lately.open
+        if lately.ended:
+            self._store_writer.save_alerts(state.key, lately.ended)
+        if lately.unseen:
+            self._store_writer.save_passed(state.key, lately.unseen, grace)
+        shown = [kept for kept in lately.unseen if now - (kept.closed_at or 0.0) <= CLOSED_FOR]
+        return [*lately.ended, *reversed(shown)]
 
     def _tell(self, state: RunState, report: RunReport, *, keep: bool) -> None:
         state.report = report
@@ -250,6 +273,12 @@ def remember_report(state: RunState, store_writer: StoreWriter) -> None:
     if report is not None and state.stored is not report:
         state.stored = report
         store_writer.later(lambda store: RunMemory(store).save_reports([(key, report)]))
+
+
+def _goes_on(closed: Kept, known: Mapping[str, Kept]) -> bool:
+    """Tell whether a closed alert is open again; what came and went alone stays an event."""
+    again = known.get(closed.alert.key)
+    return again is not None and (not closed.passed or again.is_same(closed, 0.0))
 
 
 async def _judge_all(cases: list[Case]) -> list[Judged]:

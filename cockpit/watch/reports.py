@@ -19,13 +19,15 @@ from cockpit.model.run import RunSpec
 from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
 from cockpit.rules.artifacts.suspects import marked
+from cockpit.rules.byrow import Happened, Standing, judge_rows
 from cockpit.rules.goodput import goodput
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.finalstep import with_final_step
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
-from cockpit.rules.verdict import next_action, of_alerts, verdict
+from cockpit.rules.verdict import next_action, of_alerts, reason, verdict
 from cockpit.store.alerts import Kept
+from cockpit.watch.passed import with_spans
 from cockpit.watch.runstate import RunState
 
 SAME_WORD = 0.01
@@ -40,6 +42,8 @@ class Case(NamedTuple):
     log_trend: Trend
     log_rows: tuple[Row, ...]
     triage: Triage | None = None
+    standing: Standing = Standing()
+    log_standing: Standing = Standing()
 
 
 class Judged(NamedTuple):
@@ -50,6 +54,9 @@ class Judged(NamedTuple):
     alerts: tuple[Alert, ...]
     progress: Progress
     log_trend: Trend
+    log_standing: Standing = Standing()
+    log_over: tuple[Happened, ...] = ()
+    """What opened and closed within the log's rows, where they are all the rows there are."""
     goodput: Goodput | None = None
 
 
@@ -81,12 +88,20 @@ def case_of(state: RunState, now: float) -> Case:
         outages=state.outages,
         looks=state.looks,
         starts=state.shared.starts,
+        used=state.shared.used,
+        settings=state.settings.present,
+        former_settings=state.settings.former,
+        partial_since=state.partial_since,
+        host=state.host,
+        open=tuple(kept.alert for kept in state.open.values()),
         sealed_by=state.shared.sealed,
         not_read_yet=state.not_read_yet,
     )
     new, state.log_rows = state.log_rows, ()
     spec = state.spec.model_copy(update={"dri": owner_of(state, state.facets).name})
-    return with_diagnosis(Case(spec, history, state.log_trend, new), state)
+    standing = rows.standing if rows.complete else Standing()
+    case = Case(spec, history, state.log_trend, new, None, standing, state.log_standing)
+    return with_diagnosis(case, state)
 
 
 def with_diagnosis(case: Case, state: RunState) -> Case:
@@ -109,21 +124,30 @@ def _log_unread(facets: Facets) -> float:
 
 def judged(case: Case) -> Judged:
     """Judge one run by what is seen of it, and by why its job ended or stands still."""
-    seen = seen_of(case)
+    log = judge_rows(case.log_trend, case.log_standing, case.log_rows, case.spec)
+    seen = _seen(case, log.trend)
     spec = with_final_step(case.spec, seen)
     facets = _with_triage(seen.facets, case.triage)
     history = seen.model_copy(update={"facets": facets})
-    alerts, how_far = judge(spec, history), progress(spec, history)
+    tracked = case.history.trend.rows > 0
+    standing = case.standing if tracked else log.standing
+    alerts = with_spans(judge(spec, history), standing.open)
+    how_far = progress(spec, history)
     # Of what stands still, or learns nothing any more, nobody knows the end.
     if any(alert.id in ("C-06", "C-09") for alert in alerts):
         how_far = how_far.model_copy(update={"eta_s": None})
-    return Judged(spec, history, alerts, how_far, history.log_trend, goodput(spec, history))
+    over = () if tracked else log.over
+    account = goodput(spec, history)
+    return Judged(spec, history, alerts, how_far, log.trend, log.standing, over, account)
 
 
 def seen_of(case: Case) -> History:
     """Return what is seen, folds and all; the log's rows stand in for a tracker without any."""
+    return _seen(case, advance(case.log_trend, case.log_rows, case.spec))
+
+
+def _seen(case: Case, log_trend: Trend) -> History:
     history = case.history
-    log_trend = advance(case.log_trend, case.log_rows, case.spec)
     tracked = history.trend.rows > 0
     trend = history.trend if tracked else log_trend
     facets = with_baseline(history.facets, trend)
@@ -184,6 +208,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         spec=found.spec,
         checked_at=found.history.now,
         verdict=verdict(found.spec, found.history, alerts),
+        verdict_reason=reason(found.spec, found.history, alerts),
         facets=found.history.facets,
         progress=found.progress,
         alerts=alerts,
@@ -216,6 +241,7 @@ def unruled(case: Case, state: RunState) -> RunReport:
         alerts=alerts,
         closed=state.closed_alerts(),
         next_action=why,
+        verdict_reason=why,
         next_check_at=state.next_check_at,
         looks=state.looks,
     )

@@ -9,16 +9,20 @@ from typing import Any, NamedTuple
 from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import OF_A_RUN, Facet, merge
 from cockpit.model.goodput import Looks
-from cockpit.model.history import CheckpointMark, History, Outage, PhaseMark, Sharer
+from cockpit.model.history import CheckpointMark, History, HostMark, Outage, PhaseMark, Sharer
 from cockpit.model.observed import CheckpointState, JobValue, Phase, Row, Triage
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
+from cockpit.rules.byrow import Happened, Standing
+from cockpit.rules.jobs.host_looks import looked_at
+from cockpit.rules.jobs.jobstate import partial_since
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
 from cockpit.watch.polling.sweep import watched_paths
+from cockpit.watch.settings_seen import SettingsSeen
 from cockpit.watch.store_writer import Shared
 
 CORE = frozenset(("job", "log", "tracker", "checkpoints", "monitor"))
@@ -27,6 +31,8 @@ LOG_ROWS = 1000
 STOP_SLACK = 5.0
 """Seconds by which a job may seem to have started after it was ordered to stop."""
 MARKS = 500
+PASSED = 1000
+"""Events inside rows that may wait for the next judging; beyond it the oldest are lost."""
 
 
 class Diagnosis(NamedTuple):
@@ -53,6 +59,14 @@ class Rows:
     any: bool = False
     tried: bool = False
     """True once they were asked for, whether or not any could be read."""
+    standing: Standing = field(default_factory=Standing)
+    """What is open by the rows of ``full``."""
+    passed: list[Happened] = field(default_factory=list)
+    """What opened and closed within rows and was not judged yet."""
+
+    def note(self, over: Sequence[Happened]) -> None:
+        """Keep what came and went until the run is judged."""
+        self.passed = [*self.passed, *over][-PASSED:]
 
 
 @dataclass
@@ -68,6 +82,8 @@ class RunState:
     log_trend: Trend = field(default_factory=Trend)
     log_rows: tuple[Row, ...] = ()
     """Rows of the log that are not in ``log_trend`` yet."""
+    log_standing: Standing = field(default_factory=Standing)
+    """What is open by the log's rows."""
     diagnosis: Diagnosis | None = None
     phases: list[PhaseMark] = field(default_factory=list)
     marks: list[CheckpointMark] = field(default_factory=list)
@@ -75,6 +91,12 @@ class RunState:
     closed: list[Kept] = field(default_factory=list)
     shared: Shared = field(default_factory=Shared)
     """What the store says of it; of the alerts, ``open`` and ``closed`` are newer."""
+    partial_since: float | None = None
+    """Since when only some of the job's tasks were seen at work (C-04)."""
+    settings: SettingsSeen = field(default_factory=SettingsSeen)
+    """The resolved config of the present job and of the one before it (C-16 to C-18)."""
+    host: HostMark = field(default_factory=HostMark)
+    """What the looks at the job's host add up to (C-22)."""
     sharers: tuple[Sharer, ...] = ()
     """The other runs of the run file that write to the same place, as they are now."""
     outages: tuple[Outage, ...] = ()
@@ -158,6 +180,10 @@ class RunState:
                 rows = (*old.value.rows, *facet.value.rows)[-LOG_ROWS:]
                 value = facet.value.model_copy(update={"rows": rows})
                 facet = facet.model_copy(update={"value": value})
+        if name == "job" and facet.known:
+            self.partial_since = partial_since(self.partial_since, facet)
+        if name == "host":
+            self.host = looked_at(self.host, old.value, facet, self.facets.job.value)
         merged = merge(None if first and not old.observed_at else old, facet)
         self._mark_silence(name, old, facet)
         if name == ("tracker" if self.spec.job is None else "job") and facet.known:
@@ -165,6 +191,8 @@ class RunState:
             self.looks = self.looks if at is None else self.looks.with_one(at, self.spec.cadence)
         self.facets = self.facets.model_copy(update={name: merged})
         self.paths = watched_paths(self.spec, self.facets)
+        if name in ("job", "tracker"):
+            self.settings.look(self.facets)
         return first or (merged.value, merged.error) != (old.value, old.error)
 
     def _mark_silence(self, name: str, old: Facet[Any], new: Facet[Any]) -> None:

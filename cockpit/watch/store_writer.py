@@ -16,6 +16,7 @@ from cockpit.model.goodput import JobStart
 from cockpit.model.history import CheckpointMark, FormerFailure, Launched, PhaseMark
 from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
+from cockpit.model.snapshot import Snapshot
 from cockpit.model.told import Told
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
@@ -25,6 +26,7 @@ from cockpit.store.journal import Journal, handed_over
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Ended, Endings, Failures, Rejections, Seals, Stopped, Stops
 from cockpit.store.ownership import Owned, Owner, Ownership
+from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import Store, StoreError
 
 DEADLINE = 10.0
@@ -47,6 +49,8 @@ class Shared(Frozen):
     ended: tuple[Ended, ...] = ()
     failures: tuple[FormerFailure, ...] = ()
     launched: Launched | None = None
+    used: Snapshot | None = None
+    """What the newest launch used."""
     stops: tuple[Stopped, ...] = ()
     """Stops that our own actions have ordered, newest first."""
     rejected: tuple[Rejected, ...] = ()
@@ -109,6 +113,11 @@ class StoreWriter:
         """Store alerts with the next batch."""
         self._own.add(key)
         self.later(lambda store: Alerts(store).save(key, changed))
+
+    def save_passed(self, key: str, found: Sequence[Kept], grace: float) -> None:
+        """Store with the next batch what came and went between two looks, each once."""
+        self._own.add(key)
+        self.later(lambda store: Alerts(store).add_passed(key, found, grace))
 
     async def _read(self, read: Callable[[Store], dict[str, R]]) -> dict[str, R]:
         if self._store is None:
@@ -180,6 +189,7 @@ def _shared(store: Store, owner: Owned | None, key: str, now: float) -> Shared:
         ended=Endings(store).acknowledged(key),
         failures=Failures(store).of(key),
         launched=None if launch is None else launch.launched,
+        used=Snapshots(store).last(key),
         stops=Stops(store).of(key),
         rejected=Rejections(store).of(key),
         handed=handed_over(Journal(store).handovers(key)),

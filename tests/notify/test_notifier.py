@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from cockpit.model.alert import Acknowledgement, Alert, Severity
+from cockpit.model.alert import Acknowledgement, Alert, ClosedAlert, RowSpan, Severity
 from cockpit.model.quiet import Quiet
-from cockpit.model.report import RunReport
+from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile, JobSpec, NotifySpec, Route
 from cockpit.notify.message import NobodyReachedError
 from cockpit.notify.notifier import Notifications
 from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.memory import Observation, RunMemory
 from cockpit.store.store import Store, run_key
 from tests.notify.receivers import Webhook, webhook
 from tests.widgets.reports import alert, spec
@@ -436,3 +437,85 @@ async def test_quiet_hours_hold_back_what_is_not_critical_until_they_end(service
     service.clock.at += 60  # 07:00
     await look(cockpit, service.report(nan(), low))
     assert service.hook.titles[1:] == ["[alert] r: C-07 torn"]
+
+
+def passing(
+    world: World, number: int, severity: Severity = CRITICAL, at: float = -600.0, **more: Any
+) -> ClosedAlert:
+    """Keep an alert that came and went at ``at`` (s from now) unseen; steps tell them apart."""
+    begun = world.clock.at + at
+    span = RowSpan(
+        opened_step=100 * number, opened_at=begun, closed_step=100 * number + 50,
+        closed_at=begun + 60, passed=True,
+    )  # fmt: skip
+    what = nan(severity, since=begun, span=span.model_copy(update=more))
+    kept = Kept(alert=what, opened_at=begun, closed_at=begun + 60)
+    assert world.store is not None
+    Alerts(world.store).add_passed(run_key("/x/cockpit.toml", "r"), [kept], 60.0)
+    assert kept.closed is not None
+    return kept.closed
+
+
+def watched(world: World, since: float) -> None:
+    seen = Observation(
+        at=world.clock.at - since, verdict=Verdict.HEALTHY, phase=None, step=1, loss=2.0
+    )
+    assert world.store is not None
+    RunMemory(world.store).observe(run_key("/x/cockpit.toml", "r"), seen, 60.0)
+
+
+async def test_what_came_and_went_unseen_is_told_once_as_closed(service: World) -> None:
+    watched(service, 7200)
+    gone = passing(service, 1)
+    for _ in range(2):  # and after a restart nobody is told again
+        cockpit = service.cockpit()
+        await look(cockpit, service.report(closed=(gone,)))
+        await look(cockpit, service.report(closed=(gone,)))
+    (posted,) = service.hook.posted
+    assert posted["title"] == "[closed, unseen: critical] r: C-09 loss is NaN"
+    assert posted["severity"] == "critical" and "cockpit ack" not in posted["message"]
+
+
+async def test_what_is_over_pages_nobody_unless_it_was_critical(service: World) -> None:
+    watched(service, 7200)
+    quiet = Route(url_env="HOOK", min="warning")
+    gone = passing(service, 1, Severity.ALERT)
+    await look(service.cockpit(), service.report(closed=(gone,)))
+    assert service.hook.posted == []
+    service.notify = service.notify.model_copy(update={"routes": (quiet,)})
+    await look(service.cockpit(), service.report(closed=(gone,)))
+    assert [each["severity"] for each in service.hook.posted] == ["warning"]
+
+
+async def test_what_came_and_went_before_the_watch_or_long_ago_is_history_only(
+    service: World,
+) -> None:
+    watched(service, 300)
+    before = passing(service, 1)
+    await look(service.cockpit(), service.report(closed=(before,)))
+    watched(service, 90 * 3600)
+    old = passing(service, 5, at=-80 * 3600)
+    await look(service.cockpit(), service.report(closed=(old,)))
+    assert [title for title in service.hook.titles if "unseen" in title] == [
+        "[closed, unseen: critical] r: C-09 loss is NaN"
+    ], "the first of them, once it is known that somebody watched then"
+
+
+async def test_steps_that_a_resume_replays_are_told_once(service: World) -> None:
+    watched(service, 7200)
+    first = passing(service, 1, at=-3000)
+    again = passing(service, 1, at=-600)
+    other = passing(service, 2, at=-1800)
+    await look(service.cockpit(), service.report(closed=(first, again, other)))
+    assert len(service.hook.posted) == 2
+    assert service.store is not None
+    assert len(Alerts(service.store).all(run_key("/x/cockpit.toml", "r"))) == 3, "all are kept"
+
+
+async def test_what_somebody_has_seen_meanwhile_needs_no_message(service: World) -> None:
+    watched(service, 7200)
+    gone = passing(service, 1)
+    assert service.store is not None
+    Alerts(service.store).mark_seen(run_key("/x/cockpit.toml", "r"), [gone.alert.key])
+    await look(service.cockpit(), service.report(closed=(gone,)))
+    assert service.hook.posted == []

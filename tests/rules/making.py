@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.history import History, Outage
+from cockpit.model.history import History, Outage, Settings
 from cockpit.model.observed import (
     Checkpoint,
     CheckpointState,
@@ -22,6 +22,7 @@ from cockpit.model.report import Facets
 from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec, Thresholds
 from cockpit.model.safetext import SafeText
 from cockpit.model.trend import Trend
+from cockpit.rules.lineage.settings import leaves
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.triage.classify import triage, word_of
 
@@ -51,6 +52,10 @@ def outage(*runs: str, **changes: Any) -> Outage:
         "kind": ErrorKind.REFUSED, "why": "connection refused", "told_by": names[0],
     }  # fmt: skip
     return Outage(**{**plain, **changes})
+
+
+def settings_of(config: dict[str, Any], job: str = "host:1") -> Settings:
+    return Settings(source="the tracker's config", job=job, values=leaves(config))
 
 
 def folded(rows: Iterable[Row], run: RunSpec | None = None) -> Trend:
@@ -142,11 +147,23 @@ def blind(now: float = T0, kind: ErrorKind = ErrorKind.TIMEOUT) -> Facet[Any]:
     return unknown(kind, "no answer within 5 s", "somewhere", now)
 
 
-EXTRAS = ("phases", "stop_ordered_by", "rows_from", "job_named")
+EXTRAS = (
+    "phases",
+    "stop_ordered_by",
+    "rows_from",
+    "job_named",
+    "host_mark",
+    "open",
+    "used",
+    "settings",
+    "former_settings",
+)
 
 
 def history(now: float, trend: Trend | None = None, **values: Any) -> History:
     extras = {name: values.pop(name) for name in EXTRAS if name in values}
+    if "host_mark" in extras:
+        extras["host"] = extras.pop("host_mark")
     facets = seen(now, **values)
     log = facets.log.value
     logged = folded(log.rows) if log is not None else Trend()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cockpit.model.observed import Row
-from cockpit.rules.replay import Happened, Replay, replay
+from cockpit.rules.byrow import Happened
+from cockpit.rules.replay import Replay, replay
 from tests.rules.making import CADENCE, T0, losses, run_spec, windows
 
 
@@ -39,7 +40,7 @@ def test_a_silence_opens_when_a_watch_would_have_seen_it_and_closes_with_the_nex
     late = [row._replace(at=(row.at or 0.0) + 5000) for row in rows[100:]]
     found = replay([*rows[:100], *late], run_spec())
     assert told(found) == [("C-06", 99, 100)]
-    opened = at(found).opened_at - (T0 + 99)
+    opened = (at(found).opened_at or 0.0) - (T0 + 99)
     assert opened == 3 * CADENCE, "the first look after two cadences without a step"
     assert at(found).closed_at == T0 + 5100
     assert at(found).alert.confidence == "guess", "its job may have been dead for all we know"

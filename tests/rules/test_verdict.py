@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pytest
 
 from cockpit.model.alert import Acknowledgement, Alert, Severity
 from cockpit.model.facet import ErrorKind, Facet, Problem, known
+from cockpit.model.history import History
 from cockpit.model.observed import CodeValue, Phase
 from cockpit.model.report import Verdict
+from cockpit.model.run import RunSpec
+from cockpit.rules import verdict as verdicts
 from cockpit.rules.judge import judge
-from cockpit.rules.verdict import next_action, verdict
+from cockpit.rules.verdict import ROWS, next_action, reason, row_of, situation, verdict
 from tests.rules.making import (
     T0,
     blind,
@@ -196,3 +201,101 @@ def test_a_log_that_lags_takes_nothing_from_what_is_known_otherwise() -> None:
     assert verdict(run, alive, [alert(Severity.ALERT)]) is Verdict.ATTENTION
     gone = history(T0, job=job(), log=lagging(600, ErrorKind.NOT_FOUND))
     assert verdict(run, gone, ()) is Verdict.HEALTHY, "what is not there does not lag"
+
+
+JOBS: dict[str, Any] = {
+    **{phase.value: job(phase, ended_at=T0 - 900 if phase.terminal else None) for phase in Phase},
+    "dark": blind(), "old": known(job(), "s", T0 - 9e5), "unnamed": None,
+}  # fmt: skip
+LOGS: dict[str, Any] = {
+    "moves": log("x", mtime=T0),
+    "late": lagging(600),
+    "dark": blind(),
+    "": None,
+}
+TRACKERS: dict[str, Any] = {
+    "steps": tracker(last_step_at=T0), "still": tracker(last_step_at=T0 - 9e5),
+    "empty": tracker(state="silent"), "dark": blind(), "": None,
+}  # fmt: skip
+OPEN: tuple[list[Severity], ...] = (
+    [],
+    [Severity.INFO],
+    [Severity.WARNING],
+    [Severity.ALERT],
+    [Severity.CRITICAL],
+)
+REST: tuple[dict[str, Any], ...] = (
+    {}, {"sealed_by": "ada"}, {"not_read_yet": "log: not asked yet"}, {"job_named": False},
+)  # fmt: skip
+
+
+def states() -> Iterator[tuple[RunSpec, History, list[Alert]]]:
+    """Every combination of what the facets, the alerts and the store can say."""
+    run = run_spec()
+    for who, text, curve, rest in product(JOBS.values(), LOGS.values(), TRACKERS.values(), REST):
+        facets = {"job": who, "log": text, "tracker": curve}
+        given = {name: value for name, value in facets.items() if value is not None}
+        past = history(T0, **given).model_copy(update=rest)
+        for severities in OPEN:
+            yield run, past, [alert(severity) for severity in severities]
+    yield run, history(T0, job=job()), [alert(Severity.WARNING, "C-03")]
+
+
+def test_every_combination_is_in_exactly_one_row_and_every_row_is_needed() -> None:
+    met: dict[str, set[Verdict]] = {}
+    for run, past, alerts in states():
+        found = situation(run, past, alerts)
+        holding = [
+            row
+            for at, row in enumerate(ROWS)
+            if row.holds(found) and not any(each.holds(found) for each in ROWS[:at])
+        ]
+        assert [row.name for row in holding] == [row_of(found).name]
+        assert verdict(run, past, alerts) is holding[0].verdict
+        assert reason(run, past, alerts).strip()
+        met.setdefault(holding[0].name, set()).add(holding[0].verdict)
+    assert met.keys() == {row.name for row in ROWS}
+
+
+def test_what_is_dark_or_in_doubt_is_never_called_well() -> None:
+    for run, past, alerts in states():
+        word = verdict(run, past, alerts)
+        facets = past.facets
+        dark = not (facets.job.known or facets.log.known or facets.tracker.known)
+        if dark or past.not_read_yet is not None:
+            assert word is not Verdict.HEALTHY
+        if any(each.severity is Severity.CRITICAL for each in alerts):
+            assert word is Verdict.CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "why"),
+    [
+        ("critical", {"job": job(), "open": [Severity.CRITICAL]}, "C-05 t"),
+        ("open", {"job": job(), "open": [Severity.WARNING]}, "C-05 t"),
+        ("dark", {"job": blind()},
+         "job, log and tracker are unknown: somewhere: no answer within 5 s"),
+        ("behind", {"job": job(), "log": lagging(600)}, "its log is not read in time: 10m behind"),
+        ("trains on", {"job": job(Phase.SUCCEEDED, ended_at=T0 - 900),
+                       "tracker": tracker(last_step_at=T0)},
+         "its job is over, and steps were logged until 2027-01-15 08:00:00Z"),
+        ("sealed", {"job": job(Phase.SUCCEEDED), "code": CodeValue(sha="1", sealed="seal/toy/9")},
+         "sealed (seal/toy/9)"),
+        ("finished", {"job": job(Phase.CANCELLED)}, "its job is over: cancelled"),
+        ("doubt", {"job": blind(), "log": log("x", mtime=T0 - 9e5)},
+         "somewhere: no answer within 5 s, and nothing of it moves"),
+        ("healthy", {"job": job()}, "no condition is open, and it is alive"),
+    ],
+)  # fmt: skip
+def test_each_row_by_its_own_situation(name: str, given: dict[str, Any], why: str) -> None:
+    alerts = [alert(severity) for severity in given.pop("open", [])]
+    past = history(T0, **given)
+    assert row_of(situation(run_spec(), past, alerts)).name == name
+    assert reason(run_spec(), past, alerts) == why
+
+
+def test_the_table_in_the_documentation_is_the_one_in_the_code() -> None:
+    lines = [line.split("  ") for line in (verdicts.__doc__ or "").splitlines()]
+    rows = [[cell.strip() for cell in line if cell.strip()][:2] for line in lines if line[0]]
+    told = [row for row in rows if len(row) == 2 and row[1] in set(Verdict)]
+    assert told == [[row.name, row.verdict.value] for row in ROWS]

@@ -22,6 +22,7 @@ from screens.acting.handoff_page import HandoffPage
 from screens.acting.journal import JournalScreen
 from screens.acting.palette import PaletteScreen
 from screens.acting.plan import PlanScreen
+from screens.backtest import BacktestScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
@@ -154,6 +155,7 @@ WAYS: Final[dict[str, Way]] = {
     "ack": Way(AckScreen, pressed("A")),
     "editor": Way(EditorScreen, pressed("e")),
     "handoff page": Way(HandoffPage, pressed("p")),
+    "backtest": Way(BacktestScreen, pressed("enter", "B")),
     "journal": Way(JournalScreen, pressed("J")),
     "leaving": Way(LeavingScreen, shown(lambda app: LeavingScreen(["relaunch run-failed"]))),
     "welcome": Way(WelcomeScreen, pressed()),

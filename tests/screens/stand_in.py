@@ -15,6 +15,7 @@ from textual.widget import Widget
 
 from cockpit.app.application import CockpitApp
 from cockpit.attach.log_reading import LogReading
+from cockpit.model.backtested import Backtested
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from screens.acting.guarded import Means
@@ -97,6 +98,17 @@ class StandIn:
             callback(report)
 
 
+class StandInApp(CockpitApp):
+    """The app, with nothing to replay outside of it; ``past`` is what a backtest finds."""
+
+    past: Backtested | OSError = Backtested(run="r", steps=0)
+
+    async def replay(self, run: str) -> Backtested:
+        if isinstance(self.past, OSError):
+            raise self.past
+        return self.past
+
+
 def cockpit(*runs: RunReport, **options: Any) -> CockpitApp:
     keys = options.pop("keys", {})
     engine = options.pop("engine", None) or StandIn(*(runs or made.fleet()))
@@ -111,7 +123,7 @@ def cockpit(*runs: RunReport, **options: Any) -> CockpitApp:
     maker = None if service is None else lambda operator: service
     books = options.pop("books", None)
     write = None if books is None else lambda: books
-    return CockpitApp(
+    return StandInApp(
         file,
         engine,
         clock=StillClock(),

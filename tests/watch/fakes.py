@@ -161,7 +161,7 @@ def failed(now: float) -> JobValue:
 
 def tracker_value(now: float, **more: Any) -> TrackerValue:
     return TrackerValue(
-        **{"id": "w", "state": "running", "step": 5, "loss": 2.5, "last_step_at": now, **more}
+        **{"id": None, "state": "running", "step": 5, "loss": 2.5, "last_step_at": now, **more}
     )
 
 

@@ -173,7 +173,7 @@ async def test_a_controller_that_went_takes_no_log_away(tmp_path: Path) -> None:
     spec = RunSpec(name="a", cadence=30.0, job=JobSpec(kind="slurm", id="pid:1"))
     world, now = world_of(cluster, [spec]), cluster.clock.now()
     alive = known(running(now, output=str(file)), CLUSTER, now)
-    cluster.answer = lambda facet: alive
+    cluster.answer = lambda facet: alive if facet == "job" else GONE
     async with watching(world) as engine:
 
         def facets() -> Facets:

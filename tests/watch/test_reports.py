@@ -14,15 +14,18 @@ from cockpit.model.history import (
     CheckpointMark,
     FormerFailure,
     History,
+    HostMark,
     Launched,
     PhaseMark,
     Sharer,
 )
 from cockpit.model.observed import Phase
+from cockpit.model.snapshot import Snapshot
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Stopped
 from cockpit.watch.reports import Reconciled, case_of, judged, reconcile
 from cockpit.watch.runstate import CORE, Diagnosis, Rows, RunState
+from cockpit.watch.settings_seen import SettingsSeen
 from cockpit.watch.store_writer import Shared
 from tests.rules.making import (
     T0,
@@ -195,13 +198,18 @@ def test_failures_and_the_last_launch_reach_the_rules() -> None:
 
 def test_a_rule_is_given_all_that_is_remembered() -> None:
     launched = Launched(at=T0, job_id="host:1", launch_id="toy-i002")
+    used = Snapshot(launch_id="toy-i002", at=T0, action="relaunch", command=("train",))
     shared = Shared(
+        used=used,
         failures=(FormerFailure(at=T0, job_id="host:0", name="killed"),),
         launched=launched,
         stops=(Stopped(at=T0 + 9, job_ids=("host:1",), by="ada"),),
         sealed="ada",
         starts=(JobStart(T0, "host:1"),),
     )
+    settings = SettingsSeen()
+    for name, rate in (("host:0", 0.1), ("host:1", 0.2)):
+        settings.look(seen(T0, job=job(id=name), tracker=tracker(config={"lr": rate})))
     state = RunState(
         run_spec(job=None),
         "key",
@@ -214,6 +222,10 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         sharers=(Sharer(run="other", what="output root /x"),),
         outages=(outage(),),
         looks=Looks(since=T0, last=T0),
+        partial_since=T0,
+        host=HostMark(gpus=8),
+        settings=settings,
+        open={"C-05:r": Kept(alert=alert("C-05:r"), opened_at=1)},
     )
     given, empty = case_of(state, T0 + 10).history, History(now=0.0)
     same = [name for name in History.model_fields if getattr(given, name) == getattr(empty, name)]

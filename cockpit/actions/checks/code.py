@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from cockpit.actions.checks.globs import Touches, touches
 from cockpit.actions.core.context import ActionContext
-from cockpit.model.base import Frozen
 from cockpit.model.observed import CodeValue, JobValue
 from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import CodeSpec
-from cockpit.sources.git.away import NO_LINK
-from cockpit.sources.git.command import git, trouble
+from cockpit.rules.lineage.touched import Touches, worst_first
+from cockpit.sources.git.changes import Changes
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.checks import blocked, passed, warned
-from cockpit.text.safe import clean
 
 ID = "C-15"
 BUNDLE = "the job's own bundle"
 SHOWN = 8
-_ORDER = (Touches.TRAJECTORY, Touches.SAFE, Touches.IGNORE)
-_SHA: Final = re.compile(r"[0-9a-f]{7,64}")
-_NAMES: Final = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
 
 
 class Code(NamedTuple):
@@ -82,13 +74,6 @@ def only_dri(spec: CodeSpec | None, changes: Changes, code: CodeValue | None) ->
         return False
     found = worst_first((*code.dirty, *(changes.committed or ())), spec)
     return any(kind is Touches.TRAJECTORY for kind, _ in found)
-
-
-def worst_first(paths: Iterable[str], spec: CodeSpec) -> tuple[tuple[Touches, str], ...]:
-    """Return the paths that count with their classes, those that touch training first."""
-    found = {(touches(path, spec), path) for path in paths}
-    counted = [each for each in found if each[0] is not Touches.IGNORE]
-    return tuple(sorted(counted, key=lambda each: (_ORDER.index(each[0]), each[1])))
 
 
 def _files(code: Code, dri: str | None, *, first: bool) -> Check:
@@ -187,73 +172,3 @@ def _branch(code: Code) -> list[Check]:
         return []
     text = f"on branch {code.now.branch or '(detached)'}, launched from {was}"
     return [blocked(f"{ID}:branch", text, overridable=True)]
-
-
-class Changes(Frozen):
-    """Changed files, as safe names from the repository's root; ``None``: cannot be told.
-
-    ``base`` is the commit that ran and ``source`` who says so: the job's own bundle where its
-    platform tells of it, else the record (``recorded``, by ``recorded_by``). ``committed``
-    changed from there to HEAD, ``unpushed`` in commits that the upstream does not have,
-    ``untracked`` are new files that git does not know.
-    """
-
-    base: str | None = None
-    source: str = ""
-    recorded: str | None = None
-    recorded_by: str = ""
-    committed: tuple[str, ...] | None = None
-    unpushed: tuple[str, ...] | None = None
-    untracked: tuple[str, ...] | None = None
-    trouble: str | None = None
-
-
-async def changes_since(
-    repo: Place, code: CodeValue | None, base: str | None, source: str
-) -> Changes:
-    """Return what changed in a repository, here or on an ssh host, since the commit ``base``."""
-    if code is None or code.sha is None:
-        return Changes(base=base, source=source)
-    committed, why = await _between(repo, base, code.sha)
-    unpushed = await _names(repo, "diff", *_NAMES, "@{upstream}", "HEAD", "--")
-    untracked = await _names(
-        repo, "ls-files", "--others", "--exclude-standard", "-z", "--full-name"
-    )
-    return Changes(
-        base=base,
-        source=source,
-        committed=committed,
-        unpushed=unpushed if code.unpushed else () if code.unpushed == 0 else None,
-        untracked=untracked,
-        trouble=why,
-    )
-
-
-async def _between(
-    repo: Place, base: str | None, head: str
-) -> tuple[tuple[str, ...] | None, str | None]:
-    if base is None:
-        return None, "no launch has recorded its commit"
-    if not _SHA.fullmatch(base):
-        return None, f"the record names no commit: {clean(base, 80)}"
-    if head.startswith(base):
-        return (), None
-    done = await git(repo, "diff", *_NAMES, f"{base}^{{commit}}", "HEAD", "--")
-    if done.ok and not done.cut:
-        return _split(done.text), None
-    if done.rc == NO_LINK:
-        return None, trouble(repo, done).message
-    if "unknown revision" in done.err.decode("utf-8", "replace") or done.rc == 128:
-        return None, f"the recorded commit {base[:10]} is not in {clean(str(repo), 500)}"
-    return None, trouble(repo, done).message
-
-
-async def _names(repo: Place, *words: str) -> tuple[str, ...] | None:
-    done = await git(repo, *words)
-    return _split(done.text) if done.ok and not done.cut else None
-
-
-def _split(text: str) -> tuple[str, ...]:
-    """Return names that may be shown; one that had to be changed for it matches no pattern."""
-    names = ((name, clean(name, 1000)) for name in text.split("\0") if name)
-    return tuple(safe if safe == name else f"{safe} (odd name)" for name, safe in names)

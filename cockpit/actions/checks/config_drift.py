@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.actions.checks.config_file import ResolvedConfig
 from cockpit.model.plan import Basis, Check, Difference
 from cockpit.platforms.command import flags_of
+from cockpit.rules.lineage.settings import counted, differing, weighty_first
 from cockpit.text.checks import blocked, passed, shown, warned
 
 ID: Final = "C-18"
@@ -17,22 +17,6 @@ MOST: Final = 100
 ENOUGH: Final = 0.5
 """Share of keys in common from which two configs count as having one shape."""
 _LONGEST: Final = 200
-_NOISE: Final = frozenset((
-    "timestamp", "time", "date", "datetime", "start_time", "started_at", "created_at",
-    "launch_time", "hostname", "host", "node", "nodename", "node_name", "pid", "username", "user",
-    "run_dir", "run_directory", "working_dir", "workdir", "cwd", "wandb_dir", "wandb_run_dir",
-    "launch_id", "job_id", "slurm_job_id", "ray_job_id", "iris_job_id", "task_id", "master_addr",
-    "master_port", "coordinator_address", "git_commit", "git_sha", "commit", "argv", "cmdline",
-))  # fmt: skip
-"""Settings that differ by themselves at each launch: the last part of the key decides."""
-_INTERNAL: Final = re.compile(r"(?:^|\.)_?wandb(?:\.|$)|^_")
-_MATTERS: Final = re.compile(
-    r"batch|max_steps|num_(?:train_)?steps|total_steps|optim|learning_rate|(?:^|[._-])lr(?:$|[._])|"
-    r"momentum|beta|weight_decay|warmup|schedule|save|checkpoint|seed|mesh|axis|parallel|shard|"
-    r"precision|dtype|(?:^|[._])(?:bf16|fp16|fp8|mp)(?:$|[._])|data|token|vocab|seq|model|hidden",
-    re.IGNORECASE,
-)
-"""What SPEC C-18 lists by name; any other setting counts as well, listed after these."""
 
 
 class Drift(NamedTuple):
@@ -55,13 +39,13 @@ def config_drift(was: ResolvedConfig | None, now: ResolvedConfig | None, *, whol
     if was is None or was.values is None:
         text = "no config of the last launch is known: the settings are not compared"
         return Drift((), (warned(ID, text, Basis.INFERRED),), 0)
-    old, new = _counted(was.values), _counted(now.values)
+    old, new = counted(was.values), counted(now.values)
     common = old.keys() & new.keys()
     like = whole or len(common) >= ENOUGH * len(new)
-    changed = [key for key in common if old[key] != new[key]]
+    changed = differing(old, new)
     changed += [key for key in new.keys() - old.keys() if like]
     changed += [key for key in old.keys() - new.keys() if whole]
-    order = sorted(changed, key=lambda key: (_MATTERS.search(key) is None, key))
+    order = weighty_first(changed)
     found = _drift([Difference(what=key, ran=old.get(key), would_run=new.get(key))
                     for key in order], len(common))  # fmt: skip
     return found._replace(checks=(*found.checks, *_left_out(old, new, like, whole, was)))
@@ -132,12 +116,3 @@ def settled(drifts: Sequence[Drift], source: str) -> list[Check]:
         return checks
     text = f"config and flags equal those of {source} ({compared} settings)"
     return [passed(ID, text), *(check for check in checks if check.id != ID)]
-
-
-def _counted(values: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in values.items() if not is_noise(key)}
-
-
-def is_noise(key: str) -> bool:
-    """Return whether a setting differs by itself from launch to launch."""
-    return key.rpartition(".")[2].lower() in _NOISE or _INTERNAL.search(key) is not None

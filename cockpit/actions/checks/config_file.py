@@ -8,15 +8,15 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import math
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any, Final
 
 from cockpit.model.base import Frozen
 from cockpit.model.place import SSH, Place, place_of
+from cockpit.rules.lineage.settings import leaves
 from cockpit.runtime.regular import open_regular
 from cockpit.runtime.ssh import RemoteError, run_script_blocking
 from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
@@ -25,7 +25,6 @@ from cockpit.sources.wandb.value import ShownConfig
 from cockpit.text.safe import clean
 
 BIGGEST: Final = 16 << 20
-DEEPEST: Final = 40
 HOST_WITHIN: Final = 7.0
 """Seconds that an ssh host may take, less than whoever reads a run's files gives them all."""
 _HOLDS: Final = 5
@@ -126,7 +125,7 @@ def flattened(document: object) -> dict[str, str]:
     if not isinstance(document, Mapping):
         raise ConfigReadError("holds no settings (a mapping was expected)")
     shown = ShownConfig().shown({str(key): _plain(each) for key, each in document.items()})
-    return dict(_leaves("", shown, 0))
+    return leaves(shown)
 
 
 def _plain(value: object) -> object:
@@ -138,25 +137,6 @@ def _plain(value: object) -> object:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return str(value)
-
-
-def _leaves(prefix: str, value: object, depth: int) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping) and value and depth < DEEPEST:
-        for key, each in value.items():
-            yield from _leaves(f"{prefix}.{key}" if prefix else str(key), each, depth + 1)
-    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
-        for place, each in enumerate(value):
-            yield from _leaves(f"{prefix}.{place}", each, depth + 1)
-    else:
-        yield prefix, _text(value)
-
-
-def _text(value: object) -> str:
-    if isinstance(value, float) and math.isfinite(value) and value == int(value):
-        value = int(value)
-    if isinstance(value, list):
-        return f"[{', '.join(_text(each) for each in value)}]"
-    return json.dumps(value, ensure_ascii=False)
 
 
 def digest(values: Mapping[str, str]) -> str:

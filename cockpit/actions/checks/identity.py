@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from cockpit.actions.core.context import ActionContext
-from cockpit.model.observed import TrackerValue
 from cockpit.model.plan import Basis, Check
-from cockpit.model.run import WandbSpec
+from cockpit.rules.lineage.identity import drift, since_launch
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.checks import blocked, passed, warned
 
@@ -38,9 +37,9 @@ def same_tracker(context: ActionContext, prior: Snapshot | None) -> list[Check]:
     spec, tracker = context.spec.wandb, context.report.facets.tracker.value
     if spec is None:
         return []
-    drift = [*_drift(spec, tracker), *_since(spec, prior)]
-    if drift:
-        return [blocked("C-13", f"the W&B identity drifts: {'; '.join(drift)}")]
+    found = [*drift(spec, tracker), *since_launch(spec, prior)]
+    if found:
+        return [blocked("C-13", f"the W&B identity drifts: {'; '.join(found)}")]
     if tracker is None:
         text = f"W&B id {spec.id or 'not set'}; the tracker has not been seen, not compared"
         return [warned("C-13", text, Basis.RECORDED)]
@@ -48,33 +47,6 @@ def same_tracker(context: ActionContext, prior: Snapshot | None) -> list[Check]:
         text = f"no W&B id is recorded (wandb.id); the active one is {tracker.id}"
         return [warned("C-13", text, Basis.INFERRED)]
     return [passed("C-13", f"W&B id {spec.id} matches", value=spec.id)]
-
-
-def _drift(spec: WandbSpec, tracker: TrackerValue | None) -> list[str]:
-    if tracker is None:
-        return []
-    pairs = (
-        ("id", spec.id, tracker.id),
-        ("project", spec.project, tracker.project),
-        ("entity", spec.entity, tracker.entity),
-        ("name", spec.name, tracker.name),
-    )
-    return [
-        f"{what} {active} is active, {recorded} is recorded"
-        for what, recorded, active in pairs
-        if recorded is not None and active is not None and recorded != active
-    ]
-
-
-def _since(spec: WandbSpec, prior: Snapshot | None) -> list[str]:
-    if prior is None:
-        return []
-    pairs = (("id", prior.wandb_id, spec.id), ("project", prior.wandb_project, spec.project))
-    return [
-        f"{what} {now} would be used, {was} was used at the last launch"
-        for what, was, now in pairs
-        if was is not None and was != now
-    ]
 
 
 def unused_tracker(context: ActionContext) -> list[Check]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cockpit.actions.checks.code import BUNDLE, Changes, bundled_commit, changes_since
+from cockpit.actions.checks.code import BUNDLE, bundled_commit
 from cockpit.actions.checks.config_file import (
     ConfigReadError,
     ResolvedConfig,
@@ -22,6 +22,7 @@ from cockpit.model.report import Facets
 from cockpit.records.logbook.reading import Instance, Logbook, read_logbook, value_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
+from cockpit.sources.git.changes import Changes, changes_since
 from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshot, Snapshots
 from cockpit.store.store import StoreError

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.history import FormerFailure, History
-from cockpit.model.observed import CodeValue, JobValue, MonitorValue, Phase, Triage
+from cockpit.model.observed import CodeValue, JobValue, Phase, Triage
 from cockpit.model.plan import Basis, Check, Outcome, StepState
 from cockpit.model.told import Told, stop_in
+from cockpit.rules.jobs.flapping import created_at
 from cockpit.rules.jobs.repeated import failure_of, identity, same_again
 from cockpit.rules.jobs.terminal import diagnosis
 from cockpit.store.journal import JournalEntry, stopped
@@ -20,7 +19,6 @@ from cockpit.text.checks import blocked, passed, warned
 
 SLACK = 5.0
 """Seconds by which a job may seem to have started after it was ordered to stop."""
-_CREATED = re.compile(r"(?:^|/)(\d{8}-\d{4})[^/]*_monitoring_state\.json$")
 
 
 def recoverable(context: ActionContext) -> list[Check]:
@@ -217,14 +215,3 @@ def _counted(context: ActionContext) -> list[Check]:
         return []
     text = f"the monitor counts {restarts} restarts so far, over a longer time"
     return [warned("restarts", text, Basis.RECORDED)]
-
-
-def created_at(monitor: MonitorValue) -> float | None:
-    """Return when a monitor's state file was begun, as its name says (SPEC W)."""
-    match = _CREATED.search(monitor.path or "")
-    if match is None:
-        return None
-    try:
-        return datetime.strptime(match[1], "%Y%m%d-%H%M").replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None

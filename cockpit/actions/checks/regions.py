@@ -6,7 +6,6 @@ holds one (``marin-us-central2``), and of a job from its command's ``--region`` 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -15,7 +14,7 @@ from cockpit.model.observed import Pick
 from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
-from cockpit.platforms.command import flags_of
+from cockpit.rules.lineage.regions import named_in, of_command, plain
 from cockpit.runtime.bucket_settings import AMAZON, settings_of
 from cockpit.runtime.buckets import BUCKETS
 from cockpit.runtime.http import Http, HttpError
@@ -24,14 +23,6 @@ from cockpit.text.safe import clean
 
 ID: Final = "C-17:region"
 WITHIN: Final = 2.5
-_PART: Final = r"(?:north|south|east|west|central|northeast|northwest|southeast|southwest)"
-_NAMED: Final = re.compile(
-    rf"(?:^|[-_.])((?:us|eu|europe|asia|australia|northamerica|southamerica|africa|me|ca|sa|ap|af"
-    rf"|il|mx)-(?:gov-)?{_PART}-?\d{{1,2}})(?=$|[-_.])",
-    re.I,
-)
-_ZONE: Final = re.compile(r"(.+\d)-?[a-f]")
-_FLAGS: Final = ("--region", "--zone")
 
 
 async def said(run: RunSpec, words: Sequence[str], pick: Pick | None, clock: Clock) -> list[Check]:
@@ -47,7 +38,8 @@ async def said(run: RunSpec, words: Sequence[str], pick: Pick | None, clock: Clo
         if place.endpoint not in known:
             known[place.endpoint] = await region_of(place, clock)
     told = [(what, place, known[place.endpoint]) for what, place in places]
-    base, whose = _job(words)
+    base, flag = of_command(words)
+    whose = "" if flag is None else f"the job ({shown(flag)})"
     for what, place, region in told:
         if base is None and region is not None:
             base, whose = region[0], f"{what} {place}"
@@ -77,25 +69,14 @@ def _places(run: RunSpec, pick: Pick | None) -> Iterator[tuple[str, Place]]:
         yield "the checkpoint", place_of(pick.path)
 
 
-def _job(words: Sequence[str]) -> tuple[str | None, str]:
-    """Return the region that a command asks for, and what says so."""
-    flags = flags_of(words)
-    for flag in _FLAGS:
-        value = flags.get(flag, "").strip()
-        if value and " " not in value and "," not in value:
-            zone = _ZONE.fullmatch(value) if flag == "--zone" else None
-            return _plain(zone[1] if zone is not None else value), f"the job ({shown(flag)})"
-    return None, ""
-
-
 async def region_of(place: Place, clock: Clock) -> tuple[str, Basis] | None:
     """Return the region of a bucket and how that is known; ``None``: it is not."""
     if place.scheme == "s3":
         told = await _told(place, clock)
         if told is not None:
             return told, Basis.OBSERVED
-    found = _NAMED.search(place.host) if place.scheme in BUCKETS else None
-    return None if found is None else (_plain(found[1]), Basis.INFERRED)
+    found = named_in(place)
+    return None if found is None else (found, Basis.INFERRED)
 
 
 async def _told(place: Place, clock: Clock) -> str | None:
@@ -106,11 +87,4 @@ async def _told(place: Place, clock: Clock) -> str | None:
     except HttpError:
         return None
     region = answer.headers.get("x-amz-bucket-region")
-    return _plain(clean(region, 40)) if region else None
-
-
-def _plain(region: str) -> str:
-    """Return a region's one spelling: Google's ``eu-west4`` is ``europe-west4``."""
-    text = clean(region, 40).strip().lower()
-    google = re.fullmatch(r"eu-([a-z]+\d{1,2})", text)
-    return f"europe-{google[1]}" if google is not None else text
+    return plain(clean(region, 40)) if region else None

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from cockpit.actions.checks.code import worst_first
 from cockpit.actions.checks.config_drift import (
     Drift,
     command_drift,
@@ -15,13 +14,7 @@ from cockpit.actions.checks.config_drift import (
 )
 from cockpit.actions.checks.config_file import ConfigReadError, flattened
 from cockpit.actions.checks.material import Material, logged_command
-from cockpit.actions.checks.output import (
-    StatedOutput,
-    agrees,
-    said_by_command,
-    said_by_config,
-    said_by_record,
-)
+from cockpit.actions.checks.output import agrees
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.observed import Pick
 from cockpit.model.picking import named
@@ -31,6 +24,13 @@ from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import fill, masked, values_of, words_of
 from cockpit.platforms.command import shown as shown_command
 from cockpit.records.logbook.reading import value_of
+from cockpit.rules.lineage.output_root import (
+    StatedOutput,
+    said_by_command,
+    said_by_config,
+    said_by_record,
+)
+from cockpit.rules.lineage.touched import worst_first
 from cockpit.text.checks import shown, warned
 
 _NO_PAIR = (

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.checks.globs import Touches, touches
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural
 from cockpit.model.base import Frozen
 from cockpit.model.plan import Basis, Check
 from cockpit.model.wording import size
 from cockpit.records.git.sealing import SealFacts, seal_plan
+from cockpit.rules.lineage.touched import Touches, touches
 from cockpit.runtime.offload import offload
 from cockpit.sources.git.command import git
 from cockpit.text.checks import blocked, passed, warned

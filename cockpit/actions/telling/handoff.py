@@ -26,13 +26,14 @@ from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
-from cockpit.model.wording import duration, from_to, number, rate, size, steps, utc_minute
+from cockpit.model.wording import duration, from_to, number, rate, size, step, steps, utc_minute
 from cockpit.records.issue.text import handed_off
 from cockpit.store.journal import JournalEntry, handed_over
 from cockpit.text.checks import passed, warned
 from cockpit.text.scrub import scrub
 
 LAST_ACTIONS = 5
+UNSEEN_SHOWN = 10
 
 
 class Handoff(PageAction):
@@ -134,6 +135,7 @@ def page(
         ("Goodput", _goodput(report)),
         ("Latest signal", _signal(report, now)),
         ("Open alerts", _alerts(report.alerts, now)),
+        *((("Closed, unseen", unseen),) if (unseen := list(_unseen(report))) else ()),
         ("Tracker", _tracker(report, now)),
         ("Checkpoints", _checkpoints(report, now)),
         ("Resubmit", _resubmit(report.spec)),
@@ -199,6 +201,15 @@ def _alerts(alerts: Sequence[Alert], now: float) -> Iterator[str]:
         yield f"{what}, since {utc_minute(alert.since)}{who}; next: {alert.next_action}"
     if not alerts:
         yield "none"
+
+
+def _unseen(report: RunReport) -> Iterator[str]:
+    """Yield what closed before anybody looked, the newest first."""
+    for gone in [each for each in report.closed if not each.seen][:UNSEEN_SHOWN]:
+        alert, span = gone.alert, gone.alert.span
+        what = f"{alert.id} {alert.severity.value}: {alert.title}"
+        at = "" if span is None else f", step {step(span.opened_step)} to {step(span.closed_step)}"
+        yield f"{what}{at}, {from_to(utc_minute(alert.since), utc_minute(gone.closed_at))}"
 
 
 def _tracker(report: RunReport, now: float) -> Iterator[str]:

@@ -16,7 +16,7 @@ from cockpit.platforms.box.disks import disks_of
 from cockpit.platforms.box.machine import sections
 from cockpit.platforms.box.probe import Actor, Answer
 from cockpit.platforms.box.sight import on_its_host
-from cockpit.platforms.local.host import gpus_of
+from cockpit.platforms.local.host import each_once, gpus_of
 from cockpit.platforms.local.host_memory import Machine, MemoryUse, memory_of
 
 
@@ -41,10 +41,11 @@ class BoxHosts:
         facets: dict[str, Facet[HostValue]] = {}
         for query in queries:
             own = [disks[place] for place in places[query.name]]
-            mounts = {one.mount: one for one in own if isinstance(one, Disk)}
+            told = zip(places[query.name], own, strict=True)
+            mounts = each_once((str(place), one) for place, one in told if isinstance(one, Disk))
             value = whole.model_copy(
                 update={
-                    "disks": tuple(mounts.values()),
+                    "disks": mounts,
                     **_memory(machine, _pid(query)),
                 }
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +45,8 @@ class Hosts:
     async def _one(self, run: RunSpec, gpus: tuple[Gpu, ...]) -> Facet[HostValue]:
         now = self._clock.now()
         try:
-            disks = await asyncio.gather(*(_disk(path) for path in _paths(run)))
+            paths = _paths(run)
+            disks = await asyncio.gather(*(_disk(path) for path in paths))
             memory = await offload(_memory, run, self._root, deadline=DEADLINE)
         except TimeoutError as error:
             return unknown(ErrorKind.TIMEOUT, str(error), SOURCE, now)
@@ -53,7 +54,7 @@ class Hosts:
             message = f"cannot read {error.filename}: {error.strerror}"
             return unknown(ErrorKind.BAD_ANSWER, message, SOURCE, now)
         value = HostValue(
-            disks=_each_once(disks),
+            disks=each_once(zip(paths, disks, strict=True)),
             mem_frac=memory.frac,
             oom_kills=memory.oom_kills,
             load=_load(),
@@ -118,8 +119,14 @@ def _mount_of(place: Path) -> str:
     return str(place)
 
 
-def _each_once(disks: Sequence[Disk]) -> tuple[Disk, ...]:
-    return tuple({disk.mount: disk for disk in disks}.values())
+def each_once(found: Iterable[tuple[str, Disk]]) -> tuple[Disk, ...]:
+    """Return the disks under places of a run, each once, with all that lie on it."""
+    disks: dict[str, Disk] = {}
+    for place, disk in found:
+        known = disks.get(disk.mount)
+        holds = (*(() if known is None else known.holds), place)
+        disks[disk.mount] = disk.model_copy(update={"holds": holds})
+    return tuple(disks.values())
 
 
 def _load() -> float | None:

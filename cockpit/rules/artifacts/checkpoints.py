@@ -210,9 +210,10 @@ def rollback_cover_thin(run: RunSpec, history: History) -> Iterator[Alert]:
     done = [item for item in value.items if item.good]
     suspect = [item for item in value.items if item.complete and not item.good]
     depth = ORDINARY_DEPTH if run.tier == "ordinary" else depth_of(run)
-    had = _had(history.checkpoints, _first(suspect))
-    if len(done) < min(depth, had):
-        text = f"{len(done)} complete checkpoints, of {had} that were there; rollback depth {depth}"
+    had, due = _had(history.checkpoints, _first(suspect)), _left_by_policy(run, history)
+    if len(done) < min(depth, max(had, due)):
+        of = f"of {had} that were there" if had >= due else f"of {due} that the policy keeps"
+        text = f"{len(done)} complete checkpoints, {of}; rollback depth {depth}"
         text += f"; {len(suspect)} suspect not counted" if suspect else ""
         yield _cover_alert(run, history, f"C-08:{run.name}", "rollback cover thin", text)
     there = {item.step for item in done if item.step is not None}
@@ -226,6 +227,23 @@ def rollback_cover_thin(run: RunSpec, history: History) -> Iterator[Alert]:
         yield _cover_alert(
             run, history, key, f"protected checkpoint {wording.step(step)} is missing", text
         )
+
+
+def _left_by_policy(run: RunSpec, history: History) -> int:
+    """Return how many complete ones the policy should have left by now.
+
+    0 where it does not say how many it keeps, and where nothing was saved lately: that is C-07's.
+    Counted from the present start: what was rolled back is no loss. The newest may be on its way.
+    """
+    spec, last = run.checkpoints, StepClock(history).last
+    if spec is None or not spec.save_every or not spec.keep or last is None:
+        return 0
+    began = _began(history)
+    if began == float("-inf") or any(_late(run, history)):
+        return 0
+    reach = min(last, seen_at(history.facets.checkpoints, history.now))
+    saves = int(_moved(history, began, reach) // spec.save_every) - 1
+    return max(0, min(spec.keep, saves))
 
 
 def _first(suspect: list[Checkpoint]) -> int | None:

@@ -18,6 +18,9 @@ from cockpit.rules.present import phase_of, phase_since, seen_after_end, seen_at
 SHORTEST = 0.5
 """The share of the expected duration below which an end is suspiciously early."""
 
+SEAL_WITHIN = 86400.0
+"""Seconds after its success within which a hero run is sealed."""
+
 
 def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-19: what is missing is said at once, the logbook entry after one cadence.
@@ -31,6 +34,7 @@ def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]
     checks = (_checkpoint, _tracker, _early, _logbook)
     missing = (*unfinished, *(line for check in checks for line in check(run, history)))
     if not missing:
+        yield from _unsealed(run, history)
         return
     ordered = history.stop_ordered_by if unfinished else None
     title = f"not success: {missing[0].text}" if unfinished else f"success, but {missing[0].text}"
@@ -44,6 +48,26 @@ def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]
         evidence=(*missing, *_lines(history, bool(unfinished))),
         confidence="sure" if len(missing) > 1 else "likely",
         next_action=_next(run, history, bool(unfinished)),
+    )
+
+
+def _unsealed(run: RunSpec, history: History) -> Iterator[Alert]:
+    """Yield the reminder that a run with everything in place was not sealed for a day."""
+    code, ended = history.facets.code.value, phase_since(history)
+    sealed = history.sealed_by is not None or (code is not None and code.sealed is not None)
+    due = ended + SEAL_WITHIN
+    if run.tier != "hero" or sealed or seen_at(history.facets.job, history.now) <= due:
+        return
+    text = f"it succeeded at {wording.moment(ended)}; limit {wording.span(SEAL_WITHIN)}"
+    yield Alert(
+        id="C-19",
+        key=f"C-19:{run.name}:seal",
+        severity=Severity.INFO,
+        title="finished, and not sealed yet",
+        since=due,
+        evidence=(Evidence(text=text, source=history.facets.job.source),),
+        confidence="sure",
+        next_action=f"seal {run.name}",
     )
 
 

@@ -1,9 +1,9 @@
 """Which checkpoints are suspect, and why (SPEC K): the listing held against the rows.
 
-Saved at or after the first non-finite step, or the first step of an open spike, of the trajectory
-that saved it. The step decides; the time of the save tells which trajectory it was, where
-training went back and passed the same steps again. What cannot be told is suspect too: it is
-marked with its reason, and a person may take it by name.
+Saved at or after the first non-finite step, or the first step of an open spike or climb, of the
+trajectory that saved it. The step decides; the time of the save tells which trajectory it was,
+where training went back and passed the same steps again. What cannot be told is suspect too: it
+is marked with its reason, and a person may take it by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.picking import with_suspects
 from cockpit.model.report import Facets
 from cockpit.model.trend import Taint, Taints
-from cockpit.rules.metrics.taints import SPIKE
+from cockpit.rules.metrics.taints import ASTRAY
 from cockpit.rules.present import job_of
 
 NEVER = (CheckpointState.REJECTED, CheckpointState.INCOMPLETE)
@@ -32,7 +32,7 @@ def marked(history: History) -> Facets:
     if value is None or not value.items:
         return history.facets
     known = sorted(
-        _taints(history), key=lambda each: (each.taint.metric == SPIKE, _from(each.taint))
+        _taints(history), key=lambda each: (each.taint.metric in ASTRAY, _from(each.taint))
     )
     found = _with(value, history, tuple(known))
     if found is value:
@@ -121,7 +121,7 @@ def _why(item: Checkpoint, known: _Known, history: History) -> str | None:
 def _doubt(item: Checkpoint, known: _Known, history: History) -> str | None:
     """Return the remark on one that was saved between the last sound row and the first other."""
     taint, step = known.taint, item.step
-    if step is None or taint.step is None or taint.sound is None or taint.metric == SPIKE:
+    if step is None or taint.step is None or taint.sound is None or taint.metric in ASTRAY:
         return None
     if not taint.sound < step < taint.step or not _same_trajectory(item, taint, history):
         return None
@@ -153,17 +153,17 @@ def _saved(item: Checkpoint) -> float | None:
 
 def _spoilt(taint: Taint) -> str:
     """Return why what was saved from there on is suspect: what decides stands first."""
-    what = "loss spike" if taint.metric == SPIKE else f"{taint.metric} {taint.value}"
+    what = f"loss {taint.metric}" if taint.metric in ASTRAY else f"{taint.metric} {taint.value}"
     return f"{what} from step {wording.step(taint.step)}{_former(taint)}"
 
 
 def _former(taint: Taint) -> str:
-    return " (a former trajectory)" if taint.left and taint.metric != SPIKE else ""
+    return " (a former trajectory)" if taint.left and taint.metric not in ASTRAY else ""
 
 
 def _what(taint: Taint) -> str:
     """Return what spoilt the weights, in a few words."""
     where = f"step {wording.step(taint.step)}"
-    if taint.metric == SPIKE:
-        return f"the loss spike that began at {where}"
+    if taint.metric in ASTRAY:
+        return f"the loss {taint.metric} that began at {where}"
     return f"{where}, where {taint.metric} was {taint.value}{_former(taint)}"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
-from cockpit.model.facet import ErrorKind
+from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History, Outage
-from cockpit.model.observed import UNCLEAR, Phase
+from cockpit.model.observed import UNCLEAR, JobValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
@@ -133,6 +133,8 @@ def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
     Where the scheduler has told when it means to start it, it is late once that has passed.
     """
     job = job_of(history)
+    if job is not None and job.phase is Phase.RUNNING:
+        yield from _partial(run, history, job)
     if job is None or job.phase is not Phase.WAITING:
         return
     since = phase_since(history)
@@ -154,4 +156,31 @@ def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
         evidence=present.evidence(job_source(history), text),
         confidence="sure",
         next_action=f"tell {wording.person(run)}{advice} never touch the cluster",
+    )
+
+
+def partial_since(former: float | None, job: Facet[JobValue]) -> float | None:
+    """Return since when only some of a running job's tasks are at work, after one more look."""
+    value, at = job.value, job.observed_at
+    if value is None or value.tasks is None or value.phase is not Phase.RUNNING:
+        return None
+    some = 0 < value.tasks.running < value.tasks.total
+    return (at if former is None else former) if some else None
+
+
+def _partial(run: RunSpec, history: History, job: JobValue) -> Iterator[Alert]:
+    """Yield for a job of which only a part was given its place, look after look."""
+    since, seen = history.partial_since, seen_at(history.facets.job, history.now)
+    if since is None or job.tasks is None or seen - since <= run.thresholds.pending_after:
+        return
+    text = f"{job.tasks.running} of {job.tasks.total} tasks run since {wording.moment(since)}"
+    yield Alert(
+        id="C-04",
+        key=f"C-04:{run.name}",
+        severity=Severity.WARNING,
+        title="the job is only partially allocated",
+        since=since,
+        evidence=present.evidence(job_source(history), text),
+        confidence="sure",
+        next_action=f"tell {wording.person(run)} and keep waiting; never touch the cluster",
     )

@@ -24,6 +24,12 @@ LEVEL: Final = 50
 """Rows whose median is the level of the loss (SPEC C-11)."""
 FLOOR: Final = 0.05
 """Share of the first level below which the best one never counts: a loss near zero moves freely."""
+SIGNLESS: Final = 1.5
+"""How many times its spread a loss must rise that is sometimes below zero: no share tells there."""
+SWAY: Final = 1.5
+"""How many times as far as it has lately swayed a level must rise to be called a climb."""
+FADES: Final = 1 - 1 / 2000
+"""What is left of a sway with each row."""
 
 
 class ClimbFold:
@@ -31,7 +37,9 @@ class ClimbFold:
 
     It opens after ``climb_rows`` rows in a row whose level is more than ``loss_climb`` above the
     best, and is over once ``spike_rows`` losses in a row are not above what counts as one. Rows
-    without a finite loss count for nothing. Where training goes back to before the climb it begins
+    without a finite loss count for nothing. A level that sways (a generator's against its
+    discriminator, a policy's) rises and comes back by half or more: a climb must go beyond that.
+    Where training goes back to before the climb it begins
     anew, and keeps what the first level was.
     """
 
@@ -46,6 +54,7 @@ class ClimbFold:
         self.first, self.best, self.best_step = climb.first, climb.best, climb.best_step
         self.above, self.calm, self.is_open = climb.above, climb.calm, climb.is_open
         self.since, self.step, self.level = climb.since, climb.step, climb.level
+        self._sway, self._trough, self._peak = climb.sway, climb.trough, climb.peak
 
     def add(self, row: Row, resumed: bool, loss: float | None) -> None:
         """Take one row and its loss; ``resumed`` tells that its step went back."""
@@ -74,11 +83,14 @@ class ClimbFold:
             self.first = level
         if self.best is None or level < self.best:
             self.best, self.best_step = level, row.step
+        self._swing(level)
         if not self.is_open and level <= self.best + self._share * abs(self.best):
             self._end()  # below the lowest that the limit can be: most rows end here
             return
         spread = 2 * (ranked[(3 * LEVEL) // 4] - ranked[LEVEL // 4])
-        limit = self.best + self._share * max(abs(self.best), spread, FLOOR * abs(self.first))
+        share = self._share * max(abs(self.best), FLOOR * abs(self.first))
+        by_spread = spread * (self._share if ranked[0] > 0 else SIGNLESS)
+        limit = self.best + max(share, by_spread, SWAY * self._sway)
         self.calm = self.calm + 1 if loss <= limit else 0
         if level > limit:
             self._rise(row, level)
@@ -88,6 +100,17 @@ class ClimbFold:
             self._end()
             self.recent.clear()  # the next level is one of the rows to come
             self._ranked.clear()
+
+    def _swing(self, level: float) -> None:
+        """Follow the level's rise; one that has come back by half is how far it sways."""
+        self._sway *= FADES
+        if self._trough is None or self._peak is None or level < self._trough:
+            self._trough = self._peak = level
+        elif level > self._peak:
+            self._peak = level
+        elif level <= (self._trough + self._peak) / 2:
+            self._sway = max(self._sway, self._peak - self._trough)
+            self._trough = self._peak = level
 
     def _end(self) -> None:
         self.above = self.calm = 0
@@ -106,6 +129,9 @@ class ClimbFold:
             first=self.first,
             best=self.best,
             best_step=self.best_step,
+            sway=self._sway,
+            trough=self._trough,
+            peak=self._peak,
             above=self.above,
             calm=self.calm,
             is_open=self.is_open,

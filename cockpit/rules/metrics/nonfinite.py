@@ -10,7 +10,7 @@ from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
-from cockpit.model.trend import Trend, TrendFinding, WatchedMetric
+from cockpit.model.trend import Skips, Trend, TrendFinding, WatchedMetric
 from cockpit.rules import present
 
 LOSS_ROWS = 1
@@ -37,9 +37,15 @@ class FiniteFold:
         self.clean = watched.clean
         self.metric, self.needed = metric, needed
 
-    def add(self, row: Row, value: float | None) -> None:
-        """Take one row's value of the metric."""
+    def add(self, row: Row, value: float | None, skipped: bool = False) -> None:
+        """Take one row's value of the metric.
+
+        ``skipped`` tells that its optimizer step was left out: what overflows there is the loss
+        scale being searched for. Such a value is neither sound nor the contrary.
+        """
         if value is None:
+            return
+        if skipped and not math.isfinite(value):
             return
         if not math.isfinite(value):
             self._broken(row, value)
@@ -85,6 +91,32 @@ class FiniteFold:
     def freeze(self) -> WatchedMetric:
         """Return the value."""
         return WatchedMetric(finding=self.finding, pending=self.pending, clean=self.clean)
+
+
+class SkipFold:
+    """Accumulates ``Skips``: tells of each row whether its optimizer step was left out.
+
+    Some trainers log a flag or the skips since the last row, others a count of all. A figure that
+    stands still while the gradient is a number is such a count: then only its rise is a skip.
+    """
+
+    def __init__(self, skips: Skips) -> None:
+        self._last, self._counter = skips.last, skips.counter
+
+    def add(self, row: Row) -> bool:
+        """Take one row and return whether its step was left out."""
+        count = row.skipped
+        if count is None or not math.isfinite(count):
+            return False
+        last, self._last = self._last, count
+        sound = row.grad_norm is not None and math.isfinite(row.grad_norm)
+        if sound and count == last > 0:
+            self._counter = True
+        return count > (last if self._counter else 0)
+
+    def freeze(self) -> Skips:
+        """Return the value."""
+        return Skips(last=self._last, counter=self._counter)
 
 
 def findings(history: History) -> list[TrendFinding]:

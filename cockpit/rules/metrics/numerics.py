@@ -14,8 +14,10 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend
 from cockpit.rules.metrics.climb import ClimbFold
-from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold
+from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold, SkipFold
+from cockpit.rules.metrics.seam import SeamFold
 from cockpit.rules.metrics.spike import SpikeFold
+from cockpit.rules.metrics.stability import Stabilities
 from cockpit.rules.metrics.stepping import SteppingFold
 from cockpit.rules.metrics.taints import TaintFold
 from cockpit.rules.metrics.throughput import ThroughputFold
@@ -42,12 +44,12 @@ class PaceFold:
         self.metrics = pace.metrics_seen
         self.recent: deque[tuple[int, float]] = deque(pace.recent, RECENT)
         self.pauses: deque[tuple[float, float]] = deque(pace.pauses, PAUSES)
-        self.resumed = False
+        self.resumed = self.paused = False
         self.rate: float | None = None
 
     def add(self, row: Row) -> None:
-        """Take one row; afterwards ``resumed`` and ``rate`` (steps/s) speak of this row."""
-        self.resumed, self.rate = False, None
+        """Take one row; then ``resumed``, ``paused`` and ``rate`` (steps/s) speak of this row."""
+        self.resumed, self.paused, self.rate = False, False, None
         step, at = row.step, row.at
         carries = (
             row.loss is not None
@@ -107,6 +109,7 @@ class PaceFold:
         usual = self._usual()[1]
         if usual is not None and at - last_at > PAUSE * usual:
             self.pauses.append((last_at, at))
+            self.paused = True
 
     def freeze(self) -> Pace:
         """Return the value; the medians are taken here, once for each batch."""
@@ -144,14 +147,18 @@ class TrendFold:
 
     def __init__(self, trend: Trend, run: RunSpec) -> None:
         self._rows, self._last = trend.rows, trend.last
+        self._low = run.thresholds.throughput_cadences
         self.pace = PaceFold(trend.pace)
         self.stepping = SteppingFold(trend.stepping, run)
         self.throughput = ThroughputFold(trend.throughput, run)
         self.spike = SpikeFold(trend.loss, run)
         self.climb = ClimbFold(trend.climb, run)
+        self.stability = Stabilities(trend.stability, run)
+        self.seams = SeamFold(trend.resumption, run)
+        self.skips = SkipFold(trend.skips)
         self.loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
         self.grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
-        self.taints = TaintFold(trend.taints, self.spike)
+        self.taints = TaintFold(trend.taints, self.spike, self.climb)
 
     def add(self, row: Row) -> None:
         """Take one row."""
@@ -159,13 +166,30 @@ class TrendFold:
         pace.add(row)
         resumed, loss = pace.resumed, row.true_loss
         self.stepping.add(row, pace.step, resumed)
-        self.throughput.add(row, resumed, pace.rate)
+        self.throughput.add(row, resumed, pace.rate, pace.paused)
         self.spike.add(row, resumed, loss)
         self.climb.add(row, resumed, loss)
+        astray = self.spike.above > 0 or self.climb.above > 0
+        self.seams.add(row, resumed, pace.paused, loss, astray)
+        self.stability.add(row, resumed)
+        skipped = row.skipped is not None and self.skips.add(row)
         self.loss.add(row, loss)
-        self.grad.add(row, row.grad_norm)
-        self.taints.add(row, resumed, loss)
+        self.grad.add(row, row.grad_norm, skipped)
+        self.taints.add(row, resumed, loss, skipped)
         self._rows, self._last = self._rows + 1, row
+
+    def marks(self) -> tuple[object, ...]:
+        """Return what every rule on rows alone hangs on: equal marks, the same alerts are open."""
+        return (
+            self.loss.finding is None,
+            self.grad.finding is None,
+            self.spike.is_open,
+            self.climb.is_open,
+            self.stability.opened,
+            self.seams.found is None,
+            self.throughput.low >= self._low,
+            self.pace.resumes,
+        )
 
     def freeze(self) -> Trend:
         """Return the value."""
@@ -177,6 +201,9 @@ class TrendFold:
             throughput=self.throughput.freeze(),
             loss=self.spike.freeze(),
             climb=self.climb.freeze(),
+            stability=self.stability.freeze(),
+            resumption=self.seams.freeze(),
+            skips=self.skips.freeze(),
             loss_finite=self.loss.freeze(),
             grad_finite=self.grad.freeze(),
             taints=self.taints.freeze(),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert
@@ -13,7 +12,8 @@ from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import LossTrend
-from cockpit.rules.metrics.climb import FLOOR, loss_alert, loss_climb
+from cockpit.rules.metrics.climb import FLOOR, SIGNLESS, loss_alert, loss_climb
+from cockpit.rules.metrics.excursion import NORMAL, ExcursionFold
 
 WINDOW = 200
 """Rows that the trend is the median of."""
@@ -21,109 +21,92 @@ WINDOW = 200
 ENOUGH = 20
 """Rows needed before there is a trend at all."""
 
+HELD = 5
+"""Rows whose median is a level that was held, while the window is filling."""
 
-class SpikeFold:
+BY_NOISE = 6
+"""Standard deviations of the noise that a loss must be above such a level."""
+
+
+class SpikeFold(ExcursionFold):
     """Accumulates a ``LossTrend``.
 
     The limit is ``trend + loss_spike x max(|trend|, spread)``, the spread being twice the
     window's interquartile range: for a loss well above zero that is "50 % above", and near
-    or below zero it still asks for an excursion that is large against what is usual. A spike
-    opens after ``spike_rows`` rows in a row above the limit and is over after as many at or
-    below it. Its rows do not enter the window; those of a bump that was too short do, late,
-    for leaving them out would pull the trend of a noisy loss down. Rows without a finite loss
-    count for nothing. A loss near zero moves freely: ``|trend|`` never counts below a share of
-    the early level. Where training goes back to before an excursion the trend begins anew: the
-    steps that are replayed were never of one trajectory with what came after them.
+    or below zero it still asks for an excursion that is large against what is usual. A loss near
+    zero moves freely: ``|trend|`` never counts below a share of the early level. Rows without a
+    finite loss count for nothing.
+
+    Until the window is full its median is that of a descent, far above where the loss has come
+    to. So long the lowest level that was held counts too, with a limit that its noise gives.
     """
 
     def __init__(self, trend: LossTrend, run: RunSpec) -> None:
-        self.share, self.rows = run.thresholds.loss_spike, run.thresholds.spike_rows
-        self.order = deque(trend.window)
-        self.ranked = sorted(trend.window)
-        self.above, self.calm, self.is_open = trend.above, trend.calm, trend.is_open
-        self.level, self.since = trend.level, trend.since
-        self.step, self.peak = trend.step, trend.peak
-        self.pending = list(trend.pending)
-        self.early = trend.early
+        super().__init__(trend, run.thresholds.spike_rows, WINDOW)
+        self.share = run.thresholds.loss_spike
+        self.early, self.held = trend.early, trend.held
 
     def add(self, row: Row, resumed: bool, loss: float | None) -> None:
         """Take one row and its loss; ``resumed`` tells that its step went back."""
-        if resumed and not self._inside(row):
-            self._begin_anew()
+        if resumed:
+            self.resume(row)
         if loss is None or not math.isfinite(loss):
             return
         count = len(self.ranked)
         if count >= ENOUGH:
-            ranked = self.ranked
-            middle = ranked[count // 2]
+            middle = self.ranked[count // 2]
             if self.early is None:
                 self.early = middle
             if loss > middle + self.share * abs(middle) and loss > self._limit(middle, self.early):
-                self._rise(row, loss, middle)
+                self.beyond(row, loss, middle, self.peak is None or loss > self.peak)
                 return
-        if self.above:
-            self._settle()
-        self._insert(loss)
+            if count < WINDOW and self._leaves_held(loss, self.early):
+                level = middle if self.held is None else self.held
+                self.beyond(row, loss, level, self.peak is None or loss > self.peak)
+                return
+        self.within(loss)
+        if count < WINDOW:
+            self._hold()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        super().forget()
+        self.held = None
 
     def _limit(self, middle: float, early: float) -> float:
         ranked, count = self.ranked, len(self.ranked)
         spread = 2 * (ranked[(3 * count) // 4] - ranked[count // 4])
-        return middle + self.share * max(abs(middle), spread, FLOOR * abs(early))
+        share = max(abs(middle), FLOOR * abs(early)) * self.share
+        return middle + max(share, spread * (self.share if ranked[0] > 0 else SIGNLESS))
 
-    def _inside(self, row: Row) -> bool:
-        """Tell whether training goes on from within the excursion: then nothing of it is over."""
-        return self.step is not None and row.step is not None and row.step > self.step
+    def _hold(self) -> None:
+        """Take the median of the newest rows into the lowest level that was held."""
+        if len(self.order) >= HELD:
+            level = sorted(islice(reversed(self.order), HELD))[HELD // 2]
+            self.held = level if self.held is None else min(self.held, level)
 
-    def _begin_anew(self) -> None:
-        self.order.clear()
-        self.ranked.clear()
-        self.pending = []
-        self.above = self.calm = 0
-        self.is_open = False
-        self.level = self.since = self.step = self.peak = None
-
-    def _insert(self, loss: float) -> None:
-        self.order.append(loss)
-        insort(self.ranked, loss)
-        if len(self.order) > WINDOW:
-            del self.ranked[bisect_left(self.ranked, self.order.popleft())]
-
-    def _rise(self, row: Row, loss: float, middle: float) -> None:
-        if self.above == 0:
-            self.level, self.since, self.step, self.peak = middle, row.at, row.step, loss
-        self.above += 1
-        self.calm = 0
-        self.peak = loss if self.peak is None else max(self.peak, loss)
-        self.is_open = self.is_open or self.above >= self.rows
-        if self.is_open:
-            self.pending = []
-        else:
-            self.pending.append(loss)
-
-    def _settle(self) -> None:
-        self.calm += 1
-        if not self.is_open or self.calm >= self.rows:
-            for bump in self.pending:
-                self._insert(bump)
-            self.pending = []
-            self.above = self.calm = 0
-            self.is_open = False
-            self.level = self.since = self.step = self.peak = None
+    def _leaves_held(self, loss: float, early: float) -> bool:
+        """Tell whether a loss is above the lowest level that was held, and not by noise alone."""
+        held = self.held
+        if held is None or held <= 0 or loss <= held * (1 + self.share):
+            return False
+        least = max(held, FLOOR * abs(early)) * self.share
+        return loss > held + max(least, BY_NOISE * noise(self.order))
 
     def freeze(self) -> LossTrend:
         """Return the value."""
-        return LossTrend(
-            window=tuple(self.order),
-            pending=tuple(self.pending),
-            above=self.above,
-            calm=self.calm,
-            is_open=self.is_open,
-            level=self.level,
-            since=self.since,
-            step=self.step,
-            peak=self.peak,
-            early=self.early,
-        )
+        return LossTrend(**self.common(), early=self.early, held=self.held)
+
+
+def noise(values: Sequence[float]) -> float:
+    """Return the standard deviation of the noise in a series that moves.
+
+    By how far each value is from the line between its neighbours (Gasser, Sroka and
+    Jennen-Steinmetz, 1986); the median of the distances for robustness. 0 for fewer than three.
+    """
+    beside = zip(values, islice(values, 1, None), islice(values, 2, None), strict=False)
+    bends = sorted(abs(before - 2 * value + after) for before, value, after in beside)
+    return NORMAL * bends[len(bends) // 2] / math.sqrt(6) if bends else 0.0
 
 
 def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -133,7 +116,8 @@ def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
     if not spike.is_open or level is None or peak is None:
         yield from loss_climb(run, history)
         return
-    trend = f"{wording.figure(level)} (median of {len(spike.window)} rows)"
+    of = f"lowest median of {HELD}" if level == spike.held else f"median of {len(spike.window)}"
+    trend = f"{wording.figure(level)} ({of} rows)"
     least = "" if history.rows_from == 0 else "at least "
     lines = (
         f"{least}{spike.above} logged rows above the limit since step {wording.step(spike.step)}",

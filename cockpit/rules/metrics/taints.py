@@ -1,6 +1,7 @@
 """Which saves may be spoilt (SPEC K): the steps and times in which the loss was no sound number.
 
-A taint begins at the first non-finite step, or at the first step of a spike while that is open.
+A taint begins at the first non-finite step, or at the first step of a spike or a climb of the loss
+while that is open.
 It ends when the numbers are sound again for good (as C-09 and C-11 see it), or when training goes
 back to before its beginning: then a new trajectory begins, which is judged by its own rows, while
 what the former one has saved stays what it is.
@@ -12,38 +13,46 @@ import math
 
 from cockpit.model.observed import Row
 from cockpit.model.trend import Taint, Taints, WatchedMetric
+from cockpit.rules.metrics.climb import ClimbFold
 from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold
 from cockpit.rules.metrics.spike import SpikeFold
 
 KEPT = 16
 """Taints that are over and still remembered: what was saved in them may still lie there."""
 SPIKE = "spike"
+CLIMB = "climb"
+ASTRAY = (SPIKE, CLIMB)
+"""Taints by a loss that is a number, and not the one that it should be (C-11)."""
 
 
 class TaintFold:
-    """Accumulates ``Taints``; ``spike`` is the run's own fold, which has taken the row already."""
+    """Accumulates ``Taints``; ``spike`` and ``climb`` have taken the row already."""
 
-    def __init__(self, taints: Taints, spike: SpikeFold) -> None:
+    def __init__(self, taints: Taints, spike: SpikeFold, climb: ClimbFold) -> None:
         self._folds = {
             "loss": FiniteFold(taints.loss, "loss", LOSS_ROWS),
             "grad_norm": FiniteFold(taints.grad_norm, "grad_norm", KEY_METRIC_ROWS),
         }
-        self._spike = spike
+        self._spike, self._climb = spike, climb
         self._rise = taints.rise
         self._open = {taint.metric: taint for taint in taints.open}
         self._over = list(taints.over)
         self._sound = taints.sound
         self._began = taints.began
 
-    def add(self, row: Row, resumed: bool, loss: float | None) -> None:
-        """Take one row and its loss; ``resumed`` tells that its step went back."""
+    def add(self, row: Row, resumed: bool, loss: float | None, skipped: bool = False) -> None:
+        """Take one row and its loss; ``resumed`` tells that its step went back.
+
+        ``skipped`` tells that its optimizer step was left out.
+        """
         if resumed:
             self._go_back(row)
         self._finite("loss", row, loss)
-        self._finite("grad_norm", row, row.grad_norm)
+        self._finite("grad_norm", row, row.grad_norm, skipped)
         if loss is None or not math.isfinite(loss):
             return
         self._spiking(row)
+        self._climbing(row)
         if not self._open and row.step is not None:
             self._sound = row.step
 
@@ -62,9 +71,9 @@ class TaintFold:
         if not self._open:
             self._sound = None if row.step is None else row.step - 1
 
-    def _finite(self, metric: str, row: Row, value: float | None) -> None:
+    def _finite(self, metric: str, row: Row, value: float | None, skipped: bool = False) -> None:
         fold = self._folds[metric]
-        fold.add(row, value)
+        fold.add(row, value, skipped)
         found = fold.finding
         if found is None:
             if metric in self._open:
@@ -98,6 +107,15 @@ class TaintFold:
                 self._begin(SPIKE, "", *self._rise, row)
             taint = self._open[SPIKE]
             self._open[SPIKE] = taint.model_copy(update={"last": row.step})
+
+    def _climbing(self, row: Row) -> None:
+        climb = self._climb
+        if not climb.is_open:
+            self._open.pop(CLIMB, None)
+        elif climb.calm == 0:
+            if CLIMB not in self._open:
+                self._begin(CLIMB, "", climb.step, climb.since, row)
+            self._open[CLIMB] = self._open[CLIMB].model_copy(update={"last": row.step})
 
     def _begin(self, metric: str, value: str, step: int | None, at: float | None, row: Row) -> None:
         self._open[metric] = Taint(

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from statistics import median
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Severity
+from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import ThroughputTrend
 from cockpit.rules import present
-from cockpit.rules.present import may_train
+from cockpit.rules.present import job_of, job_source, may_train
 
 KEPT_VALUES = 256
 """Rows kept of the running window; beyond it every second one is dropped, evenly."""
@@ -27,6 +27,9 @@ ENOUGH = 3
 
 HELD = 6
 """Good windows needed before a level counts as held and can no longer sink."""
+
+BEGINS = 3
+"""Cadences after a job's start within which its first low window begins, if it was never fast."""
 
 SHOWN = 6
 """Newest low windows whose medians are kept as evidence."""
@@ -52,8 +55,12 @@ class ThroughputFold:
         self.low, self.low_since = trend.low, trend.low_since
         self.levels: deque[float] = deque(trend.levels, SHOWN)
 
-    def add(self, row: Row, resumed: bool, rate: float | None) -> None:
-        """Take one row; ``rate`` (steps/s) stands in where no row carries a throughput."""
+    def add(self, row: Row, resumed: bool, rate: float | None, paused: bool = False) -> None:
+        """Take one row; ``rate`` (steps/s) stands in where no row carries a throughput.
+
+        ``paused`` tells that training stood still before it, for an evaluation or a save: then its
+        steps over time say nothing of the speed of a step, whoever has divided the two.
+        """
         if resumed:
             self._restart()
         value = row.throughput
@@ -64,6 +71,8 @@ class ThroughputFold:
             self._restart()
         elif value is None and not self.measured:
             value = rate
+        if paused and value is not None and rate is not None and math.isclose(value, rate):
+            return
         if value is None or row.at is None or not math.isfinite(value):
             return
         self._roll(row.at)
@@ -161,6 +170,7 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
         f"baseline {wording.figure(seen.baseline)} {unit}; {limit}",
     )
     whole = history.rows_from == 0
+    since_start = tuple(_since_start(run, history, seen))
     least = "" if whole else "at least "
     drop = 1 - seen.levels[-1] / seen.baseline
     yield Alert(
@@ -170,7 +180,23 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
         title=f"throughput {drop:.0%} below its baseline for {least}{seen.low} cadences",
         since=history.now if seen.low_since is None else seen.low_since,
         since_or_before=not whole,
-        evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
-        confidence="sure" if whole else "likely",
+        evidence=(*present.evidence("logged rows", *lines), *since_start, *present.gap(history)),
+        confidence="sure" if whole and not since_start else "likely",
         next_action="look for slow input, a degraded node, checkpoint stalls or recompiling",
     )
+
+
+def _since_start(run: RunSpec, history: History, seen: ThroughputTrend) -> Iterator[Evidence]:
+    """Say so where it is slow since its job's start: fewer nodes or another batch are no fault.
+
+    The baseline is that of the jobs before it. What they ran on is not in the rows.
+    """
+    job = job_of(history)
+    if job is None or job.started_at is None or seen.low_since is None:
+        return
+    if 0 <= seen.low_since - job.started_at <= BEGINS * run.cadence:
+        text = (
+            f"low since this job's start at {wording.moment(job.started_at)}: the baseline is of"
+            " the jobs before it; fewer nodes or another batch size would explain it"
+        )
+        yield from present.evidence(job_source(history), text)

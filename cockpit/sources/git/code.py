@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
@@ -18,6 +18,7 @@ from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.git import away
+from cockpit.sources.git.changes import Changes, changes_since
 from cockpit.sources.git.command import DEADLINE, GitStatus, git, status, told
 from cockpit.text.logbook_scan import launched_sha, read_entries
 from cockpit.text.safe import clean
@@ -26,12 +27,25 @@ from cockpit.text.scrub import scrub
 SEALS: Final = "refs/tags/seal"
 
 
+class _Asked(NamedTuple):
+    """A recorded commit of a checkout."""
+
+    repo: Place
+    record: str
+
+
+_State = tuple[str | None, int | None]
+"""A checkout's present commit, and how many commits are not pushed."""
+
+
 class Code:
     """The code repositories of many runs; one that several runs share is asked once."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tags: dict[Place, tuple[str, ...]] = {}
+        self._changes: dict[_Asked, tuple[_State, Changes]] = {}
+        """One for each recorded commit: at which state it was asked for, and the answer."""
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[CodeValue]]:
         """Return commit, branch, changed files and unpushed commits of each run's code."""
@@ -81,6 +95,7 @@ class Code:
             sha=found.sha,
             branch=None if found.branch is None else scrub(found.branch),
             dirty=tuple(map(scrub, found.files)),
+            untracked=tuple(map(scrub, found.untracked)),
             unpushed=found.ahead,
             patch_id=patch_id if found.files and found.sha is not None else None,
         )
@@ -98,7 +113,7 @@ class Code:
             message = f"code on {clean(run.code.repo.endpoint)} is not read yet by this version"
             return unknown(ErrorKind.UNSUPPORTED, message, f"git {clean(where)}", self._clock.now())
         facet = facets[repo]
-        update: dict[str, str | None] = {}
+        update: dict[str, str | tuple[str, ...] | None] = {}
         if facet.value is None:
             return facet
         tags = reversed(self._tags.get(repo, ()))  # seal/<run>/<step>
@@ -112,7 +127,23 @@ class Code:
         if not update:
             return facet
         value = facet.value.model_copy(update=update)
+        if value.record_sha is not None:
+            changes = await self._since_record(_Asked(repo, value.record_sha), value)
+            files = {"changed": changes.committed, "ahead_files": changes.unpushed}
+            value = value.model_copy(update=files)
         return facet.model_copy(update={"value": value})
+
+    async def _since_record(self, asked: _Asked, value: CodeValue) -> Changes:
+        """Return what changed since the recorded commit; git is asked when a commit is new."""
+        if value.sha == asked.record and not value.unpushed:
+            return Changes(committed=(), unpushed=() if value.unpushed == 0 else None)
+        state, known = (value.sha, value.unpushed), self._changes.get(asked)
+        if known is not None and known[0] == state:
+            return known[1]
+        found = await changes_since(asked.repo, value, asked.record, "the logbook")
+        if found.trouble is None:
+            self._changes[asked] = state, found
+        return found
 
 
 def _repo(run: RunSpec) -> Place | None:

@@ -30,6 +30,7 @@ class GitStatus(Frozen):
     branch: str | None = None
     ahead: int | None = None
     files: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
 
 
 async def git(folder: str | Place, *words: str, stdin: bytes | None = None) -> Completed:
@@ -105,7 +106,7 @@ def _not_run_there(where: str, said: str, rc: int) -> Problem | None:
 def read_status(text: str) -> GitStatus:
     """Return what ``git status --porcelain=v2 --branch -z`` printed, names made safe."""
     header: dict[str, str] = {}
-    files = []
+    files, untracked = [], []
     parts = iter(text.split("\0"))
     for part in parts:
         kind, _, rest = part.partition(" ")
@@ -116,6 +117,7 @@ def read_status(text: str) -> GitStatus:
             header[key] = value
         elif kind in _FIELDS:
             files.append(clean(rest.split(" ", _FIELDS[kind])[-1], 1000))
+            untracked += files[-1:] if kind == "?" else []
     sha, branch = header.get("branch.oid", ""), header.get("branch.head", "")
     ahead = header.get("branch.ab", "").partition(" ")[0].removeprefix("+")
     return GitStatus(
@@ -123,4 +125,5 @@ def read_status(text: str) -> GitStatus:
         branch=None if branch in ("", "(detached)") else clean(branch),
         ahead=int(ahead) if ahead.isascii() and ahead.isdigit() else None,
         files=tuple(files),
+        untracked=tuple(untracked),
     )

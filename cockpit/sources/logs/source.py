@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from cockpit.model.announced import Announced
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.observed import LogValue, Row
@@ -26,6 +27,7 @@ from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.remote import HostError, RemoteLog, Run
 from cockpit.sources.logs.skipped import SCAN_S, Budget, Find, Left, Search, search
 from cockpit.sources.logs.stamp import clock_offset, line_time, writes_utc
+from cockpit.text.announced import announced
 from cockpit.text.progress import read_bar, read_lines, telling
 from cockpit.text.safe import safe_line
 
@@ -265,6 +267,7 @@ class _Followed:
             rows = self._with_first_broken(rows, self._follower, news, utc)
         self._step = next((row.step for row in reversed(rows) if row.step is not None), self._step)
         self._rows += rows
+        former = Announced() if self._value is None else self._value.announced
         self._value = LogValue(
             path=path,
             size=news.size,
@@ -276,6 +279,7 @@ class _Followed:
             torn=bool(news.rest) and not self._bar,
             skipped=self._left.value,
             rows_begin=self._begin,
+            announced=announced(news.states, former, news.mtime, news.first),
             clock_offset_s=off or None,
         )
 
@@ -350,13 +354,15 @@ def read_rows(
         if progress.scope != "run" or (progress.step is None and progress.format != "dict"):
             continue
         step = progress.step if progress.step is not None else step
+        rate = None if progress.is_bar else per_second(progress.throughput, progress.unit)
         row = Row(
-            step=step,
-            at=line_time(lines[number - 1], mtime, utc, offset),
-            loss=progress.loss,
-            throughput=None if progress.is_bar else per_second(progress.throughput, progress.unit),
-            grad_norm=progress.grad_norm,
-            bar=progress.is_bar,
+            step,
+            line_time(lines[number - 1], mtime, utc, offset),
+            progress.loss,
+            rate,
+            progress.grad_norm,
+            progress.is_bar,
+            *progress.beside,
         )
         rows.append(row)
     fresh = since is not None and mtime - since <= FRESH

@@ -38,6 +38,8 @@ class StateRead(Frozen):
     tunnel_session: str | None = None
     server_session: str | None = None
     mcp_url: str | None = None
+    wandb: str | None = None
+    """The address of the W&B run that it watches, by whichever of its usual names."""
     retired: str | None = None
     """The job that a relaunch has retired in this file (``retired_job_id``)."""
 
@@ -81,7 +83,8 @@ def _bad(path: str, what: str) -> Problem:
 def _state(path: str, mtime: float, document: dict[str, Any]) -> StateRead:
     def text(key: str) -> str | None:
         value = document.get(key)
-        return None if value is None or value == "" else scrub(clean(value))
+        plain = isinstance(value, str | int | float) and value != ""
+        return scrub(clean(value)) if plain else None
 
     return StateRead(
         path=path,
@@ -96,6 +99,7 @@ def _state(path: str, mtime: float, document: dict[str, Any]) -> StateRead:
         tunnel_session=text("tunnel_session"),
         server_session=text("server_session"),
         mcp_url=text("mcp_url"),
+        wandb=next(filter(None, map(text, _WANDB)), None),
         retired=text("retired_job_id"),
     )
 
@@ -136,6 +140,7 @@ def _is_seconds(value: object) -> bool:
     return 0 < value < 1e9
 
 
+_WANDB: Final = ("wandb_url", "wandb_run_url", "wandb_link", "tracker_url", "wandb")
 _KNOWN: Final = frozenset({*("ts", "job_id", "run", "owner", "restart_count"), "cadence_s"})
 _FIELDS: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
     ("ts", _is_stamp, "a time in milliseconds"),

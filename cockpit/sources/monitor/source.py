@@ -202,7 +202,7 @@ def judge(run: RunSpec, found: FoundFiles, now: float) -> MonitorValue:
 def _identity(state: StateRead | None) -> dict[str, str | int | None]:
     names = (
         *("owner", "restart_count", "job_id", "path"),
-        *("last_signal", "tunnel_session", "server_session", "mcp_url", "retired"),
+        *("last_signal", "tunnel_session", "server_session", "mcp_url", "wandb", "retired"),
     )
     return {name: None if state is None else getattr(state, name) for name in names}
 

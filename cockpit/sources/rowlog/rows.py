@@ -197,11 +197,13 @@ def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:
     values = record.values
     own, at = keys.step != WANDB_STEP, true_time(record.at)
     return Row(
-        step=step_of(values.get(keys.step) if own else record.step),
-        at=None if at is None else at - offset,
-        loss=values.get(keys.loss) if keys.loss else None,
-        throughput=values.get(keys.throughput) if keys.throughput else None,
-        grad_norm=values.get(keys.grad_norm) if keys.grad_norm else None,
+        step_of(values.get(keys.step) if own else record.step),
+        None if at is None else at - offset,
+        values.get(keys.loss) if keys.loss else None,
+        values.get(keys.throughput) if keys.throughput else None,
+        values.get(keys.grad_norm) if keys.grad_norm else None,
+        False,
+        *[values.get(name) if name else None for name in keys.beside],
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cockpit.model.run import MetricNames
+from cockpit.text.metric_words import Beside, metric_of, words_of
 
 WANDB_STEP = "_step"
 WANDB_TIME = "_timestamp"
@@ -118,13 +119,28 @@ class MetricKeys(NamedTuple):
     throughput: str | None = None
     unit: str | None = None
     grad_norm: str | None = None
+    z_loss: str | None = None
+    router_loss: str | None = None
+    router_entropy: str | None = None
+    skipped: str | None = None
+
+    @property
+    def beside(self) -> tuple[str | None, ...]:
+        """The names of what is logged beside loss, rate and gradient, in a row's order."""
+        return self.z_loss, self.router_loss, self.router_entropy, self.skipped
 
 
 def interesting(name: str, configured: MetricNames) -> bool:
     """Tell whether a key could be one that matters (rows may hold thousands that cannot)."""
     plain = _plain(name)
-    own = (configured.step, configured.loss, configured.throughput, configured.grad_norm)
-    return plain in _KNOWN or _loss_like(name) or any(plain == _plain(key) for key in own if key)
+    if plain in _KNOWN or _loss_like(name) or metric_of(words_of(name)) is not None:
+        return True
+    return any(plain == _plain(key) for key in _configured(configured) if key)
+
+
+def _configured(names: MetricNames) -> tuple[str | None, ...]:
+    first = (names.step, names.loss, names.throughput, names.grad_norm)
+    return (*first, names.z_loss, names.router_loss, names.router_entropy, names.skipped)
 
 
 def choose(
@@ -146,7 +162,17 @@ def choose(
         throughput=rate,
         unit=None if rate is None else unit_of(rate),
         grad_norm=_named(configured.grad_norm, names) or _usual(_GRAD_NORMS, names),
+        z_loss=_named(configured.z_loss, names) or _beside("z_loss", names),
+        router_loss=_named(configured.router_loss, names) or _beside("router_loss", names),
+        router_entropy=_named(configured.router_entropy, names) or _beside("router_entropy", names),
+        skipped=_named(configured.skipped, names) or _beside("skipped", names),
     )
+
+
+def _beside(kind: Beside, names: Sequence[str]) -> str | None:
+    """Return the shortest name of that metric: it is the whole model's, not a part's."""
+    found = (name for name in names if metric_of(words_of(name)) == kind)
+    return min(found, key=lambda name: (len(name), name), default=None)
 
 
 def unit_of(name: str) -> str | None:

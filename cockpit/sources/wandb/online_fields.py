@@ -155,4 +155,6 @@ def row_of(raw: Raw, keys: MetricKeys) -> Row:
         raw.get(keys.loss) if keys.loss is not None else None,
         raw.get(keys.throughput) if keys.throughput is not None else None,
         raw.get(keys.grad_norm) if keys.grad_norm is not None else None,
+        False,
+        *[None if name is None else raw.get(name) for name in keys.beside],
     )

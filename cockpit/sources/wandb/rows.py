@@ -89,7 +89,8 @@ class RowReader:
     """Reads the rows of one file, given its layout and the keys that are wanted."""
 
     def __init__(self, keys: MetricKeys, layout: KeyLayout) -> None:
-        wanted = (keys.step, WANDB_TIME, keys.loss, keys.throughput, keys.grad_norm)
+        first = (keys.step, WANDB_TIME, keys.loss, keys.throughput, keys.grad_norm)
+        wanted = (*first, *keys.beside)
         self._names = wanted
         self._fast = layout.style != 0 and not any(
             name in layout.keys and layout.keys[name] is None for name in wanted if name
@@ -103,7 +104,7 @@ class RowReader:
         """
         if not self._fast:
             return self._read_slowly(message)
-        step, at, loss, throughput, grad_norm = [
+        step, at, loss, throughput, grad_norm, *beside = [
             _find(message, needles) for needles in self._needles
         ]
         return Row(
@@ -112,21 +113,23 @@ class RowReader:
             None if loss is None else number(loss),
             None if throughput is None else number(throughput),
             None if grad_norm is None else number(grad_norm),
+            False,
+            *[None if text is None else number(text) for text in beside],
         )
 
     def missing(self, known: Row) -> tuple[bool, bool]:
         """Tell whether ``known`` lacks the step or the loss, and whether any other metric."""
         values = (known.step, known.at, known.loss, known.throughput, known.grad_norm)
-        pairs = zip(self._names, values, strict=True)
+        pairs = zip(self._names[: len(values)], values, strict=True)
         lacks = [name is not None and value is None for name, value in pairs]
         return lacks[0] or lacks[2], lacks[3] or lacks[4]
 
     def _read_slowly(self, message: Span) -> Row:
         row = history(message)
-        step, at, loss, throughput, grad_norm = [
+        step, at, loss, throughput, grad_norm, *beside = [
             None if name is None else _as_number(row.get(name)) for name in self._names
         ]
-        return Row(step_of(step), true_time(at), loss, throughput, grad_norm)
+        return Row(step_of(step), true_time(at), loss, throughput, grad_norm, False, *beside)
 
 
 def whole(text: bytes) -> int | None:

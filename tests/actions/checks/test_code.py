@@ -8,18 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.actions.checks.code import (
-    Changes,
-    bundled_commit,
-    changes_since,
-    lineage,
-    only_dri,
-)
-from cockpit.actions.checks.globs import Touches, any_match, touches
+from cockpit.actions.checks.code import bundled_commit, lineage, only_dri
 from cockpit.model.jobs import Bundle
 from cockpit.model.observed import CodeValue, JobValue
 from cockpit.model.place import place_of
 from cockpit.model.run import CodeSpec
+from cockpit.rules.lineage.touched import Touches, any_match, touches
+from cockpit.sources.git.changes import Changes, changes_since
 from cockpit.store.snapshots import Snapshot
 from tests.actions.contexts import by_id, context, levels, soft
 from tests.rules.making import blind, job, run_spec

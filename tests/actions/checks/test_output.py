@@ -2,16 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.actions.checks.output import (
+from cockpit.actions.checks.output import agrees, pinned
+from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
+from cockpit.platforms.command import fill, values_of
+from cockpit.rules.lineage.output_root import (
     StatedOutput,
-    agrees,
-    pinned,
     said_by_command,
     said_by_config,
     said_by_record,
 )
-from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
-from cockpit.platforms.command import fill, values_of
 from tests.actions.contexts import hard, levels
 from tests.rules.making import run_spec
 

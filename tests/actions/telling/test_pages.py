@@ -11,7 +11,7 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.actions.telling.escalate import Escalate
 from cockpit.actions.telling.handoff import Handoff
 from cockpit.actions.telling.log_entry import LogEntry
-from cockpit.model.alert import Severity
+from cockpit.model.alert import ClosedAlert, RowSpan, Severity
 from cockpit.model.plan import Level, Outcome, Plan, Request, plan_of
 from cockpit.model.run import NotifySpec, RecordsSpec, RunSpec
 from cockpit.model.told import owner_now
@@ -111,3 +111,16 @@ async def test_without_a_logbook_there_is_nothing_to_append_to(tmp_path: Path) -
     assert not begun.blocked
     with pytest.raises(RefuseError, match="--colour"):
         await _plan(LogEntry(), _run(tmp_path / "new.md"), colour="red")
+
+
+async def test_a_handoff_page_tells_what_came_and_went_unseen() -> None:
+    span = RowSpan(opened_step=459, opened_at=NOW - 90, closed_step=474, closed_at=NOW - 60)
+    gone = alert("C-11").model_copy(update={"span": span, "since": NOW - 90})
+    closed = ClosedAlert(alert=gone, closed_at=NOW - 60, seen=False)
+    given = context(_run())
+    asked = _asked("handoff", to="bob")
+    for closings, told in (((closed,), True), ((closed.model_copy(update={"seen": True}),), False)):
+        report = given.report.model_copy(update={"closed": closings})
+        draft = await Handoff().draft(replace(given, report=report), asked)
+        assert ("Closed, unseen" in (draft.page or "")) == told
+        assert ("step 459 to 474" in (draft.page or "")) == told

@@ -250,3 +250,25 @@ def test_suspect_ones_are_no_rollback_cover() -> None:
     (alert,) = cover(kept, good[1], *spoilt(150, 200))
     assert "1 complete checkpoints, of 2" in alert.evidence[0].text
     assert "2 suspect not counted" in alert.evidence[0].text
+
+
+def kept_of_an_hour(count: int, keep: int | None = 5) -> list[Alert]:
+    """An hour of steps, saved every 5 minutes, of which the newest ``count`` are there."""
+    rows = [Row(step, T0 + 60 * step, 2.0) for step in range(61)]
+    now = T0 + 3600
+    saved = [checkpoint(60 - 5 * back, now - EVERY * back) for back in reversed(range(count))]
+    past = history(now, folded(rows), job=job(), tracker=tracker(last_step_at=now),
+                   checkpoints=checkpoints(*saved))  # fmt: skip
+    spec = CheckpointSpec(path=("/c",), save_every=EVERY, rollback_depth=4, keep=keep)
+    return fired(run_spec(tier="hero", checkpoints=spec), past)
+
+
+def test_fewer_than_the_policy_should_have_left_by_now_is_thin_from_the_first_look() -> None:
+    (alert,) = kept_of_an_hour(2)
+    assert alert.evidence[0].text == (
+        "2 complete checkpoints, of 5 that the policy keeps; rollback depth 4"
+    )
+    assert kept_of_an_hour(4) == []
+    assert kept_of_an_hour(2, keep=2) == [], "a policy that keeps two can leave no more"
+    assert kept_of_an_hour(2, keep=None) == [], "how many it keeps is not known"
+    assert kept_of_an_hour(0) == [], "nothing was saved at all: C-07 says so"

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from cockpit.model.alert import Alert
-from cockpit.model.observed import Phase, RecordsValue, Row
+from cockpit.model.observed import CodeValue, Phase, RecordsValue, Row
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.rules.artifacts.success import success_without_artifacts
 from cockpit.rules.judge import judge
@@ -91,3 +91,14 @@ def test_what_cannot_be_seen_is_not_missing() -> None:
 
 def test_a_failed_run_is_not_judged_by_its_artifacts() -> None:
     assert missing(job=job(Phase.FAILED), checkpoints=checkpoints()) == []
+
+
+def test_a_hero_run_that_nobody_seals_is_reminded_of_after_a_day() -> None:
+    hero, day = run_spec(tier="hero"), T0 + 1000 + 86400.0
+    (alert,) = missing(hero, day + 1)
+    assert (alert.key, alert.severity.value) == ("C-19:toy:seal", "info")
+    assert (alert.since, alert.next_action) == (day, "seal toy")
+    assert missing(hero, day) == [] and missing(run_spec(), day + 1) == []
+    assert missing(hero, day + 1, code=CodeValue(sha="1", sealed="seal/toy/999")) == []
+    past = history(day + 1, job=DONE, checkpoints=FINAL, tracker=W_AND_B)
+    assert verdict(hero, past, [alert]).value == "finished"

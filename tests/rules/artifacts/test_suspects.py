@@ -71,6 +71,15 @@ def test_an_open_spike_counts_from_its_first_step_and_a_closed_one_does_not() ->
     assert looked(calm, saves())[0] == []
 
 
+def test_an_open_climb_counts_from_where_the_level_left_and_a_closed_one_does_not() -> None:
+    climb = losses([2.0] * 100 + [2.8] * 201)  # the level, a median of 50 rows, leaves at 125
+    assert looked(climb, saves()) == ([150, 200, 250, 300], 100)
+    items = checkpoints(*(checkpoint(step, at) for step, at in saves()))
+    value = judged(history(T0 + 1e5, folded(climb), checkpoints=items))
+    assert value.items[-1].suspect == "loss climb from step 125"
+    assert looked([*climb, *losses([2.0] * 20, first_step=301)], saves())[0] == []
+
+
 def test_after_a_rollback_the_replayed_steps_are_good_and_the_old_saves_are_not() -> None:
     again = [Row(step, T0 + 1000 + step, 2.0) for step in range(101, 301)]
     rows = [*broken(130), *again]

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from cockpit.model.alert import Severity
-from cockpit.model.facet import ErrorKind, Facet, Problem
+from cockpit.model.facet import ErrorKind, Facet, Problem, known
 from cockpit.model.history import PhaseMark
 from cockpit.model.observed import UNCLEAR, JobValue, Phase, Tasks
-from cockpit.rules.jobs.jobstate import pending_too_long, state_unknown
+from cockpit.rules.jobs.jobstate import partial_since, pending_too_long, state_unknown
 from tests.rules.making import CADENCE, T0, blind, history, job, log, run_spec, tracker
 
 HALF_HOUR = 1800.0
@@ -79,3 +79,23 @@ def test_a_job_that_was_looked_at_and_not_recognised_is_said_at_once() -> None:
     (alert,) = state_unknown(run_spec(), history(T0 + 1, job=facet))
     assert (alert.id, alert.severity) == ("C-02", Severity.WARNING)
     assert "nothing ties it" in alert.evidence[0].text and "pid file" in alert.next_action
+
+
+def test_a_job_of_which_only_a_part_runs_for_long() -> None:
+    def found(running: int, since: float | None, phase: Phase = Phase.RUNNING) -> list[str]:
+        value = job(phase, tasks=Tasks(running=running, total=4))
+        past = history(T0 + 3600, job=value).model_copy(update={"partial_since": since})
+        return [each.title for each in pending_too_long(run_spec(), past)]
+
+    assert found(2, T0 + 1799) == ["the job is only partially allocated"]
+    assert found(2, T0 + 1800) == []
+    assert found(2, None) == [], "since when is not known"
+
+
+def test_since_when_only_a_part_runs_is_what_looks_in_a_row_have_shown() -> None:
+    since = None
+    for at, running in ((1, 4), (2, 3), (3, 2), (4, 4), (5, 1)):
+        tasks = Tasks(running=running, total=4)
+        since = partial_since(since, known(job(tasks=tasks), "s", T0 + at))
+        assert since == {1: None, 2: T0 + 2, 3: T0 + 2, 4: None, 5: T0 + 5}[at]
+    assert partial_since(since, known(job(Phase.WAITING), "s", T0 + 6)) is None

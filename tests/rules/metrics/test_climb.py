@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 
 from hypothesis import given
@@ -82,3 +83,19 @@ def test_a_falling_loss_never_climbs(seed: int, power: float) -> None:
     chance = random.Random(seed)
     fall = [11 * (1 + row) ** -power * chance.uniform(0.85, 1.15) for row in range(600)]
     assert not folded(losses(fall)).climb.is_open
+
+
+def swaying(rows: int, depth: float, period: float = 400.0) -> list[float]:
+    return [2.0 * (1 + depth * math.sin(2 * math.pi * row / period)) for row in range(rows)]
+
+
+def test_a_level_that_sways_is_no_climb_and_one_that_goes_beyond_its_sway_is() -> None:
+    quiet = swaying(2000, 0.12)
+    wide = swaying(1200, 0.12) + swaying(800, 0.17)
+    assert alerts(losses(quiet)) == [] and alerts(losses(wide)) == []
+    assert len(alerts(losses([*quiet, *doubling(300)]))) == 1
+
+
+def test_how_it_once_swayed_is_forgotten() -> None:
+    rows = [*swaying(1600, 0.4), *[2.0] * 12_000, *[2.9] * 200]
+    assert len(alerts(losses(rows))) == 1

@@ -68,3 +68,25 @@ def test_the_newest_value_counts_until_its_row_has_been_folded() -> None:
     assert len(alerts(losses([2.0] * 50), tracker=newest)) == 1
     healed = losses([2.0] * 60 + [NAN] + [2.0] * 100)
     assert alerts(healed, tracker=newest) == []
+
+
+def overflowing(skips: list[float | None]) -> list[Row]:
+    good = [Row(step, T0 + step, 2.0, None, 1.0, skipped=skips[0]) for step in range(5)]
+    bad = [Row(5 + n, T0 + 5 + n, 2.0, None, INF, skipped=s) for n, s in enumerate(skips[1:])]
+    return [*good, *bad]
+
+
+def test_gradients_that_overflow_in_skipped_steps_are_no_finding() -> None:
+    assert folded(overflowing([0.0, 1.0, 1.0, 1.0])).grad_finite.finding is None
+    assert folded(overflowing([0.0, 0.0, 0.0, 0.0])).grad_finite.finding is not None
+    assert folded(overflowing([None, None, None, None])).grad_finite.finding is not None
+
+
+def test_a_count_of_all_skips_is_no_flag_until_it_rises() -> None:
+    assert folded(overflowing([3.0, 4.0, 5.0, 6.0])).grad_finite.finding is None
+    assert folded(overflowing([3.0, 3.0, 3.0, 3.0])).grad_finite.finding is not None
+
+
+def test_a_lost_loss_is_one_whether_its_step_was_skipped_or_not() -> None:
+    rows = [Row(0, T0, 2.0), Row(1, T0 + 1, NAN, skipped=1.0)]
+    assert folded(rows).loss_finite.finding is not None

@@ -25,6 +25,9 @@ rows = st.lists(
         loss=metric,
         throughput=metric,
         grad_norm=metric,
+        z_loss=metric,
+        router_entropy=metric,
+        skipped=st.sampled_from([None, 0.0, 1.0, 2.0]),
     ),
     max_size=80,
 )
@@ -51,7 +54,7 @@ def test_a_trend_survives_the_store(before: list[Row], after: list[Row]) -> None
 
 
 def test_every_part_of_a_trend_is_folded() -> None:
-    good = [Row(i, T0 + i, 2.0, 1e5, 1.0) for i in range(400)]
+    good = [Row(i, T0 + i, 2.0, 1e5, 1.0, skipped=1.0) for i in range(400)]
     bad = [Row(400 + i, T0 + 400 + i, math.nan, 1e5, math.nan) for i in range(20)]
     trend, empty = folded([*good, *bad]), Trend()
     same = [name for name in Trend.model_fields if getattr(trend, name) == getattr(empty, name)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.alert import Alert
 from cockpit.model.observed import Row
-from cockpit.rules.metrics.spike import loss_spike
+from cockpit.rules.metrics.spike import loss_spike, noise
 from tests.rules.making import T0, folded, history, losses, run_spec
 
 
@@ -72,3 +73,41 @@ def test_a_spike_is_found_at_any_scale(before: int, scale: float, factor: float)
 def test_short_bumps_never_fire(level: list[float], bump: int) -> None:
     bumped = [x * (5 if i % 20 >= 20 - bump else 1) for i, x in enumerate(level) if i > 20]
     assert alerts(losses([1.0] * 21 + bumped)) == []
+
+
+def falling(rows: int, first: float = 40.0, last: float = 10.0) -> list[float]:
+    return [first * (last / first) ** (row / rows) for row in range(rows)]
+
+
+def test_a_short_run_that_turns_around_is_seen_though_it_is_below_where_it_began() -> None:
+    rows = [*falling(40), *(10.0 * 1.02**row for row in range(40))]
+    assert alerts(losses(rows[:72])) == []
+    (alert,) = alerts(losses(rows))
+    assert alert.since == T0 + 63, "the first row half above the level of its best five rows"
+
+
+def test_in_a_short_noisy_run_its_noise_gives_the_limit() -> None:
+    chance = random.Random(11)
+    noisy = [loss * chance.gammavariate(4, 0.25) for loss in falling(150, 4.0, 2.0)]
+    assert alerts(losses(noisy)) == []
+
+
+def test_a_loss_of_both_signs_must_leave_its_spread_far_behind() -> None:
+    chance = random.Random(5)
+    around = [chance.gauss(0, 1) for _ in range(300)]
+    assert alerts(losses([*around, *[2.5] * 30])) == []
+    assert len(alerts(losses([*around, *[6.0] * 30]))) == 1
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=3, max_size=40), st.floats(-3, 3), st.floats(-50, 50))
+def test_the_noise_of_a_line_is_none(values: list[float], slope: float, start: float) -> None:
+    line = [start + slope * row for row in range(len(values))]
+    assert noise(line) < 1e-9
+    tilted = [value + each for value, each in zip(values, line, strict=True)]
+    assert math.isclose(noise(tilted), noise(values), rel_tol=1e-6, abs_tol=1e-9)
+
+
+def test_the_noise_is_about_its_standard_deviation() -> None:
+    chance = random.Random(2)
+    found = noise([0.1 * row + chance.gauss(0, 0.3) for row in range(2000)])
+    assert 0.27 < found < 0.33

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from itertools import accumulate
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.observed import Phase, Row
 from cockpit.rules.metrics.throughput import throughput_collapse
+from cockpit.sources.wandb.rows import StepRate
 from tests.rules.making import CADENCE, T0, folded, history, job, run_spec, tracker, windows
 
 
@@ -60,6 +63,30 @@ def test_a_resume_begins_anew_but_keeps_the_baseline() -> None:
         row._replace(step=(row.step or 0) - 30) for row in windows([700.0] * 6, start=T0 + 3600)
     ]
     assert len(alerts(before + longer)) == 1
+
+
+def test_what_is_slow_since_its_jobs_start_may_have_other_nodes() -> None:
+    rows = windows([1200.0] * 10 + [700.0] * 5)
+    now = T0 + 15 * CADENCE
+
+    def told(started_at: float) -> Alert:
+        past = history(now, folded(rows), job=job(started_at=started_at))
+        (alert,) = throughput_collapse(run_spec(), past)
+        return alert
+
+    began = told(T0 + 9 * CADENCE)
+    assert began.confidence == "likely" and "fewer nodes" in began.evidence[-1].text
+    assert told(T0).confidence == "sure" and told(T0 + 12 * CADENCE).confidence == "sure"
+
+
+def test_steps_that_waited_for_an_evaluation_are_no_slow_steps() -> None:
+    """Steps per second stand in, and every second row is logged after a pause."""
+    gaps = [50.0] * 60 + [50.0, 250.0] * 12
+    times = accumulate(gaps, initial=T0)
+    rows = [Row(10 * i, at, 2.0) for i, at in enumerate(times)]
+    for each in (rows, list(StepRate().fill(rows))):
+        seen = folded(each, run_spec(cadence=600.0)).throughput
+        assert seen.low == 0 and seen.latest == seen.baseline == 0.2
 
 
 def test_a_slow_decline_does_not_take_the_baseline_along() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from cockpit.actions.checks.code import changes_since
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import CodeValue
@@ -19,6 +18,7 @@ from cockpit.model.run import CodeSpec, RunSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
 from cockpit.sources.git import away
+from cockpit.sources.git.changes import changes_since
 from cockpit.sources.git.code import Code
 from tests.sources.git.repos import commit, git, repository
 from tests.sshd import Sshd, needs_sshd, serving

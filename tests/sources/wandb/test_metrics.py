@@ -89,3 +89,19 @@ def test_a_step_that_was_found_stays_when_rows_without_it_come() -> None:
 )
 def test_units(name: str, unit: str | None) -> None:
     assert unit_of(name) == unit
+
+
+def test_what_tells_of_stability_is_found_beside_the_loss() -> None:
+    found = keys(
+        "train/loss eval/z_loss skipped_steps moe/z_loss moe/aux_loss router/entropy",
+        "router/layer_1/entropy",
+    )
+    assert found.beside == ("moe/z_loss", "moe/aux_loss", "router/entropy", "skipped_steps")
+    assert found.loss == "train/loss"
+
+
+def test_the_run_file_names_them_too() -> None:
+    configured = MetricNames(z_loss="zz", router_loss="rl", router_entropy="re", skipped="sk")
+    assert all(interesting(name, configured) for name in ("zz", "rl", "re", "sk"))
+    rows = [frozenset(("train/loss", "zz", "rl", "re", "sk", "z_loss"))]
+    assert choose(rows, configured).beside == ("zz", "rl", "re", "sk")

@@ -52,6 +52,21 @@ def test_a_row() -> None:
     )
 
 
+def test_what_is_logged_beside_them_comes_with_the_row() -> None:
+    keys = KEYS._replace(z_loss="z_loss", router_entropy="router/entropy", skipped="skipped")
+    payload = nested(
+        (("loss",), "2.5"),
+        (("z_loss",), "1e-4"),
+        (("router/entropy",), "1.7"),
+        (("skipped",), "1"),
+        (("router/entropy/layer",), "0.1"),
+    )
+    for each in (reader(payload, keys=keys), RowReader(keys, KeyLayout(MetricNames()))):
+        row = each.read(message(payload))
+        assert (row.loss, row.z_loss, row.router_loss) == (2.5, 1e-4, None)
+        assert (row.router_entropy, row.skipped, row.bar) == (1.7, 1.0, False)
+
+
 def test_a_time_that_is_none_is_absent() -> None:
     for text in ('"Infinity"', "Infinity", "-5", "1700000000500"):
         payload = nested((("loss",), "2.5"), (("_timestamp",), text))

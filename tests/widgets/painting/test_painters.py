@@ -208,7 +208,7 @@ def test_the_timeline_holds_what_closed_and_what_closed_unseen() -> None:
     report = made.report(closed=(made.closed("C-05"), made.closed("C-06", seen=False)))
     shown = plain(paint_timeline(report, NOW, 100))
     assert "✓ C-05" in shown
-    assert "C-06 throughput 31% below its baseline closed before anyone looked" in shown
+    assert "C-06 closed, unseen throughput 31% below its baseline" in shown
 
 
 def test_the_head_says_whether_the_tracked_run_is_the_recorded_one() -> None:

@@ -26,6 +26,9 @@ class Touches(StrEnum):
     TRAJECTORY = "trajectory"
 
 
+_ORDER: Final = (Touches.TRAJECTORY, Touches.SAFE, Touches.IGNORE)
+
+
 def touches(path: str, code: CodeSpec) -> Touches:
     """Return the class of one path (from the repository's root, with ``/``).
 
@@ -91,3 +94,10 @@ def _one(pattern: str, at: int) -> tuple[str, int]:
     except re.error:
         return re.escape(pattern[at : end + 1]), end + 1
     return f"[{negated}{escaped}]", end + 1
+
+
+def worst_first(paths: Iterable[str], spec: CodeSpec) -> tuple[tuple[Touches, str], ...]:
+    """Return the paths that count with their classes, those that touch training first."""
+    found = {(touches(path, spec), path) for path in paths}
+    counted = [each for each in found if each[0] is not Touches.IGNORE]
+    return tuple(sorted(counted, key=lambda each: (_ORDER.index(each[0]), each[1])))

@@ -1,0 +1,28 @@
+"""What a run's own log announces of it, besides its steps."""
+
+from __future__ import annotations
+
+from cockpit.model.base import Frozen, Instant
+
+
+class Loaded(Frozen):
+    """What the trainer says that it has resumed from: a path, a step, or both; and its line."""
+
+    path: str | None
+    step: int | None
+    line: str
+
+
+class Notice(Frozen):
+    """A line that says the job is about to be taken away, and about when it was written."""
+
+    line: str
+    at: Instant
+
+
+class Announced(Frozen):
+    """The newest of each kind (C-13, C-17, C-26); ``None``: not seen, which says nothing."""
+
+    wandb: str | None = None
+    loaded: Loaded | None = None
+    notice: Notice | None = None

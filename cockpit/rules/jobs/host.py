@@ -1,0 +1,200 @@
+"""C-22, host pressure: memory, disks, accelerators of the job's host; and a box that idles.
+
+Each of them has its own identity. A share opens above its limit and closes ``SLACK`` below it, so
+that a figure at the limit is one alert; what a look does not tell neither opens nor closes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from cockpit.model import wording
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import Checkpoint, Disk, HostValue, Phase
+from cockpit.model.picking import newest_of
+from cockpit.model.run import RunSpec
+from cockpit.rules import present
+from cockpit.rules.jobs.stall import step_stalled
+from cockpit.rules.patience import CADENCES
+from cockpit.rules.present import phase_of, phase_since, seen_after_end, seen_at, still_open
+
+SLACK: Final = 0.02
+"""How far (a share) a figure must come back below its limit before its alert closes."""
+ROOM_AGAIN: Final = 1.1
+"""How many times the room that is needed must be free again."""
+WORKS: Final = 0.05
+"""The share of an accelerator from which on somebody uses it."""
+
+
+def host_pressure(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-22: what presses on a living job; of one that is over only a rented box that bills."""
+    value, phase = history.facets.host.value, phase_of(history)
+    if value is None:
+        own = (each for each in history.open if each.key.startswith(f"C-22:{run.name}:"))
+        yield from () if phase.terminal else own
+        return
+    if phase.terminal:
+        yield from _billed(run, history, value)
+        return
+    yield from _memory(run, history, value)
+    yield from _disks(run, history, value)
+    if phase is Phase.RUNNING:
+        yield from _killed(run, history)
+        yield from _lost(run, history, value)
+        yield from _idle(run, history, value)
+
+
+def _memory(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
+    key, limit, used = f"C-22:{run.name}:memory", run.thresholds.mem_frac, value.mem_frac
+    former = still_open(history, key)
+    if used is None:
+        yield from () if former is None else (former,)
+    elif used > limit - (0.0 if former is None else SLACK):
+        text = f"memory {used:.0%} of the limit in use, caches not counted; limit {limit:.0%}"
+        yield _alert(
+            history, key, "the job's memory is nearly full", text,
+            next_action="lower what it holds (workers, prefetch, cache) before the kernel kills it",
+        )  # fmt: skip
+
+
+def _killed(run: RunSpec, history: History) -> Iterator[Alert]:
+    """Yield for two cadences after the counter last rose: what was killed may be a worker of it."""
+    mark, key = history.host, f"C-22:{run.name}:oom"
+    if mark.oom_at is None or mark.oom_from is None or mark.oom_kills is None:
+        former = still_open(history, key)
+        yield from () if former is None or mark.oom_kills is not None else (former,)
+        return
+    if seen_at(history.facets.host, history.now) - mark.oom_at > CADENCES * run.cadence:
+        return
+    text = f"oom_kill counter {mark.oom_from} → {mark.oom_kills}"
+    yield _alert(
+        history, key, "the kernel has killed a process for memory",
+        f"{text}, seen at {wording.moment(mark.oom_at)}", since=mark.oom_at,
+        next_action="look which process is gone (dmesg, the log), and what the job holds",
+    )  # fmt: skip
+
+
+def _disks(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
+    """Yield one alert a disk, whatever it runs out of; a disk that is not told of stays as it was.
+
+    A look that tells of no disk at all tells of none.
+    """
+    for disk in value.disks:
+        key = _key(run, disk.mount)
+        texts = tuple(_short_of(run, history, disk, still_open(history, key) is not None))
+        if texts:
+            yield _alert(
+                history, key, f"the disk {disk.mount} is nearly full", *texts,
+                next_action=f"make room on {disk.mount}: old checkpoints first (retain "
+                f"{run.name} lists them), before the next save is torn",
+            )  # fmt: skip
+    told = {_key(run, disk.mount) for disk in value.disks}
+    former = (each for each in history.open if each.key.startswith(_key(run, "")))
+    yield from () if value.disks else (each for each in former if each.key not in told)
+
+
+def _key(run: RunSpec, mount: str) -> str:
+    return f"C-22:{run.name}:disk:{mount}"
+
+
+def _short_of(run: RunSpec, history: History, disk: Disk, is_open: bool) -> Iterator[str]:
+    limit = run.thresholds.disk_frac
+    above = limit - (SLACK if is_open else 0.0)
+    if disk.used_frac > above:
+        free = wording.size(disk.free)
+        yield f"{disk.mount}: {disk.used_frac:.0%} used, {free} free; limit {limit:.0%}"
+    if disk.inodes_frac is not None and disk.inodes_frac > above:
+        yield f"{disk.mount}: {disk.inodes_frac:.0%} of the inodes used; limit {limit:.0%}"
+    newest, times = _newest_on(run, history, disk), run.thresholds.free_saves
+    if newest is not None and newest.size:
+        needed = times * newest.size * (ROOM_AGAIN if is_open else 1.0)
+        if disk.free < needed:
+            one = f"step {wording.step(newest.step)} is {wording.size(newest.size)}"
+            yield f"{disk.mount}: {wording.size(disk.free)} free for {times:g} saves; {one}"
+
+
+def _newest_on(run: RunSpec, history: History, disk: Disk) -> Checkpoint | None:
+    """Return the newest complete checkpoint of those whose root lies on the disk."""
+    value = history.facets.checkpoints.value
+    roots = run.checkpoints.path if run.checkpoints is not None else ()
+    held = {str(root) for root in roots if {str(root), root.path} & set(disk.holds)}
+    items = () if value is None else value.items
+    return newest_of(item for item in items if item.complete and item.root in held)
+
+
+def _lost(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
+    mark, key = history.host, f"C-22:{run.name}:gpu-lost"
+    if not value.gpus:
+        former = still_open(history, key)
+        yield from () if former is None else (former,)
+    elif mark.fewer_since is not None:
+        there = ", ".join(str(gpu.index) for gpu in value.gpus)
+        text = f"{len(value.gpus)} of {mark.gpus} accelerators are listed: {there}"
+        yield _alert(
+            history, key, f"{mark.gpus - len(value.gpus)} of {mark.gpus} accelerators lost", text,
+            since=mark.fewer_since,
+            next_action=f"escalate to {wording.person(run)} with the host's name: the node needs"
+            " a look (Xid in its kernel log) before anything is started on it",
+        )  # fmt: skip
+
+
+def _idle(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
+    """Yield where all are at 0 % look after look, and no step comes (C-06 says since when)."""
+    since, key = history.host.idle_since, f"C-22:{run.name}:gpu-idle"
+    if not value.gpus:
+        former = still_open(history, key)
+        yield from () if former is None else (former,)
+        return
+    seen = seen_at(history.facets.host, history.now)
+    if since is None or seen - since < run.cadence or not any(step_stalled(run, history)):
+        return
+    count = len(value.gpus)
+    text = f"{count} of {count} accelerators at 0 % since {wording.moment(since)}, and no step"
+    yield _alert(
+        history, key, "the accelerators idle while steps stand still", text, since=since,
+        next_action="dump the stacks (py-spy) to see what it waits for: data, a lock, another rank",
+    )  # fmt: skip
+
+
+def _billed(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
+    """Yield for a rented box (``[run.teardown]``) that answers long after its job has ended.
+
+    One whose accelerators work is used for something else.
+    """
+    host, rented = history.facets.host, run.teardown
+    if rented is None or not rented.stops_meter or not seen_after_end(host, history):
+        return
+    ended, limit = phase_since(history), run.thresholds.billed_after
+    busy = any((gpu.util_frac or 0.0) > WORKS for gpu in value.gpus)
+    if busy or host.observed_at is None or host.observed_at - ended <= limit:
+        return
+    text = f"the job ended at {wording.moment(ended)}, and the box still answers;"
+    yield _alert(
+        history, f"C-22:{run.name}:billed", "the job is over and the box still bills",
+        f"{text} limit {wording.span(limit)}", since=ended + limit, confidence="likely",
+        next_action=f"pull and verify what it holds, then teardown {run.name}",
+    )  # fmt: skip
+
+
+def _alert(
+    history: History,
+    key: str,
+    title: str,
+    *texts: str,
+    next_action: str,
+    since: float | None = None,
+    confidence: Literal["sure", "likely"] = "sure",
+) -> Alert:
+    host = history.facets.host
+    return Alert(
+        id="C-22",
+        key=key,
+        severity=Severity.ALERT,
+        title=title,
+        since=seen_at(host, history.now) if since is None else since,
+        evidence=present.evidence(host.source, *texts),
+        confidence=confidence,
+        next_action=next_action,
+    )

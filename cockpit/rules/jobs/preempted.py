@@ -1,0 +1,70 @@
+"""C-26, preemption notice: somebody says that the job is about to be taken away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from cockpit.model import wording
+from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.picking import named, newest_good
+from cockpit.model.run import RunSpec
+from cockpit.rules.present import CLOCK_SKEW, StepClock, job_of, job_source, seen_at
+
+OVER: Final = 900.0
+"""Seconds after a notice in which it comes true: who still trains then was not taken away."""
+_TAKEN: Final = re.compile(
+    r"\b(?:preempt(?:ed|ing|ion)|reclaim(?:ed|ing)|evict(?:ed|ing|ion))\b", re.I
+)
+
+
+def preemption_noticed(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-26: while the job still runs, and until it has trained on for longer than a notice is."""
+    job = job_of(history)
+    if job is None or job.phase is not Phase.RUNNING:
+        return
+    told = [*_by_log(history, job), *_by_others(history, job)]
+    if not told:
+        return
+    after = f"; {job.queued[0].id} goes on after it" if job.queued else ""
+    value = history.facets.checkpoints.value
+    newest = None if value is None else newest_good(value.items)
+    saved = "no complete checkpoint is known" if newest is None else f"{named(newest)} is complete"
+    yield Alert(
+        id="C-26",
+        key=f"C-26:{run.name}:notice:{job.id}",
+        severity=Severity.ALERT,
+        title="the job is about to be taken away (preemption notice)",
+        since=min(at for at, _ in told),
+        evidence=tuple(line for _, line in told),
+        confidence="likely",
+        next_action=f"ask the trainer to save at once ({saved}); relaunch {run.name} once it has"
+        f" ended, if nothing goes on by itself{after}",
+    )
+
+
+def _by_log(history: History, job: JobValue) -> Iterator[tuple[float, Evidence]]:
+    log = history.facets.log
+    notice = None if log.value is None else log.value.announced.notice
+    if notice is None or (job.started_at is not None and notice.at < job.started_at - CLOCK_SKEW):
+        return
+    last = StepClock(history).last
+    if last is None or last <= notice.at + OVER:
+        text = f"{notice.line} (at {wording.moment(notice.at)})"
+        yield notice.at, Evidence(text=text, source=log.source)
+
+
+def _by_others(history: History, job: JobValue) -> Iterator[tuple[float, Evidence]]:
+    """Yield what the platform gives as its reason, and that the client has marked its run."""
+    tracker = history.facets.tracker
+    if job.reason is not None and _TAKEN.search(job.reason):
+        yield (
+            seen_at(history.facets.job, history.now),
+            Evidence(text=wording.with_reason(job.state, job.reason), source=job_source(history)),
+        )
+    if tracker.value is not None and tracker.value.state == "preempting":
+        text = 'the tracker says "preempting"'
+        yield seen_at(tracker, history.now), Evidence(text=text, source=tracker.source)

@@ -1,0 +1,196 @@
+"""C-13, W&B identity drift: metrics look plausible while they land in another run.
+
+Who names the active run: its files or the server, the page that the client prints into the log,
+the monitor's state file. Each is held against the recorded identity; one that is silent says
+nothing. A tracker that stands still while the log goes on is an alert of its own.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from typing import Final
+
+from cockpit.model import wording
+from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import TrackerValue
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.model.snapshot import Snapshot
+from cockpit.model.wandb_address import address_of
+from cockpit.rules import present
+from cockpit.rules.patience import held_back, patience
+from cockpit.rules.present import job_of, may_train, seen_at, still_open
+
+POLICIES: Final = ("--wandb.resume", "--wandb-resume", "--wandb_resume", "WANDB_RESUME")
+"""What sets the resume policy on a command line or in the environment in front of it."""
+
+
+def identity_drifts(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-13: at once, as long as the job may train; and a tracker that stands still."""
+    if not may_train(history):
+        return
+    if run.wandb is not None:
+        yield from _drifted(run, run.wandb, history)
+    yield from _stands_still(run, history)
+
+
+def drift(spec: WandbSpec, tracker: TrackerValue | None) -> list[str]:
+    """Return what of the recorded identity is not the active one: one line each."""
+    if tracker is None:
+        return []
+    recorded = spec.recorded
+    pairs = (
+        ("id", recorded.run, tracker.id),
+        ("project", recorded.project, tracker.project),
+        ("entity", recorded.entity, tracker.entity),
+        ("name", spec.name, tracker.name),
+    )
+    return [_differs(what, active, was) for what, was, active in pairs if _other(was, active)]
+
+
+def since_launch(spec: WandbSpec, prior: Snapshot | None) -> list[str]:
+    """Return what of the identity would be another one than at the last launch."""
+    if prior is None:
+        return []
+    pairs = (("id", prior.wandb_id, spec.id), ("project", prior.wandb_project, spec.project))
+    return [
+        f"{what} {now} would be used, {was} was used at the last launch"
+        for what, was, now in pairs
+        if was is not None and was != now
+    ]
+
+
+def _differs(what: str, active: str | None, recorded: str | None) -> str:
+    return f"{what} {active} is active, {recorded} is recorded"
+
+
+def _other(recorded: str | None, active: str | None) -> bool:
+    return recorded is not None and active is not None and recorded != active
+
+
+def _drifted(run: RunSpec, spec: WandbSpec, history: History) -> Iterator[Alert]:
+    key, facets = f"C-13:{run.name}", history.facets
+    found = (
+        *present.evidence(facets.tracker.source, *drift(spec, facets.tracker.value)),
+        *_by_pages(spec, history),
+        *_reused(history),
+        *_policy(spec, history),
+    )
+    if not found:
+        silent = facets.tracker.value is None and facets.log.value is None
+        former = still_open(history, key) if silent else None
+        yield from () if former is None else (former,)
+        return
+    yield Alert(
+        id="C-13",
+        key=key,
+        severity=Severity.ALERT,
+        title=f"the W&B identity drifts: {found[0].text}",
+        since=present.first(history.trend.pace.resumed_at, present.phase_since(history)),
+        evidence=found,
+        confidence="sure",
+        next_action=f"ask {wording.person(run)} which W&B run is meant, before more rows land in"
+        " the wrong one; correct the run file or the command, not the rows",
+    )
+
+
+def _by_pages(spec: WandbSpec, history: History) -> Iterator[Evidence]:
+    """Yield pages of another run: the one that the client printed, the state file's."""
+    log, monitor = history.facets.log, history.facets.monitor
+    pages = []
+    if log.value is not None:
+        pages.append((log.source, log.value.announced.wandb, "the log names"))
+    if monitor.value is not None and monitor.value.fresh:
+        pages.append((monitor.source, monitor.value.wandb, "the state file holds"))
+    recorded = spec.recorded
+    for source, page, who in pages:
+        named = address_of(page)
+        pairs = (
+            ("id", recorded.run, named.run),
+            ("project", recorded.project, named.project),
+            ("entity", recorded.entity, named.entity),
+        )
+        wrong = [what for what, was, active in pairs if _other(was, active)]
+        if page is not None and wrong:
+            text = f"{who} {page}: another {' and '.join(wrong)} than is recorded"
+            yield Evidence(text=text, source=source)
+
+
+def _reused(history: History) -> Iterator[Evidence]:
+    """Yield that another Slurm job writes to this id, by the file's own word."""
+    tracker, job = history.facets.tracker, job_of(history)
+    theirs = None if tracker.value is None else tracker.value.slurm_job_id
+    ours = None if job is None else job.id
+    if theirs is None or ours is None or job is None or not (theirs + ours).isdigit():
+        return
+    at = None if tracker.value is None else tracker.value.last_record_at
+    begun = at is not None and job.started_at is not None and at > job.started_at
+    if begun and theirs != ours and tracker.value is not None:
+        text = f"job {theirs} writes to id {tracker.value.id}, the run's job is {ours}"
+        yield Evidence(text=text, source=tracker.source)
+
+
+def _policy(spec: WandbSpec, history: History) -> Iterator[Evidence]:
+    """Yield a resume policy that is not the recorded one, or one that was not kept."""
+    used, tracker = history.used, history.facets.tracker
+    for flag, value in _set_by(used):
+        if value != spec.resume:
+            text = f"resume policy {value} is used ({flag}), {spec.resume} is recorded"
+            yield Evidence(text=text, source=f"launch {used.launch_id}" if used else "launch")
+    fragments = () if tracker.value is None else tracker.value.fragments
+    if spec.resume == "never" and len(set(map(posixpath.basename, fragments))) > 1:
+        text = f"resume policy never, and {len(fragments)} launches have written to one id"
+        yield Evidence(text=text, source=tracker.source)
+
+
+def _set_by(used: Snapshot | None) -> Iterator[tuple[str, str]]:
+    words = () if used is None else used.command
+    for word, after in zip(words, (*words[1:], ""), strict=False):
+        name, sign, value = word.partition("=")
+        told = (value if sign else after).strip("\"'").lower()
+        if name in POLICIES and told in ("allow", "never", "must", "auto"):
+            yield name, told
+
+
+def _stands_still(run: RunSpec, history: History) -> Iterator[Alert]:
+    """Yield where the log shows steps that the tracker, looked at since, has no row of.
+
+    Judged only by steps: a log may go on talking while nothing is trained (C-06).
+    """
+    tracker, log = history.facets.tracker, history.facets.log
+    key, value = f"C-13:{run.name}:still", history.facets.tracker.value
+    last = None if value is None else value.last_step_at
+    logged = _last_logged(history)
+    if last is None or logged is None or log.value is None:
+        former = still_open(history, key)
+        yield from () if former is None else (former,)
+        return
+    limit = patience(run, history) + held_back(history)
+    until = min(seen_at(tracker, history.now), logged)
+    if until - last <= limit:
+        return
+    text = f"its last row is of {wording.moment(last)}; limit {wording.span(limit)}"
+    yield Alert(
+        id="C-13",
+        key=key,
+        severity=Severity.ALERT,
+        title="the tracker stands still while the log shows steps",
+        since=last,
+        evidence=(
+            Evidence(text=text, source=tracker.source),
+            Evidence(text="the log shows later steps", source=log.source),
+        ),
+        confidence="likely",
+        next_action="look whether the tracker's client still lives (network, quota, disk); what it"
+        " does not write is lost to the curves, the training goes on",
+    )
+
+
+def _last_logged(history: History) -> float | None:
+    """Return when the log itself last showed a step."""
+    log = history.facets.log.value
+    rows = () if log is None else log.rows
+    timed = next((row.at for row in reversed(rows) if row.at is not None), None)
+    moments = [at for at in (timed, history.log_trend.last_step_at) if at is not None]
+    return min(max(moments), history.now) if moments else None

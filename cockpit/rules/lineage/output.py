@@ -1,0 +1,110 @@
+"""C-16, wrong output path while a job runs: somebody writes elsewhere than the record says.
+
+A path of a bucket is what it says. One of a file system may be another name of the same folder (a
+link, a mount inside a container): it counts only while no checkpoint of this job has come to the
+run's own roots, and never where it ends as the root does.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from cockpit.model import wording
+from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.history import History
+from cockpit.model.place import Place
+from cockpit.model.run import RunSpec
+from cockpit.rules.artifacts.checkpoints import present_since
+from cockpit.rules.lineage.output_root import (
+    Elsewhere,
+    StatedOutput,
+    elsewhere,
+    said_by_command,
+    said_by_config,
+)
+from cockpit.rules.lineage.regions import named_in, of_command
+from cockpit.rules.present import job_of, phase_of, phase_since, still_open
+
+
+def output_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-16: one alert of a living job: other places than the run's, and other regions."""
+    if not phase_of(history).lives or run.output_root is None:
+        return
+    key = f"C-16:{run.name}"
+    stated = list(_stated(history))
+    other = [each for each in elsewhere(run, stated, {}) if not _same_folder(each, run, history)]
+    apart = [*_regions(run, run.output_root, history)]
+    if other or apart:
+        yield _alert(run, history, key, other, apart)
+    elif not stated:
+        former = still_open(history, key)
+        yield from () if former is None else (former,)
+
+
+def _stated(history: History) -> Iterator[StatedOutput]:
+    """Yield who names the output: the launch as it was recorded, and the config that runs."""
+    used, settings, job = history.used, history.settings, job_of(history)
+    if used is not None and (job is None or job.launch_id in (None, used.launch_id)):
+        yield from said_by_command(used.command)
+        if used.output_root is not None:
+            yield StatedOutput(f"launch {used.launch_id}", used.output_root)
+    if settings is not None:
+        yield from said_by_config(settings.source, settings.values)
+
+
+def _same_folder(found: Elsewhere, run: RunSpec, history: History) -> bool:
+    """Tell whether both may be one folder of a file system, by another name."""
+    if "://" in found.path or "://" in found.root:
+        return False
+    alike = posixpath.basename(found.root) in found.path.split("/")
+    return alike or _lands(run, history)
+
+
+def _lands(run: RunSpec, history: History) -> bool:
+    """Tell whether the present job's saves come to the run's own roots."""
+    value, began = history.facets.checkpoints.value, present_since(history)
+    items = () if value is None else value.items
+    return began is not None and any(
+        item.complete and item.saved_at is not None and item.saved_at > began for item in items
+    )
+
+
+def _regions(run: RunSpec, root: Place, history: History) -> Iterator[Evidence]:
+    """Yield the places whose bucket is named after another region than the job asks for."""
+    used = history.used
+    asked, flag = of_command(()) if used is None else of_command(used.command)
+    roots = run.checkpoints.path if run.checkpoints is not None else ()
+    base = asked or named_in(root)
+    whose = f"the job's {flag}" if asked is not None else f"the output root {root}"
+    for place in dict.fromkeys((root, *roots)):
+        region = named_in(place)
+        if base is not None and region is not None and region != base:
+            text = f"{place} lies in {region}, {whose} says {base}"
+            yield Evidence(text=text, source="run file" if used is None else used.launch_id)
+
+
+def _alert(
+    run: RunSpec, history: History, key: str, other: list[Elsewhere], apart: list[Evidence]
+) -> Alert:
+    lines = tuple(
+        Evidence(
+            text=f"{each.stated.who} writes to {each.stated.path}, the run file says"
+            f" {run.output_root}" + (" (another bucket)" if each.other_bucket else ""),
+            source=each.stated.who,
+        )
+        for each in other
+    )
+    title = "the job writes elsewhere than is recorded" if other else "output in another region"
+    advice = "its checkpoints are not where a relaunch looks" if other else "it costs, and is slow"
+    return Alert(
+        id="C-16",
+        key=key,
+        severity=Severity.ALERT,
+        title=title,
+        since=phase_since(history),
+        evidence=(*lines, *apart),
+        confidence="likely",
+        next_action=f"ask {wording.person(run)} which place is meant: {advice}; relaunch nothing"
+        " before it is settled",
+    )

@@ -1,0 +1,101 @@
+"""A metric that leaves what is usual for it, and when it has come back (C-10, C-11).
+
+What is usual is a window of the newest values that were not beyond the limit: a run of values
+beyond it must not become its own measure.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from typing import Any, Final
+
+from cockpit.model.observed import Row
+from cockpit.model.trend import Excursion
+
+NORMAL: Final = 1.4826
+"""Standard deviations of a normal distribution in one of its median absolute deviations."""
+
+
+class ExcursionFold:
+    """Accumulates an ``Excursion``; what is beyond the limit is for its heirs to say.
+
+    One opens after ``rows`` rows in a row beyond the limit and is over after as many within it.
+    Its rows do not enter the window of ``size`` rows; those of a bump that was too short do, late,
+    for leaving them out would make what is usual of a noisy metric too narrow.
+    """
+
+    def __init__(self, seen: Excursion, rows: int, size: int) -> None:
+        self.rows, self.size = rows, size
+        self.order = deque(seen.window)
+        self.ranked = sorted(seen.window)
+        self.above, self.calm, self.is_open = seen.above, seen.calm, seen.is_open
+        self.level, self.since = seen.level, seen.since
+        self.step, self.peak = seen.step, seen.peak
+        self.pending = list(seen.pending)
+
+    def resume(self, row: Row) -> None:
+        """Begin anew where training goes back to before an excursion.
+
+        The steps that are replayed were never of one trajectory with what came after them. Where
+        training goes on from within it, nothing of it is over.
+        """
+        if self.step is not None and row.step is not None and row.step > self.step:
+            return
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.order.clear()
+        self.ranked.clear()
+        self.pending = []
+        self._over()
+
+    def within(self, value: float) -> None:
+        """Take a value that is within the limit."""
+        if self.above:
+            self.calm += 1
+            if not self.is_open or self.calm >= self.rows:
+                for bump in self.pending:
+                    self._insert(bump)
+                self.pending = []
+                self._over()
+        self._insert(value)
+
+    def beyond(self, row: Row, value: float, level: float, further: bool) -> None:
+        """Take a value beyond the limit; ``further``: no value of this excursion was as far."""
+        if self.above == 0:
+            self.level, self.since, self.step, self.peak = level, row.at, row.step, value
+        self.above += 1
+        self.calm = 0
+        self.peak = value if further else self.peak
+        self.is_open = self.is_open or self.above >= self.rows
+        if self.is_open:
+            self.pending = []
+        else:
+            self.pending.append(value)
+
+    def common(self) -> dict[str, Any]:
+        """Return the fields of an ``Excursion``."""
+        return {
+            "window": tuple(self.order),
+            "pending": tuple(self.pending),
+            "above": self.above,
+            "calm": self.calm,
+            "is_open": self.is_open,
+            "level": self.level,
+            "since": self.since,
+            "step": self.step,
+            "peak": self.peak,
+        }
+
+    def _insert(self, value: float) -> None:
+        self.order.append(value)
+        insort(self.ranked, value)
+        if len(self.order) > self.size:
+            del self.ranked[bisect_left(self.ranked, self.order.popleft())]
+
+    def _over(self) -> None:
+        self.above = self.calm = 0
+        self.is_open = False
+        self.level = self.since = self.step = self.peak = None

@@ -1,0 +1,249 @@
+"""C-12, the fold: a restarted training's loss beside that of the instance before it.
+
+While it catches up, each step that both have logged is compared. The former's steps are kept as a
+sample that both instances choose alike: by a hash of the step (coordinated sampling: Cohen, 1997),
+so many of each order of rarity, the newest of each, so that a short way back is known step by
+step and a long one here and there. Beyond it the loss is held against the former's trend, a line
+through medians by the median of all slopes (Theil, 1950; Sen, 1968). A loss falls ever more slowly,
+so what may be expected lies between that line and the level that it starts from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import combinations
+from statistics import median
+from typing import Any, Final
+
+from cockpit.model.observed import Row
+from cockpit.model.run import RunSpec
+from cockpit.model.trend import Line, Resumption, Seam
+from cockpit.rules.metrics.excursion import NORMAL
+
+RANKS: Final = 14
+EACH: Final = 14
+"""Ranks of rarity (a step is of the next one half as often); the steps that are kept of each."""
+BLOCK: Final = 25
+"""Rows whose median is one point of the trend."""
+POINTS: Final = 8
+"""Points of the trend at most: it is that of the newest 200 rows."""
+FEWEST: Final = 4
+"""Points without which there is no trend."""
+LEVEL: Final = 50
+"""Rows after a restart whose median is held against the trend (SPEC C-12)."""
+EVERY: Final = 10
+"""Rows between two such looks."""
+ERRORS: Final = 4.0
+"""Standard errors by which the two must differ besides: noise is no mismatch."""
+DIFFERING: Final = 3
+"""Steps that must differ (SPEC C-12)."""
+SHIFTS: Final = 4
+EFFICIENCY: Final = 1.2533
+"""Standard error of a median in those of a mean, of normal noise: the square root of pi / 2."""
+
+
+class SeamFold:
+    """Accumulates a ``Resumption``.
+
+    Steps in an excursion of the loss are not kept: who goes back to before one does not want it
+    again. A start from the lowest steps of all is no resume: it loads nothing (whether it should
+    have, its first step tells), or the step counts within an epoch. A pause is a seam too, for
+    some restarts replay nothing.
+    """
+
+    def __init__(self, value: Resumption, run: RunSpec) -> None:
+        limits = run.thresholds
+        self._catchup, self._share = limits.resume_catchup, limits.resume_after
+        self._window = limits.resume_window
+        self._kept: list[dict[int, float]] = [{} for _ in range(RANKS)]
+        for step, loss in value.kept:
+            self._kept[rank(step)][step] = loss
+        self._origin, self._stride = value.origin, value.stride
+        self._step, self._at = value.step, value.at
+        self._levels = deque(value.levels, POINTS)
+        self._block = list(value.block)
+        self._newest = deque(value.newest, LEVEL)
+        self.seam, self.found, self.shifts = value.seam, value.found, value.shifts
+
+    def add(self, row: Row, back: bool, paused: bool, loss: float | None, astray: bool) -> None:
+        """Take one row and its loss.
+
+        ``back`` tells that its step went back, ``paused`` that no step was logged for a while
+        before it, ``astray`` that the loss is in an excursion.
+        """
+        step, former = row.step, self._step
+        if step is None:
+            return
+        if (back or paused) and former is not None and step != former:
+            self._begin(step, former, row.at, back)
+        if loss is not None and step != former and math.isfinite(loss):
+            self._take(step, loss, astray)
+        if loss is not None or back:
+            if former is not None and step > former:
+                self._stride = step - former
+            self._step, self._at = step, row.at
+        if self._origin is None or step < self._origin:
+            self._origin = step
+
+    def _begin(self, step: int, former: int, at: float | None, back: bool) -> None:
+        seam, line = self.seam, self._line()
+        if not back and seam is not None and former <= seam.last + self._window:
+            return  # the one before is still looked at
+        if back:
+            self.found = None
+        last = former
+        if back and seam is not None and seam.back and step <= seam.last:
+            last = max(former, seam.last)  # still within what the instance before has logged
+            line = line or seam.line
+        if back:
+            self._levels.clear()
+        self._block = []
+        self._newest.clear()
+        fresh = back and (self._origin is None or step <= self._origin + self._stride)
+        self.seam = None if fresh else Seam(
+            last=last, first=step, ended=self._at, at=at, back=back, line=line
+        )  # fmt: skip
+
+    def _take(self, step: int, loss: float, astray: bool) -> None:
+        kept, seam = self._kept[rank(step)], self.seam
+        catching_up = seam is not None and seam.back and step <= seam.last
+        if catching_up and seam is not None and step in kept:
+            self._compare(seam, step, loss, kept[step])
+        if astray:
+            kept.pop(step, None)
+            return
+        kept[step] = loss
+        if len(kept) > EACH:
+            del kept[next(iter(kept))]
+        if catching_up:
+            return
+        self._block.append((step, loss))
+        if len(self._block) == BLOCK:
+            self._levels.append(_point(self._block))
+            self._block = []
+        if seam is not None and step <= seam.last + self._window:
+            self._beyond(seam, step, loss)
+
+    def _compare(self, seam: Seam, step: int, loss: float, former: float) -> None:
+        change: dict[str, Any] = {"compared": seam.compared + 1}
+        delta = loss - former
+        if abs(delta) > self._catchup and abs(delta) > 1.5 * max(unit(loss), unit(former)):
+            change["differ"] = seam.differ + 1
+            if abs(delta) > abs(seam.worst):
+                change |= {"worst": delta, "worst_step": step}
+        self.seam = seam.model_copy(update=change)
+        self._note()
+
+    def _beyond(self, seam: Seam, step: int, loss: float) -> None:
+        self._newest.append((step, loss))
+        after = seam.after + 1
+        self.seam = seam = seam.model_copy(update={"after": after})
+        if after >= LEVEL and after % EVERY == 0 and seam.line is not None:
+            self.seam = seam.model_copy(update=self._held_against(seam.line, seam.off))
+            self._note()
+
+    def _held_against(self, line: Line, was_off: bool) -> dict[str, Any]:
+        """Return the median of the newest rows, what is expected there, and whether it is off.
+
+        Far from its beginning the line says little: what was off comes back to between the two.
+        """
+        losses = sorted(loss for _, loss in self._newest)
+        level = median(losses)
+        middle = sum(step for step, _ in self._newest) / len(losses)
+        there = line.level + line.slope * (middle - line.step)
+        low, high = min(there, line.level), max(there, line.level)
+        expected = (low + high) / 2 if was_off else min(max(level, low), high)
+        spread = (losses[(3 * LEVEL) // 4] - losses[LEVEL // 4]) / 1.349
+        error = math.hypot(
+            EFFICIENCY * spread / math.sqrt(LEVEL), doubt(line, middle, EFFICIENCY * spread)
+        )
+        far = abs(level - expected)
+        off = far > self._share * abs(expected) and far > ERRORS * error
+        return {"level": level, "expected": expected, "off": off}
+
+    def _note(self) -> None:
+        """Keep a seam that does not fit for as long as it is the last of its kind."""
+        seam = self.seam
+        if seam is None:
+            return
+        wrong = seam.off or seam.differ >= DIFFERING
+        if seam.back:
+            self.found = seam if wrong else None
+            return
+        others = tuple(each for each in self.shifts if each.at != seam.at)
+        self.shifts = (*others, seam)[-SHIFTS:] if wrong else others
+
+    def _line(self) -> Line | None:
+        """Return the trend of what was logged so far, ``None`` where that is too little."""
+        points = [*self._levels]
+        if len(self._block) >= BLOCK // 2:
+            points = [*points, _point(self._block)][-POINTS:]
+        return None if len(points) < FEWEST else line_through(points)
+
+    def freeze(self) -> Resumption:
+        """Return the value."""
+        return Resumption(
+            kept=tuple(pair for kept in self._kept for pair in kept.items()),
+            origin=self._origin,
+            stride=self._stride,
+            step=self._step,
+            at=self._at,
+            levels=tuple(self._levels),
+            block=tuple(self._block),
+            seam=self.seam,
+            newest=tuple(self._newest),
+            found=self.found,
+            shifts=self.shifts,
+        )
+
+
+def rank(step: int) -> int:
+    """Return how rare a step is: one in two is of rank 0, one in four of rank 1 (Knuth's hash)."""
+    return min(RANKS - 1, 32 - (step * 2654435761 & 0xFFFFFFFF).bit_length())
+
+
+def unit(value: float) -> float:
+    """Return the unit of the last digit in which a figure was logged: 0.01 of ``2.31``."""
+    exponent = Decimal(repr(value)).as_tuple().exponent
+    return 10.0**exponent if isinstance(exponent, int) else 0.0
+
+
+def line_through(points: Sequence[tuple[float, float]]) -> Line:
+    """Return the Theil-Sen line of (step, level) points, given at the last of them."""
+    slopes = [
+        (right[1] - left[1]) / (right[0] - left[0])
+        for left, right in combinations(points, 2)
+        if right[0] != left[0]
+    ]
+    slope = median(slopes) if slopes else 0.0
+    last = points[-1][0]
+    level = median(each + slope * (last - step) for step, each in points)
+    off = [abs(each + slope * (last - step) - level) for step, each in points]
+    center = sum(step for step, _ in points) / len(points)
+    return Line(
+        step=last,
+        level=level,
+        slope=slope,
+        scatter=NORMAL * median(off),
+        points=len(points),
+        center=center,
+        width=math.sqrt(sum((step - center) ** 2 for step, _ in points)),
+    )
+
+
+def doubt(line: Line, step: float, noise: float) -> float:
+    """Return the standard error of what a line gives at ``step``: that of a prediction.
+
+    It is as for a line by least squares (Draper and Smith, Applied Regression Analysis, 1.4). The
+    scatter of a few points may be small by chance: never below what the rows' ``noise`` makes.
+    """
+    scatter = max(line.scatter, noise / math.sqrt(BLOCK))
+    far = (step - line.center) / line.width if line.width else 0.0
+    return scatter * math.sqrt(1 + 1 / line.points + far * far)
+
+
+def _point(block: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    return sum(step for step, _ in block) / len(block), median(loss for _, loss in block)

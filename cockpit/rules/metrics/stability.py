@@ -1,0 +1,178 @@
+"""C-10, instability: gradient norm, z-loss and router metrics by their robust z-score.
+
+The score of a value is its distance from the median of the window in units of 1.4826 x MAD, the
+median absolute deviation made to agree with a normal distribution's standard deviation (Iglewicz
+and Hoaglin, How to Detect and Handle Outliers, 1993): half of the window may be wild.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from cockpit.model import wording
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import Row
+from cockpit.model.run import RunSpec
+from cockpit.model.trend import MetricTrend
+from cockpit.rules import present
+from cockpit.rules.metrics.excursion import NORMAL, ExcursionFold
+
+ENOUGH: Final = 50
+"""Rows needed before anything is usual."""
+LEAST: Final = 0.05
+"""Share of the median below which the scatter never counts: a norm that is clipped has none."""
+SETTLED: Final = 10
+"""Windows after which a level that has stood for so long is the usual one."""
+
+Metric = Literal["grad_norm", "z_loss", "router_loss", "router_entropy"]
+METRICS: Final[tuple[Metric, ...]] = ("grad_norm", "z_loss", "router_loss", "router_entropy")
+FALLS: Final = frozenset(("router_entropy",))
+"""Metrics that go wrong downwards: a router that picks the same experts for all has no entropy."""
+NAMES: Final[dict[str, str]] = {
+    "grad_norm": "grad norm",
+    "z_loss": "z-loss",
+    "router_loss": "router loss",
+    "router_entropy": "router entropy",
+}
+
+
+class StabilityFold(ExcursionFold):
+    """Accumulates the ``MetricTrend`` of one metric.
+
+    Values of the warm-up count for nothing, nor do those that are not finite (C-09) or have no
+    step. A level that has stood for ``SETTLED`` windows is what is usual from then on.
+    """
+
+    def __init__(self, seen: MetricTrend, run: RunSpec) -> None:
+        limits = run.thresholds
+        super().__init__(seen, limits.instability_rows, limits.instability_window)
+        self.metric, self.sigma = seen.metric, seen.sigma
+        self._z, self._warm = limits.instability_z, run.warmup_steps
+        self._enough = min(ENOUGH, self.size)
+        self._sign = -1.0 if seen.metric in FALLS else 1.0
+
+    def add(self, row: Row, value: float) -> None:
+        """Take one row and its value of the metric."""
+        if row.step is None or row.step < self._warm or not math.isfinite(value):
+            return
+        count = len(self.ranked)
+        if count >= self._enough:
+            middle = self.ranked[count // 2]
+            beyond = self._sign * (value - middle)
+            if beyond > 0 and self._is_far(beyond, middle):
+                further = self.peak is None or self._sign * (value - self.peak) > 0
+                self.beyond(row, value, middle, further)
+                if self.above >= SETTLED * self.size:
+                    self.forget()
+                return
+        self.within(value)
+
+    def _is_far(self, beyond: float, middle: float) -> bool:
+        """Tell whether a distance has a score above the limit; the MAD is dear, so it comes last.
+
+        The MAD is at least the smaller of the distances from the median to the two quartiles.
+        """
+        ranked, count = self.ranked, len(self.ranked)
+        least = LEAST * abs(middle)
+        near = min(ranked[(3 * count) // 4] - middle, middle - ranked[count // 4])
+        if beyond <= self._z * max(NORMAL * near, least):
+            return False
+        sigma = max(NORMAL * deviation(ranked, middle), least)
+        if self.above == 0:
+            self.sigma = sigma
+        return sigma > 0 and beyond > self._z * sigma
+
+    def freeze(self) -> MetricTrend:
+        """Return the value."""
+        return MetricTrend(metric=self.metric, sigma=self.sigma, **self.common())
+
+
+def deviation(ranked: Sequence[float], middle: float) -> float:
+    """Return the median absolute deviation from ``middle`` of sorted values."""
+    distances = sorted(abs(value - middle) for value in ranked)
+    return distances[len(distances) // 2]
+
+
+class Stabilities:
+    """The folds of all metrics that a run logs; each begins with its first value."""
+
+    def __init__(self, seen: Sequence[MetricTrend], run: RunSpec) -> None:
+        self._run = run
+        self.folds = {each.metric: StabilityFold(each, run) for each in seen}
+
+    def add(self, row: Row, resumed: bool) -> None:
+        """Take one row; ``resumed`` tells that its step went back."""
+        if resumed:
+            for fold in self.folds.values():
+                fold.resume(row)
+        if row.grad_norm is not None:
+            self._take("grad_norm", row, row.grad_norm)
+        if row.z_loss is not None:
+            self._take("z_loss", row, row.z_loss)
+        if row.router_loss is not None:
+            self._take("router_loss", row, row.router_loss)
+        if row.router_entropy is not None:
+            self._take("router_entropy", row, row.router_entropy)
+
+    def _take(self, metric: Metric, row: Row, value: float) -> None:
+        fold = self.folds.get(metric)
+        if fold is None:
+            fold = self.folds[metric] = StabilityFold(MetricTrend(metric=metric), self._run)
+        fold.add(row, value)
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """The metrics that are beyond what is usual."""
+        return tuple(metric for metric, fold in self.folds.items() if fold.is_open)
+
+    def freeze(self) -> tuple[MetricTrend, ...]:
+        """Return the values, in the order of ``METRICS``."""
+        return tuple(self.folds[name].freeze() for name in METRICS if name in self.folds)
+
+
+def unstable(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-10: a metric of training's stability has left what is usual, and has not come back."""
+    found = [each for each in history.trend.stability if each.is_open and each.level is not None]
+    if not found:
+        return
+    whole = history.rows_from == 0
+    starts = [each.since for each in found if each.since is not None]
+    yield Alert(
+        id="C-10",
+        key=f"C-10:{run.name}",
+        severity=Severity.ALERT,
+        title=f"unstable: {_title(found[0])}",
+        since=present.first(min(starts, default=None), history.trend.last_step_at, history.now),
+        since_or_before=not whole,
+        evidence=(
+            *present.evidence("logged rows", *(_line(each, run) for each in found)),
+            *present.gap(history),
+        ),
+        confidence="sure" if whole else "likely",
+        next_action=(
+            f"escalate to {wording.person(run)}: it is numerical, a relaunch does not mend it;"
+            " look at learning rate, data and the checkpoint before it"
+        ),
+    )
+
+
+def _title(found: MetricTrend) -> str:
+    way = "fell to" if found.metric in FALLS else "rose to"
+    return (
+        f"{NAMES[found.metric]} {way} {wording.figure(found.peak or 0.0)},"
+        f" usual is {wording.figure(found.level or 0.0)}"
+    )
+
+
+def _line(found: MetricTrend, run: RunSpec) -> str:
+    level, sigma, peak = found.level or 0.0, found.sigma or 0.0, found.peak or 0.0
+    score = f"{abs(peak - level) / sigma:.0f}" if sigma > 0 else "many"
+    limit = wording.figure(run.thresholds.instability_z)
+    return (
+        f"{NAMES[found.metric]}: {found.above} logged rows beyond a robust z-score of {limit}"
+        f" since step {wording.step(found.step)}; furthest {wording.figure(peak)} (z {score}),"
+        f" median {wording.figure(level)} of {len(found.window)} rows"
+    )

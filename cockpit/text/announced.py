@@ -1,0 +1,102 @@
+"""What a log's own lines announce of a run: its W&B page, what it has loaded, its end to come.
+
+A line that weighs possibilities, or tells what was not found, announces nothing; nor does one
+about weights that training begins with (a base model, a teacher, an adapter).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from cockpit.model.announced import Announced, Loaded, Notice
+from cockpit.text.safe import safe_line
+from cockpit.text.scrub import scrub
+
+AFTER: Final = 20
+"""Training steps behind a notice of a first look from which on it is an old one: nothing came."""
+LONGEST: Final = 400
+_READ: Final = 2000
+_WORTH: Final = re.compile(
+    rb"(?i)/runs/|checkpoint|ckpt|restor|resum|preempt|spot |interrupt|reclaim"
+)
+_PAGE: Final = re.compile(
+    r"(?:View run\b|run page)[^\n]*?(https?://[^\s'\"<>]+/runs/[\w.-]+)", re.I
+)
+_PATH: Final = r"[\"'`]?(?P<path>[\w.~+-]*:?/[^\s\"'`,;()\[\]]*|[\w.~-]+/[^\s\"'`,;()\[\]]*)"
+_VERB: Final = r"\b(?:(?:re)?load|restor|resum)(?:e|es|ed|ing|s)?\b"
+_FROM: Final = r"\b(?:from|at)(?: (?:path|checkpoint|the))*[: =]+"
+_LOADED: Final = (
+    re.compile(rf"{_VERB}[^\n]{{0,60}}?{_FROM}{_PATH}", re.I),
+    re.compile(rf"{_VERB} (?:the )?(?:checkpoint|ckpt)[: =]+{_PATH}", re.I),
+)
+_GOES_ON: Final = re.compile(rf"{_VERB}[^\n]{{0,60}}?\b(?:from|at)\b", re.I)
+_ABOUT: Final = re.compile(r"checkpoint|ckpt|resum|restor|global_?step|iter_\d|step[-_]\d", re.I)
+_OTHER: Final = re.compile(
+    r"pre-?trained|tokenizer|dataset|teacher|reward|reference model|\bbase model|adapter|\blora\b"
+    r"|\bema\b|embedding|shards|data ?loader|\bif\b|\bno \w*checkpoint|not found|cannot|can't|fail"
+    r"|unable|would|could|skip|does not exist|from scratch|error|usage:",
+    re.I,
+)
+_STEP: Final = re.compile(
+    r"\b(?:at )?(?:global[_ ]?)?(?:step|iteration|iter)s?[ =:#]*(\d{1,12})\b", re.I
+)
+_STEP_OF_PATH: Final = re.compile(
+    r"(?:step|checkpoint|ckpt|iter|global_step)[-_=]?0*(\d{1,12})(?!\d)", re.I
+)
+_NOTICE: Final = re.compile(
+    r"(?:spot|preemption|instance|host|node|vm)[ -]?(?:instance )?"
+    r"(?:interruption|termination|preemption|eviction|reclaim)"
+    r"[ -]?(?:notice|warning|event|signal)"
+    r"|(?:preemption|interruption|termination|eviction) (?:notice|warning|signal)"
+    r"[^\n]{0,20}(?:received|detected|:)"
+    r"|(?:instance|node|vm|host|worker|job|machine)\b[^\n]{0,40}\b(?:will be|is being"
+    r"|is about to be|(?:is|has been) scheduled to be)\s+(?:preempted|reclaimed|evicted)"
+    r"|\bdue to preemption \*\*\*"
+    r"|(?:received|got|caught) (?:a |the )?preempt(?:ion)?\b[^\n]{0,30}\b(?:notice|signal|warning)"
+    r"|marking (?:the )?run as preempting",
+    re.I,
+)
+_POSSIBLE: Final = re.compile(
+    r"\b(?:if|may|might|could|when|in case|handler|enabled|listening|e\.g\.|etc)\b", re.I
+)
+
+
+def announced(states: Sequence[bytes], former: Announced, at: float, first: bool) -> Announced:
+    """Return what is announced after more lines of a log; the newest of each kind counts.
+
+    ``at`` is when they were written (epoch seconds). Of a ``first`` look the lines may be old.
+    """
+    found = former
+    for place, raw in enumerate(states):
+        if _WORTH.search(raw) is None:
+            continue
+        line = scrub(safe_line(raw[:_READ]).plain)
+        found = found.model_copy(update=_told(line, at, len(states) - place, first))
+    return found
+
+
+def _told(line: str, at: float, behind: int, first: bool) -> dict[str, object]:
+    page, loaded = _PAGE.search(line), _loaded(line)
+    told: dict[str, object] = {}
+    if page is not None:
+        told["wandb"] = page[1]
+    if loaded is not None:
+        told |= {"loaded": loaded, "notice": None}  # what came before was of a former start
+    if _NOTICE.search(line) and not _POSSIBLE.search(line) and not (first and behind > AFTER):
+        told["notice"] = Notice(line=line[:LONGEST], at=at)
+    return told
+
+
+def _loaded(line: str) -> Loaded | None:
+    """Return what a line says that training was resumed from."""
+    if _OTHER.search(line) or not _ABOUT.search(line):
+        return None
+    match = next(filter(None, (pattern.search(line) for pattern in _LOADED)), None)
+    path = None if match is None else match["path"].rstrip(".:…")
+    said = _STEP.findall(line) if path is not None or _GOES_ON.search(line) else []
+    steps = _STEP_OF_PATH.findall(path or "") or said
+    if path is None and not steps:
+        return None
+    return Loaded(path=path, step=int(steps[-1]) if steps else None, line=line[:LONGEST])

@@ -1,0 +1,35 @@
+"""C-26: a notice that the job is about to be taken away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cockpit.model.announced import Announced, Notice
+from cockpit.model.observed import Phase
+from cockpit.rules.jobs.preempted import OVER, preemption_noticed
+from tests.rules.making import T0, history, job, log, run_spec, tracker
+
+
+def found(now: float = T0 + 60, **facets: Any) -> list[str]:
+    past = history(now, **{"job": job(), **facets})
+    return [each.evidence[0].text for each in preemption_noticed(run_spec(), past)]
+
+
+def noticed(at: float) -> Any:
+    return log("x", mtime=at, announced=Announced(notice=Notice(line="spot notice", at=at)))
+
+
+def test_by_the_log_of_this_job_until_it_has_trained_on() -> None:
+    assert found(log=noticed(T0 + 50))[0].startswith("spot notice (at ")
+    assert found(log=noticed(T0 - 50)) == [], "of the job before it"
+    trained = tracker(last_step_at=T0 + 51 + OVER)
+    assert found(T0 + 60 + OVER, log=noticed(T0 + 50), tracker=trained) == []
+    still = tracker(last_step_at=T0 + 90)
+    assert found(T0 + 60 + OVER, log=noticed(T0 + 50), tracker=still) != []
+
+
+def test_by_the_platform_and_by_the_client() -> None:
+    assert found(job=job(reason="worker is being preempted")) != []
+    assert found(job=job(reason="preemptible priority class")) == []
+    assert found(tracker=tracker(state="preempting")) == ['the tracker says "preempting"']
+    assert found(job=job(Phase.FAILED, reason="preempted")) == []

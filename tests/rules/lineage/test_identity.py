@@ -1,0 +1,99 @@
+"""C-13: who names another W&B run than the recorded one, and a tracker that stands still."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cockpit.model.announced import Announced
+from cockpit.model.observed import Phase, Row
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.model.snapshot import Snapshot
+from cockpit.rules.lineage.identity import identity_drifts
+from tests.rules.making import (
+    CADENCE,
+    T0,
+    folded,
+    history,
+    job,
+    log,
+    losses,
+    monitor,
+    run_spec,
+    tracker,
+)
+
+PAGE = "https://wandb.ai/e/p/runs/"
+RECORDED = WandbSpec(entity="e", project="p", id="toy", name="Toy")
+
+
+def found(run: RunSpec | None = None, **facets: Any) -> list[str]:
+    past = history(T0 + 60, **{"job": job(), **facets})
+    return [each.title for each in identity_drifts(run or run_spec(wandb=RECORDED), past)]
+
+
+@pytest.mark.parametrize(
+    ("active", "said"),
+    [
+        ({"id": "other"}, "id other is active, toy is recorded"),
+        ({"project": "q"}, "project q is active, p is recorded"),
+        ({"entity": "f"}, "entity f is active, e is recorded"),
+        ({"name": "Toy 2"}, "name Toy 2 is active, Toy is recorded"),
+    ],
+)
+def test_the_active_identity_against_the_recorded_one(active: dict[str, str], said: str) -> None:
+    assert found(tracker=tracker(**active)) == [f"the W&B identity drifts: {said}"]
+    assert found(tracker=tracker(id="toy", project=None)) == [], "what is not told is not another"
+    assert found(tracker=tracker(**active), job=job(Phase.WAITING)) == []
+
+
+def test_a_recorded_address_stands_for_its_parts() -> None:
+    run = run_spec(wandb=WandbSpec(url=f"{PAGE}toy"))
+    assert found(run, tracker=tracker(id="toy", project="p", entity="e")) == []
+    assert found(run, tracker=tracker(id="toy", project="q")) != []
+
+
+def test_the_page_in_the_log_and_the_one_in_a_state_file() -> None:
+    other = Announced(wandb=f"{PAGE}abc")
+    assert found(log=log("x", announced=other))[0].endswith("another id than is recorded")
+    assert found(log=log("x", announced=Announced(wandb=f"{PAGE}toy"))) == []
+    assert found(monitor=monitor(T0, wandb=f"{PAGE}old")) != []
+    assert found(monitor=monitor(T0, fresh=False, wandb=f"{PAGE}old")) == [], "C-03 says it is dead"
+    assert found(monitor=monitor(T0, wandb="not an address")) == []
+
+
+def test_an_id_that_another_slurm_job_writes_to() -> None:
+    ours = job(id="71")
+    theirs = tracker(slurm_job_id="72", last_record_at=T0 + 9)
+    assert "job 72 writes to id toy" in found(job=ours, tracker=theirs)[0]
+    former = tracker(slurm_job_id="70", last_record_at=T0 - 9)
+    assert found(job=ours, tracker=former) == [], "of the job before it"
+    assert found(job=job(id="71_4"), tracker=theirs) == [], "an array names its tasks otherwise"
+
+
+def test_a_resume_policy_that_is_not_the_recorded_one_or_was_not_kept() -> None:
+    used = Snapshot(launch_id="toy-i002", at=T0, action="relaunch",
+                    command=("env", "WANDB_RESUME=never", "python", "t.py"))  # fmt: skip
+    assert "resume policy never is used" in found(used=used)[0]
+    never = run_spec(wandb=WandbSpec(id="toy", resume="never"))
+    assert found(never, used=used) == []
+    assert found(never, tracker=tracker(fragments=("run-1-toy", "run-2-toy"))) != []
+    assert found(never, tracker=tracker(fragments=("run-1-toy",))) == []
+
+
+def stopped(rows_until: float, **changes: Any) -> list[str]:
+    """A tracker whose rows end at T0 + 99, beside a log that shows steps until then."""
+    rows = (Row(5000, T0 + rows_until, 2.0),)
+    value = tracker(last_step_at=T0 + 99, step=99, **changes)
+    past = history(T0 + rows_until, folded(losses([2.0] * 100)), job=job(), tracker=value,
+                   log=log("x", mtime=T0 + rows_until, rows=rows))  # fmt: skip
+    return [each.key for each in identity_drifts(run_spec(), past)]
+
+
+def test_a_tracker_that_stands_still_while_the_log_shows_steps() -> None:
+    late = 99 + 2 * CADENCE + 1
+    assert stopped(late) == ["C-13:toy:still"]
+    assert stopped(late - 2) == []
+    assert stopped(late, producer="0.31.0") == [], "its client writes now and then"
+    assert stopped(late + 15, producer="0.31.0") != []

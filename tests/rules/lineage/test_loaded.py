@@ -1,0 +1,90 @@
+"""C-17 while a job runs: what it has resumed from, held against what is listed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cockpit.model.announced import Announced, Loaded
+from cockpit.model.observed import Checkpoint, CheckpointState, Phase, Pick
+from cockpit.model.run import CheckpointSpec
+from cockpit.model.snapshot import Snapshot
+from cockpit.rules.lineage.loaded import wrong_checkpoint
+from tests.rules.making import (
+    T0,
+    blind,
+    checkpoint,
+    checkpoints,
+    history,
+    job,
+    log,
+    run_spec,
+    settings_of,
+)
+
+RUN = run_spec(checkpoints=CheckpointSpec(path=("/c",), initialize_from="/base/step-9"))
+ITEMS = (
+    checkpoint(50, T0 - 900, CheckpointState.INCOMPLETE),
+    checkpoint(60, T0 - 700, CheckpointState.REJECTED),
+    checkpoint(900, T0 - 600),
+    checkpoint(1000, T0 - 500),
+)
+
+
+def said(path: str | None, step: int | None = None) -> Any:
+    return log("x", announced=Announced(loaded=Loaded(path=path, step=step, line="resumed")))
+
+
+def found(items: tuple[Checkpoint, ...] = ITEMS, **more: Any) -> list[str]:
+    plain = {"job": job(), "checkpoints": checkpoints(*items)}
+    past = history(T0 + 60, **{**plain, **more})
+    return [each.evidence[0].text for each in wrong_checkpoint(RUN, past)]
+
+
+@pytest.mark.parametrize(
+    ("path", "step", "wrong"),
+    [
+        ("/c/step-1000", 1000, None),
+        ("/c/step-50", 50, "step 50 is incomplete"),
+        ("/c/step-50/model.pt", None, "step 50 is incomplete"),
+        ("/c", 60, "step 60 is rejected"),
+        ("c/step-60", None, "step 60 is rejected"),
+        (None, 60, "step 60 is rejected"),
+        (None, 61, None),
+        ("/c/step-900", 900, "step-900 is the last by name, not by step: step 1,000 was complete"),
+        ("/x/step-7", 7, "/x/step-7 lies in none of the run's roots: another lineage"),
+        ("/mnt/c/step-7", 7, None),
+        ("/base/step-9", 9, None),
+        ("gs://b/c/step-1000", 1000, "gs://b/c/step-1000 lies in none of the run's roots:"
+         " another lineage"),
+    ],
+)  # fmt: skip
+def test_what_the_log_says(path: str | None, step: int | None, wrong: str | None) -> None:
+    assert found(log=said(path, step)) == ([] if wrong is None else [wrong])
+    assert found(log=said(path, step), job=job(Phase.WAITING)) == []
+
+
+def test_what_cannot_be_listed_is_neither_torn_nor_whole() -> None:
+    assert found(log=said("/c/step-50"), checkpoints=blind()) == []
+
+
+def test_what_the_launch_was_to_load_and_what_the_config_names() -> None:
+    pick = Pick(path="/c/step-60", step=60, why="newest")
+    used = Snapshot(launch_id="i2", at=T0, action="relaunch", command=("t",), checkpoint=pick)
+    assert found(used=used, job=job(launch_id="i2")) == ["step 60 is rejected"]
+    assert found(used=used, job=job(launch_id="i3")) == []
+    assert found(settings=settings_of({"resume_from_checkpoint": "/c/step-50"})) != []
+    assert found(settings=settings_of({"resume_from_checkpoint": "/c/step-1000"})) == []
+    assert (
+        found(settings=settings_of({"model": {"load_from": "/base/llama"}, "resume": "/q"})) == []
+    )
+
+
+def test_the_temporary_one_where_the_permanent_one_of_its_step_is_there() -> None:
+    lasting = checkpoint(1000, T0 - 500).model_copy(update={"permanent": True})
+    passing = lasting.model_copy(update={"permanent": False, "path": "/c/tmp/step-1000"})
+    two = (lasting, passing)
+    assert "is temporary" in found(two, log=said("/c/tmp/step-1000"))[0]
+    assert found(two, log=said("/c/step-1000")) == []
+    assert found((passing,), log=said("/c/tmp/step-1000")) == []

@@ -1,0 +1,63 @@
+"""C-16 while a job runs: who writes elsewhere, and what may only be another name of one folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cockpit.model.observed import Phase
+from cockpit.model.run import CheckpointSpec, RunSpec
+from cockpit.model.snapshot import Snapshot
+from cockpit.rules.lineage.output import output_elsewhere
+from tests.rules.making import T0, checkpoint, checkpoints, history, job, run_spec, settings_of
+
+BUCKET = run_spec(output_root="gs://b/toy", checkpoints=CheckpointSpec(path=("gs://b/toy/ck",)))
+LOCAL = run_spec(output_root="/data/toy", checkpoints=CheckpointSpec(path=("/data/toy/ck",)))
+
+
+def found(run: RunSpec, config: dict[str, Any] | None = None, **more: Any) -> list[str]:
+    settings = None if config is None else settings_of(config)
+    past = history(T0 + 600, **{"job": job(), **more}, settings=settings)
+    return [line.text for each in output_elsewhere(run, past) for line in each.evidence]
+
+
+@pytest.mark.parametrize(
+    ("run", "path", "fires"),
+    [
+        (BUCKET, "gs://b/toy/ck/", False),
+        (BUCKET, "gs://b/toy2", True),
+        (BUCKET, "gs://other/toy", True),
+        (BUCKET, "out", False),
+        (LOCAL, "/data/toy/ck", False),
+        (LOCAL, "/data/other", True),
+        (LOCAL, "/mnt/real/toy/ck", False),
+    ],
+)
+def test_where_the_config_says_that_it_writes(run: RunSpec, path: str, fires: bool) -> None:
+    assert bool(found(run, {"trainer": {"output_dir": path}})) is fires
+    assert found(run, {"load_checkpoint_path": path, "data": {"cache_dir": path}}) == []
+    assert found(run, {"output_dir": path}, job=job(Phase.SUCCEEDED)) == []
+
+
+def test_a_path_of_this_machine_is_no_other_where_the_saves_arrive() -> None:
+    config = {"output_dir": "/workspace/results"}
+    assert found(LOCAL, config) != []
+    saved = checkpoints(checkpoint(5, T0 + 300))
+    assert found(LOCAL, config, checkpoints=saved) == []
+    assert found(LOCAL, config, checkpoints=checkpoints(checkpoint(5, T0 - 300))) != []
+    assert found(BUCKET, {"output_dir": "gs://c/x"}, checkpoints=saved) != []
+
+
+def launched(*command: str, root: str | None = None) -> Snapshot:
+    return Snapshot(launch_id="i1", at=T0, action="launch", command=command, output_root=root)
+
+
+def test_the_launch_as_recorded_and_the_region_that_its_command_asks_for() -> None:
+    assert found(BUCKET, used=launched("t", "--output_dir", "gs://b/old")) != []
+    assert found(BUCKET, used=launched("t", root="gs://b/old")) != []
+    far = run_spec(output_root="gs://lab-us-east5/toy")
+    (text,) = found(far, used=launched("t", "--region", "us-central2"))
+    assert text == "gs://lab-us-east5/toy lies in us-east5, the job's --region says us-central2"
+    assert found(far, used=launched("t", "--zone", "us-east5-a")) == []
+    assert found(far) == []

@@ -1,0 +1,102 @@
+"""The backtest of a run's past: come to by a key, read, copied, and made outside of the window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cockpit.app.replaying import replayed
+from cockpit.model.alert import Evidence, Severity
+from cockpit.model.backtested import Backtested, WouldTell
+from cockpit.model.observed import Column
+from screens.backtest import BacktestScreen
+from tests.screens.acting.test_plan import until
+from tests.screens.stand_in import StandInApp, cockpit, text_of
+from widgets.painting.backtest import copied, paint_backtest, told
+
+NOW = 1_800_000_000.0
+SPIKE = WouldTell(
+    id="C-11", severity=Severity.ALERT, title="loss more than 50% above its trend",
+    opened_step=459, opened_at=NOW - 3600, closed_step=474, closed_at=NOW - 3000, closed=True,
+    evidence=(Evidence(text="peak 3.1; trend 2", source="logged rows"),),
+)  # fmt: skip
+BROKEN = WouldTell(
+    id="C-09", severity=Severity.CRITICAL, title="loss is nan at step 900", opened_step=900
+)
+PAST = Backtested(
+    run="r", steps=1000, last_step=999, final_step=2000, timed=True, alerts=(SPIKE, BROKEN),
+    not_replayed=("C-01", "C-02", "C-03", "C-04", "C-07", "C-26"),
+)  # fmt: skip
+
+
+def test_each_alert_says_when_it_would_have_been_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    assert told(SPIKE, NOW) == "would have told you at 07:00, step 459; over at 07:10, step 474"
+    assert told(BROKEN, NOW) == "would have told you at step 900; still open"
+    assert "C-09 would have told you at step 900" in copied(PAST, NOW)
+
+
+@pytest.mark.parametrize("width", [76, 196])
+def test_lanes_stand_below_the_loss(width: int) -> None:
+    curve = tuple(Column(at, at, 2.0, 2.0, 2.0) for at in range(1000))
+    past = PAST.model_copy(update={"curve": curve})
+    lines = [line.plain for line in paint_backtest(past, NOW, width)]
+    assert all(len(line) <= width for line in lines)
+    text = "\n".join(lines)
+    assert "2 alerts would have been told: 1,000 rows up to step 999 of 2,000" in text
+    assert "Not replayed: C-01 to C-04, C-07, C-26" in " ".join(text.split())
+    spike, broken = (
+        next(line for line in lines if f"{name} │" in line) for name in ("C-11", "C-09")
+    )
+    across = width - 10
+    begin = min(place for sign in "[#" if (place := spike.find(sign)) > 0)
+    assert abs(begin - 10 - 0.459 * across) <= 1
+    assert broken.rstrip().endswith("=") and "]" not in broken
+
+
+def test_a_calm_past_and_an_empty_one_are_said() -> None:
+    calm = Backtested(run="r", steps=5)
+    lines = [line.plain for line in paint_backtest(calm, NOW, 60)]
+    assert lines[0].startswith("nothing would have been told: 5 rows")
+
+
+async def test_a_key_of_the_run_screen_opens_it_and_esc_leaves() -> None:
+    app = cockpit()
+    assert isinstance(app, StandInApp)
+    app.past = PAST
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await pilot.press("enter", "B")
+        await until(pilot, lambda: "2 alerts would have been told" in text_of(app))
+        assert isinstance(app.screen, BacktestScreen)
+        await pilot.press("pagedown", "pagedown")
+        await until(pilot, lambda: "step 900; still open" in text_of(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, BacktestScreen))
+
+
+async def test_the_palette_has_it_and_what_fails_is_one_line() -> None:
+    app = cockpit()
+    assert isinstance(app, StandInApp)
+    app.past = OSError(0, "toy holds no logged row: nothing to replay")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press(":", *"backtest", "enter")
+        await until(pilot, lambda: "no backtest: toy holds no logged row" in text_of(app))
+
+
+async def test_it_is_made_by_the_verb_in_a_process_of_its_own(tmp_path: Path) -> None:
+    losses = [2.0] * 50 + [9.0] * 15 + [2.0] * 30
+    (tmp_path / "run.log").write_text(
+        "".join(f"step={at} loss={loss}\n" for at, loss in enumerate(losses))
+    )
+    config = tmp_path / "cockpit.toml"
+    config.write_text('[[run]]\nname = "toy"\n[run.job]\nkind = "local"\nlog = "run.log"\n')
+    found = await replayed(str(config), "toy")
+    assert [(each.id, each.opened_step, each.closed_step) for each in found.alerts] == [
+        ("C-11", 59, 74)
+    ]
+    assert len(found.curve) == 95 and found.curve[60].mean == 9.0
+    with pytest.raises(OSError, match="has no run"):
+        await replayed(str(config), "other")

@@ -1,0 +1,114 @@
+"""What the rules would have told of a past: the loss, lanes of alerts, each with its moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from textual.content import Content
+
+from cockpit.model.backtested import Backtested, WouldTell
+from cockpit.model.wording import day_time, glyph, steps
+from widgets.loss_chart import LABELS, paint_chart
+from widgets.painting.line import DIM, EMPTY, STRONG, text, within, wrapped
+from widgets.painting.series import StepAxis
+
+CHART, CHART_WIDE, WIDE = 10, 20, 120
+"""Rows of the chart; of one that is at least so wide."""
+SHOWN: Final = 200
+"""Alerts at most; the rest is counted."""
+STYLES: Final = {"critical": "$critical", "alert": "$attention", "warning": "$attention"}
+
+
+def paint_backtest(found: Backtested, now: float, width: int) -> list[Content]:
+    """Return the page's lines for a width."""
+    lines = [*wrapped(text((summary(found), DIM)), width, 3), EMPTY]
+    height = CHART if width < WIDE else CHART_WIDE
+    lines += paint_chart(list(found.curve), width, height, None, 1.0)
+    lines += [*_lanes(found, width), EMPTY]
+    for each in found.alerts[:SHOWN]:
+        style = STYLES.get(each.severity.value, DIM)
+        head = text((f"{glyph(each.severity.value)} {each.id} ", style), (told(each, now), STRONG))
+        lines += wrapped(head, width, 2)
+        body = [each.title, *(line.text for line in each.evidence[:2])]
+        lines += [
+            text("  ", piece) for line in body for piece in wrapped(text((line, DIM)), width - 2, 2)
+        ]
+    if len(found.alerts) > SHOWN:
+        lines.append(text((f"{len(found.alerts) - SHOWN:,} more: cockpit backtest", DIM)))
+    return within(lines, width)
+
+
+def summary(found: Backtested) -> str:
+    """Return how much was replayed, and what no history of rows tells of."""
+    final = f" of {steps(found.final_step)}" if found.final_step else ""
+    count = len(found.alerts)
+    what = f"{count} alert{'' if count == 1 else 's'} would have been told" if count else NOTHING
+    times = "" if found.timed else "; its rows tell no time"
+    return (
+        f"{what}: {found.steps:,} rows up to step {steps(found.last_step)}{final}{times}. "
+        f"Not replayed: {_ranges(found.not_replayed)}"
+    )
+
+
+NOTHING: Final = "nothing would have been told"
+
+
+def told(each: WouldTell, now: float) -> str:
+    """Return when it would have been told: ``would have told you at 03:12, step 459``."""
+    at = f"at {day_time(each.opened_at, now)}, " if each.opened_at else "at "
+    words = f"would have told you {at}step {steps(each.opened_step)}"
+    if not each.closed:
+        return f"{words}; still open"
+    over = f" at {day_time(each.closed_at, now)}" if each.closed_at else ""
+    return f"{words}; over{over}, step {steps(each.closed_step)}"
+
+
+def copied(found: Backtested, now: float) -> str:
+    """Return the page as plain text, to be pasted elsewhere."""
+    lines = [f"backtest of {found.run}: {summary(found)}"]
+    lines += [f"{each.id} {told(each, now)}: {each.title}" for each in found.alerts]
+    return "\n".join(lines)
+
+
+def _lanes(found: Backtested, width: int) -> list[Content]:
+    """Return a line for each condition, below the chart's steps: ``[==]`` while it was open."""
+    across, columns = width - LABELS - 1, found.curve
+    if not columns or across < 8:
+        return []
+    first, last = min(each.first for each in columns), max(each.last for each in columns)
+    axis = StepAxis(first, last, across * 2)
+    lanes = []
+    for name in sorted({each.id for each in found.alerts}):
+        line = [" "] * across
+        for each in found.alerts:
+            if each.id == name:
+                _draw(line, each, axis)
+        lanes.append(text((f"{name:>{LABELS - 1}} │", DIM), ("".join(line), "$attention")))
+    return lanes
+
+
+def _draw(line: list[str], each: WouldTell, axis: StepAxis) -> None:
+    begin = axis.column(axis.first if each.opened_step is None else each.opened_step) // 2
+    end = axis.column(each.closed_step if each.closed and each.closed_step else axis.last) // 2
+    begin, end = min(begin, end), max(begin, end)
+    line[begin : end + 1] = "=" * (end + 1 - begin)
+    line[begin] = "[" if end > begin or not each.closed else "#"
+    if each.closed and end > begin:
+        line[end] = "]"
+
+
+def _ranges(names: Sequence[str]) -> str:
+    """Return ``C-01 to C-04, C-07`` for names that follow one another."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _number(name) == _number(runs[-1][-1]) + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ", ".join(", ".join(run) if len(run) < 3 else f"{run[0]} to {run[-1]}" for run in runs)
+
+
+def _number(name: str) -> int:
+    digits = name.rpartition("-")[2]
+    return int(digits) if digits.isdecimal() else -2
