@@ -35,6 +35,10 @@ _EPOCHS: Final = ("num_train_epochs", "max_epochs", "num_epochs", "epochs")
 _PER_EPOCH: Final = (
     "steps_per_epoch", "num_update_steps_per_epoch", "updates_per_epoch", "iters_per_epoch",
 )  # fmt: skip
+_NAMES: Final = frozenset((
+    *_STEPS, *_EPOCHS, *_PER_EPOCH, "train_samples", "global_batch_size", "rampup_batch_size",
+    "exit_interval", "max_duration",
+))  # fmt: skip
 _PLAIN: Final = re.compile(r"[\w./-]{1,120}", re.ASCII)
 _NUMBER: Final = re.compile(r"\d[\d_]*(?:\.0*)?(?:[eE]\+?\d+)?", re.ASCII)
 _BATCHES: Final = re.compile(r"(\d+)ba")
@@ -140,7 +144,7 @@ class _Found(NamedTuple):
 
 
 def _leaves(config: Mapping[str, object]) -> Iterator[_Leaf]:
-    """Yield the settings, the shallowest first."""
+    """Yield the settings that may tell something, the shallowest first."""
     level: list[tuple[tuple[str, ...], Mapping[str, object]]] = [((), config)]
     seen = 0
     for _ in range(DEEPEST):
@@ -150,10 +154,13 @@ def _leaves(config: Mapping[str, object]) -> Iterator[_Leaf]:
                 seen += 1
                 if seen > MOST:
                     return
-                at = (*path, *str(key).split("."))
+                name = str(key)
                 if isinstance(value, Mapping):
-                    below.append((at, value))
+                    below.append(((*path, *name.split(".")), value))
                     continue
+                if name.rpartition(".")[2].lower().replace("-", "_") not in _NAMES:
+                    continue  # most settings: a config is looked at whenever its run is judged
+                at = (*path, *name.split("."))
                 dotted = ".".join(at)
                 shown = dotted if _PLAIN.fullmatch(dotted) else ""
                 yield _Leaf(tuple(p.lower().replace("-", "_") for p in at), shown, value)
