@@ -23,6 +23,7 @@ from widgets.alert_list import AlertList, Timeline
 from widgets.base.scrolled import ReportView, Scrolled
 from widgets.checkpoint_table import CheckpointTable
 from widgets.facet_table import FacetTable
+from widgets.goodput_panel import GoodputPanel
 from widgets.key_line import KeyLine
 from widgets.log_view import LogView
 from widgets.logbook_view import LogbookView
@@ -32,6 +33,10 @@ from widgets.run_header import RunHeader
 TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
 WIDE: Final = 150
 """Columns from which what is wrong stands beside the tab."""
+
+
+TALL: Final = 40
+"""Rows from which what the time went to stands there, too."""
 
 
 class RunScreen(ActingScreen):
@@ -44,6 +49,7 @@ class RunScreen(ActingScreen):
     RunScreen #main { width: 1fr; }
     RunScreen #side { width: 66; margin-left: 1; }
     RunScreen #side LossChart { height: 14; }
+    RunScreen #side GoodputPanel { height: 8; }
     """
 
     def __init__(self, cockpit: Cockpit, name: str, tab: str = "log") -> None:
@@ -66,6 +72,7 @@ class RunScreen(ActingScreen):
             "timeline": AlertList(),
             "charts": LossChart(),
             "checkpoints": CheckpointTable(),
+            "goodput": GoodputPanel(),
         }
 
     def compose(self) -> ComposeResult:
@@ -107,12 +114,12 @@ class RunScreen(ActingScreen):
             return
         report, now = self.report, self.cockpit.now()
         self.query_one(RunHeader).show(self._run, report, now, TABS.index(self._tab))
-        wide = self.app.size.width >= WIDE
+        wide, tall = self.app.size.width >= WIDE, self.app.size.height >= TALL
         self.query_one("#side").display = wide
         for name, view in self._views.items():
             view.display = name == self._tab
         for name, beside in self._side.items():
-            beside.display = name != self._tab
+            beside.display = name != self._tab and (name != "goodput" or tall)
         if report is not None:
             self._show_report(report, now, wide)
         self.show_keys()

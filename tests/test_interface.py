@@ -132,7 +132,10 @@ VALUES: Mapping[str, Check] = {
     ),
 }  # fmt: skip
 FACET = {"value", "source", "observed_at", "age_s", "error"}
-RUN = {"name", "owner", "verdict", "verdict_reason", "facets", "progress", "alerts", "next_action"}
+RUN = {
+    "goodput", "name", "owner", "verdict", "verdict_reason", "facets", "progress", "alerts",
+    "next_action",
+}  # fmt: skip
 ERROR = null_or(shape(kind=any_of(*KINDS), message=text))
 ALERT = shape(
     id=text, key=text, severity=any_of("info", "warning", "alert", "critical"), title=text,

@@ -12,6 +12,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import age, clock_time, day_time, glyph, steps
 from widgets.base.scrolled import ReportView
 from widgets.painting import facts, rows
+from widgets.painting.goodput import paint_line
 from widgets.painting.journal import Done, paint_done
 from widgets.painting.line import (
     ACCENT,
@@ -63,7 +64,9 @@ class Timeline(ReportView):
 
     def lines_of(self, report: RunReport, width: int) -> list[Content]:
         """Return open alerts, then closed ones and what was done, newest first."""
-        self._shown = timeline_blocks(report, self.now, width, self.done)
+        told = [*_account(report, width), EMPTY]
+        top = [Block(told)] if len(told) > 1 else []
+        self._shown = [*top, *timeline_blocks(report, self.now, width, self.done)]
         return within([line for block in self._shown for line in block.lines], width)
 
     def note(self) -> Content:
@@ -73,6 +76,15 @@ class Timeline(ReportView):
         counts = f"{len(self.report.alerts)} open · {len(self.report.closed)} closed"
         counts += f" · {len(self.done)} done" if self.done else ""
         return text((counts, DIM))
+
+
+def _account(report: RunReport, width: int) -> list[Content]:
+    """Return the goodput in one line, and what is said against the final step."""
+    lines, found = [paint_line(report, width)], report.progress
+    if found.final_step_doubt is not None:
+        said = f"final step {steps(found.final_step)} by {found.final_step_source}; but "
+        lines += wrapped(text((said, "$attention"), found.final_step_doubt), width, 2)
+    return [line for line in lines if line.plain]
 
 
 class Block(NamedTuple):
@@ -93,11 +105,24 @@ def _open(report: RunReport, now: float, width: int) -> list[Block]:
         why = () if report.verdict_reason is None else (text((report.verdict_reason, DIM)),)
         told = [piece for line in why for piece in wrapped(line, width, 2)]
         return [Block([calm, *told, *wrapped(rows.next_step(report), width, 2)])]
-    first = report.alerts[0]
-    return [
-        Block([*([] if alert is first else [EMPTY]), *_alert(alert, now, width)], alert)
-        for alert in report.alerts
-    ]
+    by_key = {alert.key: alert for alert in report.alerts}
+    blocks: list[Block] = []
+    for alert in report.alerts:
+        if alert.caused_by in by_key:
+            continue  # it stands below its cause
+        blocks.append(Block([*([EMPTY] if blocks else []), *_alert(alert, now, width)], alert))
+        below = (by_key[key] for key in alert.consequences if key in by_key)
+        blocks += [Block([_following(each, now, width)], each) for each in below]
+    return blocks
+
+
+def _following(alert: Alert, now: float, width: int) -> Content:
+    """Return the one line of what only follows from the alert above."""
+    mark, style = facts.alert_mark(alert)
+    taken = text((f" ack {alert.acknowledged.by}", DIM)) if alert.acknowledged else EMPTY
+    head = text(("  follows ", DIM), (f"{mark} {alert.id}", style), " ", (alert.title, DIM), taken)
+    when = text(age(now - alert.since))
+    return row(placed(head, width - when.cell_length - 1), when, width)
 
 
 def _alert(alert: Alert, now: float, width: int) -> list[Content]:
@@ -120,7 +145,8 @@ def _acknowledged(alert: Alert, now: float) -> Content:
     if taken is None:
         return EMPTY
     until = f", quiet until {day_time(taken.until, now)}" if taken.until is not None else ""
-    return text((f"acknowledged by {taken.by} {day_time(taken.at, now)}{until}", DIM))
+    why = f": {taken.reason}" if taken.reason else ""
+    return text((f"acknowledged by {taken.by} {day_time(taken.at, now)}{until}{why}", DIM))
 
 
 def _under(line: Content, width: int) -> Content:

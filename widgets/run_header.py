@@ -10,6 +10,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import glyph
 from widgets.base.painted import Painted
 from widgets.painting import facts, rows
+from widgets.painting.goodput import paint_short
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, placed, row, text, whole
 
 
@@ -37,7 +38,10 @@ class RunHeader(Painted):
         """Return the three lines."""
         report = self._report
         head = empty_head(self._run) if report is None else paint_head(report, self._now, width)
-        return [*head, paint_tabs(self._tabs, self._current, width)]
+        tabs = paint_tabs(self._tabs, self._current, width)
+        room = width - tabs.cell_length - 1
+        aside = EMPTY if report is None else paint_short(report, room)
+        return [*head, row(tabs, aside, width)]
 
 
 def paint_head(report: RunReport, now: float, width: int) -> list[Content]:

@@ -6,19 +6,21 @@ what lies on ``job.host``, is left as written.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import json
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cockpit.model.base import Frozen
+from cockpit.model.finalstep import FinalStepTold, final_step_in, final_step_of_command
 from cockpit.model.place import Place, on_host
-from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec
+from cockpit.model.run import CheckpointSpec, FinalStepFrom, JobSpec, MonitorSpec, RunSpec
 from cockpit.text.safe import clean
 
 S = TypeVar("S", bound=Frozen)
@@ -32,6 +34,7 @@ _ON_HOST = ("log", "done_marker", "pid_file", "exit_file", "workdir")
 _SPOKEN = ("goal", "stop_criteria", "hardware", "dri", "group")
 _YAML = (".yaml", ".yml", ".json", ".toml")
 _BIGGEST_FILE = 16 * 2**20
+_NEXT_CONFIG = "config file"
 
 
 def resolved(run: RunSpec, folder: Path) -> RunSpec:
@@ -62,8 +65,7 @@ def resolved(run: RunSpec, folder: Path) -> RunSpec:
         **{name: clean(text, 2000) for name in _SPOKEN if (text := getattr(run, name))},
     }
     run = _paths(run, ("config_file",), here).model_copy(update=parts)
-    step, source = _final_step(run, folder)
-    return run.model_copy(update={"final_step": step, "final_step_source": source})
+    return _with_final_step(run, folder)
 
 
 def local_path(path: str, folder: Path) -> str:
@@ -131,27 +133,59 @@ def _tier(run: RunSpec) -> str:
     return "hero" if recorded or (run.model_flops or 0.0) >= HERO_FLOPS else "ordinary"
 
 
-def _final_step(run: RunSpec, folder: Path) -> tuple[int | None, str | None]:
-    """Return the final step and where it comes from, or ``None`` and why it is not known.
+def _with_final_step(run: RunSpec, folder: Path) -> RunSpec:
+    """Return ``run`` with its final step and where it comes from, or why it is not known.
 
-    SPEC C-20: only from the run file or the training config, never from a progress bar. A
-    config that cannot be read is the world's state, not an error of the run file.
+    SPEC C-20: only from the run file, the training config or the command, never from a progress
+    bar. A config that cannot be read is the world's state, not an error of the run file. What
+    the present job itself tells comes later (``cockpit.rules.metrics.finalstep``).
     """
-    if run.final_step is not None or run.final_step_from is None:
-        return run.final_step, None if run.final_step is None else "run file"
-    wanted = run.final_step_from
+    told = tuple(_told(run, folder))
+    chosen = next((each for each in told if each.step is not None), None)
+    why = next((f"unknown: {each.why}" for each in told if each.explicit), None)
+    changes = {
+        "final_step": None if chosen is None else chosen.step,
+        "final_step_source": why if chosen is None else chosen.source,
+        "final_step_told": told,
+    }
+    return run.model_copy(update=changes)
+
+
+def _told(run: RunSpec, folder: Path) -> Iterator[FinalStepTold]:
+    """Yield what tells the final step, whose word counts most first."""
+    if run.final_step is not None:
+        yield FinalStepTold(step=run.final_step, source="run file", explicit=True)
+    if run.final_step_from is not None:
+        yield _named_setting(run.final_step_from, folder)
+    if run.config_file is not None and not _SCHEME.match(run.config_file):
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            config = _config(Path(run.config_file))
+            found = final_step_in(config, _NEXT_CONFIG) if isinstance(config, dict) else None
+            yield from () if found is None else (found,)
+    for what, command in (("resubmit", run.resubmit), ("launch", run.launch)):
+        found = None if command is None else final_step_of_command(command, f"{what} command")
+        if found is not None:
+            yield found
+
+
+def _named_setting(wanted: FinalStepFrom, folder: Path) -> FinalStepTold:
+    """Return what ``final_step_from`` leads to."""
     name = clean(f"{wanted.file}: {wanted.key}")
     try:
         step = _look_up(_config(Path(local_path(wanted.file, folder))), wanted.key.split("."))
     except OSError as error:
-        return None, clean(f"unknown: {wanted.file}: {error.strerror or error}")
+        return _untold(wanted.file, clean(f"{wanted.file}: {error.strerror or error}"))
     except (ValueError, RecursionError):
-        return None, clean(f"unknown: {wanted.file} is not valid JSON or TOML")
+        return _untold(wanted.file, clean(f"{wanted.file} is not valid JSON or TOML"))
     if isinstance(step, float) and step.is_integer():
         step = int(step)
     if isinstance(step, bool) or not isinstance(step, int) or step < 1:
-        return None, f"unknown: {name} is no whole number"
-    return step, name
+        return _untold(wanted.file, f"{name} is no whole number")
+    return FinalStepTold(step=step, source=name, explicit=True)
+
+
+def _untold(file: str, why: str) -> FinalStepTold:
+    return FinalStepTold(step=None, source=f"final_step_from {clean(file)}", explicit=True, why=why)
 
 
 def _config(path: Path) -> object:

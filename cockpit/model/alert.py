@@ -37,6 +37,8 @@ class Acknowledgement(Frozen):
     by: str
     at: Instant
     until: Instant | None = None
+    reason: str | None = None
+    """Why, in the person's own words."""
 
 
 class RowSpan(Frozen):
@@ -74,16 +76,19 @@ class Alert(Frozen):
     acknowledged: Acknowledgement | None = None
     runs: tuple[str, ...] = ()
     """The runs that one cause concerns, where they are several; else not in the document."""
+    caused_by: str | None = None
+    """The key of the open alert that it follows from; else not in the document."""
+    consequences: tuple[str, ...] = ()
+    """The keys of the open alerts that follow from it; without any, not in the document."""
     span: RowSpan | None = None
     """Where the rows say that it opened and closed; not in the document where they do not."""
 
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
-        if not self.runs:
-            document.pop("runs", None)
-        if self.span is None:
-            document.pop("span", None)
+        for name in ("runs", "caused_by", "consequences", "span"):
+            if not getattr(self, name):
+                document.pop(name, None)
         return document
 
 

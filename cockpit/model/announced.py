@@ -11,6 +11,8 @@ class Loaded(Frozen):
     path: str | None
     step: int | None
     line: str
+    at: Instant | None = None
+    """About when it was written; of a first look, not later than that."""
 
 
 class Notice(Frozen):
@@ -24,5 +26,6 @@ class Announced(Frozen):
     """The newest of each kind (C-13, C-17, C-26); ``None``: not seen, which says nothing."""
 
     wandb: str | None = None
+    wandb_at: Instant | None = None
     loaded: Loaded | None = None
     notice: Notice | None = None

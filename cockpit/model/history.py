@@ -5,6 +5,7 @@ from __future__ import annotations
 from cockpit.model.alert import Alert
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.facet import ErrorKind
+from cockpit.model.goodput import JobStart, Looks
 from cockpit.model.observed import Phase
 from cockpit.model.report import Facets
 from cockpit.model.snapshot import Snapshot
@@ -12,11 +13,17 @@ from cockpit.model.trend import Trend
 
 
 class PhaseMark(Frozen):
-    """When a job was first seen in a phase."""
+    """When a job was first seen in a phase; ``since`` is when its system says that began."""
 
     at: Instant
     phase: Phase
     job_id: str | None = None
+    since: Instant | None = None
+
+    @property
+    def began(self) -> float:
+        """When it began, as well as that is known."""
+        return self.at if self.since is None else min(self.at, self.since)
 
 
 class CheckpointMark(Frozen):
@@ -158,6 +165,10 @@ class History(Frozen):
     """What of the facets that a verdict rests on nobody has looked at since the engine started."""
     outages: tuple[Outage, ...] = ()
     """The places away from here that do not answer for this run, nor for any other."""
+    looks: Looks = Looks()
+    """When somebody looked at the job."""
+    starts: tuple[JobStart, ...] = ()
+    """The jobs that cockpits started for the run, oldest first."""
     used: Snapshot | None = None
     """What the last launch that a cockpit made really used (C-15 to C-18)."""
     settings: Settings | None = None

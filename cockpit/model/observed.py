@@ -65,6 +65,8 @@ class JobValue(Frozen):
     started_at: Instant | None = None
     ended_at: Instant | None = None
     restarts: int | None = None
+    accelerators: int | None = None
+    """How many it holds over all its tasks, by its system's own word."""
     launch_id: str | None = None
     children: tuple[str, ...] = ()
     diagnostic: tuple[str, ...] = ()
@@ -98,6 +100,17 @@ class JobValue(Frozen):
     """When its scheduler means to start it (C-04), where it has told that while it waits."""
     log_mark: LogMark | None = Field(default=None, exclude=True)
     """Where its first line stands in its log, where its launcher has noted that."""
+
+    @property
+    def dates(self) -> dict[Phase, float]:
+        """When its phases began, as far as its system dates them."""
+        ended = self.ended_at if self.phase.terminal else None
+        found = {
+            Phase.WAITING: self.pending_since,
+            Phase.RUNNING: self.started_at,
+            self.phase if self.phase.terminal else Phase.UNKNOWN: ended,
+        }
+        return {phase: at for phase, at in found.items() if at is not None}
 
 
 class Triage(Frozen):

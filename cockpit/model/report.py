@@ -8,6 +8,7 @@ from typing import Any
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant, Seconds, rfc3339
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
+from cockpit.model.goodput import Goodput, Looks
 from cockpit.model.observed import (
     CheckpointsValue,
     CodeValue,
@@ -86,6 +87,8 @@ class Progress(Frozen):
     step_source: str | None = None
     final_step: int | None
     final_step_source: str | None
+    final_step_doubt: str | None = None
+    """What another source says that differs, or where a job ends before; one line."""
     text: str
     eta_s: Seconds | None = None
 
@@ -105,6 +108,9 @@ class RunReport(Frozen):
     watched_by: str | None = None
     owner: OwnerNow | None = None
     """Who answers for the run (``spec.dri``) by whose word; ``None`` before anything was judged."""
+    goodput: Goodput | None = None
+    looks: Looks = Looks()
+    """When its job was looked at; not part of the document."""
     verdict_reason: str | None = None
     """Why the verdict is the one it is, in one line."""
     not_read_yet: str | None = None
@@ -157,6 +163,7 @@ class RunReport(Frozen):
             "alerts": [alert.to_json() for alert in self.alerts],
             "next_action": self.next_action,
             "owner": None if self.owner is None else self.owner.to_json(),
+            "goodput": None if self.goodput is None else self.goodput.document(),
             **waits,
         }
 

@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from cockpit.model.base import Frozen, Seconds, parse_duration
+from cockpit.model.finalstep import FinalStepTold
 from cockpit.model.place import Place
+from cockpit.model.quiet import QuietHours
 from cockpit.model.wandb_address import WandbAddress, address_of, server_of
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
@@ -239,6 +241,8 @@ class RunSpec(Frozen):
     final_step: int | None = None
     final_step_from: FinalStepFrom | None = None
     final_step_source: str | None = None
+    final_step_told: tuple[FinalStepTold, ...] = ()
+    """All that run file, config file and command tell of it, the one that counts first (C-20)."""
     model_flops: float | None = None
     expected_duration: Duration | None = None
     output_root: Place | None = None
@@ -298,12 +302,14 @@ class Route(Frozen):
 class NotifySpec(Frozen):
     """``[notify]``. A critical that nobody takes goes out again, then to the ``second`` person.
 
-    ``most`` messages go by one route in ten minutes; what is beyond becomes one summary.
+    ``most`` messages go by one route in ten minutes; what is beyond becomes one summary. In
+    ``quiet`` hours only what is critical goes; the rest goes after them, if it is still open.
     """
 
     routes: tuple[Route, ...] = ()
     unacked_after: Duration = 15 * 60.0
     second: str | None = None
+    quiet: QuietHours | None = None
     heartbeat_url_env: str | None = None
     most: int = 20
 

@@ -123,7 +123,8 @@ def taken_in(told: Iterable[Told], key: str, since: float) -> tuple[Told, Acknow
         return None
     until = instant_in(newest.parts.get("until"))
     by = worded(newest.parts.get("by") or newest.typed_by, newest.typed_by)
-    return newest, Acknowledgement(by=by, at=newest.at, until=until)
+    why = newest.parts.get("reason") or None
+    return newest, Acknowledgement(by=by, at=newest.at, until=until, reason=why)
 
 
 def instant_in(text: str | None) -> float | None:

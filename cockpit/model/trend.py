@@ -9,6 +9,7 @@ Times in here are plain floats (epoch seconds), so that ``model_dump_json`` and
 from __future__ import annotations
 
 from cockpit.model.base import Frozen, Seconds
+from cockpit.model.goodput import Stepping
 from cockpit.model.observed import Row
 
 
@@ -275,6 +276,7 @@ class Trend(Frozen):
     rows: int = 0
     last: Row | None = None
     pace: Pace = Pace()
+    stepping: Stepping = Stepping()
     throughput: ThroughputTrend = ThroughputTrend()
     loss: LossTrend = LossTrend()
     climb: Climb = Climb()

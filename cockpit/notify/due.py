@@ -25,11 +25,15 @@ from cockpit.watch.reports import current
 CLOSED_WITHIN: Final = 3600.0
 """Seconds after its end for which the end of a critical is still worth a message."""
 
+SAME_MOMENT: Final = 120.0
+"""Seconds between two ends of jobs at one place that one cause may lie behind."""
 PASSED_WITHIN: Final = 86400.0
 """Seconds after which what came and went unseen is history, and no message."""
 
 EVIDENCE_SHOWN: Final = 5
 RUNS_NAMED: Final = 8
+TOLD_OF: Final = 10
+"""Alerts of which one message tells each."""
 
 
 class Due(NamedTuple):
@@ -110,6 +114,8 @@ class _Run(NamedTuple):
                 continue
             if current(kept.alert.acknowledged, self.now.moment.wall) is not None:
                 continue  # somebody has taken it elsewhere a moment ago
+            if alert.caused_by is not None:
+                continue  # what it follows from is told, and names it
             worse = (each for each in Severity if each.rank > alert.severity.rank)
             covered_by = tuple(f"alert {kept.number} {each.value}" for each in worse)
             event = f"alert {kept.number} {alert.severity.value}"
@@ -213,11 +219,85 @@ def _body(due: Due) -> Iterator[str]:
     phase = "unknown" if job is None else job.phase.value
     yield f"since {since} ({alert.confidence}); job {phase}, step {report.progress.text}"
     yield from (f"- {each.text} [{each.source}]" for each in alert.evidence[:EVIDENCE_SHOWN])
+    named = {each.key: each for each in report.alerts}
+    for other in (named[key] for key in alert.consequences if key in named):
+        yield f"follows from it: {other.id} {other.title}"
     yield "next: look at what it left behind; it is over" if over else f"next: {alert.next_action}"
     if report.spec.dri is not None:
         yield f"DRI: {report.spec.dri}"
     if not over:
         yield f"to take it: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
+
+
+def together(found: Iterable[Due]) -> list[tuple[Due, ...]]:
+    """Return what is due, with what goes in one message together: ten messages teach to read none.
+
+    That is what nobody has taken yet, and the same trouble of several runs of one place that
+    began at one moment (a host that went down ends all its jobs).
+    """
+    groups: list[list[Due]] = []
+    for each in found:
+        fits = (group for group in groups if _joins(each, group[0]))
+        group = next(fits, None)
+        if group is None:
+            groups.append([each])
+        else:
+            group.append(each)
+    return [tuple(group) for group in groups]
+
+
+def _joins(each: Due, first: Due) -> bool:
+    if each.stage != first.stage or each.stage not in ("open", "again", "second"):
+        return False
+    if each.stage != "open":
+        return True
+    same = (each.alert.id, each.alert.severity) == (first.alert.id, first.alert.severity)
+    place = _place(each.report)
+    at_once = abs(each.alert.since - first.alert.since) <= SAME_MOMENT
+    other = each.report.name != first.report.name
+    return same and at_once and other and place is not None and place == _place(first.report)
+
+
+def _place(report: RunReport) -> str | None:
+    """Return the machine or controller that a run's job depends on, if one is named."""
+    spec, job = report.spec.job, report.facets.job.value
+    if spec is None:
+        return None
+    node = None if job is None else job.node
+    return node or spec.host or spec.address or spec.controller_url or spec.cluster
+
+
+def message_of_all(group: Sequence[Due], second: str | None) -> Message:
+    """Return the one message for what goes together; that of the event for a single one."""
+    first = group[0]
+    if len(group) == 1:
+        return message_of(first, second)
+    longest = max(group, key=lambda each: each.waited)
+    names = list(dict.fromkeys(each.report.name for each in group))
+    runs = f"{len(names)} runs" if len(names) > 1 else names[0]
+    what = f"{len(group)} criticals" if first.stage != "open" else _common(group)
+    return Message(
+        run=", ".join(names),
+        event=first.event,
+        title=f"{_head(longest, second)} {runs}: {what}",
+        body="\n".join(_each_line(group)),
+        severity=first.severity,
+    )
+
+
+def _common(group: Sequence[Due]) -> str:
+    place = _place(group[0].report)
+    return f"{group[0].alert.id} at one moment on {place}"
+
+
+def _each_line(group: Sequence[Due]) -> Iterator[str]:
+    for each in group[:TOLD_OF]:
+        alert, report = each.alert, each.report
+        yield f"{report.name}: {alert.id} {alert.title}, since {utc_minute(alert.since)}"
+        yield f"  next: {alert.next_action}"
+        yield f"  to take it: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
+    if len(group) > TOLD_OF:
+        yield f"and {len(group) - TOLD_OF} more: see `cockpit check`"
 
 
 def summary_of(held: Held, event: str) -> Message:

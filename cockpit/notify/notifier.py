@@ -21,7 +21,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.notify.channels import Channels, Ring
-from cockpit.notify.due import Due, Now, due, message_of, summary_of
+from cockpit.notify.due import Due, Now, due, message_of_all, summary_of, together
 from cockpit.notify.message import Delivery, Message, NobodyReachedError
 from cockpit.notify.routes import Named
 from cockpit.notify.sending import STORE_WITHIN, WHY_NOT, Sender, Unstored
@@ -161,25 +161,35 @@ class Notifications:
     async def _send_due(self, route: Named, found: Iterable[Due]) -> None:
         """Tell all that is due by one route; the rest waits when it fails."""
         try:
+            due_here: list[Due] = []
             for each in found:
                 if not self._unstored.active and self._unstored.knows(each, route.name):
                     if route.name not in each.settled:
                         await self._sender.told_unclaimed(self._asked(each, route))
                 elif self._goes(each, route):
-                    outcome = await self._send_one(each, route)
-                    if isinstance(outcome, Delivery) and not outcome.ok:
-                        return
+                    due_here.append(each)
+            for group in together(due_here):
+                outcome = await self._send_group(group, route)
+                if isinstance(outcome, Delivery) and not outcome.ok:
+                    return
             prefix = run_key(self._file.path, "")
             await self._sender.send_summary(self.channels, prefix, route, summary_of)
         except (StoreError, TimeoutError) as error:
             self._unstored.failed(error)
 
-    async def _send_one(self, each: Due, route: Named) -> Delivery | SendClaim:
-        message = message_of(each, self.channels.spec.second)
+    async def _send_group(self, group: tuple[Due, ...], route: Named) -> Delivery | SendClaim:
+        second = self.channels.spec.second
         if self._unstored.active:
-            self._unstored.mark_sent(each, route.name)
+            for each in group:
+                self._unstored.mark_sent(each, route.name)
+            message = message_of_all(group, second)
             return await self._sender.send_unclaimed(self.channels, message, route)
-        return await self._sender.send(self.channels, self._asked(each, route), message, route)
+        return await self._sender.send_together(
+            self.channels,
+            [self._asked(each, route) for each in group],
+            lambda mine: message_of_all([group[at] for at in mine], second),
+            route,
+        )
 
     def _asked(self, each: Due, route: Named) -> Asked:
         return Asked(
@@ -196,11 +206,17 @@ class Notifications:
             return False
         if self._unstored.knows(each, route.name) or not route.carries(each.severity):
             return False
-        if not (self._mine(each.report) or route.local):
+        if not (self._mine(each.report) or route.local) or self._waits(each):
             return False
         dri = each.report.spec.dri
         second = each.stage == "second"
         return route in (self.channels.for_second(dri) if second else self.channels.for_first(dri))
+
+    def _waits(self, each: Due) -> bool:
+        """Tell whether it waits for the end of the quiet hours; a critical never does."""
+        quiet = self.channels.spec.quiet
+        calm = each.severity is not Severity.CRITICAL
+        return quiet is not None and calm and quiet.at(self._clock.now())
 
     async def _urgent(self, key: str, message: Message, route: Named) -> Delivery:
         """Send now, whatever the rate; a lost answer is tried once more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from cockpit.model.clock import Clock, Moment
@@ -45,28 +45,64 @@ class Sender:
 
         Raises ``StoreError`` or ``TimeoutError`` if it cannot be claimed: then nothing was sent.
         """
+        return await self.send_together(channels, (asked,), lambda _: message, route)
+
+    async def send_together(
+        self,
+        channels: Channels,
+        wanted: Sequence[Asked],
+        make: Callable[[Sequence[int]], Message],
+        route: Named,
+    ) -> Delivery | SendClaim:
+        """Send in one message what of these is ours to send, else return why the first is not.
+
+        ``make`` gets the places (of ``wanted``) of what it is to tell. The whole counts as one
+        message. Raises as ``send`` does.
+        """
         who, begun = uuid.uuid4().hex, False
-        claim = await self._ask(lambda store: Notified(store).claim(asked, self._now(), who))
-        if claim is not None and claim is not SendClaim.MINE:
-            return claim
+        claims = await self._claimed(wanted, who)
+        mine = [at for at, claim in enumerate(claims) if claim is SendClaim.MINE]
+        if not mine:
+            return claims[0]
 
         def begin() -> None:
             nonlocal begun
             if self._store is not None:
-                Notified(self._store).begin(asked, self._now(), who)
+                table, now = Notified(self._store), self._now()
+                with self._store.writing():  # one that is taken over takes all back
+                    for at in mine:
+                        table.begin(wanted[at], now, who)
             begun = True
 
         try:
-            delivery = await self.send_unclaimed(channels, message, route, begin)
+            delivery = await self.send_unclaimed(channels, make(mine), route, begin)
         except TakenOverError:  # this process hung, or was too slow
             return SendClaim.NOT_NOW
-        lost, trouble = delivery.lost and begun, None if delivery.ok else delivery.note or "failed"
-        now = self._now
-        try:
-            await self._ask(lambda store: Notified(store).settle(asked, now(), trouble, lost=lost))
-        except (StoreError, TimeoutError) as error:  # the claim stays: it is never sent again
-            self.trouble["store"] = f"what was sent cannot be recorded: {error}"
+        await self._settle([wanted[at] for at in mine], delivery, begun=begun)
         return delivery
+
+    async def _claimed(self, wanted: Sequence[Asked], who: str) -> list[SendClaim]:
+        """Claim each; of what goes in one message only the first counts for the rate limit."""
+        claims: list[SendClaim] = []
+        for asked in wanted:
+            one = asked._replace(most=None) if SendClaim.MINE in claims else asked
+            ask = functools.partial(_claim_one, one, self._now(), who)
+            claims.append(await self._ask(ask) or SendClaim.MINE)
+        return claims
+
+    async def _settle(self, sent: Sequence[Asked], delivery: Delivery, *, begun: bool) -> None:
+        lost, trouble = delivery.lost and begun, None if delivery.ok else delivery.note or "failed"
+        now = self._now()
+
+        def settle(store: Store) -> None:
+            with store.writing():
+                for at, asked in enumerate(sent):
+                    Notified(store).settle(asked, now, trouble, lost=lost, counts=at == 0)
+
+        try:
+            await self._ask(settle)
+        except (StoreError, TimeoutError) as error:  # the claims stay: it is never sent again
+            self.trouble["store"] = f"what was sent cannot be recorded: {error}"
 
     def _now(self) -> Moment:
         return moment(self._clock)
@@ -121,6 +157,10 @@ class Sender:
         return await offload(functools.partial(ask, self._store), deadline=STORE_WITHIN)
 
 
+def _claim_one(asked: Asked, now: Moment, who: str, store: Store) -> SendClaim:
+    return Notified(store).claim(asked, now, who)
+
+
 class Unstored:
     """What this process has told without the store; each alert once per severity and route.
 
@@ -166,7 +206,7 @@ class Unstored:
             Due(each, alert, "open", f"unstored {alert.key} {alert.severity.value}")
             for each in reports.values()
             for alert in each.alerts
-            if alert.acknowledged is None
+            if alert.acknowledged is None and alert.caused_by is None
         ]
 
     def mark_sent(self, due: Due, route: str) -> None:

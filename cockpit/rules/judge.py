@@ -10,6 +10,7 @@ from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts.checkpoints import checkpoint_not_advancing, rollback_cover_thin
 from cockpit.rules.artifacts.records import records_overdue
 from cockpit.rules.artifacts.success import success_without_artifacts
+from cockpit.rules.causes import with_causes
 from cockpit.rules.jobs.duplicates import duplicate_job
 from cockpit.rules.jobs.flapping import flapping
 from cockpit.rules.jobs.host import host_pressure
@@ -77,9 +78,8 @@ def judge(run: RunSpec, history: History) -> tuple[Alert, ...]:
             found.setdefault(alert.key, alert)
     for alert in records_overdue(run, history, tuple(found.values())):
         found.setdefault(alert.key, alert)
-    return tuple(
-        sorted(
-            found.values(),
-            key=lambda each: (-each.severity.rank, each.id == "C-03", each.since, each.key),
-        )
+    ranked = sorted(
+        found.values(),
+        key=lambda each: (-each.severity.rank, each.id == "C-03", each.since, each.key),
     )
+    return with_causes(run, ranked)

@@ -188,6 +188,16 @@ def trained_after_end(history: History) -> float | None:
     return last if ended is not None and last is not None and last > ended + CLOCK_SKEW else None
 
 
+def of_present(at: float | None, history: History) -> bool:
+    """Tell whether what a log said at ``at`` may be of the present job: not from before its start.
+
+    Where either is not known it may.
+    """
+    job = job_of(history)
+    began = None if job is None else job.started_at
+    return at is None or began is None or at >= began - CLOCK_SKEW
+
+
 def still_open(history: History, key: str) -> Alert | None:
     """Return the alert ``key`` as it was at the former judging, ``None`` where it is not open.
 

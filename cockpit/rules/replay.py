@@ -52,22 +52,23 @@ class Replay:
 
     def add(self, row: Row) -> None:
         """Take one row; a row without a time is of the moment of the one before it."""
-        self._silence(row)
-        self._judge.add(row)
+        judge = self._judge
+        last = judge.fold.pace.at
+        if last is not None and row.at is not None and row.at - last > self._run.cadence:
+            self._silence(row, last, row.at)
+        judge.add(row)
 
     def ended(self) -> list[Happened]:
         """Return what happened; what is open still has no end."""
         both = [*self._judge.over, *self._silent, *self._judge.open.values()]
         return sorted(both, key=lambda each: (each.opened_at or 0.0, each.opened_step or 0))
 
-    def _silence(self, row: Row) -> None:
+    def _silence(self, row: Row, last: float, now: float) -> None:
         """Look at the time without rows before this one: C-06 opens in it and closes with it."""
-        last, every = self._judge.fold.pace.at, self._run.cadence
-        if row.at is None or last is None or row.at - last <= every:
-            return
-        if row.at - last < self._run.thresholds.stall_factor * self._usual_gap() / 2:
+        every = self._run.cadence
+        if now - last < self._run.thresholds.stall_factor * self._usual_gap() / 2:
             return  # far from a stall; to judge is dear
-        looks = int((row.at - last) / every)
+        looks = int((now - last) / every)
         trend = self._judge.fold.freeze()
         if not self._stalls(last + looks * every, trend):
             return

@@ -165,8 +165,10 @@ def _tracker_tells(history: History) -> bool:
 
 def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
     """Return the next safe action: of the worst alert nobody has taken, else by the verdict."""
+    taken = {alert.key for alert in alerts if alert.acknowledged is not None}
     for alert in alerts:
-        if alert.acknowledged is None and alert.severity is not Severity.INFO:
+        own = alert.key not in taken and alert.caused_by not in taken
+        if own and alert.severity is not Severity.INFO:
             return alert.next_action
     word = verdict(run, history, alerts)
     if word is Verdict.UNKNOWN or history.not_read_yet is not None:

@@ -229,11 +229,12 @@ def _one(
     if alert is None:
         return None
     taken = connection.execute(
-        "SELECT who, at, until FROM acknowledgements WHERE alert = ? ORDER BY at DESC LIMIT 1",
+        "SELECT who, at, until, reason FROM acknowledgements WHERE alert = ?"
+        " ORDER BY at DESC LIMIT 1",
         (number,),
     ).fetchone()
     if taken is not None:
-        who = Acknowledgement(by=taken[0], at=taken[1], until=taken[2])
+        who = Acknowledgement(by=taken[0], at=taken[1], until=taken[2], reason=taken[3])
         alert = alert.model_copy(update={"acknowledged": who})
     return Kept(
         number=number, alert=alert, opened_at=opened_at, closed_at=closed_at, seen=bool(seen)

@@ -97,18 +97,23 @@ class RunMemory(StoreView):
         """Add phase marks; one that is known already stays as it is."""
         with self._store.writing() as connection:
             connection.executemany(
-                "INSERT OR IGNORE INTO phases VALUES (?, ?, ?, ?)",
-                [(run, mark.at, mark.phase.value, mark.job_id) for mark in marks],
+                "INSERT OR IGNORE INTO phases (run, at, phase, job_id, since)"
+                " VALUES (?, ?, ?, ?, ?)",
+                [(run, mark.at, mark.phase.value, mark.job_id, mark.since) for mark in marks],
             )
 
     def phases(self, run: str) -> tuple[PhaseMark, ...]:
         """Return the newest phase marks, oldest first."""
         with self._store.reading() as connection:
             rows = connection.execute(
-                "SELECT at, phase, job_id FROM phases WHERE run = ? ORDER BY at DESC LIMIT ?",
+                "SELECT at, phase, job_id, since FROM phases WHERE run = ?"
+                " ORDER BY at DESC LIMIT ?",
                 (run, KEEP_MARKS),
             ).fetchall()
-        marks = [PhaseMark(at=at, phase=phase, job_id=job_id) for at, phase, job_id in rows]
+        marks = [
+            PhaseMark(at=at, phase=phase, job_id=job_id, since=since)
+            for at, phase, job_id, since in rows
+        ]
         return tuple(reversed(marks))
 
     def add_checkpoint_marks(self, run: str, marks: Sequence[CheckpointMark]) -> None:

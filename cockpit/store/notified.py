@@ -108,17 +108,25 @@ class Notified(StoreView):
             raise TakenOverError
 
     def settle(
-        self, asked: Asked, now: Moment, trouble: str | None = None, *, lost: bool = False
+        self,
+        asked: Asked,
+        now: Moment,
+        trouble: str | None = None,
+        *,
+        lost: bool = False,
+        counts: bool = True,
     ) -> None:
         """Record how sending went; a ``lost`` answer counts as sent unless it may go once more.
 
-        What failed before it was begun is an attempt as well.
+        What failed before it was begun is an attempt as well. Without ``counts`` it went in the
+        message of another one, and is none for the rate limit.
         """
         with self._store.writing() as connection:
             row = _row(connection, asked)
             tries = row.tries + (row.claim is not None)
             done = trouble is None or (lost and not (asked.once_more and tries < 2))
             done = done or tries > len(BACK_OFF)
+            tries = tries if counts or not done else 0
             connection.execute(
                 "UPDATE notified SET at = ?, steady = ?, boot = ?, done = ?, trouble = ?,"
                 " tries = ?, claim = NULL WHERE run = ? AND event = ? AND route = ?",

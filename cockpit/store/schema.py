@@ -85,4 +85,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE notified ADD COLUMN boot TEXT",
         "ALTER TABLE notified ADD COLUMN claim TEXT",
     ),
+    ("ALTER TABLE phases ADD COLUMN since REAL",),
 )

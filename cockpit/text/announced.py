@@ -81,9 +81,10 @@ def _told(line: str, at: float, behind: int, first: bool) -> dict[str, object]:
     page, loaded = _PAGE.search(line), _loaded(line)
     told: dict[str, object] = {}
     if page is not None:
-        told["wandb"] = page[1]
+        told |= {"wandb": page[1], "wandb_at": at}
     if loaded is not None:
-        told |= {"loaded": loaded, "notice": None}  # what came before was of a former start
+        now = loaded.model_copy(update={"at": at})
+        told |= {"loaded": now, "notice": None}  # what came before was of a former start
     if _NOTICE.search(line) and not _POSSIBLE.search(line) and not (first and behind > AFTER):
         told["notice"] = Notice(line=line[:LONGEST], at=at)
     return told

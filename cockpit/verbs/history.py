@@ -10,13 +10,20 @@ from typing import Any
 from cockpit.actions.core.pushes import refreshed
 from cockpit.model.base import Frozen, Instant, rfc3339
 from cockpit.model.clock import SystemClock
+from cockpit.model.goodput import Goodput, JobStart, Looks
+from cockpit.model.goodput_words import sentences
+from cockpit.model.history import History
+from cockpit.model.observed import Row
 from cockpit.model.people import name_in
 from cockpit.model.plan import Basis, Level
 from cockpit.model.run import RunSpec
 from cockpit.model.told import Told
+from cockpit.model.trend import Trend
 from cockpit.model.wording import moment
 from cockpit.model.wording import step as told_step
 from cockpit.records.lease.holder import looked_after
+from cockpit.rules.goodput import goodput
+from cockpit.rules.metrics.numerics import advance
 from cockpit.sources.records import Records
 from cockpit.sources.told import Remotes
 from cockpit.store.alerts import Alerts, Kept
@@ -50,6 +57,7 @@ class Past(Frozen):
     alerts: tuple[Kept, ...]
     launches: tuple[LaunchedJob, ...]
     observation: Observation | None
+    goodput: Goodput | None = None
     told: tuple[Told, ...] = ()
     """What others told in logbook and output root, oldest first; not what stands in the journal."""
 
@@ -81,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if store is not None:
         try:
-            past = read(store, run_key(file.path, args.run_name), args.run_name, args.at)
+            past = read(store, run_key(file.path, args.run_name), spec, args.at)
         except StoreError as error:
             raise UsageError(str(error)) from error
         finally:
@@ -112,20 +120,51 @@ def _others(told: Sequence[Told], past: Past) -> tuple[Told, ...]:
     return tuple(reversed(mine))
 
 
-def read(store: Store, key: str, run_name: str, until: float | None) -> Past:
+def read(store: Store, key: str, run: RunSpec, until: float | None) -> Past:
     """Return a run's past up to ``until``; raises ``StoreError``."""
     limit = float("inf") if until is None else until
-    seen = [each for each in RunMemory(store).observations(key) if each.at <= limit]
+    memory = RunMemory(store)
+    seen = [each for each in memory.observations(key) if each.at <= limit]
     journal = Journal(store)
     acts = [entry for entry in journal.entries(key) if entry.begun_at <= limit]
     return Past(
-        run=run_name,
+        run=run.name,
         until=until,
         actions=looked_after(acts, journal.place),
         alerts=tuple(k for k in Alerts(store).all(key) if k.opened_at <= limit),
-        launches=tuple(one for one in RunMemory(store).launches(key) if one.at <= limit),
+        launches=tuple(one for one in memory.launches(key) if one.at <= limit),
         observation=seen[-1] if seen else None,
+        goodput=_goodput(memory, key, run, seen, until),
     )
+
+
+def _goodput(
+    memory: RunMemory, key: str, run: RunSpec, seen: Sequence[Observation], until: float | None
+) -> Goodput | None:
+    """Return what the last report says of it; of an earlier time what was noted once a cadence."""
+    report = memory.report(key) if until is None else None
+    if report is not None and report.goodput is not None:
+        return report.goodput
+    if not seen:
+        return None
+    now = seen[-1].at if until is None else until
+    looks = Looks()
+    for each in seen:
+        looks = looks.with_one(each.at, run.cadence)
+    rows = tuple(Row(each.step, each.at, each.loss, bar=True) for each in seen)
+    starts = tuple(JobStart(one.at, one.job_id) for one in memory.launches(key) if one.at <= now)
+    found = goodput(
+        run,
+        History(
+            now=now,
+            trend=advance(Trend(), rows, run),
+            phases=memory.phases(key),
+            looks=looks,
+            starts=starts,
+        ),
+    )
+    source = f"{len(seen)} observations, one a cadence: what came and went between two is not seen"
+    return None if found is None else found.model_copy(update={"evidence": (source,)})
 
 
 def document(past: Past) -> dict[str, Any]:
@@ -135,6 +174,7 @@ def document(past: Past) -> dict[str, Any]:
         "run": past.run,
         "at": None if past.until is None else rfc3339(past.until),
         "observation": None if past.observation is None else past.observation.to_json(),
+        "goodput": None if past.goodput is None else past.goodput.document(),
         "launches": [launch.to_json() for launch in past.launches],
         "actions": [_action(entry) for entry in past.actions],
         "alerts": [_alert(kept) for kept in past.alerts],
@@ -187,6 +227,7 @@ def _lines(past: Past) -> Iterator[str]:
     if past.observation is not None:
         seen = past.observation
         yield f"last seen {moment(seen.at)}: {seen.verdict.value}, step {seen.step}"
+    yield from () if past.goodput is None else filter(None, sentences(past.goodput))
     if not dated:
         yield f"nothing is known of {past.run} here"
     for _, lines in sorted(dated, key=lambda pair: pair[0]):

@@ -8,6 +8,7 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
 from cockpit.model.figures import present_loss, present_tracker
+from cockpit.model.goodput_words import headline, losses
 from cockpit.model.observed import Phase
 from cockpit.model.picking import named, newest_of
 from cockpit.model.report import FleetReport, RunReport, Verdict
@@ -129,7 +130,12 @@ def owner_lines(run: RunReport) -> Iterator[str]:
 
 
 def _below(run: RunReport) -> Iterator[str]:
+    causes = {alert.key: alert for alert in run.alerts}
     for alert in run.alerts:
+        cause = causes.get(alert.caused_by or "")
+        if cause is not None:
+            yield f"  {alert_line(alert)}; follows from {cause.id}"
+            continue
         yield f"  {alert_line(alert)}"
         for each in alert.evidence[:EVIDENCE_SHOWN]:
             yield f"      {each.text}  [{each.source}]"
@@ -139,6 +145,8 @@ def _below(run: RunReport) -> Iterator[str]:
             yield f"  {UNKNOWN} {name}: {facet.error.kind.value}: {facet.error.message}"
     yield from _unread(run)
     yield from _clocks(run)
+    yield from _final_step(run)
+    yield from _goodput(run)
     yield from owner_lines(run)
     for gone in run.closed:
         if not gone.seen:
@@ -155,6 +163,19 @@ def _clocks(run: RunReport) -> Iterator[str]:
     for name, facet in (("tracker", tracker), ("log", log)):
         if facet.value is not None and (off := wording.clock_off(facet.value.clock_offset_s)):
             yield f"  clock of the {name}'s writer: {off}"
+
+
+def _goodput(run: RunReport) -> Iterator[str]:
+    if run.goodput is not None:
+        yield f"  {headline(run.goodput)}; {losses(run.goodput)}"
+
+
+def _final_step(run: RunReport) -> Iterator[str]:
+    """Yield what another source says of the final step (C-20)."""
+    found = run.progress
+    if found.final_step_doubt is not None:
+        said = f"final step {found.final_step} by {found.final_step_source}"
+        yield f"  {said}; but {found.final_step_doubt}"
 
 
 def _unread(run: RunReport) -> Iterator[str]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cockpit.model.alert import Acknowledgement, Alert, Severity
+from cockpit.model.goodput import Goodput
 from cockpit.model.history import History
 from cockpit.model.observed import Row, Triage
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
@@ -19,7 +20,9 @@ from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
 from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.byrow import Happened, Standing, judge_rows
+from cockpit.rules.goodput import goodput
 from cockpit.rules.judge import judge
+from cockpit.rules.metrics.finalstep import with_final_step
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
 from cockpit.rules.verdict import next_action, of_alerts, reason, verdict
@@ -54,6 +57,7 @@ class Judged(NamedTuple):
     log_standing: Standing = Standing()
     log_over: tuple[Happened, ...] = ()
     """What opened and closed within the log's rows, where they are all the rows there are."""
+    goodput: Goodput | None = None
 
 
 class Reconciled(NamedTuple):
@@ -83,6 +87,8 @@ def case_of(state: RunState, now: float) -> Case:
         launched=state.shared.launched,
         sharers=state.sharers,
         outages=state.outages,
+        looks=state.looks,
+        starts=state.shared.starts,
         used=state.shared.used,
         settings=state.settings.present,
         former_settings=state.settings.former,
@@ -120,7 +126,8 @@ def _log_unread(facets: Facets) -> float:
 def judged(case: Case) -> Judged:
     """Judge one run by what is seen of it, and by why its job ended or stands still."""
     log = judge_rows(case.log_trend, case.log_standing, case.log_rows, case.spec)
-    spec, seen = case.spec, _seen(case, log.trend)
+    seen = _seen(case, log.trend)
+    spec = with_final_step(case.spec, seen)
     facets = _with_triage(seen.facets, case.triage)
     history = seen.model_copy(update={"facets": facets})
     tracked = case.history.trend.rows > 0
@@ -131,7 +138,8 @@ def judged(case: Case) -> Judged:
     if any(alert.id in ("C-06", "C-09") for alert in alerts):
         how_far = how_far.model_copy(update={"eta_s": None})
     over = () if tracked else log.over
-    return Judged(spec, history, alerts, how_far, log.trend, log.standing, over)
+    account = goodput(spec, history)
+    return Judged(spec, history, alerts, how_far, log.trend, log.standing, over, account)
 
 
 def seen_of(case: Case) -> History:
@@ -210,6 +218,8 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         next_check_at=state.next_check_at,
         watched_by=None if watch is None else watch.owner.label,
         owner=owner,
+        goodput=found.goodput,
+        looks=state.looks,
         not_read_yet=found.history.not_read_yet,
     )
 
@@ -234,6 +244,7 @@ def unruled(case: Case, state: RunState) -> RunReport:
         next_action=why,
         verdict_reason=why,
         next_check_at=state.next_check_at,
+        looks=state.looks,
     )
 
 

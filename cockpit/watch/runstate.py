@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import OF_A_RUN, Facet, merge
+from cockpit.model.goodput import Looks
 from cockpit.model.history import (
     CheckpointMark,
     FormerFailure,
@@ -109,6 +110,8 @@ class RunState:
     """The other runs of the run file that write to the same place, as they are now."""
     outages: tuple[Outage, ...] = ()
     """The places that do not answer for it, nor for any other run."""
+    looks: Looks = field(default_factory=Looks)
+    """When the job was looked at, by this engine and by those before it."""
     answered: set[str] = field(default_factory=set)
     """The facets of which this engine was given an answer, good or bad."""
     silent: dict[str, float] = field(default_factory=dict)
@@ -216,6 +219,9 @@ class RunState:
             self.host = looked_at(self.host, old.value, facet, self.facets.job.value)
         merged = merge(None if first and not old.observed_at else old, facet)
         self._mark_silence(name, old, facet)
+        if name == ("tracker" if self.spec.job is None else "job") and facet.known:
+            at = facet.observed_at
+            self.looks = self.looks if at is None else self.looks.with_one(at, self.spec.cadence)
         self.facets = self.facets.model_copy(update={name: merged})
         self.paths = watched_paths(self.spec, self.facets)
         if name in ("job", "tracker"):
@@ -237,7 +243,8 @@ class RunState:
         if not job.known or job.value is None:
             return None
         self._mark_start(now, job.value)
-        mark = PhaseMark(at=now, phase=job.value.phase, job_id=job.value.id)
+        phase, began = job.value.phase, job.value.dates
+        mark = PhaseMark(at=now, phase=phase, job_id=job.value.id, since=began.get(phase))
         last = self.phases[-1] if self.phases else None
         if last is not None and (last.phase, last.job_id) == (mark.phase, mark.job_id):
             return None

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
+from cockpit.model.goodput import JobStart
 from cockpit.model.history import CheckpointMark, FormerFailure, Launched, PhaseMark
 from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
@@ -42,6 +43,8 @@ class Shared(Frozen):
     open: tuple[Kept, ...] = ()
     closed: tuple[Kept, ...] = ()
     launch: LaunchedJob | None = None
+    starts: tuple[JobStart, ...] = ()
+    """All jobs that cockpits started for it, oldest first."""
     owner: Owned | None = None
     ended: tuple[Ended, ...] = ()
     failures: tuple[FormerFailure, ...] = ()
@@ -176,10 +179,12 @@ def _who(owned: Owned | None) -> Owner | None:
 
 def _shared(store: Store, owner: Owned | None, key: str, now: float) -> Shared:
     alerts, launch = Alerts(store), FollowupStore(store).last(key)
+    started = RunMemory(store).launches(key)
     return Shared(
         open=alerts.open(key),
         closed=alerts.closed(key, now - CLOSED_FOR),
-        launch=RunMemory(store).last_launch(key),
+        launch=started[-1] if started else None,
+        starts=tuple(JobStart(one.at, one.job_id) for one in started),
         owner=owner,
         ended=Endings(store).acknowledged(key),
         failures=Failures(store).of(key),

@@ -11,11 +11,13 @@ from cockpit import cli
 from cockpit.config.check import keys_of
 from cockpit.config.file import load
 from cockpit.config.unread import unread_settings
+from cockpit.model.run import Thresholds
 from cockpit.platforms.command import PLACEHOLDERS, places_in, words_of
 from screens.keys import key_table
 from tests.trainers.world import TRAINERS as REAL
 from tests.trainers.world import run_file_of
 
+_CONDITION = re.compile(r"C-\d\d")
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TRAINERS = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8")
@@ -113,3 +115,11 @@ def test_every_variable_and_setting_that_the_readme_names_in_its_text_is_known()
     written = re.findall(r"`\[(\w+)\] (\w+) = \w+`", README)
     assert ("ui", "mouse") in written
     assert [pair for pair in written if pair[1] not in keys_of(pair[0])] == []
+
+
+def test_the_conditions_and_their_settings_are_all_told() -> None:
+    text = (ROOT / "docs/CONDITIONS.md").read_text()
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| C-")]
+    told = {number for row in rows for number in _CONDITION.findall(row)}
+    assert told == {f"C-{number:02}" for number in range(1, 27)}
+    assert [name for name in Thresholds.model_fields if f"`{name}`" not in text] == []

@@ -111,9 +111,9 @@ async def test_an_open_cockpit_says_it_when_it_starts(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("planted")
 def test_one_line_names_the_first_three(tmp_path: Path) -> None:
-    file = load(_written(tmp_path, setting("run.thresholds", "instability_z")))
+    file = load(_written(tmp_path, setting("run.thresholds", "disk_frac")))
     assert unread_notice(file) == (
-        "set and not read by this version: toy: run.thresholds.instability_z; see `cockpit doctor`"
+        "set and not read by this version: toy: run.thresholds.disk_frac; see `cockpit doctor`"
     )
     many = setting("run.thresholds", "instability_z") + "".join(
         f"{key} = {VALUES[key]}\n" for key in PLANTED["run.thresholds"][1:]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from cockpit.model.alert import Acknowledgement, Alert, ClosedAlert, RowSpan, Severity
+from cockpit.model.quiet import Quiet
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.run import CockpitFile, NotifySpec, Route
+from cockpit.model.run import CockpitFile, JobSpec, NotifySpec, Route
 from cockpit.notify.message import NobodyReachedError
 from cockpit.notify.notifier import Notifications
 from cockpit.store.alerts import Alerts, Kept
@@ -327,6 +328,115 @@ async def test_an_edit_of_the_run_file_changes_the_routes(service: World) -> Non
     cockpit.adopt(service.file)
     await look(cockpit, service.report(nan()))
     assert service.hook.posted == []
+
+
+def critical(rule: str, title: str = "dead", since: float = 0.0, **more: Any) -> Alert:
+    return alert(rule, CRITICAL, title, since=since).model_copy(update=more)
+
+
+async def test_what_only_follows_is_told_with_its_cause_and_alone_once_that_is_over(
+    service: World,
+) -> None:
+    cockpit = service.cockpit()
+    rate = alert("C-05", Severity.ALERT, "tok/s -31 %").model_copy(update={"caused_by": "C-06"})
+    stall = alert("C-06", Severity.ALERT, "no step").model_copy(update={"consequences": ("C-05",)})
+    for _ in range(3):
+        await look(cockpit, service.report(stall, rate))
+        service.clock.at += 30
+    (posted,) = service.hook.posted
+    assert posted["title"] == "[alert] r: C-06 no step"
+    assert "follows from it: C-05 tok/s -31 %" in posted["message"]
+    await look(cockpit, service.report(rate.model_copy(update={"caused_by": None})))
+    assert service.hook.titles[1:] == ["[alert] r: C-05 tok/s -31 %"]
+
+
+async def test_a_taken_cause_keeps_what_follows_quiet_and_the_next_end_is_told(
+    service: World,
+) -> None:
+    cockpit = service.cockpit()
+    taken = Acknowledgement(by="ada", at=service.clock.at)
+    first = critical("C-01", "ended")
+    await look(cockpit, service.report(first))
+    follows = alert("C-07", Severity.ALERT).model_copy(update={"caused_by": "C-01"})
+    await look(cockpit, service.report(first.model_copy(update={"acknowledged": taken}), follows))
+    assert len(service.hook.posted) == 1
+    another = critical("C-01", "ended again").model_copy(update={"key": "C-01:restart-1"})
+    await look(cockpit, service.report(another))
+    assert service.hook.titles[1:] == ["[critical] r: C-01 ended again"]
+
+
+async def test_what_nobody_took_is_due_again_in_one_message(service: World) -> None:
+    cockpit = service.cockpit()
+    found = [(critical("C-01"), "r"), (critical("C-09"), "s"), (critical("C-25"), "t")]
+    for _ in range(32):
+        await look(cockpit, *(service.report(each, name=name) for each, name in found))
+        service.clock.at += 60
+    assert service.hook.titles[:3] == [
+        "[critical] r: C-01 dead", "[critical] s: C-09 dead", "[critical] t: C-25 dead",
+    ]  # fmt: skip
+    assert service.hook.titles[3:] == [
+        "[critical, taken by nobody for 15m] 3 runs: 3 criticals",
+        "[critical, for bob: taken by nobody for 30m] 3 runs: 3 criticals",
+    ]
+    told = service.hook.posted[3]["message"]
+    assert all(f"cockpit ack {name} " in told for name in ("r", "s", "t"))
+
+
+async def test_one_message_for_many_counts_as_one_and_is_tried_again_as_one(
+    service: World,
+) -> None:
+    service.notify = service.notify.model_copy(update={"second": None, "most": 4})
+    cockpit = service.cockpit()
+    reports = [(critical("C-01"), "r"), (critical("C-09"), "s"), (critical("C-25"), "t")]
+
+    async def all_seen() -> None:
+        await look(cockpit, *(service.report(each, name=name) for each, name in reports))
+
+    await all_seen()
+    service.clock.at += 900
+    service.hook.status = 500
+    await all_seen()
+    service.hook.status = 200
+    service.clock.at += 31
+    await all_seen()
+    heads = [title.partition("]")[2] for title in service.hook.titles[3:]]
+    assert heads == [" 3 runs: 3 criticals", " 3 runs: 3 criticals"]
+    reports = [*reports, *((critical(f"C-0{n}", "new"), "r") for n in (2, 3))]
+    service.clock.at += 1
+    await look(cockpit, service.report(*(each for each, name in reports if name == "r")))
+    assert [title.split()[-1] for title in service.hook.titles[5:]] == ["new", "new"]
+
+
+async def test_jobs_that_end_at_one_moment_on_one_host_are_one_message(service: World) -> None:
+    cockpit = service.cockpit()
+    host = JobSpec(kind="box", host="gpu-box", log="/data/run.log")
+    ends = {"r": 100.0, "s": 160.0, "t": 900.0}
+    reports = [
+        service.report(critical("C-01", since=at), name=name)
+        for name, at in ends.items()
+    ]  # fmt: skip
+    on_host = {name: spec(name, cadence=60, job=host) for name in ends}
+    await look(cockpit, *(e.model_copy(update={"spec": on_host[e.name]}) for e in reports))
+    assert service.hook.titles == [
+        "[critical] 2 runs: C-01 at one moment on gpu-box", "[critical] t: C-01 dead",
+    ]  # fmt: skip
+    assert "s: C-01 dead" in service.hook.posted[0]["message"]
+
+
+async def test_quiet_hours_hold_back_what_is_not_critical_until_they_end(service: World) -> None:
+    quiet = Quiet(begin=22 * 60, end=7 * 60, zone="UTC")
+    service.notify = service.notify.model_copy(update={"quiet": quiet, "unacked_after": 1e6})
+    service.clock.at = 1_800_057_600.0 + 2 * 3600.0  # 02:00 UTC
+    cockpit = service.cockpit()
+    low = alert("C-07", Severity.ALERT, "torn")
+    await look(cockpit, service.report(nan(), low))
+    assert service.hook.titles == ["[critical] r: C-09 loss is NaN"]
+    service.clock.at += 5 * 3600.0 - 60
+    await look(cockpit, service.report(nan(), low))
+    assert len(service.hook.titles) == 1
+    service.clock.at += 60  # 07:00
+    await look(cockpit, service.report(nan(), low))
+    assert service.hook.titles[1:] == ["[alert] r: C-07 torn"]
 
 
 def passing(

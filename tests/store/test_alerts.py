@@ -30,6 +30,7 @@ def test_an_alert_opens_is_taken_and_closes(store: Store) -> None:
     who = Acknowledgement(by="ada", at=150.0, until=500.0)
     assert alerts.acknowledge("r", "C-05:r", who, "known")
     (taken,) = alerts.open("r")
+    who = who.model_copy(update={"reason": "known"})
     assert taken.alert.acknowledged == who
     assert taken.seen
     alerts.save("r", [taken.model_copy(update={"closed_at": 200.0})])

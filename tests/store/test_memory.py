@@ -91,7 +91,10 @@ def test_two_cockpits_make_one_observation_per_cadence(store: Store) -> None:
 
 def test_marks_come_back_oldest_first(store: Store) -> None:
     memory = RunMemory(store)
-    phases = [PhaseMark(at=2.0, phase=Phase.RUNNING), PhaseMark(at=1.0, phase=Phase.WAITING)]
+    phases = [
+        PhaseMark(at=2.0, phase=Phase.RUNNING, since=1.5),
+        PhaseMark(at=1.0, phase=Phase.WAITING),
+    ]
     memory.add_phases("k", phases)
     memory.add_phases("k", [PhaseMark(at=2.0, phase=Phase.FAILED, job_id="other")])
     assert memory.phases("k") == (phases[1], phases[0])

@@ -57,7 +57,7 @@ def test_the_page_of_the_run_and_the_newest_of_each_kind() -> None:
     page = "wandb: 🚀 View run toy at: https://wandb.ai/e/p/runs/abc12"
     found = told(page, "Resuming training from step 5", "Resuming training from step 9")
     assert found.wandb == "https://wandb.ai/e/p/runs/abc12"
-    assert found.loaded == Loaded(path=None, step=9, line="Resuming training from step 9")
+    assert found.loaded == Loaded(path=None, step=9, line="Resuming training from step 9", at=AT)
     assert told("step 10 loss 2", former=found) == found
     assert told("the teacher is https://wandb.ai/e/p/runs/zzz").wandb is None
 

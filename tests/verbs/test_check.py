@@ -9,9 +9,14 @@ from cockpit.config.file import state_dir
 from tests.verbs.tiny_run import TinyRun
 
 FACETS = ["job", "log", "tracker", "checkpoints", "monitor", "host", "code", "records"]
-RUN = {"name", "owner", "verdict", "verdict_reason", "facets", "progress", "alerts", "next_action"}
+RUN = {
+    "goodput", "name", "owner", "verdict", "verdict_reason", "facets", "progress", "alerts",
+    "next_action",
+}  # fmt: skip
 FACET = {"value", "source", "observed_at", "age_s", "error"}
-PROGRESS = {"step", "step_source", "final_step", "final_step_source", "text", "eta_s"}
+PROGRESS = {
+    "step", "step_source", "final_step", "final_step_source", "final_step_doubt", "text", "eta_s",
+}  # fmt: skip
 ALERT = {
     "id", "key", "severity", "title", "since", "since_or_before", "no_success", "evidence",
     "confidence", "next_action", "acknowledged",

@@ -188,3 +188,18 @@ async def test_a_log_without_times_is_told_by_its_steps_once(tmp_path: Path) -> 
         (kept,) = hand.kept()
         assert kept.alert.span is not None and kept.alert.span.opened_at is None
         assert kept.alert.evidence[-1].text.endswith("its rows tell no time")
+
+
+async def test_steps_that_a_resume_replays_are_an_event_of_their_own_known_as_replayed(
+    tmp_path: Path,
+) -> None:
+    spike = [2.0] * 20 + [4.0] * 20 + [2.0] * 60
+    rows = [*rows_of([2.0] * 30 + spike), *rows_of(spike, first=30, begin=2500.0)]
+    hand = Hand(tmp_path, rows)
+    await hand.look(400.0)
+    await hand.look(4000.0)
+    first, again = hand.kept()
+    assert [kept.alert.key for kept in (first, again)] == ["C-11:r", "C-11:r"]
+    assert again.replays(first) and not first.replays(again) and not again.is_same(first, CADENCE)
+    await Hand(tmp_path, rows).look(4000.0)
+    assert hand.events() == [("C-11", 59, 79), ("C-11", 59, 79)]

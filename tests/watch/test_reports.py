@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Acknowledgement, Alert, Evidence, Severity
+from cockpit.model.goodput import JobStart, Looks
 from cockpit.model.history import (
     CheckpointMark,
     FormerFailure,
@@ -204,6 +205,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         launched=launched,
         stops=(Stopped(at=T0 + 9, job_ids=("host:1",), by="ada"),),
         sealed="ada",
+        starts=(JobStart(T0, "host:1"),),
     )
     settings = SettingsSeen()
     for name, rate in (("host:0", 0.1), ("host:1", 0.2)):
@@ -220,6 +222,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         shared=shared,
         sharers=(Sharer(run="other", what="output root /x"),),
         outages=(outage(),),
+        looks=Looks(since=T0, last=T0),
         partial_since=T0,
         host=HostMark(gpus=8),
         settings=settings,

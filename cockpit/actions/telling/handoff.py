@@ -18,6 +18,7 @@ from cockpit.actions.core.recording import (
 )
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
+from cockpit.model.goodput_words import sentences
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.people import is_agent, same_person, worded
 from cockpit.model.picking import named, newest_of, suspected
@@ -131,6 +132,7 @@ def page(
     lines += [f"> {line}" for line in note.splitlines()] + [""] * bool(note)
     for title, part in (
         ("State", _state(report, now)),
+        ("Goodput", _goodput(report)),
         ("Latest signal", _signal(report, now)),
         ("Open alerts", _alerts(report.alerts, now)),
         *((("Closed, unseen", unseen),) if (unseen := list(_unseen(report))) else ()),
@@ -161,6 +163,22 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
     left = report.progress.eta_s
     eta = "" if left is None else f", {duration(left)} to go"
     yield f"Progress: {report.progress.text}{eta}"
+    yield from _final_step(report)
+
+
+def _goodput(report: RunReport) -> Iterator[str]:
+    if report.goodput is None:
+        yield "unknown: no start of it is known"
+    else:
+        yield from filter(None, sentences(report.goodput))
+
+
+def _final_step(report: RunReport) -> Iterator[str]:
+    """Say whose word the final step is, and what differs (C-20)."""
+    found = report.progress
+    if found.final_step is not None:
+        but = "" if found.final_step_doubt is None else f"; but {found.final_step_doubt}"
+        yield f"Final step: {steps(found.final_step)}, by {found.final_step_source}{but}"
 
 
 def _signal(report: RunReport, now: float) -> Iterator[str]:

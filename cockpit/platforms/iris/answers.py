@@ -63,6 +63,8 @@ class Request(NamedTuple):
     argv: tuple[str, ...]
     variables: Mapping[str, str]
     bundle: str
+    accelerators: int | None = None
+    """TPU chips or GPUs over all its tasks."""
 
     def __repr__(self) -> str:
         """Show nothing of it: variables hold secrets."""
@@ -147,7 +149,17 @@ def request_of(document: Mapping[str, Any]) -> Request:
         argv=tuple(word for word in words[:MOST_WORDS] if isinstance(word, str)),
         variables={k: v for k, v in variables.items() if isinstance(v, str)},
         bundle=clean(request.get("bundleId") or "", 200),
+        accelerators=_accelerators(request),
     )
+
+
+def _accelerators(request: Mapping[str, Any]) -> int | None:
+    """Return what each task asks for times the tasks; ``None`` where no device is named."""
+    device = _loose(_loose(request.get("resources")).get("device"))
+    counts = [_loose(device.get(kind)).get("count") for kind in ("tpu", "gpu")]
+    each = sum(count for count in counts if isinstance(count, int) and count > 0)
+    tasks = request.get("replicas")
+    return each * tasks if each and isinstance(tasks, int) and tasks > 0 else None
 
 
 def lines_of(document: Mapping[str, Any]) -> tuple[list[Line], int]:

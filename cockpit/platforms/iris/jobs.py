@@ -210,6 +210,7 @@ class IrisJobs:
         live = asked.beside.of(run, job_id)
         update: dict[str, object] = {
             "bundle": None if request is None else bundle_of(request),
+            "accelerators": None if request is None else request.accelerators,
             "config": details.config_of(tree),
             "rivals": live.jobs,
             "possible": live.possible,

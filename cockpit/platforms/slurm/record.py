@@ -62,6 +62,7 @@ class Record:
     workdir: str = ""
     output: str = ""
     node: str = ""
+    accelerators: int | None = None
     said_by: str = ""
     steps: tuple[tuple[str, str], ...] = field(default=())
     """The steps that did not succeed, by accounting: (name, state word)."""

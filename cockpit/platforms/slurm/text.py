@@ -122,6 +122,17 @@ def _blocks(out: str) -> Iterator[tuple[str, list[str]]]:
         yield number, lines
 
 
+def accelerators_in(resources: str) -> int | None:
+    """Return how many GPUs a job's trackable resources name; ``None`` where none are named.
+
+    ``cpu=8,gres/gpu=16,gres/gpu:a100=16``: the plain count has them all, else the kinds add up.
+    """
+    found = [each.rpartition("=") for each in resources.split(",")]
+    counts = {name: int(count) for name, _, count in found if count.isascii() and count.isdecimal()}
+    kinds = [count for name, count in counts.items() if name.startswith("gres/gpu:")]
+    return counts.get("gres/gpu", sum(kinds)) or None
+
+
 def _shown(number: str, lines: list[str]) -> Record | None:
     """Return the record of one block, ``None`` for text that is no whole one."""
     told = _fields(lines)
@@ -158,6 +169,7 @@ def _shown(number: str, lines: list[str]) -> Record | None:
         ),
         workdir=_set(told.get("WorkDir", "")),
         output=_set(told.get("StdOut", "")),
+        accelerators=accelerators_in(told.get("AllocTRES", "") or told.get("TRES", "")),
         node=first_node(_set(told.get("BatchHost", "")) or _set(told.get("NodeList", ""))),
         said_by="scontrol",
     )

@@ -47,6 +47,7 @@ def value_of(
         started_at=None if waiting and main.word != "SUSPENDED" else _started(job),
         ended_at=_ended(job) if phase.terminal else None,
         restarts=_restarts(job, passed),
+        accelerators=sum(each.accelerators or 0 for each in job.records) or None,
         launch_id=launch_of(run, main),
         children=tuple(each.id for each in job.records[:MOST_CHILDREN]) if job.grouped else (),
         queued=tuple(queued),

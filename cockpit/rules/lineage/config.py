@@ -16,6 +16,7 @@ from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
+from cockpit.rules.lineage.memo import Memo
 from cockpit.rules.lineage.settings import counted, differing, weighs
 from cockpit.rules.present import phase_of, phase_since, still_open
 
@@ -39,9 +40,9 @@ def config_drifts(run: RunSpec, history: History) -> Iterator[Alert]:
         former = still_open(history, key)
         yield from () if former is None else (former,)
         return
-    by, was = prior
-    old, new = _compared(was), _compared(now.values)
-    changed = differing(old, new)
+    by, old = prior
+    new = now.values
+    changed = _CHANGED(old, new)
     if not changed:
         return
     lines = [f"{each}: {_short(old[each])} → {_short(new[each])}" for each in changed[:SHOWN]]
@@ -66,6 +67,13 @@ def _prior(history: History) -> tuple[str, Mapping[str, str]] | None:
     if used is not None and used.config:
         return f"launch {used.launch_id}", used.config
     return None if former is None else ("the job before it", former.values)
+
+
+def _changed(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return differing(_compared(was), _compared(now))
+
+
+_CHANGED: Final[Memo[list[str]]] = Memo(_changed)
 
 
 def _compared(values: Mapping[str, str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from cockpit.model.snapshot import Snapshot
 from cockpit.model.wandb_address import address_of
 from cockpit.rules import present
 from cockpit.rules.patience import held_back, patience
-from cockpit.rules.present import job_of, may_train, seen_at, still_open
+from cockpit.rules.present import job_of, may_train, of_present, seen_at, still_open
 
 POLICIES: Final = ("--wandb.resume", "--wandb-resume", "--wandb_resume", "WANDB_RESUME")
 """What sets the resume policy on a command line or in the environment in front of it."""
@@ -99,7 +99,7 @@ def _by_pages(spec: WandbSpec, history: History) -> Iterator[Evidence]:
     """Yield pages of another run: the one that the client printed, the state file's."""
     log, monitor = history.facets.log, history.facets.monitor
     pages = []
-    if log.value is not None:
+    if log.value is not None and of_present(log.value.announced.wandb_at, history):
         pages.append((log.source, log.value.announced.wandb, "the log names"))
     if monitor.value is not None and monitor.value.fresh:
         pages.append((monitor.source, monitor.value.wandb, "the state file holds"))

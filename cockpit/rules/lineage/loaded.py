@@ -20,8 +20,9 @@ from cockpit.model.picking import named
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts.checkpoints import present_since
+from cockpit.rules.lineage.memo import Memo
 from cockpit.rules.lineage.output_root import below, normal, seen
-from cockpit.rules.present import job_of, may_train, phase_since, still_open
+from cockpit.rules.present import job_of, may_train, of_present, phase_since, still_open
 
 _RESUMES: Final = re.compile(
     r"(?:^|[._])(?:resume_from\w*|resume_path|restore_(?:from|path|dir)"
@@ -59,18 +60,26 @@ def wrong_checkpoint(run: RunSpec, history: History) -> Iterator[Alert]:
 def _claims(history: History) -> Iterator[Claim]:
     log, used, job = history.facets.log, history.used, job_of(history)
     told = None if log.value is None else log.value.announced.loaded
-    if told is not None:
+    if told is not None and of_present(told.at, history):
         yield Claim(log.source, told.path, told.step, told.line)
     if used is not None and used.checkpoint is not None and job is not None:
         pick = used.checkpoint
         if job.launch_id == used.launch_id:
             line = f"{used.launch_id} was to load {named(pick)}: {pick.path}"
             yield Claim("journal", pick.path, pick.step, line)
-    yield from _of_settings(history.settings)
+    if history.settings is not None:
+        yield from _OF_SETTINGS(history.settings)
 
 
-def _of_settings(settings: Settings | None) -> Iterator[Claim]:
-    for key, value in () if settings is None else settings.values.items():
+def _of_settings(settings: Settings) -> list[Claim]:
+    return list(_named_in(settings))
+
+
+_OF_SETTINGS: Final[Memo[list[Claim]]] = Memo(_of_settings)
+
+
+def _named_in(settings: Settings) -> Iterator[Claim]:
+    for key, value in settings.values.items():
         if _RESUMES.search(key) is None:
             continue
         try:
@@ -78,7 +87,7 @@ def _of_settings(settings: Settings | None) -> Iterator[Claim]:
         except ValueError:
             continue
         if isinstance(path, str) and "/" in path:
-            yield Claim(f"{settings.source} ({key})" if settings else key, path, None, path)
+            yield Claim(f"{settings.source} ({key})", path, None, path)
 
 
 def _wrong(run: RunSpec, history: History, claim: Claim) -> Iterator[Evidence]:

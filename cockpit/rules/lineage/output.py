@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from typing import Final
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
-from cockpit.model.history import History
+from cockpit.model.history import History, Settings
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts.checkpoints import present_since
+from cockpit.rules.lineage.memo import Memo
 from cockpit.rules.lineage.output_root import (
     Elsewhere,
     StatedOutput,
@@ -50,7 +52,14 @@ def _stated(history: History) -> Iterator[StatedOutput]:
         if used.output_root is not None:
             yield StatedOutput(f"launch {used.launch_id}", used.output_root)
     if settings is not None:
-        yield from said_by_config(settings.source, settings.values)
+        yield from _BY_CONFIG(settings)
+
+
+def _by_config(settings: Settings) -> list[StatedOutput]:
+    return list(said_by_config(settings.source, settings.values))
+
+
+_BY_CONFIG: Final[Memo[list[StatedOutput]]] = Memo(_by_config)
 
 
 def _same_folder(found: Elsewhere, run: RunSpec, history: History) -> bool:

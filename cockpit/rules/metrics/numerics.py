@@ -18,6 +18,7 @@ from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFo
 from cockpit.rules.metrics.seam import SeamFold
 from cockpit.rules.metrics.spike import SpikeFold
 from cockpit.rules.metrics.stability import Stabilities
+from cockpit.rules.metrics.stepping import SteppingFold
 from cockpit.rules.metrics.taints import TaintFold
 from cockpit.rules.metrics.throughput import ThroughputFold
 
@@ -148,6 +149,7 @@ class TrendFold:
         self._rows, self._last = trend.rows, trend.last
         self._low = run.thresholds.throughput_cadences
         self.pace = PaceFold(trend.pace)
+        self.stepping = SteppingFold(trend.stepping, run)
         self.throughput = ThroughputFold(trend.throughput, run)
         self.spike = SpikeFold(trend.loss, run)
         self.climb = ClimbFold(trend.climb, run)
@@ -163,6 +165,7 @@ class TrendFold:
         pace = self.pace
         pace.add(row)
         resumed, loss = pace.resumed, row.true_loss
+        self.stepping.add(row, pace.step, resumed)
         self.throughput.add(row, resumed, pace.rate, pace.paused)
         self.spike.add(row, resumed, loss)
         self.climb.add(row, resumed, loss)
@@ -194,6 +197,7 @@ class TrendFold:
             rows=self._rows,
             last=self._last,
             pace=self.pace.freeze(),
+            stepping=self.stepping.freeze(),
             throughput=self.throughput.freeze(),
             loss=self.spike.freeze(),
             climb=self.climb.freeze(),

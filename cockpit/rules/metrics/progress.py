@@ -11,6 +11,7 @@ from cockpit.model.report import Facets, Progress
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.jobs.terminal import diagnosis
+from cockpit.rules.metrics.finalstep import doubt_about
 from cockpit.rules.patience import steps_now
 from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of, stopped
 
@@ -39,6 +40,7 @@ def progress(run: RunSpec, history: History) -> Progress:
         step_source=None if newest is None else newest.source,
         final_step=final,
         final_step_source=run.final_step_source if final is not None else None,
+        final_step_doubt=doubt_about(run),
         text=f"{left}/{right}",
         eta_s=_eta(run, history, step),
     )

@@ -155,7 +155,7 @@ async def test_what_was_killed_is_told_as_interrupted_not_under_way(tmp_path: Pa
     me = this_holder()
     for holder in (me.model_copy(update={"ticks": 1}), Holder(host="another-host", pid=1)):
         journal.begin(key, plan, "ada", holder, 5.0, exclusive=False)
-    past = read(world.store, key, RUN, None)
+    past = read(world.store, key, RunSpec(name=RUN), None)
     for told in (past.actions, await world.service.history(RUN)):
         assert [each.text for each in told] == [
             "interrupted", "begun on another machine, no end known",

@@ -123,3 +123,20 @@ def test_a_step_that_lost_its_memory_goes_to_its_job() -> None:
 )
 def test_what_is_no_record_is_none(text: str) -> None:
     assert scontrol_records(text) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "count"),
+    [
+        ("TRES=cpu=8,mem=64G,node=2,billing=8,gres/gpu=16", 16),
+        ("ReqTRES=cpu=8 AllocTRES=cpu=8,gres/gpu=16,gres/gpu:a100=16", 16),
+        ("AllocTRES=cpu=8,gres/gpu:a100=4,gres/gpu:h100=2", 6),
+        ("AllocTRES=cpu=8,mem=64G", None),
+        ("AllocTRES=(null)", None),
+        ("Nice=0", None),
+    ],
+)
+def test_the_gpus_that_a_job_holds(told: str, count: int | None) -> None:
+    shown = f"JobId=7 JobName=train\n   UserId=ada(1000)\n   JobState=RUNNING\n   {told}\n"
+    (record,) = scontrol_records(shown)
+    assert record.accelerators == count

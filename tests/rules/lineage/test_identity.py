@@ -58,6 +58,8 @@ def test_the_page_in_the_log_and_the_one_in_a_state_file() -> None:
     other = Announced(wandb=f"{PAGE}abc")
     assert found(log=log("x", announced=other))[0].endswith("another id than is recorded")
     assert found(log=log("x", announced=Announced(wandb=f"{PAGE}toy"))) == []
+    former = Announced(wandb=f"{PAGE}abc", wandb_at=T0 - 60)
+    assert found(log=log("x", announced=former)) == [], "printed by the job before this one"
     assert found(monitor=monitor(T0, wandb=f"{PAGE}old")) != []
     assert found(monitor=monitor(T0, fresh=False, wandb=f"{PAGE}old")) == [], "C-03 says it is dead"
     assert found(monitor=monitor(T0, wandb="not an address")) == []

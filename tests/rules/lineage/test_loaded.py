@@ -65,6 +65,12 @@ def test_what_the_log_says(path: str | None, step: int | None, wrong: str | None
     assert found(log=said(path, step), job=job(Phase.WAITING)) == []
 
 
+def test_a_line_of_the_job_before_this_one_says_nothing_of_it() -> None:
+    for at, wrong in ((T0 - 60, []), (T0 + 5, ["step 60 is rejected"])):
+        line = Loaded(path="/c/step-60", step=60, line="resumed", at=at)
+        assert found(log=log("x", announced=Announced(loaded=line))) == wrong
+
+
 def test_what_cannot_be_listed_is_neither_torn_nor_whole() -> None:
     assert found(log=said("/c/step-50"), checkpoints=blind()) == []
 

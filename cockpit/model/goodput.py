@@ -1,0 +1,158 @@
+"""Goodput: which share of a run's wall time trained steps that counted (SPEC W).
+
+The measure is Google's ML goodput (*Introducing ML Productivity Goodput*, 2024, and its library
+``ml-goodput-measurement``): the time in which training made productive, preserved progress, over
+all time; the rest is *badput*, split by what it went to.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from cockpit.model.base import Frozen, Instant, Seconds
+
+UNWATCHED: Final = 2
+"""Cadences without a look after which nobody knows what was meanwhile (as C-02 counts them)."""
+GAPS: Final = 128
+
+
+class Break(NamedTuple):
+    """A time without a step, after ``step``; ``back``: the next one was an earlier one."""
+
+    since: float
+    until: float
+    step: int
+    back: bool
+
+
+class Stepping(Frozen):
+    """The fold of all steps' times. Seconds are plain floats, as in all of a ``Trend``.
+
+    ``high`` is the highest step so far: what is trained up to it after going back is rework.
+    ``late``: the newest step was. ``open_*`` is the window that is not full yet. ``levels`` are
+    those of the newest windows that were not slow, ``slow_run`` is how many in a row were.
+    ``pauses_s`` are short breaks, which are not listed, ``unlisted_s`` long ones of which there
+    were too many to list.
+    """
+
+    first_at: float | None = None
+    at: float | None = None
+    step: int | None = None
+    high: int | None = None
+    productive_s: float = 0.0
+    rework_s: float = 0.0
+    slow_s: float = 0.0
+    pauses_s: float = 0.0
+    unlisted_s: float = 0.0
+    steps_again: int = 0
+    backs: int = 0
+    breaks: tuple[Break, ...] = ()
+    early: tuple[float, ...] = ()
+    usual_step_s: float | None = None
+    late: bool = False
+    measured: bool = False
+    open_s: float = 0.0
+    open_steps: int = 0
+    open_sum: float = 0.0
+    open_sum_s: float = 0.0
+    levels: tuple[float, ...] = ()
+    paces: tuple[float, ...] = ()
+    slow_run: int = 0
+
+
+class Looks(Frozen):
+    """When the job was looked at: from ``since`` to ``last``, but for the ``gaps``."""
+
+    since: float | None = None
+    last: float | None = None
+    gaps: tuple[tuple[float, float], ...] = ()
+
+    def with_one(self, at: float, cadence: float) -> Looks:
+        """Return them with a look at ``at``; after more than two cadences there was a gap.
+
+        Of more gaps than are kept the oldest begin the watch anew.
+        """
+        if self.since is None or self.last is None:
+            return Looks(since=at, last=at)
+        if at <= self.last:
+            return self
+        if at - self.last <= UNWATCHED * cadence:
+            return self.model_copy(update={"last": at})
+        gaps = (*self.gaps, (self.last, at))
+        since = self.since if len(gaps) <= GAPS else gaps[-GAPS - 1][1]
+        return Looks(since=since, last=at, gaps=gaps[-GAPS:])
+
+
+class JobStart(NamedTuple):
+    """A job that a cockpit started for the run."""
+
+    at: float
+    job_id: str
+
+
+class Split(Frozen):
+    """What the time went to. All of it adds up to the wall time.
+
+    ``rework_s``: steps trained again after going back. ``down_s``: a job was over and no other
+    there. ``waiting_s``: in a queue. ``starting_s``: from a job's start to its first step.
+    ``stalled_s``: no step for long, or slow (evaluation and saving that hold training up count).
+    ``unwatched_s``: nobody saw what the job did; neither productive nor lost.
+    """
+
+    productive_s: Seconds = 0.0
+    rework_s: Seconds = 0.0
+    down_s: Seconds = 0.0
+    waiting_s: Seconds = 0.0
+    starting_s: Seconds = 0.0
+    stalled_s: Seconds = 0.0
+    unwatched_s: Seconds = 0.0
+
+    @property
+    def wall_s(self) -> float:
+        """All of it."""
+        return float(sum(getattr(self, name) for name in type(self).model_fields))
+
+    @property
+    def held_s(self) -> float:
+        """The time for which a job held its accelerators and trained nothing that counted."""
+        return self.rework_s + self.starting_s + self.stalled_s
+
+
+class Restarts(Frozen):
+    """How often training began again: by us, by the orchestrator, by nobody knows whom."""
+
+    ours: int = 0
+    requeues: int = 0
+    unknown: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.ours + self.requeues + self.unknown
+
+
+class Goodput(Frozen):
+    """One run's account since its lineage's first launch (as far back as is known).
+
+    ``share`` is that of the watched time, ``None`` while there is none. ``accelerator_hours_lost``
+    is what the job held without training a step that counted, ``None`` where its system does not
+    tell how many accelerators that were (``accelerators_why``).
+    """
+
+    since: Instant
+    until: Instant
+    share: float | None
+    split: Split
+    restarts: Restarts = Restarts()
+    steps_lost: int = 0
+    accelerators: int | None = None
+    accelerator_hours_lost: float | None = None
+    accelerators_why: str | None = None
+    evidence: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return ``goodput`` of ``check --json``."""
+        plain = self.to_json()
+        split = plain.pop("split")
+        restarts = {**plain.pop("restarts"), "total": self.restarts.total}
+        return {**plain, "wall_s": self.split.wall_s, **split, "restarts": restarts}

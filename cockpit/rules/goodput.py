@@ -1,0 +1,259 @@
+"""A run's goodput: what its wall time went to, by recorded facts (``cockpit.model.goodput``).
+
+The steps' own times tell when training moved (``Stepping``); each time without steps is split by
+the phase that the job was seen in. What nobody saw, and no system dates, is *unwatched*.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from cockpit.model import wording
+from cockpit.model.goodput import UNWATCHED, Break, Goodput, Looks, Restarts, Split, Stepping
+from cockpit.model.history import History, PhaseMark
+from cockpit.model.observed import Phase
+from cockpit.model.run import RunSpec
+from cockpit.rules.metrics.progress import current_step
+from cockpit.rules.patience import patience
+from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of
+
+HOUR = 3600.0
+UNTRAINED = -1
+"""The step before a time in which none has been trained yet."""
+
+
+class Spell(NamedTuple):
+    """One phase of one job, from ``since`` to ``until``, known to have lasted until ``known``.
+
+    Its system dates its begin, so up to when it was first seen it is known however late that was.
+    """
+
+    since: float
+    until: float
+    phase: Phase
+    known: float
+
+
+def goodput(run: RunSpec, history: History) -> Goodput | None:
+    """Return the account up to now (a run that succeeded: its end), ``None`` without a start."""
+    stepping = history.trend.stepping
+    marks = _marks(history)
+    since, until = _since(history, marks, stepping), _until(run, history, stepping)
+    if since is None or until <= since:
+        return None
+    spells = _spells(marks, until)
+    if _blind(history):
+        spells = [each._replace(phase=_unless_running(each.phase)) for each in spells]
+    spent: defaultdict[str, float] = defaultdict(float)
+    for hole in _holes(stepping, since, until):
+        _split(hole, spells, history.looks, spent)
+    spent["productive_s"] += stepping.productive_s + stepping.open_s
+    spent["rework_s"] += stepping.rework_s
+    spent["stalled_s"] += stepping.slow_s + stepping.pauses_s
+    spent["unwatched_s"] += stepping.unlisted_s
+    return _account(run, history, Split(**spent), (since, until), marks)
+
+
+def _account(
+    run: RunSpec,
+    history: History,
+    split: Split,
+    span: tuple[float, float],
+    marks: Sequence[PhaseMark],
+) -> Goodput:
+    stepping, job = history.trend.stepping, job_of(history)
+    watched = split.wall_s - split.unwatched_s
+    count = None if job is None else job.accelerators
+    return Goodput(
+        since=span[0],
+        until=span[1],
+        share=split.productive_s / watched if watched > 0 else None,
+        split=split,
+        restarts=_restarts(history, marks),
+        steps_lost=stepping.steps_again,
+        accelerators=count,
+        accelerator_hours_lost=None if count is None else split.held_s * count / HOUR,
+        accelerators_why=None if count is not None else _no_count(run),
+        evidence=tuple(_evidence(history, split, marks)),
+    )
+
+
+def _marks(history: History) -> tuple[PhaseMark, ...]:
+    """Return the phases in the order in which they began, the present job's own dates with them."""
+    marks = [mark for mark in history.phases if mark.at <= history.now]
+    job, seen = job_of(history), history.facets.job.observed_at
+    if job is not None and seen is not None:
+        known = {mark.phase for mark in marks if mark.job_id == job.id}
+        at, dates = min(history.now, seen), job.dates
+        marks += [
+            PhaseMark(at=at, phase=phase, job_id=job.id, since=dates.get(phase))
+            for phase in dict.fromkeys((*dates, job.phase))
+            if phase not in known
+        ]
+    return tuple(sorted(marks, key=lambda mark: mark.began))
+
+
+def _since(history: History, marks: Sequence[PhaseMark], stepping: Stepping) -> float | None:
+    """Return when the lineage began; where its first rows are not read, when the others begin."""
+    if _unread(history) > 0:
+        return stepping.first_at
+    known = [mark.began for mark in marks[:1]]
+    known += [start.at for start in history.starts[:1]]
+    known += [stepping.first_at] if stepping.first_at is not None else []
+    return min(known, default=None)
+
+
+def _unread(history: History) -> float:
+    """Return the share of the rows before the first one folded."""
+    return history.log_from if history.trend is history.log_trend else history.rows_from
+
+
+def _until(run: RunSpec, history: History, stepping: Stepping) -> float:
+    """Return up to when it counts: the end of success, the newest step while steps come.
+
+    Else the last look, unless nobody has looked for long.
+    """
+    job, phase = job_of(history), phase_of(history)
+    looked = history.looks.last
+    now = history.now
+    if looked is not None and 0 <= now - looked <= UNWATCHED * run.cadence:
+        now = looked
+    if phase is Phase.SUCCEEDED and job is not None:
+        ended = job.ended_at if job.ended_at is not None else stepping.at
+        return now if ended is None else max(ended, stepping.at or ended)
+    last = stepping.at
+    if phase is not Phase.RUNNING or last is None or job is None:
+        return now
+    begun = job.started_at is None or last >= job.started_at - CLOCK_SKEW
+    return last if begun and history.now - last <= patience(run, history) else now
+
+
+def _holes(stepping: Stepping, since: float, until: float) -> Iterator[Break]:
+    """Yield the times without steps: before the first, the listed breaks, after the last."""
+    if stepping.first_at is None or stepping.at is None:
+        yield Break(since, until, UNTRAINED, False)
+        return
+    if stepping.first_at > since:
+        yield Break(since, stepping.first_at, UNTRAINED, False)
+    yield from stepping.breaks
+    if until > stepping.at:
+        yield Break(stepping.at, until, stepping.step or 0, False)
+
+
+def _spells(marks: Sequence[PhaseMark], until: float) -> list[Spell]:
+    """Return the phases one after the other.
+
+    A phase is known to have lasted to its end where the system dates the next one of the same
+    job, or the job was over: nothing but another job's start ends that.
+    """
+    found = []
+    for at, mark in enumerate(marks):
+        after = marks[at + 1] if at + 1 < len(marks) else None
+        end = until if after is None else after.began
+        same = after is not None and after.job_id == mark.job_id
+        dated = after is not None and after.since is not None and (same or mark.phase.terminal)
+        found.append(Spell(mark.began, end, mark.phase, end if dated else min(mark.at, end)))
+    return found
+
+
+def _split(
+    hole: Break, spells: Sequence[Spell], looks: Looks, spent: defaultdict[str, float]
+) -> None:
+    """Add a time without steps to what it went to."""
+    left = hole.until - hole.since
+    first = bisect_right(spells, hole.since, key=lambda spell: spell.since)
+    for spell in spells[max(0, first - 1) :]:
+        if spell.since >= hole.until:
+            break
+        since, until = max(spell.since, hole.since), min(spell.until, hole.until)
+        if until <= since:
+            continue
+        known = min(until, max(since, spell.known))
+        seen = known - since + _watched(looks, known, until)
+        spent[_kind(spell, hole)] += seen
+        spent["unwatched_s"] += until - since - seen
+        left -= until - since
+    spent["unwatched_s"] += max(0.0, left)
+
+
+def _blind(history: History) -> bool:
+    """Tell whether steps may be trained that nobody sees the time of: then a run does not start."""
+    facets = history.facets
+    shown = facets.tracker.known or facets.log.known
+    untimed = current_step(history) is not None or not shown
+    return history.trend.stepping.first_at is None and untimed
+
+
+def _unless_running(phase: Phase) -> Phase:
+    return Phase.UNKNOWN if phase is Phase.RUNNING else phase
+
+
+def _kind(spell: Spell, hole: Break) -> str:
+    """Return what a time in a phase was, if no step was trained in it."""
+    if spell.phase.terminal:
+        return "down_s"
+    if spell.phase is Phase.WAITING:
+        return "waiting_s"
+    if spell.phase is not Phase.RUNNING:
+        return "unwatched_s"
+    # A job that began after the last step, or a trainer that went back by itself, starts anew.
+    begun = hole.step == UNTRAINED or spell.since > hole.since + CLOCK_SKEW
+    in_place = hole.back and spell.since <= hole.since and spell.until >= hole.until
+    return "starting_s" if begun or in_place else "stalled_s"
+
+
+def _watched(looks: Looks, since: float, until: float) -> float:
+    """Return for how much of a time (s) somebody looked."""
+    if looks.since is None or looks.last is None:
+        return 0.0
+    begin, end = max(since, looks.since), min(until, looks.last)
+    blind = sum(max(0.0, min(end, b) - max(begin, a)) for a, b in looks.gaps)
+    return max(0.0, end - begin - blind)
+
+
+def _restarts(history: History, marks: Sequence[PhaseMark]) -> Restarts:
+    """Count the starts after the first: by our journal, under one job's id again, or unknown.
+
+    A step that went back tells of one that nobody saw.
+    """
+    begun, again, last = 0, Counter[str | None](), None
+    for mark in marks:
+        if mark.phase is Phase.RUNNING and (last is None or last.phase is not Phase.RUNNING
+                                            or last.job_id != mark.job_id):  # fmt: skip
+            begun += 1
+            again[mark.job_id] += 1
+        last = mark
+    job = job_of(history)
+    requeues = sum(count - 1 for count in again.values())
+    if job is not None and job.restarts:
+        requeues += max(0, job.restarts - max(0, again[job.id] - 1))
+    first = min((mark.began for mark in marks), default=history.now)
+    ours = sum(start.at > first + CLOCK_SKEW for start in history.starts)
+    seen = max(begun - 1, history.trend.stepping.backs)
+    return Restarts(ours=ours, requeues=requeues, unknown=max(0, seen - ours - requeues))
+
+
+def _no_count(run: RunSpec) -> str:
+    if run.job is None:
+        return "the run file names no job"
+    return f"not told of a {run.job.kind} job"
+
+
+def _evidence(history: History, split: Split, marks: Sequence[PhaseMark]) -> Iterator[str]:
+    stepping = history.trend.stepping
+    if stepping.first_at is None:
+        yield "no source shows the time of a step"
+    else:
+        source = "log" if history.trend is history.log_trend else "tracker"
+        yield f"steps by the {source} since {wording.moment(stepping.first_at)}"
+    if _unread(history) > 0:
+        yield f"the first {min(_unread(history), 0.99):.0%} of the rows are not read: not counted"
+    if marks:
+        yield f"phases of {len({mark.job_id for mark in marks})} jobs as they were seen"
+    if history.starts:
+        yield f"{len(history.starts)} launches in the journal"
+    if split.unwatched_s > 0:
+        yield f"nobody saw what the job did for {wording.span(split.unwatched_s)}: not counted"

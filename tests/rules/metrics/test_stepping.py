@@ -1,0 +1,140 @@
+"""The time that went into steps, by hand-made rows whose truth is known."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.model.goodput import Stepping
+from cockpit.model.observed import Row
+from cockpit.rules.metrics.stepping import LISTED, SETTLED
+from tests.rules.making import CADENCE, T0, folded, losses
+
+
+def stepped(rows: list[Row]) -> Stepping:
+    return folded(rows).stepping
+
+
+def productive(found: Stepping) -> float:
+    return found.productive_s + found.open_s
+
+
+def all_of(found: Stepping) -> float:
+    listed = sum(each.until - each.since for each in found.breaks)
+    lost = found.rework_s + found.slow_s + found.pauses_s + found.unlisted_s
+    return productive(found) + lost + listed
+
+
+def test_steady_steps_are_all_productive() -> None:
+    found = stepped(losses([2.0] * 600))
+    assert (productive(found), found.rework_s, found.slow_s, found.breaks) == (599.0, 0, 0, ())
+
+
+def test_steps_that_are_trained_again_are_rework_until_new_ground() -> None:
+    first = losses([2.0] * 101)  # to step 100
+    again = [Row(step, T0 + 400.0 + (step - 61), 2.0) for step in range(61, 151)]
+    found = stepped([*first, *again])
+    assert (found.steps_again, found.backs) == (40, 1)  # 61 to 100
+    assert found.rework_s == pytest.approx(39.0)  # 61 is reached at once, by the break's end
+    assert productive(found) == pytest.approx(150.0)
+    (one,) = found.breaks
+    assert (one.since, one.until, one.step, one.back) == (T0 + 100.0, T0 + 400.0, 100, True)
+
+
+def test_a_long_break_is_listed_and_a_short_one_added_up() -> None:
+    rows = losses([2.0] * 50)
+    rows += [Row(50 + n, T0 + 49.0 + 1.0 + CADENCE / 2 + n, 2.0) for n in range(50)]
+    rows += [Row(100 + n, T0 + 99.0 + CADENCE * 3 + n, 2.0) for n in range(50)]
+    found = stepped(rows)
+    assert found.pauses_s == pytest.approx(CADENCE / 2)
+    (one,) = found.breaks
+    assert not one.back
+    assert all_of(found) == pytest.approx((rows[-1].at or 0.0) - T0)
+
+
+def slow_rows(factor: float, windows: int) -> list[Row]:
+    """Ten windows at a step a second, then some in which each takes ``factor`` seconds."""
+    rows = losses([2.0] * int(10 * CADENCE + 1))
+    last = rows[-1].at or 0.0
+    count = int(windows * CADENCE / factor)
+    rows += [Row(int(10 * CADENCE) + n, last + n * factor, 2.0) for n in range(1, count + 1)]
+    return rows
+
+
+def test_what_slow_windows_would_not_have_needed_is_slow() -> None:
+    found = stepped(slow_rows(2.0, 10))
+    assert found.slow_s == pytest.approx(CADENCE * 10 / 2, rel=0.1)
+    assert stepped(slow_rows(1.2, 10)).slow_s == 0.0  # within throughput_drop
+
+
+@pytest.mark.parametrize("throughput", [None, 40.0])
+def test_steps_that_all_take_five_times_as_long_are_slow_and_lost_only_once(
+    throughput: float | None,
+) -> None:
+    rows = slow_rows(5.0, 10)
+    at = 10 * CADENCE
+    rows = [
+        row._replace(throughput=throughput and throughput / (5 if (row.step or 0) > at else 1))
+        for row in rows
+    ]  # fmt: skip
+    found = stepped(rows)
+    lost = found.slow_s + found.pauses_s + sum(b.until - b.since for b in found.breaks)
+    assert lost == pytest.approx(CADENCE * 10 * 4 / 5, rel=0.12)
+
+
+def test_a_slowness_that_stays_is_the_new_level() -> None:
+    found = stepped(slow_rows(2.0, SETTLED * 2))
+    assert found.slow_s == pytest.approx(CADENCE * SETTLED / 2, rel=0.05)
+
+
+def test_a_larger_batch_at_the_same_throughput_is_not_slow() -> None:
+    rows = [row._replace(throughput=1000.0) for row in slow_rows(2.0, 10)]
+    assert stepped(rows).slow_s == 0.0
+
+
+def test_steps_that_jitter_lose_nothing() -> None:
+    dice = random.Random(7)
+    at, rows = T0, []
+    for step in range(3000):
+        rows.append(Row(step, at, 2.0))
+        at += dice.choice((0.2, 1.8))  # an asynchronous loop logs in pairs
+    found = stepped(rows)
+    assert found.slow_s + found.pauses_s + found.rework_s == 0.0
+    assert found.breaks == ()
+
+
+def test_rows_without_a_time_or_of_an_old_step_say_nothing() -> None:
+    rows = losses([2.0] * 20)
+    odd = [*rows[:10], Row(None, T0 + 9.5, 2.0), Row(3, T0 + 9.7), *rows[10:], Row(20, None, 2.0)]
+    assert stepped(odd) == stepped(rows)
+
+
+def test_breaks_are_bounded_and_none_is_lost() -> None:
+    rows, at = losses([2.0] * 20), T0 + 20.0
+    for step in range(20, 20 + 2 * LISTED):
+        at += CADENCE * 2
+        rows.append(Row(step, at, 2.0))
+    found = stepped(rows)
+    assert len(found.breaks) == LISTED
+    assert found.unlisted_s > 0
+    assert all_of(found) == pytest.approx(at - T0)
+
+
+MOVES = st.lists(
+    st.tuples(st.integers(-30, 20), st.floats(0.0, 300.0, allow_nan=False)), max_size=60
+)
+
+
+@given(MOVES)
+def test_whatever_comes_the_parts_are_the_whole(moves: list[tuple[int, float]]) -> None:
+    step, at, rows = 100, T0, [Row(100, T0, 2.0)]
+    for by, took in moves:
+        step, at = max(0, step + by), at + took
+        rows.append(Row(step, at, 2.0))
+    found = stepped(rows)
+    assert found.at is None or all_of(found) == pytest.approx(found.at - T0, abs=1e-3)
+    parts = (found.rework_s, found.slow_s, found.pauses_s, productive(found))
+    assert all(part >= -1e-6 for part in parts)

@@ -1,0 +1,98 @@
+"""What a person on call sees: causes and what follows, who took what and why, the goodput."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.model.alert import Acknowledgement, Severity
+from cockpit.model.goodput import Goodput, Restarts, Split
+from cockpit.model.goodput_words import losses, parts
+from screens.run import TABS
+from tests.widgets import reports as made
+from widgets.alert_list import paint_open
+from widgets.painting.goodput import BLOCKS, paint_bar, paint_goodput, paint_line, paint_short
+from widgets.run_header import RunHeader
+
+NOW = made.NOW
+
+
+def test_what_follows_is_one_line_below_its_cause() -> None:
+    cause = made.alert("C-06", title="no training step any more")
+    cause = cause.model_copy(update={"consequences": ("C-05", "C-23")})
+    rest = [
+        made.alert(rule, Severity.ALERT).model_copy(update={"caused_by": "C-06"})
+        for rule in ("C-05", "C-23")
+    ]
+    alone = made.alert("C-08", title="two checkpoints")
+    report = made.report(alerts=(cause, alone, *rest))
+    lines = [line.plain.strip() for line in paint_open(report, NOW, 100) if line.plain.strip()]
+    at = {
+        each: n for n, line in enumerate(lines) for each in ("C-06", "C-05", "C-08") if each in line
+    }
+    assert lines[at["C-05"]].startswith("follows ▲ C-05")
+    assert at["C-06"] < at["C-05"] < at["C-08"]
+    assert sum("look at the input pipeline" in line for line in lines) == 2
+
+
+def test_a_taken_alert_says_by_whom_until_when_and_why() -> None:
+    taken = Acknowledgement(by="ada", at=NOW - 60, until=NOW + 3600, reason="node is being swapped")
+    report = made.report(alerts=(made.alert().model_copy(update={"acknowledged": taken}),))
+    shown = "\n".join(line.plain for line in paint_open(report, NOW, 100))
+    assert "acknowledged by ada" in shown
+    assert "quiet until" in shown
+    assert "node is being swapped" in shown
+
+
+ACCOUNT = Goodput(
+    since=NOW - 86400.0, until=NOW, share=0.9,
+    split=Split(productive_s=70_000.0, rework_s=1_000.0, down_s=6_777.0, unwatched_s=8_623.0),
+    restarts=Restarts(ours=1, unknown=1), steps_lost=1204, accelerators=64,
+    accelerator_hours_lost=17.8, evidence=("steps by the tracker",),
+)  # fmt: skip
+
+
+@given(
+    st.lists(st.one_of(st.just(0.0), st.floats(0.0, 1e7)), min_size=7, max_size=7),
+    st.integers(0, 120),
+)
+def test_property_the_bar_fills_its_width_and_shows_every_part(
+    seconds: list[float], width: int
+) -> None:
+    split = Split(**dict(zip(Split.model_fields, seconds, strict=True)))
+    bar = paint_bar(ACCOUNT.model_copy(update={"split": split}), width).plain
+    named = [name for name, _, _ in parts(ACCOUNT.model_copy(update={"split": split}))]
+    if not named or width < len(named):
+        assert bar == ""
+    else:
+        assert len(bar) == width
+        assert set(bar) == {BLOCKS[name][0] for name in named}
+
+
+def test_the_account_says_share_parts_and_losses() -> None:
+    report = made.report(goodput=ACCOUNT)
+    shown = "\n".join(line.plain for line in paint_goodput(report, 100))
+    assert "█ productive 19h 26m" in shown
+    assert "▁ down 1h 52m" in shown
+    assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in shown
+    assert "17.8 accelerator-hours lost (64 held)" in shown
+    assert "goodput 90.0 % of 21h 36m since" in paint_line(report, 120).plain
+    assert "2h 23m unwatched" in paint_line(report, 120).plain
+    untold = ACCOUNT.model_copy(update={"accelerator_hours_lost": None, "accelerators_why": "no"})
+    assert "accelerator-hours lost: unknown (no)" in losses(untold)
+
+
+@pytest.mark.parametrize(
+    ("room", "said"), [(40, "goodput 90 % "), (12, "goodput 90 %"), (11, "good 90%"), (7, "")]
+)
+def test_the_heads_figure_is_as_long_as_there_is_room_for_it(room: int, said: str) -> None:
+    assert paint_short(made.report(goodput=ACCOUNT), room).plain == said
+    assert paint_short(made.report(), room).plain == ""
+
+
+def test_beside_the_tabs_it_has_room_on_a_small_screen() -> None:
+    header = RunHeader(TABS)
+    header.show("run-a", made.report(goodput=ACCOUNT), NOW, 0)
+    assert header.paint(80, 3)[2].plain.endswith("good 90%")
+    assert header.paint(200, 3)[2].plain.endswith("goodput 90 % ")
