@@ -35,7 +35,7 @@ _NEEDED: Final = (
     *(b"loss", b"step", b"iter", b"batch", b"epoch", b"update", b"train"),
     *(b"%|", b"it[", b"progresson:"),
 )
-_SHORT: Final = (b"it", b"up", b"ep", b"up")
+_SHORT: Final = (b"it", b"up", b"ep")
 _BESIDE: Final = (
     *(b"lr", b"learning", b"norm", b"grad", b"mfu", b"ppl", b"perplexity", b"consumed", b"mom"),
     *(b"acc", b"tokens", b"samples", b"bsz", b"skipped", b"cost", b"entropy", b"xent", b"/"),
