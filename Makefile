@@ -21,7 +21,7 @@ ARGS ?=
 MINUTES ?= 15
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-iris test-ray trainers lint bench screenshots fuzz soak lock clean help
+.PHONY: demo test test-iris test-ray trainers lint bench judgement screenshots fuzz soak lock clean help
 
 help:
 	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
@@ -31,6 +31,7 @@ help:
 	@echo 'make trainers    set up real trainers (about 2 GB), compare what is said of them with the truth'
 	@echo 'make lint        formatting, lint, strict types, import direction'
 	@echo 'make bench       speed and memory, as ratios measured in one run'
+	@echo 'make judgement   how right triage, progress and alarms are, into bench/judgement/RESULTS.md'
 	@echo 'make screenshots docs/*.svg from the running demo'
 	@echo 'make fuzz        every screen under whatever is pressed, 15 minutes (MINUTES=, SEED=, ARGS=),'
 	@echo '                 then the property tests at full length'
@@ -108,6 +109,9 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	@$(PY) -m bench $(ARGS)
 
+judgement: $(VENV)/.dev
+	@$(PY) -m bench.judgement --into bench/judgement/RESULTS.md $(ARGS)
+
 screenshots: $(VENV)/.runtime
 	@$(PY) docs/make_screenshots.py $(ARGS)
 
@@ -118,6 +122,7 @@ fuzz: $(VENV)/.dev
 soak: $(VENV)/.dev
 	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py \
 		tests/e2e/test_two_machines.py tests/e2e/test_memory.py tests/e2e/test_slurm.py \
+		tests/e2e/test_points.py tests/e2e/test_store_races.py \
 		tests/e2e/test_box_races.py tests/platforms/box/test_acting.py \
 		tests/platforms/box/test_launcher_killed.py \
 		tests/platforms/local/test_platform.py tests/platforms/local/launcher/test_supervisor.py \

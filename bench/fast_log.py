@@ -22,7 +22,7 @@ from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.rules.triage.alarms import alarms_in
 from cockpit.sources.logs.source import Logs, read_rows
-from cockpit.text.progress import understood
+from cockpit.text.progress import read_progress
 from tests.text.test_progress_speed import NOISE, TRAINERS, lines_of
 
 LINES = 20_000
@@ -52,7 +52,7 @@ def reading(shape: str) -> tuple[float, float, float]:
     few = lines[: LINES // 10]
     data = b"\n".join(states)
     read = best(lambda: read_rows(states, 1.8e9, None, utc=False))
-    full = best(lambda: [understood(line) for line in few])
+    full = best(lambda: [read_progress(line) for line in few])
     return len(lines) / read, len(few) / full, len(data) / best(lambda: alarms_in(data)) / 1e6
 
 

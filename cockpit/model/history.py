@@ -149,6 +149,8 @@ class History(Frozen):
     """False when the run file names no job: then the tracker's word is all there is."""
     former_failures: tuple[FormerFailure, ...] = ()
     """Failures that this run has recovered from, oldest first."""
+    restarts: tuple[Instant, ...] = ()
+    """When other executions of the run were first seen running after one had run, oldest first."""
     launched: Launched | None = None
     sharers: tuple[Sharer, ...] = ()
     """The other runs of the run file that write to the same place."""

@@ -11,7 +11,7 @@ import importlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, cast
 
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime.bucket_trouble import BucketError
@@ -78,6 +78,8 @@ class _Writing(Protocol):
 
 class WritableBucket(Bucket):
     """A bucket that is written too. Every method raises ``BucketError`` and nothing else."""
+
+    polls: ClassVar[bool] = False
 
     async def get(self, path: str, most: int) -> Held | None:
         """Return an object, ``None`` if there is none; one of more than ``most`` bytes raises."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
@@ -109,6 +110,8 @@ class _Opened(NamedTuple):
 class Bucket:
     """One bucket. Every method raises ``BucketError`` and nothing else."""
 
+    polls: ClassVar[bool] = True
+    """Whether it only looks, now and then: what can wait until the server wants to be asked."""
     scheme: str
     name: str
     clock: Clock
@@ -117,6 +120,7 @@ class Bucket:
     _settings: Settings | None = None
     _skew: float = 0.0
     _asked_clock: float = float("-inf")
+    _left_alone_until: float = float("-inf")
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def level(self, prefix: str) -> Level:
@@ -194,6 +198,7 @@ class Bucket:
         return self._skew
 
     async def _asked(self, ask: Callable[[Client, object], Awaitable[T]], where: str) -> T:
+        self._refuse_while_left_alone()
         try:
             opened = await self._open()
             return await ask(opened.client, opened.store)
@@ -205,7 +210,27 @@ class Bucket:
             found = trouble(f"{self.scheme}://{self.name}", where, error)
             if found.kind in (ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN):
                 self._opened = None  # new credentials are heeded without a restart
+            if found.kind is ErrorKind.RATE_LIMITED:
+                await self._heed()
             raise found from None
+
+    def _refuse_while_left_alone(self) -> None:
+        """Refuse to look before the server wants to be asked again; who acts asks all the same."""
+        left = self._left_alone_until - self.clock.monotonic()
+        if left > 0 and self.polls:
+            text = f"{self.scheme}://{self.name} is asked too often: it wants to be left alone"
+            raise BucketError(ErrorKind.RATE_LIMITED, f"{text} for {math.ceil(left)} s more")
+
+    async def _heed(self) -> None:
+        """Learn for how long: the client shows no header (``Retry-After``), one plain request does.
+
+        A server that answers that one well names no time: then the usual back-off holds.
+        """
+        settings = self._settings or settings_of(self.scheme, self.name)
+        try:
+            await self.http.send("HEAD", settings.url)
+        except HttpError as error:
+            self._left_alone_until = self.clock.monotonic() + (error.retry_in or 0.0)
 
     async def _open(self) -> _Opened:
         """Return the bucket as the client has it, with the credentials as they are now."""

@@ -16,6 +16,8 @@ EVERY: Final = 10.0
 EARLIEST: Final = -6.2e10
 LATEST: Final = 2.5e11
 """The years 5 and 9892: what is told beyond, or is no number, is no time."""
+BESIDE: Final = frozenset(("z_loss", "router_loss", "router_entropy", "skipped"))
+"""Further metrics that a row may have (C-10), under just these names."""
 LONGEST: Final = 1_048_576
 """Bytes of a line: a longer one is no row."""
 
@@ -60,12 +62,20 @@ def _row(line: bytes, otherwise: float) -> Row | None:
             return None
     at = at if type(at) is float else _number(at)
     loss, throughput, grad_norm = get("loss"), get("throughput"), get("grad_norm")
-    return Row(
+    row = Row(
         step,
         at if at is not None and EARLIEST < at < LATEST else otherwise,
         loss if type(loss) is float else _number(loss),
         throughput if type(throughput) is float else _number(throughput),
         grad_norm if type(grad_norm) is float else _number(grad_norm),
+    )
+    if BESIDE.isdisjoint(told):
+        return row
+    return row._replace(
+        z_loss=_number(get("z_loss")),
+        router_loss=_number(get("router_loss")),
+        router_entropy=_number(get("router_entropy")),
+        skipped=_number(get("skipped")),
     )
 
 

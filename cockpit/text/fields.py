@@ -1,7 +1,8 @@
-"""Read the labelled numbers of a log line: ``loss: 2.31``, ``iter 660``, ``[step=1/739328]``.
+"""Find the labelled numbers of a log line: ``loss: 2.31``, ``iter 660``, ``[step=1/739328]``.
 
-A field is a number and the words right before it, whatever stands between them. Nothing here
-knows a trainer; what the words mean is decided in ``progress``.
+A field is a number and the words right before it, whatever stands between them. It is found in
+the line's shape (``cockpit.text.line_shape``): which digits a number has decides nothing here.
+Nothing here knows a trainer; what the words mean is decided in ``labels``.
 """
 
 from __future__ import annotations
@@ -9,129 +10,106 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from cockpit.model.base import step_of
+from cockpit.text.line_shape import Span
 
-_DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _NUMBER = re.compile(
-    rf"(?<![\w.])(?P<value>[-+]?(?:(?:{_DIGITS})(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?)\b))"
-    r"(?P<scale>[kKMGT](?![\w]))?"
-    r"(?:\s*(?:/|\bof\b)\s*(?P<max>\d[\d,]*)(?P<max_scale>[kKMGT](?![\w]))?(?![\w.]|/))?"
+    r"(?<![\w.])(?P<value>[-+]?(?:(?:0(?:\.0?)?|\.0)(?:[eE][-+]?0)?|(?i:nan|inf(?:inity)?)\b))"
+    r"(?P<scale>[kKMGBT](?![\w]))?"
+    r"(?:\s*(?:/|\bof\b)\s*(?P<max>0)(?P<max_scale>[kKMGBT](?![\w]))?(?!\w|\.0|/))?"
     r"\s?(?P<unit>%|[A-Za-z]*(?:/[A-Za-z]+)*)"
 )
 _LABEL = re.compile(
-    r"(?P<label>[A-Za-z_][\w/.\- ]*?)(?:\((?P<note>[^()]{0,24})\))?[\"'\]]{0,2}"
-    r"\s*(?:=>|[:=]){0,2}\s*(?:tensor)?[\[\"'(<]{0,2}\s*$"
+    r"(?P<label>[A-Za-z_][\w/.\-@ ]*?)(?:\((?P<note>[^()]{0,24})\))?[\"'\]]{0,2}"
+    r"\s*(?:=>|[:=#]){0,2}\s*(?:tensor)?[\[\"'(<]{0,2}\s*$"
 )
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|0")
 _DELIMITERS = re.compile(r"[|,;{}\t\n]|\s-\s|\s{3,}|\)\s|%\)?")
+_CLOCK = re.compile(r":0")
 _UNITS = frozenset(("%", "ms", "s", "sec", "secs", "us", "it", "GB", "GiB", "MB", "MiB", "BPC"))
 _PER = frozenset(
-    (*("s", "sec", "second", "it", "iter", "step", "batch"), *("device", "gpu", "GPU", "chip"))
+    (
+        *("s", "sec", "second", "it", "iter", "iteration", "step", "batch", "update"),
+        *("device", "gpu", "GPU", "chip"),
+    )
 )
 _RATES = frozenset(("throughput", "speed", "rate", "perf", "performance"))
 _LOOK_BACK = 80
-_SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 class LabelledNumber(NamedTuple):
-    """One number: the words before it, its text, value, maximum (``n/max``) and unit."""
+    """One number of a line's shape: the words before it, where it stands, its maximum and unit."""
 
     words: tuple[str, ...]
     label: str
     note: str
-    text: str
-    value: float
-    rounded: bool
-    maximum: int | None
-    max_text: str | None
-    unit: str
-    bracketed: bool
-    at: int
-    """Where the number begins in the line."""
-
-    @property
-    def whole(self) -> int | None:
-        """The value as a whole number, or ``None`` when it is none or was rounded."""
-        return step_of(self.value) if not self.rounded and self.value.is_integer() else None
-
-
-def fields(line: str) -> Iterator[LabelledNumber]:
-    """Yield the numbers of ``line`` from left to right; one without a label has no words.
-
-    Where the numbers of a line stand, and what their labels say, does not depend on which digits
-    it has: a trainer's lines differ in nothing else, so that is found once for all of them.
-    """
-    for cut in _cuts(line.translate(_ALIKE)):
-        yield cut.field(line)
-
-
-_ALIKE: Final = str.maketrans("123456789", "000000000")
-
-
-class _Cut(NamedTuple):
-    """Where one number stands in all lines of one shape, and what does not depend on digits."""
-
-    start: int
-    end: int
-    gap: int
-    """Where the text before it begins that may hold its label."""
-    label: _Label
-    own_label: bool
-    """True where the label has digits: then each line has its own."""
+    shown: str
+    """As the shape has it: ``0``, ``-0.0e-0``, ``nan``."""
+    span: Span
     scale: str
-    max_start: int
-    max_end: int
+    maximum: Span | None
     max_scale: str
     unit: str
+    bracketed: bool
+    """True where a bracket opens before it; one without a label has no words."""
 
-    def field(self, line: str) -> LabelledNumber:
-        """Return the number with the digits that it has in ``line``."""
-        value = line[self.start : self.end]
-        maximum = line[self.max_start : self.max_end] if self.max_start >= 0 else None
-        label = _label(line[self.gap : self.start]) if self.own_label else self.label
-        exact = maximum is not None and not self.max_scale
-        return LabelledNumber(
-            words=label.words,
-            label=label.text,
-            note=label.note,
-            text=value + self.scale,
-            value=float(value.replace(",", "")) * _SCALES[self.scale],
-            rounded=self.scale != "",
-            maximum=step_of(int(maximum.replace(",", ""))) if exact and maximum else None,
-            max_text=maximum + self.max_scale if maximum is not None and self.max_scale else None,
-            unit=self.unit,
-            bracketed=label.bracketed,
-            at=self.start,
-        )
+    @property
+    def at(self) -> int:
+        """Where in the shape the number begins."""
+        return self.span[0]
+
+    @property
+    def counts(self) -> bool:
+        """True if it may be a count; of one with a fraction only its digits tell."""
+        return "0" in self.shown and self.shown[0] in "0+"
+
+    def moved(self, by: int) -> LabelledNumber:
+        """Return it as it stands in a longer text, ``by`` characters further on."""
+        start, end = self.span
+        maximum = self.maximum and (self.maximum[0] + by, self.maximum[1] + by)
+        return self._replace(span=(start + by, end + by), maximum=maximum)
+
+    @property
+    def whole(self) -> bool:
+        """True if it is a count, whatever its digits."""
+        return self.shown.lstrip("+") == "0"
 
 
 @lru_cache(maxsize=512)
-def _cuts(line: str) -> tuple[_Cut, ...]:
-    found = []
+def fields(shape: str) -> tuple[LabelledNumber, ...]:
+    """Return the numbers of a line's shape from left to right; a time of day is none."""
+    return tuple(_fields(shape))
+
+
+def _fields(shape: str) -> Iterator[LabelledNumber]:
     before = 0
-    for match in _NUMBER.finditer(line):
-        gap = _gap(line, before, match.start())
-        label = _label(line[gap : match.start()])
-        unit = match["unit"] if _is_unit(match["unit"], line[match.end() :][:2]) else ""
-        if "/" in unit and label.words and _labels_next(line, match.end(), label.words):
-            unit = ""
-        cut = _Cut(
-            start=match.start("value"),
-            end=match.end("value"),
-            gap=gap,
-            label=label,
-            own_label="0" in label.text or "0" in label.note,
+    for match in _NUMBER.finditer(shape):
+        start, end = match.span("value")
+        if _is_clock(shape, start, end):
+            before = end
+            continue
+        gap = _gap(shape, before, match.start())
+        label = _label(shape[gap : match.start()])
+        unit = _unit(shape, match, label.words)
+        yield LabelledNumber(
+            words=label.words,
+            label=label.text,
+            note=label.note,
+            shown=match["value"],
+            span=(start, end),
             scale=match["scale"] or "",
-            max_start=match.start("max"),
-            max_end=match.end("max"),
+            maximum=match.span("max") if match["max"] else None,
             max_scale=match["max_scale"] or "",
             unit=unit,
+            bracketed=label.bracketed,
         )
-        found.append(cut)
         before = match.end("unit") if unit else match.start("unit")
-    return tuple(found)
+
+
+def _is_clock(shape: str, start: int, end: int) -> bool:
+    """Tell ``03:04:05`` (a time, or a duration) from numbers."""
+    return _CLOCK.match(shape, end) is not None or shape[max(0, start - 2) : start] == "0:"
 
 
 def _gap(line: str, before: int, number: int) -> int:
@@ -140,6 +118,13 @@ def _gap(line: str, before: int, number: int) -> int:
     while before < gap < number and line[gap - 1].isalpha() and line[gap].isalpha():
         gap += 1
     return gap
+
+
+def _unit(shape: str, match: re.Match[str], words: tuple[str, ...]) -> str:
+    unit, end = match["unit"], match.end()
+    if not _is_unit(unit, shape[end : end + 2]):
+        return ""
+    return "" if "/" in unit and words and _labels_next(shape, end, words) else unit
 
 
 def _is_unit(word: str, after: str) -> bool:
@@ -178,4 +163,4 @@ def _label(gap: str) -> _Label:
     found = _LABEL.search(tail)
     text, note = ("", "") if found is None else (found["label"].strip(" -/."), found["note"] or "")
     words = tuple(word.lower() for word in _WORDS.findall(text))
-    return _Label(words, text, note, gap.rstrip().endswith("["))
+    return _Label(words, text, note, gap.rstrip().endswith(("[", "(")))

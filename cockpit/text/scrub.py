@@ -11,15 +11,20 @@ from collections.abc import Iterator
 
 from cockpit.model.safetext import SafeText, Span
 from cockpit.text.secret_names import is_dense, is_placeholder, named_secrets
+from cockpit.text.secret_shapes import holds_any, may_hold_key, shaped_secrets
+from cockpit.text.secret_tools import tool_secrets
+from cockpit.text.secret_wraps import Wraps, may_wrap, pairs_in
 
 MASK = "****"
 """What stands where a secret stood. It reads as a placeholder, so masking twice is harmless."""
 
-_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-Lines: \d+")
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _LOG_PREFIX = r"(?:\[[^\]]*\]:?\s*)?"
 _BODY = re.compile(r"[A-Za-z0-9+/]{32,}={0,2}")
-_TAIL = re.compile(rf"^\s*{_LOG_PREFIX}(?P<value>[A-Za-z0-9+/]{{1,76}}={{0,2}})\s*$")
+_TAIL = re.compile(
+    rf"^\s*(?:{_LOG_PREFIX}|\S+ std(?:out|err) [FP] )(?P<value>[A-Za-z0-9+/]{{1,76}}={{0,2}})\s*$"
+)
 _FULL = re.compile(r"(?<![A-Za-z0-9+/=])(?=\S*[a-z])(?=\S*[A-Z])[A-Za-z0-9+/]{64}\s*$")
 _LABEL = re.compile(rf"\s*{_LOG_PREFIX}(?:[\w-]+:\s|$)")
 
@@ -29,6 +34,7 @@ class Scrubber:
 
     def __init__(self) -> None:
         self._in_key = False
+        self._wraps = Wraps()
 
     def line(self, line: str) -> str:
         """Return ``line`` (no line break in it) with its secrets masked."""
@@ -36,8 +42,8 @@ class Scrubber:
 
     def ranges(self, line: str) -> list[Range]:
         """Return what of ``line`` to mask, and follow a private key across lines."""
-        if not self._in_key and "-----" not in line:
-            return secrets_in(line)
+        if not self._in_key and "-----" not in line and "Private-Lines" not in line:
+            return self._plain(line)
         ranges: list[Range] = []
         at = 0
         while True:
@@ -46,6 +52,14 @@ class Scrubber:
             if edge is None:
                 return ranges
             self._in_key, at = edge.re is _BEGIN, edge.end()
+
+    def _plain(self, line: str) -> list[Range]:
+        ranges = secrets_in(line)
+        if self._wraps.open:
+            ranges = _apart([*ranges, *self._wraps.ranges(line, secrets_in)])
+        if self._wraps.open or may_wrap(line, ranges):
+            self._wraps.remember(line, ranges)
+        return ranges
 
     def _part(self, line: str, start: int, end: int) -> list[Range]:
         part = line[start:end]
@@ -134,58 +148,13 @@ def _mask_upwards(lines: list[str], number: int) -> None:
 
 Range = tuple[int, int]
 
-_PREFIXES = (
-    r"wandb_v1_[\w-]{16,}",
-    r"\blocal-[0-9a-f]{40}\b",
-    r"\bhf_[A-Za-z0-9]{20,}\b",
-    r"\bapi_org_[A-Za-z0-9]{20,}\b",
-    r"\bgh[pousr]_[A-Za-z0-9]{20,}",
-    r"\bgithub_pat_\w{20,}",
-    r"\bglpat-[\w-]{16,}",
-    r"\b(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z2-7]{16}\b",
-    r"\bAIza[\w-]{30,}",
-    r"\bya29\.[\w.-]{16,}",
-    r"\bGOCSPX-[\w-]{16,}",
-    r"\bxox[a-z]-[\w-]{10,}",
-    r"\bxapp-[\w-]{10,}",
-    r"\bsk-ant-[\w-]{16,}",
-    r"\bsk-(?:proj|svcacct|admin|or)-[\w-]{16,}",
-    r"\bsk-[A-Za-z0-9]{20,}",
-    r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
-    r"\bgsk_[A-Za-z0-9]{20,}",
-    r"\br8_[A-Za-z0-9]{20,}",
-    r"\bnvapi-[\w-]{20,}",
-    r"\bnpm_[A-Za-z0-9]{30,}",
-    r"\bpypi-[\w-]{40,}",
-    r"\bdckr_pat_[\w-]{20,}",
-    r"\bdop_v1_[0-9a-f]{40,}",
-    r"\btskey-[\w-]{16,}",
-    r"\bSG\.[\w-]{16,}\.[\w-]{16,}",
-    r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",
-    r"\bAGE-SECRET-KEY-1[0-9A-Z]{20,}",
-    r"\b\d{8,10}:AA[\w-]{30,}",
-)
-_SHAPE = re.compile("|".join(_PREFIXES))
-_SHAPE_HINTS = (
-    *("wandb_v1_", "local-", "hf_", "api_org_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-"),
-    *("github_pat_", "AKIA", "ASIA", "ABIA", "ACCA", "A3T", "AIza", "ya29.", "GOCSPX-", "xox"),
-    *("xapp-", "sk-", "sk_", "rk_", "gsk_", "r8_", "nvapi-", "npm_", "pypi-", "dckr_pat_"),
-    *("dop_v1_", "tskey-", "SG.", "eyJ", "AGE-SECRET", ":AA"),
-)
-_CUT_SHAPE = re.compile(
-    r"\b(?:hf_|gh[pousr]_|github_pat_|wandb_v1_|sk-|xox[a-z]-|AKIA|AIza|ya29\.)[\w.-]{2,}…$"
-)
-"""A key whose end was cut off with the line."""
-
 _HOOK = re.compile(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/"
     r"|discord(?:app)?\.com/api/webhooks/|\.webhook\.office\.com/webhookb2/"
     r"|api\.telegram\.org/bot|hc-ping\.com/)(?P<value>[\w/@:.-]{8,})"
 )
 _USERINFO = re.compile(r"://(?P<who>[^\s/'\"<>?#`\\]+)@(?!sha256:)")
-_BEARER = re.compile(
-    r"\b(?i:bearer|basic|token|digest|apikey|negotiate)\s+(?P<value>[\w.~+/=-]{16,})"
-)
+_BEARER = re.compile(r"\b(?i:bearer|basic|token|apikey|negotiate)\s+(?P<value>[\w.~+/=-]{16,})")
 _HEADER = re.compile(
     r"\b(?i:(?:proxy-)?authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
     r"(?:bearer|basic|token|apikey|digest|negotiate)\s+)(?P<value>[^\s\"',;}]+)"
@@ -197,11 +166,40 @@ _CURL_USER = re.compile(
     r"\b(?:curl|wget|http)\s[^|;]{0,120}?(?:-u|--user|--proxy-user)[ =]?[\"']?[\w.@-]*:"
     r"(?P<value>[^\s\"']+)"
 )
+_PAIRED = re.compile(
+    r"\b(?:auth\s{0,3}=\s{0,3}\(\s{0,3}[\"'][^\"']*[\"']\s{0,3},"
+    r"|SecretStr\()\s{0,3}[\"'](?P<value>[^\"']+)"
+)
+_KAGGLE = re.compile(
+    r"\busername[\"']?\s{0,3}[:=].{0,80}?\bkey[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
+    r"(?P<value>[0-9a-f]{32})\b"
+)
+_LOGIN_WORD = re.compile(r"\b[a-z][\w-]*\s+login\s+(?P<value>(?=\w*\d)(?=\w*[a-z])[\w-]{24,})\s*$")
 _LOGIN_FLAG = re.compile(r"\b(?:sshpass|login)\s[^|;&]{0,120}?(?<=\s)-p\s*(?P<value>[^\s\"']+)")
 _WANDB_LOGIN = re.compile(r"\bwandb\s+login\s+(?:--?[\w-]+(?:[= ]\S+)?\s+)*(?P<value>\w[\w-]{19,})")
-_CONTEXTS = (
-    *(_HOOK, _HEADER, _COOKIE, _NETRC, _NETRC_LINE, _CURL_USER, _LOGIN_FLAG, _WANDB_LOGIN),
+_PROSE = re.compile(
+    r"(?P<pass>pass(?:word|phrase|code|wd)|pwd)?(?:secret|token|key)?"
+    r"(?: for [^:]{1,60}?)?(?: is(?: now)?:?|:| was| =)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{6,})",
+    re.I,
 )
+"""What a program tells in words: ``the password for ada is …``."""
+_TOLD = ("password", "passphrase", "passcode", "passwd", "pwd", "secret", "token", " key", "-key")
+_LOOSE = re.compile(r"(?:secret|token)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{16,})", re.I)
+_CONTEXTS = (
+    (("auth", "secretstr"), _PAIRED),
+    (("username",), _KAGGLE),
+    (("login",), _LOGIN_WORD),
+    (("hook", "telegram", "hc-ping", "slack"), _HOOK),
+    (("authorization",), _HEADER),
+    (("cookie",), _COOKIE),
+    (("password",), _NETRC),
+    (("password",), _NETRC_LINE),
+    (("curl", "wget", "http"), _CURL_USER),
+    (("login", "sshpass"), _LOGIN_FLAG),
+    (("wandb",), _WANDB_LOGIN),
+)
+"""Rules by what stands around a secret, each with words of which one must be on the line."""
+_TELLING = (" is", " was", " =", ": ")
 _HEX_40 = re.compile(r"\b[0-9a-f]{40}\b")
 _WANDB_CONTEXT = re.compile(r"(?i:wandb|w&b).*?(?i:login|key|password)", re.DOTALL)
 
@@ -214,27 +212,60 @@ _HINTS = (
 def secrets_in(line: str) -> list[Range]:
     """Return the ranges of one line that are secrets, in order and apart from each other."""
     found: list[Range] = []
-    if any(hint in line for hint in _SHAPE_HINTS):
-        found += (match.span() for match in _SHAPE.finditer(line))
-    if line.endswith("…"):
-        found += (match.span() for match in _CUT_SHAPE.finditer(line))
+    words = line.split()
+    if may_hold_key(words):
+        found += shaped_secrets(line)
     low = line.lower()
-    if any(hint in low for hint in _HINTS):
-        found += _by_context(line)
+    if holds_any(low, _HINTS):
+        found += _by_context(line, low)
         found += _userinfo(line)
         found += _wandb_keys(line)
         found += named_secrets(line)
-    return _apart(found)
+        found += pairs_in(line) if "value" in low else ()
+    if len(words) > 1:
+        found += tool_secrets(line, words)
+    return _apart(found) if found else found
 
 
-def _by_context(line: str) -> Iterator[Range]:
-    for rule in _CONTEXTS:
-        for match in rule.finditer(line):
-            if not is_placeholder(match["value"]):
-                yield match.span("value")
+def _by_context(line: str, low: str) -> Iterator[Range]:
+    for hints, rule in _CONTEXTS:
+        for hint in hints:
+            if hint in low:
+                yield from _values(rule, line)
+                break
     for match in _BEARER.finditer(line):
         if is_dense(match["value"]):
             yield match.span("value")
+    if holds_any(low, _TELLING):
+        yield from _told(line, low)
+    for match in _LOOSE.finditer(line) if "secret " in low or "token " in low else ():
+        if _is_told(match["value"], password=False):
+            yield match.span("value")
+
+
+def _values(rule: re.Pattern[str], line: str) -> Iterator[Range]:
+    for match in rule.finditer(line):
+        if not is_placeholder(match["value"]):
+            yield match.span("value")
+
+
+def _told(line: str, low: str) -> Iterator[Range]:
+    for word in _TOLD:
+        at = low.find(word)
+        while at >= 0:
+            match = _PROSE.match(line, at + (word[0] in " -"))
+            if match and _is_told(match["value"], password=bool(match["pass"])):
+                yield match.span("value")
+            at = low.find(word, at + 1)
+
+
+def _is_told(value: str, *, password: bool) -> bool:
+    """Return whether a word that follows ``password is`` is one: a sentence goes on in words."""
+    mixed = value != value.lower() and value != value.upper()
+    if is_placeholder(value) or value.startswith(("/", "~", "$", "http")):
+        return False
+    figures = any(map(str.isdigit, value))
+    return figures and (any(map(str.isalpha, value)) if password else mixed and is_dense(value))
 
 
 def _userinfo(line: str) -> Iterator[Range]:

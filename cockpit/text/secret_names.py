@@ -16,7 +16,7 @@ _NAMED = re.compile(
     r"|(?:\\?[\"'])?\s{0,4},?\s{1,8}|[\"'],(?=[\"']))"
 )
 _ENV_FLAG = re.compile(
-    r"(?:^|[\s\"'\[])(?:-e|-E|--env|--env-vars?|--build-arg|setenv|ENV)[\"',\s]+$"
+    r"(?:^|[\s\"'\[])(?:-e|-E|--env|--env-vars?|--build-arg|setenv|ENV|set -[gUux]+)[\"',\s]+$"
 )
 _QUOTED = {
     quote: re.compile(rf"{quote}(?P<value>(?:[^{quote}\\]|\\.)*+)") for quote in ('"', "'", "`")
@@ -31,20 +31,34 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[-+]?[\d.,_]+(?:[eE][-+]?\d+)?\W*$")
 _EXPRESSION = re.compile(r"(?:self|args|cfg|config|opts?|settings|kwargs|os|process)\.\w|\w+\(")
+_CALL = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*\($|[a-z_]\w*(?:\.\w+)+\(")
 _FILE = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?$")
 _PLACEHOLDER = re.compile(
-    r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*\}$|\$\(.*|\$\{\{.*|\$?$"
+    r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*\}?$|\$\(.*|\$\{\{.*|\$?$"
     r"|%\w+%$|\{\{?[\w .-]*\}?\}$|<[^>]*>$|\[[\w ]*\]$|\W+$|[xX]{3,}$|\.\.\."
+    r"|(?i:[\W_]{1,4}(?:redacted|masked|filtered|removed|hidden|secret|scrubbed|omitted|(?:un)?set"
+    r"|empty)[\W_]{0,4}$)|(?:[A-Za-z]{2,5}[-_])?(?:[xX*]{3,}|\.{3})$|![A-Za-z]+$|[\w.]+:$"
+    r"|(?:[A-Z]+_)*(?:KEY|TOKEN|PASSWORD|PASSWD|SECRET|PASS)$"
     r"|(?i:redacted|masked|filtered|removed|hidden|undefined|unset|none|null|nil|true|false"
     r"|missing|required|str|string|bytes|optional\b.*|union\b.*|any)$"
     r"|(?i:your[ _-].*|os\.(?:environ|getenv)\b.*|getenv\b.*|process\.env\b.*)"
 )
 
 
+_LIKE = "x7Kq" * 8
+"""A value that can be nothing but a secret, where only the name is known."""
+
+
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
+_SHOUTED_KEYS_NOT = _set(
+    "cache hash primary sort partition foreign routing public dedup idempotency config lookup group"
+    " sorting row cache_hash index object storage_object param state data tree path file dict"
+)
+"""Keys of variables in capitals that open nothing."""
+_LOCKS = _set("tls ssl ssh app pem host")
 _FAR_ENOUGH = 128
 """How much of a value is looked at to tell whether it is a secret: keeps long lines linear."""
 
@@ -58,6 +72,7 @@ _NOT_TOKENS = _set(
     " per vocab new current sos eot generated predicted target input output num max min total"
     " added extra mean avg loss each every text"
 )
+_TAILS = _set("data value val string str b64 base64 raw text plaintext")
 _PASSES = _set("db user smtp mysql pg postgres redis mongo admin root login http sudo")
 _HOOKS = frozenset({"webhook", "hook", "slack", "discord", "deadman", "heartbeat"})
 _DENSE_ONLY = frozenset({"auth", "credential", "credentials", "jwt", "sig", "signature", "pat"})
@@ -107,9 +122,9 @@ def named_secrets(line: str) -> Iterator[tuple[int, int]]:
 def _words(name: str) -> tuple[str, ...]:
     """Return the words of ``HF_TOKEN_2``, ``apiKey`` or ``client-secret``, numbers off its end."""
     words = tuple(word.lower() for word in _WORD.findall(name))
-    while words and words[-1].isdigit():
+    while words and (words[-1].isdigit() or (len(words) > 1 and words[-1] in _TAILS)):
         words = words[:-1]
-    return words
+    return words[:-1] if words[-3:] == ("access", "key", "id") else words
 
 
 def _suspicious(word: str) -> bool:
@@ -132,7 +147,28 @@ def _follows(line: str, match: re.Match[str]) -> bool:
         return True
     if line[match.end() : match.end() + 1] == "-":
         return False
+    if _told(line, match):
+        return True
     return bool(match["flag"]) or _ENV_FLAG.search(line[: match.start()][-24:]) is not None
+
+
+def _told(line: str, match: re.Match[str]) -> bool:
+    """Return whether a name of several words is followed by what can only be its value."""
+    if not {"_", "-"} & set(match["name"]) and match["name"].lower() not in _ALWAYS:
+        return False
+    value = _BARE.match(line, match.end(), match.end() + _FAR_ENOUGH)
+    return value is not None and is_dense(value["value"])
+
+
+def is_named_secret(name: str) -> bool:
+    """Return whether whatever is given this name is a secret: ``DB_PASSWORD``, ``hf-token``."""
+    words = _words(name)
+    if not words or not _suspicious(words[-1]) or words[-1].endswith("url"):
+        return False
+    plain = _Named(
+        words, name.isupper(), flag=True, quoted=True, prose=False, query=False, value=_LIKE
+    )
+    return _is_secret(plain)
 
 
 def _describe(
@@ -158,7 +194,7 @@ def _describe(
 def _is_secret(named: _Named) -> bool:
     last, value = named.words[-1], named.value
     if last.endswith(_ALWAYS):
-        return not named.prose
+        return not named.prose and (named.quoted or not _CALL.match(value))
     if _NUMBER.match(value) or (not named.quoted and _EXPRESSION.match(value)):
         return False
     if last.endswith(("pwd", "pass")):
@@ -179,12 +215,14 @@ def _is_hook(named: _Named) -> bool:
 
 def _is_dense_name(named: _Named) -> bool:
     dense = is_dense(named.value) or (named.shouted and len(named.value) >= 8)
-    return named.words[-1] in _DENSE_ONLY and dense
+    return named.words[-1] in _DENSE_ONLY and dense and not _FILE.match(named.value)
 
 
 def _is_password(named: _Named) -> bool:
     if _FILE.match(named.value) or named.prose:
         return False
+    if named.words in (("pass",), ("sshpass",)) and len(named.value) >= 6:
+        return _DIGIT.search(named.value) is not None and not named.value.isdigit()
     return named.shouted or named.words[-2:-1] == ("",) or bool(_PASSES & set(named.words[:-1]))
 
 
@@ -204,4 +242,9 @@ def _is_key(named: _Named) -> bool:
         return False
     if len(named.words) > 1 and named.words[-2] in _KEYS:
         return not named.prose
-    return named.query and len(named.words) == 1 and is_dense(named.value)
+    if len(named.words) == 1 or len(named.value) < 20:
+        return named.query and len(named.words) == 1 and is_dense(named.value)
+    locks = named.words[-2] in _LOCKS or (
+        named.shouted and not _SHOUTED_KEYS_NOT & set(named.words)
+    )
+    return locks and is_dense(named.value)

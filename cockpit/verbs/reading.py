@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Final, cast
 
 from cockpit.text.safe import clean
 from cockpit.verbs.common import UsageError
@@ -16,6 +16,8 @@ from cockpit.verbs.common import UsageError
 STDIN = "-"
 LONGEST = 1_048_576
 """Bytes of a line that are looked at: what follows in it tells nothing."""
+CHUNK: Final = 131_072
+"""Bytes that are read at once: few enough to stay in a processor's cache."""
 
 
 @contextmanager
@@ -51,6 +53,24 @@ def _open(name: str) -> BinaryIO:
 
 def _shown(name: str) -> str:
     return "standard input" if name == STDIN else clean(name, 4096)
+
+
+def whole_chunks(file: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
+    r"""Yield chunks of whole lines without their last break; memory is bounded.
+
+    Of a giant line its last ``\r`` states stay, else its beginning.
+    """
+    rest = b""
+    while data := file.read(size):
+        end = data.rfind(b"\n")
+        if end >= 0:
+            yield rest + data[:end]
+            rest = data[end + 1 :]
+        elif len(rest := rest + data) > LONGEST:
+            state = rest.find(b"\r", len(rest) - LONGEST // 2)
+            rest = rest[:LONGEST] if state < 0 else rest[state:]
+    if rest:
+        yield rest
 
 
 def raw_lines(file: BinaryIO) -> Iterator[bytes]:

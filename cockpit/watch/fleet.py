@@ -8,7 +8,7 @@ from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec, remedies_of
 from cockpit.runtime.ssh_trouble import know_remedies
 from cockpit.store.store import run_key
-from cockpit.text.progress import read_lines
+from cockpit.text.progress_lines import read_lines
 from cockpit.watch.outages import PlatformOf, find_outages
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.reports import owner_of

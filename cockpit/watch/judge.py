@@ -9,9 +9,11 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
 from cockpit.model.figures import present_tracker
 from cockpit.model.report import RunReport
+from cockpit.rules.jobs.repeated import left_behind
 from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Kept
 from cockpit.store.memory import Observation, RunMemory
+from cockpit.store.outcomes import Failures
 from cockpit.watch.diagnoser import Diagnoser, asked
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.listeners import Listeners
@@ -154,6 +156,7 @@ class Judge:
         """Hold what the rules say against what is open; store what changed, tell what is new."""
         state.log_trend, state.log_standing = found.log_trend, found.log_standing
         state.rows.note(found.log_over)
+        self._note_failure(state, found, keep=keep)
         if state.may_judge:
             gone = self._came_and_went(state, found, keep=keep)
             changes = reconcile(
@@ -196,6 +199,13 @@ class Judge:
             self._store_writer.save_passed(state.key, lately.unseen, grace)
         shown = [kept for kept in lately.unseen if now - (kept.closed_at or 0.0) <= CLOSED_FOR]
         return [*lately.ended, *reversed(shown)]
+
+    def _note_failure(self, state: RunState, found: Judged, *, keep: bool) -> None:
+        """Remember a failure that another job of the run has begun after (C-14)."""
+        marks = left_behind(found.spec, found.history, state.failure)
+        former, key = state.mark_failure(*marks), state.key
+        if former is not None and keep:
+            self._store_writer.later(lambda store: Failures(store).add(key, former))
 
     def _tell(self, state: RunState, report: RunReport, *, keep: bool) -> None:
         state.report = report

@@ -8,13 +8,22 @@ from typing import Any, NamedTuple
 
 from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import OF_A_RUN, Facet, merge
-from cockpit.model.history import CheckpointMark, History, HostMark, Outage, PhaseMark, Sharer
+from cockpit.model.history import (
+    CheckpointMark,
+    FormerFailure,
+    History,
+    HostMark,
+    Outage,
+    PhaseMark,
+    Sharer,
+)
 from cockpit.model.observed import CheckpointState, JobValue, Phase, Row, Triage
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
 from cockpit.rules.byrow import Happened, Standing
+from cockpit.rules.jobs.flapping import restarted, restarts_in
 from cockpit.rules.jobs.host_looks import looked_at
 from cockpit.rules.jobs.jobstate import partial_since
 from cockpit.rules.present import job_of
@@ -104,6 +113,14 @@ class RunState:
     """The facets of which this engine was given an answer, good or bad."""
     silent: dict[str, float] = field(default_factory=dict)
     """Since when the place of a facet gives no answer at all."""
+    execution: JobValue | None = None
+    """The job as it was last seen running."""
+    seen_restarts: tuple[float, ...] = ()
+    """When this engine first saw another execution run; those of another id are in ``phases``."""
+    failure: FormerFailure | None = None
+    """How the job failed that is, or was, the present one."""
+    failures: tuple[FormerFailure, ...] = ()
+    """Failures that this engine has seen other jobs of the run begin after, oldest first."""
     remembered: bool = False
     report: RunReport | None = None
     announced: RunReport | None = None
@@ -166,6 +183,22 @@ class RunState:
         resting = job.value is not None and job.value.reason is not None
         return not plain or resting or self.exit_record is not None
 
+    @property
+    def former_failures(self) -> tuple[FormerFailure, ...]:
+        """The failures of former jobs, recorded or seen; each once, oldest first."""
+        recorded = {each.job_id for each in self.shared.failures}
+        seen = (each for each in self.failures if each.job_id not in recorded)
+        return tuple(sorted((*self.shared.failures, *seen), key=lambda each: each.at))
+
+    def mark_failure(
+        self, now: FormerFailure | None, former: FormerFailure | None
+    ) -> FormerFailure | None:
+        """Remember how the present job failed, and the ``former`` one's failure; return that."""
+        self.failure = now
+        if former is not None:
+            self.failures = (*self.failures[1 - MARKS :], former)
+        return former
+
     def take(self, name: str, facet: Facet[Any]) -> bool:
         """Merge a new answer; return whether it says anything new (a mere look is not news)."""
         old: Facet[Any] = getattr(self.facets, name)
@@ -203,12 +236,25 @@ class RunState:
         job = self.facets.job
         if not job.known or job.value is None:
             return None
+        self._mark_start(now, job.value)
         mark = PhaseMark(at=now, phase=job.value.phase, job_id=job.value.id)
         last = self.phases[-1] if self.phases else None
         if last is not None and (last.phase, last.job_id) == (mark.phase, mark.job_id):
             return None
         self.phases = [*self.phases[1 - MARKS :], mark]
         return mark
+
+    def _mark_start(self, now: float, job: JobValue) -> None:
+        if job.phase is not Phase.RUNNING:
+            return
+        if self.execution is not None and restarted(self.execution, job):
+            self.seen_restarts = (*self.seen_restarts[1 - MARKS :], now)
+        self.execution = job
+
+    @property
+    def restarts(self) -> tuple[float, ...]:
+        """When other executions were first seen running, by this engine or one before it."""
+        return tuple(sorted({*restarts_in(self.phases), *self.seen_restarts}))
 
     def mark_checkpoints(self, now: float) -> CheckpointMark | None:
         """Remember the set of complete checkpoints if it changed; return the new mark."""

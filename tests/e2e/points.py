@@ -1,7 +1,8 @@
 """The command line as it is, but at one named point of an action something befalls it.
 
 ``POINT`` names the point (a file named by ``PASSED`` lists those that were passed). What befalls
-it is ``FATE``: ``kill`` ends this process with -9, a number is the process that is stopped there.
+it is ``FATE``: ``kill`` ends this process with -9, ``halt`` stops it until somebody wakes it, a
+number is the process that is stopped there; ``+S`` and ``-S`` set its clock by so many seconds.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from cockpit.__main__ import INTERRUPTED, leave, start
@@ -24,7 +26,13 @@ def at(point: str) -> None:
     fate = os.environ["FATE"]
     if fate == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    os.kill(int(fate), signal.SIGSTOP)
+    elif fate == "halt":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif fate[0] in "+-":
+        clock, ahead = time.time, float(fate)
+        time.time = lambda: clock() + ahead
+    else:
+        os.kill(int(fate), signal.SIGSTOP)
 
 
 if __name__ == "__main__":

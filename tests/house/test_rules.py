@@ -22,6 +22,7 @@ from cockpit.model.observed import (
 )
 from cockpit.model.run import CheckpointSpec, CodeSpec, RecordsSpec, RunSpec, WandbSpec
 from cockpit.rules import judge as judging
+from cockpit.rules.jobs.flapping import restarts_in
 from cockpit.rules.jobs.repeated import failure_of
 from cockpit.rules.judge import RULES, judge
 from tests.rules.making import (
@@ -146,7 +147,8 @@ def failed_again() -> Case:
 
 def flaps() -> Case:
     marks = [PhaseMark(at=T0 + at, phase=Phase.RUNNING, job_id=f"host:{at}") for at in range(4)]
-    return Case(history(T0 + 60, job=job(id="host:3"), phases=tuple(marks)))
+    past = history(T0 + 60, job=job(id="host:3"), phases=tuple(marks))
+    return Case(past.model_copy(update={"restarts": restarts_in(marks)}))
 
 
 def hollow_success() -> Case:

@@ -59,3 +59,10 @@ def test_a_line_that_is_no_row_is_counted_and_left_out(line: bytes) -> None:
 def test_rows_without_a_time_are_taken_one_per_ten_seconds_from_the_last_one_with_one() -> None:
     rows, _ = rows_of(b'{"step": 1}', b'{"step": 2, "time": 500}', b'{"step": 3}')
     assert [row.at for row in rows] == [0.0, 500.0, 500.0 + EVERY]
+
+
+def test_what_c_10_reads_may_stand_beside_the_loss() -> None:
+    line = b'{"step": 3, "loss": 2.5, "z_loss": 1e-4, "router_entropy": "NaN", "skipped": 1}'
+    (row,), _ = rows_of(line)
+    assert (row.loss, row.z_loss, row.router_loss, row.skipped) == (2.5, 1e-4, None, 1.0)
+    assert row.router_entropy is not None and math.isnan(row.router_entropy)

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.text.progress import LineProgress, read_lines, read_progress
+from cockpit.text.progress import LineProgress, read_progress
+from cockpit.text.progress_lines import read_lines
 
 CORPUS = Path(os.environ.get("COCKPIT_CORPORA", "no-corpora")) / "progress.jsonl"
 
@@ -50,6 +51,22 @@ RUN = [
     ("Progress on:train 11.0it/18.0it rate:34.5s/it remaining:04:01 elapsed:17:46 postfix:loss=15.5", 11, 18, 15.5, (34.5, "s/it")),
     ("Progress on:train 119it/120it rate:1.2kit/s remaining:00:01 elapsed:17:46", 119, 120, None, (1200.0, "it/s")),
     ("train: 100it [00:57, 2.00it/s, loss=2.5]", 100, None, 2.5, (2.0, "it/s")),
+    ("12/240 [01:10<22:12,  5.8s/it, loss=3.21]", 12, 240, 3.21, (5.8, "s/it")),
+    (" 1%| | 1/9 [00:01<00:09, 1.0s/it]  2%| | 2/9 [00:02<00:07, 1.20s/it]", 2, 9, None, (1.2, "s/it")),
+    (" 10%|# | 500/5000 [08:20<1:15:00,  1.0s/it]{'loss': 1.5, 'learning_rate': 4.5e-05, 'epoch': 0.3}", 500, 5000, 1.5, (1.0, "s/it")),
+    ("Training: 10%|# | 500/5000 [06:29<1:22:40, 1.1s/it, loss=0.5, tok/s=27851.5]", 500, 5000, 0.5, (27851.5, "tok/s")),
+    ("Progress on:train 812it/900it rate:2.1it/s remaining:03", 812, 900, None, (2.1, "it/s")),
+    ("I0102 03:04:05.678901 140000 logging_writer.py:48] [1200] accuracy=0.5, loss=2.5, steps_per_second=3.5", 1200, None, 2.5, (3.5, "it/s")),
+    ("[120/5000] loss: 2.5 lr: 1.2e-4 412ms/step", 120, 5000, 2.5, (412.0, "ms/it")),
+    ("ining-demo/0 [default0]:Training epoch 0, iteration 7/19 | lr: 1.5e-07 | global_step: 7 | reduced_train_loss: 11.5", 7, None, 11.5, None),
+    ("{'loss': 2.5, 'learning_rate': 9.9e-05, 'train_speed(iter/s)': 0.5, 'global_step/max_steps': '310/900'}", 310, 900, 2.5, (0.5, "it/s")),
+    ("Step #120 | total loss: 2.5 | 0.41 s/step", 120, None, 2.5, (0.41, "s/it")),
+    ("global_step=120.0 loss=2.5 sec/step=0.41", 120, None, 2.5, (0.41, "s/it")),
+    ("step: 9 - actor/entropy:0.5 - actor/pg_loss:-0.25 - timing_s/step:10.5", 9, None, -0.25, (10.5, "s/it")),
+    ("{'accuracy': 0.5,\n 'learning_rate': 0.0003,\n 'loss': 2.5,\n 'step': 1200}", 1200, None, 2.5, None),
+    ("[batch=20/48]:\n\t Train time/batch: 19\n\t Train loss/train/total: 2.5\n\t Train throughput/samples_per_sec: 51.5", 20, 48, 2.5, (51.5, "samples/s")),
+    ("epoch: [3/50], global_step: 120, lr: 0.1, loss: 2.5, avg_batch_cost: 0.2 s, ips: 1206.5 samples/s, eta: 1 day, 2:00:00", 120, None, 2.5, (1206.5, "samples/s")),
+    ("| Device=xla:0/3 Epoch=1 Step=120 Loss=4.5 Rate=412.5 Time=03:04:05", 120, None, 4.5, None),
 ]  # fmt: skip
 
 
@@ -76,6 +93,13 @@ OTHER_SCOPE = [
     ("32/100 [========>.....................] - ETA: 5s - loss: 0.5 - accuracy: 0.8", 32, 100, "epoch"),
     ("Epoch [65/650], Train Loss: 0.0008, Train L1 Loss: 0.1963", 65, 650, "epochs"),
     ("Epoch 3/10 - loss: 0.5 - val_loss: 0.6", 3, 10, "epochs"),
+    ("      3/300    3.62G   0.051   0.031     41    640:  25%|##   | 100/400 [00:25<01:15,  3.98it/s]", 100, 400, "epoch"),
+    ("[01/02 03:04:05] INFO: Epoch: [1] [ 100/1250] learning_rate: 0.1 loss: 2.5 ips: 25.5 images/s", 100, 1250, "epoch"),
+    ("Train Epoch: 3 [ 8192/99999 (7%)] Data (t): 0.3 Batch (t): 1.2, 3379.5/s LR: 0.1 Loss: 2.5 (2.6)", 8192, 99999, "epoch"),
+    ("Epoch:[3/10](310/1000) loss:2.5 lr:0.1", 310, 1000, "epoch"),
+    ("train   Epoch   0:   12%|##    | 120/1000 [01:00<07:20,  2.00ba/s, loss/train/total=2.5]", 120, 1000, "epoch"),
+    ("Train [3/10]:  20%|##   | 20/100 [00:20<01:20,  1.00s/it, loss=0.5]", 20, 100, "epoch"),
+    ("Epoch: 3/10... Loss: 2.5", 3, 10, "epochs"),
     ("Epochs:  30%|###   | 3/10 [00:30<01:10, 10.0s/it]", 3, 10, "epochs"),
 ]  # fmt: skip
 
@@ -114,6 +138,21 @@ NOT_PROGRESS = [
     "Progress on:eval 1.00it/8.00it rate:3.1it/s remaining:00:02 elapsed:00:01 postfix:loss=2.3",
     "Epoch 3/10",
     "Step 500: eval loss 2.3",
+    "[val] step 1200 loss 2.5",
+    "[2026/01/02 03:04:05] INFO: [Eval][Epoch 2][Iter: 10/98] loss: 2.5, batch_cost: 0.1s, ips: 900.5 images/s",
+    "Epoch 4, validation: loss=0.25, simple_loss=0.5, over 944034.00 frames.",
+    "step 1200: saved checkpoint, loss 2.5",
+    "Watchdog: no progress since step 1200 (loss 2.5)",
+    "Rolling back to step 1100 because loss is nan",
+    "Skipping batch 120: loss is nan",
+    "{'train_runtime': 120.5, 'train_steps_per_second': 2.5, 'train_loss': 0.5, 'epoch': 3.0, 'step': 312}",
+    "train: Scanning labels/train... 11000 images:  10%|#     | 11000/110000 [00:04<00:40, 2440.1it/s]",
+    "Evolving anchors: fitness = 0.75: 100%|####| 1000/1000 [00:01<00:00, 912.1it/s]",
+    "100%|####| 170498071/170498071 [00:05<00:00, 30123456.12it/s]",
+    "Progress on:train 4.00it/5",
+    "498383it [00:12, 5927.95it/s]",
+    "decode step 310, 81.5 tok/s",
+    "batch 310 ready, 12.5 samples/s",
 ]
 
 
@@ -163,6 +202,13 @@ def test_a_rounded_bar_gives_no_exact_step_and_no_maximum() -> None:
         loss=2.31,
         format="tqdm_loggable",
     )
+
+
+@pytest.mark.parametrize("shown", ["3.1e+4", "2E3", "1.5k"])
+def test_a_step_in_few_digits_is_rounded(shown: str) -> None:
+    found = read_progress(f"epoch 0 | lr: 0.1 | global_step: {shown} | train_loss: 2.5")
+    assert found is not None
+    assert (found.step, found.step_exact, found.step_shown) == (None, False, shown)
 
 
 @pytest.mark.parametrize("shown", ["4.60k", "1.50M", "1.50T", "12.0"])

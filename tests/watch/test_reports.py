@@ -215,6 +215,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         rows=Rows(trend=folded(losses([2.0])), skipped=0.5, any=True),
         log_trend=folded(losses([2.0])),
         phases=[PhaseMark(at=T0, phase=Phase.RUNNING)],
+        seen_restarts=(T0,),
         marks=[CheckpointMark(at=T0, complete=1, newest=10)],
         shared=shared,
         sharers=(Sharer(run="other", what="output root /x"),),

@@ -102,14 +102,16 @@ class Retain(Action):
         """
         here = {target.path for target in now.targets}
         gone = [target.path for target in shown.targets if target.path not in here]
+        stands = next((c.text for c in now.checks if c.stands_in_the_way), None)
         if gone:
             why = {kept.path: kept.why for kept in now.keeps}
-            return f"{gone[0]} is no candidate any more: {why.get(gone[0], 'it is gone')}"
+            told = why.get(gone[0]) or stands or "it is gone"  # what is not listed may be there
+            return f"{gone[0]} is no candidate any more: {told}"
         was, is_now = (json.loads(plan.facts.get(IDENTITIES, "{}")) for plan in (shown, now))
         other = [path for path in was if was[path] != is_now.get(path)]
         if other:
             return f"{other[0]} is another one than was listed"
-        return next((c.text for c in now.checks if c.stands_in_the_way), None)
+        return stands
 
 
 def _keep_param(text: str | None) -> int | None:

@@ -58,24 +58,34 @@ class StoreWays:
     def __init__(self, scheme: str, name: str, clock: Clock) -> None:
         http = Http(clock, deadline=CLOCK_WITHIN)
         self._bucket = WritableBucket(scheme, name, clock, http)
+        self._tried: dict[str, Held | None] = {}
+        """Where a key of our own was put a moment ago, by this very plan."""
+        self._begun: dict[Move, tuple[Held | None, Held | None]] = {}
+        """A marker and its copy as they were read when its new name was chosen."""
 
     async def access(self, root: Place, *, delete: bool) -> Access:
         """Put a small key of our own below the root, and delete it again."""
-        key = _join(root.path, FOLDER, TRY)
+        key, text = _join(root.path, FOLDER, TRY), b"the cockpit may write here\n"
         try:
-            now = await self._bucket.get(key, SMALL)
-            text = b"the cockpit may write here\n"
-            put = self._bucket.put_new(key, text) if now is None else self._again(key, text, now)
-            if not await put:
+            if key not in self._tried and not await self._try(key, text):
                 return Access(f"{root}: another cockpit tries it at this moment: look again")
-            held = await self._bucket.head(key)
+            held = self._tried[key]
             if delete:
+                del self._tried[key]
                 await self._bucket.delete_own(key, text)
         except BucketError as error:
             return Access(str(error))
         versions = held is not None and held.version and self._bucket.scheme == "s3"
         note = f"{root} keeps versions: what is deleted still takes its room" if versions else None
         return Access(note=note)
+
+    async def _try(self, key: str, text: bytes) -> bool:
+        now = await self._bucket.get(key, SMALL)
+        put = self._bucket.put_new(key, text) if now is None else self._again(key, text, now)
+        if not await put:
+            return False
+        self._tried[key] = await self._bucket.head(key)
+        return True
 
     async def mark(self, root: Place, rejected: Iterable[Rejected]) -> None:
         """Put the root's file by compare-and-swap, until nobody has come between."""
@@ -126,14 +136,23 @@ class StoreWays:
             there = await _asked(self._bucket.get(_key(target), SMALL))
             begun = there is not None and there.data and (_passing(marker) or _same(there, marker))
             if there is None or begun:
-                return Move(was, target)
+                move = Move(was, target)
+                self._begun[move] = marker, there
+                return move
         raise RootError(f"{each.path}: {ASIDES} markers lie there already")
 
     async def move(self, each: Move) -> None:
-        """Copy the marker to its new name, then take it away if it is still the same."""
+        """Copy the marker to its new name, then take it away if it is still the same.
+
+        Every write holds only for what was read, however long ago that was.
+        """
         was, target = _key(each.was), _key(each.target)
-        marker = await _asked(self._bucket.get(was, SMALL))
-        copy = await _asked(self._bucket.get(target, SMALL))
+        read = self._begun.pop(each, None)
+        if read is None:
+            marker = await _asked(self._bucket.get(was, SMALL))
+            copy = await _asked(self._bucket.get(target, SMALL))
+        else:
+            marker, copy = read
         if marker is None or _passing(marker):
             if copy is None or not copy.data:
                 raise RootError(f"{each.was} is not there")

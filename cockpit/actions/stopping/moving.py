@@ -26,6 +26,8 @@ MOVE: Final = "move"
 """The fact that says whether anything is to be moved."""
 THERE: Final = "lies-aside"
 """The fact that says which of the moved ones were seen to lie aside, when it was logged."""
+UNKNOWN: Final = "lies-unknown"
+"""The fact that says of which it could not be seen then."""
 MARKER: Final = "its marker is moved aside"
 FOLDER: Final = "moved aside"
 
@@ -153,23 +155,23 @@ async def all_moved(execution: Execution) -> str | None:
     """Return that every one lies aside, if a move that was cut short has come so far."""
     roots = RunRoots(execution.context)
     moving = [e for e in unpack(execution.facts["rejected"]) if roots.of(e.path).moves(e)]
-    done = await _moved(execution)
+    done, _ = await _moved(execution)
     if len(done) < len(moving):
         return None
     return f"{plural(len(moving), 'checkpoint')} moved aside"
 
 
-async def _moved(execution: Execution) -> list[str]:
-    """Return what was noted to be moved and has moved; what cannot be asked has not, as yet."""
-    roots, found = RunRoots(execution.context), []
+async def _moved(execution: Execution) -> tuple[list[str], list[str]]:
+    """Return what was noted to be moved and lies aside, and of what it cannot be seen."""
+    roots, found, unknown = RunRoots(execution.context), [], []
     for line in filter(None, execution.facts.get("moved", "").split("\n")):
         was, sign, target = line.partition(" -> ")
         try:
             if sign and await roots.of(target).has_moved(Move(was, target)):
                 found.append(line)
         except (RootError, RootLostError):
-            continue
-    return found
+            unknown.append(line)
+    return found, unknown
 
 
 def told(log: Step) -> Step:
@@ -177,7 +179,9 @@ def told(log: Step) -> Step:
 
     async def run(execution: Execution) -> str | None:
         if execution.facts.get(MOVE) == "yes":
-            execution.facts[THERE] = "\n".join(await _moved(execution))
+            there, unknown = await _moved(execution)
+            execution.facts[THERE] = "\n".join(there)
+            execution.facts[UNKNOWN] = "\n".join(unknown)
         return await log.run(execution)
 
     return replace(log, run=run)

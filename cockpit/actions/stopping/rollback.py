@@ -27,6 +27,7 @@ from cockpit.actions.roots.ways import RootError, RootLostError
 from cockpit.actions.stopping.moving import (
     PLACEHOLDER,
     THERE,
+    UNKNOWN,
     all_moved,
     markable,
     movable,
@@ -320,10 +321,13 @@ def _what_is_there(execution: Execution) -> str:
         return f"{count}, left in place"
     roots = RunRoots(execution.context)
     moving = sum(roots.of(each.path).moves(each) for each in every)
-    moved = list(filter(None, execution.facts.get(THERE, "").split("\n")))
+    moved, unknown = (
+        list(filter(None, execution.facts.get(each, "").split("\n"))) for each in (THERE, UNKNOWN)
+    )
     if len(moved) == moving:
         return "\n".join((f"{count}, moved aside in the root", *moved))
-    return "\n".join((f"{count}, {len(moved)} of {moving} moved aside", *moved))
+    doubt = f", of {len(unknown)} it is not known" if unknown else ""
+    return "\n".join((f"{count}, {len(moved)} of {moving} moved aside{doubt}", *moved, *unknown))
 
 
 def _comment(execution: Execution) -> str:

@@ -169,6 +169,8 @@ def _left(found: Offline, uploader: Uploader) -> Iterator[Check]:
         text = f"no folder offline-run-*-{uploader.run_id} with a run file in {uploader.place}"
         yield blocked("wandb", text)
         return
+    if found.running:
+        yield blocked("wandb:running", _runs(found))
     total = sum(each.whole or each.size or 0 for each in found.left)
     text = f"{plural(len(found.left), 'folder')} to upload, {size(total)}; {done} synced already"
     cut = [each for each in found.fragments if each.cut and not each.synced]
@@ -189,6 +191,12 @@ def _left(found: Offline, uploader: Uploader) -> Iterator[Check]:
         names = ", ".join(safe(_name(each)) for each in grown[:_LISTED])
         text = f"written to after it was synced, and not sent again: {names}"
         yield warned("wandb:grown", f"{text} (wandb sync --include-synced by hand sends it)")
+
+
+def _runs(found: Offline) -> str:
+    """Return that a client uploads it now: one that lost its connection goes on by itself."""
+    pids = ", ".join(found.running[:_LISTED])
+    return f"a wandb sync of it runs there at this moment (pid {pids}): wait for its end"
 
 
 def _dry(dry: Completed, found: Offline) -> Iterator[Check]:
@@ -298,6 +306,8 @@ async def _sync(execution: Execution) -> str:
         found = await uploader.look(to.base_url)
     except RemoteError as error:
         raise StepError(f"nothing was uploaded: {error}") from error
+    if found.running:
+        raise StepError(f"nothing was uploaded: {_runs(found)}")
     planned = set(json.loads(execution.facts[SEND]))
     away = sorted(planned - {safe(each.path) for each in found.fragments})
     if away:

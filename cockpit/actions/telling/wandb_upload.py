@@ -52,6 +52,15 @@ if [ -f "$d/run-$id.wandb" ]; then one "$d"; else
 fi
 mark seen $n
 """
+_RUNNING: Final = r"""
+{ ps -Aww -o pid= -o args= || ps -o pid= -o args=; } 2>/dev/null | while read -r p a; do
+  case $a in
+    *--dry-run*) ;;
+    *wandb*" sync "*"-$id" | *wandb*" sync "*"-$id"[/\ ]*) mark running "$p";;
+  esac
+done
+"""
+"""A client that was begun goes on when its connection breaks: two at once would send all twice."""
 _STAGING: Final = """\
 data=${WANDB_DATA_DIR:-}
 if [ -z "$data" ]; then case $(uname) in
@@ -123,6 +132,8 @@ class Offline:
     """Folders beyond those that were looked at."""
     closed: tuple[str, ...] = ()
     """Folders that this user may not look into."""
+    running: tuple[str, ...] = ()
+    """Processes there that upload files of this id at this moment, whoever began them."""
 
     @property
     def left(self) -> tuple[Fragment, ...]:
@@ -170,7 +181,8 @@ class Uploader:
             "LC_ALL=C; export LC_ALL", LIMITED, marking(mark),
             f"d={word_of(self.place.path)}; id={quote(self.run_id)}",
             'case $d in /*) ;; *) d=$(pwd)/$d;; esac',
-            _FRAGMENT.replace("MOST", str(MOST)), _STAGING, _key(base_url), "mark key $k",
+            _FRAGMENT.replace("MOST", str(MOST)), _RUNNING, _STAGING, _key(base_url),
+            "mark key $k",
         ))  # fmt: skip
         done = await run_script(self.host, script, deadline=LOOK_WITHIN)
         found = records(done.out, mark)
@@ -227,7 +239,7 @@ def _key(base_url: str | None) -> str:
 
 
 def _offline(found: list[tuple[list[str], bytes]]) -> Offline:
-    fragments, staging, closed, key, seen = [], [], [], "none", 0
+    fragments, staging, closed, running, key, seen = [], [], [], [], "none", 0
     for words, payload in found:
         match words:
             case ["fragment", size, mtime, state, *whole]:
@@ -236,6 +248,8 @@ def _offline(found: list[tuple[list[str], bytes]]) -> Offline:
                 staging.append((_text(payload), 1024 * (_number(kilobytes) or 0)))
             case ["closed"]:
                 closed.append(_text(payload))
+            case ["running", pid] if pid.isdecimal():
+                running.append(pid)
             case ["key", where]:
                 key = where
             case ["seen", count]:
@@ -244,7 +258,8 @@ def _offline(found: list[tuple[list[str], bytes]]) -> Offline:
                 pass
     fragments.sort(key=lambda each: each.path.rpartition("/")[2])
     more = max(0, seen - len(fragments))
-    return Offline(tuple(fragments), tuple(staging), key, more, tuple(closed))
+    lists = (closed, running)
+    return Offline(tuple(fragments), tuple(staging), key, more, *map(tuple, lists))
 
 
 def _fragment(path: bytes, size: str, mtime: str, state: str, whole: list[str]) -> Fragment:

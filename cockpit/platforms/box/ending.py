@@ -37,10 +37,9 @@ LAP: Final = 15.0
 MOST: Final = 600
 """Processes of which it is looked at whose they are: those that carry a lineage."""
 SIGNALS: Final = {signal.SIGTERM: "TERM", signal.SIGCONT: "CONT", signal.SIGKILL: "KILL"}
-TICKS: Final = """\
-ticks() {
+TICKS: Final = r"""ticks() {
   s=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
-  s=${s##*) }; set -- $s; shift 19; echo "$1"
+  s=${s##*\) }; set -- $s; shift 19; echo "$1"
 }
 """
 _SEND: Final = (

@@ -13,6 +13,10 @@ The text runs in four parts, each in a shell of its own:
 * ``begin`` (another session) notes itself as running and then *becomes* the command: whatever
   runs has been noted, and an id noted as ``starting`` whose shells are gone never ran.
 
+Any sh does that hands its open files on (dash, bash, busybox, ksh93, yash, zsh; mksh does not,
+and is refused). A background command is ``exec``ed: some shells wait beside it otherwise, and hold
+its output.
+
 Each answers one line on descriptor 3: ``ok|PID``, or ``no|CODE|why`` with which nothing was
 started and never will be. A host without flock(1) and Python holds chained links instead of
 locks: each names a process by its start, and the next is made only once that one is gone.
@@ -35,7 +39,7 @@ trap '' HUP
 ck_no() { printf 'no|%s|%s\n' "$1" "$2" >&3; exit "$1"; }
 ck_ticks() {
   ck_s=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
-  ck_s=${ck_s##*) }; case $ck_s in [ZX]*) return 1;; esac
+  ck_s=${ck_s##*\) }; case $ck_s in [ZX]*) return 1;; esac
   set -- $ck_s; shift 19; echo "$1"
 }
 ck_alive() { [ "$(ck_ticks "$1")" = "$2" ]; }
@@ -50,9 +54,9 @@ ck_text() {
   ck_line exit "$4"; ck_line at "$(date +%s)"
 }
 ck_put() {
-  ck_f="${1%/*}/.${1##*/}.$$.new"
-  [ ! -d "$1" ] && cat >"$ck_f" && ck_settle "$ck_f" && mv -f "$ck_f" "$1" && return
-  rm -f "$ck_f"; return 1
+  ck_new="${1%/*}/.${1##*/}.$$.new"
+  [ ! -d "$1" ] && cat >"$ck_new" && ck_settle "$ck_new" && mv -f "$ck_new" "$1" && return
+  rm -f "$ck_new"; return 1
 }
 ck_tell() { ck_text "$@" | ck_put "$ck_L/$ck_I"; }
 ck_told() { sed -n "s/^$1=//p" "$ck_L/$ck_I" 2>/dev/null | head -n 1; }
@@ -70,8 +74,10 @@ ck_needs() {
     command -v "$ck_c" >/dev/null || ck_no 64 "there is no $ck_c on this host: nothing can start"
   done
   [ -r /proc/self/stat ] || ck_no 64 "this host has no /proc: its processes cannot be told apart"
+  ck_inherits || ck_no 64 "no lock can be held: sh hands no open file on; make it dash or bash"
   [ -n "$ck_W" ] && cd -- "$ck_W" || ck_no 74 "the working folder $ck_W is not there"
 }
+ck_inherits() { (exec 7</dev/null; sh -c '[ -e "/proc/$$/fd/7" ]'); }
 ck_find() {
   case $1 in
     */*) [ -e "$1" ] || ck_no 127 "cannot start $1: No such file or directory"
@@ -207,7 +213,7 @@ ck_supervise() {
   if ! (printf '%15s\n' '' >"$ck_e"); then
     rm -f "$ck_e"; ck_failed 74 "cannot write $ck_E; nothing was started"
   fi
-  setsid sh -c 'eval "$COCKPIT_LAUNCHER"' cockpit-launch begin "$$" "$ck_u" </dev/null &
+  exec setsid sh -c 'eval "$COCKPIT_LAUNCHER"' cockpit-launch begin "$$" "$ck_u" </dev/null &
   ck_child=$!
   exec 3>&-
   ck_got=; trap 'ck_got=1; kill -TERM "$ck_child"' TERM
@@ -216,6 +222,7 @@ ck_supervise() {
     [ -n "$ck_got" ] && kill -0 "$ck_child" || break
     ck_got=
   done
+  [ "$ck_r" -lt 256 ] || ck_r=$((128 + ck_r % 128))
   if [ "$(ck_told state)" != running ]; then rm -f "$ck_e"; exit; fi
   printf '%-15s\n' "$ck_r" 1<>"$ck_e" && ck_settle "$ck_e" && mv -f "$ck_e" "$ck_E"
   ck_tell ended "$(ck_told pid)" "$(ck_told ticks)" "$ck_r"

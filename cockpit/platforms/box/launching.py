@@ -75,7 +75,7 @@ async def go(send: Script, run: RunSpec, submission: Submission, within: float) 
 {SUPERVISES}={quote(f"{submission.launch_id} {tag_of(run)}")}
 COCKPIT_LAUNCHER={quote(text_of(run, submission))}
 export {SUPERVISES} COCKPIT_LAUNCHER
-ck_out=$(setsid {SH} supervise 3>&1 >/dev/null 2>&1 </dev/null &)
+ck_out=$({{ exec setsid {SH} supervise 3>&1 >/dev/null 2>&1 </dev/null & }} | cat)
 printf '%s\\n' "$ck_out"
 {_view(job)}"""
     told = await _answered(send, job, script, within)

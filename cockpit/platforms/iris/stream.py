@@ -26,7 +26,7 @@ from cockpit.platforms.iris.trees import trains, user_of
 from cockpit.runtime.http import HttpError, TooLongError
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.spool import Spool
-from cockpit.text.progress import read_progress, telling
+from cockpit.text.progress_lines import read_raw
 
 FULL: Final = 1000
 """Lines from which an answer may have been cut: every server gives so many."""
@@ -97,7 +97,7 @@ class Tail:
         Every task of a gang draws the same bar; a step must count once. What is no number, and
         what is no step at all, is kept from whichever task.
         """
-        found = read_progress(telling(_bytes(line)))
+        found = next((told for _, told in read_raw([_bytes(line)])), None)
         if found is None or found.step is None or not math.isfinite(found.loss or 0.0):
             return False
         job, task, at = _job_of(line), line.key.rpartition(":")[0], line.at or 0.0

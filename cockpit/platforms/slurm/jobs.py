@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -15,7 +15,7 @@ from cockpit.model.observed import JobValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.slurm.ask import Run, Told, ask
-from cockpit.platforms.slurm.book import Book, book_of
+from cockpit.platforms.slurm.book import Book, Job, book_of
 from cockpit.platforms.slurm.chain import Chains, live_job
 from cockpit.platforms.slurm.current import Lineage, lineage_of
 from cockpit.platforms.slurm.record import Record
@@ -28,6 +28,7 @@ SKEWED: Final = 5.0
 """Seconds by which a host's clock may differ before its times are moved onto ours."""
 STEPS: Final = "steps"
 """The word of a job's handle that tells whether a step of srun runs in it."""
+TEXTS: Final = ("comment", "command", "name", "workdir", "output")
 KEPT: Final = 5000
 """Ends of jobs that are remembered after the controller has forgotten them."""
 
@@ -47,6 +48,8 @@ class _Cluster:
     """Jobs whose end accounting has told, or never will: they are not asked for again."""
     estimates: dict[tuple[str, float | None], float] = field(default_factory=dict)
     """When the scheduler first meant to start a job: it may be late only by its own word."""
+    current: dict[str, Job] = field(default_factory=dict)
+    """The job that each run had last: the controller forgets within minutes of its end."""
 
 
 class SlurmJobs:
@@ -76,11 +79,13 @@ class SlurmJobs:
         """Return what a cluster tells now, its times moved onto our clock; never raises."""
         cluster = self._clusters.setdefault(host, _Cluster())
         wanted = {run.job.id for run in runs if run.job is not None and run.job.id is not None}
+        wanted |= {cluster.current[run.name].id for run in runs if run.name in cluster.current}
         asked = sorted(wanted - cluster.settled)
         told = await ask(self._run, host, where_of(host), asked, steps=steps)
         if isinstance(told, Trouble):
             return told
         told = _on_our_clock(told, 0.0 if host is None else self._off(told))
+        told = _with_texts(told, cluster)
         book = book_of(told, tuple(cluster.ended.values()))
         cluster.chains.learn(book)
         _remember(cluster, told, book, wanted)
@@ -113,6 +118,7 @@ class SlurmJobs:
             kind, text = _absent(run, where, told)
             left = "".join(f"; {job.id}: {job.why}" for job in found.held)
             return unknown(kind, text + left, where, now)
+        cluster.current[run.name] = found.job
         value = value_of(run, found.job, found.passed, found.queued, found.freed)
         value = _first_estimate(cluster, value)
         value = value.model_copy(
@@ -134,6 +140,23 @@ class SlurmJobs:
         told, book = seen
         chains = self._clusters[host].chains
         return {run.name: _live(lineage_of(run, book, chains), told, book) for run in runs}
+
+
+def _with_texts(told: Told, cluster: _Cluster) -> Told:
+    """Return an answer whose ended jobs have the texts that they had when they were listed.
+
+    Accounting is not asked for a comment or a command, by which alone a job may be known.
+    """
+    known = {each.id: each for job in cluster.current.values() for each in job.records}
+    return replace(told, accounted=tuple(_texted(each, known) for each in told.accounted))
+
+
+def _texted(record: Record, known: Mapping[str, Record]) -> Record:
+    former = known.get(record.id)
+    if former is None:
+        return record
+    texts = {name: getattr(record, name) or getattr(former, name) for name in TEXTS}
+    return replace(record, **texts)
 
 
 def _live(found: Lineage, told: Told, book: Book) -> Live:

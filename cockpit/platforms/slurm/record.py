@@ -52,6 +52,7 @@ class Record:
     eligible: float | None = None
     started: float | None = None
     ended: float | None = None
+    suspended: float | None = None
     expected: float | None = None
     until: float | None = None
     restarts: int | None = None

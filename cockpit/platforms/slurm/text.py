@@ -149,6 +149,7 @@ def _shown(number: str, lines: list[str]) -> Record | None:
         uid=told.get("UserId", "").rpartition("(")[2].rstrip(")"),
         submitted=instant(told.get("SubmitTime", "")),
         eligible=instant(told.get("EligibleTime", "")),
+        suspended=instant(told.get("SuspendTime", "")),
         restarts=_number(told.get("Restarts")),
         exit=exit_of(told.get("ExitCode", "")),
         dependency=_set(told.get("Dependency", "")),

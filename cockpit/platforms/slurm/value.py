@@ -155,9 +155,12 @@ def _exit_code(record: Record, phase: Phase) -> int | None:
 def _pending_since(job: Job, freed: float | None) -> float | None:
     """Return since when it waits: since it was submitted, or nothing of its own stands before it.
 
-    ``freed`` is when the job before it in its chain ended. A begin time is no such moment.
+    ``freed`` is when the job before it in its chain ended. A begin time is no such moment. One
+    that has run and is suspended waits since then, and not since it was submitted.
     """
     main = job.main
+    if main.word == "SUSPENDED":
+        return main.suspended
     times = [main.submitted, freed, _ended(job) if job.one_by_one else None]
     if main.reason != "BeginTime":
         times.append(main.eligible)

@@ -1,27 +1,33 @@
 """C-14, flapping: it starts again and again, whatever ends it. A person must look.
 
-A restart is a job that was seen to live after another one, or after its own end; one that its
-platform makes under the same id is counted by the platform, and those of a monitor by its state
+A restart is an execution that was seen to run after another one, whoever started it; those that a
+platform makes under one id are counted by the platform, too, and those of a monitor by its state
 file. Each counts only where it is known to lie within the window.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
-from cockpit.model.history import History
-from cockpit.model.observed import MonitorValue, Phase
+from cockpit.model.history import History, PhaseMark
+from cockpit.model.observed import JobValue, MonitorValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.present import job_of, job_source, phase_of
 
 _CREATED: Final = re.compile(r"(?:^|/)(\d{8}-\d{4})[^/]*_monitoring_state\.json$")
+
+
+_SHOWN: Final = 5
+"""Restarts whose times are told."""
+SAME_START: Final = 60.0
+"""Seconds by which one start may be told differently."""
 
 
 class Restarts(NamedTuple):
@@ -44,22 +50,25 @@ def flapping(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-14",
         key=f"C-14:{run.name}:flapping",
         severity=Severity.ALERT,
-        title=f"it flaps: {most.times} restarts within {wording.span(limits.flap_window)}",
+        title=f"restarted {most.times} times within {wording.span(limits.flap_window)}: it flaps",
         since=most.since,
         evidence=tuple(
             line for each in counted for line in present.evidence(each.source, each.text)
         ),
         confidence="likely",
-        next_action=f"escalate to {wording.person(run)}; another relaunch is no default any more",
+        next_action=f"escalate to {wording.person(run)}: find out what ends it each time, before"
+        " anybody relaunches it again",
     )
 
 
 def _counts(run: RunSpec, history: History) -> Iterator[Restarts]:
     since = history.now - run.thresholds.flap_window
-    seen = [at for at in _seen(history) if since <= at <= history.now]
+    seen = [at for at in history.restarts if since <= at <= history.now]
     if seen:
-        text = f"started again {len(seen)} times, last at {wording.moment(seen[-1])}"
-        yield Restarts(len(seen), seen[0], text, "recorded phases")
+        times = ", ".join(wording.moment(at) for at in seen[-_SHOWN:])
+        text = f"{len(seen)} restarts seen: {times}; limit {run.thresholds.flap_restarts}"
+        opened = seen[min(len(seen), run.thresholds.flap_restarts) - 1]
+        yield Restarts(len(seen), opened, text, job_source(history))
     job, launched = job_of(history), history.launched
     ours = job is not None and launched is not None and job.launch_id == launched.launch_id
     if job is not None and job.restarts and ours and launched is not None and launched.at >= since:
@@ -73,13 +82,25 @@ def _counts(run: RunSpec, history: History) -> Iterator[Restarts]:
         yield Restarts(count, begun, text, monitor.source)
 
 
-def _seen(history: History) -> Iterator[float]:
-    """Yield when a job was seen to live after another one, or after its own end."""
-    marks = [mark for mark in history.phases if mark.phase is not Phase.UNKNOWN]
-    for former, mark in pairwise(marks):
-        another = None not in (former.job_id, mark.job_id) and former.job_id != mark.job_id
-        if mark.phase.lives and (former.phase.terminal or another):
-            yield mark.at
+def restarted(former: JobValue, job: JobValue) -> bool:
+    """Tell whether a job that runs is another execution than the ``former`` one.
+
+    One that was suspended, or that nobody could see, is the same: it began when it began.
+    """
+    if former.id != job.id:
+        return True
+    both = (former.started_at, job.started_at)
+    return None not in both and (both[1] or 0.0) - (both[0] or 0.0) > SAME_START
+
+
+def restarts_in(marks: Sequence[PhaseMark]) -> tuple[float, ...]:
+    """Return when a job was seen running after one of another id had run, or after its own end."""
+    told = [mark for mark in marks if mark.phase is Phase.RUNNING or mark.phase.terminal]
+    return tuple(
+        mark.at
+        for former, mark in pairwise(told)
+        if mark.phase is Phase.RUNNING and (former.phase.terminal or mark.job_id != former.job_id)
+    )
 
 
 def created_at(monitor: MonitorValue) -> float | None:

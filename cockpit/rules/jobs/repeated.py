@@ -1,4 +1,4 @@
-"""C-14, the same failure again: relaunching is no longer the default, a person must look.
+"""C-14, the same failure again: relaunching is no default any more, a person looks.
 
 Two failures are the same when they have the same signature, or when they stopped within
 ``window`` steps of each other: 50 steps or 1 % of the step, whichever is more. A deterministic
@@ -24,6 +24,10 @@ LEAST_WINDOW = 50
 SHARE = 0.01
 LONGEST = 200
 _NO_FAILURES = ("success", "user_stopped", "harmless_noise", "capacity_wait")
+SAME_END = 5.0
+"""Seconds by which one end may be told differently."""
+_ITS_TIME = ("preempted", "walltime")
+"""Ends that a scheduler gives every job: that the next one gets there, too, is no repetition."""
 _ONCE = ("killed", "hardware_fault", "network_transient")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|\b\d\d:\d\d:\d\d\S*")
 _HEX = re.compile(r"\b(?:0x)?(?=[0-9a-f]*\d)[0-9a-f]{7,}\b", re.I)
@@ -61,6 +65,24 @@ def failure_of(run: RunSpec, history: History) -> FormerFailure | None:
         signature=None if found is None or found.name == "unknown" else signature(found),
         step=_last_step(history, found),
     )
+
+
+def left_behind(
+    run: RunSpec, history: History, known: FormerFailure | None
+) -> tuple[FormerFailure | None, FormerFailure | None]:
+    """Return the present failure, and the ``known`` one if the run has another job since.
+
+    So a failure counts whoever started the next job: a person, a chain, its scheduler. While its
+    job is the present one it may still be told better: its log is read for it.
+    """
+    job, now = job_of(history), failure_of(run, history)
+    if now is not None and (now.name in _ITS_TIME or history.stop_ordered_by is not None):
+        now = None
+    if job is None or known is None or identity(job) == known.job_id:
+        return now or known, None
+    if now is not None and abs(now.at - known.at) <= SAME_END:
+        return now, None  # one end, of a job whose ids are told otherwise by now
+    return now, known
 
 
 def identity(job: JobValue) -> str:

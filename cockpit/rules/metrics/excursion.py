@@ -60,7 +60,10 @@ class ExcursionFold:
                     self._insert(bump)
                 self.pending = []
                 self._over()
-        self._insert(value)
+        self.order.append(value)  # as ``_insert``: every row ends here, and a call is dear
+        insort(self.ranked, value)
+        if len(self.ranked) > self.size:
+            del self.ranked[bisect_left(self.ranked, self.order.popleft())]
 
     def beyond(self, row: Row, value: float, level: float, further: bool) -> None:
         """Take a value beyond the limit; ``further``: no value of this excursion was as far."""

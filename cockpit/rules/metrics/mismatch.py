@@ -19,6 +19,9 @@ from cockpit.rules.metrics.resume import resumed_elsewhere
 from cockpit.rules.metrics.seam import DIFFERING, LEVEL
 from cockpit.rules.present import CLOCK_SKEW, job_of, may_train
 
+SLACK: Final = CLOCK_SKEW
+"""Seconds by which a job's start may seem to lie outside the pause that it made."""
+
 
 def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-12 (loss): from where it shows until the next start; one restart is one alert."""
@@ -41,10 +44,6 @@ def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
             f" {wording.person(run)} before {run.name} goes on much further"
         ),
     )
-
-
-SLACK: Final = CLOCK_SKEW
-"""Seconds by which a job's start may seem to lie outside the pause that it made."""
 
 
 def _seam(history: History) -> Seam | None:

@@ -56,6 +56,11 @@ class FiniteFold:
         if self.finding is not None or self.pending is not None:
             self._finite(row)
 
+    @property
+    def steady(self) -> bool:
+        """True where another finite row changes nothing."""
+        return self.clean >= RECOVERED_ROWS and self.finding is None and self.pending is None
+
     def _broken(self, row: Row, value: float) -> None:
         seen = self.finding or self.pending
         if seen is None:

@@ -26,6 +26,8 @@ from cockpit.rules.metrics.excursion import NORMAL
 RANKS: Final = 14
 EACH: Final = 14
 """Ranks of rarity (a step is of the next one half as often); the steps that are kept of each."""
+HASH: Final = 2654435761
+MASK: Final = 0xFFFFFFFF
 BLOCK: Final = 25
 """Rows whose median is one point of the trend."""
 POINTS: Final = 8
@@ -108,7 +110,8 @@ class SeamFold:
         )  # fmt: skip
 
     def _take(self, step: int, loss: float, astray: bool) -> None:
-        kept, seam = self._kept[rank(step)], self.seam
+        rare = 32 - (step * HASH & MASK).bit_length()  # as ``rank``: every row comes here
+        kept, seam = self._kept[rare if rare < RANKS else RANKS - 1], self.seam
         catching_up = seam is not None and seam.back and step <= seam.last
         if catching_up and seam is not None and step in kept:
             self._compare(seam, step, loss, kept[step])
@@ -202,7 +205,7 @@ class SeamFold:
 
 def rank(step: int) -> int:
     """Return how rare a step is: one in two is of rank 0, one in four of rank 1 (Knuth's hash)."""
-    return min(RANKS - 1, 32 - (step * 2654435761 & 0xFFFFFFFF).bit_length())
+    return min(RANKS - 1, 32 - (step * HASH & MASK).bit_length())
 
 
 def unit(value: float) -> float:

@@ -51,6 +51,7 @@ class StabilityFold(ExcursionFold):
         super().__init__(seen, limits.instability_rows, limits.instability_window)
         self.metric, self.sigma = seen.metric, seen.sigma
         self._z, self._warm = limits.instability_z, run.warmup_steps
+        self._least = LEAST * self._z
         self._enough = min(ENOUGH, self.size)
         self._sign = -1.0 if seen.metric in FALLS else 1.0
 
@@ -62,7 +63,7 @@ class StabilityFold(ExcursionFold):
         if count >= self._enough:
             middle = self.ranked[count // 2]
             beyond = self._sign * (value - middle)
-            if beyond > 0 and self._is_far(beyond, middle):
+            if beyond > self._least * abs(middle) and self._is_far(beyond, middle):
                 further = self.peak is None or self._sign * (value - self.peak) > 0
                 self.beyond(row, value, middle, further)
                 if self.above >= SETTLED * self.size:
@@ -102,12 +103,15 @@ class Stabilities:
     def __init__(self, seen: Sequence[MetricTrend], run: RunSpec) -> None:
         self._run = run
         self.folds = {each.metric: StabilityFold(each, run) for each in seen}
+        self.opened = self._opened()
+        """The metrics that are beyond what is usual."""
 
     def add(self, row: Row, resumed: bool) -> None:
         """Take one row; ``resumed`` tells that its step went back."""
         if resumed:
             for fold in self.folds.values():
                 fold.resume(row)
+            self.opened = self._opened()
         if row.grad_norm is not None:
             self._take("grad_norm", row, row.grad_norm)
         if row.z_loss is not None:
@@ -121,11 +125,12 @@ class Stabilities:
         fold = self.folds.get(metric)
         if fold is None:
             fold = self.folds[metric] = StabilityFold(MetricTrend(metric=metric), self._run)
+        was_open = fold.is_open
         fold.add(row, value)
+        if fold.is_open is not was_open:
+            self.opened = self._opened()
 
-    @property
-    def opened(self) -> tuple[str, ...]:
-        """The metrics that are beyond what is usual."""
+    def _opened(self) -> tuple[str, ...]:
         return tuple(metric for metric, fold in self.folds.items() if fold.is_open)
 
     def freeze(self) -> tuple[MetricTrend, ...]:

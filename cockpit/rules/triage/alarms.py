@@ -14,14 +14,14 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from cockpit.model.logtext import Alarm
-from cockpit.rules.triage.literals import literals_of
-from cockpit.rules.triage.log_text import BEGIN
-from cockpit.rules.triage.signs import (
+from cockpit.rules.triage.literals import alternatives
+from cockpit.rules.triage.signs import SIGNS
+from cockpit.rules.triage.tracebacks import BEGIN
+from cockpit.rules.triage.words import (
     CRASH,
     DATA,
     KILLED,
     NETWORK,
-    SIGNS,
     STOPPED,
     TASK_DIED,
     TERMINATED,
@@ -53,22 +53,25 @@ class _Sign(NamedTuple):
     pattern: re.Pattern[bytes]
 
 
-def _sign(name: str, pattern: re.Pattern[str]) -> _Sign:
-    return _Sign(name, literals_of(pattern), re.compile(pattern.pattern.encode(), re.I))
+def _signs(name: str, pattern: re.Pattern[str]) -> Iterator[_Sign]:
+    for words, one in alternatives(pattern):
+        literals = None if words is None else frozenset(word.encode() for word in words)
+        yield _Sign(name, literals, re.compile(one.pattern.encode(), re.I))
 
 
-_KNOWN: Final = (
-    *(_sign(sign.name, sign.pattern) for sign in SIGNS),
-    _sign("numeric_instability", _BROKEN),
-    _sign("traceback", re.compile(re.escape(BEGIN))),
-    _sign("crash", CRASH),
-    _sign("data_error", DATA),
-    _sign("killed", KILLED),
-    _sign("killed", TASK_DIED),
-    _sign("terminated", TERMINATED),
-    _sign("user_stopped", STOPPED),
-    _sign("network_transient", NETWORK),
+_NAMES: Final = (
+    *((sign.name, sign.pattern) for sign in SIGNS),
+    ("numeric_instability", _BROKEN),
+    ("traceback", re.compile(re.escape(BEGIN))),
+    ("crash", CRASH),
+    ("data_error", DATA),
+    ("killed", KILLED),
+    ("killed", TASK_DIED),
+    ("terminated", TERMINATED),
+    ("user_stopped", STOPPED),
+    ("network_transient", NETWORK),
 )
+_KNOWN: Final = tuple(sign for name, pattern in _NAMES for sign in _signs(name, pattern))
 _LITERALS: Final = frozenset(word for sign in _KNOWN for word in sign.literals or ())
 _seen: dict[bytes, str] = {}
 

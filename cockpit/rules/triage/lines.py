@@ -6,15 +6,22 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
+from itertools import islice
+from operator import itemgetter
 
 from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.log_text import counts_an_epoch, losses_of, steps_of
-from cockpit.rules.triage.signs import STARTS
+from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
+from cockpit.rules.triage.literals import alternatives
+from cockpit.rules.triage.log_text import bars_of, counts_an_epoch, losses_of, marks_of, steps_of
+from cockpit.rules.triage.words import STARTS
 
 READ = 20_000
 """Newest lines that are looked at."""
+
+BEFORE = 60
+"""Lines before a job's first one that may tell why it was started again."""
 
 PROOF = 3
 """Different steps logged after a trouble that prove it was overcome: ranks that have not met it
@@ -35,13 +42,17 @@ class Log:
     each shape: 20,000 lines take a fraction of a second, whatever the number of patterns.
     """
 
-    def __init__(self, places: Sequence[LogLine], read: Read) -> None:
+    def __init__(
+        self, places: Sequence[LogLine], read: Read, before: Sequence[LogLine] = ()
+    ) -> None:
         self.places = tuple(places)
         self.lines = tuple(_SGR.sub("", place.text) for place in places)
         self.read = read
+        self.before = tuple(_SGR.sub("", place.text) for place in before)
+        """The last lines of what ran before this job, where the log itself says that it began."""
         self._shapes: dict[str, int] = {}
         self._samples: list[str] = []
-        self._words: dict[str, bool] = {}
+        self._words: dict[str, set[int]] = {}
         self._shape_of = [self._shape(line) for line in self.lines]
 
     @classmethod
@@ -57,7 +68,13 @@ class Log:
             return whole
         rest = places[starts[-1] :]
         said = {"since": "said", "whole": True, "why": None, "lines": len(rest)}
-        return cls(rest, read.model_copy(update=said))
+        before = places[max(0, starts[-1] - BEFORE) : starts[-1]]
+        return cls(rest, read.model_copy(update=said), before)
+
+    @cached_property
+    def earlier(self) -> Log:
+        """The lines of ``before``, as a log of their own."""
+        return Log([LogLine(line) for line in self.before], self.read)
 
     def _shape(self, line: str) -> int:
         shape = _NUMBER.sub(_figure, line)
@@ -75,26 +92,37 @@ class Log:
     def _text(self) -> str:
         return "\n".join(self._low)
 
-    def _has(self, word: str) -> bool:
-        known = self._words.get(word)
-        if known is None:
-            known = self._words[word] = word in self._text
-        return known
+    def _holding(self, words: frozenset[str]) -> set[int]:
+        """Return the samples that hold one of the words, in small letters."""
+        found = set[int]()
+        for word in words:
+            known = self._words.get(word)
+            if known is None:
+                among = enumerate(self._low) if word in self._text else ()
+                known = self._words[word] = {at for at, low in among if word in low}
+            found |= known
+        return found
 
     def matching(self, pattern: re.Pattern[str]) -> list[int]:
         """Return the indexes of the lines that match."""
-        needed = words_of(pattern)
-        if needed is None:
-            hit = [pattern.search(sample) is not None for sample in self._samples]
-        else:
-            words = [word for word in needed if self._has(word)]
-            if not words:
-                return []
-            hit = [
-                any(word in low for word in words) and pattern.search(sample) is not None
-                for low, sample in zip(self._low, self._samples, strict=True)
-            ]
+        hit = [False] * len(self._samples)
+        for words, one in alternatives(pattern):
+            for at in range(len(hit)) if words is None else self._holding(words):
+                hit[at] = hit[at] or one.search(self._samples[at]) is not None
         return [index for index, shape in enumerate(self._shape_of) if hit[shape]]
+
+    def naming(self, pattern: re.Pattern[str]) -> list[int]:
+        """Return the indexes of the lines that say so, not only that it may have been (SPEC T)."""
+        found = self.matching(pattern)
+        sure = {shape: self._says(shape, pattern) for shape in {self._shape_of[i] for i in found}}
+        return [i for i in found if sure[self._shape_of[i]] and i not in self._listed]
+
+    def _says(self, shape: int, pattern: re.Pattern[str]) -> bool:
+        return pattern.search(certain(self._samples[shape])) is not None
+
+    @cached_property
+    def _listed(self) -> set[int]:
+        return listed(self.lines, self.matching(INTRODUCES))
 
     def evidence(self, index: int) -> Triage.Line:
         """Return a line as evidence: by its number in the file, as far as that is known."""
@@ -119,19 +147,44 @@ class Log:
         steps = (s for index, s in reversed(self.steps) if not counts_an_epoch(self.lines[index]))
         return next(steps, None)
 
-    def _steps_after(self, index: int) -> set[int]:
-        """Return the steps logged after a line, the one reached before it not counted."""
-        cut = bisect_right(self.steps, (index, 1 << 62))
-        before = self.steps[cut - 1][1] if cut else None
-        return {step for _, step in self.steps[cut:] if step != before}
+    @cached_property
+    def marks(self) -> list[tuple[int, str]]:
+        """The (index, mark) of every line that shows training at work, with a step or without."""
+        return marks_of(self.lines, self.steps)
+
+    @cached_property
+    def bars(self) -> list[tuple[int, str]]:
+        """The (index, count) of every state of a progress bar, whatever it counts."""
+        return bars_of(self.lines)
+
+    def _marks_after(self, index: int, enough: int) -> bool:
+        """Tell whether ``enough`` marks are logged after a line, the one before it not counted."""
+        cut = bisect_right(self.marks, index, key=itemgetter(0))
+        before = self.marks[cut - 1][1] if cut else None
+        seen = set[str]()
+        for _, mark in islice(self.marks, cut, None):
+            if mark != before:
+                seen.add(mark)
+                if len(seen) >= enough:
+                    return True
+        return False
 
     def went_on(self, index: int) -> bool:
         """Tell whether another training step is logged after a line."""
-        return bool(self._steps_after(index))
+        return self._marks_after(index, 1)
 
     def outlived(self, index: int) -> bool:
         """Tell whether training went on after a line for so long that it was overcome."""
-        return len(self._steps_after(index)) >= PROOF
+        return self._marks_after(index, PROOF)
+
+    def progresses(self, since: int) -> bool:
+        """Tell whether anything that is counted moved after a line, or at all (-1)."""
+        return self.went_on(since) or len({bar for at, bar in self.bars if at > since}) > 1
+
+    def incidents(self, indexes: Sequence[int]) -> int:
+        """Return how many times it happened: lines with training at work between them."""
+        marks = [at for at, _ in self.marks]
+        return len({bisect_right(marks, index) for index in indexes})
 
     def numbers_came_back(self, index: int) -> bool:
         """Tell whether finite losses were logged after a line, up to the last one."""
@@ -149,38 +202,3 @@ def _figure(found: re.Match[str]) -> str:
     text = found[0]
     spelled = text in _MEANT or (len(text) == 3 and text[0] == "4")
     return text if spelled else "1"
-
-
-_NO_LITERAL = re.compile(r"\\.|\[[^\]]*\]|\{[^}]*\}|\w[?*]|[^\w|]")
-_WORD = re.compile(r"[a-z_]{3,}")
-
-
-@lru_cache(maxsize=256)
-def words_of(pattern: re.Pattern[str]) -> frozenset[str] | None:
-    """Return words of which a line that matches holds at least one; ``None`` if none is sure.
-
-    They are the plain letters that each alternative spells out. To look for words is many
-    times faster than to try an expression, and most lines hold none.
-    """
-    found: set[str] = set()
-    for branch in branches(pattern.pattern):
-        words = _WORD.findall(_NO_LITERAL.sub(" ", branch).lower())
-        if not words:
-            return None
-        found.update(words)
-    return frozenset(found)
-
-
-def branches(pattern: str) -> list[str]:
-    """Return the alternatives of an expression that stand in no bracket."""
-    branches, depth, at = [""], 0, 0
-    while at < len(pattern):
-        step = 2 if pattern[at] == "\\" else 1
-        piece = pattern[at : at + step]
-        depth += (piece == "(") - (piece == ")")
-        if piece == "|" and depth == 0:
-            branches.append("")
-        else:
-            branches[-1] += piece
-        at += step
-    return branches

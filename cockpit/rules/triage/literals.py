@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Any, Final
-
-from cockpit.rules.triage.lines import branches
+from typing import Any, Final, NamedTuple
 
 SHORTEST: Final = 2
 """Letters below which a literal is found on nearly every line."""
 _Node = tuple[Any, Any]
+_SET: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+
+
+class Alternative(NamedTuple):
+    """One of the alternatives of an expression, and words of which each match of it holds one."""
+
+    words: frozenset[str] | None
+    pattern: re.Pattern[str]
+
+
+@lru_cache(maxsize=256)
+def alternatives(pattern: re.Pattern[str]) -> tuple[Alternative, ...]:
+    """Return the alternatives of an expression that stand in no bracket.
+
+    To look for words is many times faster than to try an expression, and most lines hold none.
+    """
+    parts = (re.compile(branch, pattern.flags) for branch in branches(pattern.pattern))
+    found = ((literals_of(part), part) for part in parts)
+    return tuple(
+        Alternative(None if words is None else frozenset(map(bytes.decode, words)), part)
+        for words, part in found
+    )
 
 
 def literals_of(pattern: re.Pattern[str]) -> frozenset[bytes] | None:
@@ -61,3 +82,20 @@ def _sure(words: Iterable[str]) -> frozenset[str]:
 
 def _worth(words: frozenset[str]) -> tuple[int, int]:
     return (min(map(len, words), default=0), -len(words))
+
+
+def branches(pattern: str) -> list[str]:
+    """Return the alternatives of an expression that stand in no bracket."""
+    branches, depth, at = [""], 0, 0
+    while at < len(pattern):
+        step = 2 if pattern[at] == "\\" else 1
+        if pattern[at] == "[":  # a bracket or a bar in a set of characters is only itself
+            step = _SET.match(pattern, at).end() - at  # type: ignore[union-attr]
+        piece = pattern[at : at + step]
+        depth += (piece == "(") - (piece == ")")
+        if piece == "|" and depth == 0:
+            branches.append("")
+        else:
+            branches[-1] += piece
+        at += step
+    return branches

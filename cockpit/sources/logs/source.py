@@ -28,7 +28,8 @@ from cockpit.sources.logs.remote import HostError, RemoteLog, Run
 from cockpit.sources.logs.skipped import SCAN_S, Budget, Find, Left, Search, search
 from cockpit.sources.logs.stamp import clock_offset, line_time, writes_utc
 from cockpit.text.announced import announced
-from cockpit.text.progress import read_bar, read_lines, telling
+from cockpit.text.progress import is_drawn_bar
+from cockpit.text.progress_lines import read_raw
 from cockpit.text.safe import safe_line
 
 AWAY: Final = 5.0
@@ -311,8 +312,7 @@ class _Followed:
             states = states[1:]  # it was taken when it was the newest
         if news.rest == self._bar and not news.states:
             return states
-        bar = read_bar(safe_line(news.rest).plain)
-        drawn = bar is not None and safe_line(news.rest).plain.rstrip().endswith("]")
+        drawn = is_drawn_bar(safe_line(news.rest).plain)
         self._bar = news.rest if drawn else b""
         return (*states, self._bar) if drawn else states
 
@@ -348,16 +348,15 @@ def read_rows(
     A row's time is the line's own; else ``mtime`` for the last row, and for all if the former
     write (``since``) was less than ``FRESH`` seconds before: an older guess would be a lie.
     """
-    lines = [telling(state) for state in states]
     rows: list[Row] = []
-    for number, progress in read_lines(lines):
+    for number, progress in read_raw(states):
         if progress.scope != "run" or (progress.step is None and progress.format != "dict"):
             continue
         step = progress.step if progress.step is not None else step
         rate = None if progress.is_bar else per_second(progress.throughput, progress.unit)
         row = Row(
             step,
-            line_time(lines[number - 1], mtime, utc, offset),
+            line_time(safe_line(states[number - 1]).plain, mtime, utc, offset),
             progress.loss,
             rate,
             progress.grad_norm,

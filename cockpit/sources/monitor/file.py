@@ -19,6 +19,10 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 _SIZE: Final = 1 << 20
+TOGETHER: Final = 10.0
+"""Seconds by which ``ts`` and the file's own time may move apart between two writes."""
+BEHIND: Final = 60.0
+"""Seconds from which on a clock counts as behind."""
 _MILLISECONDS: Final = 1e11
 """A ``ts`` from here on is in milliseconds: as seconds it would lie after the year 5000."""
 
@@ -42,6 +46,24 @@ class StateRead(Frozen):
     """The address of the W&B run that it watches, by whichever of its usual names."""
     retired: str | None = None
     """The job that a relaunch has retired in this file (``retired_job_id``)."""
+    behind: Seconds = 0.0
+    """By how much its writer's clock is behind ours, where two writes have shown that."""
+
+    def after(self, former: StateRead | None) -> StateRead:
+        """Return it with what the ``former`` reading of the same file shows of its writer's clock.
+
+        Where ``ts`` has moved on by as much as the file's own time, it was written when the file
+        was: what lies between the two is the clock. A file that was touched, or copied, with the
+        ``ts`` that it had shows none.
+        """
+        if former is None or None in (self.stamp, former.stamp):
+            return self
+        moved, written = (self.stamp or 0.0) - (former.stamp or 0.0), self.mtime - former.mtime
+        late = self.mtime - (self.stamp or 0.0)
+        if not moved and not written:
+            return self.model_copy(update={"behind": former.behind})
+        live = moved > 0 and abs(moved - written) <= TOGETHER
+        return self.model_copy(update={"behind": late if live and late > BEHIND else 0.0})
 
 
 def read_state(path: str) -> StateRead | Problem | None:

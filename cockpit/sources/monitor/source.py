@@ -94,7 +94,7 @@ class Monitors:
         for path in paths:
             read = read_state(path)
             if isinstance(read, StateRead):
-                self._former[path] = read
+                read = self._former[path] = read.after(self._former.get(path))
                 states.append(read)
             elif read is not None:
                 problems.append(read)
@@ -216,10 +216,11 @@ def _cadence(run: RunSpec, state: StateRead | None) -> float:
 
 
 def _update(state: StateRead, now: float, run: RunSpec) -> tuple[float | None, list[str]]:
-    """Return when the file was last updated: its stamp, unless that cannot be true."""
+    """Return when the file was last updated: its stamp on our clock, unless that cannot be."""
     slack = _cadence(run, state)
     if state.stamp is not None and state.stamp <= now + slack:
-        return state.stamp, []
+        said = f"{clean(state.path, 4096)}: its ts is {state.behind:.0f} s behind at every write"
+        return state.stamp + state.behind, [said] if state.behind else []
     notes = []
     if state.stamp is not None:
         notes.append(f"{clean(state.path, 4096)}: its ts lies in the future; its mtime counts")

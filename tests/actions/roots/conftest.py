@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.runtime import buckets
 from cockpit.sources.checkpoints import surveys
-from tests.sources.checkpoints.store_server import ObjectStore, serving
+from tests.sources.checkpoints.store_server import ObjectStore, serving, variables
 
 
 @pytest.fixture
@@ -19,12 +19,6 @@ def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ObjectSt
         monkeypatch.setattr(buckets, "TIMEOUT", 30.0)  # however busy this machine is
         monkeypatch.setattr(surveys, "AT_FIRST", 60.0)
         monkeypatch.setenv("HOME", str(tmp_path))
-        for name, value in (
-            ("AWS_ENDPOINT_URL", served.url),
-            ("AWS_REGION", "us-east-1"),
-            ("AWS_ACCESS_KEY_ID", "t"),
-            ("AWS_SECRET_ACCESS_KEY", "t"),
-            ("STORAGE_EMULATOR_HOST", served.url),
-        ):
+        for name, value in variables(served.url).items():
             monkeypatch.setenv(name, value)
         yield served

@@ -140,3 +140,17 @@ async def test_versions_that_are_kept_are_said(rest: BucketRest) -> None:
     rest.bucket.versioned = True
     said = [check.text for check in (await rest.plan()).checks if check.id == "deletable"]
     assert rest.address.startswith("gs") or ("keeps versions" in said[0])
+
+
+async def test_what_cannot_be_listed_any_more_is_not_said_to_be_gone(rest: BucketRest) -> None:
+    def refuses(asked: Handler) -> bool:
+        lists = asked.command == "GET" and not asked.key
+        if lists:
+            asked.refuse(403, "AccessDenied")
+        return lists
+
+    plan = await rest.plan()
+    rest.bucket.fault = refuses
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
+    assert result.outcome is Outcome.REFUSED and "may not be read" in result.message
+    assert "gone" not in result.message and len(steps(rest)) == 4

@@ -133,3 +133,41 @@ async def test_a_bucket_that_takes_nothing_is_said_before(rest: BucketRest) -> N
     plan = await rest.plan(to="200")
     assert "may not be written" in blocks(plan)["move"]
     assert any(c.id == "mark" and "may not be written" in c.text for c in plan.checks)
+
+
+async def test_a_move_that_cannot_be_seen_any_more_is_not_said_to_have_failed(
+    rest: BucketRest,
+) -> None:
+    """Without the right to list, S3 says of a key that is not there that it may not be read."""
+    hidden = False
+
+    def hides(asked: Handler) -> bool:
+        nonlocal hidden
+        missing = asked.key not in rest.bucket.buckets[BUCKET]
+        hidden = hidden or (asked.command in ("POST", "DELETE") and "step-300" in asked.deletes[0])
+        if hidden and asked.command in ("GET", "HEAD") and asked.key and missing:
+            asked.refuse(403, "AccessDenied")
+            return True
+        return False
+
+    plan = await rest.plan(to="200")
+    rest.bucket.fault = hides
+    await rest.act(plan.words, to="200")
+    assert hidden and f"{RUN_ROOT}/step-300/metadata.json" not in rest.bucket.buckets[BUCKET]
+    evidence = rest.book.entries[-1].evidence
+    assert "0 of 1 moved aside, of 1 it is not known" in evidence, evidence
+    assert "step-300/metadata.json -> " in evidence
+
+
+async def test_what_was_read_a_moment_ago_is_not_read_again(rest: BucketRest) -> None:
+    """Every write is conditional, so what was read to plan it need not be read twice."""
+    plan = await rest.plan(to="200")
+    tries = [line for line in rest.bucket.asked if line.endswith("/.cockpit/try")]
+    assert [line.split()[0] for line in tries[:4]] == ["GET", "PUT", "HEAD", "GET"]
+    assert len(tries) <= 5, tries
+    rest.bucket.asked.clear()
+    assert (await rest.act(plan.words, to="200")).outcome is Outcome.DONE
+    writes = [line for line in rest.bucket.asked if "step-300/metadata.json" in line]
+    first = next(at for at, line in enumerate(writes) if line.startswith("PUT"))
+    reads = [line for line in writes[:first] if ".rejected-" in line]
+    assert len(reads) == 1, "its new name is looked for once"

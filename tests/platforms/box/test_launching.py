@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -21,8 +22,9 @@ from cockpit.platforms.box.words import environments
 from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE
 from cockpit.runtime.shell import Completed, run_command
-from tests.platforms.box.making import spec
+from tests.platforms.box.making import spec, told
 from tests.platforms.local.making import slay, submission, supervisors, trainers
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="the launcher needs Linux's /proc"
@@ -166,6 +168,32 @@ def test_whose_environment_holds_a_word_is_found_where_grep_stops_at_a_zero_byte
                 assert f"==> /proc/{marked.pid}/environ <==" in said.stdout.decode()
         finally:
             marked.kill()
+
+
+@pytest.mark.parametrize("shell", ["busybox", "ksh93", "yash"])
+async def test_a_job_is_started_once_and_its_end_is_noted_whatever_sh_is(
+    run: RunSpec, tmp_path: Path, shell: str
+) -> None:
+    if (there := shutil.which(shell)) is None:
+        pytest.skip(f"no {shell} here")
+    send = Shell(hidden(tmp_path / "bin", "sh"))
+    (tmp_path / "bin" / "sh").symlink_to(there)
+    (first,) = await _race(send, run, [submission(run, 1)])
+    assert [first] == [str(pid) for pid in trainers(run)]
+    (second,) = await _race(send, run, [submission(run, 2)])
+    assert isinstance(second, CannotError) and "still lives" in str(second)
+    os.kill(int(str(first)), signal.SIGTERM)
+    until(lambda: not supervisors(run))
+    assert told(run, "exit_file").split() == ["143"]
+
+
+async def test_a_shell_that_hands_no_open_file_on_is_named(run: RunSpec, tmp_path: Path) -> None:
+    """Of some shells a program inherits 0, 1 and 2 only: it could hold no lock."""
+    send = Shell(hidden(tmp_path / "bin", "sh"))
+    (tmp_path / "bin" / "sh").write_text('#!/bin/bash\nexec 7>&-; exec /bin/sh "$@"\n')
+    (tmp_path / "bin" / "sh").chmod(0o755)
+    with pytest.raises(CannotError, match=r"sh hands no open file on.*make it dash or bash"):
+        await launching.accept(send, run, submission(run))
 
 
 async def test_a_strangers_file_in_the_way_starts_nothing(run: RunSpec) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from cockpit.model.history import Launched, PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.run import Thresholds
-from cockpit.rules.jobs.flapping import flapping
+from cockpit.rules.jobs.flapping import flapping, restarted, restarts_in
 from tests.rules.making import T0, history, job, monitor, run_spec
 
 HOUR = 3600.0
@@ -16,7 +16,9 @@ HOUR = 3600.0
 def found(now: float, *marks: PhaseMark, run: Any = None, **more: Any) -> list[str]:
     facets: dict[str, Any] = {"job": job(), **more}
     launched = facets.pop("launched", None)
-    past = history(now, phases=marks, **facets).model_copy(update={"launched": launched})
+    past = history(now, phases=marks, **facets).model_copy(
+        update={"launched": launched, "restarts": restarts_in(marks)}
+    )
     return [each.title for each in flapping(run or run_spec(), past)]
 
 
@@ -30,7 +32,7 @@ UP, DOWN, DARK = Phase.RUNNING, Phase.FAILED, Phase.UNKNOWN
 def test_three_restarts_in_six_hours_and_no_longer() -> None:
     marks = seen((0, "a", UP), (1, "a", DOWN), (1.1, "b", UP), (2, "c", UP), (3, "c", DOWN),
                  (3.1, "c", UP))  # fmt: skip
-    assert found(T0 + 4 * HOUR, *marks) == ["it flaps: 3 restarts within 6h"]
+    assert found(T0 + 4 * HOUR, *marks) == ["restarted 3 times within 6h: it flaps"]
     assert found(T0 + 4 * HOUR, *marks[:-1]) == []
     assert found(T0 + 7.2 * HOUR, *marks) == [], "the first lies too long ago"
     twice = run_spec(thresholds=Thresholds(flap_restarts=2))
@@ -53,3 +55,32 @@ def test_what_a_platform_or_a_monitor_counts_lies_in_the_window_or_does_not_coun
     path = "/s/20270115-0700_monitoring_state.json"
     assert found(T0 + HOUR, monitor=monitor(T0, restart_count=3, path=path)) != []
     assert found(T0 + HOUR, monitor=monitor(T0, restart_count=3, path="/s/state.json")) == []
+
+
+def flaps(now: float, *restarts: float, **more: Any) -> list[str]:
+    past = history(now, **{"job": job(), **more}).model_copy(update={"restarts": restarts})
+    return [alert.title for alert in flapping(run_spec(), past)]
+
+
+def test_three_restarts_in_six_hours_flap_until_they_lie_further_back() -> None:
+    hours = [T0 + 3600 * hour for hour in (0, 2, 5, 7)]
+    assert flaps(hours[1] + 1, *hours[:2]) == []
+    assert flaps(hours[2] + 1, *hours[:3]) == ["restarted 3 times within 6h: it flaps"]
+    assert flaps(hours[0] + 6 * 3600 + 1, *hours[:3]) == []
+    assert flaps(hours[3] + 1, *hours) == ["restarted 3 times within 6h: it flaps"]
+    assert flaps(hours[2] + 1, *hours[:3], job=job(Phase.SUCCEEDED, ended_at=hours[2])) == []
+
+
+def test_another_execution_is_known_by_its_id_or_its_start() -> None:
+    first = job(id="7", started_at=T0)
+    assert restarted(first, job(id="8", started_at=T0))
+    assert restarted(first, job(id="7", started_at=T0 + 3600))
+    assert not restarted(first, job(id="7", started_at=T0 + 1))
+    assert not restarted(first, job(id="7", started_at=None))
+
+
+def test_jobs_of_another_id_are_restarts_and_one_that_was_out_of_sight_is_none() -> None:
+    words = [("1", Phase.RUNNING), ("1", Phase.UNKNOWN), ("1", Phase.RUNNING), ("1", Phase.FAILED),
+             ("2", Phase.WAITING), ("2", Phase.RUNNING), ("3", Phase.RUNNING)]  # fmt: skip
+    marks = [PhaseMark(at=at, phase=word[1], job_id=word[0]) for at, word in enumerate(words)]
+    assert restarts_in(marks) == (5, 6)

@@ -10,6 +10,7 @@ from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import Phase, Triage
 from cockpit.rules.jobs.repeated import (
     failure_of,
+    left_behind,
     same_again,
     same_failure_again,
     sameness,
@@ -113,3 +114,34 @@ def test_a_requeued_job_that_fails_again_has_failed_twice() -> None:
     )
     assert first is not None and again is not None
     assert same_again([first], again) and first.job_id == "toy-i002"
+
+
+def test_a_failure_is_left_behind_once_another_job_of_the_run_is_the_present_one() -> None:
+    run = run_spec()
+    first, none = left_behind(run, failed(), None)
+    assert first is not None and none is None
+    assert left_behind(run, failed(), first) == (first, None)
+    next_job = history(T0 + 200, job=job(launch_id="toy-i003"))
+    assert left_behind(run, next_job, first) == (None, first)
+    later = job(Phase.FAILED, exit_code=1, ended_at=T0 + 500, launch_id="toy-i003")
+    at_once = history(T0 + 510, job=later, log=log(*BOOM))
+    now, former = left_behind(run, at_once, first)
+    assert former == first and now is not None and now.job_id == "toy-i003"
+
+
+def test_a_failure_is_kept_while_its_job_cannot_be_seen_or_goes_by_another_id() -> None:
+    run = run_spec()
+    first, _ = left_behind(run, failed(), None)
+    assert left_behind(run, history(T0 + 200), first) == (first, None)
+    renamed, former = left_behind(run, failed(launch="toy-i009"), first)
+    assert former is None and renamed is not None and renamed.job_id == "toy-i009"
+
+
+def test_what_a_scheduler_gives_every_job_and_what_a_person_stopped_is_left_out() -> None:
+    run, line = run_spec(), "slurmstepd: error: *** JOB 7 CANCELLED AT 01:02 DUE TO TIME LIMIT ***"
+    limited = failed(line)
+    found = failure_of(run, limited)
+    assert found is not None and found.name == "walltime"
+    assert left_behind(run, limited, None) == (None, None)
+    stopped = failed().model_copy(update={"stop_ordered_by": "ada"})
+    assert left_behind(run, stopped, None) == (None, None)

@@ -12,6 +12,7 @@ from cockpit.model.trend import Trend
 from cockpit.rules.byrow import BY_ROWS
 from cockpit.rules.judge import RULES
 from cockpit.rules.metrics.numerics import advance
+from cockpit.rules.metrics.taints import TaintFold
 from tests.rules.making import history, job, run_spec
 
 CURVES = {
@@ -58,3 +59,13 @@ def test_polls_and_restarts_in_between_find_what_all_rows_at_once_do(name: str) 
 
 def test_what_is_replayed_is_judged_live_as_well() -> None:
     assert set(BY_ROWS) <= set(RULES)
+
+
+@pytest.mark.parametrize("name", sorted(CURVES)[1::5])
+def test_the_short_way_for_sound_rows_changes_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rows_of(CURVES[name])
+    short = advance(Trend(), rows, RUN)
+    monkeypatch.setattr(TaintFold, "_all_is_well", lambda *_: False)
+    assert repr(advance(Trend(), rows, RUN)) == repr(short)

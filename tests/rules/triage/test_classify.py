@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.logtext import PresentLog, held
-from cockpit.rules.triage import signs
+from cockpit.rules.triage import words
 from cockpit.rules.triage.classify import diagnose, triage
-from cockpit.rules.triage.lines import words_of
+from cockpit.rules.triage.literals import alternatives
 from cockpit.rules.triage.signs import SIGNS
 
 TRAIN = [f"step {i} | loss {3 - i / 100:.3f} | 81.2k tok/s" for i in range(1, 31)]
@@ -415,12 +415,14 @@ def test_an_exit_with_0_is_only_its_word(
 def test_a_pattern_s_words_are_in_whatever_it_matches() -> None:
     lines = [line for line, _, _ in ENDS] + [line for line, *_ in RUNNING] + DATA_ENDS + [RESET]
     patterns = [sign.pattern for sign in SIGNS]
-    patterns += [each for each in vars(signs).values() if isinstance(each, re.Pattern)]
+    patterns += [each for each in vars(words).values() if isinstance(each, re.Pattern)]
     matched = [(p, line) for p in patterns for line in lines if p.search(line)]
     assert len(matched) > len(ENDS)
     for pattern, line in matched:
-        words = words_of(pattern)
-        assert words is None or any(word in line.lower() for word in words), pattern.pattern
+        parts = [each for each in alternatives(pattern) if each.pattern.search(line)]
+        assert parts, pattern.pattern
+        for needed, part in parts:
+            assert needed is None or any(each in line.lower() for each in needed), part.pattern
 
 
 def test_twenty_thousand_lines_take_a_moment() -> None:

@@ -35,6 +35,8 @@ class ObjectStore:
     asked: list[str] = field(default_factory=list)
     """Each request: method, path and what of its query matters."""
     fault: Fault | None = None
+    clock_fault: Fault | None = None
+    """Answers what asks for the server's clock only."""
     ahead: float = 0.0
     url: str = ""
     heeds: bool = True
@@ -89,6 +91,12 @@ class ObjectStore:
         return sum(line != "HEAD" for line in asked)
 
 
+def variables(url: str) -> dict[str, str]:
+    """Return what leads a client to a store at this address, asked as Amazon's or as Google's."""
+    keys = {"AWS_ACCESS_KEY_ID": "t", "AWS_SECRET_ACCESS_KEY": "t", "AWS_REGION": "us-east-1"}
+    return {"AWS_ENDPOINT_URL": url, "STORAGE_EMULATOR_HOST": url, **keys}
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers one connection."""
 
@@ -121,7 +129,8 @@ class Handler(BaseHTTPRequestHandler):
         """Answer with headers only: the server's clock, or whether there is a key."""
         bucket, _, key = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
         self.store.asked.append(f"HEAD {bucket} {key}".rstrip())
-        if key and self.store.fault is not None and self.store.fault(self):
+        fault = self.store.fault if key else self.store.clock_fault
+        if fault is not None and fault(self):
             return
         held = self.store.buckets.get(bucket, {}).get(key)
         if held is None or not key:

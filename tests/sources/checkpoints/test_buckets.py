@@ -325,6 +325,34 @@ BAD: dict[str, tuple[Callable[[Handler], bool], ErrorKind, str]] = {
 }  # fmt: skip
 
 
+async def test_a_bucket_is_left_alone_for_as_long_as_it_asks_for(store: ObjectStore) -> None:
+    """The client shows no header: it is a plain request that learns of ``Retry-After``."""
+
+    def limits(asked: Handler) -> bool:
+        asked.answer(429, b"", {"Retry-After": "40"})
+        return True
+
+    class Slow(SystemClock):
+        ahead = 0.0
+
+        def monotonic(self) -> float:
+            return super().monotonic() + self.ahead
+
+    clock, run = Slow(), run_of("s3://b/run")
+    saved(store, "run", 100)
+    source = Checkpoints(clock)
+    assert states(await looked(source, run)) == [(100, "complete")]
+    store.fault = store.clock_fault = limits
+    kind, _ = failure((await source.observe([Query(run=run)]))[run.name])
+    assert kind is ErrorKind.RATE_LIMITED
+    store.fault = store.clock_fault = None
+    store.asked.clear()
+    kind, said = failure((await source.observe([Query(run=run)]))[run.name])
+    assert kind is ErrorKind.RATE_LIMITED and "left alone for" in said and not store.asked
+    clock.ahead = 41.0
+    assert states(await looked(source, run)) == [(100, "complete")]
+
+
 @pytest.mark.parametrize("name", BAD)
 async def test_a_bad_answer_is_one_line_a_bounded_number_of_requests_and_heals(
     name: str, store: ObjectStore, monkeypatch: pytest.MonkeyPatch

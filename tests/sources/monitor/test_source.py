@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.judgement.clock import SetClock
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import MonitorValue
@@ -261,3 +262,32 @@ async def test_json_that_is_no_monitor_s_state_is_not_taken_for_one(tmp_path: Pa
     facet = await look(run_of(tmp_path))
     assert facet.error is not None
     assert "is no monitor's state: it has none of cadence_s, job_id" in facet.error.message
+
+
+async def test_a_clock_that_is_behind_at_every_write_is_known_by_the_second(tmp_path: Path) -> None:
+    clock = SetClock(NOW)
+    source, run = Monitors(clock), run_of(tmp_path)
+
+    async def written(ts: float, at: float) -> MonitorValue:
+        state(tmp_path, iris(ts), at=at)
+        clock.at = at + 5
+        return value_of(await look(run, source))
+
+    assert not (await written(NOW - 3600, NOW)).fresh
+    second = await written(NOW + CADENCE - 3600, NOW + CADENCE)
+    assert (second.fresh, second.last_update) == (True, NOW + CADENCE)
+    assert "3600 s behind" in second.notes[0]
+    clock.at = NOW + CADENCE + 2 * CADENCE + 1
+    assert not value_of(await look(run, source)).fresh
+    touched = await written(NOW + CADENCE - 3600, NOW + 9 * CADENCE)
+    assert (touched.fresh, touched.last_update) == (False, NOW + CADENCE - 3600)
+
+
+async def test_a_late_copy_of_an_old_state_is_no_clock(tmp_path: Path) -> None:
+    clock = SetClock(NOW)
+    source, run = Monitors(clock), run_of(tmp_path)
+    state(tmp_path, iris(NOW - 9000), at=NOW)
+    await look(run, source)
+    state(tmp_path, iris(NOW - 8400), at=NOW + 60)
+    clock.at = NOW + 61
+    assert not value_of(await look(run, source)).fresh

@@ -1,0 +1,70 @@
+"""Texts that say what may have been: a list of possible causes names none (SPEC T)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+_LIST: Final = (
+    r"\((?:[^()]*(?:\betc\b|\be\.g\.|\bi\.e\.|,? or )[^()]*|[^(),=\d]+(?:, [^(),=\d]+){2,})\)",
+    r"(?<![\w/.-])[a-z]+(?:/[a-z]+){2,}(?![\w/.-])",  # preempted/died/restarted
+    r"\b\w+(?: \w+)?, (?:\w+ )?\w+(?: \w+)?,? or \w+(?: \w+)?",  # failed, got preempted, or crashed
+)
+"""Alternatives, wherever they stand in a sentence."""
+_SUPPOSED: Final = (
+    r"(?:this|it|that|which)(?: \w+){0,3} (?:can|may|might|could|usually|often|typically|likely"
+    r"|probably|generally|sometimes)\b",
+    r"(?:may|might|could)(?: also)? (?:be|have|indicate|happen|occur|result|cause|lead|need)\b",
+    r"either\b(?=.{0,160}\bor\b)",
+    r"(?:possible|common|likely|potential|typical|usual) (?:causes?|reasons?|explanations?)\b",
+    r"(?:possibly|probably|perhaps|maybe|for example|for instance|such as)\b",
+    r"(?:most )?likely (?:indicates?|caused|due|because|means?|the)\b",
+    r"(?:is|are) (?:usually|often|typically|commonly|generally|most likely)\b",
+    r"(?:one|any) of the following\b",
+    r"(?:if|unless|whenever|in case|when) (?:the|you|your|this|it|a|an|any|there|one|all|not)\b",
+    r"(?:please |to )?(?:check|make sure|ensure|verify|consider|try|see)\b(?! ?failed)",
+    r"(?:press|hit|use|type|send|with) (?:ctrl|\^c|sigint|sigterm)",
+    r"ctrl ?[-+]? ?c (?:to|again|will|twice)\b",
+    r"(?:look(?:ing)?|check(?:ing|s)?|watch(?:ing)?|listen(?:ing)?|test(?:ing)?"
+    r"|poll(?:ing)?) for\b",
+    r"(?:will|can) (?:be )?(?:\w+ )?(?:if|when)\b",
+    r"(?:no|not|never|without|ignor(?:e|es|ing)|disabl(?:e|es|ed|ing)) (?:any |a |an |been |be )?"
+    r"(?=preempt|oom|nan|inf\b|xid|ecc|evict)",
+)
+_BEGINS: Final = "|".join(rf"\b{each}" for each in _SUPPOSED)
+_REST: Final = r"(?:(?![.;!](?:\s|$)).)*"
+"""The rest of a sentence."""
+_DOUBT: Final = re.compile(rf"{'|'.join(_LIST)}|(?:{_BEGINS}){_REST}", re.I)
+_LISTS: Final = re.compile(
+    r"(?:possible|common|likely|potential|typical|usual) (?:causes?|reasons?|explanations?)\b"
+    r"|\b(?:can|may|might|could) (?:\w+ )?(?:happen|be caused|occur|result)\b"
+    r"|\bone of the following\b|\bif you (?:see|get|encounter)\b",
+    re.I,
+)
+_ITEM: Final = re.compile(r"^\s*(?:\(?(?:\d+|[a-z])[.)]|[-*•+])\s")
+LONGEST: Final = 12
+"""Lines of such a list that are passed over."""
+
+
+def certain(line: str) -> str:
+    """Return what of a line is said to have happened: without what may have been."""
+    return _DOUBT.sub(" ", line)
+
+
+def listed(lines: Sequence[str], where: Sequence[int]) -> set[int]:
+    """Return which lines (0-based) are items of a list of possible causes.
+
+    ``where`` are the lines that ``introduces`` finds, and each list follows one of them.
+    """
+    found: set[int] = set()
+    for index in where:
+        for below in range(index + 1, min(index + 1 + LONGEST, len(lines))):
+            if not _ITEM.match(lines[below]):
+                break
+            found.add(below)
+    return found
+
+
+INTRODUCES: Final = _LISTS
+"""A line after which possible causes are listed."""

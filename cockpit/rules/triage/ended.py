@@ -1,0 +1,221 @@
+"""A job that is over: the first cause in time that was not overcome, not its echoes (SPEC T).
+
+The scheduler's and the machine's own words come first, then the exception that ended the program,
+then the exit code; but what had already happened is not explained by what came of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from cockpit.model.observed import Triage
+from cockpit.rules.triage.answers import EVIDENCE, answer
+from cockpit.rules.triage.by_exception import by_exception
+from cockpit.rules.triage.lines import Log
+from cockpit.rules.triage.log_text import newest_step
+from cockpit.rules.triage.prefixes import bare
+from cockpit.rules.triage.signs import SIGNS, Action, Sign
+from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions, is_echo
+from cockpit.rules.triage.words import (
+    ALARM,
+    COLLECTIVE,
+    CRASH,
+    DATA,
+    DRAIN,
+    ECHO,
+    FATAL,
+    INTERRUPTS,
+    KILLED,
+    NETWORK,
+    OPENING,
+    REQUEUED,
+    STEP_CANCELLED,
+    STOPPED,
+    TASK_DIED,
+    TERMINATED,
+    USAGE,
+    WRAPPERS,
+)
+
+TAIL = 12
+"""Lines at the end that must hold the words of a program that said why it ended."""
+
+LAST_WORDS = 300
+"""Lines at the end in which an interrupt still explains it: every rank prints its own trace."""
+
+REPEATED: Final = 3
+"""The same fault of the same device, so many times: it comes again wherever the job goes on."""
+_KILL_CODES = (137, -9)
+_INTERRUPT_CODES = (130, -2)
+_TERM_CODES = (143, -15)
+_TAKEN = frozenset(("preempted", "walltime", "node_death"))
+_OWN_END = frozenset(
+    ("numeric_instability", "hbm_exhausted", "oom_host", "oom_device", "disk_full")
+)
+"""What no scheduler and no lost node brings about."""
+_ECHOED = frozenset(("distributed_hang", "hardware_fault", *_TAKEN))
+"""What also follows when a rank has raised: the others wait, their links break, time runs out."""
+_DEVICE = re.compile(r"\bXid\b[^\d]{0,12}\(?(?:PCI:)?([\w:.]*)\)?\D{0,4}(\d+)", re.I)
+
+
+def ended(
+    log: Log, known: tuple[str, Action] | None, *, cancelled: bool, exit_code: int | None
+) -> Triage:
+    """Return why a job ended. ``known`` is what the orchestrator's word for its state means."""
+    sign, found = _standing_sign(log)
+    raised = _raised(log)
+    spent = sign is not None and sign.name in _OWN_END
+    broke = raised is not None and known is not None and known[0] == "walltime"
+    if known is not None and not ((spent or broke) and known[0] in _TAKEN):
+        named = [i for sign in SIGNS if sign.name == known[0] for i in log.naming(sign.pattern)]
+        return answer(log, known[0], known[1], "sure", named)
+    stopped = _stopped(log, raised)
+    after = cancelled and bool(stopped) and stopped[0] < min(found, default=0)
+    if sign is not None and not (after and sign.name in _ECHOED) and _decides(sign, found, raised):
+        return by_sign(log, sign, found)
+    if cancelled or stopped or exit_code in _INTERRUPT_CODES:
+        return answer(log, "user_stopped", "none", "sure" if stopped else "likely", stopped)
+    return _by_exit(log, exit_code) if raised is None else by_exception(log, raised)
+
+
+def _raised(log: Log) -> Raised | None:
+    """Return the exception that ended it; a lone echo tells nothing that its line does not."""
+    standing = [each for each in exceptions(log.lines) if not _healed(log, each.at)]
+    raised = decisive([each for each in standing if each.name not in INTERRUPTS])
+    return None if raised is not None and not raised.frames and is_echo(raised) else raised
+
+
+def _standing_sign(log: Log) -> tuple[Sign | None, list[int]]:
+    """Return the deepest cause that was not overcome, and where.
+
+    Numbers that were lost before it are the cause, whatever came of it, and memory or a disk
+    that had run out explains a node that is lost, or a limit that is reached, only later (SPEC
+    T: the first cause in time outranks its echoes).
+    """
+    standing: list[tuple[Sign, list[int]]] = []
+    for sign in SIGNS:
+        found = [index for index in log.naming(sign.pattern) if not _overcome(log, sign, index)]
+        if found:
+            standing.append((sign, found))
+    if not standing:
+        return None, []
+    deepest, found = standing[0]
+    before = [
+        each
+        for each in standing
+        if each[1][0] < found[0]
+        and (each[0].name == "numeric_instability" or deepest.name in _TAKEN)
+        and each[0].name in _OWN_END
+    ]
+    return min(before, key=lambda each: each[1][0]) if before else (deepest, found)
+
+
+def _overcome(log: Log, sign: Sign, index: int) -> bool:
+    """Tell whether training went on after a sign, and for what it lost, without it."""
+    if sign.name == "numeric_instability":
+        return log.numbers_came_back(index)
+    return log.outlived(index) and len(log.lines) - index > TAIL
+
+
+def _decides(sign: Sign, found: list[int], raised: Raised | None) -> bool:
+    """Tell whether a sign ended the job, and is no echo of what one of its ranks had raised.
+
+    The others wait for it in vain, and what it ran on is called lost once it has gone.
+    """
+    if raised is None or sign.name not in _ECHOED or is_echo(raised) or raised.name in WRAPPERS:
+        return True
+    return raised.begin >= found[0] or any(raised.begin <= index <= raised.at for index in found)
+
+
+def _stopped(log: Log, raised: Raised | None) -> list[int]:
+    """Return the lines that tell of a stop by a person, but for what follows a failure by itself.
+
+    Slurm cancels the whole step once one of its tasks has failed, and so do launchers.
+    """
+    found = [index for index in log.naming(STOPPED) if len(log.lines) - index <= LAST_WORDS]
+    if raised is not None and not is_echo(raised) and found and raised.at < found[0]:
+        return []
+    steps = [index for index in found if STEP_CANCELLED.search(log.lines[index])]
+    if not steps:
+        return found
+    died = [index for index in log.matching(TASK_DIED) if index < steps[0]]
+    return [index for index in found if index not in steps] if died else found
+
+
+def by_sign(log: Log, sign: Sign, found: list[int]) -> Triage:
+    """Return the answer of a sign that stands in the lines ``found`` (0-based)."""
+    action: Action = sign.action
+    if sign.name == "preempted" and log.naming(REQUEUED):
+        action = "wait"
+    if sign.name == "hardware_fault" and (
+        log.naming(DRAIN) or _repeats(log, log.naming(sign.pattern))
+    ):
+        action = "escalate"
+    if sign.name == "hardware_fault" and not log.marks and log.matching(OPENING):
+        return answer(log, "bad_node", "escalate", "likely", found)
+    return answer(log, sign.name, action, "sure", found)
+
+
+def _repeats(log: Log, found: list[int]) -> bool:
+    """Tell whether a fault came again inside this log: its device will not hold (SPEC T)."""
+    if log.incidents(found) > 1:
+        return True
+    faults = [each.groups() for index in found for each in _DEVICE.finditer(log.lines[index])]
+    return any(faults.count(each) >= REPEATED for each in set(faults))
+
+
+def _healed(log: Log, index: int) -> bool:
+    return log.outlived(index) and len(log.lines) - index > TAIL
+
+
+def _by_exit(log: Log, exit_code: int | None) -> Triage:
+    usage = [index for index in log.naming(USAGE) if not _healed(log, index)]
+    crash = [index for index in log.matching(CRASH) if not _healed(log, index)]
+    if usage:
+        return answer(log, "small_code_bug", "fix_then_relaunch", "likely", usage)
+    if crash:
+        return answer(log, "complex_code_bug", "escalate", "likely", crash)
+    killed = log.naming(KILLED)
+    if exit_code in _KILL_CODES or killed:
+        return answer(log, "killed", "relaunch", "likely", killed or _end(log))
+    if exit_code in _TERM_CODES:
+        return answer(log, "user_stopped", "none", "guess", log.matching(TERMINATED) or _end(log))
+    return _by_complaint(log, exit_code)
+
+
+def _by_complaint(log: Log, exit_code: int | None) -> Triage:
+    """Judge by what is complained of at the end, without a traceback."""
+    data = [index for index in log.naming(DATA) if not _healed(log, index)]
+    if data:
+        return answer(log, "data_error", "escalate", "likely", data)
+    network = [index for index in log.matching(NETWORK) if len(log.lines) - index <= TAIL]
+    more = _complaints(log)
+    peers = [
+        i for i in log.matching(ECHO) if COLLECTIVE.search(log.lines[i]) and not _healed(log, i)
+    ]
+    if peers and not more and any(FATAL.search(log.lines[index]) for index in peers):
+        return answer(log, "distributed_hang", "escalate", "guess", peers)
+    if network and not more:
+        return answer(log, "network_transient", "relaunch", "guess", network)
+    if exit_code is None and _just_stops(log):
+        return answer(log, "killed", "relaunch", "guess", _end(log))
+    alarm = more or log.matching(ALARM)[-EVIDENCE:]
+    return answer(log, "unknown", "escalate", "guess", alarm)
+
+
+def _complaints(log: Log) -> list[int]:
+    """Return the lines at the end that complain of more than the network: a cause, perhaps."""
+    own = [index for index in log.matching(FATAL) if not _healed(log, index)]
+    echoes = (NETWORK, ECHO)
+    return [i for i in own if not any(pattern.search(log.lines[i]) for pattern in echoes)]
+
+
+def _just_stops(log: Log) -> bool:
+    """Tell whether the log ends in the middle of training, with no word of alarm."""
+    end = [bare(line) for line in log.lines[-TAIL:] if line.strip()]
+    return newest_step(end[-3:]) is not None and not any(ALARM.search(line) for line in end)
+
+
+def _end(log: Log) -> list[int]:
+    return [index for index, line in enumerate(log.lines) if line.strip()][-2:]

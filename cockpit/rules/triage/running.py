@@ -1,0 +1,75 @@
+"""A job that still runs: what its log says is over unless training was seen to go on (SPEC T)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cockpit.model.observed import Triage
+from cockpit.rules.triage.answers import EVIDENCE, answer
+from cockpit.rules.triage.lines import Log
+from cockpit.rules.triage.log_text import losses_leave_trend, norms_lost
+from cockpit.rules.triage.signs import SIGNS, Sign
+from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions
+from cockpit.rules.triage.words import ALARM, FATAL, NETWORK, TRACKER, TROUBLE
+
+_LASTING: Final = frozenset(("numeric_instability", "disk_full", "hardware_fault"))
+"""What is not healed by the next progress line."""
+_PREEMPTED: Final = next(sign for sign in SIGNS if sign.name == "preempted")
+
+
+def running(log: Log) -> Triage:
+    """Return what is wrong with a job that runs; harmless only where it is seen to progress."""
+    for sign in SIGNS:
+        found = log.naming(sign.pattern)
+        if found and _stands(log, sign, found[-1]):
+            return answer(log, sign.name, sign.alive, "likely", found)
+    leaving = losses_leave_trend(log.lines) or norms_lost(log.lines)
+    if leaving:
+        return answer(log, "numeric_instability", "escalate", "likely", leaving)
+    return _again(log) or _trouble(log) or _noise(log)
+
+
+def _stands(log: Log, sign: Sign, last: int) -> bool:
+    if sign.name == "numeric_instability" and log.numbers_came_back(last):
+        return False
+    return sign.name in _LASTING or not log.went_on(last)
+
+
+def _again(log: Log) -> Triage | None:
+    """Return that it runs again after it had been taken away."""
+    found = log.naming(_PREEMPTED.pattern)
+    if found:
+        return answer(log, "preempted", "none", "likely", found)
+    if log.earlier.naming(_PREEMPTED.pattern) and log.progresses(-1):
+        return answer(log, "preempted", "none", "likely")
+    return None
+
+
+def _trouble(log: Log) -> Triage | None:
+    raised = _raised(log)
+    if raised is not None and not NETWORK.search(log.lines[raised.at]):
+        return answer(log, "complex_code_bug", "escalate", "guess", (raised.at,))
+    trouble = [i for i in log.matching(TRACKER) if TROUBLE.search(log.lines[i])]
+    if trouble:
+        return answer(log, "tracker_error", "none", "likely", trouble)
+    network = log.matching(NETWORK)
+    if network:
+        return answer(log, "network_transient", "none", "likely", network)
+    return None
+
+
+def _raised(log: Log) -> Raised | None:
+    """Return the exception after which training was not seen to go on, the tracker's apart."""
+    raised = decisive(exceptions(log.lines))
+    if raised is None or TRACKER.search(log.lines[raised.at]) or log.progresses(raised.at):
+        return None
+    return raised
+
+
+def _noise(log: Log) -> Triage:
+    """Judge words of alarm that no rule knows: harmless with a proof of progress after them."""
+    alarming = log.matching(ALARM)
+    serious = log.naming(FATAL)
+    if log.progresses(serious[-1] if serious else -1):
+        return answer(log, "harmless_noise", "none", "guess", alarming)
+    return answer(log, "unknown", "escalate", "guess", alarming[-EVIDENCE:])

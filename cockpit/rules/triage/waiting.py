@@ -1,0 +1,120 @@
+"""A job that has not begun: it waits its turn, or can never have one (SPEC T, ``capacity_wait``).
+
+Whatever the scheduler's words, what can never be met is one of three: the request is larger than
+what there is at most, nothing of the kind exists, or what it waits for cannot come about.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from cockpit.model.observed import Triage
+from cockpit.rules.triage.answers import answer
+from cockpit.rules.triage.lines import Log
+from cockpit.rules.triage.signs import SIGNS
+
+WAITING: Final = re.compile(
+    r"\bPENDING\b|\(Resources\)|\(Priority\)|\(Dependency\)|\(QOS\w*\)|\bquota\b|insufficient"
+    r"|scale.?up|waiting for|unsatisfied|queued|no capacity|stockout",
+    re.I,
+)
+_NEVER: Final = re.compile(
+    r"DependencyNeverSatisfied|JobHeld|launch failed requeued held|PartitionNodeLimit"
+    r"|BadConstraints"
+    r"|PartitionTimeLimit|(QOS|Assoc)Max\w*PerJob|(QOS|Assoc)MaxWall|QOSMin\w+|AssocGrp\w*Minutes"
+    r"|(Account|QOS|Partition)NotAllowed|Invalid(Account|QOS)|MaxMem(ory)?PerLimit"
+    r"|ReservationDeleted"
+    r"|batch job submission failed|requested node configuration is not available"
+    r"|\bno (\w+ ){0,4}?(match(es|ing)?|satisf(y|ies|ying)|(can|could) (ever )?"
+    r"(fit|fulfil\w*|host|satisfy|run|hold|serve))\b"
+    r"|\b(can ?not|can't|could ?n[o']t|unable to|never) (\w+ ){0,2}?(be )?"
+    r"(fit|satisf\w+|fulfil\w*|schedul\w+|placed|accommodat\w*)\b"
+    r"|\b(infeasible|unsatisfiable|unschedulable:)\b"
+    r"|\b(exceed(s|ed|ing)?|(greater|larger|more|bigger|higher) than)\b .{0,40}"
+    r"\b(limit|max(imum)?|total|capacity|allocatable|largest|nominal)\b|> maximum capacity"
+    r"|\blimit:? 0(\.0)?\b|no (launchable|cloud) .{0,30}(found|satisf)|not found in any (zone"
+    r"|catalog)"
+    r"|not (supported|offered|available) in (your|the|this|any) .{0,30}(zone|region)"
+    r"|(cluster|local)queue \S+ (doesn't exist|is inactive|not found)"
+    r"|doesn't match \w*queue selector",
+    re.I,
+)
+_FOR_NOW: Final = re.compile(
+    r"right now|currently|at (this|the) (time|moment)|for now|\byet\b|temporar|backoff|busy|in use"
+    r"|\b(un)?used\b|retry|insufficient (?!quota.*maximum)",
+    re.I,
+)
+"""Words that say it may be met later."""
+_ASKED: Final = re.compile(
+    r"\b(?:request|need|want|ask|require|demand)\w*\b\D{0,60}?(?P<asked>\d+)\b.{0,80}?"
+    r"\b(?:max\w*|limit\w*|capacity|largest|at most|only|total|nominal)\b\D{0,40}(?P<most>\d+)",
+    re.I,
+)
+_NODES: Final = re.compile(r"\b0/(?P<all>\d+) nodes are available: (?P<why>.*)", re.I)
+_SCALING: Final = re.compile(r"NotTriggerScaleUp|didn.t trigger scale-?up", re.I)
+_SCALES: Final = re.compile(r"\bTriggeredScaleUp\b|(?<!didn't )\btriggered scale-?up", re.I)
+_LATER: Final = re.compile(r"max node group size reached|in backoff|max cluster", re.I)
+_REASON: Final = re.compile(r"(?P<nodes>\d+) (?P<why>[^,;.]+(?:\.[^,;. ]+)*)")
+_FOR_GOOD: Final = re.compile(
+    r"didn.t match|affinity|selector|taint(?!.*(?:node\.kubernetes\.io|cloudprovider|ToBeDeleted"
+    r"|not-ready|unreachable|pressure))|didn.t satisfy|too many pods never",
+    re.I,
+)
+"""What a node lacks whoever leaves it."""
+_UNMADE: Final = re.compile(
+    r"ErrImagePull|ImagePullBackOff|InvalidImageName|manifest (?:for \S+ )?(?:unknown|not found)"
+    r"|CreateContainerConfigError|\b(?:secret|configmap"
+    r"|persistentvolumeclaim) \"[^\"]+\" not found",
+    re.I,
+)
+"""It names what does not exist: an image, a secret, a volume."""
+
+
+def waiting(log: Log) -> Triage:
+    """Return why a job waits, and whether that can end by itself."""
+    unmade = log.matching(_UNMADE)
+    if unmade:
+        return answer(log, "small_code_bug", "fix_then_relaunch", "likely", unmade)
+    never = _never(log)
+    if never:
+        return answer(log, "capacity_wait", "escalate", "likely", never)
+    preempted = next(sign for sign in SIGNS if sign.name == "preempted")
+    taken = log.naming(preempted.pattern)
+    if taken:
+        return answer(log, "preempted", "wait", "sure", taken)
+    found = log.matching(WAITING)
+    return answer(log, "capacity_wait", "wait", "sure" if found else "likely", found)
+
+
+def _never(log: Log) -> list[int]:
+    """Return the lines that say it can never start, but for those that a later one takes back."""
+    found = [i for i in log.matching(_NEVER) if not _FOR_NOW.search(log.lines[i])]
+    found += [i for i in log.matching(_ASKED) if _asks_too_much(log.lines[i])]
+    return sorted({*found, *_no_node(log)})
+
+
+def _asks_too_much(line: str) -> bool:
+    asked = _ASKED.search(line)
+    return asked is not None and int(asked["asked"][:18]) > int(asked["most"][:18])
+
+
+def _no_node(log: Log) -> list[int]:
+    """Return Kubernetes' lines by which no node fits, and none that it could add.
+
+    A node that is full may become free; one that is of another kind never fits.
+    """
+    if log.matching(_SCALES):
+        return []
+    looked = [(i, found) for i in log.matching(_NODES) if (found := _NODES.search(log.lines[i]))]
+    scaling = [i for i in log.matching(_SCALING) if not _LATER.search(log.lines[i])]
+    if looked:
+        index, found = looked[-1]
+        return [index, *scaling] if _none_fits(int(found["all"][:9]), found["why"]) else []
+    return scaling
+
+
+def _none_fits(nodes: int, why: str) -> bool:
+    reasons = _REASON.finditer(why.partition(". preemption:")[0])
+    unfit = sum(int(each["nodes"][:9]) for each in reasons if _FOR_GOOD.search(each["why"]))
+    return 0 < nodes <= unfit

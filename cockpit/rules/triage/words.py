@@ -1,0 +1,249 @@
+"""Words that a class alone does not make: who stopped it, what failed, what is only an echo."""
+
+from __future__ import annotations
+
+import re
+
+DATA = re.compile(
+    r"caught \w+ in dataloader worker|in dataloader worker process"
+    r"|corrupt\w* (shard|record|file|data|sample|image|parquet|archive)"
+    r"|\bDataLossError\b|\bArrowInvalid\b|\bUnidentifiedImageError\b|\bUnpicklingError\b"
+    r"|datasets\.(exceptions|builder|table)|\bDatasetGenerationError\b"
+    r"|\bBadZipFile\b|\bJSONDecodeError\b|EOFError: ran out of input"
+    r"|truncated (record|file|image|shard)|tokenizer.{0,60}(mismatch|not found|missing|invalid)"
+    r"|(could not|failed to|unable to) (parse|load|read|find) .{0,40}\btokenizer\b"
+    r"|not a (gzip|zip|parquet|tar) file|not a gzipped file|invalid (tar|parquet|zip) "
+    r"|unexpected eof .{0,40}\b(tar|zip|shard|gzip|parquet|archive|\w+\.(tar|zst|gz|bin))\b"
+    r"|\bindex file (is|was)? ?(corrupt|truncat|invalid)"
+    r"|(no such file|not found|missing|corrupt|truncated|malformed).{0,60}"
+    r"(\d{3}[\w-]*\.|\.)(tar|parquet|arrow|tfrecords?|mds|idx|zst)\b"
+    r"|(\d{3}[\w-]*|shard\S*)\.(tar|parquet|arrow|tfrecords?|mds|idx|zst|npy|jsonl)\S*.{0,20}"
+    r"(no such file|not found|missing|corrupt|truncated|malformed)"
+    r"|\.tfrecords?-\d+-of-\d+.{0,20}(no such file|not found|missing|corrupt|truncated)"
+    r"|unknown split|must have the same columns|(schema|column)s?\b.{0,40}\b(mismatch|differs?"
+    r"|not match)"
+    r"|couldn't cast|\bCastError\b|magic bytes not found|\bdata corruption\b|decompress error"
+    r"|(token|label|index)( ids?)? \d+.{0,30}(out of (range|bounds)|exceeds|>=).{0,30}\bvocab"
+    r"|bad header, cannot read|dataset \S+ (not found|doesn't exist)|\bDatasetNotFoundError\b"
+    r"|no (\(supported\) )?data ?files? (found|match)|\bDataFilesNotFoundError\b"
+    r"|(could not|couldn't|can(no|')t|failed to|unable to|error|cannot)( \w+)? "
+    r"(read|load|open|decode|pars|deseriali|fetch|unpack|decompress)\w*\b"
+    r"(?!.{0,80}\b(checkpoint|ckpt|weights?|model|optimi[sz]er|safetensors|state.?dict|config"
+    r"|shared object|librar\w+|\w+\.so)\b)"
+    r".{0,80}\b(shards?|samples?|records?|examples?|data ?(set|file|point)?|tfrecords?|batch"
+    r"|corpus|tokens|\w+\.(tar|parquet|arrow|jsonl(\.\w+)?|tfrecord|npy|npz|bin|mds|jpe?g|png))\b"
+    r"|\b(shard|sample|record|dataset|data file)\b.{0,60}\b(corrupt\w*|truncated|unreadable"
+    r"|malformed|missing|bad (magic|header|checksum)|checksum mismatch|crc)\b"
+    r"|unexpected end of data"
+    r"|\b(crc|checksum)\b.{0,40}\b(mismatch|fail\w*|error)\b.{0,80}\b(shard|record|data|sample)",
+    re.I,
+)
+"""Trouble that the input data makes; decisive only where it ended the job."""
+
+NETWORK = re.compile(
+    r"connection ?(reset|refused|aborted|timed out|error)|connect(ion)? ?timeout"
+    r"|read time(d )?-?out"
+    r"|temporary failure in name resolution|name or service not known|max retries exceeded"
+    r"|remote end closed|remotedisconnected|network is unreachable|no route to host"
+    r"|\b(429|502|503|504)\b.{0,40}(error|too many|unavailable|gateway|timeout|retry)"
+    r"|service unavailable|too many requests|unexpected eof(?! in )|: eof\b|tls handshake"
+    r"|ssl.{0,20}error"
+    r"|failed to resolve|could not connect to the endpoint|endpointconnectionerror"
+    r"|\bconnection to \S+.{0,30} was lost; in progress|nfs: server \S+ not responding"
+    r"|retrying (error|request|in|after)|\bretry(ing)?\b.{0,40}(attempt|request|connection)",
+    re.I,
+)
+TRACKER = re.compile(
+    r"\bwandb\b|tensorboard|api\.wandb|forge\.coreweave|\bmlflow\b|file_stream|\bcomet_ml\b"
+    r"|\bneptune\b|\bclearml\b|\btrackio\b|\bswanlab\b|\baim\.(sdk|ext)",
+    re.I,
+)
+TROUBLE = re.compile(
+    r"error|fail|retry|timed? ?out|refus|denied|unauthori|exception|warning|ignored|\b4\d\d\b", re.I
+)
+
+STOPPED = re.compile(
+    r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user"
+    r"|cancelled by (user|uid|owner)"
+    r"|\bTERM_OWNER\b|killed by (the )?(user|owner)|interrupted by (the )?user"
+    r"|cancelled at (?!.*due to)|\bsigint\b|received signal 2\b|\bscancel\b",
+    re.I,
+)
+"""Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""
+
+STEP_CANCELLED = re.compile(r"\bstep \S+ on \S+ cancelled at (?!.*due to)", re.I)
+"""Slurm ends what is left of a step: somebody told it to, or one of its tasks had failed."""
+TASK_DIED = re.compile(
+    r"\bsrun: error: .*\btasks? [\d,-]+: (exited with|segmentation|aborted|killed|bus error"
+    r"|floating|illegal|out of memory)",
+    re.I,
+)
+
+KILLED = re.compile(
+    r"\b(sigkill|signal 9|exit(ed)?( with)?( exit)?[ _]?(code|status)[:=]? ?(137|-9))\b"
+    r"|^\s*killed\s*$"
+    r"|: line \d+: +\d+ killed\b|(due to|by|on) signal:? 9\b|return code:? = -9\b",
+    re.I,
+)
+TERMINATED = re.compile(r"\bsigterm\b|signal:? ?15\b", re.I)
+
+REQUEUED = re.compile(
+    r"(?<!not )(?<!not be )\brequeu(ed|ing)\b(?!.{0,20}\b(disabled|not)\b)"
+    r"|\brequeue(_exit)?\b.{0,20}\b(job|pending)\b",
+    re.I,
+)
+"""It comes back by itself: ``Requeue=1`` is only a setting."""
+
+STARTS = re.compile(
+    r"tracking run with wandb version|\bresuming training from\b|starting from scratch", re.I
+)
+"""A job has begun here: what stands before belongs to an earlier one."""
+
+USAGE = re.compile(
+    r": error: (unrecognized arguments|the following arguments are required|argument \S+: )"
+    r"|can't open file '|: command not found$|could not override '|not in struct\b"
+    r"|config(key|attribute|composition|missing)\w*(error|exception)|missingconfigexception"
+    r"|no such (option|command)\b|extra inputs are not permitted|executable file not found"
+    r"|sh: .*: (no such file or directory|permission denied)$|syntax error near unexpected"
+    r"|python\S*: (no module named|error while finding module)|execve\(\): \S+ no such file"
+    r"|can't load (the )?(configuration|tokenizer) (of|for) '|not a valid model identifier"
+    r"|unbound variable$",
+    re.I,
+)
+"""A command line that the program, or the shell, did not understand."""
+
+CRASH = re.compile(
+    r"segmentation fault|core dumped|\bSIG(SEGV|ABRT|BUS)\b|fatal python error"
+    r"|device-side assert|illegal memory access",
+    re.I,
+)
+"""Native code has died: no traceback says where."""
+
+OPENING = re.compile(
+    r"\b(set_device|_lazy_init|_setup_devices|init_device|get_device_properties)\b"
+)
+"""Code that opens a device: what fails there is no fault in mid-run."""
+
+DRAIN = re.compile(r"\bdrain|\bRMA\b|replace the (gpu|node)", re.I)
+
+DONE = re.compile(
+    r"training (is )?(already )?(complete|finished|done)\b|finished training"
+    r"|successfully completed|reached (the )?(final|max)\w* step",
+    re.I,
+)
+ALARM = re.compile(r"error|warn|fail|overflow|exception|traceback|nan\b|skipp|retry", re.I)
+
+FATAL = re.compile(
+    r"\w(Error|Exception)\b|\b(error|fatal|failed|exception|abort(ed|ing)?|assert\w*)\b", re.I
+)
+"""What a program says that does not go on."""
+
+ELSEWHERE = frozenset(("FileNotFoundError", "NotADirectoryError", "IsADirectoryError"))
+"""Small exceptions that a library raises for its caller."""
+SMALL = frozenset(
+    (
+        "ImportError",
+        "ModuleNotFoundError",
+        "NameError",
+        "UnboundLocalError",
+        "SyntaxError",
+        "IndentationError",
+        "TabError",
+        "ConfigAttributeError",
+        "ConfigKeyError",
+        "KeyError",
+        *ELSEWHERE,
+    )
+)
+"""Exceptions that one line usually mends (SPEC T: import, name, syntax, wrong key, wrong path)."""
+
+OWN_CALL = re.compile(
+    r"^AttributeError: '(?!NoneType|\w*(Tensor|Array))\w+' object has no attribute"
+    r"|^TypeError: (?!__)[\w.]*(?<!__init__)\(\) (got an unexpected keyword|missing \d+ required"
+    r"|takes \d+)"
+)
+"""A name or an argument that is misspelled where it is used: one line, like a wrong key."""
+CONFIG = re.compile(
+    r"not in struct\b|config(key|attribute|composition)\w*(error|exception)|missingconfigexception"
+    r"|can't load (the )?(configuration|tokenizer) (of|for) '|not a valid model identifier"
+    r"|\b(fields?|keys?|options?|arguments?|parameters?)\b.{0,40}\b(are|is) (not valid|unknown"
+    r"|not known"
+    r"|not recognized|not permitted|not supported) (for|in|by)\b|\bunknown (config|option"
+    r"|argument|field)"
+    r"|unrecognized (config\w*|option|argument|field|key)",
+    re.I,
+)
+"""A setting, or a name of something to load, that nothing knows."""
+
+DATA_FILE = re.compile(
+    r"shard[-_.]?\d+|\d{3}[\w-]*\.(tar|parquet|arrow|tfrecords?|mds|npy|zst)\b"
+    r"|\.tfrecords?-\d+-of-\d+",
+    re.I,
+)
+"""A numbered piece of a dataset."""
+
+NOT_SMALL = re.compile(
+    r"\bincompatible\b|(is required for|requires?) .{0,60}\b(but|found|you have|installed)\b|"
+    r"undefined symbol|cannot open shared object|GLIBC|version `|\bABI\b|dll load failed"
+    r"|circular import|state_dict|checkpoint|unexpected key(?!word)|missing key",
+    re.I,
+)
+"""An environment or a checkpoint that does not fit, whatever the exception is called."""
+
+DATA_CODE = re.compile(
+    r"(site|dist)-packages/(webdataset|streaming|datasets|torchdata|tensorflow_datasets|seqio|grain"
+    r"|pyarrow|PIL|litdata|ffcv|nvidia/dali|decord|torchaudio|soundfile|librosa|zstandard|lhotse"
+    r"|tfrecord"
+    r"|fairseq/data|torch/utils/data/_utils)\b|/lib/python[\d.]+/(tarfile|gzip|zipfile|lzma)\.py"
+    r"|megatron/(core|data)/(datasets/)?(indexed|blended|gpt)_dataset|/streaming/base/"
+)
+"""Code whose work is to read data: what it raises, the data is at fault for."""
+
+TRAJECTORY = re.compile(
+    r"(^|[/_.-])(models?|modell?ing|optim\w*|data|dataset\w*|dataload\w*|loss\w*|trainer"
+    r"|train(ing)?_(loop|step))([/_.-]|$)",
+    re.I,
+)
+"""File names whose change can alter the training trajectory: then a person decides."""
+
+LIBRARY = re.compile(
+    r"site-packages|dist-packages|/lib/python\d|^<|\.pyx$|/(opt|usr)/\S*python\d|^python/"
+)
+ECHO_NAMES = frozenset(
+    (
+        *("ConnectionResetError", "ConnectionAbortedError", "ConnectionRefusedError"),
+        *("BrokenPipeError", "DistBackendError", "DistNetworkError", "DistStoreError"),
+        *("ClientDisconnectedError", "CancelledError", "BrokenProcessPool"),
+        *("ActorDiedError", "ActorUnavailableError", "WorkerCrashedError", "ObjectLostError"),
+    )
+)
+ECHO = re.compile(
+    r"connection (was )?(reset|closed|aborted|lost|refused) ?(by peer)?|broken pipe"
+    r"|socket (closed|timeout)|remote process (exited|has)|peer .{0,20}(gone|closed|disconnect)"
+    r"|\b(nccl|gloo|rccl|process ?group|watchdog|c10d|tcpstore|rendezvous)\b"
+    r"|killed by signal: (terminated|interrupt)|exited unexpectedly$|resource busy: \S*(\.nfs"
+    r"|/tmp/)"
+    r"|\bunavailable: |coordination (service|agent)|another (task|process|rank) (died|failed|has)",
+    re.I,
+)
+"""What a process meets when another one has gone: an echo, wherever it is the last word."""
+COLLECTIVE = re.compile(
+    r"\b(nccl|gloo|rccl|process ?group|c10d|tcpstore|coordination (service|agent)|all-?reduce)\b",
+    re.I,
+)
+"""What ranks do together: it breaks for all when one has gone."""
+INTERRUPTS = frozenset(("KeyboardInterrupt", "SystemExit", "SignalException"))
+"""What a program raises because it is told to leave."""
+WRAPPERS = frozenset(
+    (
+        "ChildFailedError",
+        "CalledProcessError",
+        "RayTaskError",
+        "SignalException",
+        "RayActorError",
+        "ProcessRaisedException",
+        "ProcessExitedException",
+        "SystemExit",
+    )
+)
+"""Exceptions that only report that another process has failed."""

@@ -1,0 +1,242 @@
+"""What the shape of a line means: which of its figures is the step, the loss, a rate, or none.
+
+By mechanism: a progress bar, or labelled numbers of which one is the step. A bar or a line
+about evaluation, downloads, tokenising, checkpoints or a resume is no progress, and in doubt
+the answer is ``None``: a missed line costs little, a wrong step costs an alert.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from cockpit.text.bars import Bar, Part, read_bars
+from cockpit.text.fields import LabelledNumber, fields
+from cockpit.text.labels import (
+    Scope,
+    evaluates,
+    find_beside,
+    find_grad_norm,
+    find_loss,
+    find_step,
+    hints,
+    is_bare_count,
+    is_epoch,
+    not_trained,
+    other_work,
+    training_work,
+)
+from cockpit.text.line_shape import Span
+from cockpit.text.metric_words import Beside
+from cockpit.text.rates import Rate, bar_unit, throughput
+
+
+class Figure(NamedTuple):
+    """Where a figure stands in a shape, and the letter behind it that scales it (``k``)."""
+
+    span: Span
+    scale: str = ""
+
+
+class Meaning(NamedTuple):
+    """What the figures of a line that is training progress are."""
+
+    format: str
+    scope: Scope
+    step: Figure | None
+    most: Figure | None
+    loss: Figure | None
+    grad_norm: Figure | None
+    rates: tuple[Figure, ...]
+    """The best first: of them the first that is above 0 is the line's."""
+    units: tuple[str, ...]
+    """The unit of each of ``rates``."""
+    is_bar: bool = False
+    beside: tuple[tuple[Beside, Figure], ...] = ()
+
+    @property
+    def figures(self) -> tuple[Figure | None, ...]:
+        """All of them in one order: step, maximum, loss, gradient norm, rates, what is beside."""
+        beside = (figure for _, figure in self.beside)
+        return (self.step, self.most, self.loss, self.grad_norm, *self.rates, *beside)
+
+
+_BLOCK_HEAD = re.compile(r"\[(?:\w+=0\]\[)?(?:batch|step)=0/0[^\]]*\]:?\s*$")
+_DICT_HEAD = re.compile(r"\s*\{[\"'][^{}]*,\s*$")
+_COUNTED = frozenset(("", "it", "iter", "step", "steps", "batch", "batches", "ba", "update"))
+_EPOCH_STEP_LOSS = re.compile(r"^0\|0\|")
+_TABLE_ROW = re.compile(r"^\s*0/0\s+[0.]+[A-Z]")
+_EPOCHS = re.compile(r"(?i:\bepochs?\b)")
+_STEP_RATES = frozenset({"it/s", "s/it", "ms/it"})
+_WORD = re.compile(r"[A-Za-z]{3}")
+_GLOG = re.compile(r"^[IWE]0 [0:.]+ +0 [\w.]+:0\] \[(?=0\])")
+
+
+def begins_block(shape: str) -> bool:
+    """Tell whether a line of this shape is the head of indented lines that belong to it."""
+    return ("[" in shape and _BLOCK_HEAD.search(shape) is not None) or (
+        _DICT_HEAD.match(shape) is not None
+    )
+
+
+@lru_cache(maxsize=2048)
+def meaning_of(shape: str) -> Meaning | None:
+    """Return what a line of this shape tells of the training, ``None`` for nothing."""
+    bars = list(read_bars(shape))
+    if not bars:
+        return _from_fields(shape)
+    found = [meaning for bar in bars if (meaning := _from_bar(bar)) is not None]
+    return found[-1] if found else None
+
+
+def _from_bar(bar: Bar) -> Meaning | None:
+    """Return a bar's figures if what stands before it speaks of training, or says nothing."""
+    before, inside = _fields_in(bar.before), _fields_in(bar.inside)
+    behind = _fields_in(bar.after) if bar.after.text.lstrip().startswith("{") else []
+    loss = find_loss([*inside, *before, *behind])
+    unit = bar_unit(bar.rate_unit) if bar.rate_unit else None
+    if bar.counted.lower() not in _COUNTED or (bar.rate_unit and unit not in _STEP_RATES):
+        return None
+    said = bar.before.text
+    if bar.unrated or other_work(said):
+        return None
+    if loss is None and not training_work(said, silent=bar.total is not None):
+        return None
+    rates = _bar_rates(bar, inside)
+    return Meaning(
+        format=bar.form,
+        scope="epoch" if bar.form == "keras" else _bar_scope(said, before),
+        step=None if bar.done is None else Figure(*bar.done),
+        most=None if bar.total is None else Figure(*bar.total),
+        loss=_figure(loss),
+        grad_norm=None,
+        rates=tuple(figure for figure, _ in rates),
+        units=tuple(each for _, each in rates),
+        is_bar=True,
+    )
+
+
+def _bar_rates(bar: Bar, inside: Sequence[LabelledNumber]) -> list[tuple[Figure, str]]:
+    """Return a bar's rate; before it one of tokens, instead of none what its figures tell."""
+    said = [(Figure(field.span, field.scale), unit) for field, unit in throughput(inside)]
+    if bar.rate is None:
+        return said
+    tokens = [rate for rate in said if rate[1].startswith("tok/")]
+    return [*tokens, (Figure(*bar.rate), bar_unit(bar.rate_unit) or "")]
+
+
+def _fields_in(part: Part) -> list[LabelledNumber]:
+    """Return the numbers of a part of a shape, placed in the whole."""
+    return [field.moved(part.at) for field in fields(part.text)]
+
+
+def _bar_scope(text: str, before: Sequence[LabelledNumber]) -> Scope:
+    """Tell ``Epoch 3:``, a count of its batches, from ``Epochs:``, a count of epochs."""
+    if any(is_epoch(field) or (field.bracketed and field.maximum) for field in before):
+        return "epoch"
+    if _EPOCH_STEP_LOSS.match(text.strip()) or _TABLE_ROW.match(text):
+        return "epoch"
+    return "epochs" if _EPOCHS.search(text) else "run"
+
+
+def _from_fields(shape: str) -> Meaning | None:
+    found = fields(shape)
+    counted = find_step(found) or _bare_step(shape, found)
+    if counted is None:
+        return _from_dict(shape, found)
+    step, scope = counted
+    loss, rates = find_loss(found), throughput(found, in_epochs=scope == "epochs")
+    if other_work(shape[: step.at]) or not _is_training(found, scope, loss, rates):
+        return None
+    behind = _behind(shape, step, found)
+    if not_trained(behind.text) or (loss is None and behind.is_prose):
+        return None
+    return Meaning(
+        format="block" if "\n" in shape else "fields",
+        scope=scope,
+        step=Figure(step.span, step.scale),
+        most=None if step.maximum is None else Figure(step.maximum, step.max_scale),
+        loss=_figure(loss),
+        grad_norm=_figure(find_grad_norm(found)),
+        rates=_rates(rates),
+        units=tuple(unit for _, unit in rates),
+        beside=_beside(found),
+    )
+
+
+class _Behind(NamedTuple):
+    """What stands between the step and the number after it."""
+
+    text: str
+    is_prose: bool
+    """True where it is more than that number's label: ``batch 310 ready, 12.1 samples/s``."""
+
+
+def _behind(shape: str, step: LabelledNumber, found: Sequence[LabelledNumber]) -> _Behind:
+    begin = (step.maximum or step.span)[1]
+    after = next((each for each in found if each.at > begin), None)
+    text = shape[begin : len(shape) if after is None else after.at]
+    more = text if after is None else text.replace(after.label, "").replace(after.note, "")
+    return _Behind(text, _WORD.search(more) is not None)
+
+
+def _bare_step(shape: str, found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] | None:
+    """Return what stands alone in brackets that begin a message.
+
+    ``[1200] loss=2.4, …`` behind the head of a logger, ``[120/5000] loss: 2.4 lr: …`` anywhere.
+    """
+    head = _GLOG.match(shape)
+    step = next((each for each in found if head and each.at == head.end()), None)
+    if step is None and found and is_bare_count(found[0]) and (throughput(found) or hints(found)):
+        step = found[0]
+    if step is None or find_loss(found) is None or evaluates(found):
+        return None
+    return step, "run"
+
+
+def _is_training(
+    found: Sequence[LabelledNumber],
+    scope: Scope,
+    loss: LabelledNumber | None,
+    rates: Sequence[Rate],
+) -> bool:
+    """Return whether the figures beside a step are those of training, not of an evaluation."""
+    if scope == "epochs":
+        return loss is not None
+    if evaluates(found) and (loss is None or not (rates or hints(found) >= 2)):
+        return False
+    return loss is not None or bool(rates) or hints(found) >= 2
+
+
+def _from_dict(shape: str, found: Sequence[LabelledNumber]) -> Meaning | None:
+    """Read ``{'loss': 0.69, 'learning_rate': 5e-05, 'epoch': 0.26}``: progress without a step."""
+    plain = next((field for field in found if field.words == ("loss",)), None)
+    if plain is None or "{" not in shape or not hints(found) or evaluates(found):
+        return None
+    rates = throughput(found)
+    return Meaning(
+        format="dict",
+        scope="run",
+        step=None,
+        most=None,
+        loss=_figure(plain),
+        grad_norm=_figure(find_grad_norm(found)),
+        rates=_rates(rates),
+        units=tuple(unit for _, unit in rates),
+        beside=_beside(found),
+    )
+
+
+def _beside(found: Sequence[LabelledNumber]) -> tuple[tuple[Beside, Figure], ...]:
+    told = find_beside(found).items()
+    return tuple((kind, Figure(field.span, field.scale)) for kind, field in told)
+
+
+def _figure(field: LabelledNumber | None) -> Figure | None:
+    return None if field is None else Figure(field.span, field.scale)
+
+
+def _rates(rates: Sequence[Rate]) -> tuple[Figure, ...]:
+    return tuple(Figure(field.span, field.scale) for field, _ in rates)

@@ -1,0 +1,144 @@
+"""Keys that their own first letters give away, whoever prints them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_PREFIXES: Final = (
+    r"wandb_v1_[\w-]{16,}",
+    r"\blocal-[0-9a-f]{40}\b",
+    r"\bhf_[A-Za-z0-9]{20,}\b",
+    r"\bapi_org_[A-Za-z0-9]{20,}\b",
+    r"\bgh[pousr]_[A-Za-z0-9]{20,}",
+    r"\bgithub_pat_\w{20,}",
+    r"\bglpat-[\w-]{16,}",
+    r"\b(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z2-7]{16}\b",
+    r"\bAIza[\w-]{30,}",
+    r"\bya29\.[\w.-]{16,}",
+    r"\bGOCSPX-[\w-]{16,}",
+    r"\bxox[a-z]-[\w-]{10,}",
+    r"\bxapp-[\w-]{10,}",
+    r"\bsk-ant-[\w-]{16,}",
+    r"\bsk-(?:proj|svcacct|admin|or)-[\w-]{16,}",
+    r"\bsk-[A-Za-z0-9]{20,}",
+    r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    r"\bgsk_[A-Za-z0-9]{20,}",
+    r"\br8_[A-Za-z0-9]{20,}",
+    r"\bnvapi-[\w-]{20,}",
+    r"\bnpm_[A-Za-z0-9]{30,}",
+    r"\bpypi-[\w-]{40,}",
+    r"\bdckr_pat_[\w-]{20,}",
+    r"\bdop_v1_[0-9a-f]{40,}",
+    r"\btskey-[\w-]{16,}",
+    r"\bSG\.[\w-]{16,}\.[\w-]{16,}",
+    r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",
+    r"\bAGE-SECRET-KEY-1[0-9A-Z]{20,}",
+    r"\b\d{8,10}:AA[\w-]{30,}",
+    r"\bhv[sbr]\.[\w-]{20,}",  # Vault
+    r"\bdapi[0-9a-f]{32}\b",  # Databricks
+    r"\blin_api_[A-Za-z0-9]{30,}",
+    r"\bpul-[0-9a-f]{40}\b",  # Pulumi
+    r"\b[A-Za-z0-9]{14}\.atlasv1\.[\w-]{50,}",  # Terraform Cloud
+    r"\bSK[0-9a-f]{32}\b",  # Twilio
+    r"\b(?:xai|pplx|tvly|csk|lsv2_[ps]t|pcsk|tgp_v1|fw|rpa|rnd|sbp|sb_secret|pscale_tkn|figd|shpat"
+    r"|sntrys|ntn|phx|glrt|gldt|fo1|NRAK|ATATT3x|ATCTT3x)[_-][\w=-]{20,}",
+    r"\bsk-lf-[\w-]{20,}",
+    r"\b(?:fm[12]_)[\w+/=-]{40,}",  # Fly
+    r"\bdp\.(?:pt|st|ct)\.[A-Za-z0-9]{40,}",  # Doppler
+    r"\bLTAI[A-Za-z0-9]{12,}\b",
+    r"\b1//0[\w-]{30,}",  # Google's refresh tokens
+    r"\b[MNO][A-Za-z\d]{23,25}\.[\w-]{6}\.[\w-]{27,}",  # Discord
+    r"\ba[ks]-[A-Za-z0-9]{22}\b",  # Modal
+)
+_SHAPE: Final = re.compile("|".join(_PREFIXES))
+_HINTS: Final = (
+    *(
+        "_v1_",
+        "local-",
+        "hf_",
+        "_org_",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "glpat-",
+        "_pat_",
+        "AKIA",
+        "ASIA",
+        "ABIA",
+        "ACCA",
+    ),
+    *("A3T", "AIza", "ya29.", "GOCSPX-", "xox", "xapp-", "sk-", "k_live", "k_test", "gsk_", "r8_"),
+    *(
+        "nvapi-",
+        "npm_",
+        "pypi-",
+        "tskey-",
+        "SG.",
+        "eyJ",
+        "AGE-SECRET",
+        ":AA",
+        "hv",
+        "dapi",
+        "_api_",
+    ),
+    *("pul-", ".atlasv1.", "SK", "xai-", "pplx-", "tvly-", "csk-", "lsv2_", "pcsk_", "fw_", "rpa_"),
+    *(
+        "rnd_",
+        "sbp_",
+        "sb_secret",
+        "pscale_",
+        "figd_",
+        "shpat_",
+        "sntrys_",
+        "ntn_",
+        "phx_",
+        "glrt-",
+        "gldt-",
+    ),
+    *("fo1_", "NRAK-", "TT3x", "fm1_", "fm2_", "dp.", "LTAI", "1//0", "ak-", "as-"),
+)
+_CUT_SHAPE = re.compile(
+    r"\b(?:hf_|gh[pousr]_|github_pat_|wandb_v1_|sk-|xox[a-z]-|AKIA|AIza|ya29\.)[\w.-]{2,}…$"
+)
+"""A key whose end was cut off with the line."""
+_TORN: Final = re.compile(
+    r"\b(?:hf_|gh[pousr]_|github_pat_|wandb_v1_|sk-(?:proj-|ant-)?|glpat-|AKIA|AIza|ya29\.)"
+    r"(?=[\w-]*\d)(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{8,19}$"
+)
+"""A key that goes on in the next line: too short by itself, but with what no name has."""
+
+
+SHORTEST: Final = 15
+"""Characters without a blank that the shortest key has."""
+_RUN: Final = re.compile(rf"[\w.-]{{{SHORTEST}}}")
+
+
+def may_hold_key(words: Iterable[str]) -> bool:
+    """Return whether one of a line's words is long enough for a key."""
+    for word in words:  # noqa: SIM110 - as below
+        if len(word) >= SHORTEST and _RUN.search(word):
+            return True
+    return False
+
+
+def shaped_secrets(line: str) -> list[tuple[int, int]]:
+    """Return the ranges of ``line`` that have a key's shape."""
+    found: list[tuple[int, int]] = []
+    if holds_any(line, _HINTS):
+        found += (match.span() for match in _SHAPE.finditer(line))
+        found += (match.span() for match in _TORN.finditer(line))
+    if line.endswith("…"):
+        found += (match.span() for match in _CUT_SHAPE.finditer(line))
+    return found
+
+
+def holds_any(text: str, words: Iterable[str]) -> bool:
+    """Return whether ``text`` holds one of the words; a plain loop is twice as fast as ``any``."""
+    for word in words:  # noqa: SIM110 - a generator costs more than the search itself
+        if word in text:
+            return True
+    return False

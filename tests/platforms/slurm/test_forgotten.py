@@ -1,0 +1,76 @@
+"""A job known by its comment alone, which ended and was forgotten between two looks."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.judgement.clock import SetClock
+from bench.judgement.cluster import FORGETS, Cluster, Job
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.query import Query
+from cockpit.platforms.slurm.jobs import SlurmJobs
+from tests.platforms.slurm.asking import run_of
+
+
+class Site:
+    """A cluster with one job of the run, and what is said of it."""
+
+    def __init__(self) -> None:
+        self.clock = SetClock()
+        self.cluster = Cluster(self.clock.now)
+        self.jobs = SlurmJobs(self.clock, self.cluster)
+        job = Job(id="7", name="x", submitted=self.clock.at, output="/o/log", comment="toy-i001")
+        job.begin(self.clock.at)
+        self.job = self.cluster.jobs["7"] = job
+
+    async def value(self) -> JobValue | None:
+        found = await self.jobs.observe([Query(run=run_of("toy"))])
+        return found["toy"].value if found["toy"].error is None else None
+
+
+@pytest.mark.parametrize("seen_ended", [True, False])
+async def test_its_end_is_told_by_accounting_under_the_same_name(seen_ended: bool) -> None:
+    site = Site()
+    before = await site.value()
+    assert before is not None and before.phase is Phase.RUNNING
+    site.clock.at += 60
+    site.job.end(site.clock.at, "FAILED", "3:0", "NonZeroExitCode")
+    if seen_ended:
+        await site.value()
+    site.clock.at += FORGETS + 1
+    after = await site.value()
+    assert after is not None
+    assert (after.id, after.phase, after.exit_code) == ("7", Phase.FAILED, 3)
+    assert after.launch_id == before.launch_id == "toy-i001"
+
+
+async def test_a_later_job_of_the_run_takes_its_place() -> None:
+    site = Site()
+    await site.value()
+    site.job.end(site.clock.at, "FAILED", "3:0")
+    site.clock.at += FORGETS + 1
+    newer = Job(id="8", name="x", submitted=site.clock.at, output="/o/log", comment="toy-i002")
+    newer.begin(site.clock.at)
+    site.cluster.jobs["8"] = newer
+    found = await site.value()
+    assert found is not None and found.id == "8"
+
+
+async def test_one_that_no_look_has_seen_alive_is_not_made_up() -> None:
+    site = Site()
+    site.job.end(site.clock.at, "FAILED", "3:0")
+    site.clock.at += FORGETS + 1
+    assert await site.value() is None
+
+
+async def test_a_suspended_job_waits_since_then_and_has_begun_before() -> None:
+    site = Site()
+    began = site.clock.at
+    site.clock.at += 7200
+    site.job.state = "SUSPENDED"
+    found = await site.value()
+    assert found is not None and (found.phase, found.pending_since) == (Phase.WAITING, None)
+    site.job.suspended = site.clock.at
+    found = await site.value()
+    assert found is not None
+    assert (found.pending_since, found.started_at) == (site.clock.at, began)

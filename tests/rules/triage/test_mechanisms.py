@@ -1,0 +1,170 @@
+"""Mechanisms that a list of messages does not cover: doubt, prefixes, order, proof, never."""
+
+from __future__ import annotations
+
+import pytest
+
+from cockpit.rules.triage.classify import triage
+from cockpit.rules.triage.doubt import certain
+from cockpit.rules.triage.prefixes import bare
+from cockpit.rules.triage.tracebacks import exceptions
+from tests.rules.triage.test_classify import TRAIN, raised
+
+PREFIXES = [
+    "[rank3]: ",
+    "[default3]:",
+    " 7: ".lstrip(),
+    "(Trainer pid=81, ip=10.0.0.1) ",
+    "2026-03-01T10:11:12.123456789Z stderr F ",
+    "Mar 01 10:11:12 gpu-7 python[4411]: ",
+    "Mar 01 10:11:12 ",
+    "1772359872 ",
+    "[  812.125] ",
+    "2026-03-01 10:11:12,123 - ",
+    "E0301 10:11:12.123456 140213 train.py:88] ",
+    "[pod/worker-3/pytorch] ",
+    "worker-1  | ",
+    "gpu-a12: ",
+    "2026-03-01 10:11:12.123 | ERROR    | __main__:main:91 - ",
+]
+UNKNOWN = "<> {7a} 30a8 || "
+"""No style that is known: what stands before the traceback stands before all of its lines."""
+
+
+@pytest.mark.parametrize("prefix", [*PREFIXES, UNKNOWN])
+def test_a_traceback_is_found_behind_whatever_stands_before_it(prefix: str) -> None:
+    lines = [prefix + line for line in raised("KeyError: 'warm_up'")]
+    found = triage([*TRAIN, *lines], "failed", 1)
+    assert (found.name, found.action) == ("small_code_bug", "fix_then_relaunch")
+    assert found.code_location is not None and found.code_location.line == 12
+
+
+@pytest.mark.parametrize("line", ["torch.OutOfMemoryError: CUDA is full", "step 3 | loss 2.1"])
+def test_what_is_said_is_no_prefix(line: str) -> None:
+    assert bare(line) == line
+
+
+def test_a_box_around_a_traceback_is_read() -> None:
+    lines = [
+        "╭──── Traceback (most recent call last) ────╮",
+        "│ /home/ada/toy/run.py:31 in main           │",
+        "╰───────────────────────────────────────────╯",
+        "KeyError: 'rate'",
+    ]
+    (found,) = exceptions(lines)
+    assert (found.name, found.frames[-1].line) == ("KeyError", 31)
+
+
+@pytest.mark.parametrize(
+    ("line", "left_out"),
+    [
+        ("the node left (OOM, preempted node, etc.)", "preempted"),
+        ("task 3 has failed, got preempted, or crashed", "preempted"),
+        ("Either the leader was preempted or the network is bad", "preempted"),
+        ("This can happen when a raylet is preempted. It ended", "preempted"),
+        ("Press CTRL+C to quit", "CTRL"),
+        ("was not preempted", "preempted"),
+    ],
+)
+def test_what_may_have_been_is_left_out(line: str, left_out: str) -> None:
+    assert left_out not in certain(line)
+    assert certain("the node was preempted at 10:00") == "the node was preempted at 10:00"
+
+
+def test_the_items_of_a_list_of_causes_are_none() -> None:
+    lines = ["the worker died. Possible causes:", "  (1) the node was preempted", "  (2) a bug"]
+    assert triage([*TRAIN, *lines], "failed", 1).name != "preempted"
+    assert triage([*TRAIN, "  (1) the node was preempted"], "failed", 1).name == "preempted"
+
+
+STEP = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-01T10:00:00 ***"
+LIMIT = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 10:00:00 DUE TO TIME LIMIT ***"
+
+
+def test_an_exception_without_frames_comes_before_what_follows_it() -> None:
+    alone = [*TRAIN, "KeyError: 'gone'", "srun: error: n1: task 0: Exited with exit code 1", STEP]
+    assert triage(alone, "failed", 1).name == "small_code_bug"
+    late = [*TRAIN, *raised("ValueError: odd shape"), LIMIT]
+    assert triage(late, "TIMEOUT", 1).name == "complex_code_bug"
+    assert triage([*TRAIN, LIMIT, *raised("KeyboardInterrupt")], "TIMEOUT", 1).name == "walltime"
+
+
+def test_what_a_cancelled_job_shouts_is_its_echo() -> None:
+    hang = "[rank1] Watchdog caught collective operation timeout: ran for 600001 ms"
+    gone = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T10:00:00 ***"
+    assert triage([*TRAIN, gone, hang], "cancelled", None).name == "user_stopped"
+    assert triage([*TRAIN, hang, gone], "cancelled", None).name == "distributed_hang"
+
+
+def test_a_fault_that_comes_again_in_one_log_is_no_relaunch() -> None:
+    fault = "NVRM: Xid (PCI:0000:1b:00): 63, pid=7, row remapping"
+    assert triage([*TRAIN, fault], "failed", 1).action == "relaunch"
+    assert triage([*TRAIN, fault, fault, fault], "failed", 1).action == "escalate"
+    between = [*TRAIN[:9], fault, *TRAIN[9:], fault]
+    assert triage(between, "failed", 1).action == "escalate"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    optimizer-unscale-and-check-inf ................: (16.96, 17.01)",
+        "check_for_nan_in_loss_and_grad .................. True",
+        "Sequence group 8 is preempted by PreemptionMode.RECOMPUTE mode",
+        "0 uncorrectable ECC errors",
+        "pcieport 0000:00:03.0: AER: Corrected error received",
+    ],
+)
+def test_words_that_only_sound_bad(line: str) -> None:
+    assert triage([*TRAIN[:9], line, *TRAIN[9:]], "running", None).name == "harmless_noise"
+    assert triage([*TRAIN, line, STEP], "cancelled", None).name == "user_stopped"
+
+
+def test_running_is_harmless_only_with_a_proof_of_progress() -> None:
+    for lines in (["falling back to CPU"], ["heartbeat ok, 8 workers"] * 40, []):
+        found = triage(lines, "running", None)
+        assert (found.name, found.action) == ("unknown", "escalate")
+    epochs = [f"{{'loss': 2.{i}, 'epoch': 0.{i}}}" for i in range(10, 30)]
+    assert triage(["WARNING: odd", *epochs], "running", None).name == "harmless_noise"
+
+
+NEVER = [
+    "0/9 nodes are available: 9 node(s) didn't match Pod's node affinity/selector.",
+    "Error: No available node types can fulfill resource request {'TPU': 64.0}",
+    "request > maximum capacity (256 > 128)",
+    "requested 512 chips but the largest slice of the pool is 256",
+    "sbatch: error: Requested node configuration is not available",
+    "no worker group matches the constraint",
+    "JobState=PENDING Reason=QOSMaxNodePerJobLimit",
+]
+LATER = [
+    "0/9 nodes are available: 4 node(s) didn't match selector, 5 Insufficient nvidia.com/gpu.",
+    "The following resource request cannot be scheduled right now: {'GPU': 8.0}",
+    "insufficient unused quota for nvidia.com/gpu in flavor a, 64 more needed",
+    "exceeded quota: q, requested: gpu=8, used: gpu=60, limited: gpu=64",
+    "There is no more capacity in the zone",
+    "JobState=PENDING Reason=QOSMaxGRESPerUser",
+]
+
+
+@pytest.mark.parametrize("line", NEVER)
+def test_what_can_never_be_met_is_said_at_once(line: str) -> None:
+    found = triage([line], "pending", None)
+    assert (found.name, found.action) == ("capacity_wait", "escalate")
+
+
+@pytest.mark.parametrize("line", LATER)
+def test_what_may_be_met_later_is_waited_for(line: str) -> None:
+    found = triage([line], "pending", None)
+    assert (found.name, found.action) == ("capacity_wait", "wait")
+
+
+def test_data_that_its_own_reader_rejects_is_the_data_s() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/home/ada/toy/run.py", line 9, in main',
+        '  File "/env/lib/python3.12/site-packages/datasets/load.py", line 3, in load_dataset',
+        "ValueError: it is neither one nor the other",
+    ]
+    assert triage(lines, "failed", 1).name == "data_error"
+    one = [*lines[:2], lines[3]]
+    assert triage(one, "failed", 1).name == "complex_code_bug"
