@@ -75,7 +75,8 @@ def diagnose(
     if phase == "succeeded":
         newest = lines.newest_step
         whole = final is not None and newest is not None and newest >= final - 1
-        return _succeeded(lines, False if whole else short)
+        doubted = short is None and exit_code not in (None, 0)
+        return _succeeded(lines, False if whole else short, doubted=doubted)
     if phase == "waiting":
         return waiting(lines)
     if phase == "running":
@@ -85,8 +86,11 @@ def diagnose(
     return _as_sure_as_read(lines, _never_over_nan(lines, found))
 
 
-def _succeeded(log: Log, short: bool | None) -> Triage:
-    """Judge an exit status of 0: only its word, if the program was told to leave (SPEC J, T)."""
+def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
+    """Judge an exit status of 0: only its word, if the program was told to leave (SPEC J, T).
+
+    ``doubted`` where another exit status contradicts the orchestrator's word.
+    """
     done = log.matching(DONE)
     if short is False or (done and short is None):
         return answer(log, "success", "none", "sure", done)
@@ -98,7 +102,7 @@ def _succeeded(log: Log, short: bool | None) -> Triage:
     told = [i for p in (STOPPED, TERMINATED) for i in log.matching(p) if i >= last]
     if told and not log.outlived(max(told)):
         return answer(log, "user_stopped", "none", "guess", sorted(told))
-    if short:
+    if short or doubted:
         return answer(log, "unknown", "escalate", "guess", log.matching(ALARM)[-EVIDENCE:])
     return answer(log, "success", "none", "likely", done)
 

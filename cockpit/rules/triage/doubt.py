@@ -6,7 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+_CAUSES: Final = (
+    r"(?:possible|common|likely|potential|typical|usual) (?:\w+ )?"
+    r"(?:causes?|reasons?|explanations?)\b"
+)
 _LIST: Final = (
+    rf"{_CAUSES}[^(]{{0,40}}\((?:1|a|i)\).*",  # to the end of the line: each is a sentence
     r"\((?:[^()]*(?:\betc\b|\be\.g\.|\bi\.e\.|,? or )[^()]*|[^(),=\d]+(?:, [^(),=\d]+){2,})\)",
     r"(?<![\w/.-])[a-z]+(?:/[a-z]+){2,}(?![\w/.-])",  # preempted/died/restarted
     r"\b\w+(?: \w+)?, (?:\w+ )?\w+(?: \w+)?,? or \w+(?: \w+)?",  # failed, got preempted, or crashed
@@ -17,7 +22,7 @@ _SUPPOSED: Final = (
     r"|probably|generally|sometimes)\b",
     r"(?:may|might|could)(?: also)? (?:be|have|indicate|happen|occur|result|cause|lead|need)\b",
     r"either\b(?=.{0,160}\bor\b)",
-    r"(?:possible|common|likely|potential|typical|usual) (?:causes?|reasons?|explanations?)\b",
+    _CAUSES,
     r"(?:possibly|probably|perhaps|maybe|for example|for instance|such as)\b",
     r"(?:most )?likely (?:indicates?|caused|due|because|means?|the)\b",
     r"(?:is|are) (?:usually|often|typically|commonly|generally|most likely)\b",
@@ -37,7 +42,7 @@ _REST: Final = r"(?:(?![.;!](?:\s|$)).)*"
 """The rest of a sentence."""
 _DOUBT: Final = re.compile(rf"{'|'.join(_LIST)}|(?:{_BEGINS}){_REST}", re.I)
 _LISTS: Final = re.compile(
-    r"(?:possible|common|likely|potential|typical|usual) (?:causes?|reasons?|explanations?)\b"
+    rf"{_CAUSES}"
     r"|\b(?:can|may|might|could) (?:\w+ )?(?:happen|be caused|occur|result)\b"
     r"|\bone of the following\b|\bif you (?:see|get|encounter)\b",
     re.I,

@@ -22,6 +22,7 @@ from cockpit.rules.triage.words import (
     COLLECTIVE,
     CRASH,
     DATA,
+    DEVICE_ERROR,
     DRAIN,
     ECHO,
     FATAL,
@@ -125,6 +126,8 @@ def _decides(sign: Sign, found: list[int], raised: Raised | None) -> bool:
     """
     if raised is None or sign.name not in _ECHOED or is_echo(raised) or raised.name in WRAPPERS:
         return True
+    if sign.name == "hardware_fault" and DEVICE_ERROR.search(raised.text):
+        return True
     return raised.begin >= found[0] or any(raised.begin <= index <= raised.at for index in found)
 
 
@@ -171,7 +174,7 @@ def _healed(log: Log, index: int) -> bool:
 
 def _by_exit(log: Log, exit_code: int | None) -> Triage:
     usage = [index for index in log.naming(USAGE) if not _healed(log, index)]
-    crash = [index for index in log.matching(CRASH) if not _healed(log, index)]
+    crash = [index for index in log.naming(CRASH) if not _healed(log, index)]
     if usage:
         return answer(log, "small_code_bug", "fix_then_relaunch", "likely", usage)
     if crash:

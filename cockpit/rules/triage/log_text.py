@@ -10,23 +10,27 @@ from statistics import median
 from cockpit.rules.triage.prefixes import bare
 
 _QUOTED = re.compile(r'^\s*File "[^"]+", line \d+')
+# Every repetition is bounded: a line of figures alone costs no more than its length.
 _STEP = re.compile(
-    r"\b(?:global[_ ]?step|iteration|iter|step|steps)\b['\"]?\s*[:=#/]?\s*\[?\s*(\d[\d,]*)(?!\.?\d)"
-    r"|\b(\d[\d,]*)(?:it)?\s*/\s*\d[\d,.]*[kM]?(?:it)?\s*\[(?![^\]]{0,200}\?\s?it/s).*(?:it/s"
-    r"|s/it)",
+    r"\b(?:global[_ ]?step|iteration|iter|step|steps)\b['\"]?\s*[:=#/]?\s*\[?\s*"
+    r"(\d[\d,]{0,20})(?!\.?\d)"
+    r"|\b(\d[\d,]{0,20})(?:it)?\s*/\s*\d[\d,.]{0,20}[kM]?(?:it)?\s*\["
+    r"(?![^\]]{0,200}\?\s?it/s).{0,400}?"
+    r"(?:it/s|s/it)",
     re.I,
 )
 _OF_EPOCH = re.compile(r"\W*epochs?\b[^|]{0,40}\d%\|", re.I)
 _LOSS = re.compile(
-    r"\bloss\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])", re.I
+    r"\bloss\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
+    re.I,
 )
 _NORM = re.compile(
-    r"\bgrad\w*[ _]?norm\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan"
+    r"\bgrad\w*[ _]?norm\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan"
     r"|inf(?:inity)?))(?![\w%])",
     re.I,
 )
 _PART = re.compile(r"['\"]?\bepochs?\b['\"]?\s{0,3}[:=\[]?\s{0,3}(\d+(?:\.\d+)?)", re.I)
-_BAR = re.compile(r"\b(\d[\d.,]*[kMGT]?)B?/\d[\d.,]*[kMGT]?B?\s*\[[\d:]+<")
+_BAR = re.compile(r"\b(\d[\d.,]{0,20}[kMGT]?)B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<")
 _EVAL = re.compile(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
 
 SIDE = 3

@@ -10,7 +10,7 @@ from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import losses_leave_trend, norms_lost
 from cockpit.rules.triage.signs import SIGNS, Sign
 from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions
-from cockpit.rules.triage.words import ALARM, FATAL, NETWORK, TRACKER, TROUBLE
+from cockpit.rules.triage.words import ALARM, FATAL, NETWORK, TRACKER, TRANSPORT, TROUBLE
 
 _LASTING: Final = frozenset(("numeric_instability", "disk_full", "hardware_fault"))
 """What is not healed by the next progress line."""
@@ -20,13 +20,18 @@ _PREEMPTED: Final = next(sign for sign in SIGNS if sign.name == "preempted")
 def running(log: Log) -> Triage:
     """Return what is wrong with a job that runs; harmless only where it is seen to progress."""
     for sign in SIGNS:
-        found = log.naming(sign.pattern)
+        found = [i for i in log.naming(sign.pattern) if not _went_round(log, i)]
         if found and _stands(log, sign, found[-1]):
             return answer(log, sign.name, sign.alive, "likely", found)
     leaving = losses_leave_trend(log.lines) or norms_lost(log.lines)
     if leaving:
         return answer(log, "numeric_instability", "escalate", "likely", leaving)
     return _again(log) or _trouble(log) or _noise(log)
+
+
+def _went_round(log: Log, index: int) -> bool:
+    """Tell whether a call of the transport failed, and training went on another way."""
+    return TRANSPORT.search(log.lines[index]) is not None and log.outlived(index)
 
 
 def _stands(log: Log, sign: Sign, last: int) -> bool:

@@ -58,7 +58,7 @@ SIGNS: tuple[Sign, ...] = (
         "relaunch",
         "escalate",
         r"due to time limit",
-        r"\bTERM_RUNLIMIT\b",
+        r"\bTERM_RUNLIMIT\b|\b(job)?state[=:] ?timeout\b|\btimeout +0:\d+\b",  # scontrol, sacct
         r"wall[- ]?(clock|time)\b.{0,40}(exceed|limit|reached|expired|elapsed)",
         r"exceed\w* .{0,30}(wall[- ]?(clock|time)|time limit|run ?time|run limit|h_rt|s_rt)",
         r"\b(time|run) ?limit (was |has been )?(reached|exceeded|hit|expired)",
@@ -100,7 +100,7 @@ SIGNS: tuple[Sign, ...] = (
         r"largest program allocations in hbm",
         r"compiler_base\.cc:\d+",
         r"\b(needs?|requires?)\b.{0,30}\bhbm\b.{0,40}\b(only|available|capacity|free)\b",
-        r"exceeded hbm capacity",
+        r"exceeded hbm capacity|resource_exhausted\b.{0,300}\bhbm\b",
         r"attempting to (reserve|allocate) .{0,80}not possible|\(0x\w+_HBM\d",
         r"(does not|doesn't|cannot) fit (in|into) hbm",
     ),
@@ -112,7 +112,7 @@ SIGNS: tuple[Sign, ...] = (
         r"out of memory: kill",
         r"memory cgroup out of memory",
         r"\btask \d+: out of memory",
-        r"\bOUT_OF_MEMORY\b",
+        r"\bOUT_OF_ME(MORY\b|M?O?R?\+)",  # as sacct cuts it
         r"node running low on memory",
         r"exceeds the memory usage threshold",
         r"exceed\w* .{0,30}memory (limit|usage)|job killed: mem\b"
@@ -141,6 +141,7 @@ SIGNS: tuple[Sign, ...] = (
         r"oom when allocating tensor|cuda failure.{0,10}out of memory|hipErrorOutOfMemory",
         r"out of memory (while trying to allocate|allocating) \d+",
         r"ran out of memory (trying to allocate|on device)",
+        r"\bout of memory\b.{0,24}\bon (the )?(gpu|npu|xpu|device|accelerator)\b",
     ),
     _sign(
         "disk_full",
@@ -223,7 +224,7 @@ SIGNS: tuple[Sign, ...] = (
         r"(?![-\w])|invalid value \(nan\)|\bnon-?finite (loss|grad|value|norm|metric)|not finite\b",
         r"loss.?scale.{0,40}(minimum|too small|underflow|cannot decrease)",
         r"minimum loss scale|loss scaler? .{0,20}\bto (0\.0\b|\d(\.\d+)?e-\d+)",
-        r"\bFloatingPointError\b",
+        r"\bFloatingPointError\b|\btensor\(\[[^\]]{0,200}\bnan\b",
         r"\bloss\b.{0,20}\b(diverged|exploded)|training (has )?diverged|loss (spike|explosion)\b"
         r".{0,40}\b(detected|abort|halt|stop)",
     ),
@@ -248,5 +249,9 @@ SIGNS: tuple[Sign, ...] = (
         r"deadline_?exceeded.{0,80}(barrier|coordination|collective)",
         r"(error from|rpc to) (the )?coordination service|distributed service detected fatal",
         r"\[c10d\].{0,80}(timed out|failed to connect)|\bDistNetworkError\b",
+        r"waiting for remainder of ranks|\bstall(ed)? (ranks?|tensors?|shutdown)\b"
+        r"|not all of them arrived|\bdesync(ed|hronized)?\b.{0,40}\b(ranks?|collectives?)\b",
+        r"\b(thread|collective|operation|rank|watchdog)\b.{0,80}\b(has|have) been "
+        r"(waiting|running|blocked|stuck)\b.{0,120}\bfor \d+ ?(ms|milliseconds|s|sec|seconds|min)",
     ),
 )

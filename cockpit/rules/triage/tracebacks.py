@@ -16,7 +16,8 @@ _FRAME = re.compile(
 )
 _ENDING = r"(?:Error|Exception|Interrupt|Exit|Fault|Failure|Warning|Died|Iteration)"
 _RAISED = re.compile(
-    rf"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?{_ENDING}|(?:[a-z_]\w*\.)+[A-Z]\w+)"
+    rf"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?{_ENDING}"
+    r"|(?:[a-z_]\w*\.)+(?:[A-Z]\w+|\w*error|timeout))"
     r"(?::\s?(?P<text>.*))?$"
 )
 _ALONE = re.compile(

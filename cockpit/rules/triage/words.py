@@ -9,6 +9,7 @@ DATA = re.compile(
     r"|corrupt\w* (shard|record|file|data|sample|image|parquet|archive)"
     r"|\bDataLossError\b|\bArrowInvalid\b|\bUnidentifiedImageError\b|\bUnpicklingError\b"
     r"|datasets\.(exceptions|builder|table)|\bDatasetGenerationError\b"
+    r"|\bzlib\.error\b|\berror -?\d+ while decompressing|\bLZMAError\b"
     r"|\bBadZipFile\b|\bJSONDecodeError\b|EOFError: ran out of input"
     r"|truncated (record|file|image|shard)|tokenizer.{0,60}(mismatch|not found|missing|invalid)"
     r"|(could not|failed to|unable to) (parse|load|read|find) .{0,40}\btokenizer\b"
@@ -23,6 +24,7 @@ DATA = re.compile(
     r"|unknown split|must have the same columns|(schema|column)s?\b.{0,40}\b(mismatch|differs?"
     r"|not match)"
     r"|couldn't cast|\bCastError\b|magic bytes not found|\bdata corruption\b|decompress error"
+    r"|\bvocab\w*.{0,20}\bmismatch.{0,40}\btokenizer"
     r"|(token|label|index)( ids?)? \d+.{0,30}(out of (range|bounds)|exceeds|>=).{0,30}\bvocab"
     r"|bad header, cannot read|dataset \S+ (not found|doesn't exist)|\bDatasetNotFoundError\b"
     r"|no (\(supported\) )?data ?files? (found|match)|\bDataFilesNotFoundError\b"
@@ -65,7 +67,8 @@ TROUBLE = re.compile(
 STOPPED = re.compile(
     r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user"
     r"|cancelled by (user|uid|owner)"
-    r"|\bTERM_OWNER\b|killed by (the )?(user|owner)|interrupted by (the )?user"
+    r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
+    r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
     r"|cancelled at (?!.*due to)|\bsigint\b|received signal 2\b|\bscancel\b",
     re.I,
 )
@@ -118,6 +121,16 @@ CRASH = re.compile(
     re.I,
 )
 """Native code has died: no traceback says where."""
+
+DEVICE_ERROR = re.compile(
+    r"\b(cuda|hip|xpu|npu|nvml|cublas|cudnn) (driver )?(error|failure)\b"
+    r"|\baccelerator (device )?halted|\bdevice halted",
+    re.I,
+)
+"""What a program meets when its device fails: the device's own words tell why, before or after."""
+
+TRANSPORT = re.compile(r"\bibv_|got completion|transport retry", re.I)
+"""A transport's call that failed: where training goes on after it, another way was taken."""
 
 OPENING = re.compile(
     r"\b(set_device|_lazy_init|_setup_devices|init_device|get_device_properties)\b"
