@@ -178,8 +178,9 @@ class Log:
         return self._marks_after(index, PROOF)
 
     def progresses(self, since: int) -> bool:
-        """Tell whether anything that is counted moved after a line, or at all (-1)."""
-        return self.went_on(since) or len({bar for at, bar in self.bars if at > since}) > 1
+        """Tell whether what is counted moved on past a line, or moved at all (-1)."""
+        moved = self.went_on(since) if since < 0 else self.outlived(since)
+        return moved or len({bar for at, bar in self.bars if at > since}) > 1
 
     def incidents(self, indexes: Sequence[int]) -> int:
         """Return how many times it happened: lines with training at work between them."""

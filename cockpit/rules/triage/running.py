@@ -37,7 +37,7 @@ def _went_round(log: Log, index: int) -> bool:
 def _stands(log: Log, sign: Sign, last: int) -> bool:
     if sign.name == "numeric_instability" and log.numbers_came_back(last):
         return False
-    return sign.name in _LASTING or not log.went_on(last)
+    return sign.name in _LASTING or not log.outlived(last)
 
 
 def _again(log: Log) -> Triage | None:

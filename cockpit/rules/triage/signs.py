@@ -39,7 +39,7 @@ SIGNS: tuple[Sign, ...] = (
         "preempted",
         "relaunch",
         "none",
-        r"due to preempt",
+        r"due to preempt(ion|ed|ing)?\b",
         r"\bTERM_PREEMPT\b",
         r"^(?!.*(sequence group|preemptionmode|kv.?cache)).*\bpreempted\b(?![\"']? ?[=:] ?(0"
         r"|false|no))",

@@ -69,6 +69,8 @@ STOPPED = re.compile(
     r"|cancelled by (user|uid|owner)"
     r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
     r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
+    r"|\bjob \S+ was (stopped|cancell?ed)\b"
+    r"|\b(killed|cancell?ed|deleted|terminated)\b.{0,20}\b(qdel|bkill)\b|\b(qdel|bkill) by\b"
     r"|cancelled at (?!.*due to)|\bsigint\b|received signal 2\b|\bscancel\b",
     re.I,
 )

@@ -80,3 +80,25 @@ def test_a_line_of_a_quarter_of_a_megabyte_is_judged_at_once(unit: str) -> None:
     began = time.process_time()
     triage([unit * (250_000 // len(unit))], "failed", 1)
     assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        ["[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"],
+        raised("ValueError: top_p must be positive"),
+    ],
+)
+def test_one_step_of_another_rank_does_not_prove_that_an_end_was_overcome(end: list[str]) -> None:
+    assert triage([*STEPS, *end, "step 5 loss 2.5"], "running", None).action == "escalate"
+    assert triage([*STEPS, *end, *ON], "running", None).action == "none"
+
+
+@pytest.mark.parametrize("line", ["Job 'sub_4' was stopped", "JOB 9 killed: qdel by eve@login"])
+def test_a_job_that_somebody_stopped_is_not_relaunched(line: str) -> None:
+    assert triage([*STEPS, line], "failed", None).action == "none"
+
+
+def test_the_name_of_a_policy_preempts_nothing() -> None:
+    policy = "0/9 nodes are available: 9 Insufficient memory. not eligible due to preemptionPolicy"
+    assert triage([policy], "pending", None).name == "capacity_wait"
