@@ -8,6 +8,8 @@ Times in here are plain floats (epoch seconds), so that ``model_dump_json`` and
 
 from __future__ import annotations
 
+import math
+
 from cockpit.model.base import Frozen, Seconds
 from cockpit.model.goodput import Stepping
 from cockpit.model.observed import Row
@@ -117,7 +119,8 @@ class Climb(Frozen):
     level, ``best`` the lowest so far, at ``best_step``. ``sway`` is how far the level has lately
     risen and come back, ``trough`` and ``peak`` are those of its present rise. ``above`` rows in a
     row are above what counts as a climb, the last ``calm`` losses are not; ``since``, ``step`` and
-    ``level`` describe the present climb.
+    ``level`` describe the present climb. ``stood`` are the (lowest, highest) level of the newest
+    stretches of rows, ``low`` and ``high`` those of the present one, ``standing`` rows long.
     """
 
     recent: tuple[float, ...] = ()
@@ -133,6 +136,10 @@ class Climb(Frozen):
     since: float | None = None
     step: int | None = None
     level: float | None = None
+    stood: tuple[tuple[float, float], ...] = ()
+    low: float = math.inf
+    high: float = -math.inf
+    standing: int = 0
 
 
 class Line(Frozen):
