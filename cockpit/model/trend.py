@@ -192,7 +192,8 @@ class Resumption(Frozen):
     lowest step and ``stride`` the newest distance of two rows (steps); ``levels`` are (step,
     median) of the newest blocks of rows and ``block`` the rows since. ``seam`` is the newest,
     ``newest`` the last losses beyond it, ``found`` the last one that went back and does not fit,
-    ``shifts`` those after a pause.
+    ``shifts`` those after a pause. ``heads`` are the steps at which rows left a writer for another,
+    ``rose`` and ``fell`` the shares of the largest stairs that training made without a restart.
     """
 
     kept: tuple[tuple[int, float], ...] = ()
@@ -206,6 +207,9 @@ class Resumption(Frozen):
     newest: tuple[tuple[int, float], ...] = ()
     found: Seam | None = None
     shifts: tuple[Seam, ...] = ()
+    heads: tuple[int, ...] = ()
+    rose: float = 0.0
+    fell: float = 0.0
 
 
 class TrendFinding(Frozen):
