@@ -48,7 +48,9 @@ class ThroughputTrend(Frozen):
 
     ``good`` are the medians of the newest windows that were not low, ``best`` the highest
     level that was held, ``low`` how many complete windows in a row are low, ``low_since`` when
-    the first of them began and ``levels`` their newest medians. ``measured`` is False while
+    the first of them began and ``levels`` their newest medians. ``anew`` is the highest level that
+    those have held themselves, ``anew_low`` how many in a row are low against that, since
+    ``anew_since``: what counts where the job runs on other hardware. ``measured`` is False while
     the rows carry no throughput and steps per second stand in for it.
     """
 
@@ -65,6 +67,9 @@ class ThroughputTrend(Frozen):
     low: int = 0
     low_since: float | None = None
     levels: tuple[float, ...] = ()
+    anew: float | None = None
+    anew_low: int = 0
+    anew_since: float | None = None
 
 
 class Excursion(Frozen):
