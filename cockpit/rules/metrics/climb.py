@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Final
 
 from cockpit.model import wording
@@ -68,28 +69,28 @@ class ClimbFold:
         """Take one row and its loss; ``resumed`` tells that its step went back."""
         if resumed and not self._inside(row):
             self._take(Climb(first=self.first))
-        if loss is None or not math.isfinite(loss):
+        if loss is None or not isfinite(loss):
             return
-        self._insert(loss)
-        if len(self.recent) == LEVEL:
+        self.recent.append(loss)
+        ranked = self._ranked
+        insort(ranked, loss)
+        count = len(ranked)
+        if count > LEVEL:
+            del ranked[bisect_left(ranked, self.recent.popleft())]
+        if count >= LEVEL:
             self._judge(row, loss)
 
     def _inside(self, row: Row) -> bool:
         """Tell whether training goes on from within the climb: then nothing of it is over."""
         return self.step is not None and row.step is not None and row.step > self.step
 
-    def _insert(self, loss: float) -> None:
-        self.recent.append(loss)
-        insort(self._ranked, loss)
-        if len(self.recent) > LEVEL:
-            del self._ranked[bisect_left(self._ranked, self.recent.popleft())]
-
     def _judge(self, row: Row, loss: float) -> None:
         ranked = self._ranked
         level = (ranked[(LEVEL - 1) // 2] + ranked[LEVEL // 2]) / 2
         if self.first is None:
             self.first = level
-        self._low, self._high = min(self._low, level), max(self._high, level)
+        if not self._low <= level <= self._high:
+            self._low, self._high = min(self._low, level), max(self._high, level)
         self._standing += 1
         if self._standing == STRETCH:
             self._hold(row)

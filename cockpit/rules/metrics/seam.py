@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import combinations
+from math import isfinite
 from statistics import median
 from typing import Any, Final
 
@@ -94,7 +95,7 @@ class SeamFold:
             goes_on = self._goes_on(step, former)
         if (back or paused) and former is not None and step != former and not goes_on:
             self._begin(step, former, row.at, back)
-        if loss is not None and step != former and math.isfinite(loss):
+        if loss is not None and step != former and isfinite(loss):
             self._take(step, loss, astray)
         if loss is not None or back:
             if former is not None and step > former and not goes_on:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from math import isfinite
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert
@@ -54,7 +55,7 @@ class SpikeFold(ExcursionFold):
         """Take one row and its loss; ``resumed`` tells that its step went back."""
         if resumed:
             self.resume(row)
-        if loss is None or not math.isfinite(loss):
+        if loss is None or not isfinite(loss):
             return
         count = len(self.ranked)
         if count >= ENOUGH:

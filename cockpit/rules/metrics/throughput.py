@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
+from math import isfinite
 from statistics import median
 
 from cockpit.model import wording
@@ -78,7 +79,7 @@ class ThroughputFold:
             value = rate
         if paused and value is not None and rate is not None and math.isclose(value, rate):
             return
-        if value is None or row.at is None or not math.isfinite(value):
+        if value is None or row.at is None or not isfinite(value):
             return
         self._roll(row.at)
         self._keep(value)
@@ -182,7 +183,7 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
     held compares with nothing: only what this one has held itself counts.
     """
     seen = history.trend.throughput
-    other = _resized(run, history, seen)
+    other = resized_since(run, history, seen.low_since)
     if other:
         update = {"baseline": seen.anew, "low": seen.anew_low, "low_since": seen.anew_since}
         seen = seen.model_copy(update=update)
@@ -216,12 +217,12 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
     )
 
 
-def _resized(run: RunSpec, history: History, seen: ThroughputTrend) -> tuple[Evidence, ...]:
-    """Return what of batch and hardware this job has otherwise, if it is slow since its start."""
+def resized_since(run: RunSpec, history: History, since: float | None) -> tuple[Evidence, ...]:
+    """Return what of batch and hardware the job has otherwise, if it is slow since its start."""
     job, now, former = job_of(history), history.settings, history.former_settings
-    if job is None or job.started_at is None or seen.low_since is None:
+    if job is None or job.started_at is None or since is None:
         return ()
-    if now is None or former is None or not _begins(run, job.started_at, seen.low_since):
+    if now is None or former is None or not _begins(run, job.started_at, since):
         return ()
     changed = resized(former.values, now.values)
     if not changed:
