@@ -154,7 +154,7 @@ _HOOK = re.compile(
     r"|api\.telegram\.org/bot|hc-ping\.com/)(?P<value>[\w/@:.-]{8,})"
 )
 _USERINFO = re.compile(r"://(?P<who>[^\s/'\"<>?#`\\]+)@(?!sha256:)")
-_SLASHED = re.compile(r"://[\w.%+-]{0,80}:(?P<value>(?!\d{1,5}/)[^\s'\"<>?#\\@]{1,4096})@[\w-]")
+_SLASHED = re.compile(r"://[\w.%+-]{0,80}:(?P<value>(?!\d{1,5}/)[^\s'\"<>?#\\@:]{1,4096})@[\w-]")
 """A password with slashes in it, which no address may have and tools print all the same."""
 _CONDA = re.compile(
     r"://[\w.:-]+/t/(?P<value>(?:\w{1,16}-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"

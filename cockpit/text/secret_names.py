@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 _NAMED = re.compile(
     r"(?<![\w.-])(?P<flag>-{1,2})?(?P<name>[A-Za-z_][\w.-]*+)"
     r"(?P<sep>(?:\\?[\"'`])?\s{0,4}(?:=>|:=|[:=])\s{0,8}"
-    r"|(?:\\?[\"'])?\s{0,4},?\s{1,8}|[\"'],(?=[\"']))"
+    r"|[\"'],\s{0,4}(?=b?[\"'])|\s{0,40}(?:->|[|│┃]|\.{3,200})\s{1,40}"
+    r"|(?:\\?[\"'])?\s{0,4},?\s{1,8})"
 )
 _ENV_FLAG = re.compile(
     r"(?:^|[\s\"'\[])(?:-e|-E|--env|--env-vars?|--build-arg|setenv|ENV|set -[gUux]+)[\"',\s]+$"
@@ -35,17 +36,25 @@ _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[-+]?[\d.,_]+(?:[eE][-+]?\d+)?\W*$")
 _EXPRESSION = re.compile(r"(?:self|args|cfg|config|opts?|settings|kwargs|os|process)\.\w|\w+\(")
 _COMMAND = re.compile(r"(?:[./][\w./-]*|[a-z][a-z.-]{0,14}\d{0,2}(?:\.\d{1,2})?)(?= |$)")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][\w-]*=[^=]")
+_REFERENCE = re.compile(
+    r"(?:var|vars|local|data|module|each|secrets|env|params?|inputs?|outputs?)(?:\.[A-Za-z_]\w*)+$"
+    r"|[a-z]+(?:_[a-z]+)+\.\w+\.[a-z_]+$"
+)
+"""What Terraform and workflows refer to another value by."""
 _CALL = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*\($|[a-z_]\w*(?:\.\w+)+\(")
 _MIXED = re.compile(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])")
 _FILE = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?$")
 _PLACEHOLDER = re.compile(
-    r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*(?::?[-=+](?:\$\w+)?|:?\?[^}]*)?\}?$|\$\(.*|\$\{\{.*|\$?$"
-    r"|%\w+%$|\{\{?[\w .-]*\}?\}?$|\([A-Za-z]+\)?$|<[^>]*>$|\[[\w ]*\]$|\W+$|[xX]{3,}$|\.\.\."
+    r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*(?::?[-=+](?:\$\w+)?|:?\?[^}]*)?\}?$"
+    r"|\$\(.*|\$\{\{.*|\$?$"
+    r"|%\w+%$|\{\{[^{}]*\}\}$|\{\{?[\w .-]*\}?\}?$|\([A-Za-z]+\)?$"
+    r"|<[^>]*>$|\[[\w ]*\]$|\W+$|[xX]{3,}$|\.\.\."
     r"|(?i:[\W_]{1,4}(?:redacted|masked|filtered|removed|hidden|secret|scrubbed|omitted|(?:un)?set"
     r"|empty)[\W_]{0,4}$)|(?:[A-Za-z]{2,5}[-_])?(?:[xX*]{3,}|\.{3})$|![A-Za-z]+$|[\w.]+:$"
     r"|(?:[A-Z]+_)*(?:KEY|TOKEN|PASSWORD|PASSWD|SECRET|PASS)$"
     r"|(?i:redacted|masked|filtered|removed|hidden|undefined|unset|none|null|nil|true|false"
-    r"|missing|required|str|string|bytes|optional\b.*|union\b.*|any)$"
+    r"|missing|required|str|string|bytes|secret(?:str|bytes)|optional\b.*|union\b.*|any)$"
     r"|(?i:change[_-]?(?:me|it)|replace[_-]?me|fill[_-]?me[_-]?in|dummy|placeholder|todo|tbd)\W*$"
     r"|[A-Za-z]+\?$"
     r"|(?i:your[ _-].*|os\.(?:environ|getenv)\b.*|getenv\b.*|process\.env\b.*)"
@@ -93,7 +102,7 @@ _NOT_TOKENS = _set(
     " per vocab new current sos eot generated predicted target input output num max min total"
     " added extra mean avg loss each every text"
 )
-_TAILS = _set("data value val string str b64 base64 raw text plaintext")
+_TAILS = _set("base data value val string str b64 base64 raw text plaintext")
 _PASSES = _set(
     "db user smtp mysql pg postgres redis mongo admin root login http sudo become ansible ssh ftp"
     " imap mail ldap proxy enable vault rabbit rabbitmq nexus registry keystore truststore"
@@ -139,11 +148,7 @@ def named_secrets(line: str) -> Iterator[tuple[int, int]]:
         start, end, quoted = _value_at(line, match.end(), near)
         if start == end or not _follows(line, match):
             continue
-        if (
-            match["sep"].endswith("= ")
-            and not quoted
-            and _is_command(line, match["sep"], start, end)
-        ):
+        if not quoted and _is_no_value(line, match["sep"], start, end):
             continue
         named = _describe(line, match, words, line[start:end], quoted)
         if not is_placeholder(named.value) and _is_secret(named):
@@ -151,10 +156,14 @@ def named_secrets(line: str) -> Iterator[tuple[int, int]]:
             yield start, end_of_last
 
 
-def _is_command(line: str, sep: str, start: int, end: int) -> bool:
-    """Return whether a word after ``NAME= `` is the shell's next one: the value is empty."""
-    plain = _COMMAND.match(line, start, end)
-    return sep.startswith("=") and line[end : end + 1] == " " and plain is not None
+def _is_no_value(line: str, sep: str, start: int, end: int) -> bool:
+    """Return whether a word only refers to a value, or follows an empty one: ``NAME= command``."""
+    if _REFERENCE.match(line, start, end):
+        return True
+    if not (sep.startswith("=") and sep.endswith(" ")):
+        return False
+    command = line[end : end + 1] == " " and _COMMAND.match(line, start, end)
+    return bool(command or _ASSIGNMENT.match(line, start, end))
 
 
 def _suspicious_words(name: str) -> tuple[str, ...]:
@@ -187,6 +196,8 @@ def _value_at(line: str, at: int, limit: int) -> tuple[int, int, bool]:
     if line[at : at + 1] == "\\" and line[at + 1 : at + 2] in _QUOTED:
         end = line.find(line[at : at + 2], at + 2, limit)
         return at + 2, min(limit, len(line)) if end < 0 else end, True
+    if line[at : at + 1] in "bBrRuU" and line[at + 1 : at + 2] in _QUOTED:
+        at += 1
     quoted = _QUOTED.get(line[at : at + 1])
     match = (quoted or _BARE).match(line, at, limit)
     return (at, at, False) if match is None else (*match.span("value"), quoted is not None)
@@ -196,11 +207,24 @@ def _follows(line: str, match: re.Match[str]) -> bool:
     """Return whether the separator joins name and value here: a space does so only for flags."""
     if any(sign in match["sep"] for sign in ":="):
         return True
+    if match["sep"].strip(" \t\"',"):
+        return _is_tight(line, match)
     if line[match.end() : match.end() + 1] == "-" or _SAYING.match(line, match.end()):
         return False
     if _told(line, match):
         return True
-    return bool(match["flag"]) or _ENV_FLAG.search(_before(line, match)) is not None
+    if match["flag"] or _ENV_FLAG.search(_before(line, match)):
+        return True
+    return (
+        match["sep"][:1] in "\"'" and _before(line, match)[-2:-1] == "(" and _is_tight(line, match)
+    )
+
+
+def _is_tight(line: str, match: re.Match[str]) -> bool:
+    """Return whether the value beside a name, in a table or a tuple, is no word."""
+    start, end, _ = _value_at(line, match.end(), match.end() + _FAR_ENOUGH)
+    value = line[start:end]
+    return is_dense(value) or (len(value) >= 8 and _MIXED.match(value) is not None)
 
 
 def _told(line: str, match: re.Match[str]) -> bool:
