@@ -100,7 +100,7 @@ _PAIRED_KEYS = _set("primary secondary")
 _NOT_TOKENS = _set(
     "eos bos pad unk mask sep cls image audio video stop start end special next first last prompt"
     " per vocab new current sos eot generated predicted target input output num max min total"
-    " added extra mean avg loss each every text"
+    " added extra mean avg loss each every text continuation page cursor"
 )
 _TAILS = _set("base data value val string str b64 base64 raw text plaintext")
 _PASSES = _set(
@@ -148,7 +148,7 @@ def named_secrets(line: str) -> Iterator[tuple[int, int]]:
         start, end, quoted = _value_at(line, match.end(), near)
         if start == end or not _follows(line, match):
             continue
-        if not quoted and _is_no_value(line, match["sep"], start, end):
+        if not quoted and _is_no_value(line, match, start, end):
             continue
         named = _describe(line, match, words, line[start:end], quoted)
         if not is_placeholder(named.value) and _is_secret(named):
@@ -156,13 +156,15 @@ def named_secrets(line: str) -> Iterator[tuple[int, int]]:
             yield start, end_of_last
 
 
-def _is_no_value(line: str, sep: str, start: int, end: int) -> bool:
+def _is_no_value(line: str, match: re.Match[str], start: int, end: int) -> bool:
     """Return whether a word only refers to a value, or follows an empty one: ``NAME= command``."""
     if _REFERENCE.match(line, start, end):
         return True
-    if not (sep.startswith("=") and sep.endswith(" ")):
+    if not (match["sep"].startswith("=") and match["sep"].endswith(" ")):
         return False
-    command = line[end : end + 1] == " " and _COMMAND.match(line, start, end)
+    command = (
+        match["name"].isupper() and line[end : end + 1] == " " and _COMMAND.match(line, start, end)
+    )
     return bool(command or _ASSIGNMENT.match(line, start, end))
 
 

@@ -66,6 +66,7 @@ TOLD = [
     "auth=('ada', '{word}')",
     "KAGGLE_KEY={hex}",
     "pass={word} host=x",
+    "password= {word} host=x",
     'set -x HF_TOKEN "{word}"',
 ]
 TORN = [
