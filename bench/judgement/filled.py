@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _HOLE: Final = re.compile(r"<%(?P<kind>[a-z]+?|b64_|b32_)(?P<count>\d*)(?::\w+)?%>")
+_BLANK: Final = "<%_%>"
+"""A blank, where with it a file would hold the head of a private key."""
 _LETTERS: Final = string.ascii_letters + string.digits
 ALPHABETS: Final = {
     "hex": "0123456789abcdef",
@@ -36,7 +38,8 @@ def filled(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def fill(text: str, seed: str) -> str:
     """Return ``text`` with every hole filled by what it and ``seed`` decide; ``KeyError``."""
-    return _HOLE.sub(lambda hole: _made(hole, random.Random(seed + hole[0])), text)
+    whole = text.replace(_BLANK, " ")
+    return _HOLE.sub(lambda hole: _made(hole, random.Random(seed + hole[0])), whole)
 
 
 def _made(hole: re.Match[str], chance: random.Random) -> str:
