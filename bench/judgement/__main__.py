@@ -24,6 +24,8 @@ from bench.judgement.scenarios import ALL  # noqa: E402
 A = TypeVar("A")
 B = TypeVar("B")
 
+SECRETS = "secrets"
+NOTHING = "There is no such material here."
 ABOUT = """\
 # What the judgement is worth
 
@@ -45,7 +47,9 @@ def arguments() -> argparse.Namespace:
     """Return what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--material", type=Path, default=labelled.HERE, metavar="DIR")
-    parser.add_argument("--only", default="", metavar="WORD", help="generated runs: part of a name")
+    parser.add_argument(
+        "--only", default="", metavar="WORD", help=f"{SECRETS}, or generated runs: part of a name"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--into", type=Path, metavar="FILE", help="write the tables there, too")
     parser.add_argument("--no-runs", action="store_true", help="labelled material alone")
@@ -56,25 +60,27 @@ def read(folder: Path) -> list[str]:
     """Return the tables of a folder's labelled material; of what is not there, that it is not."""
     logs = labelled.entries(folder, "logs.jsonl", "triage.jsonl")
     lines = labelled.entries(folder, "progress.jsonl")
-    texts = [
-        *labelled.entries(folder, "secrets.jsonl"),
-        *labelled.entries(folder, "secrets_neg.jsonl"),
-    ]
     with tempfile.TemporaryDirectory(prefix="judge-") as name:
         histories = list(labelled.histories_of(folder, Path(name)))
         by_row = labelled.alarmed(histories, partial(on_all_cores, labelled.replayed))
         by_look = labelled.alarmed(histories, partial(on_all_cores, polled))
-    nothing = "There is no such material here."
     return [
-        "## Logs\n\n" + (tables.triage_part(labelled.triaged(logs)) if logs else nothing),
+        "## Logs\n\n" + (tables.triage_part(labelled.triaged(logs)) if logs else NOTHING),
         "## Progress lines\n\n"
-        + (tables.progress_part(*labelled.read_progress(lines)) if lines else nothing),
-        "## Secrets\n\n" + (tables.secrets_part(*labelled.scrubbed(texts)) if texts else nothing),
+        + (tables.progress_part(*labelled.read_progress(lines)) if lines else NOTHING),
+        read_secrets(folder),
         "## Loss histories, judged row by row\n\n"
-        + (tables.alarms_part(by_row) if histories else nothing),
+        + (tables.alarms_part(by_row) if histories else NOTHING),
         "## Loss histories, watched: a look every 90 rows\n\n"
-        + (tables.alarms_part(by_look) if histories else nothing),
+        + (tables.alarms_part(by_look) if histories else NOTHING),
     ]
+
+
+def read_secrets(folder: Path) -> str:
+    """Return the table of what is masked, and of what is although it is harmless."""
+    names = ("secrets.jsonl", "secrets_neg.jsonl")
+    texts = [each for name in names for each in labelled.entries(folder, name)]
+    return "## Secrets\n\n" + (tables.secrets_part(*labelled.scrubbed(texts)) if texts else NOTHING)
 
 
 def on_all_cores(work: Callable[[A], B], items: Sequence[A]) -> list[B]:
@@ -98,6 +104,9 @@ def generated(numbers: Sequence[int], seed: int) -> list[Played]:
 def main() -> int:
     """Print the tables; 1 if a fault in the cockpit itself kept a run from being judged."""
     args, began = arguments(), time.monotonic()
+    if args.only == SECRETS:
+        print(read_secrets(args.material))
+        return 0
     with tempfile.TemporaryDirectory(prefix="judge-") as name:
         os.environ["XDG_STATE_HOME"] = os.environ["XDG_RUNTIME_DIR"] = name
         parts = [ABOUT.format(seed=args.seed), *read(args.material)]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.judgement.filled import filled
 from cockpit.cli import main
 from cockpit.verbs.scrub import copy
 
@@ -27,6 +28,8 @@ NUMERIC = ("C-05", "C-09", "C-10", "C-11")
 AFTERMATH = 200
 """Rows after an event in which what it has brought about may still open."""
 LIKE = 1e-6
+HALF = 8
+"""Characters of half a secret that by themselves would be too many to be left."""
 STATES = {"cancelled": "cancelled", "succeeded": "succeeded", "running": "running",
           "pending": "pending"}  # fmt: skip
 PROGRESS = ("step", "step_exact", "max_step", "loss", "throughput", "scope")
@@ -167,15 +170,22 @@ def _same(want: object, got: object) -> bool:
 def scrubbed(texts: Iterable[Entry]) -> tuple[Score, Score]:
     """Return how many secrets ``cockpit scrub`` masks, and how many harmless texts it leaves."""
     masked, left = Score(), Score()
-    for number, each in enumerate(texts):
+    for number, each in enumerate(map(filled, texts)):
         out = io.BytesIO()
         copy(io.BytesIO(each["text"].encode()), out)  # type: ignore[arg-type]
         text, name = out.getvalue().decode(), str(each.get("id", number))
         for secret in each.get("secrets", ()):
-            masked.add(secret not in text, f"{name}: a secret is still there")
+            masked.add(_is_gone(secret, text), f"{name}: a secret is still there")
         if not each.get("secrets"):
             left.add(text == each["text"], f"{name}: {text[:80]!r}")
     return masked, left
+
+
+def _is_gone(secret: str, text: str) -> bool:
+    """Return whether neither a secret nor one half of a long one is left."""
+    half = len(secret) // 2
+    parts = [secret[:half], secret[half:]] if half >= HALF else [secret]
+    return not any(part in text for part in parts)
 
 
 def replayed(path: str) -> list[Entry]:

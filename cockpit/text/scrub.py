@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from cockpit.model.safetext import SafeText, Span
-from cockpit.text.secret_names import is_dense, is_placeholder, named_secrets
+from cockpit.text.secret_names import is_dense, is_named_secret, is_placeholder, named_secrets
 from cockpit.text.secret_shapes import holds_any, may_hold_key, shaped_secrets
 from cockpit.text.secret_tools import tool_secrets
 from cockpit.text.secret_wraps import Wraps, may_wrap, pairs_in
@@ -154,6 +154,26 @@ _HOOK = re.compile(
     r"|api\.telegram\.org/bot|hc-ping\.com/)(?P<value>[\w/@:.-]{8,})"
 )
 _USERINFO = re.compile(r"://(?P<who>[^\s/'\"<>?#`\\]+)@(?!sha256:)")
+_SLASHED = re.compile(r"://[\w.%+-]{0,80}:(?P<value>(?!\d{1,5}/)[^\s'\"<>?#\\@:]{1,4096})@[\w-]")
+"""A password with slashes in it, which no address may have and tools print all the same."""
+_CONDA = re.compile(
+    r"://[\w.:-]+/t/(?P<value>(?:\w{1,16}-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|(?=[A-Za-z_]*\d)\w{16,}(?!/\d))"
+)
+_ODBC = re.compile(
+    r"(?:^|;)\s*(?i:pwd|password)\s*=\s*\{?(?P<value>(?<=\{)[^}]+|(?<!\{)[^;\"'\s{/~$][^;\"'\s]*(?=;))"
+)
+_ELEMENT = re.compile(r"<(?P<name>[A-Za-z_][\w.:-]{0,80})(?:\s[^<>]{0,200})?>(?P<value>[^<\s]+)</")
+_NAMED_ELEMENT = re.compile(
+    r"(?:<name>\s*(?P<name>[\w.:-]{1,80})\s*</name>\s*<value|\b(?:name|key)=[\"'](?P<key>[\w.:-]{1,80})[\"'])"
+    r"\s*>(?P<value>[^<\s]+)</"
+)
+"""A value whose name stands in a neighbour or an attribute: Hadoop, .NET, Java's properties."""
+_AZURE = re.compile(
+    r"(?:\bvalue[\"']?\s{0,3}[:=]\s{0,3}[\"']?|\s)(?P<value>[A-Za-z0-9+/]{86}==)(?=[\"',;\s]|$)",
+    re.I,
+)
+"""The 64 bytes of a key of Azure's storage: listed beside ``keyName``, or in a table."""
 _BEARER = re.compile(r"\b(?i:bearer|basic|token|apikey|negotiate)\s+(?P<value>[\w.~+/=-]{16,})")
 _HEADER = re.compile(
     r"\b(?i:(?:proxy-)?authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
@@ -197,6 +217,9 @@ _CONTEXTS = (
     (("curl", "wget", "http"), _CURL_USER),
     (("login", "sshpass"), _LOGIN_FLAG),
     (("wandb",), _WANDB_LOGIN),
+    (("pwd", "password"), _ODBC),
+    (("/t/",), _CONDA),
+    (("key",), _AZURE),
 )
 """Rules by what stands around a secret, each with words of which one must be on the line."""
 _TELLING = (" is", " was", " =", ": ")
@@ -222,6 +245,7 @@ def secrets_in(line: str) -> list[Range]:
         found += _wandb_keys(line)
         found += named_secrets(line)
         found += pairs_in(line) if "value" in low else ()
+        found += _elements(line) if "</" in line else ()
     if len(words) > 1:
         found += tool_secrets(line, words)
     return _apart(found) if found else found
@@ -273,9 +297,22 @@ def _userinfo(line: str) -> Iterator[Range]:
         start, end = match.span("who")
         user, colon, password = match["who"].partition(":")
         if colon and password and not is_placeholder(password):
-            yield start + len(user) + 1, end
-        elif not colon and is_dense(user):
-            yield start, end
+            yield (start if is_dense(user) else start + len(user) + 1), end
+        elif is_dense(user):
+            yield start, start + len(user)
+
+    for match in _SLASHED.finditer(line) if "@" in line else ():
+        if "/" in match["value"]:
+            yield match.span("value")
+
+
+def _elements(line: str) -> Iterator[Range]:
+    for match in _ELEMENT.finditer(line):
+        if is_named_secret(match["name"], match["value"]):
+            yield match.span("value")
+    for match in _NAMED_ELEMENT.finditer(line):
+        if is_named_secret(match["name"] or match["key"], match["value"]):
+            yield match.span("value")
 
 
 def _wandb_keys(line: str) -> Iterator[Range]:

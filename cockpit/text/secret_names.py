@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 _NAMED = re.compile(
     r"(?<![\w.-])(?P<flag>-{1,2})?(?P<name>[A-Za-z_][\w.-]*+)"
     r"(?P<sep>(?:\\?[\"'`])?\s{0,4}(?:=>|:=|[:=])\s{0,8}"
-    r"|(?:\\?[\"'])?\s{0,4},?\s{1,8}|[\"'],(?=[\"']))"
+    r"|[\"'],\s{0,4}(?=b?[\"'])|\s{0,40}(?:->|[|│┃]|\.{3,200})\s{1,40}"
+    r"|(?:\\?[\"'])?\s{0,4},?\s{1,8})"
 )
 _ENV_FLAG = re.compile(
     r"(?:^|[\s\"'\[])(?:-e|-E|--env|--env-vars?|--build-arg|setenv|ENV|set -[gUux]+)[\"',\s]+$"
 )
 _QUOTED = {
-    quote: re.compile(rf"{quote}(?P<value>(?:[^{quote}\\]|\\.)*+)") for quote in ('"', "'", "`")
+    quote: re.compile(rf"{quote}(?P<value>(?:{more}[^{quote}\\]|\\.)*+)")
+    for quote, more in (('"', ""), ("'", r"'\\''|'\"'\"'|"), ("`", ""))
 }
+"""What is between quotes; the shell's two ways to put a ``'`` between ``'`` go on."""
 _BARE = re.compile(
     r"(?P<value>(?:\$\{[^}]*\}|\$\([^)]*\)|<[^>]*>|\{\{[^}]*\}\}"
     r"|[^\s\"'`,;&|)}\]<>]"
@@ -31,16 +35,28 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[-+]?[\d.,_]+(?:[eE][-+]?\d+)?\W*$")
 _EXPRESSION = re.compile(r"(?:self|args|cfg|config|opts?|settings|kwargs|os|process)\.\w|\w+\(")
+_COMMAND = re.compile(r"(?:[./][\w./-]*|[a-z][a-z.-]{0,14}\d{0,2}(?:\.\d{1,2})?)(?= |$)")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][\w-]*=[^=]")
+_REFERENCE = re.compile(
+    r"(?:var|vars|local|data|module|each|secrets|env|params?|inputs?|outputs?)(?:\.[A-Za-z_]\w*)+$"
+    r"|[a-z]+(?:_[a-z]+)+\.\w+\.[a-z_]+$"
+)
+"""What Terraform and workflows refer to another value by."""
 _CALL = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*\($|[a-z_]\w*(?:\.\w+)+\(")
+_MIXED = re.compile(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])")
 _FILE = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?$")
 _PLACEHOLDER = re.compile(
-    r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*\}?$|\$\(.*|\$\{\{.*|\$?$"
-    r"|%\w+%$|\{\{?[\w .-]*\}?\}$|<[^>]*>$|\[[\w ]*\]$|\W+$|[xX]{3,}$|\.\.\."
+    r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*(?::?[-=+](?:\$\w+)?|:?\?[^}]*)?\}?$"
+    r"|\$\(.*|\$\{\{.*|\$?$"
+    r"|%\w+%$|\{\{[^{}]*\}\}$|\{\{?[\w .-]*\}?\}?$|\([A-Za-z]+\)?$"
+    r"|<[^>]*>$|\[[\w ]*\]$|\W+$|[xX]{3,}$|\.\.\."
     r"|(?i:[\W_]{1,4}(?:redacted|masked|filtered|removed|hidden|secret|scrubbed|omitted|(?:un)?set"
     r"|empty)[\W_]{0,4}$)|(?:[A-Za-z]{2,5}[-_])?(?:[xX*]{3,}|\.{3})$|![A-Za-z]+$|[\w.]+:$"
     r"|(?:[A-Z]+_)*(?:KEY|TOKEN|PASSWORD|PASSWD|SECRET|PASS)$"
     r"|(?i:redacted|masked|filtered|removed|hidden|undefined|unset|none|null|nil|true|false"
-    r"|missing|required|str|string|bytes|optional\b.*|union\b.*|any)$"
+    r"|missing|required|str|string|bytes|secret(?:str|bytes)|optional\b.*|union\b.*|any)$"
+    r"|(?i:change[_-]?(?:me|it)|replace[_-]?me|fill[_-]?me[_-]?in|dummy|placeholder|todo|tbd)\W*$"
+    r"|[A-Za-z]+\?$"
     r"|(?i:your[ _-].*|os\.(?:environ|getenv)\b.*|getenv\b.*|process\.env\b.*)"
 )
 
@@ -58,7 +74,19 @@ _SHOUTED_KEYS_NOT = _set(
     " sorting row cache_hash index object storage_object param state data tree path file dict"
 )
 """Keys of variables in capitals that open nothing."""
-_LOCKS = _set("tls ssl ssh app pem host")
+_LOCKS = _set(
+    "tls ssl ssh app pem host subscription routing integration ingest ingestion instrumentation"
+    " functions function write publish consumer customer application bot cosmos team"
+)
+"""Keys of which only a value that a machine has made is a secret."""
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+_SAYING = re.compile(
+    r"(?:not|is|was|are|has|must|should|can(?:not)?|and|or|for|from|to|of|in|on|with|by|if|when|will"
+    r"|may|needs|requires?d?|given|missing|invalid|option|flag|argument)[.,;:]?(?:\s|$)"
+)
+"""Words with which a sentence about a flag goes on."""
+_NEAR = 24
+_SHORTEST_PIN = 4
 _FAR_ENOUGH = 128
 """How much of a value is looked at to tell whether it is a secret: keeps long lines linear."""
 
@@ -67,13 +95,20 @@ _KEYS = _set(
     "api access secret private auth signing encryption account storage license master service"
     " shared hmac deploy wandb hf openai anthropic azure aws admin client"
 )
+_PAIRED_KEYS = _set("primary secondary")
+"""What Azure calls its two keys, and everybody else a column: the value decides."""
 _NOT_TOKENS = _set(
     "eos bos pad unk mask sep cls image audio video stop start end special next first last prompt"
     " per vocab new current sos eot generated predicted target input output num max min total"
-    " added extra mean avg loss each every text"
+    " added extra mean avg loss each every text continuation page cursor"
 )
-_TAILS = _set("data value val string str b64 base64 raw text plaintext")
-_PASSES = _set("db user smtp mysql pg postgres redis mongo admin root login http sudo")
+_TAILS = _set("base data value val string str b64 base64 raw text plaintext")
+_PASSES = _set(
+    "db user smtp mysql pg postgres redis mongo admin root login http sudo become ansible ssh ftp"
+    " imap mail ldap proxy enable vault rabbit rabbitmq nexus registry keystore truststore"
+)
+_CACHED: Final = 64
+"""Characters of the longest name whose words are kept: names come again on every line."""
 _HOOKS = frozenset({"webhook", "hook", "slack", "discord", "deadman", "heartbeat"})
 _DENSE_ONLY = frozenset({"auth", "credential", "credentials", "jwt", "sig", "signature", "pat"})
 
@@ -106,17 +141,44 @@ def named_secrets(line: str) -> Iterator[tuple[int, int]]:
     """Yield the ranges of values in ``line`` whose name says that they are secret."""
     end_of_last = 0
     for match in _NAMED.finditer(line):
-        words = _words(match["name"])
-        if match.start() < end_of_last or not words or not _suspicious(words[-1]):
+        words = _suspicious_words(match["name"])
+        if not words or match.start() < end_of_last:
             continue
         near = match.end() + _FAR_ENOUGH
         start, end, quoted = _value_at(line, match.end(), near)
         if start == end or not _follows(line, match):
             continue
+        if not quoted and _is_no_value(line, match, start, end):
+            continue
         named = _describe(line, match, words, line[start:end], quoted)
         if not is_placeholder(named.value) and _is_secret(named):
             end_of_last = end if end < near else _value_at(line, match.end(), len(line))[1]
             yield start, end_of_last
+
+
+def _is_no_value(line: str, match: re.Match[str], start: int, end: int) -> bool:
+    """Return whether a word only refers to a value, or follows an empty one: ``NAME= command``."""
+    if _REFERENCE.match(line, start, end):
+        return True
+    if not (match["sep"].startswith("=") and match["sep"].endswith(" ")):
+        return False
+    command = (
+        match["name"].isupper() and line[end : end + 1] == " " and _COMMAND.match(line, start, end)
+    )
+    return bool(command or _ASSIGNMENT.match(line, start, end))
+
+
+def _suspicious_words(name: str) -> tuple[str, ...]:
+    """Return the words of a name that a secret may have, else none."""
+    return _remembered(name) if len(name) <= _CACHED else _looked_at(name)
+
+
+def _looked_at(name: str) -> tuple[str, ...]:
+    words = _words(name)
+    return words if words and _suspicious(words[-1]) else ()
+
+
+_remembered = lru_cache(maxsize=2048)(_looked_at)
 
 
 def _words(name: str) -> tuple[str, ...]:
@@ -136,6 +198,8 @@ def _value_at(line: str, at: int, limit: int) -> tuple[int, int, bool]:
     if line[at : at + 1] == "\\" and line[at + 1 : at + 2] in _QUOTED:
         end = line.find(line[at : at + 2], at + 2, limit)
         return at + 2, min(limit, len(line)) if end < 0 else end, True
+    if line[at : at + 1] in "bBrRuU" and line[at + 1 : at + 2] in _QUOTED:
+        at += 1
     quoted = _QUOTED.get(line[at : at + 1])
     match = (quoted or _BARE).match(line, at, limit)
     return (at, at, False) if match is None else (*match.span("value"), quoted is not None)
@@ -145,11 +209,24 @@ def _follows(line: str, match: re.Match[str]) -> bool:
     """Return whether the separator joins name and value here: a space does so only for flags."""
     if any(sign in match["sep"] for sign in ":="):
         return True
-    if line[match.end() : match.end() + 1] == "-":
+    if match["sep"].strip(" \t\"',"):
+        return _is_tight(line, match)
+    if line[match.end() : match.end() + 1] == "-" or _SAYING.match(line, match.end()):
         return False
     if _told(line, match):
         return True
-    return bool(match["flag"]) or _ENV_FLAG.search(line[: match.start()][-24:]) is not None
+    if match["flag"] or _ENV_FLAG.search(_before(line, match)):
+        return True
+    return (
+        match["sep"][:1] in "\"'" and _before(line, match)[-2:-1] == "(" and _is_tight(line, match)
+    )
+
+
+def _is_tight(line: str, match: re.Match[str]) -> bool:
+    """Return whether the value beside a name, in a table or a tuple, is no word."""
+    start, end, _ = _value_at(line, match.end(), match.end() + _FAR_ENOUGH)
+    value = line[start:end]
+    return is_dense(value) or (len(value) >= 8 and _MIXED.match(value) is not None)
 
 
 def _told(line: str, match: re.Match[str]) -> bool:
@@ -160,25 +237,27 @@ def _told(line: str, match: re.Match[str]) -> bool:
     return value is not None and is_dense(value["value"])
 
 
-def is_named_secret(name: str) -> bool:
-    """Return whether whatever is given this name is a secret: ``DB_PASSWORD``, ``hf-token``."""
-    words = _words(name)
-    if not words or not _suspicious(words[-1]) or words[-1].endswith("url"):
+def is_named_secret(name: str, value: str = "") -> bool:
+    """Return whether ``value``, or whatever else, is a secret by this name: ``DB_PASSWORD``."""
+    words = _suspicious_words(name)
+    if not words or words[-1].endswith("url"):
         return False
+    shouted = name.isupper() and len(words) > 1
     plain = _Named(
-        words, name.isupper(), flag=True, quoted=True, prose=False, query=False, value=_LIKE
+        words, shouted, flag=not value, quoted=True, prose=False, query=False, value=value or _LIKE
     )
-    return _is_secret(plain)
+    return not is_placeholder(plain.value) and _is_secret(plain)
 
 
 def _describe(
     line: str, match: re.Match[str], words: tuple[str, ...], value: str, quoted: bool
 ) -> _Named:
-    name, before = match["name"], line[: match.start()]
+    name, before = match["name"], _before(line, match)
     spoken = before[-8:].lower().endswith(("api ", "secret ", "access ", "private "))
     if len(words) == 1 and spoken:
         words = (before.split()[-1].lower(), *words)
-    rest = line[match.end() + len(value) :][:2]
+    after = match.end() + len(value)
+    rest = line[after : after + 2]
     prose = ":" in match["sep"] and not quoted and value.isalpha() and value.islower()
     return _Named(
         words=words,
@@ -191,10 +270,16 @@ def _describe(
     )
 
 
+def _before(line: str, match: re.Match[str]) -> str:
+    """Return the few characters before a name: never a copy of a long line."""
+    return line[max(0, match.start() - _NEAR) : match.start()]
+
+
 def _is_secret(named: _Named) -> bool:
     last, value = named.words[-1], named.value
     if last.endswith(_ALWAYS):
-        return not named.prose and (named.quoted or not _CALL.match(value))
+        count = len(value) < _SHORTEST_PIN and value.isdigit()
+        return not (named.prose or count) and (named.quoted or not _CALL.match(value))
     if _NUMBER.match(value) or (not named.quoted and _EXPRESSION.match(value)):
         return False
     if last.endswith(("pwd", "pass")):
@@ -221,9 +306,9 @@ def _is_dense_name(named: _Named) -> bool:
 def _is_password(named: _Named) -> bool:
     if _FILE.match(named.value) or named.prose:
         return False
-    if named.words in (("pass",), ("sshpass",)) and len(named.value) >= 6:
+    if named.words in (("pass",), ("sshpass",), ("pwd",)) and len(named.value) >= 6:
         return _DIGIT.search(named.value) is not None and not named.value.isdigit()
-    return named.shouted or named.words[-2:-1] == ("",) or bool(_PASSES & set(named.words[:-1]))
+    return named.shouted or bool(_PASSES & set(named.words[:-1]))
 
 
 def _is_token(named: _Named) -> bool:
@@ -242,9 +327,11 @@ def _is_key(named: _Named) -> bool:
         return False
     if len(named.words) > 1 and named.words[-2] in _KEYS:
         return not named.prose
+    if len(named.words) > 1 and named.words[-2] in _PAIRED_KEYS:
+        return len(named.value) >= 32 and _MIXED.match(named.value) is not None
     if len(named.words) == 1 or len(named.value) < 20:
         return named.query and len(named.words) == 1 and is_dense(named.value)
     locks = named.words[-2] in _LOCKS or (
         named.shouted and not _SHOUTED_KEYS_NOT & set(named.words)
     )
-    return locks and is_dense(named.value)
+    return locks and is_dense(named.value) and not _UUID.match(named.value)

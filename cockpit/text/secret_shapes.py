@@ -9,7 +9,7 @@ from typing import Final
 _PREFIXES: Final = (
     r"wandb_v1_[\w-]{16,}",
     r"\blocal-[0-9a-f]{40}\b",
-    r"\bhf_[A-Za-z0-9]{20,}\b",
+    r"\bhf_(?:[A-Za-z0-9]{34}|(?=[A-Za-z]*\d)[A-Za-z0-9]{20,})\b",
     r"\bapi_org_[A-Za-z0-9]{20,}\b",
     r"\bgh[pousr]_[A-Za-z0-9]{20,}",
     r"\bgithub_pat_\w{20,}",
@@ -51,6 +51,7 @@ _PREFIXES: Final = (
     r"\b1//0[\w-]{30,}",  # Google's refresh tokens
     r"\b[MNO][A-Za-z\d]{23,25}\.[\w-]{6}\.[\w-]{27,}",  # Discord
     r"\ba[ks]-[A-Za-z0-9]{22}\b",  # Modal
+    r"\bsecret_(?:\w{1,40}_)?(?=[A-Za-z]*\d)[A-Za-z0-9]{32,}(?:\.[A-Za-z0-9]{16,})?",  # Lambda
 )
 _SHAPE: Final = re.compile("|".join(_PREFIXES))
 _HINTS: Final = (
@@ -99,7 +100,7 @@ _HINTS: Final = (
         "glrt-",
         "gldt-",
     ),
-    *("fo1_", "NRAK-", "TT3x", "fm1_", "fm2_", "dp.", "LTAI", "1//0", "ak-", "as-"),
+    *("fo1_", "NRAK-", "TT3x", "fm1_", "fm2_", "dp.", "LTAI", "1//0", "ak-", "as-", "secret_"),
 )
 _CUT_SHAPE = re.compile(
     r"\b(?:hf_|gh[pousr]_|github_pat_|wandb_v1_|sk-|xox[a-z]-|AKIA|AIza|ya29\.)[\w.-]{2,}…$"

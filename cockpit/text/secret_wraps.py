@@ -15,6 +15,8 @@ TOLD: Final = 120
 """Characters of a line's end in which such a name is looked for."""
 KEPT: Final = 512
 """Characters of a line's end that the next line is read behind."""
+_LINES_BESIDE: Final = 4
+"""Lines that may stand between a name and its value: a type, a description."""
 Range = tuple[int, int]
 
 _AWAITS: Final = re.compile(
@@ -23,10 +25,13 @@ _AWAITS: Final = re.compile(
 )
 _BLOCK: Final = re.compile(r"\b(?P<name>[A-Za-z_][\w.-]*)[\"']?:\s+[|>][-+]?\s*$")
 _NAMED: Final = re.compile(
-    r"^[\s\-{]*[\"']?(?:name|key)[\"']?\s*[:=]\s*[\"']?(?P<name>[A-Za-z_][\w.-]*)[\"']?,?\s*$", re.I
+    r"^[\s\-{]*[\"']?(?:name|key)[\"']?\s*[:=]\s*[\"']?(?P<name>[A-Za-z_][\w.-]*)[\"']?,?\s*$"
+    r"|^\s*variable\s+\"(?P<variable>[A-Za-z_][\w.-]*)\"\s*\{$",
+    re.I,
 )
 _VALUE: Final = re.compile(
-    r"^\s*[\"']?value[\"']?\s*[:=]\s*(?:\"(?P<d>[^\"]+)|'(?P<s>[^']+)|(?P<b>[^\s\"',}]+))", re.I
+    r"^\s*[\"']?(?:value|default)[\"']?\s*[:=]\s*(?:\"(?P<d>[^\"]+)|'(?P<s>[^']+)|(?P<b>[^\s\"',}]+))",
+    re.I,
 )
 _PAIR: Final = re.compile(
     r"[\"']?\b(?:name|key)[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
@@ -34,6 +39,12 @@ _PAIR: Final = re.compile(
     r"[\"']?value[\"']?\s{0,3}[:=]\s{0,3}(?:\"(?P<d>[^\"]+)|'(?P<s>[^']+)|(?P<b>[^\s\"',}\]]+))",
     re.I,
 )
+_BESIDE: Final = re.compile(
+    r"^\s*[\"']?(?:permissions|type|description|sensitive)[\"']?\s*[:=]", re.I
+)
+_ALONE: Final = re.compile(r"[A-Za-z_][\w.-]*$")
+_INPUT: Final = re.compile(r"\binput_value=(?P<quote>[\"'])(?P<value>(?:(?!(?P=quote)).)+)")
+"""What pydantic quotes below the name of a field that it rejects."""
 _REST: Final = re.compile(r"^\s*(?P<rest>[\w+/=.-]{4,})[\"']?[,;)\]}]*\s*$")
 _FIRST: Final = re.compile(r"^\s*[\"']?(?P<first>[\w+/=.~-]{12,})")
 _WHOLE: Final = re.compile(
@@ -45,7 +56,13 @@ _WHOLE: Final = re.compile(
 
 def may_wrap(line: str, ranges: list[Range]) -> bool:
     """Return whether the next line may have to be read behind this one: mostly not."""
-    return bool(ranges) or not line[-1:].isalnum() or " --" in line[-TOLD:] or "name" in line
+    return (
+        bool(ranges)
+        or " " not in line
+        or not line[-1:].isalnum()
+        or " --" in line[-TOLD:]
+        or "name" in line
+    )
 
 
 class Wraps:
@@ -54,6 +71,7 @@ class Wraps:
     def __init__(self) -> None:
         self._tail = ""
         self._kind = ""
+        self._left = 0
 
     @property
     def open(self) -> bool:
@@ -64,6 +82,8 @@ class Wraps:
         """Return where a secret of the line before goes on in ``line``; ``find`` looks in text."""
         if self._kind == "value":
             return _value(line)
+        if self._kind == "input":
+            return [found.span("value") for found in _INPUT.finditer(line)]
         if self._kind == "block":
             body = line.strip()
             return [(line.index(body), line.index(body) + len(body))] if body else []
@@ -82,8 +102,11 @@ class Wraps:
 
     def remember(self, line: str, ranges: list[Range]) -> None:
         """Keep what the next line has to be read behind: mostly nothing."""
-        self._kind, self._tail = "", ""
         ended = line.rstrip()
+        if self._kind == "value" and self._left and _BESIDE.match(line):
+            self._left -= 1
+            return
+        self._kind, self._tail, self._left = "", "", _LINES_BESIDE
         if ended.endswith("\\") and not ended.endswith("\\\\"):
             self._kind, self._tail = "continued", ended[-KEPT:-1]
         elif ranges and ranges[-1][1] == len(line):
@@ -111,16 +134,17 @@ def _awaited(end: str) -> str:
         joined = any(sign in awaits["end"] for sign in ":=")
         if (awaits["flag"] or joined) and is_named_secret(awaits["name"]):
             return "awaited"
-    if "name" in end.lower() and (named := _NAMED.match(end)):
-        return "value" if is_named_secret(named["name"]) else ""
-    return ""
+    if (last == "{" or "name" in end.lower()) and (named := _NAMED.match(end)):
+        return "value" if is_named_secret(named["name"] or named["variable"]) else ""
+    return "input" if _ALONE.match(end) and is_named_secret(end) else ""
 
 
 def _value(line: str) -> list[Range]:
     value = _VALUE.match(line)
     if value is None:
         return []
-    return [_span(value)]
+    start, end = _span(value)
+    return [] if is_placeholder(line[start:end]) else [(start, end)]
 
 
 def pairs_in(line: str) -> Iterator[Range]:

@@ -11,6 +11,7 @@ import pytest
 
 from bench.judgement import labelled, tables
 from bench.judgement.clock import HOUR
+from bench.judgement.filled import filled
 from bench.judgement.playing import FOUND, LATE, MISSED, NOISY, QUIET, Played, play
 from bench.judgement.polled import polled
 from bench.judgement.scenario import Scenario
@@ -106,6 +107,13 @@ def test_secrets_are_scored_both_ways() -> None:
     ]
     masked, left = labelled.scrubbed(entries)
     assert (masked.right, masked.of, left.right, left.of) == (1, 2, 1, 2)
+
+
+def test_labelled_secrets_are_filled_alike_in_text_and_label() -> None:
+    for entry in labelled.entries(labelled.HERE, "secrets.jsonl"):
+        whole = filled(entry)
+        assert "<%" not in whole["text"], entry["id"]
+        assert all(secret in whole["text"] for secret in whole["secrets"]), entry["id"]
 
 
 @pytest.mark.parametrize("way", [labelled.replayed, polled], ids=["row by row", "watched"])
