@@ -268,6 +268,8 @@ class TrackerValue(Frozen):
     clock_offset_s: Seconds | None = None
     """The trainer's clock minus ours where it is off: all times in here are on ours."""
     config: dict[str, object] = Field(default_factory=dict, exclude=True)
+    config_since: Instant | None = Field(default=None, exclude=True)
+    """When the launch began that told the config, where the tracker dates its launches."""
     alerts: tuple[TrackerAlert, ...] = ()
     """The trainer's own alerts, the newest first; of trackers that keep such."""
 

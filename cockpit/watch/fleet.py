@@ -80,6 +80,8 @@ class Fleet:
             state.remembered = True
             state.phases = [*found.phases, *state.phases]
             state.marks = [*found.marks, *state.marks]
+            state.settings.recall(*found.configs)
+            state.stored_configs = found.configs
             share(state, found.shared)
             if found.report is not None and state.report is None and not state.looked:
                 state.facets = _with_last_step(found.report.facets.as_remembered())
