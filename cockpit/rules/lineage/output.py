@@ -34,7 +34,7 @@ def output_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
     if not phase_of(history).lives or run.output_root is None:
         return
     key = f"C-16:{run.name}"
-    stated = list(_stated(history))
+    stated = list(stated_outputs(history))
     other = [each for each in elsewhere(run, stated, {}) if not _same_folder(each, run, history)]
     apart = [*_regions(run, run.output_root, history)]
     if other or apart:
@@ -44,7 +44,7 @@ def output_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
         yield from () if former is None else (former,)
 
 
-def _stated(history: History) -> Iterator[StatedOutput]:
+def stated_outputs(history: History) -> Iterator[StatedOutput]:
     """Yield who names the output: the launch as it was recorded, and the config that runs."""
     used, settings, job = history.used, history.settings, job_of(history)
     if used is not None and (job is None or job.launch_id in (None, used.launch_id)):
