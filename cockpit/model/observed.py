@@ -96,6 +96,8 @@ class JobValue(Frozen):
     """The machine it runs on, where that is not the run's own host."""
     ends_by: Instant | None = Field(default=None, exclude=True)
     """When its time limit ends it (C-26), where it runs under one."""
+    preempted_at: Instant | None = Field(default=None, exclude=True)
+    """When its scheduler told it to make room (C-26), where it still runs after that."""
     expected_start: Instant | None = Field(default=None, exclude=True)
     """When its scheduler means to start it (C-04), where it has told that while it waits."""
     log_mark: LogMark | None = Field(default=None, exclude=True)
@@ -429,6 +431,8 @@ class RecordsValue(Frozen):
     """What others have told in the logbook, its remote and the output root, the newest first."""
     unheard: str | None = None
     """Why it is not known, or not newly, what the logbook's remote tells; one line."""
+    output_root: str | None = Field(default=None, exclude=True)
+    """Where the output goes by the logbook's run contract, as it is written there (C-16)."""
     rejected: tuple[Rejected, ...] = Field(default=(), exclude=True)
     """What the logbook rejects on its remote."""
     issue_seen_at: Instant | None = Field(default=None, exclude=True)
