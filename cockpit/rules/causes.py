@@ -53,7 +53,7 @@ def with_causes(run: RunSpec, alerts: Sequence[Alert]) -> tuple[Alert, ...]:
     return tuple(
         alert.model_copy(
             update={
-                "caused_by": roots.get(alert.key),
+                "caused_by": roots.get(alert.key, alert.caused_by),
                 "consequences": tuple(key for key, root in roots.items() if root == alert.key),
             }
         )

@@ -12,6 +12,7 @@ from cockpit.model.goodput import Looks
 from cockpit.model.history import (
     CheckpointMark,
     FormerFailure,
+    FullDisk,
     History,
     HostMark,
     Outage,
@@ -111,6 +112,8 @@ class RunState:
     """The other runs of the run file that write to the same place, as they are now."""
     outages: tuple[Outage, ...] = ()
     """The places that do not answer for it, nor for any other run."""
+    full_disks: tuple[FullDisk, ...] = ()
+    """The disks that are nearly full for it and for other runs."""
     looks: Looks = field(default_factory=Looks)
     """When the job was looked at, by this engine and by those before it."""
     answered: set[str] = field(default_factory=set)

@@ -13,6 +13,7 @@ from cockpit.model.goodput import JobStart, Looks
 from cockpit.model.history import (
     CheckpointMark,
     FormerFailure,
+    FullDisk,
     History,
     HostMark,
     Launched,
@@ -223,6 +224,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         shared=shared,
         sharers=(Sharer(run="other", what="output root /x"),),
         outages=(outage(),),
+        full_disks=(FullDisk(machine="m", mount="/", runs=("toy", "b"), key="C-22:b:disk:/"),),
         looks=Looks(since=T0, last=T0),
         partial_since=T0,
         host=HostMark(gpus=8),
