@@ -108,6 +108,18 @@ class Outage(Frozen):
         return f"C-02:{place}"
 
 
+class FullDisk(Frozen):
+    """A disk of a machine that is nearly full for several runs (C-22).
+
+    ``key`` is the alert of the one run that tells of it, so that one cause opens one alert.
+    """
+
+    machine: str
+    mount: str
+    runs: tuple[str, ...]
+    key: str
+
+
 class Settings(Frozen):
     """The resolved config of one job: dotted keys with JSON text, shown already; who tells it."""
 
@@ -165,6 +177,8 @@ class History(Frozen):
     """What of the facets that a verdict rests on nobody has looked at since the engine started."""
     outages: tuple[Outage, ...] = ()
     """The places away from here that do not answer for this run, nor for any other."""
+    full_disks: tuple[FullDisk, ...] = ()
+    """The disks of its machine that are nearly full for it and for other runs."""
     looks: Looks = Looks()
     """When somebody looked at the job."""
     starts: tuple[JobStart, ...] = ()

@@ -96,6 +96,8 @@ class JobValue(Frozen):
     """The machine it runs on, where that is not the run's own host."""
     ends_by: Instant | None = Field(default=None, exclude=True)
     """When its time limit ends it (C-26), where it runs under one."""
+    preempted_at: Instant | None = Field(default=None, exclude=True)
+    """When its scheduler told it to make room (C-26), where it still runs after that."""
     expected_start: Instant | None = Field(default=None, exclude=True)
     """When its scheduler means to start it (C-04), where it has told that while it waits."""
     log_mark: LogMark | None = Field(default=None, exclude=True)
@@ -268,6 +270,8 @@ class TrackerValue(Frozen):
     clock_offset_s: Seconds | None = None
     """The trainer's clock minus ours where it is off: all times in here are on ours."""
     config: dict[str, object] = Field(default_factory=dict, exclude=True)
+    config_since: Instant | None = Field(default=None, exclude=True)
+    """When the launch began that told the config, where the tracker dates its launches."""
     alerts: tuple[TrackerAlert, ...] = ()
     """The trainer's own alerts, the newest first; of trackers that keep such."""
 
@@ -427,6 +431,8 @@ class RecordsValue(Frozen):
     """What others have told in the logbook, its remote and the output root, the newest first."""
     unheard: str | None = None
     """Why it is not known, or not newly, what the logbook's remote tells; one line."""
+    output_root: str | None = Field(default=None, exclude=True)
+    """Where the output goes by the logbook's run contract, as it is written there (C-16)."""
     rejected: tuple[Rejected, ...] = Field(default=(), exclude=True)
     """What the logbook rejects on its remote."""
     issue_seen_at: Instant | None = Field(default=None, exclude=True)

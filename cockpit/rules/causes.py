@@ -21,6 +21,8 @@ FOLLOWS: Final[Mapping[str, tuple[str, ...]]] = {
     "C-01": ("C-05", "C-06", "C-07", "C-14", "C-22:gpu-idle", "C-23", "C-26"),
     # Two jobs write one lineage: rows of both, and the other's identity, are what is seen of it.
     "C-25": ("C-12", "C-13"),
+    # It has loaded other weights: that the loss does not go on is how that shows.
+    "C-17": ("C-12",),
     # The loss is no number: what led up to it is the same trouble.
     "C-09": ("C-10", "C-11"),
     # No step is trained: no rate, no line, no save in time, an idle accelerator.
@@ -30,6 +32,8 @@ FOLLOWS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """By cause, what follows from it: conditions by id, or by the beginning of their key without the
 run (``C-22:gpu-idle``). The causes stand in the order in which they win."""
+BY_DEFINITION: Final = frozenset((("C-06", "C-22:gpu-idle"),))
+"""Consequences that are found only while their cause holds, whenever they were seen to begin."""
 CADENCES: Final = 2
 """How much earlier (in cadences) a consequence may be seen to begin than its cause: each is found
 by a window of its own. One that was open long before has a cause of its own."""
@@ -49,7 +53,7 @@ def with_causes(run: RunSpec, alerts: Sequence[Alert]) -> tuple[Alert, ...]:
     return tuple(
         alert.model_copy(
             update={
-                "caused_by": roots.get(alert.key),
+                "caused_by": roots.get(alert.key, alert.caused_by),
                 "consequences": tuple(key for key, root in roots.items() if root == alert.key),
             }
         )
@@ -69,8 +73,10 @@ def _ranked(alerts: Sequence[Alert]) -> list[Alert]:
 def _follows(run: RunSpec, alert: Alert, cause: Alert) -> bool:
     if alert.severity.rank > cause.severity.rank or alert.key == cause.key:
         return False
-    named = any(_is(run, alert, what) for what in FOLLOWS[cause.id])
-    return named and alert.since >= cause.since - CADENCES * run.cadence
+    named = [what for what in FOLLOWS[cause.id] if _is(run, alert, what)]
+    if any((cause.id, what) in BY_DEFINITION for what in named):
+        return True
+    return bool(named) and alert.since >= cause.since - CADENCES * run.cadence
 
 
 def _is(run: RunSpec, alert: Alert, what: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,6 +27,7 @@ from cockpit.sources.github.place import GitHubPlace
 from cockpit.sources.told import Heard, Remotes, told_under
 from cockpit.text.logbook_scan import last_entry_at, read_entries
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 from cockpit.text.told_lines import read_told
 
 EVERY: Final = 300.0
@@ -121,6 +122,7 @@ def _known(watched: _Watched | None) -> Moved:
 
 
 DEADLINE: Final = 5.0
+LONGEST_ROOT: Final = 4096
 _SLIP: Final = 86400.0
 """Seconds after now up to which the time of an entry is believed (zones get mixed up)."""
 
@@ -132,18 +134,25 @@ class Scanned(NamedTuple):
     folder: str
     name: str
     told: tuple[Told, ...] = ()
+    output_root: str | None = None
 
 
 class Records:
     """The logbooks and issues of many runs; an unchanged logbook is read once.
 
     With ``remotes`` a logbook is also read as its remote has it: others write there.
+    ``root_in`` returns the output root that a logbook's text records.
     """
 
     def __init__(
-        self, clock: Clock, issues: Issues | None = None, remotes: Remotes | None = None
+        self,
+        clock: Clock,
+        issues: Issues | None = None,
+        remotes: Remotes | None = None,
+        root_in: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         self._clock = clock
+        self._root_in = root_in
         self._issues = issues
         self._remotes = remotes
         self._scans: dict[str, tuple[tuple[int, int], Scanned]] = {}
@@ -192,6 +201,7 @@ class Records:
             told=newest_first((*scanned.told, *heard.told, *under)),
             unheard=heard.trouble,
             rejected=heard.rejected,
+            output_root=scanned.output_root,
         )
         return known(value, source, self._clock.now())
 
@@ -217,7 +227,9 @@ class Records:
         text, until = read_text(real), self._clock.now() + _SLIP
         newest = last_entry_at(read_entries(text), until)
         told = read_told(text, "logbook", until)
-        scanned = Scanned(newest, str(real.parent), real.name, told)
+        root = self._root_in(text)
+        shown = None if root is None else scrub(clean(root, LONGEST_ROOT))
+        scanned = Scanned(newest, str(real.parent), real.name, told, shown)
         self._scans[path] = (version, scanned)
         return scanned
 

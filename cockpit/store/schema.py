@@ -86,4 +86,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE notified ADD COLUMN claim TEXT",
     ),
     ("ALTER TABLE phases ADD COLUMN since REAL",),
+    ("CREATE TABLE settings (run TEXT PRIMARY KEY, at REAL NOT NULL, present TEXT, former TEXT)",),
 )

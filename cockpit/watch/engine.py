@@ -26,6 +26,7 @@ from cockpit.runtime.jumps import Jumps
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
 from cockpit.store.ownership import Hung
+from cockpit.store.settings import Configs, SettingsKept
 from cockpit.store.store import Store
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.ingest import RowIngest
@@ -225,6 +226,8 @@ class Engine:
     def _note(self, facet: str, state: RunState) -> None:
         """Remember what a new answer changes in time, and ask those whom it concerns."""
         name, key, now = state.spec.name, state.key, self._clock.now()
+        if facet in ("job", "tracker"):
+            self._keep_configs(state, now)
         if facet == "job":
             phase = state.mark_phase(now)
             if phase is not None:
@@ -238,6 +241,13 @@ class Engine:
                 )
         elif facet in ("log", "tracker") and state.job_may_differ:
             self._pollers.wake("job", name)
+
+    def _keep_configs(self, state: RunState, now: float) -> None:
+        """Keep what is known of the job's config and its predecessor's, where that is new."""
+        key, known = state.key, Configs(state.settings.present, state.settings.former)
+        if known != state.stored_configs:
+            state.stored_configs = known
+            self._store_writer.later(lambda store: SettingsKept(store).save(key, now, known))
 
     async def _leave(self) -> None:
         """Write down the last state, if that takes no time; a hang does not keep anyone here."""

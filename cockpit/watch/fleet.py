@@ -9,6 +9,7 @@ from cockpit.model.run import CockpitFile, RunSpec, remedies_of
 from cockpit.runtime.ssh_trouble import know_remedies
 from cockpit.store.store import run_key
 from cockpit.text.progress_lines import read_lines
+from cockpit.watch.full_disks import find_full_disks
 from cockpit.watch.outages import PlatformOf, find_outages
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.reports import owner_of
@@ -65,9 +66,11 @@ class Fleet:
         """Note in each run what it has in common with others: a place written to, an outage."""
         sharers = find_sharers(self.states.values())
         outages = find_outages(self.states.values(), self._platform_of)
+        disks = find_full_disks(self.states.values(), self._platform_of)
         for name, state in self.states.items():
             state.sharers = sharers.get(name, ())
             state.outages = outages.get(name, ())
+            state.full_disks = disks.get(name, ())
 
     async def recall(self, store_writer: StoreWriter, now: float) -> None:
         """Begin from what the store knows of each new run; what was seen since then stays."""
@@ -80,6 +83,8 @@ class Fleet:
             state.remembered = True
             state.phases = [*found.phases, *state.phases]
             state.marks = [*found.marks, *state.marks]
+            state.settings.recall(*found.configs)
+            state.stored_configs = found.configs
             share(state, found.shared)
             if found.report is not None and state.report is None and not state.looked:
                 state.facets = _with_last_step(found.report.facets.as_remembered())

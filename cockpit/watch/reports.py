@@ -87,6 +87,7 @@ def case_of(state: RunState, now: float) -> Case:
         launched=state.shared.launched,
         sharers=state.sharers,
         outages=state.outages,
+        full_disks=state.full_disks,
         looks=state.looks,
         starts=state.shared.starts,
         used=state.shared.used,

@@ -12,6 +12,7 @@ from cockpit.model.goodput import Looks
 from cockpit.model.history import (
     CheckpointMark,
     FormerFailure,
+    FullDisk,
     History,
     HostMark,
     Outage,
@@ -30,6 +31,7 @@ from cockpit.rules.jobs.jobstate import partial_since
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
+from cockpit.store.settings import Configs
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.settings_seen import SettingsSeen
 from cockpit.watch.store_writer import Shared
@@ -110,6 +112,8 @@ class RunState:
     """The other runs of the run file that write to the same place, as they are now."""
     outages: tuple[Outage, ...] = ()
     """The places that do not answer for it, nor for any other run."""
+    full_disks: tuple[FullDisk, ...] = ()
+    """The disks that are nearly full for it and for other runs."""
     looks: Looks = field(default_factory=Looks)
     """When the job was looked at, by this engine and by those before it."""
     answered: set[str] = field(default_factory=set)
@@ -128,6 +132,7 @@ class RunState:
     report: RunReport | None = None
     announced: RunReport | None = None
     stored: RunReport | None = None
+    stored_configs: Configs = field(default_factory=Configs)
     judged_at: float = float("-inf")
     next_round: float | None = None
     next_check_at: float | None = None
@@ -224,9 +229,10 @@ class RunState:
             self.looks = self.looks if at is None else self.looks.with_one(at, self.spec.cadence)
         self.facets = self.facets.model_copy(update={name: merged})
         self.paths = watched_paths(self.spec, self.facets)
-        if name in ("job", "tracker"):
-            self.settings.look(self.facets)
-        return first or (merged.value, merged.error) != (old.value, old.error)
+        configured = name in ("job", "tracker") and self.settings.look(
+            self.facets, job_named=self.spec.job is not None
+        )
+        return first or configured or (merged.value, merged.error) != (old.value, old.error)
 
     def _mark_silence(self, name: str, old: Facet[Any], new: Facet[Any]) -> None:
         """Note whether the place of a facet answered: that a thing is not there is an answer."""

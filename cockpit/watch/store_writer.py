@@ -26,6 +26,7 @@ from cockpit.store.journal import Journal, handed_over
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Ended, Endings, Failures, Rejections, Seals, Stopped, Stops
 from cockpit.store.ownership import Owned, Owner, Ownership
+from cockpit.store.settings import Configs, SettingsKept
 from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import Store, StoreError
 
@@ -66,6 +67,7 @@ class Remembered(Frozen):
     report: RunReport | None = None
     phases: tuple[PhaseMark, ...] = ()
     marks: tuple[CheckpointMark, ...] = ()
+    configs: Configs = Configs()
 
 
 class StoreWriter:
@@ -144,6 +146,7 @@ class StoreWriter:
                 report=memory.report(key),
                 phases=memory.phases(key),
                 marks=memory.checkpoint_marks(key),
+                configs=SettingsKept(store).of(key),
             )
             for key in keys
         }

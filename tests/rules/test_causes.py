@@ -52,6 +52,17 @@ def test_only_the_part_of_a_condition_that_follows_does() -> None:
     }  # fmt: skip
 
 
+def test_idle_accelerators_follow_from_the_stall_however_long_they_idle() -> None:
+    idle = opened("C-22", since=T0 - 9 * CADENCE, part=":gpu-idle")
+    assert causes(opened("C-06"), idle)["C-22:toy:gpu-idle"] == "C-06:toy"
+
+
+def test_a_loss_that_does_not_go_on_follows_from_the_wrong_checkpoint() -> None:
+    early = opened("C-12", since=T0 - 9 * CADENCE, part=":former")
+    found = causes(opened("C-17", part=":i2"), opened("C-12"), early)
+    assert found == {"C-17:toy:i2": None, "C-12:toy": "C-17:toy:i2", "C-12:toy:former": None}
+
+
 def test_without_its_cause_it_speaks_for_itself() -> None:
     alone = (opened("C-05"), opened("C-03", WARNING))
     assert with_causes(RUN, alone) == alone

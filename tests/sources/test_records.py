@@ -7,6 +7,7 @@ from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RecordsSpec, RunSpec
+from cockpit.records.logbook.reading import output_root_in
 from cockpit.sources.records import Records
 from tests.sources.git.repos import commit, git, repository
 
@@ -98,3 +99,14 @@ async def test_no_logbook_no_file_nothing_configured(tmp_path: Path) -> None:
     assert (await look(Path("/tmp/\0"))).error is not None
     facets = await Records(FixedClock(NOW)).observe([RunSpec(name="a")])
     assert not facets["a"].configured
+
+
+async def test_the_output_root_of_the_run_contract_is_told(tmp_path: Path) -> None:
+    book = tmp_path / "book.md"
+    book.write_text("# A\n\n## Run Contract\n\n- Output root: `gs://b/a`\n\n## Event Log\n")
+    run = RunSpec(name="a", records=RecordsSpec(logbook=str(book)))
+    source = Records(FixedClock(NOW), root_in=output_root_in)
+    for text in ("gs://b/a", "/moved"):
+        book.write_text(book.read_text().replace("gs://b/a", text))
+        value = (await source.observe([run]))["a"].value
+        assert value is not None and (value.output_root or "").strip("`") == text

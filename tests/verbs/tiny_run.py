@@ -60,7 +60,12 @@ class TinyRun:
         (checkpoint / "weights").write_bytes(b"w")
 
     def monitored(self) -> None:
-        state = {"ts": int(time.time() * 1000), "job_id": "tiny", "restart_count": 0}
+        state = {
+            "ts": int(time.time() * 1000),
+            "job_id": "tiny",
+            "restart_count": 0,
+            "cadence_s": 600,
+        }  # its file is not written again, and starting may take long
         path = self.folder / "scratch" / "20260101-0000_monitoring_state.json"
         path.write_text(json.dumps(state))
 

@@ -13,6 +13,7 @@ from cockpit.model.goodput import JobStart, Looks
 from cockpit.model.history import (
     CheckpointMark,
     FormerFailure,
+    FullDisk,
     History,
     HostMark,
     Launched,
@@ -209,7 +210,8 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
     )
     settings = SettingsSeen()
     for name, rate in (("host:0", 0.1), ("host:1", 0.2)):
-        settings.look(seen(T0, job=job(id=name), tracker=tracker(config={"lr": rate})))
+        told = tracker(config={"lr": rate}, last_record_at=T0)
+        settings.look(seen(T0, job=job(id=name), tracker=told))
     state = RunState(
         run_spec(job=None),
         "key",
@@ -222,6 +224,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         shared=shared,
         sharers=(Sharer(run="other", what="output root /x"),),
         outages=(outage(),),
+        full_disks=(FullDisk(machine="m", mount="/", runs=("toy", "b"), key="C-22:b:disk:/"),),
         looks=Looks(since=T0, last=T0),
         partial_since=T0,
         host=HostMark(gpus=8),

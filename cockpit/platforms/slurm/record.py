@@ -34,7 +34,8 @@ class Record:
     ``id`` is how people call it: ``12``, ``20_3``, ``20_[2-5%2]``, ``23+1``; ``raw`` is the number
     of the record itself and ``base`` that of the array or the heterogeneous job it belongs to
     (``kind``). Instants are seconds since the epoch. ``expected`` is when the scheduler means to
-    start it, ``until`` when its time limit ends it. ``exit`` is (code, signal).
+    start it, ``until`` when its time limit ends it, ``preempted`` when it was told to make room for
+    another one. ``exit`` is (code, signal).
     """
 
     id: str
@@ -55,6 +56,7 @@ class Record:
     suspended: float | None = None
     expected: float | None = None
     until: float | None = None
+    preempted: float | None = None
     restarts: int | None = None
     exit: tuple[int, int] | None = None
     dependency: str = ""

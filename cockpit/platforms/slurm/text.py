@@ -161,6 +161,7 @@ def _shown(number: str, lines: list[str]) -> Record | None:
         submitted=instant(told.get("SubmitTime", "")),
         eligible=instant(told.get("EligibleTime", "")),
         suspended=instant(told.get("SuspendTime", "")),
+        preempted=instant(told.get("PreemptTime", "")),
         restarts=_number(told.get("Restarts")),
         exit=exit_of(told.get("ExitCode", "")),
         dependency=_set(told.get("Dependency", "")),

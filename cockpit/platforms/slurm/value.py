@@ -55,6 +55,7 @@ def value_of(
         output=output_of(main),
         node=main.node or None,
         ends_by=main.until if phase is Phase.RUNNING else None,
+        preempted_at=_preempted(main) if phase is Phase.RUNNING else None,
         expected_start=main.expected if waiting else None,
     )
 
@@ -166,6 +167,12 @@ def _pending_since(job: Job, freed: float | None) -> float | None:
     if main.reason != "BeginTime":
         times.append(main.eligible)
     return max((each for each in times if each is not None), default=None)
+
+
+def _preempted(record: Record) -> float | None:
+    """Return when it was told to make room; one from before its start was another execution's."""
+    at, begun = record.preempted, record.started
+    return None if at is None or (begun is not None and at < begun) else at
 
 
 def _started(job: Job) -> float | None:

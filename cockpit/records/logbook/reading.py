@@ -97,6 +97,11 @@ def event_of(entry: LogbookEntry) -> EventEntry:
     return EventEntry(title=entry.title, at=entry.at or 0.0, **said)
 
 
+def output_root_in(text: str) -> str | None:
+    """Return the output root that a logbook's run contract records (SPEC L, C-16)."""
+    return value_of(read_logbook(text).contract, "Output root")
+
+
 def value_of(fields: Iterable[LabelledValue], label: str) -> str | None:
     """Return the value under ``label``, whatever its case and punctuation; the last one wins."""
     wanted = plain(label)

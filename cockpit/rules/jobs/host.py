@@ -79,34 +79,53 @@ def _killed(run: RunSpec, history: History) -> Iterator[Alert]:
 def _disks(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
     """Yield one alert a disk, whatever it runs out of; a disk that is not told of stays as it was.
 
-    A look that tells of no disk at all tells of none.
+    A look that tells of no disk at all tells of none. Where several runs find the same disk of a
+    machine full, one of them tells of it and names them; what the others say follows from that.
     """
     for disk in value.disks:
-        key = _key(run, disk.mount)
+        key = disk_key(run, disk.mount)
         texts = tuple(_short_of(run, history, disk, still_open(history, key) is not None))
         if texts:
-            yield _alert(
+            found = _alert(
                 history, key, f"the disk {disk.mount} is nearly full", *texts,
                 next_action=f"make room on {disk.mount}: old checkpoints first (retain "
                 f"{run.name} lists them), before the next save is torn",
             )  # fmt: skip
-    told = {_key(run, disk.mount) for disk in value.disks}
-    former = (each for each in history.open if each.key.startswith(_key(run, "")))
+            yield _among(found, history, disk.mount)
+    told = {disk_key(run, disk.mount) for disk in value.disks}
+    former = (each for each in history.open if each.key.startswith(disk_key(run, "")))
     yield from () if value.disks else (each for each in former if each.key not in told)
 
 
-def _key(run: RunSpec, mount: str) -> str:
+def disk_key(run: RunSpec, mount: str) -> str:
+    """Return the identity of a run's alert about a disk of its machine."""
     return f"C-22:{run.name}:disk:{mount}"
+
+
+def _among(found: Alert, history: History, mount: str) -> Alert:
+    """Return the alert with the runs that have the same trouble, or with the one that tells it."""
+    shared = next((each for each in history.full_disks if each.mount == mount), None)
+    if shared is None:
+        return found
+    if shared.key != found.key:
+        return found.model_copy(update={"caused_by": shared.key})
+    title = f"the disk {mount} of {shared.machine} is nearly full for {len(shared.runs)} runs"
+    return found.model_copy(update={"title": title, "runs": shared.runs})
+
+
+def beyond(disk: Disk, limit: float) -> Iterator[str]:
+    """Yield what of a disk is used beyond a share of it: its bytes, its inodes."""
+    if disk.used_frac > limit:
+        yield f"{disk.used_frac:.0%} used, {wording.size(disk.free)} free"
+    if disk.inodes_frac is not None and disk.inodes_frac > limit:
+        yield f"{disk.inodes_frac:.0%} of the inodes used"
 
 
 def _short_of(run: RunSpec, history: History, disk: Disk, is_open: bool) -> Iterator[str]:
     limit = run.thresholds.disk_frac
     above = limit - (SLACK if is_open else 0.0)
-    if disk.used_frac > above:
-        free = wording.size(disk.free)
-        yield f"{disk.mount}: {disk.used_frac:.0%} used, {free} free; limit {limit:.0%}"
-    if disk.inodes_frac is not None and disk.inodes_frac > above:
-        yield f"{disk.mount}: {disk.inodes_frac:.0%} of the inodes used; limit {limit:.0%}"
+    for text in beyond(disk, above):
+        yield f"{disk.mount}: {text}; limit {limit:.0%}"
     newest, times = _newest_on(run, history, disk), run.thresholds.free_saves
     if newest is not None and newest.size:
         needed = times * newest.size * (ROOM_AGAIN if is_open else 1.0)

@@ -58,8 +58,11 @@ def _by_log(history: History, job: JobValue) -> Iterator[tuple[float, Evidence]]
 
 
 def _by_others(history: History, job: JobValue) -> Iterator[tuple[float, Evidence]]:
-    """Yield what the platform gives as its reason, and that the client has marked its run."""
+    """Yield what its platform says of it, and that the client has marked its run."""
     tracker = history.facets.tracker
+    if job.preempted_at is not None:
+        text = f"{job.id} was told to make room at {wording.moment(job.preempted_at)}"
+        yield job.preempted_at, Evidence(text=text, source=job_source(history))
     if job.reason is not None and _TAKEN.search(job.reason):
         yield (
             seen_at(history.facets.job, history.now),

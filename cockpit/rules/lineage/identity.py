@@ -156,7 +156,9 @@ def _set_by(used: Snapshot | None) -> Iterator[tuple[str, str]]:
 def _stands_still(run: RunSpec, history: History) -> Iterator[Alert]:
     """Yield where the log shows steps that the tracker, looked at since, has no row of.
 
-    Judged only by steps: a log may go on talking while nothing is trained (C-06).
+    Judged only by steps: a log may go on talking while nothing is trained (C-06). Times of two
+    writers are compared, so their steps are, too: a tracker that has the log's steps moves,
+    whatever its clock says; where steps cannot tell, a clock that is off leaves it unknown.
     """
     tracker, log = history.facets.tracker, history.facets.log
     key, value = f"C-13:{run.name}:still", history.facets.tracker.value
@@ -168,7 +170,12 @@ def _stands_still(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     limit = patience(run, history) + held_back(history)
     until = min(seen_at(tracker, history.now), logged)
-    if until - last <= limit:
+    behind = _steps_behind(history)
+    if until - last <= limit or (behind is not None and behind <= limit):
+        return
+    if behind is None and _clocks_off(history):
+        former = still_open(history, key)
+        yield from () if former is None else (former,)
         return
     text = f"its last row is of {wording.moment(last)}; limit {wording.span(limit)}"
     yield Alert(
@@ -194,3 +201,31 @@ def _last_logged(history: History) -> float | None:
     timed = next((row.at for row in reversed(rows) if row.at is not None), None)
     moments = [at for at in (timed, history.log_trend.last_step_at) if at is not None]
     return min(max(moments), history.now) if moments else None
+
+
+def _steps_behind(history: History) -> float | None:
+    """Return for how long (s) the log has shown later steps than the tracker's newest one.
+
+    By the log's clock alone: from its first line beyond that step. Where its lines do not reach
+    back so far, and where the tracker is ahead (a log that replays), by the log's usual pace.
+    """
+    tracker, log = history.facets.tracker.value, history.facets.log.value
+    if tracker is None or log is None or tracker.step is None or tracker.counts_calls:
+        return None
+    shown = [(row.step, row.at) for row in log.rows if row.step is not None and row.at is not None]
+    if not shown:
+        return None
+    newest, at = shown[-1]
+    beyond = at
+    for step, when in reversed(shown):
+        if step <= tracker.step <= newest:
+            return at - beyond
+        beyond = when
+    pace = history.log_trend.pace.usual_step_s
+    return None if pace is None else abs(newest - tracker.step) * pace
+
+
+def _clocks_off(history: History) -> bool:
+    """Tell whether any clock that writes of this run is known not to be ours."""
+    tracker, log = history.facets.tracker.value, history.facets.log.value
+    return any(each is not None and each.clock_offset_s for each in (tracker, log))

@@ -21,6 +21,7 @@ from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts.checkpoints import present_since
 from cockpit.rules.lineage.memo import Memo
+from cockpit.rules.lineage.output import stated_outputs
 from cockpit.rules.lineage.output_root import below, normal, seen
 from cockpit.rules.present import job_of, may_train, of_present, phase_since, still_open
 
@@ -99,7 +100,7 @@ def _wrong(run: RunSpec, history: History, claim: Claim) -> Iterator[Evidence]:
         why = f" ({item.note})" if item.note else ""
         yield Evidence(text=f"{named(item)} is {item.state.value}{why}", source=item.path)
         yield Evidence(text=claim.line, source=claim.who)
-    elif claim.path is not None and _foreign(run, claim.path):
+    elif claim.path is not None and _foreign(run, history, claim.path):
         text = f"{claim.path} lies in none of the run's roots: another lineage"
         yield Evidence(text=text, source=claim.who)
     elif items and value is not None:
@@ -125,18 +126,45 @@ def _is_whole(path: str) -> bool:
     return path.startswith("/") or "://" in path
 
 
-def _foreign(run: RunSpec, path: str) -> bool:
-    """Tell whether a whole path lies outside of all that the run file names."""
+def _foreign(run: RunSpec, history: History, path: str) -> bool:
+    """Tell whether a whole path lies outside of all that the run file names.
+
+    A local path that ends as a root does may be another name of the same folder (a link, a mount
+    inside a container): unknown. A sibling of the root is none, unless the job writes there.
+    """
     spec = run.checkpoints
     if spec is None or not spec.path or not _is_whole(path):
         return False
     known = [*spec.path, *(p for p in (run.output_root, spec.initialize_from) if p is not None)]
-    own = [seen(place, run, {}) for place in known]
-    local = not path.startswith(("gs://", "s3://"))
-    ends = {root.rstrip("/").rpartition("/")[2] for root in own}
-    if local and ends & set(path.split("/")):
-        return False  # it may be another name of the same folder: a link, a mount
-    return not any(below(normal(path, {}), root) for root in own)
+    own, there = [seen(place, run, {}) for place in known], normal(path, {})
+    if any(below(there, root) for root in own):
+        return False
+    if "://" in there:
+        return True
+    alike = [root for root in own if _last(root) in there.split("/")]
+    siblings = bool(alike) and all(_siblings(there, root) for root in alike)
+    return not alike or (siblings and not _writes_to(history, there))
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _siblings(path: str, root: str) -> bool:
+    """Tell whether a path lies in a folder that is named as the root is, elsewhere in its tree.
+
+    What is linked or mounted is named otherwise from its beginning, or lies less or more deep.
+    """
+    parts, ours = path.split("/")[1:], root.rstrip("/").split("/")[1:]
+    where = parts[: len(ours)]
+    return len(where) == len(ours) and (where[0], where[-1]) == (ours[0], ours[-1])
+
+
+def _writes_to(history: History, path: str) -> bool:
+    """Tell whether the job itself names a folder above ``path`` as its output (C-16 judges it)."""
+    said = (each for each in stated_outputs(history) if not _RESUMES.search(each.who.rstrip(")")))
+    where = (normal(each.path, {}) for each in said)
+    return any(path != each and below(path, each) for each in where)
 
 
 def _badly_picked(

@@ -2,7 +2,8 @@
 
 A path of a bucket is what it says. One of a file system may be another name of the same folder (a
 link, a mount inside a container): it counts only while no checkpoint of this job has come to the
-run's own roots, and never where it ends as the root does.
+run's own roots, and never where it ends as the root does. What the logbook's run contract records
+is held against the run file in the same way.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from cockpit.rules.lineage.output_root import (
     elsewhere,
     said_by_command,
     said_by_config,
+    said_by_record,
 )
 from cockpit.rules.lineage.regions import named_in, of_command
 from cockpit.rules.present import job_of, phase_of, phase_since, still_open
@@ -34,17 +36,19 @@ def output_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
     if not phase_of(history).lives or run.output_root is None:
         return
     key = f"C-16:{run.name}"
-    stated = list(_stated(history))
+    stated = list(stated_outputs(history))
     other = [each for each in elsewhere(run, stated, {}) if not _same_folder(each, run, history)]
     apart = [*_regions(run, run.output_root, history)]
-    if other or apart:
-        yield _alert(run, history, key, other, apart)
-    elif not stated:
+    book = list(_recorded(run, history))
+    recorded = [each for each in elsewhere(run, book, {}) if not _same_folder(each, run, history)]
+    if other or apart or recorded:
+        yield _alert(run, history, key, other, recorded, apart)
+    elif not stated or (run.records.logbook and history.facets.records.value is None):
         former = still_open(history, key)
         yield from () if former is None else (former,)
 
 
-def _stated(history: History) -> Iterator[StatedOutput]:
+def stated_outputs(history: History) -> Iterator[StatedOutput]:
     """Yield who names the output: the launch as it was recorded, and the config that runs."""
     used, settings, job = history.used, history.settings, job_of(history)
     if used is not None and (job is None or job.launch_id in (None, used.launch_id)):
@@ -53,6 +57,14 @@ def _stated(history: History) -> Iterator[StatedOutput]:
             yield StatedOutput(f"launch {used.launch_id}", used.output_root)
     if settings is not None:
         yield from _BY_CONFIG(settings)
+
+
+def _recorded(run: RunSpec, history: History) -> Iterator[StatedOutput]:
+    """Yield what the logbook's run contract says of the output root, where it names one."""
+    records = history.facets.records.value
+    if records is not None and run.output_root is not None:
+        own = run.output_root.seen_from(run.job)
+        yield from said_by_record("the logbook", records.output_root, own)
 
 
 def _by_config(settings: Settings) -> list[StatedOutput]:
@@ -94,26 +106,36 @@ def _regions(run: RunSpec, root: Place, history: History) -> Iterator[Evidence]:
 
 
 def _alert(
-    run: RunSpec, history: History, key: str, other: list[Elsewhere], apart: list[Evidence]
+    run: RunSpec,
+    history: History,
+    key: str,
+    other: list[Elsewhere],
+    recorded: list[Elsewhere],
+    apart: list[Evidence],
 ) -> Alert:
-    lines = tuple(
-        Evidence(
-            text=f"{each.stated.who} writes to {each.stated.path}, the run file says"
-            f" {run.output_root}" + (" (another bucket)" if each.other_bucket else ""),
-            source=each.stated.who,
-        )
-        for each in other
-    )
     title = "the job writes elsewhere than is recorded" if other else "output in another region"
     advice = "its checkpoints are not where a relaunch looks" if other else "it costs, and is slow"
+    if recorded and not other:
+        title = "the logbook records another output root than the run file"
+        advice = "who goes by the record looks for its checkpoints in the wrong place"
     return Alert(
         id="C-16",
         key=key,
         severity=Severity.ALERT,
         title=title,
         since=phase_since(history),
-        evidence=(*lines, *apart),
+        evidence=(
+            *(_line(run, each, "writes to") for each in other),
+            *(_line(run, each, "records") for each in recorded),
+            *apart,
+        ),
         confidence="likely",
         next_action=f"ask {wording.person(run)} which place is meant: {advice}; relaunch nothing"
         " before it is settled",
     )
+
+
+def _line(run: RunSpec, found: Elsewhere, does: str) -> Evidence:
+    who, bucket = found.stated.who, " (another bucket)" if found.other_bucket else ""
+    text = f"{who} {does} {found.stated.path}, the run file says {run.output_root}{bucket}"
+    return Evidence(text=text, source=who)

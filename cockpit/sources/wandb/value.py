@@ -72,6 +72,7 @@ def tracker_value(
         usual_step_s=usual,
         clock_offset_s=newest.offset or None,
         config=config,
+        config_since=_dated(fragments),
     )
     # A thousand columns of our own making, once a second for each run: not validated again.
     return value.model_copy(update={"history": series.points(), "columns": series.columns()})
@@ -137,6 +138,13 @@ def newest_head(fragments: Sequence[Fragment]) -> Head:
     """Return the newest launch's identity; a launch that has none yet has its former one's."""
     heads = [fragment.head for fragment in fragments if fragment.head.run is not None]
     return heads[-1] if heads else fragments[-1].head
+
+
+def _dated(fragments: Sequence[Fragment]) -> float | None:
+    """Return when the launch began whose config is told, by its own record, on our clock."""
+    told = [one for one in fragments if one.head.run is not None]
+    run = told[-1].head.run if told else None
+    return None if run is None or run.started_at is None else told[-1].started_at
 
 
 def _state(newest: Fragment, tail: Latest) -> str:

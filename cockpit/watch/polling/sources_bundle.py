@@ -83,6 +83,7 @@ class Sources:
 def real_sources(clock: Clock) -> Sources:
     """Return the sources that look at the world."""
     from cockpit.platforms.table import Platforms
+    from cockpit.records.logbook.reading import output_root_in
     from cockpit.runtime import http
     from cockpit.sources import records as logbook
     from cockpit.sources.checkpoints import source as checkpoints
@@ -102,7 +103,9 @@ def real_sources(clock: Clock) -> Sources:
         monitor=monitor.Monitors(clock),
         host=Bulk(platforms.hosts),
         code=code.Code(clock),
-        records=logbook.Records(clock, logbook.Issues(issues, clock), Remotes(clock)),
+        records=logbook.Records(
+            clock, logbook.Issues(issues, clock), Remotes(clock), output_root_in
+        ),
         platform_of=platforms.of,
         findings=platforms.findings,
     )

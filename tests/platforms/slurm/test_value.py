@@ -75,3 +75,10 @@ async def test_a_year_ahead_is_no_estimate(monkeypatch: pytest.MonkeyPatch) -> N
     found = (await observed(jobs, run_of("toy", "9")))["toy"].value
     assert found is not None and found.expected_start is None
     assert isinstance(jobs._run, Recording) and len(jobs._run.asked) == 1
+
+
+def test_when_it_was_told_to_make_room_counts_while_it_runs_and_of_this_start() -> None:
+    running = {"state": "RUNNING", "ended": None, "started": 100.0}
+    assert value(**running, preempted=150.0).preempted_at == 150.0
+    assert value(**running, preempted=50.0).preempted_at is None, "of the start before a requeue"
+    assert value(preempted=150.0).preempted_at is None

@@ -30,6 +30,8 @@ def test_by_the_log_of_this_job_until_it_has_trained_on() -> None:
 
 def test_by_the_platform_and_by_the_client() -> None:
     assert found(job=job(reason="worker is being preempted")) != []
+    assert "told to make room at" in found(job=job(preempted_at=T0 + 30))[0]
+    assert found(job=job(Phase.FAILED, preempted_at=T0 + 30)) == []
     assert found(job=job(reason="preemptible priority class")) == []
     assert found(tracker=tracker(state="preempting")) == ['the tracker says "preempting"']
     assert found(job=job(Phase.FAILED, reason="preempted")) == []

@@ -11,8 +11,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.snapshot import Snapshot
 from cockpit.rules.lineage.config import config_drifts
 from cockpit.rules.lineage.settings import alike, leaves
-from cockpit.watch.settings_seen import SettingsSeen
-from tests.rules.making import T0, history, job, run_spec, seen, settings_of, tracker
+from tests.rules.making import T0, history, job, run_spec, settings_of
 
 
 def found(was: dict[str, Any], now: dict[str, Any], **more: Any) -> list[Alert]:
@@ -63,17 +62,6 @@ def test_what_the_last_launch_has_recorded_goes_before_the_former_job() -> None:
 def test_values_that_differ_only_in_type_are_one() -> None:
     assert alike('"None"', "null") and alike('"0.5"', "0.5") and alike('"False"', "false")
     assert not alike('"1e-4"', "0.001") and not alike("0.1", "0.2") and not alike('"a"', '"b"')
-
-
-def test_a_relaunch_outside_of_the_cockpit_is_held_against_the_job_before_it() -> None:
-    watched = SettingsSeen()
-    for name, rate in (("host:1", 1), ("host:1", 1), ("host:2", 1), ("host:2", 2)):
-        facets = seen(T0, job=job(id=name), tracker=tracker(config={"lr": rate}))
-        watched.look(facets)
-    assert watched.former is not None and watched.present is not None
-    assert (watched.former.values, watched.present.values) == ({"lr": "1"}, {"lr": "2"})
-    watched.look(seen(T0, job=job(id="host:2"), tracker=tracker()))
-    assert watched.present.values == {"lr": "2"}, "a look that tells nothing changes nothing"
 
 
 def test_leaves_are_dotted_keys_with_json_text() -> None:

@@ -99,3 +99,17 @@ def test_a_tracker_that_stands_still_while_the_log_shows_steps() -> None:
     assert stopped(late - 2) == []
     assert stopped(late, producer="0.31.0") == [], "its client writes now and then"
     assert stopped(late + 15, producer="0.31.0") != []
+
+
+def test_a_clock_that_is_off_is_no_tracker_that_stands_still() -> None:
+    late, rows = T0 + 3700, tuple(Row(step, T0 + 30 * step, 2.0) for step in range(0, 121, 10))
+
+    def still(step: int, shown: tuple[Row, ...] = rows, off: float | None = None) -> bool:
+        value = tracker(last_step_at=T0, step=step)
+        written = log("x", mtime=late, rows=shown, clock_offset_s=off)
+        past = history(late, job=job(), tracker=value, log=written)
+        return any(identity_drifts(run_spec(), past))
+
+    assert not still(120) and not still(119), "the tracker has the log's steps"
+    assert still(120 - 2 * int(CADENCE) // 30 - 20), "the log has gone on without it"
+    assert still(3, rows[-1:]) and not still(3, rows[-1:], off=-3600.0), "steps cannot tell"

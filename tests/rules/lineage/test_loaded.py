@@ -94,3 +94,19 @@ def test_the_temporary_one_where_the_permanent_one_of_its_step_is_there() -> Non
     assert "is temporary" in found(two, log=said("/c/tmp/step-1000"))[0]
     assert found(two, log=said("/c/step-1000")) == []
     assert found((passing,), log=said("/c/tmp/step-1000")) == []
+
+
+def test_a_sibling_of_the_root_is_foreign_and_another_name_of_it_is_unknown() -> None:
+    run = run_spec(checkpoints=CheckpointSpec(path=("/data/ours/checkpoints",)))
+
+    def wrong(path: str, **more: Any) -> bool:
+        past = history(T0 + 60, job=job(), checkpoints=checkpoints(), log=said(path), **more)
+        return any(wrong_checkpoint(run, past))
+
+    theirs = "/data/theirs/checkpoints/step-9"
+    assert wrong(theirs), "another run's, in the same tree"
+    assert not wrong("/work/checkpoints/step-9"), "the root as a container sees it"
+    assert not wrong("/mnt/data/ours/checkpoints/step-9"), "the root as another host sees it"
+    assert not wrong("/data/checkpoints/step-9"), "mounted less deep"
+    assert not wrong(theirs, settings=settings_of({"output_dir": "/data/theirs"})), "a link to it"
+    assert wrong(theirs, settings=settings_of({"ckpt_path": "/data/theirs/checkpoints"}))

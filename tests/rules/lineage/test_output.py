@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cockpit.model.observed import Phase
-from cockpit.model.run import CheckpointSpec, RunSpec
+from cockpit.model.observed import Phase, RecordsValue
+from cockpit.model.run import CheckpointSpec, RecordsSpec, RunSpec
 from cockpit.model.snapshot import Snapshot
 from cockpit.rules.lineage.output import output_elsewhere
 from tests.rules.making import T0, checkpoint, checkpoints, history, job, run_spec, settings_of
@@ -61,3 +61,26 @@ def test_the_launch_as_recorded_and_the_region_that_its_command_asks_for() -> No
     assert text == "gs://lab-us-east5/toy lies in us-east5, the job's --region says us-central2"
     assert found(far, used=launched("t", "--zone", "us-east5-a")) == []
     assert found(far) == []
+
+
+def test_what_the_logbook_records_is_held_against_the_run_file() -> None:
+    def book(root: str | None) -> Any:
+        return RecordsValue(logbook="book.md", output_root=root)
+
+    (text,) = found(BUCKET, records=book("`gs://b/old`"))
+    assert text == "the logbook records gs://b/old, the run file says gs://b/toy"
+    for root in (None, "gs://b/toy/", "to be told", "`gs://b/toy`"):
+        assert found(BUCKET, records=book(root)) == []
+    saved = checkpoints(checkpoint(5, T0 + 300))
+    assert found(LOCAL, records=book("/mnt/x")) != []
+    assert found(LOCAL, records=book("/mnt/x"), checkpoints=saved) == [], "the same by another name"
+
+
+def test_a_record_that_cannot_be_read_any_more_closes_nothing() -> None:
+    config = settings_of({"output_dir": "gs://b/toy"})
+    book = RecordsValue(logbook="book.md", output_root="gs://b/old")
+    run = BUCKET.model_copy(update={"records": RecordsSpec(logbook="book.md")})
+    (alert,) = output_elsewhere(run, history(T0, job=job(), settings=config, records=book))
+    blind = history(T0 + 60, job=job(), settings=config, open=(alert,))
+    assert list(output_elsewhere(run, blind)) == [alert]
+    assert list(output_elsewhere(BUCKET, blind)) == [], "a run without a logbook"

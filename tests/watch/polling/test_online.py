@@ -71,6 +71,7 @@ def _refused(run: RunReport) -> bool:
 
 
 async def test_a_server_that_is_gone_is_asked_once_per_back_off_for_all_its_projects() -> None:
+    least = LATE * 0.8 * 2 * CADENCE  # between two requests, once the server is known to be gone
     with serving() as server:
         world = world_of(server, ("one", "two", "three"), speed=120.0)
         server.reply = Reply(401, b"{}")
@@ -82,5 +83,6 @@ async def test_a_server_that_is_gone_is_asked_once_per_back_off_for_all_its_proj
             server.reply = None
             await engine.poke("two", "tracker")
             await until(lambda: engine.report().runs[1].facets.tracker.known)
-        assert first <= 3  # nothing was known of the server yet
-        assert passed >= LATE * 2 * 0.8 * 2 * CADENCE, "three requests are three back-offs"
+        # Nothing was known of the server yet; the clock may run on before we see the answers.
+        assert first <= 3 + began / least
+        assert passed >= 2 * least, "three requests are three back-offs"
