@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from textual.content import Content
@@ -10,6 +9,7 @@ from textual.content import Content
 from cockpit.model.goodput import Goodput
 from cockpit.model.goodput_words import headline, losses, parts
 from cockpit.model.report import RunReport
+from cockpit.model.wording import share
 from widgets.painting.line import DIM, cut, text, wrapped
 
 BLOCKS: Final = {
@@ -21,15 +21,15 @@ BLOCKS: Final = {
 
 
 def paint_short(report: RunReport, room: int) -> Content:
-    """Return ``goodput 92 %`` (``good 92%``), rounded down; nothing where there is no room."""
+    """Return ``goodput 92.3 %``, as it is said elsewhere (``good 92%``); nothing without room."""
     found = report.goodput
     if found is None or found.share is None:
         return text("")
-    percent = math.floor(found.share * 100)
+    said = share(found.share)
     forms = (
-        text(("goodput ", DIM), f"{percent} % "),
-        text(("goodput ", DIM), f"{percent} %"),
-        text(("good ", DIM), f"{percent}%"),
+        text(("goodput ", DIM), f"{said} "),
+        text(("goodput ", DIM), said),
+        text(("good ", DIM), f"{said.partition('.')[0]}%"),
     )
     return next((form for form in forms if form.cell_length <= room), text(""))
 
