@@ -104,7 +104,7 @@ def _alert(
         )
         for each in other
     )
-    title = "the job writes elsewhere than is recorded" if other else "output in another region"
+    title = "the job writes to another place than recorded" if other else "output in another region"
     advice = "its checkpoints are not where a relaunch looks" if other else "it costs, and is slow"
     return Alert(
         id="C-16",
@@ -114,6 +114,6 @@ def _alert(
         since=phase_since(history),
         evidence=(*lines, *apart),
         confidence="likely",
-        next_action=f"ask {wording.person(run)} which place is meant: {advice}; relaunch nothing"
-        " before it is settled",
+        next_action=f"ask {wording.person(run)} which place is meant: {advice}; do not"
+        " relaunch before that is settled",
     )
