@@ -13,7 +13,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import age, clock_time, day_time, glyph, steps
 from widgets.base.scrolled import ReportView
 from widgets.painting import facts, rows
-from widgets.painting.goodput import paint_line
+from widgets.painting.goodput import account_of, paint_line
 from widgets.painting.journal import Done, paint_done
 from widgets.painting.line import (
     ACCENT,
@@ -81,7 +81,7 @@ class Timeline(ReportView):
 
 def _account(report: RunReport, width: int) -> list[Content]:
     """Return the goodput, what was lost, and what is said against the final step."""
-    lines, found, account = [paint_line(report, width)], report.progress, report.goodput
+    lines, found, account = [paint_line(report, width)], report.progress, account_of(report)
     if account is not None and (account.restarts.total or account.steps_lost):
         lines += wrapped(text((losses(account), DIM)), width, 2)
     if found.final_step_doubt is not None:

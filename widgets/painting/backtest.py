@@ -81,10 +81,11 @@ def _lanes(found: Backtested, width: int) -> list[Content]:
     lanes = []
     for name in sorted({each.id for each in found.alerts}):
         line = [" "] * across
-        for each in found.alerts:
-            if each.id == name:
-                _draw(line, each, axis)
-        lanes.append(text((f"{name:>{LABELS - 1}} │", DIM), ("".join(line), "$attention")))
+        own = [each for each in found.alerts if each.id == name]
+        for each in own:
+            _draw(line, each, axis)
+        style = STYLES.get(max(own, key=lambda each: each.severity.rank).severity.value, DIM)
+        lanes.append(text((f"{name:>{LABELS - 1}} │", DIM), ("".join(line), style)))
     return lanes
 
 

@@ -11,7 +11,7 @@ from cockpit.model.goodput import Goodput, Restarts, Split
 from cockpit.model.goodput_words import losses, parts
 from screens.run import TABS
 from tests.widgets import reports as made
-from widgets.alert_list import paint_open
+from widgets.alert_list import Timeline, paint_open
 from widgets.painting.goodput import BLOCKS, paint_bar, paint_goodput, paint_line, paint_short
 from widgets.run_header import RunHeader
 
@@ -68,6 +68,18 @@ def test_property_the_bar_fills_its_width_and_shows_every_part(
     else:
         assert len(bar) == width
         assert set(bar) == {BLOCKS[name][0] for name in named}
+
+
+def test_before_all_is_read_no_account_is_given() -> None:
+    report = made.report(goodput=ACCOUNT, not_read_yet="the tracker's rows are not read yet")
+    assert paint_short(report, 40).plain == paint_line(report, 100).plain == ""
+    assert [line.plain for line in paint_goodput(report, 100)] == [report.not_read_yet]
+
+
+def test_the_timeline_says_what_was_lost_where_no_panel_has_room() -> None:
+    timeline = Timeline()
+    shown = "\n".join(each.plain for each in timeline.lines_of(made.report(goodput=ACCOUNT), 78))
+    assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in " ".join(shown.split())
 
 
 def test_the_account_says_share_parts_and_losses() -> None:
