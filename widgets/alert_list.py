@@ -187,7 +187,7 @@ def _closed(each: ClosedAlert, now: float, width: int) -> Content:
     when = f"{day_time(alert.since, now)}–{clock_time(each.closed_at)}"
     lasted = f"{took(each.closed_at - alert.since):>7}"
     span = alert.span
-    at = "" if span is None else f", steps {steps(span.opened_step)} to {steps(span.closed_step)}"
-    left = text((glyph("complete"), "$well"), f" {alert.id}", seen, (f" {alert.title}{at}", DIM))
+    at = "" if span is None else f" steps {steps(span.opened_step)}–{steps(span.closed_step)}:"
+    left = text((glyph("complete"), "$well"), f" {alert.id}", seen, at, (f" {alert.title}", DIM))
     right = text((when, DIM), lasted)
     return row(placed(left, width - right.cell_length - 1), right, width)

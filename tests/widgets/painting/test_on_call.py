@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.model.alert import Acknowledgement, Severity
+from cockpit.model.alert import Acknowledgement, RowSpan, Severity
 from cockpit.model.goodput import Goodput, Restarts, Split
 from cockpit.model.goodput_words import losses, parts
 from screens.run import TABS
@@ -80,6 +80,17 @@ def test_the_timeline_says_what_was_lost_where_no_panel_has_room() -> None:
     timeline = Timeline()
     shown = "\n".join(each.plain for each in timeline.lines_of(made.report(goodput=ACCOUNT), 78))
     assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in " ".join(shown.split())
+
+
+def test_where_it_came_and_went_is_in_sight_on_a_narrow_screen() -> None:
+    span = RowSpan(opened_step=12_009, opened_at=NOW - 100, closed_step=12_239, closed_at=NOW - 90)
+    gone = made.closed("C-11", seen=False)
+    title = "loss more than 50% above its trend"
+    alert = gone.alert.model_copy(update={"title": title, "span": span})
+    report = made.report(closed=(gone.model_copy(update={"alert": alert}),))
+    (line,) = (each.plain for each in Timeline().lines_of(report, 76) if "C-11" in each.plain)
+    assert "C-11 closed, unseen steps 12,009–12,239: loss" in line
+    assert line.endswith("41m")
 
 
 def test_the_account_says_share_parts_and_losses() -> None:
