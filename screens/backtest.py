@@ -21,7 +21,7 @@ class BacktestScreen(SheetScreen):
 
     def __init__(self, cockpit: Cockpit, run: str) -> None:
         super().__init__(cockpit, run)
-        self.status = "replaying every logged row; a million take about ten seconds"
+        self.status = "replaying every logged row: about 10 s for a million"
         self._found: Backtested | None = None
 
     def compose(self) -> ComposeResult:

@@ -136,7 +136,7 @@ ACTIONS: Final = (
            palette=False, call="act('seal')"),
     Hotkey("page", "p", "handoff page", "one page about the run, to share or to copy", "act"),
     Hotkey("backtest", "B", "backtest",
-           "what the rules would have told of the run's past, and when", "act"),
+           "which alerts the run's past would have raised, and when", "act"),
     Hotkey("journal", "J", "journal", "what was done to the runs, and what was interrupted",
            "act"),
     Hotkey("plan_confirm", "enter", "act", "act, once the words stand there; later: close", "plan",

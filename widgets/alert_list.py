@@ -8,11 +8,12 @@ from typing import NamedTuple
 from textual.content import Content
 
 from cockpit.model.alert import Alert, ClosedAlert
+from cockpit.model.goodput_words import losses, took
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, clock_time, day_time, glyph, steps
 from widgets.base.scrolled import ReportView
 from widgets.painting import facts, rows
-from widgets.painting.goodput import paint_line
+from widgets.painting.goodput import account_of, paint_line
 from widgets.painting.journal import Done, paint_done
 from widgets.painting.line import (
     ACCENT,
@@ -79,8 +80,10 @@ class Timeline(ReportView):
 
 
 def _account(report: RunReport, width: int) -> list[Content]:
-    """Return the goodput in one line, and what is said against the final step."""
-    lines, found = [paint_line(report, width)], report.progress
+    """Return the goodput, what was lost, and what is said against the final step."""
+    lines, found, account = [paint_line(report, width)], report.progress, account_of(report)
+    if account is not None and (account.restarts.total or account.steps_lost):
+        lines += wrapped(text((losses(account), DIM)), width, 2)
     if found.final_step_doubt is not None:
         said = f"final step {steps(found.final_step)} by {found.final_step_source}; but "
         lines += wrapped(text((said, "$attention"), found.final_step_doubt), width, 2)
@@ -182,8 +185,9 @@ def _closed(each: ClosedAlert, now: float, width: int) -> Content:
     alert = each.alert
     seen = EMPTY if each.seen else text((" closed, unseen", "$attention"))
     when = f"{day_time(alert.since, now)}–{clock_time(each.closed_at)}"
-    took = f"{age(each.closed_at - alert.since):>7}"
+    lasted = f"{took(each.closed_at - alert.since):>7}"
     span = alert.span
-    at = "" if span is None else f" step {steps(span.opened_step)} to {steps(span.closed_step)}"
-    left = text((glyph("complete"), "$well"), f" {alert.id}", seen, (f" {alert.title}{at}", DIM))
-    return row(left, text((when, DIM), took), width)
+    at = "" if span is None else f" steps {steps(span.opened_step)}–{steps(span.closed_step)}:"
+    left = text((glyph("complete"), "$well"), f" {alert.id}", seen, at, (f" {alert.title}", DIM))
+    right = text((when, DIM), lasted)
+    return row(placed(left, width - right.cell_length - 1), right, width)

@@ -8,7 +8,7 @@ from cockpit.model.goodput_words import took
 from cockpit.model.report import RunReport
 from cockpit.model.wording import share
 from widgets.base.scrolled import ReportView
-from widgets.painting.goodput import paint_goodput
+from widgets.painting.goodput import account_of, paint_goodput
 from widgets.painting.line import DIM, text
 
 
@@ -23,7 +23,7 @@ class GoodputPanel(ReportView):
 
     def note(self) -> Content:
         """Return the share, and of how long."""
-        found = None if self.report is None else self.report.goodput
+        found = None if self.report is None else account_of(self.report)
         if found is None or found.share is None:
             return text("")
         watched = took(found.split.wall_s - found.split.unwatched_s)

@@ -78,8 +78,17 @@ def judge(run: RunSpec, history: History) -> tuple[Alert, ...]:
             found.setdefault(alert.key, alert)
     for alert in records_overdue(run, history, tuple(found.values())):
         found.setdefault(alert.key, alert)
-    ranked = sorted(
-        found.values(),
-        key=lambda each: (-each.severity.rank, each.id == "C-03", each.since, each.key),
-    )
-    return with_causes(run, ranked)
+    return worst_first(with_causes(run, sorted(found.values(), key=_rank)))
+
+
+def worst_first(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
+    """Return alerts in the order of reading; inside a severity what only follows comes last.
+
+    The first one is never a consequence: none is more severe than its cause.
+    """
+    return tuple(sorted(alerts, key=_rank))
+
+
+def _rank(each: Alert) -> tuple[int, bool, bool, float, str]:
+    follows = each.caused_by is not None
+    return -each.severity.rank, each.id == "C-03", follows, each.since, each.key

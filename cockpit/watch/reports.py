@@ -21,7 +21,7 @@ from cockpit.model.trend import Trend
 from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.byrow import Happened, Standing, judge_rows
 from cockpit.rules.goodput import goodput
-from cockpit.rules.judge import judge
+from cockpit.rules.judge import judge, worst_first
 from cockpit.rules.metrics.finalstep import with_final_step
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
@@ -204,7 +204,7 @@ def _merge(known: Mapping[str, Kept], back: Mapping[str, Kept], alert: Alert, no
 
 def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunReport:
     """Return the report of a judged run, with its alerts as they are kept over time."""
-    watch = state.shared.owner
+    watch, alerts = state.shared.owner, worst_first(alerts)
     owner = owner_of(state, found.history.facets)
     return RunReport(
         spec=found.spec,
@@ -230,7 +230,7 @@ def unruled(case: Case, state: RunState) -> RunReport:
 
     The verdict from before would go on saying that it is well.
     """
-    alerts = tuple(kept.alert for kept in state.open.values())
+    alerts = worst_first(kept.alert for kept in state.open.values())
     former = None if state.report is None else state.report.progress
     nothing = Progress(step=None, final_step=None, final_step_source=None, text="unknown/unknown")
     why = "a fault in the cockpit itself keeps the rules from judging it: look yourself"

@@ -36,7 +36,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         heading: str,
         fields: Sequence[FormField],
         intro: Sequence[Content] = (),
-        verb: str = "plans",
+        verb: str = "shows the plan",
     ) -> None:
         super().__init__()
         self.cockpit = cockpit
@@ -98,7 +98,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
 
     def _foot(self) -> list[Content]:
         field = self.fields[self._at]
-        need = " (required)" if field.required else "" if field.choices else " (may stay empty)"
+        need = " (required)" if field.required else "" if field.choices else " (optional)"
         said = (
             text((self._notice, "$attention"))
             if self._notice

@@ -13,7 +13,7 @@ from cockpit.model.outcome import Outcome, Records, means
 from cockpit.model.plan import Request, Result
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
-from screens.acting.offers import again_with, fields_of, offers
+from screens.acting.offers import again_with, fields_of, heading, offers
 from screens.acting.palette import Command
 from screens.acting.planning import Planning
 from screens.acting.running import RunningAction, RunningActions
@@ -174,7 +174,7 @@ class GuardedActions:
             self._app.push_screen(page, lambda _: self.planning.end(request))
             return
         again = again_with(fields, self._typed.get((verb, report.name), {}))
-        form = FormScreen(self._cockpit, f"{verb} {report.name}", again)
+        form = FormScreen(self._cockpit, heading(verb, report.name), again)
         self._app.push_screen(form, partial(self._filled, form, request))
 
     def _filled(self, form: FormScreen, request: Request, given: dict[str, str] | None) -> None:

@@ -21,6 +21,29 @@ IN_THE_PLAN: Final = ("save-first", "successors")
 ONLY: Final = "only"
 """An option that is asked for where a launch has left something held."""
 YES_NO: Final = {"move"}
+HEADINGS: Final = {
+    "lineage": "new lineage of {}",
+    "rollback": "roll {} back",
+    "retain": "clean up checkpoints of {}",
+    "handoff": "hand {} off",
+    "sync": "upload {} to W&B",
+    "teardown": "tear down {}",
+    "publish": "publish gate of {}",
+}
+"""What a form or a plan is titled by where the verb alone does not say what it does."""
+LABELS: Final = {
+    "run-id": "new run id",
+    "wandb-id": "new W&B id",
+    "output-root": "new output root",
+    "from": "from step",
+    "to": "to step",
+    "fork-wandb": "W&B fork step",
+    "only": "what to stop",
+    "move": "move aside",
+}
+"""What a field is called where its option's name alone does not say it."""
+RECORDED: Final = {"entity", "project"}
+"""Where to upload to: as the run file has it, in sight and to be changed."""
 STEPS: Final = {"to", "from"}
 NO_ASK: Final = {"relaunch", "launch", "seal", "teardown"}
 
@@ -65,13 +88,13 @@ def warning(verb: str, report: RunReport) -> str:
         return "the job's state is unknown" if verb in ("relaunch", "stop", "seal") else ""
     state = job.state.upper()
     if verb == "launch" and report.facets.job.known:
-        return f"it was launched already: {state}"
+        return f"already launched ({state})"
     if verb == "relaunch" and job.phase.terminal is False and not report.alerts:
-        return f"it runs and is well: {state}"
+        return f"running and healthy ({state})"
     if verb == "stop" and job.phase.terminal:
-        return f"nothing runs: {state}"
+        return f"nothing is running ({state})"
     if verb == "seal" and not job.phase.terminal:
-        return f"not finished: {state}"
+        return f"not finished ({state})"
     if verb == "ack" and not report.alerts and not job.phase.terminal:
         return "nothing is open"
     return ""
@@ -108,11 +131,24 @@ def _field(param: Param, report: RunReport) -> FormField:
         value = _preselected(report)
     elif param.name == ONLY:
         choices = (Choice("", "the run's job"), Choice("held", "what is held"))
+    elif param.name in RECORDED and report.spec.wandb is not None:
+        value = getattr(report.spec.wandb.recorded, param.name) or ""
     elif param.name in YES_NO:
         choices = (Choice("no", "no"), Choice("yes", "yes"))
         value = "no" if names_checkpoint(report.spec) else "yes"
-    label = param.name.replace("-", " ")
+    label = _label(param, choices)
     return FormField(param.name, label, param.help, param.required, choices, value)
+
+
+def heading(verb: str, run: str) -> str:
+    """Return what the form and the plan of a verb are titled by: ``new lineage of toy``."""
+    return HEADINGS.get(verb, f"{verb} {{}}").format(run)
+
+
+def _label(param: Param, choices: Sequence[Choice]) -> str:
+    """Return a field's name; a checkpoint that is typed may be a path."""
+    typed = param.name in STEPS and not choices
+    return param.name if typed else LABELS.get(param.name, param.name.replace("-", " "))
 
 
 def _checkpoints(report: RunReport) -> tuple[Choice, ...]:

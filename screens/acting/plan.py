@@ -20,6 +20,7 @@ from cockpit.store.store import StoreError
 from screens.acting.arming import VISIBLE, WordsLine, difference
 from screens.acting.form import ApproveScreen
 from screens.acting.journal import meanwhile
+from screens.acting.offers import heading
 from screens.acting.running import RunningAction, follows
 from screens.base import pressed_at, spawn
 from screens.dialog import Dialog, DialogBox
@@ -161,7 +162,7 @@ class PlanScreen(Dialog[None]):
         self.query_one(WordsLine).place(4, height - 1 - ASKS_BELOW, width - 8)
 
     def _sheet(self) -> Sheet:
-        title = text((f"{self.request.action} {self.request.run}", STRONG))
+        title = text((heading(self.request.action, self.request.run), STRONG))
         if self._running_action is not None:
             return self._progress(self._running_action, title)
         if self._trouble:

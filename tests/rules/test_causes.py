@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.observed import Phase
 from cockpit.rules.causes import FOLLOWS, with_causes
-from cockpit.rules.judge import judge
+from cockpit.rules.judge import judge, worst_first
 from tests.rules.making import CADENCE, T0, folded, history, job, log, run_spec, tracker, windows
 
 RUN = run_spec()
@@ -113,3 +113,12 @@ def test_each_alert_has_one_root_that_carries_it_and_is_no_consequence(given_: l
             assert alert.key in root.consequences
             assert root.severity.rank >= alert.severity.rank
         assert all(found[key].caused_by == alert.key for key in alert.consequences)
+
+
+@given(st.lists(ALERTS, min_size=1, unique_by=lambda each: each.key))
+def test_the_first_one_to_read_is_the_worst_and_no_consequence(given_: list[Alert]) -> None:
+    found = worst_first(with_causes(RUN, given_))
+    ranks = [each.severity.rank for each in found]
+    assert ranks == sorted(ranks, reverse=True)
+    assert found[0].caused_by is None
+    assert worst_first(reversed(found)) == found

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from cockpit.app.application import CockpitApp
+from cockpit.model.observed import Column
 from cockpit.model.place import place_of
 from cockpit.model.plan import Request
 from cockpit.model.report import RunReport
@@ -30,9 +31,11 @@ from screens.run import TABS, RunScreen
 from screens.welcome import WelcomeScreen
 from tests.screens.acting.stand_in_service import APPROVABLE, StandInService, draft, entry
 from tests.screens.acting.test_plan import failed
-from tests.screens.stand_in import StandIn, StillClock, cockpit
+from tests.screens.stand_in import StandIn, StandInApp, StillClock, cockpit
 from tests.screens.stand_in_books import StandInBooks
+from tests.screens.test_backtest import PAST
 from tests.widgets import reports as made
+from tests.widgets.painting.test_on_call import ACCOUNT
 
 Come = Callable[[Pilot[Any]], Awaitable[object]]
 
@@ -63,7 +66,12 @@ class FuzzEngine(StandIn):
 @cache
 def reports() -> tuple[RunReport, ...]:
     """Return the runs that come and go; the first is one that much can be done to."""
-    first = failed()
+    first = failed().model_copy(
+        update={"goodput": ACCOUNT, "closed": (made.closed("C-11", False),)}
+    )
+    cause = made.alert("C-06").model_copy(update={"consequences": ("C-05",)})
+    alerts = (*first.alerts, cause, made.alert().model_copy(update={"caused_by": "C-06"}))
+    first = first.model_copy(update={"alerts": alerts})
     return (first, *(each for each in made.fleet() if each.name != first.name))
 
 
@@ -75,7 +83,9 @@ def app_on(way: Way, folder: Path) -> tuple[CockpitApp, FuzzEngine]:
     service = StandInService(lambda request: draft(request.run, request.action, checks=CHECKS))
     service.entries = {each.name: (entry(each.name),) for each in reports()}
     app = cockpit(engine=engine, service=service, books=StandInBooks(), present=way.present)
+    assert isinstance(app, StandInApp)
     app._clock = engine.clock
+    app.past = PAST.model_copy(update={"curve": tuple(Column(n, n, 2, 2, 2) for n in range(999))})
     return app, engine
 
 

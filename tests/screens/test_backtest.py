@@ -44,8 +44,10 @@ def test_lanes_stand_below_the_loss(width: int) -> None:
     lines = [line.plain for line in paint_backtest(past, NOW, width)]
     assert all(len(line) <= width for line in lines)
     text = "\n".join(lines)
-    assert "2 alerts would have been told: 1,000 rows up to step 999 of 2,000" in text
-    assert "Not replayed: C-01 to C-04, C-07, C-26" in " ".join(text.split())
+    assert "2 alerts would have opened over 1,000 rows, up to step 999 of 2,000" in text
+    assert "Not replayed (rows alone do not show it): C-01 to C-04, C-07, C-26" in " ".join(
+        text.split()
+    )
     spike, broken = (
         next(line for line in lines if f"{name} │" in line) for name in ("C-11", "C-09")
     )
@@ -58,7 +60,7 @@ def test_lanes_stand_below_the_loss(width: int) -> None:
 def test_a_calm_past_and_an_empty_one_are_said() -> None:
     calm = Backtested(run="r", steps=5)
     lines = [line.plain for line in paint_backtest(calm, NOW, 60)]
-    assert lines[0].startswith("nothing would have been told: 5 rows")
+    assert lines[0].startswith("no alert would have opened over 5 rows")
 
 
 async def test_a_key_of_the_run_screen_opens_it_and_esc_leaves() -> None:
@@ -68,7 +70,7 @@ async def test_a_key_of_the_run_screen_opens_it_and_esc_leaves() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         await pilot.press("enter", "B")
-        await until(pilot, lambda: "2 alerts would have been told" in text_of(app))
+        await until(pilot, lambda: "2 alerts would have opened" in text_of(app))
         assert isinstance(app.screen, BacktestScreen)
         await pilot.press("pagedown", "pagedown")
         await until(pilot, lambda: "step 900; still open" in text_of(app))

@@ -101,5 +101,5 @@ def test_another_page_other_code_a_torn_checkpoint_and_a_notice(folder: Path) ->
     assert [text.split(" https")[0] for text in found["C-13"]] == [
         "the log names", "the state file holds",
     ]  # fmt: skip
-    assert found["C-15"][0].endswith(": train.py (can touch training)")
+    assert found["C-15"][0].endswith(": train.py (affects training)")
     assert found["C-17"][0].startswith("step 40 is incomplete")

@@ -24,7 +24,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.snapshot import Snapshot
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Stopped
-from cockpit.watch.reports import Reconciled, case_of, judged, reconcile
+from cockpit.watch.reports import Reconciled, case_of, judged, reconcile, report_of, unruled
 from cockpit.watch.runstate import CORE, Diagnosis, Rows, RunState
 from cockpit.watch.settings_seen import SettingsSeen
 from cockpit.watch.store_writer import Shared
@@ -95,6 +95,17 @@ def test_nothing_closes_before_everything_was_looked_at() -> None:
     found = reconcile({"C-05:r": old}, [], [], 10.0, grace=60.0, may_close=False)
     assert found.open == (old,)
     assert found.changed == ()
+
+
+def test_a_critical_that_is_held_open_is_read_before_what_the_rules_say_now() -> None:
+    held = Kept(number=3, alert=alert("C-09:r", Severity.CRITICAL), opened_at=1)
+    now = [alert("C-07:r")]
+    kept = reconcile({"C-09:r": held}, [], now, 10.0, grace=60.0, may_close=False).open
+    run = state()
+    run.open = {each.alert.key: each for each in kept}
+    case = case_of(run, T0 + 60)
+    told = report_of(judged(case), tuple(each.alert for each in kept), run), unruled(case, run)
+    assert [[each.id for each in report.alerts] for report in told] == [["C-09", "C-07"]] * 2
 
 
 def test_one_that_returns_within_the_grace_is_the_same_alert() -> None:

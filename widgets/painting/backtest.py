@@ -13,7 +13,7 @@ from widgets.loss_chart import LABELS, paint_chart
 from widgets.painting.line import DIM, EMPTY, STRONG, text, within, wrapped
 from widgets.painting.series import StepAxis
 
-CHART, CHART_WIDE, WIDE = 10, 20, 120
+CHART, CHART_WIDE, WIDE = 10, 20, 110
 """Rows of the chart; of one that is at least so wide."""
 SHOWN: Final = 200
 """Alerts at most; the rest is counted."""
@@ -43,15 +43,15 @@ def summary(found: Backtested) -> str:
     """Return how much was replayed, and what no history of rows tells of."""
     final = f" of {steps(found.final_step)}" if found.final_step else ""
     count = len(found.alerts)
-    what = f"{count} alert{'' if count == 1 else 's'} would have been told" if count else NOTHING
-    times = "" if found.timed else "; its rows tell no time"
-    return (
-        f"{what}: {found.steps:,} rows up to step {steps(found.last_step)}{final}{times}. "
-        f"Not replayed: {_ranges(found.not_replayed)}"
-    )
+    what = f"{count} alert{'' if count == 1 else 's'} would have opened" if count else NOTHING
+    times = "" if found.timed else " (without times)"
+    without = _ranges(found.not_replayed)
+    rest = f". Not replayed (rows alone do not show it): {without}" if without else ""
+    upto = f"up to step {steps(found.last_step)}{final}"
+    return f"{what} over {found.steps:,} rows{times}, {upto}{rest}"
 
 
-NOTHING: Final = "nothing would have been told"
+NOTHING: Final = "no alert would have opened"
 
 
 def told(each: WouldTell, now: float) -> str:
@@ -81,10 +81,11 @@ def _lanes(found: Backtested, width: int) -> list[Content]:
     lanes = []
     for name in sorted({each.id for each in found.alerts}):
         line = [" "] * across
-        for each in found.alerts:
-            if each.id == name:
-                _draw(line, each, axis)
-        lanes.append(text((f"{name:>{LABELS - 1}} │", DIM), ("".join(line), "$attention")))
+        own = [each for each in found.alerts if each.id == name]
+        for each in own:
+            _draw(line, each, axis)
+        style = STYLES.get(max(own, key=lambda each: each.severity.rank).severity.value, DIM)
+        lanes.append(text((f"{name:>{LABELS - 1}} │", DIM), ("".join(line), style)))
     return lanes
 
 

@@ -9,7 +9,7 @@ from textual.content import Content
 
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, fit, row, text, wrapped
 
-LABEL: Final = 16
+LABEL: Final = 19
 IN_SIGHT: Final = 7
 """Choices of a list that are in sight at once."""
 

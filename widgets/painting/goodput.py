@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from textual.content import Content
@@ -10,6 +9,7 @@ from textual.content import Content
 from cockpit.model.goodput import Goodput
 from cockpit.model.goodput_words import headline, losses, parts
 from cockpit.model.report import RunReport
+from cockpit.model.wording import share
 from widgets.painting.line import DIM, cut, text, wrapped
 
 BLOCKS: Final = {
@@ -20,25 +20,30 @@ BLOCKS: Final = {
 """By part: a block, lower the less it helped, and its style."""
 
 
+def account_of(report: RunReport) -> Goodput | None:
+    """Return a run's account; ``None`` before all is read: steps unread would count as lost."""
+    return None if report.not_read_yet is not None else report.goodput
+
+
 def paint_short(report: RunReport, room: int) -> Content:
-    """Return ``goodput 92 %`` (``good 92%``), rounded down; nothing where there is no room."""
-    found = report.goodput
+    """Return ``goodput 92.3 %``, as it is said elsewhere (``good 92%``); nothing without room."""
+    found = account_of(report)
     if found is None or found.share is None:
         return text("")
-    percent = math.floor(found.share * 100)
+    said = share(found.share)
     forms = (
-        text(("goodput ", DIM), f"{percent} % "),
-        text(("goodput ", DIM), f"{percent} %"),
-        text(("good ", DIM), f"{percent}%"),
+        text(("goodput ", DIM), f"{said} "),
+        text(("goodput ", DIM), said),
+        text(("good ", DIM), f"{said.partition('.')[0]}%"),
     )
     return next((form for form in forms if form.cell_length <= room), text(""))
 
 
 def paint_goodput(report: RunReport, width: int) -> list[Content]:
     """Return the bar with what its parts are, and what was lost; why there is none, else."""
-    found = report.goodput
+    found = account_of(report)
     if found is None:
-        return [text(("no step of it is known yet", DIM))]
+        return wrapped(text((report.not_read_yet or "no step of it is known yet", DIM)), width, 2)
     return [
         paint_bar(found, width),
         *_packed([text(BLOCKS[name], " ", words) for name, words, _ in parts(found)], width),
@@ -59,7 +64,7 @@ def _packed(items: list[Content], width: int) -> list[Content]:
 
 def paint_line(report: RunReport, width: int) -> Content:
     """Return the account in one line."""
-    found = report.goodput
+    found = account_of(report)
     return text("") if found is None else cut(text((headline(found), DIM)), width)
 
 

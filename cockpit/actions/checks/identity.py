@@ -39,7 +39,7 @@ def same_tracker(context: ActionContext, prior: Snapshot | None) -> list[Check]:
         return []
     found = [*drift(spec, tracker), *since_launch(spec, prior)]
     if found:
-        return [blocked("C-13", f"the W&B identity drifts: {'; '.join(found)}")]
+        return [blocked("C-13", f"the W&B identity does not match: {'; '.join(found)}")]
     if tracker is None:
         text = f"W&B id {spec.id or 'not set'}; the tracker has not been seen, not compared"
         return [warned("C-13", text, Basis.RECORDED)]

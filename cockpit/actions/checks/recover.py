@@ -176,17 +176,17 @@ def _flapping(context: ActionContext) -> tuple[str, ...]:
     ]
     within = f"within {wording.span(limits.flap_window)}"
     if len(ours) >= limits.flap_restarts:
-        return (f"relaunched {len(ours)} times {within}: it flaps",)
+        return (f"relaunched {len(ours)} times {within}: it keeps failing",)
     own = _restarted(context)
     if own >= limits.flap_restarts and _launched_since(context, since):
-        return (f"restarted by its platform {own} times {within}: it flaps",)
+        return (f"restarted by its platform {own} times {within}: it keeps failing",)
     monitor = context.report.facets.monitor.value
     restarts = monitor.restart_count if monitor is not None else None
     if monitor is None or restarts is None or restarts < limits.flap_restarts:
         return ()
     created = created_at(monitor)
     if created is not None and created >= since:
-        return (f"the monitor counts {restarts} restarts {within}: it flaps",)
+        return (f"the monitor counts {restarts} restarts {within}: it keeps failing",)
     return ()
 
 

@@ -43,7 +43,7 @@ TABLE: Final = (
            Param("output-root", "the new, pinned output root", True),
            Param("from", "the checkpoint: a step or a path", True),
            Param("reason", "why the old lineage is left", True),
-           Param("fork-wandb", "fork the W&B run at this W&B step (_step); yes: the checkpoint's")),
+           Param("fork-wandb", "fork the old W&B run at this W&B step; yes: the checkpoint's")),
           asks="lineage RUN NEW-ID"),
     ActionEntry("rollback", "A-4", "cockpit.actions.stopping.rollback:Rollback", "roll back",
           "go back to an older complete checkpoint; newer ones are rejected for good",

@@ -42,7 +42,7 @@ def preemption_noticed(run: RunSpec, history: History) -> Iterator[Alert]:
         evidence=tuple(line for _, line in told),
         confidence="likely",
         next_action=f"ask the trainer to save at once ({saved}); relaunch {run.name} once it has"
-        f" ended, if nothing goes on by itself{after}",
+        f" ended, unless it restarts by itself{after}",
     )
 
 

@@ -147,5 +147,6 @@ def same_failure_again(run: RunSpec, history: History) -> Iterator[Alert]:
         since=now.at,
         evidence=present.evidence("recorded failures", *same[:5]),
         confidence="likely",
-        next_action=f"escalate to {wording.person(run)}; another relaunch is no default any more",
+        next_action=f"escalate to {wording.person(run)};"
+        " do not relaunch again until the cause is known",
     )

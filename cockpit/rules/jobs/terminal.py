@@ -136,7 +136,7 @@ def _relaunch(run: RunSpec, history: History) -> str:
     if findings(history):
         return f"escalate to {who}: non-finite values are no infrastructure failure"
     if _failed_before(history):
-        return f"escalate to {who}: it has failed before, a relaunch is no default any more"
+        return f"escalate to {who}: it has failed before; do not relaunch until the cause is known"
     checkpoints = history.facets.checkpoints
     if not checkpoints.configured:
         return f"relaunch {run.name}, once it is known what it would resume from"

@@ -58,5 +58,6 @@ def _alert(run: RunSpec, history: History, job: JobValue, due: float) -> Alert:
         since=due - run.checkpoints.save_every,
         evidence=present.evidence(job_source(history), ends, text),
         confidence="likely",
-        next_action=f"ask the trainer to save before, or what it trains from now on is lost{after}",
+        next_action="ask the trainer to save before then, or the steps since its last save are"
+        f" lost{after}",
     )

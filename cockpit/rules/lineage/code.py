@@ -78,7 +78,7 @@ def _what_runs(history: History, record: Record | None) -> Iterator[Evidence]:
         if not same_commit(bundle.commit, record.sha):
             yield Evidence(text=_runs("the job's bundle", bundle.commit, record), source=source)
         elif bundle.dirty and not (record.used is not None and record.used.dirty):
-            text = f"the job's bundle is of a dirty tree, {record.by} has recorded a clean one"
+            text = f"the job's bundle is of a dirty tree, {record.by} records a clean one"
             yield Evidence(text=text, source=source)
     elif tracker.value is not None and tracker.value.git_commit is not None and _newer(history):
         ran = tracker.value.git_commit
@@ -88,7 +88,7 @@ def _what_runs(history: History, record: Record | None) -> Iterator[Evidence]:
 
 
 def _runs(who: str, ran: str, record: Record) -> str:
-    return f"{who} says commit {ran[:10]}, {record.by} has recorded {record.sha[:10]}"
+    return f"{who} says commit {ran[:10]}, {record.by} records {record.sha[:10]}"
 
 
 def _newer(history: History) -> bool:
@@ -111,7 +111,7 @@ def _checkout(
     files = worst_first(code.changed, spec) if code.changed is not None else None
     if moved and record is not None and (files is None or files):
         what = "which files differ is not known" if not files else _named(files)
-        yield f"commit {code.sha[:10]}, {record.by} has recorded {record.sha[:10]}: {what}"
+        yield f"commit {code.sha[:10]}, {record.by} records {record.sha[:10]}: {what}"
     counts = bool(dirty) or (moved and files != ())
     was = used.branch if used is not None else None
     if counts and was is not None and was != code.branch:
@@ -137,17 +137,17 @@ def _named(files: Sequence[tuple[Touches, str]]) -> str:
     names = ", ".join(path for _, path in files[:SHOWN])
     names += f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
     serious = any(kind is Touches.TRAJECTORY for kind, _ in files)
-    return f"{names} ({'can touch training' if serious else 'declared safe'})"
+    return f"{names} ({'affects training' if serious else 'declared safe'})"
 
 
 def _alert(
     run: RunSpec, history: History, key: str, found: tuple[Evidence, ...], *, proven: bool
 ) -> Alert:
     who = wording.person(run)
-    title = "a restart would run other code than is recorded"
+    title = "a restart would run other code than recorded"
     advice = f"restore the recorded commit, or ask {who} to approve what changed before a restart"
     if proven:
-        title = "the job runs other code than is recorded"
+        title = "the job runs other code than recorded"
         advice = f"tell {who}: correct the record, or stop; other code is another trajectory"
     return Alert(
         id="C-15",

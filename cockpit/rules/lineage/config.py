@@ -48,12 +48,13 @@ def config_drifts(run: RunSpec, history: History) -> Iterator[Alert]:
     lines = [f"{each}: {_short(old[each])} → {_short(new[each])}" for each in changed[:SHOWN]]
     if len(changed) > SHOWN:
         lines.append(f"and {len(changed) - SHOWN} more settings")
+    more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
     serious = any(weighs(each) for each in changed)
     yield Alert(
         id="C-18",
         key=key,
         severity=Severity.ALERT if serious else Severity.WARNING,
-        title=f"the config differs from {by} in {len(changed)}: {', '.join(changed[:3])}",
+        title=f"the config differs from {by}: {', '.join(changed[:3])}{more}",
         since=phase_since(history),
         evidence=present.evidence(f"{now.source} against {by}", *lines),
         confidence="likely",

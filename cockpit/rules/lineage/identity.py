@@ -86,7 +86,7 @@ def _drifted(run: RunSpec, spec: WandbSpec, history: History) -> Iterator[Alert]
         id="C-13",
         key=key,
         severity=Severity.ALERT,
-        title=f"the W&B identity drifts: {found[0].text}",
+        title=f"the W&B identity does not match: {found[0].text}",
         since=present.first(history.trend.pace.resumed_at, present.phase_since(history)),
         evidence=found,
         confidence="sure",
@@ -113,7 +113,7 @@ def _by_pages(spec: WandbSpec, history: History) -> Iterator[Evidence]:
         )
         wrong = [what for what, was, active in pairs if _other(was, active)]
         if page is not None and wrong:
-            text = f"{who} {page}: another {' and '.join(wrong)} than is recorded"
+            text = f"{who} {page}: another {' and '.join(wrong)} than recorded"
             yield Evidence(text=text, source=source)
 
 

@@ -113,7 +113,7 @@ def _alert(
     recorded: list[Elsewhere],
     apart: list[Evidence],
 ) -> Alert:
-    title = "the job writes elsewhere than is recorded" if other else "output in another region"
+    title = "the job writes to another place than recorded" if other else "output in another region"
     advice = "its checkpoints are not where a relaunch looks" if other else "it costs, and is slow"
     if recorded and not other:
         title = "the logbook records another output root than the run file"
@@ -130,8 +130,8 @@ def _alert(
             *apart,
         ),
         confidence="likely",
-        next_action=f"ask {wording.person(run)} which place is meant: {advice}; relaunch nothing"
-        " before it is settled",
+        next_action=f"ask {wording.person(run)} which place is meant: {advice}; do not"
+        " relaunch before that is settled",
     )
 
 

@@ -34,14 +34,14 @@ def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-12",
         key=f"C-12:loss:{run.name}:{seam.last}-{seam.first}",
         severity=Severity.ALERT,
-        title=f"resumed at step {wording.step(seam.first)}, the loss does not go on: "
+        title=f"resumed at step {wording.step(seam.first)}, but the loss does not match: "
         f"{_title(seam)}",
         since=present.first(seam.at, history.trend.last_step_at, history.now),
         evidence=(*present.evidence("logged rows", *_lines(run, seam)), *present.gap(history)),
         confidence="sure" if seam.back and history.rows_from == 0 else "likely",
         next_action=(
             f"compare config, data order and checkpoint of both starts; escalate to"
-            f" {wording.person(run)} before {run.name} goes on much further"
+            f" {wording.person(run)} before {run.name} trains much further"
         ),
     )
 

@@ -158,8 +158,8 @@ def unstable(run: RunSpec, history: History) -> Iterator[Alert]:
         ),
         confidence="sure" if whole else "likely",
         next_action=(
-            f"escalate to {wording.person(run)}: it is numerical, a relaunch does not mend it;"
-            " look at learning rate, data and the checkpoint before it"
+            f"escalate to {wording.person(run)}: it is numerical, a relaunch will not fix it;"
+            " check learning rate, data and the checkpoint before it"
         ),
     )
 

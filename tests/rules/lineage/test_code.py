@@ -68,8 +68,8 @@ def test_what_was_so_at_the_launch_was_approved_then() -> None:
 def test_the_bundle_tells_what_runs_and_another_launch_s_record_is_none() -> None:
     runs = job(bundle=Bundle(commit=B))
     said = found(checkout(), job=runs)
-    assert said == ["the job runs other code than is recorded: the job's bundle says commit"
-                    f" {B[:10]}, the logbook has recorded {A[:10]}"]  # fmt: skip
+    assert said == ["the job runs other code than recorded: the job's bundle says commit"
+                    f" {B[:10]}, the logbook records {A[:10]}"]  # fmt: skip
     assert found(checkout(), job=job(bundle=Bundle(commit=A[:12]))) == []
     assert found(checkout(), job=job(bundle=Bundle(commit=A, dirty=True))) != []
     other = job(bundle=Bundle(commit=B), launch_id="toy-i009")

@@ -43,7 +43,7 @@ def found(run: RunSpec | None = None, **facets: Any) -> list[str]:
     ],
 )
 def test_the_active_identity_against_the_recorded_one(active: dict[str, str], said: str) -> None:
-    assert found(tracker=tracker(**active)) == [f"the W&B identity drifts: {said}"]
+    assert found(tracker=tracker(**active)) == [f"the W&B identity does not match: {said}"]
     assert found(tracker=tracker(id="toy", project=None)) == [], "what is not told is not another"
     assert found(tracker=tracker(**active), job=job(Phase.WAITING)) == []
 
@@ -56,7 +56,7 @@ def test_a_recorded_address_stands_for_its_parts() -> None:
 
 def test_the_page_in_the_log_and_the_one_in_a_state_file() -> None:
     other = Announced(wandb=f"{PAGE}abc")
-    assert found(log=log("x", announced=other))[0].endswith("another id than is recorded")
+    assert found(log=log("x", announced=other))[0].endswith("another id than recorded")
     assert found(log=log("x", announced=Announced(wandb=f"{PAGE}toy"))) == []
     former = Announced(wandb=f"{PAGE}abc", wandb_at=T0 - 60)
     assert found(log=log("x", announced=former)) == [], "printed by the job before this one"

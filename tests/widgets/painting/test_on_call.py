@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.model.alert import Acknowledgement, Severity
+from cockpit.model.alert import Acknowledgement, RowSpan, Severity
 from cockpit.model.goodput import Goodput, Restarts, Split
 from cockpit.model.goodput_words import losses, parts
 from screens.run import TABS
 from tests.widgets import reports as made
-from widgets.alert_list import paint_open
+from widgets.alert_list import Timeline, paint_open
 from widgets.painting.goodput import BLOCKS, paint_bar, paint_goodput, paint_line, paint_short
 from widgets.run_header import RunHeader
 
@@ -70,6 +70,29 @@ def test_property_the_bar_fills_its_width_and_shows_every_part(
         assert set(bar) == {BLOCKS[name][0] for name in named}
 
 
+def test_before_all_is_read_no_account_is_given() -> None:
+    report = made.report(goodput=ACCOUNT, not_read_yet="the tracker's rows are not read yet")
+    assert paint_short(report, 40).plain == paint_line(report, 100).plain == ""
+    assert [line.plain for line in paint_goodput(report, 100)] == [report.not_read_yet]
+
+
+def test_the_timeline_says_what_was_lost_where_no_panel_has_room() -> None:
+    timeline = Timeline()
+    shown = "\n".join(each.plain for each in timeline.lines_of(made.report(goodput=ACCOUNT), 78))
+    assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in " ".join(shown.split())
+
+
+def test_where_it_came_and_went_is_in_sight_on_a_narrow_screen() -> None:
+    span = RowSpan(opened_step=12_009, opened_at=NOW - 100, closed_step=12_239, closed_at=NOW - 90)
+    gone = made.closed("C-11", seen=False)
+    title = "loss more than 50% above its trend"
+    alert = gone.alert.model_copy(update={"title": title, "span": span})
+    report = made.report(closed=(gone.model_copy(update={"alert": alert}),))
+    (line,) = (each.plain for each in Timeline().lines_of(report, 76) if "C-11" in each.plain)
+    assert "C-11 closed, unseen steps 12,009–12,239: loss" in line
+    assert line.endswith("41m")
+
+
 def test_the_account_says_share_parts_and_losses() -> None:
     report = made.report(goodput=ACCOUNT)
     shown = "\n".join(line.plain for line in paint_goodput(report, 100))
@@ -84,7 +107,7 @@ def test_the_account_says_share_parts_and_losses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("room", "said"), [(40, "goodput 90 % "), (12, "goodput 90 %"), (11, "good 90%"), (7, "")]
+    ("room", "said"), [(40, "goodput 90.0 % "), (14, "goodput 90.0 %"), (13, "good 90%"), (7, "")]
 )
 def test_the_heads_figure_is_as_long_as_there_is_room_for_it(room: int, said: str) -> None:
     assert paint_short(made.report(goodput=ACCOUNT), room).plain == said
@@ -95,4 +118,4 @@ def test_beside_the_tabs_it_has_room_on_a_small_screen() -> None:
     header = RunHeader(TABS)
     header.show("run-a", made.report(goodput=ACCOUNT), NOW, 0)
     assert header.paint(80, 3)[2].plain.endswith("good 90%")
-    assert header.paint(200, 3)[2].plain.endswith("goodput 90 % ")
+    assert header.paint(200, 3)[2].plain.endswith("goodput 90.0 % ")
