@@ -155,6 +155,7 @@ class _Label(NamedTuple):
     bracketed: bool
 
 
+@lru_cache(maxsize=2048)
 def _label(gap: str) -> _Label:
     """Return what ``gap``, the text before a number, calls it."""
     tail = gap

@@ -35,6 +35,8 @@ _MOST_BYTES: Final = 1_000_000
 _MOST_PATTERNS: Final = 8
 """Expressions of one key: shapes that differ in what a key lacks."""
 _STATES: Final = 1000
+_SHOWN: Final = re.compile(rb" {0,80}[!-~]")
+"""A state that begins so shows something, whatever follows."""
 _LETTERS: Final = re.compile(rb"[!-~]*")
 _NEEDED: Final = (
     *(b"loss", b"step", b"iter", b"batch", b"epoch", b"update", b"train"),
@@ -159,7 +161,11 @@ def _last_state(line: bytes) -> bytes:
     for _ in range(_STATES):
         start = line.rfind(b"\r", 0, end) + 1
         state = line[start:end]
-        if start == 0 or plain(state[: 8 * LINE_LIMIT].decode("utf-8", "replace")).strip():
+        if (
+            start == 0
+            or _SHOWN.match(state)
+            or plain(state[: 8 * LINE_LIMIT].decode("utf-8", "replace")).strip()
+        ):
             return state
         end = start - 1
     return b""
