@@ -112,8 +112,18 @@ def told(meaning: Meaning, texts: Sequence[str | None]) -> LineProgress | None:
         return None
     loss, norm = _value(meaning.loss, loss_text), _value(meaning.grad_norm, norm_text)
     exact, scope = step_shown is None, meaning.scope
+    if meaning.epoch is not None and _counts_epochs(step, most, texts[-2:]):
+        scope = "epochs"
     counts = (meaning.format, step, exact, step_shown, most, max_shown, scope)
     return LineProgress(*counts, loss, rate, unit, norm, _beside(meaning, other_texts))
+
+
+def _counts_epochs(step: int | None, most: int | None, epoch: Sequence[str | None]) -> bool:
+    """Tell ``Epoch 8/20: … 7/20``, a bar of epochs, from one of the batches of an epoch."""
+    at, of = (int(text) if text and text.isdecimal() else None for text in epoch)
+    if at is None or of is None or step is None:
+        return False
+    return of == most and 0 <= at - step <= 1
 
 
 class Alike(NamedTuple):
@@ -137,7 +147,7 @@ def told_alike(meaning: Meaning, columns: Sequence[Sequence[str]]) -> Alike | No
     rate = _values(meaning.rates[0], columns[4]) if meaning.rates else None
     if () in counts or () in (loss, rate) or (rate is not None and min(rate) <= 0.0):
         return None
-    if meaning.is_bar and (rate is None or max(rate) >= _FASTEST):
+    if meaning.epoch or (meaning.is_bar and (rate is None or max(rate) >= _FASTEST)):
         return None
     return Alike(counts[0], counts[1], loss, rate, meaning.units[0] if meaning.rates else None)
 
