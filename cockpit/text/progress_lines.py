@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -54,8 +55,11 @@ class _Pattern(NamedTuple):
     """An expression for the lines of one shape, and what they mean."""
 
     line: re.Pattern[str]
-    run: re.Pattern[str]
-    """It finds line after line of the shape, their breaks in it, and in one piece what follows."""
+    run: str
+    """The same for line after line, their breaks in it, and in one piece for what follows.
+
+    Compiled when it is needed: most shapes never come twice in a row.
+    """
     lines: int
     """The lines of a block, else 1."""
     groups: Sequence[int]
@@ -140,7 +144,7 @@ def _some(lines: Iterator[bytes]) -> Iterator[_Keyed]:
 
 def _keyed(chunk: bytes) -> _Keyed:
     """Return the lines of a chunk with their keys."""
-    if b"\r\n" in chunk:
+    if b"\r" in chunk:
         chunk = chunk.replace(b"\r\n", b"\n")
     lines = chunk.split(b"\n")
     if b"\t" in chunk or b"\r" in chunk:
@@ -258,12 +262,17 @@ class _Reader:
         return taken
 
 
+@lru_cache(maxsize=256)
+def _compiled(run: str) -> re.Pattern[str]:
+    return re.compile(run)
+
+
 def _rows(pattern: _Pattern, lines: Sequence[bytes]) -> Sequence[Sequence[str]]:
     """Return the figures of the first lines of the pattern's shape."""
     if not lines or max(map(len, lines)) > LINE_LIMIT:
         return ()
     text = b"\n".join((*lines, b"")).decode("utf-8", "replace")
-    rows = pattern.run.findall(text)
+    rows = _compiled(pattern.run).findall(text)
     return rows[:-1] if rows and rows[-1][-1] else rows
 
 
@@ -345,7 +354,7 @@ def _pattern(text: str, shape: Shape, heads: bool) -> _Pattern | None:
     lines = text.count("\n") + 1
     # a block is over where a line follows that is not indented
     after = "\n(?=[!-~])" if heads or lines > 1 else "\n"
-    run = re.compile(f"{pattern.pattern}{after}()|(?s:(.+))")
+    run = f"{pattern.pattern}{after}()|(?s:(.+))"
     return _Pattern(line, run, lines, groups, meaning, heads)
 
 
