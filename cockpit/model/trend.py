@@ -8,6 +8,8 @@ Times in here are plain floats (epoch seconds), so that ``model_dump_json`` and
 
 from __future__ import annotations
 
+import math
+
 from cockpit.model.base import Frozen, Seconds
 from cockpit.model.goodput import Stepping
 from cockpit.model.observed import Row
@@ -46,7 +48,9 @@ class ThroughputTrend(Frozen):
 
     ``good`` are the medians of the newest windows that were not low, ``best`` the highest
     level that was held, ``low`` how many complete windows in a row are low, ``low_since`` when
-    the first of them began and ``levels`` their newest medians. ``measured`` is False while
+    the first of them began and ``levels`` their newest medians. ``anew`` is the highest level that
+    those have held themselves, ``anew_low`` how many in a row are low against that, since
+    ``anew_since``: what counts where the job runs on other hardware. ``measured`` is False while
     the rows carry no throughput and steps per second stand in for it.
     """
 
@@ -63,6 +67,9 @@ class ThroughputTrend(Frozen):
     low: int = 0
     low_since: float | None = None
     levels: tuple[float, ...] = ()
+    anew: float | None = None
+    anew_low: int = 0
+    anew_since: float | None = None
 
 
 class Excursion(Frozen):
@@ -117,7 +124,8 @@ class Climb(Frozen):
     level, ``best`` the lowest so far, at ``best_step``. ``sway`` is how far the level has lately
     risen and come back, ``trough`` and ``peak`` are those of its present rise. ``above`` rows in a
     row are above what counts as a climb, the last ``calm`` losses are not; ``since``, ``step`` and
-    ``level`` describe the present climb.
+    ``level`` describe the present climb. ``stood`` are the (lowest, highest) level of the newest
+    stretches of rows, ``low`` and ``high`` those of the present one, ``standing`` rows long.
     """
 
     recent: tuple[float, ...] = ()
@@ -133,6 +141,10 @@ class Climb(Frozen):
     since: float | None = None
     step: int | None = None
     level: float | None = None
+    stood: tuple[tuple[float, float], ...] = ()
+    low: float = math.inf
+    high: float = -math.inf
+    standing: int = 0
 
 
 class Line(Frozen):
@@ -185,7 +197,8 @@ class Resumption(Frozen):
     lowest step and ``stride`` the newest distance of two rows (steps); ``levels`` are (step,
     median) of the newest blocks of rows and ``block`` the rows since. ``seam`` is the newest,
     ``newest`` the last losses beyond it, ``found`` the last one that went back and does not fit,
-    ``shifts`` those after a pause.
+    ``shifts`` those after a pause. ``heads`` are the steps at which rows left a writer for another,
+    ``rose`` and ``fell`` the shares of the largest stairs that training made without a restart.
     """
 
     kept: tuple[tuple[int, float], ...] = ()
@@ -199,6 +212,9 @@ class Resumption(Frozen):
     newest: tuple[tuple[int, float], ...] = ()
     found: Seam | None = None
     shifts: tuple[Seam, ...] = ()
+    heads: tuple[int, ...] = ()
+    rose: float = 0.0
+    fell: float = 0.0
 
 
 class TrendFinding(Frozen):

@@ -22,7 +22,8 @@ limited() {
   { "$@" <&7 7<&- & _p=$!; } 7<&0
   (sleep "$_s" && slain "$_p") >/dev/null 2>&1 & _k=$!
   wait "$_p" 2>/dev/null; set -- $?
-  slain "$_k"; wait "$_k" 2>/dev/null; [ $1 -ne 137 ] || set -- 124; return $1
+  { slain "$_k"; wait "$_k"; } 2>/dev/null
+  case $1 in 137|265) set -- 124; esac; return $1
 }
 fi
 """

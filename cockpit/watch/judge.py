@@ -10,6 +10,7 @@ from cockpit.model.facet import Problem
 from cockpit.model.figures import present_tracker
 from cockpit.model.report import RunReport
 from cockpit.rules.jobs.repeated import left_behind
+from cockpit.rules.metrics.throughput import resized_since
 from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Kept
 from cockpit.store.memory import Observation, RunMemory
@@ -190,7 +191,12 @@ class Judge:
         if not over or not keep:
             return []
         now, grace = found.history.now, state.spec.cadence
-        passed = [kept_of(each, now) for each in merged(over, grace)]
+        passed = [
+            kept_of(each, now)
+            for each in merged(over, grace)
+            if each.alert.id != "C-05"  # of a batch that is another one the rows know nothing
+            or not resized_since(state.spec, found.history, each.alert.since)
+        ]
         lately = settle(state.open, state.closed, passed, found.alerts, grace)
         state.open = lately.open
         if lately.ended:

@@ -45,17 +45,20 @@ async def account(life: Life, store: Store, phase: Phase) -> Goodput:
     life.tracker.read = 0
     async with watching(life, store) as engine:
         began = life.clock.now()
-        await until(lambda: life.clock.now() > began + 50.0 and _known(engine, phase))
+        await until(lambda: _known(engine, phase, began + 50.0))
         found = run_of(engine).goodput
     assert found is not None
     return found
 
 
-def _known(engine: object, phase: Phase) -> bool:
+def _known(engine: object, phase: Phase, at: float) -> bool:
+    """Tell whether a report made past ``at`` knows the phase: the clock runs on meanwhile."""
     report = run_of(engine)  # type: ignore[arg-type]
     job = report.facets.job.value
     account = report.goodput
-    return job is not None and job.phase is phase and account is not None and bool(account.split)
+    if job is None or account is None:
+        return False
+    return job.phase is phase and account.until > at and bool(account.split)
 
 
 async def test_what_an_engine_saw_is_known_to_the_next_and_what_none_saw_is_unwatched(

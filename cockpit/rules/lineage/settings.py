@@ -30,6 +30,26 @@ _MATTERS: Final = re.compile(
 """What SPEC C-18 lists by name; any other setting counts as well, listed after these."""
 
 
+_SIZES: Final = re.compile(
+    r"batch|accum|(?:^|[._])(?:n|num|n_|num_)?(?:nodes|hosts|gpus|tpus|slices|devices|processes)(?:$|[._])"
+    r"|nproc|world_?size|device_count|tpu_type|accelerator|mesh|parallel",
+    re.I,
+)
+_BESIDE: Final = re.compile(r"eval|valid|test|predict|infer|generat", re.I)
+
+
+def resized(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the keys of batch and hardware that both have with another value.
+
+    They decide how fast training runs; those of evaluation say nothing of it.
+    """
+    return [
+        key
+        for key in differing(was, now)
+        if _SIZES.search(key) is not None and _BESIDE.search(key) is None
+    ]
+
+
 def differing(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the keys that both have with another value, those that SPEC C-18 names first."""
     changed = [key for key in was.keys() & now.keys() if not alike(was[key], now[key])]

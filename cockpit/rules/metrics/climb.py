@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Final
 
 from cockpit.model import wording
@@ -30,17 +31,23 @@ SWAY: Final = 1.5
 """How many times as far as it has lately swayed a level must rise to be called a climb."""
 FADES: Final = 1 - 1 / 2000
 """What is left of a sway with each row."""
+PARTS: Final = 5
+STRETCH: Final = LEVEL // PARTS
+"""Stretches of so many rows: a level that has stood for as many rows as it is made of was held."""
+STEADY: Final = 0.5
+"""Share of a climb within which levels are one that stands."""
 
 
 class ClimbFold:
     """Accumulates a ``Climb``.
 
-    It opens after ``climb_rows`` rows in a row whose level is more than ``loss_climb`` above the
-    best, and is over once ``spike_rows`` losses in a row are not above what counts as one. Rows
-    without a finite loss count for nothing. A level that sways (a generator's against its
-    discriminator, a policy's) rises and comes back by half or more: a climb must go beyond that.
-    Where training goes back to before the climb it begins
-    anew, and keeps what the first level was.
+    A level is held once it has stood for ``LEVEL`` rows, or nothing above it: the return from a
+    dip is no climb. It opens after ``climb_rows`` rows in a row whose level is more than
+    ``loss_climb`` above the best that was held, and is over once ``spike_rows`` losses in a row are
+    not above what counts as one. Rows without a finite loss count for nothing. A level that sways
+    (a generator's against its discriminator, a policy's) rises and comes back by half or more: a
+    climb must go beyond that. Where training goes back to before the climb it begins anew, and
+    keeps what the first level was.
     """
 
     def __init__(self, climb: Climb, run: RunSpec) -> None:
@@ -55,35 +62,41 @@ class ClimbFold:
         self.above, self.calm, self.is_open = climb.above, climb.calm, climb.is_open
         self.since, self.step, self.level = climb.since, climb.step, climb.level
         self._sway, self._trough, self._peak = climb.sway, climb.trough, climb.peak
+        self._stood: deque[tuple[float, float]] = deque(climb.stood, PARTS)
+        self._low, self._high, self._standing = climb.low, climb.high, climb.standing
 
     def add(self, row: Row, resumed: bool, loss: float | None) -> None:
         """Take one row and its loss; ``resumed`` tells that its step went back."""
         if resumed and not self._inside(row):
             self._take(Climb(first=self.first))
-        if loss is None or not math.isfinite(loss):
+        if loss is None or not isfinite(loss):
             return
-        self._insert(loss)
-        if len(self.recent) == LEVEL:
+        self.recent.append(loss)
+        ranked = self._ranked
+        insort(ranked, loss)
+        count = len(ranked)
+        if count > LEVEL:
+            del ranked[bisect_left(ranked, self.recent.popleft())]
+        if count >= LEVEL:
             self._judge(row, loss)
 
     def _inside(self, row: Row) -> bool:
         """Tell whether training goes on from within the climb: then nothing of it is over."""
         return self.step is not None and row.step is not None and row.step > self.step
 
-    def _insert(self, loss: float) -> None:
-        self.recent.append(loss)
-        insort(self._ranked, loss)
-        if len(self.recent) > LEVEL:
-            del self._ranked[bisect_left(self._ranked, self.recent.popleft())]
-
     def _judge(self, row: Row, loss: float) -> None:
         ranked = self._ranked
         level = (ranked[(LEVEL - 1) // 2] + ranked[LEVEL // 2]) / 2
         if self.first is None:
             self.first = level
-        if self.best is None or level < self.best:
-            self.best, self.best_step = level, row.step
+        if not self._low <= level <= self._high:
+            self._low, self._high = min(self._low, level), max(self._high, level)
+        self._standing += 1
+        if self._standing == STRETCH:
+            self._hold(row)
         self._swing(level)
+        if self.best is None:
+            return
         if not self.is_open and level <= self.best + self._share * abs(self.best):
             self._end()  # below the lowest that the limit can be: most rows end here
             return
@@ -100,6 +113,18 @@ class ClimbFold:
             self._end()
             self.recent.clear()  # the next level is one of the rows to come
             self._ranked.clear()
+
+    def _hold(self, row: Row) -> None:
+        """End a stretch of rows: what all of the last ones have stood at may be the best level."""
+        stood = self._stood
+        stood.append((self._low, self._high))
+        self._low, self._high, self._standing = math.inf, -math.inf, 0
+        if len(stood) < PARTS:
+            return
+        low, high = min(low for low, _ in stood), max(high for _, high in stood)
+        held = low if high - low <= STEADY * self._share * abs(low) else high
+        if self.best is None or held < self.best:
+            self.best, self.best_step = held, row.step
 
     def _swing(self, level: float) -> None:
         """Follow the level's rise; one that has come back by half is how far it sways."""
@@ -138,6 +163,10 @@ class ClimbFold:
             since=self.since,
             step=self.step,
             level=self.level,
+            stood=tuple(self._stood),
+            low=self._low,
+            high=self._high,
+            standing=self._standing,
         )
 
 

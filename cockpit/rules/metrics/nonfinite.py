@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
+from math import isfinite
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
@@ -45,9 +45,11 @@ class FiniteFold:
         """
         if value is None:
             return
-        if skipped and not math.isfinite(value):
+        if isfinite(value) and self.steady:
+            return  # most rows end here
+        if skipped and not isfinite(value):
             return
-        if not math.isfinite(value):
+        if not isfinite(value):
             self._broken(row, value)
             self.clean = 0
             return
@@ -111,10 +113,10 @@ class SkipFold:
     def add(self, row: Row) -> bool:
         """Take one row and return whether its step was left out."""
         count = row.skipped
-        if count is None or not math.isfinite(count):
+        if count is None or not isfinite(count):
             return False
         last, self._last = self._last, count
-        sound = row.grad_norm is not None and math.isfinite(row.grad_norm)
+        sound = row.grad_norm is not None and isfinite(row.grad_norm)
         if sound and count == last > 0:
             self._counter = True
         return count > (last if self._counter else 0)
@@ -139,7 +141,7 @@ def findings(history: History) -> list[TrendFinding]:
     if trend.grad_finite.finding is not None:
         found.append(trend.grad_finite.finding)
     loss = None if value is None else value.true_loss
-    if found or value is None or loss is None or math.isfinite(loss):
+    if found or value is None or loss is None or isfinite(loss):
         return found
     step, folded = value.step, trend.pace.step
     if step is not None and folded is not None and folded >= step:

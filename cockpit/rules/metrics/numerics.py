@@ -162,14 +162,16 @@ class TrendFold:
 
     def add(self, row: Row) -> None:
         """Take one row."""
-        pace = self.pace
+        pace, spike, climb = self.pace, self.spike, self.climb
         pace.add(row)
-        resumed, loss = pace.resumed, row.true_loss
+        resumed, loss = pace.resumed, row.loss
+        if loss == 0.0:
+            loss = row.true_loss
         self.stepping.add(row, pace.step, resumed)
         self.throughput.add(row, resumed, pace.rate, pace.paused)
-        self.spike.add(row, resumed, loss)
-        self.climb.add(row, resumed, loss)
-        astray = self.spike.above > 0 or self.climb.above > 0
+        spike.add(row, resumed, loss)
+        climb.add(row, resumed, loss)
+        astray = spike.above > 0 or climb.above > 0
         self.seams.add(row, resumed, pace.paused, loss, astray)
         self.stability.add(row, resumed)
         skipped = row.skipped is not None and self.skips.add(row)

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import combinations
+from math import isfinite
 from statistics import median
 from typing import Any, Final
 
@@ -43,6 +44,12 @@ ERRORS: Final = 4.0
 DIFFERING: Final = 3
 """Steps that must differ (SPEC C-12)."""
 SHIFTS: Final = 4
+HEADS: Final = 4
+"""Writers of one history that are told apart."""
+LEAP: Final = 2
+"""Strides beyond which a step forward is no step of the same writer's."""
+ALIKE: Final = 0.5
+"""Share of a shift from which on a stair that training made by itself explains it."""
 EFFICIENCY: Final = 1.2533
 """Standard error of a median in those of a mean, of normal noise: the square root of pi / 2."""
 
@@ -53,7 +60,10 @@ class SeamFold:
     Steps in an excursion of the loss are not kept: who goes back to before one does not want it
     again. A start from the lowest steps of all is no resume: it loads nothing (whether it should
     have, its first step tells), or the step counts within an epoch. A pause is a seam too, for
-    some restarts replay nothing.
+    some restarts replay nothing. Rows that leave off at one step and go on there after others are
+    of two writers at once (C-25): that is no restart, and what their losses say of one is unknown.
+    So is what a shift beyond the replayed steps says where training has made such stairs by itself
+    before, of a schedule or of epochs.
     """
 
     def __init__(self, value: Resumption, run: RunSpec) -> None:
@@ -69,6 +79,7 @@ class SeamFold:
         self._block = list(value.block)
         self._newest = deque(value.newest, LEVEL)
         self.seam, self.found, self.shifts = value.seam, value.found, value.shifts
+        self._heads, self._rose, self._fell = list(value.heads), value.rose, value.fell
 
     def add(self, row: Row, back: bool, paused: bool, loss: float | None, astray: bool) -> None:
         """Take one row and its loss.
@@ -79,16 +90,30 @@ class SeamFold:
         step, former = row.step, self._step
         if step is None:
             return
-        if (back or paused) and former is not None and step != former:
+        goes_on = False
+        if former is not None and (back or step - former > LEAP * self._stride > 0):
+            goes_on = self._goes_on(step, former)
+        if (back or paused) and former is not None and step != former and not goes_on:
             self._begin(step, former, row.at, back)
-        if loss is not None and step != former and math.isfinite(loss):
+        if loss is not None and step != former and isfinite(loss):
             self._take(step, loss, astray)
         if loss is not None or back:
-            if former is not None and step > former:
+            if former is not None and step > former and not goes_on:
                 self._stride = step - former
             self._step, self._at = step, row.at
         if self._origin is None or step < self._origin:
             self._origin = step
+
+    def _goes_on(self, step: int, former: int) -> bool:
+        """Tell whether a writer that was left goes on here; then no restart is looked at."""
+        reach = LEAP * max(self._stride, 1)
+        left = [head for head in self._heads if not head < step <= head + reach]
+        goes_on = len(left) < len(self._heads)
+        self._heads = [*(head for head in left if head != former), former][-HEADS:]
+        if goes_on:
+            self.seam = None
+            self._newest.clear()
+        return goes_on
 
     def _begin(self, step: int, former: int, at: float | None, back: bool) -> None:
         seam, line = self.seam, self._line()
@@ -127,6 +152,8 @@ class SeamFold:
         if len(self._block) == BLOCK:
             self._levels.append(_point(self._block))
             self._block = []
+            if seam is None or step > seam.last + self._window:
+                self._stairs()
         if seam is not None and step <= seam.last + self._window:
             self._beyond(seam, step, loss)
 
@@ -148,6 +175,26 @@ class SeamFold:
             self.seam = seam.model_copy(update=self._held_against(seam.line, seam.off))
             self._note()
 
+    def _stairs(self) -> None:
+        """Note how far the newest two points are off the line of those before: no restart did it.
+
+        Most are between those before, or about there: then nothing is to be seen.
+        """
+        if len(self._levels) < FEWEST + 2:
+            return
+        *points, left, right = self._levels
+        level, edge = (left[1] + right[1]) / 2, points[-1][1]
+        if abs(level - edge) <= self._share * abs(edge):
+            return
+        line, middle = line_through(points), (left[0] + right[0]) / 2
+        there = line.level + line.slope * (middle - line.step)
+        expected = min(max(level, min(there, line.level)), max(there, line.level))
+        far = level - expected
+        if not expected or abs(far) <= ERRORS * doubt(line, middle, 0.0):
+            return
+        share = far / abs(expected)
+        self._rose, self._fell = max(self._rose, share), max(self._fell, -share)
+
     def _held_against(self, line: Line, was_off: bool) -> dict[str, Any]:
         """Return the median of the newest rows, what is expected there, and whether it is off.
 
@@ -165,6 +212,8 @@ class SeamFold:
         )
         far = abs(level - expected)
         off = far > self._share * abs(expected) and far > ERRORS * error
+        stair = self._rose if level > expected else self._fell
+        off = off and stair < ALIKE * far / (abs(expected) or math.inf)
         return {"level": level, "expected": expected, "off": off}
 
     def _note(self) -> None:
@@ -200,6 +249,9 @@ class SeamFold:
             newest=tuple(self._newest),
             found=self.found,
             shifts=self.shifts,
+            heads=tuple(self._heads),
+            rose=self._rose,
+            fell=self._fell,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from math import isfinite
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert
@@ -24,6 +25,9 @@ ENOUGH = 20
 HELD = 5
 """Rows whose median is a level that was held, while the window is filling."""
 
+BESIDE = 0.1
+"""Share of a loss within which others are at its own level."""
+
 BY_NOISE = 6
 """Standard deviations of the noise that a loss must be above such a level."""
 
@@ -38,7 +42,8 @@ class SpikeFold(ExcursionFold):
     finite loss count for nothing.
 
     Until the window is full its median is that of a descent, far above where the loss has come
-    to. So long the lowest level that was held counts too, with a limit that its noise gives.
+    to. So long the lowest level that was held counts too, with a limit that its noise gives; a loss
+    that comes back from a dip to where it has stood before does not leave it.
     """
 
     def __init__(self, trend: LossTrend, run: RunSpec) -> None:
@@ -50,7 +55,7 @@ class SpikeFold(ExcursionFold):
         """Take one row and its loss; ``resumed`` tells that its step went back."""
         if resumed:
             self.resume(row)
-        if loss is None or not math.isfinite(loss):
+        if loss is None or not isfinite(loss):
             return
         count = len(self.ranked)
         if count >= ENOUGH:
@@ -91,7 +96,10 @@ class SpikeFold(ExcursionFold):
         if held is None or held <= 0 or loss <= held * (1 + self.share):
             return False
         least = max(held, FLOOR * abs(early)) * self.share
-        return loss > held + max(least, BY_NOISE * noise(self.order))
+        if loss <= held + max(least, BY_NOISE * noise(self.order)):
+            return False
+        before = islice(self.order, self.order.index(self.ranked[0]))
+        return sum(abs(each - loss) <= BESIDE * loss for each in before) < ENOUGH
 
     def freeze(self) -> LossTrend:
         """Return the value."""

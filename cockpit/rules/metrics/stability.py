@@ -7,8 +7,8 @@ and Hoaglin, How to Detect and Handle Outliers, 1993): half of the window may be
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Final, Literal
 
 from cockpit.model import wording
@@ -57,7 +57,7 @@ class StabilityFold(ExcursionFold):
 
     def add(self, row: Row, value: float) -> None:
         """Take one row and its value of the metric."""
-        if row.step is None or row.step < self._warm or not math.isfinite(value):
+        if row.step is None or row.step < self._warm or not isfinite(value):
             return
         count = len(self.ranked)
         if count >= self._enough:

@@ -9,7 +9,7 @@ what the former one has saved stays what it is.
 
 from __future__ import annotations
 
-import math
+from math import isfinite
 
 from cockpit.model.observed import Row
 from cockpit.model.trend import Taint, Taints, WatchedMetric
@@ -52,7 +52,7 @@ class TaintFold:
             self._go_back(row)
         self._finite("loss", row, loss)
         self._finite("grad_norm", row, row.grad_norm, skipped)
-        if loss is None or not math.isfinite(loss):
+        if loss is None or not isfinite(loss):
             return
         self._spiking(row)
         self._climbing(row)
@@ -66,9 +66,9 @@ class TaintFold:
         folds, norm = self._folds, row.grad_norm
         return (
             loss is not None
-            and math.isfinite(loss)
+            and isfinite(loss)
             and folds["loss"].steady
-            and (norm is None or (math.isfinite(norm) and folds["grad_norm"].steady))
+            and (norm is None or (isfinite(norm) and folds["grad_norm"].steady))
         )
 
     def _go_back(self, row: Row) -> None:
@@ -99,7 +99,7 @@ class TaintFold:
             if former is None:
                 self._begin(metric, found.value, found.step, found.at, row)
             return
-        bad = not math.isfinite(value)
+        bad = not isfinite(value)
         self._open[metric] = former.model_copy(
             update={
                 "last": row.step if bad else former.last,

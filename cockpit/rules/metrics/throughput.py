@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
+from math import isfinite
 from statistics import median
 
 from cockpit.model import wording
@@ -14,6 +15,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import ThroughputTrend
 from cockpit.rules import present
+from cockpit.rules.lineage.settings import resized
 from cockpit.rules.present import job_of, job_source, may_train
 
 KEPT_VALUES = 256
@@ -30,6 +32,9 @@ HELD = 6
 
 BEGINS = 3
 """Cadences after a job's start within which its first low window begins, if it was never fast."""
+
+TOLD = 300
+"""Characters of the settings that differ."""
 
 SHOWN = 6
 """Newest low windows whose medians are kept as evidence."""
@@ -54,6 +59,7 @@ class ThroughputFold:
         self.best, self.latest = trend.best, trend.latest
         self.low, self.low_since = trend.low, trend.low_since
         self.levels: deque[float] = deque(trend.levels, SHOWN)
+        self.anew, self.anew_low, self.anew_since = trend.anew, trend.anew_low, trend.anew_since
 
     def add(self, row: Row, resumed: bool, rate: float | None, paused: bool = False) -> None:
         """Take one row; ``rate`` (steps/s) stands in where no row carries a throughput.
@@ -73,7 +79,7 @@ class ThroughputFold:
             value = rate
         if paused and value is not None and rate is not None and math.isclose(value, rate):
             return
-        if value is None or row.at is None or not math.isfinite(value):
+        if value is None or row.at is None or not isfinite(value):
             return
         self._roll(row.at)
         self._keep(value)
@@ -86,6 +92,7 @@ class ThroughputFold:
     def _forget_low(self) -> None:
         self.low, self.low_since = 0, None
         self.levels.clear()
+        self.anew, self.anew_low, self.anew_since = None, 0, None
 
     def _roll(self, at: float) -> None:
         if self.start is None:
@@ -121,12 +128,24 @@ class ThroughputFold:
             self.low += 1
             self.low_since = start if self.low_since is None else self.low_since
             self.levels.append(self.latest)
+            self._learn_anew(self.latest, start)
             return
         self._forget_low()
         self.good.append(self.latest)
         if len(self.good) >= HELD:
             held = median(self.good)
             self.best = held if self.best is None else max(self.best, held)
+
+    def _learn_anew(self, latest: float, start: float) -> None:
+        """Hold a low window against what the low ones have held: that may be the level now."""
+        if self.anew is not None and latest < self.anew * (1 - self.drop):
+            self.anew_low += 1
+            self.anew_since = start if self.anew_since is None else self.anew_since
+            return
+        self.anew_low, self.anew_since = 0, None
+        if len(self.levels) >= HELD:
+            held = median(self.levels)
+            self.anew = held if self.anew is None else max(self.anew, held)
 
     def baseline(self) -> float | None:
         """Return the level that a window is compared with, if there is one."""
@@ -151,26 +170,38 @@ class ThroughputFold:
             low=self.low,
             low_since=self.low_since,
             levels=tuple(self.levels),
+            anew=self.anew,
+            anew_low=self.anew_low,
+            anew_since=self.anew_since,
         )
 
 
 def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-05: enough complete windows in a row are low; over as soon as one is not."""
+    """C-05: enough complete windows in a row are low; over as soon as one is not.
+
+    Where the job runs with another batch or on other hardware than the one before, what that has
+    held compares with nothing: only what this one has held itself counts.
+    """
     seen = history.trend.throughput
+    other = resized_since(run, history, seen.low_since)
+    if other:
+        update = {"baseline": seen.anew, "low": seen.anew_low, "low_since": seen.anew_since}
+        seen = seen.model_copy(update=update)
     low = seen.low >= run.thresholds.throughput_cadences
     if not low or not may_train(history) or not seen.baseline:
         return
     tracker = history.facets.tracker.value
     logged = (tracker.throughput_unit if tracker is not None else None) or "per second"
     unit = logged if seen.measured else "steps/s"
-    levels = ", ".join(wording.figure(level) for level in seen.levels)
+    newest = seen.levels[-seen.low :]
+    levels = ", ".join(wording.figure(level) for level in newest)
     limit = f"limit {run.thresholds.throughput_drop:.0%} below"
     lines = (
-        f"{levels} {unit} in the last {len(seen.levels)} windows of {wording.span(run.cadence)}",
+        f"{levels} {unit} in the last {len(newest)} windows of {wording.span(run.cadence)}",
         f"baseline {wording.figure(seen.baseline)} {unit}; {limit}",
     )
     whole = history.rows_from == 0
-    since_start = tuple(_since_start(run, history, seen))
+    since_start = (*_since_start(run, history, seen), *other)
     least = "" if whole else "at least "
     drop = 1 - seen.levels[-1] / seen.baseline
     yield Alert(
@@ -186,6 +217,26 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
     )
 
 
+def resized_since(run: RunSpec, history: History, since: float | None) -> tuple[Evidence, ...]:
+    """Return what of batch and hardware the job has otherwise, if it is slow since its start."""
+    job, now, former = job_of(history), history.settings, history.former_settings
+    if job is None or job.started_at is None or since is None:
+        return ()
+    if now is None or former is None or not _begins(run, job.started_at, since):
+        return ()
+    changed = resized(former.values, now.values)
+    if not changed:
+        return ()
+    each = ", ".join(f"{key}: {former.values[key]} → {now.values[key]}" for key in changed[:3])
+    text = f"the baseline is this job's own; the one before it had another: {each}"
+    return present.evidence(f"{now.source} against the job before it", text[:TOLD])
+
+
+def _begins(run: RunSpec, started_at: float, since: float) -> bool:
+    """Tell whether what is low since then was so from its job's first window on."""
+    return 0 <= since - started_at <= BEGINS * run.cadence
+
+
 def _since_start(run: RunSpec, history: History, seen: ThroughputTrend) -> Iterator[Evidence]:
     """Say so where it is slow since its job's start: fewer nodes or another batch are no fault.
 
@@ -194,7 +245,7 @@ def _since_start(run: RunSpec, history: History, seen: ThroughputTrend) -> Itera
     job = job_of(history)
     if job is None or job.started_at is None or seen.low_since is None:
         return
-    if 0 <= seen.low_since - job.started_at <= BEGINS * run.cadence:
+    if _begins(run, job.started_at, seen.low_since):
         text = (
             f"low since this job's start at {wording.moment(job.started_at)}: the baseline is of"
             " the jobs before it; fewer nodes or another batch size would explain it"

@@ -99,3 +99,21 @@ def test_a_level_that_sways_is_no_climb_and_one_that_goes_beyond_its_sway_is() -
 def test_how_it_once_swayed_is_forgotten() -> None:
     rows = [*swaying(1600, 0.4), *[2.0] * 12_000, *[2.9] * 200]
     assert len(alerts(losses(rows))) == 1
+
+
+@given(st.integers(11, 48), st.floats(0.05, 0.7), st.integers(0, 60))
+def test_the_return_from_a_dip_is_no_climb(rows: int, depth: float, offset: int) -> None:
+    """SPEC C: nothing fires on a single dip, however deep and wherever it lies."""
+    dip = [2.0] * (150 + offset) + [2.0 * depth] * rows + [2.0] * 200
+    assert alerts(losses(dip)) == []
+
+
+def test_a_low_that_was_held_is_left_by_a_climb() -> None:
+    low = [2.0] * 150 + [1.0] * 120 + [2.0] * 160
+    assert len(alerts(losses(low))) == 1
+
+
+def test_a_climb_straight_after_a_fall_is_seen() -> None:
+    fall = [8.0 * 0.98**row for row in range(80)]
+    rise = [fall[-1] * 2 ** (row / 150) for row in range(400)]
+    assert len(alerts(losses([*fall, *rise]))) == 1

@@ -162,3 +162,38 @@ def test_half_of_the_steps_are_of_the_first_rank_however_they_are_logged(every: 
 )
 def test_the_unit_of_the_last_digit(value: float, last: float) -> None:
     assert math.isclose(unit(value), last)
+
+
+def interleaved(lead: int, rows_each: int) -> list[Row]:
+    """Two writers by turns: one goes on from step 1000, the other ``lead`` steps away from it."""
+    turns = range(0, 200, rows_each)
+    mine = [rows(1000 + n, 1000 + n + rows_each, LATER) for n in turns]
+    other = [rows(1000 + lead + n, 1000 + lead + n + rows_each, LATER, shifted(0.1)) for n in turns]
+    return [row for pair in zip(mine, other, strict=True) for chunk in pair for row in chunk]
+
+
+@pytest.mark.parametrize("rows_each", [1, 2, 8, 20])
+def test_two_writers_by_turns_are_no_restarts(rows_each: int) -> None:
+    """SPEC C: one cause, one alert; that two write is C-25."""
+    for lead, most in ((40, 0), (-60, 1)):
+        found = interleaved(lead, rows_each)
+        keys = {
+            each.key
+            for end in range(0, len(found), 16)
+            for each in alerts([*FORMER, *found[: end + 1]])
+        }
+        assert len(keys) <= most, f"{lead}: {sorted(keys)}"
+
+
+def test_a_shift_like_the_stairs_of_its_schedule_is_unknown() -> None:
+    def stairs(step: int, height: float) -> float:
+        return (2.0 + height * (step // 400)) * (1 + random.Random(step).uniform(-0.01, 0.01))
+
+    def restarted(height: float) -> list[Alert]:
+        former = rows(0, 1190, T0, lambda step: stairs(step, height))
+        return alerts([*former, *rows(1180, 1400, LATER, lambda step: stairs(step, height))])
+
+    assert restarted(0.2) == [], "it rose by as much at 400 and 800, and nobody restarted it"
+    unlike = rows(1180, 1400, LATER, lambda step: 2.0 * (1.4 if step > 1190 else 1.0))
+    former = rows(0, 1190, T0, lambda step: 2.0 + random.Random(step).uniform(-0.01, 0.01))
+    assert len(alerts([*former, *unlike])) == 1

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Alert, Severity
+from cockpit.model.history import Settings
 from cockpit.model.observed import Phase, Row
 from cockpit.rules.metrics.throughput import throughput_collapse
 from cockpit.sources.wandb.rows import StepRate
@@ -142,3 +143,34 @@ def test_a_real_collapse_is_never_missed(
     bad = windows([scale * share * x for x in after], start=T0 + len(before) * CADENCE + shift)
     bad = [row._replace(step=(row.step or 0) + len(good)) for row in bad]
     assert len(alerts(good + bad)) == 1
+
+
+def resized(
+    levels: list[float], batch: tuple[int, int], key: str = "train_batch_size"
+) -> list[Alert]:
+    """The alerts of a job that began after ten windows at 1200, with another batch or none."""
+    rows = windows([1200.0] * 10 + levels)
+    old, new = ({key: str(size), "lr": "0.1"} for size in batch)
+    past = history(
+        T0 + (10 + len(levels)) * CADENCE,
+        folded(rows),
+        job=job(started_at=T0 + 9.5 * CADENCE),
+        settings=Settings(source="tracker", job="b", values=new),
+        former_settings=Settings(source="tracker", job="a", values=old),
+    )
+    return list(throughput_collapse(run_spec(), past))
+
+
+def test_another_batch_has_another_baseline() -> None:
+    slower = [700.0] * 12
+    assert resized(slower, (64, 32)) == []
+    assert resized(slower, (8, 4), "trainer.num_nodes") == []
+    assert len(resized(slower, (64, 64))) == 1
+    assert len(resized(slower, (64, 32), "eval.batch_size")) == 1, "that is not what trains"
+
+
+def test_a_collapse_below_the_new_baseline_is_one_and_says_which_it_is() -> None:
+    assert resized([*[700.0] * 12, *[450.0] * 3], (64, 32)) == []
+    (alert,) = resized([*[700.0] * 12, *[450.0] * 4], (64, 32))
+    assert alert.title.startswith("throughput 36% below") and alert.since == T0 + 22 * CADENCE
+    assert "train_batch_size: 64 → 32" in alert.evidence[-1].text
