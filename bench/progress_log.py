@@ -23,7 +23,7 @@ from cockpit.verbs.progress import run
 from tests.text.test_progress_speed import NOISE, TRAINERS
 
 SIZE = 100 * MIB
-LIMITS = {"noise": 12.0, "mixed": 40.0, "progress": 150.0, "strange": 4000.0}
+LIMITS = {"noise": 12.0, "mixed": 40.0, "progress": 70.0, "strange": 4000.0}
 """How many times longer than reading and splitting each log may take."""
 MOST_MEMORY = 60
 """MiB that reading any of them may add."""

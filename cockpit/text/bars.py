@@ -82,6 +82,9 @@ def _bar(
     shape, parts = found.string, found.groupdict()
     start, end = rates or inside
     rate = _RATE.search(shape, start, end)
+    if form == "keras":  # it may tell an epoch's time before a step's
+        found_rates = _RATE.finditer(shape, start, end)
+        rate = next((each for each in found_rates if not each["unit"].endswith("/epoch")), None)
     return Bar(
         form=form,
         before=Part(shape[slice(*before)], before[0]),

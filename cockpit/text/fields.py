@@ -53,6 +53,8 @@ class LabelledNumber(NamedTuple):
     unit: str
     bracketed: bool
     """True where a bracket opens before it; one without a label has no words."""
+    counted: str = ""
+    """The word behind it, whether unit or not: ``200/ 2983 batches``."""
 
     @property
     def at(self) -> int:
@@ -103,6 +105,7 @@ def _fields(shape: str) -> Iterator[LabelledNumber]:
             max_scale=match["max_scale"] or "",
             unit=unit,
             bracketed=label.bracketed,
+            counted=match["unit"],
         )
         before = match.end("unit") if unit else match.start("unit")
 
@@ -155,6 +158,7 @@ class _Label(NamedTuple):
     bracketed: bool
 
 
+@lru_cache(maxsize=2048)
 def _label(gap: str) -> _Label:
     """Return what ``gap``, the text before a number, calls it."""
     tail = gap

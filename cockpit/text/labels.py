@@ -55,6 +55,7 @@ _NOT_THE_STEP = _set(
 )
 """``micro_step``, ``max_steps``, ``time per step``: none of them is the step."""
 
+_COUNTED = frozenset(("batches", "steps", "iters", "iterations", "updates"))
 _EPOCH = frozenset({"epoch", "epochs", "ep"})
 _LOSS_WORDS = _set(
     "loss train training lm total tot reduced avg mean batch step iter current running ce value"
@@ -116,8 +117,9 @@ def _names_training(field: LabelledNumber) -> bool:
 
 
 def is_bare_count(field: LabelledNumber) -> bool:
-    """Tell ``[ 50/1251`` that has no name of its own."""
-    return not field.words and field.bracketed and field.whole and field.maximum is not None
+    """Tell ``[ 50/1251``, or ``50/1251 batches``, that has no name of its own."""
+    named = field.bracketed or field.counted.lower() in _COUNTED
+    return not field.words and named and field.whole and field.maximum is not None
 
 
 def is_epoch(field: LabelledNumber) -> bool:
@@ -187,7 +189,8 @@ def _loss_word_rank(words: tuple[str, ...]) -> int:
         return 0
     if "entropy" in words and "cross" not in words:
         return 0
-    return 2 if _LOSS_WORDS.issuperset(words) else 1
+    critic = words[-2:] == ("value", "loss")
+    return 1 if critic or not _LOSS_WORDS.issuperset(words) else 2
 
 
 def find_grad_norm(found: Sequence[LabelledNumber]) -> LabelledNumber | None:

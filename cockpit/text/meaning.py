@@ -55,12 +55,15 @@ class Meaning(NamedTuple):
     """The unit of each of ``rates``."""
     is_bar: bool = False
     beside: tuple[tuple[Beside, Figure], ...] = ()
+    epoch: tuple[Figure, Figure] | None = None
+    """The epoch and how many there are, where a bar's description tells both."""
 
     @property
     def figures(self) -> tuple[Figure | None, ...]:
-        """All of them in one order: step, maximum, loss, gradient norm, rates, what is beside."""
+        """All in one order: step, maximum, loss, gradient norm, rates, what is beside, epochs."""
         beside = (figure for _, figure in self.beside)
-        return (self.step, self.most, self.loss, self.grad_norm, *self.rates, *beside)
+        epoch = self.epoch or ()
+        return (self.step, self.most, self.loss, self.grad_norm, *self.rates, *beside, *epoch)
 
 
 _BLOCK_HEAD = re.compile(r"\[(?:\w+=0\]\[)?(?:batch|step)=0/0[^\]]*\]:?\s*$")
@@ -71,6 +74,13 @@ _TABLE_ROW = re.compile(r"^\s*0/0\s+[0.]+[A-Z]")
 _EPOCHS = re.compile(r"(?i:\bepochs?\b)")
 _STEP_RATES = frozenset({"it/s", "s/it", "ms/it"})
 _WORD = re.compile(r"[A-Za-z]{3}")
+_LOSS_AT = re.compile(
+    r"(?i:(?:(?:train(?:ing)?|(?:mini-?)?batch|average|avg|mean|running)[ _])?loss"
+    r"(?: \([a-z ]{1,30}\))? (?:at|after|for|in) "
+    r"(?P<word>(?:(?:global[ _])?(?:step|iter|iteration|batch|update)|(?P<epoch>epoch)) {1,3}#?)?"
+    r"(?P<step>0)(?:/(?P<most>0))?(?P<counted> (?:steps|iterations|iters|batches|updates))?"
+    r" {0,3}(?::|=|is|was) {0,3}(?P<loss>[-+]?(?:0(?:\.0)?(?:e[-+]?0)?|nan|inf))(?![\w.]))"
+)
 _GLOG = re.compile(r"^[IWE]0 [0:.]+ +0 [\w.]+:0\] \[(?=0\])")
 
 
@@ -115,7 +125,15 @@ def _from_bar(bar: Bar) -> Meaning | None:
         rates=tuple(figure for figure, _ in rates),
         units=tuple(each for _, each in rates),
         is_bar=True,
+        epoch=_described_epoch(before),
     )
+
+
+def _described_epoch(before: Sequence[LabelledNumber]) -> tuple[Figure, Figure] | None:
+    for field in before:
+        if is_epoch(field) and field.maximum is not None:
+            return Figure(field.span, field.scale), Figure(field.maximum, field.max_scale)
+    return None
 
 
 def _bar_rates(bar: Bar, inside: Sequence[LabelledNumber]) -> list[tuple[Figure, str]]:
@@ -141,7 +159,32 @@ def _bar_scope(text: str, before: Sequence[LabelledNumber]) -> Scope:
     return "epochs" if _EPOCHS.search(text) else "run"
 
 
+def _loss_at(shape: str) -> Meaning | None:
+    """Read ``Loss at step 310 : 0.41``, where the loss has its name before the step."""
+    found = _LOSS_AT.search(shape)
+    if found is None or other_work(shape[: found.start()]):
+        return None
+    behind = [field.moved(found.end()) for field in fields(shape[found.end() :])]
+    named = found["word"] or found["counted"]
+    if not named or not training_work(shape[: found.start()]) or evaluates(behind):
+        return None
+    rates = throughput(behind, in_epochs=found["epoch"] is not None)
+    return Meaning(
+        format="fields",
+        scope="epochs" if found["epoch"] else "run",
+        step=Figure(found.span("step")),
+        most=Figure(found.span("most")) if found["most"] else None,
+        loss=Figure(found.span("loss")),
+        grad_norm=_figure(find_grad_norm(behind)),
+        rates=_rates(rates),
+        units=tuple(unit for _, unit in rates),
+        beside=_beside(behind),
+    )
+
+
 def _from_fields(shape: str) -> Meaning | None:
+    if " " in shape and (said := _loss_at(shape)) is not None:
+        return said
     found = fields(shape)
     counted = find_step(found) or _bare_step(shape, found)
     if counted is None:

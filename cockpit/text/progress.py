@@ -112,8 +112,63 @@ def told(meaning: Meaning, texts: Sequence[str | None]) -> LineProgress | None:
         return None
     loss, norm = _value(meaning.loss, loss_text), _value(meaning.grad_norm, norm_text)
     exact, scope = step_shown is None, meaning.scope
+    if meaning.epoch is not None and _counts_epochs(step, most, texts[-2:]):
+        scope = "epochs"
     counts = (meaning.format, step, exact, step_shown, most, max_shown, scope)
     return LineProgress(*counts, loss, rate, unit, norm, _beside(meaning, other_texts))
+
+
+def _counts_epochs(step: int | None, most: int | None, epoch: Sequence[str | None]) -> bool:
+    """Tell ``Epoch 8/20: … 7/20``, a bar of epochs, from one of the batches of an epoch."""
+    at, of = (int(text) if text and text.isdecimal() else None for text in epoch)
+    if at is None or of is None or step is None:
+        return False
+    return of == most and 0 <= at - step <= 1
+
+
+class Alike(NamedTuple):
+    """What lines of one shape say, each in its place; ``None`` for what none of them says."""
+
+    step: Sequence[int] | None
+    most: Sequence[int] | None
+    loss: Sequence[float] | None
+    rate: Sequence[float] | None
+    unit: str | None
+
+
+def told_alike(meaning: Meaning, columns: Sequence[Sequence[str]]) -> Alike | None:
+    """Return what ``told`` says of lines whose figures read so, column by column.
+
+    ``None`` if a line among them may need more than this: a rounded or grouped figure, one that
+    is not finite, a rate of nothing, a bar that is not begun.
+    """
+    counts = [_counts(*each) for each in zip(meaning.figures[:2], columns, strict=False)]
+    loss = _values(meaning.loss, columns[2])
+    rate = _values(meaning.rates[0], columns[4]) if meaning.rates else None
+    if () in counts or () in (loss, rate) or (rate is not None and min(rate) <= 0.0):
+        return None
+    if meaning.epoch or (meaning.is_bar and (rate is None or max(rate) >= _FASTEST)):
+        return None
+    return Alike(counts[0], counts[1], loss, rate, meaning.units[0] if meaning.rates else None)
+
+
+def _counts(figure: Figure | None, texts: Sequence[str]) -> Sequence[int] | None:
+    """Return the counts of a column; an empty one unless all are of digits alone."""
+    if figure is None:
+        return None
+    if figure.scale or len(max(texts, key=len)) >= _DIGITS or not "".join(texts).isdecimal():
+        return ()
+    return list(map(int, texts))
+
+
+def _values(figure: Figure | None, texts: Sequence[str]) -> Sequence[float] | None:
+    """Return the numbers of a column; an empty one unless all are plain and finite."""
+    if figure is None:
+        return None
+    if figure.scale or any("," in text for text in texts):
+        return ()
+    values = list(map(float, texts))
+    return values if all(map(math.isfinite, values)) else ()
 
 
 def _begun(

@@ -1,15 +1,17 @@
 """Read the training progress of whole logs, line after line, as fast as they are written.
 
 A log has few shapes of lines. What one means is remembered with an expression that reads the
-figures of all its lines; of most others one look into a table says that they tell nothing. What
-is remembered is bounded, and changes nothing of what is read.
+figures of all its lines; of most others one look into a table says that they tell nothing. Where
+line after line has one shape, the expression reads them together (``Run``). What is remembered
+is bounded, and changes nothing of what is read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import Final, NamedTuple
 
 from cockpit.text.line_shape import Shape, Span, pattern_of, shape_of
@@ -19,8 +21,12 @@ from cockpit.text.safe import LINE_LIMIT
 
 Told = tuple[int, LineProgress]
 """A line's number, from 1, and what it says."""
+_Keyed = tuple[Sequence[bytes], Sequence[bytes]]
+"""Lines, and the key of each."""
 
 _LONGEST_BLOCK: Final = 100
+_AHEAD: Final = (8, 1024)
+"""Lines that are read together: at first, and as long as all of them are of one shape."""
 _LEFT_OUT: Final = bytes(
     {*b"0123456789 #=>.-", *b"\xe2\x94\x95\x96\x81\xb8\xba", *range(0x88, 0x90)}
 )
@@ -30,6 +36,8 @@ _MOST_BYTES: Final = 1_000_000
 _MOST_PATTERNS: Final = 8
 """Expressions of one key: shapes that differ in what a key lacks."""
 _STATES: Final = 1000
+_SHOWN: Final = re.compile(rb" {0,80}[!-~]")
+"""A state that begins so shows something, whatever follows."""
 _LETTERS: Final = re.compile(rb"[!-~]*")
 _NEEDED: Final = (
     *(b"loss", b"step", b"iter", b"batch", b"epoch", b"update", b"train"),
@@ -46,11 +54,41 @@ _BESIDE: Final = (
 class _Pattern(NamedTuple):
     """An expression for the lines of one shape, and what they mean."""
 
-    match: Callable[[str], re.Match[str] | None]
+    line: re.Pattern[str]
+    run: str
+    """The same for line after line, their breaks in it, and in one piece for what follows.
+
+    Compiled when it is needed: most shapes never come twice in a row.
+    """
+    lines: int
+    """The lines of a block, else 1."""
     groups: Sequence[int]
-    """The group of each of ``Meaning.figures``."""
+    """The group of each of ``Meaning.figures``; of one that is not there, a group that is empty."""
     meaning: Meaning | None
     begins_block: bool
+
+
+class Run(NamedTuple):
+    """Lines, or blocks of ``stride`` lines, that follow each other and have one shape."""
+
+    first: int
+    """The number of the first of them, from 1."""
+    stride: int
+    meaning: Meaning
+    columns: Sequence[Sequence[str]]
+    """Of each of ``Meaning.figures`` its texts, line by line; of one that is ``None`` any text."""
+
+    @property
+    def lines(self) -> int:
+        """Return how many they are."""
+        return len(self.columns[0])
+
+    def told(self, begin: int = 0) -> Iterator[Told]:
+        """Yield what each of them from ``begin`` on says, but for those that say nothing."""
+        for at in range(begin, self.lines):
+            found = told(self.meaning, [column[at] for column in self.columns])
+            if found is not None:
+                yield self.first + at * self.stride, found
 
 
 class _Key:
@@ -77,21 +115,42 @@ def read_lines(lines: Iterable[str]) -> Iterator[Told]:
 def read_raw(lines: Iterable[bytes]) -> Iterator[Told]:
     """Do the same for lines as they stand in a file, without their breaks."""
     states = map(_state, lines)
-    return _read((state, state.translate(None, _LEFT_OUT)) for state in states)
+    return _each(_read(_some(states)))
 
 
 def read_chunks(chunks: Iterable[bytes]) -> Iterator[Told]:
     """Do the same for chunks of whole lines, each without its last break."""
-    return _read(chain.from_iterable(map(_pairs, chunks)))
+    return _each(read_runs(chunks))
 
 
-def _pairs(chunk: bytes) -> Iterable[tuple[bytes, bytes]]:
+def read_runs(chunks: Iterable[bytes]) -> Iterator[Told | Run]:
+    """Do the same, and give lines that are read together as they are: ``Run.told`` reads them."""
+    return _read(map(_keyed, chunks))
+
+
+def _each(found: Iterable[Told | Run]) -> Iterator[Told]:
+    for each in found:
+        if isinstance(each, Run):
+            yield from each.told()
+        else:
+            yield each
+
+
+def _some(lines: Iterator[bytes]) -> Iterator[_Keyed]:
+    """Yield lines with their keys, some at a time."""
+    while some := list(islice(lines, _AHEAD[1])):
+        yield some, [line.translate(None, _LEFT_OUT) for line in some]
+
+
+def _keyed(chunk: bytes) -> _Keyed:
     """Return the lines of a chunk with their keys."""
+    if b"\r" in chunk:
+        chunk = chunk.replace(b"\r\n", b"\n")
     lines = chunk.split(b"\n")
     if b"\t" in chunk or b"\r" in chunk:
         lines = [_state(line) for line in lines]
         chunk = b"\n".join(lines)
-    return zip(lines, chunk.translate(None, _LEFT_OUT).split(b"\n"), strict=True)
+    return lines, chunk.translate(None, _LEFT_OUT).split(b"\n")
 
 
 def _state(line: bytes) -> bytes:
@@ -106,43 +165,121 @@ def _last_state(line: bytes) -> bytes:
     for _ in range(_STATES):
         start = line.rfind(b"\r", 0, end) + 1
         state = line[start:end]
-        if start == 0 or plain(state[: 8 * LINE_LIMIT].decode("utf-8", "replace")).strip():
+        if (
+            start == 0
+            or _SHOWN.match(state)
+            or plain(state[: 8 * LINE_LIMIT].decode("utf-8", "replace")).strip()
+        ):
             return state
         end = start - 1
     return b""
 
 
-def _read(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[Told]:
-    block: list[bytes] = []
-    first = 0
-    known_of = _known.get
-    for number, (raw, key) in enumerate(pairs, start=1):
-        known = known_of(key, _NEW)
-        if block:
-            if len(block) < _LONGEST_BLOCK and _is_indented(raw):
-                block.append(raw)
+def _read(chunks: Iterable[_Keyed]) -> Iterator[Told | Run]:
+    reader = _Reader()
+    for lines, keys in chunks:
+        yield from reader.read(lines, keys)
+    yield from reader.close()
+
+
+class _Reader:
+    """Reads chunk after chunk; between them it keeps the block that is open, and the run."""
+
+    def __init__(self) -> None:
+        self._read = 0
+        """Lines of the chunks before."""
+        self._block: list[bytes] = []
+        self._first = 0
+        self._pattern: _Pattern | None = None
+        """What the newest entry was read with, if it was with an expression."""
+        self._next = 0
+        """The number of the line behind that entry."""
+        self._ahead = _AHEAD[0]
+
+    def read(self, lines: Sequence[bytes], keys: Sequence[bytes]) -> Iterator[Told | Run]:
+        """Yield what a chunk's lines tell."""
+        known_of, start, block = _known.get, self._read + 1, self._block
+        pairs = enumerate(zip(lines, keys, strict=True))
+        for at, (raw, key) in pairs:
+            known = known_of(key, _NEW)
+            if block:
+                if len(block) < _LONGEST_BLOCK and _is_indented(raw):
+                    block.append(raw)
+                    continue
+                yield from self.close()
+                if taken := (yield from self._run(lines, at)):
+                    _skip(pairs, taken - 1)
+                    continue
+            if known is None:
                 continue
-            yield from _numbered(first, block)
-            block = []
-        if known is None:
-            continue
-        found = _told_by(raw, key, known)
-        if found is _HEAD:
-            first, block = number, [raw]
-        elif found is not None:
-            yield number, found
-    yield from _numbered(first, block)
+            found, pattern = _told_by(raw, key, known)
+            if found is _HEAD:
+                self._first = start + at
+                block.append(raw)
+            elif found is not None:
+                yield start + at, found
+                self._noted(pattern, start + at, 1)
+                _skip(pairs, (yield from self._run(lines, at + 1)))
+        self._read += len(lines)
+
+    def close(self) -> Iterator[Told]:
+        """Yield what the open block says, which is read as a line that has breaks."""
+        if not self._block:
+            return
+        raw, lines = b"\n".join(self._block), len(self._block)
+        self._block.clear()
+        key = raw.translate(None, _LEFT_OUT)
+        found, pattern = _told_by(raw, key, _known.get(key) or _NEW, whole=True)
+        if found is not None:
+            yield self._first, found
+            self._noted(pattern, self._first, lines)
+
+    def _noted(self, pattern: _Pattern | None, number: int, lines: int) -> None:
+        """Note what an entry was read with; lines ahead are worth a look if it goes on so."""
+        if pattern is not self._pattern or number != self._next:
+            self._ahead = 0
+        elif not self._ahead:
+            self._ahead = _AHEAD[0]
+        self._pattern, self._next = pattern, number + lines
+
+    def _run(self, lines: Sequence[bytes], at: int) -> Generator[Run, None, int]:
+        """Yield those from a place on that are as the newest entry; return how many lines."""
+        pattern, taken = self._pattern, 0
+        if self._next != self._read + 1 + at:
+            return 0
+        while pattern is not None and pattern.meaning is not None and self._ahead:
+            end = at + taken + self._ahead * pattern.lines
+            rows = _rows(pattern, lines[at + taken : end + 1])
+            if rows:
+                columns = list(zip(*rows, strict=True))
+                chosen = [columns[group - 1] for group in pattern.groups]
+                yield Run(self._next, pattern.lines, pattern.meaning, chosen)
+                taken += len(rows) * pattern.lines
+                self._next += len(rows) * pattern.lines
+            if len(rows) < self._ahead:
+                break
+            self._ahead = min(2 * self._ahead, _AHEAD[1])
+        return taken
 
 
-def _numbered(number: int, block: list[bytes]) -> Iterator[Told]:
-    """Yield what a block says, which is read as a line that has breaks."""
-    if not block:
-        return
-    raw = b"\n".join(block)
-    key = raw.translate(None, _LEFT_OUT)
-    found = _told_by(raw, key, _known.get(key) or _NEW, whole=True)
-    if found is not None:
-        yield number, found
+@lru_cache(maxsize=256)
+def _compiled(run: str) -> re.Pattern[str]:
+    return re.compile(run)
+
+
+def _rows(pattern: _Pattern, lines: Sequence[bytes]) -> Sequence[Sequence[str]]:
+    """Return the figures of the first lines of the pattern's shape."""
+    if not lines or max(map(len, lines)) > LINE_LIMIT:
+        return ()
+    text = b"\n".join((*lines, b"")).decode("utf-8", "replace")
+    rows = _compiled(pattern.run).findall(text)
+    return rows[:-1] if rows and rows[-1][-1] else rows
+
+
+def _skip(pairs: Iterator[object], count: int) -> None:
+    """Pass over the next ``count`` of ``pairs``."""
+    if count:
+        next(islice(pairs, count - 1, count), None)
 
 
 def _is_indented(raw: bytes) -> bool:
@@ -154,23 +291,28 @@ def _is_indented(raw: bytes) -> bool:
     return plain(raw.decode("utf-8", "replace"))[:1].isspace()
 
 
-def _told_by(raw: bytes, key: bytes, known: _Key, whole: bool = False) -> LineProgress | None:
-    """Return what a line tells; ``_HEAD`` for the head of a block, unless ``whole``."""
+def _told_by(
+    raw: bytes, key: bytes, known: _Key, whole: bool = False
+) -> tuple[LineProgress | None, _Pattern | None]:
+    """Return what a line tells, and what it was read with if that was an expression.
+
+    ``_HEAD`` for the head of a block, unless ``whole``.
+    """
     text = raw.decode("utf-8", "replace")
     if len(text) <= LINE_LIMIT:
         for pattern in known.patterns:
-            found = pattern.match(text)
+            found = pattern.line.fullmatch(text)
             if found is None:
                 continue
             if pattern.begins_block and not whole:
-                return _HEAD
+                return _HEAD, None
             if pattern.meaning is None:
-                return None
-            return told(pattern.meaning, found.group(*pattern.groups))
+                return None, None
+            return told(pattern.meaning, found.group(*pattern.groups)), pattern
     if known is _NEW and _tells_nothing(key):
         _remember(key, None)
-        return None
-    return _learned(text, key, known, whole)
+        return None, None
+    return _learned(text, key, known, whole), None
 
 
 def _tells_nothing(key: bytes) -> bool:
@@ -208,7 +350,12 @@ def _pattern(text: str, shape: Shape, heads: bool) -> _Pattern | None:
         return None
     none = len(spans) + 1  # a group that never takes part
     groups = [none if each is None else spans.index(each.span) + 1 for each in figures]
-    return _Pattern(re.compile(f"{pattern.pattern}(?:$|(x))").fullmatch, groups, meaning, heads)
+    line = re.compile(f"{pattern.pattern}(?:$|(x))")
+    lines = text.count("\n") + 1
+    # a block is over where a line follows that is not indented
+    after = "\n(?=[!-~])" if heads or lines > 1 else "\n"
+    run = f"{pattern.pattern}{after}()|(?s:(.+))"
+    return _Pattern(line, run, lines, groups, meaning, heads)
 
 
 def _remember(key: bytes, known: _Key | None) -> None:

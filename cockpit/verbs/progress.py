@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import count, islice, repeat
 from math import isfinite
 from typing import Final
 
@@ -13,8 +14,8 @@ from cockpit.model.base import plain_number
 from cockpit.model.wording import number, rate
 from cockpit.model.wording import steps as counted
 from cockpit.text.labels import Scope
-from cockpit.text.progress import LineProgress
-from cockpit.text.progress_lines import Told, read_chunks
+from cockpit.text.progress import LineProgress, told_alike
+from cockpit.text.progress_lines import Run, Told, read_runs
 from cockpit.verbs.common import OK, add_json, put, put_figures
 from cockpit.verbs.reading import opened, whole_chunks
 
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read and print as it goes; return 0. Raises ``UsageError`` for what cannot be read."""
     with opened(args.file) as file:
-        found = read_chunks(whole_chunks(file))
+        found = read_runs(whole_chunks(file))
         if args.json:
             _print_list(found)
         else:
@@ -47,18 +48,32 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _print_list(found: Iterable[Told]) -> None:
+def _print_list(found: Iterable[Told | Run]) -> None:
     """Print the entries as one JSON list, some at a time: a log may be long.
 
     Nothing of a log's own words is in them: figures, and words of ours for what they are.
     """
     begin, held = "[", list[str]()
     for each in found:
-        held.append(_entry(*each))
-        if len(held) == AT_ONCE:
+        held += _entries(each) if isinstance(each, Run) else (_entry(*each),)
+        if len(held) >= AT_ONCE:
             put_figures(begin + ",\n".join(held))
             begin, held = ",", []
     put_figures((begin + ",\n".join(held) if held else begin[begin == "," :]) + "]")
+
+
+def _entries(run: Run) -> list[str]:
+    """Return the JSON of lines of one shape; all at once where their figures are plain."""
+    plain = told_alike(run.meaning, run.columns)
+    if plain is None:
+        return [_entry(*each) for each in run.told()]
+    meaning, none = run.meaning, repeat("null")
+    words = _words(meaning.format, meaning.scope, plain.unit, exact=True)
+    words %= ("%s", "%s", "null", "%s", "null", "%s", "%s")
+    columns = [none if each is None else each for each in plain[:4]]
+    numbers = count(run.first, run.stride)
+    rows: Iterable[tuple[object, ...]] = islice(zip(numbers, *columns, strict=False), run.lines)
+    return list(map(words.__mod__, rows))
 
 
 def _entry(line: int, told: LineProgress) -> str:
@@ -91,15 +106,21 @@ def _words(form: str, scope: Scope, unit: str | None, exact: bool) -> str:
     return text
 
 
-def _summary(found: Iterable[Told]) -> list[str]:
+def _summary(found: Iterable[Told | Run]) -> list[str]:
     """Return for a person: how many lines tell progress, and what the last one says."""
-    count, last = 0, None
+    lines, last = 0, None
     for each in found:
-        count, last = count + 1, each
+        if not isinstance(each, Run):
+            lines, last = lines + 1, each
+        elif told_alike(each.meaning, each.columns) is not None:
+            lines, (last,) = lines + each.lines, each.told(each.lines - 1)
+        else:
+            one_by_one = list(each.told())
+            lines, last = lines + len(one_by_one), (*one_by_one[-1:], last)[0]
     if last is None:
         return ["no line tells training progress"]
     line, told = last
-    return [f"line {line}: {said(told)}", f"{count:,} lines tell progress"]
+    return [f"line {line}: {said(told)}", f"{lines:,} lines tell progress"]
 
 
 def said(progress: LineProgress) -> str:

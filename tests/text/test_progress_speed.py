@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cockpit.text import progress_lines
 from cockpit.text.line_shape import pattern_of, shape_of
 from cockpit.text.progress import LineProgress, plain, read_progress
-from cockpit.text.progress_lines import read_chunks, read_lines, read_raw
+from cockpit.text.progress_lines import Run, read_chunks, read_lines, read_raw, read_runs
 from tests.text.test_progress import NOT_BEGUN, NOT_PROGRESS, OTHER_SCOPE, RUN
 
 TRAINERS = {
@@ -156,6 +156,51 @@ def test_a_log_is_read_alike_whole_and_in_chunks(lines: list[str], by: random.Ra
     cut = by.randrange(len(raw) + 1)
     chunks = [b"\n".join(part) for part in (raw[:cut], raw[cut:]) if part]
     assert repr(list(read_chunks(chunks))) == repr(list(read_raw(raw)))
+
+
+SEPARATED = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\r", "\r\r\n"])
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(LINES | MUTATED | st.sampled_from(ALL), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 30)), max_size=5),
+    SEPARATED,
+    st.randoms(use_true_random=False),
+)
+@example(["step 5 loss 2.5 lr 1"], [(0, 30)], "\n", random.Random(1))
+@example([" 1%| | 3/90 [0:01<0:01, 1.0it/s]"], [(0, 30)], "\n", random.Random(1))
+@example([TRAINERS["block"], "step 5 loss 2.5"], [(0, 30), (1, 9), (0, 9)], "\n", random.Random(1))
+@example(["{'loss': 2.5,\n 'lr': 0.1}", "  x"], [(0, 30), (1, 1), (0, 9)], "\n", random.Random(1))
+def test_runs_of_lines_are_read_as_each_alone(
+    lines: list[str], runs: list[tuple[int, int]], end: str, by: random.Random
+) -> None:
+    texts = [alike(lines[at % len(lines)], by) for at, times in runs for _ in range(times)]
+    steady = [lines[at % len(lines)] for at, times in runs for _ in range(times)]
+    log = end.join([*steady, *texts, *steady]).encode()
+    spoilt = by.randrange(len(log) + 1)
+    log = log[:spoilt] + by.choice([b"", b"", b"\xff", b"\xe2\x96"]) + log[spoilt:]
+    raw = log.split(b"\n")
+    cut = by.randrange(len(raw) + 1)
+    progress_lines.forget()
+    alone = [
+        *progress_lines._read([([each], [key(each)]) for each in map(progress_lines._state, raw)])
+    ]
+    chunks = [b"\n".join(part) for part in (raw[:cut], raw[cut:]) if part]
+    for chosen in (chunks, [b"\n".join(raw)]):
+        progress_lines.forget()
+        assert repr(list(read_chunks(chosen))) == repr(alone)
+
+
+def key(line: bytes) -> bytes:
+    return line.translate(None, progress_lines._LEFT_OUT)
+
+
+def test_lines_of_one_shape_are_read_together() -> None:
+    log = "\n".join(lines_of(TRAINERS["nanogpt"], 600) + lines_of(TRAINERS["block"], 600))
+    found = list(read_runs([log.encode()]))
+    assert len(found) < 60
+    assert sum(each.lines if isinstance(each, Run) else 1 for each in found) == 1200
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from cockpit.cli import main
 from cockpit.text.progress import LineProgress
-from cockpit.verbs.progress import _entry
+from cockpit.text.progress_lines import Run, read_chunks, read_runs
+from cockpit.verbs.progress import _entries, _entry, _summary, said
 from cockpit.verbs.reading import LONGEST, whole_chunks
 
 KEYS = ["line", "step", "step_exact", "step_shown", "max_step", "max_shown"]
@@ -72,6 +73,36 @@ LINES = st.builds(
 @given(st.integers(1, 10**9), LINES)
 def test_an_entry_is_the_document_of_a_line(line: int, told: LineProgress) -> None:
     assert _entry(line, told) == json.dumps({"line": line, **told.to_json()})
+
+
+SHAPES = [
+    "step {} loss {} lr 1e-4",
+    "step {0}/{0}: loss {1}, tok/s {1}",
+    " 5%| | {}/90 [00:01<00:02, {}it/s]",
+    "{{'loss': {1}, 'grad_norm': {0}.5, 'epoch': 0.5}}",
+    "step {}k loss {}",
+]
+SAME = ["0.5", "12.25", "100.0"]
+OTHERS = ["0.0", "1,024.5", "99999.5", "1.5e-07", "007.10"]
+
+
+@given(
+    st.sampled_from(SHAPES),
+    st.lists(st.integers(0, 10**17), min_size=20, max_size=40),
+    st.sampled_from([SAME, [*SAME, *OTHERS]]),
+)
+def test_the_entries_of_a_run_are_those_of_its_lines(
+    shape: str, steps: list[int], figures: list[str]
+) -> None:
+    lines = [shape.format(n % 10**9 if n % 7 else n, figures[n % len(figures)]) for n in steps]
+    log = "\n".join([*lines[:1] * 6, *lines]).encode()
+    told = list(read_chunks([log]))
+    found = list(read_runs([log]))
+    runs = (_entries(each) if isinstance(each, Run) else [_entry(*each)] for each in found)
+    assert [text for each in runs for text in each] == [_entry(*each) for each in told]
+    last = [f"line {told[-1][0]}: {said(told[-1][1])}"] if told else []
+    count = [f"{len(told):,} lines tell progress"] if told else ["no line tells training progress"]
+    assert _summary(found) == last + count
 
 
 def test_a_log_without_progress_is_an_empty_list(
