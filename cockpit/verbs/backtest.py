@@ -261,7 +261,8 @@ def _with_log(name: str, spec: RunSpec, found: Backtest) -> list[Happened]:
         mtime = os.fstat(file.fileno()).st_mtime
         lines = raw_lines(file)
         while batch := list(islice(lines, BATCH)):
-            rows = read_rows(batch, mtime, None, utc=True, step=own.replay.step)
+            states = [line.rstrip(b"\n") for line in batch]
+            rows = read_rows(states, mtime, None, utc=True, step=own.replay.step)
             own.add(row._replace(at=None) if row.at == mtime else row for row in rows)
     known = {each.alert.key for each in told}
     return [*told, *(each for each in own.replay.ended() if each.alert.key not in known)]

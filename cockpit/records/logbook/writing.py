@@ -120,7 +120,7 @@ def with_text(data: bytes, section: str, markdown: str, at: float | None = None)
         place = events_place(book)
     place = instances_place(book) if place is None and is_instances(section) else place
     form = entry_form(book, place) if place else _below(entry_form(book, None), _level(book))
-    block = _own_lines(markdown, form.head, at)
+    block = [_ends_nothing(book, line) for line in _own_lines(markdown, form.head, at)]
     if not block or book.holds(block, _same_head):
         return data
     if place is None:
@@ -128,6 +128,15 @@ def with_text(data: bytes, section: str, markdown: str, at: float | None = None)
     if block[0].startswith("#") and place.entries and not place.level:
         place = place._replace(newest_first=None)  # bullets below a heading would become its own
     return _placed(book, place, block, form.gap)
+
+
+def _ends_nothing(book: MarkdownFile, line: str) -> str:
+    """Return a line that does not end the front matter that a file begins and never ends.
+
+    All that lies between would be front matter by it. A blank before it changes no Markdown.
+    """
+    begins = not book.skipped and book.last > 0 and book.line(1).rstrip() == "---"
+    return f" {line}" if begins and line.rstrip() in ("---", "...") else line
 
 
 def _same_head(line: str, head: str) -> bool:

@@ -221,6 +221,8 @@ def test_an_event_is_one_entry_more_and_nothing_else(data: bytes, entry: EventEn
 
 
 @given(DATA, MARKDOWN)
+@example(b"---\n## Heartbeat contract\n", "...\n")
+@example(b"---\n## Heartbeat contract\n", "a\n\n```\n---\n```\n")
 @QUICK
 def test_a_persons_text_takes_nothing_in(data: bytes, text: str) -> None:
     old, new = outline(data), outline(with_text(data, "Event Log", text, LAST))
