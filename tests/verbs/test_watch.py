@@ -46,11 +46,11 @@ def states(tiny: TinyRun) -> list[dict[str, object]]:
 
 def test_one_cadence(tiny: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
     """A cadence in which a busy machine has looked at everything: else it is rightly unknown."""
-    tiny.config.write_text(tiny.config.read_text().replace('"2s"', '"5s"'))
+    tiny.config.write_text(tiny.config.read_text().replace('"2s"', '"30s"'))
     code = main(["watch", "--once", "--config", str(tiny.config)])
     (line,) = capsys.readouterr().out.splitlines()
     words = line.split()
-    assert words[0].endswith("Z") and words[1:4] == ["tiny", "healthy", "RUNNING"]
+    assert words[0].endswith("Z") and words[1:4] == ["tiny", "healthy", "RUNNING"], line
     assert words[4].endswith("/1000") and "loss" in words
     assert code in (0, 1)
     ours = [state for state in states(tiny) if state.get("run") == "tiny"]
