@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cockpit.actions.core.table import TABLE, ActionEntry, Param
-from cockpit.model.observed import Checkpoint, CheckpointState
+from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.picking import names_checkpoint, newest_good
-from cockpit.model.report import RunReport
+from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import ago, glyph, size, steps
 from screens.acting.palette import Command
 from screens.keys import ACTIONS, Keys
@@ -84,13 +84,14 @@ def why_not(verb: str, report: RunReport | None) -> str:
 def warning(verb: str, report: RunReport) -> str:
     """Return what the last look at the run already says against an action; the plan decides."""
     job = report.facets.job.value
-    if job is None:
-        return "the job's state is unknown" if verb in ("relaunch", "stop", "seal") else ""
+    if job is None or job.phase is Phase.UNKNOWN:
+        needs = verb in ("relaunch", "stop", "seal") or (verb == "launch" and job is not None)
+        return "the job's state is unknown" if needs else ""
     state = job.state.upper()
     if verb == "launch" and report.facets.job.known:
         return f"already launched ({state})"
-    if verb == "relaunch" and job.phase.terminal is False and not report.alerts:
-        return f"running and healthy ({state})"
+    if verb == "relaunch" and job.phase.lives and not report.alerts:
+        return f"{_how(job.phase, report.verdict)} ({state})"
     if verb == "stop" and job.phase.terminal:
         return f"nothing is running ({state})"
     if verb == "seal" and not job.phase.terminal:
@@ -98,6 +99,13 @@ def warning(verb: str, report: RunReport) -> str:
     if verb == "ack" and not report.alerts and not job.phase.terminal:
         return "nothing is open"
     return ""
+
+
+def _how(phase: Phase, verdict: Verdict) -> str:
+    """Return how a living job is: healthy is what the verdict calls so, and nothing else."""
+    if phase is Phase.WAITING:
+        return "waiting to run"
+    return "running and healthy" if verdict is Verdict.HEALTHY else "running"
 
 
 def fields_of(verb: str, report: RunReport) -> tuple[FormField, ...]:

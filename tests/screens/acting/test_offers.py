@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cockpit.actions.core.table import TABLE
+from cockpit.model.observed import UNCLEAR, Phase
+from cockpit.model.report import Verdict
 from cockpit.model.run import WandbSpec
-from screens.acting.offers import fields_of, heading
+from screens.acting.offers import fields_of, heading, warning
 from tests.widgets import reports as made
 from widgets.painting.form import LABEL
 
@@ -31,3 +33,16 @@ def test_where_to_upload_to_stands_in_the_form_as_the_run_file_has_it() -> None:
     assert [each.value for each in fields_of("sync", report)] == ["lab", "moe"]
     bare = report.model_copy(update={"spec": report.spec.model_copy(update={"wandb": None})})
     assert [each.value for each in fields_of("sync", bare)] == ["", ""]
+
+
+def test_a_job_is_called_healthy_by_its_verdict_alone() -> None:
+    def said(verb: str, verdict: Verdict, phase: Phase, state: str) -> str:
+        facets = made.facets(job=made.job(phase, state=state))
+        return warning(verb, made.report(verdict=verdict, facets=facets))
+
+    well, unknown = Verdict.HEALTHY, Verdict.UNKNOWN
+    assert said("relaunch", well, Phase.RUNNING, "RUNNING") == "running and healthy (RUNNING)"
+    assert said("relaunch", unknown, Phase.RUNNING, "RUNNING") == "running (RUNNING)"
+    assert said("relaunch", well, Phase.WAITING, "PENDING") == "waiting to run (PENDING)"
+    for verb in ("launch", "relaunch", "stop", "seal"):
+        assert said(verb, unknown, Phase.UNKNOWN, UNCLEAR) == "the job's state is unknown"
