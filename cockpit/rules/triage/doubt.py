@@ -30,6 +30,13 @@ _SUPPOSED: Final = (
     r"(?:if|unless|whenever|in case|when) (?:the|you|your|this|it|a|an|any|there|one|all|not)\b",
     r"(?:please |to )?(?:check|make sure|ensure|verify|consider|try|see)\b(?! ?failed)",
     r"(?:press|hit|use|type|send|with) (?:ctrl|\^c|sigint|sigterm)",
+    r"(?:use|run|type) [`'\"]?scancel\b",
+    r"(?:cancel|stop|abort|kill|end|interrupt)\b(?: \w+){0,3}:? [`'\"]?scancel\b",
+    r"(?:install|regist|attach|bind|restor)\w*\b(?=.{0,60}\bsig(?:int|term)\b)",
+    r"sig(?:int|term)\b(?:[ ,/|]+(?:and |or )?sig\w+){0,4} (?:signal )?handlers?\b"
+    r"(?= (?:is |are |was |were )?(?:install|regist|set\b|attach|enabl|active|ready))",
+    r"signal=(?:[a-z]+:)?sig\w+@",  # sbatch's --signal
+    r"trap (?:-- )?(?:'[^']*'|\"[^\"]*\") ",
     r"ctrl ?[-+]? ?c (?:to|again|will|twice)\b",
     r"(?:look(?:ing)?|check(?:ing|s)?|watch(?:ing)?|listen(?:ing)?|test(?:ing)?"
     r"|poll(?:ing)?) for\b",
@@ -41,12 +48,13 @@ _BEGINS: Final = "|".join(rf"\b{each}" for each in _SUPPOSED)
 _REST: Final = r"(?:(?![.;!](?:\s|$)).)*"
 """The rest of a sentence."""
 _DOUBT: Final = re.compile(rf"{'|'.join(_LIST)}|(?:{_BEGINS}){_REST}", re.I)
-_LISTS: Final = re.compile(
+INTRODUCES: Final = re.compile(
     rf"{_CAUSES}"
     r"|\b(?:can|may|might|could) (?:\w+ )?(?:happen|be caused|occur|result)\b"
     r"|\bone of the following\b|\bif you (?:see|get|encounter)\b",
     re.I,
 )
+"""A line after which possible causes are listed."""
 _ITEM: Final = re.compile(r"^\s*(?:\(?(?:\d+|[a-z])[.)]|[-*•+])\s")
 LONGEST: Final = 12
 """Lines of such a list that are passed over."""
@@ -69,7 +77,3 @@ def listed(lines: Sequence[str], where: Sequence[int]) -> set[int]:
                 break
             found.add(below)
     return found
-
-
-INTRODUCES: Final = _LISTS
-"""A line after which possible causes are listed."""

@@ -71,6 +71,35 @@ def test_what_may_have_been_is_left_out(line: str, left_out: str) -> None:
     assert certain("the node was preempted at 10:00") == "the node was preempted at 10:00"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Installed signal handlers for SIGINT and SIGTERM",
+        "INFO signal: SIGINT handler registered",
+        "To cancel this job: scancel 4711",
+        "submitted; stop it with scancel 88",
+        "trap 'kill 0' SIGINT",
+        "#SBATCH --signal=B:SIGINT@120",
+    ],
+)
+def test_how_to_stop_a_job_is_no_word_of_its_stop(line: str) -> None:
+    assert triage([line, *TRAIN, "exiting"], "failed", 1).name == "unknown"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Signal handler called with signal SIGINT",
+        "terminated by SIGINT",
+        "Handling SIGINT: leaving",
+        "stopped with scancel",
+        "scancel 4711",
+    ],
+)
+def test_a_stop_that_was_met_is_one(line: str) -> None:
+    assert triage([*TRAIN, line, "exiting"], "failed", 1).name == "user_stopped"
+
+
 def test_the_items_of_a_list_of_causes_are_none() -> None:
     lines = ["the worker died. Possible causes:", "  (1) the node was preempted", "  (2) a bug"]
     assert triage([*TRAIN, *lines], "failed", 1).name != "preempted"
