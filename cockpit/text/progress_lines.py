@@ -112,6 +112,12 @@ def read_lines(lines: Iterable[str]) -> Iterator[Told]:
     return read_raw(line.encode("utf-8", "replace") for line in lines)
 
 
+def last_step(lines: Iterable[str]) -> int | None:
+    """Return the step of the run that the last line of progress with one tells."""
+    steps = [one.step for _, one in read_lines(lines) if one.scope == "run"]
+    return next((step for step in reversed(steps) if step is not None), None)
+
+
 def read_raw(lines: Iterable[bytes]) -> Iterator[Told]:
     """Do the same for lines as they stand in a file, without their breaks."""
     states = map(_state, lines)

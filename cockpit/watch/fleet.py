@@ -8,7 +8,7 @@ from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec, remedies_of
 from cockpit.runtime.ssh_trouble import know_remedies
 from cockpit.store.store import run_key
-from cockpit.text.progress_lines import read_lines
+from cockpit.text.progress_lines import last_step
 from cockpit.watch.full_disks import find_full_disks
 from cockpit.watch.outages import PlatformOf, find_outages
 from cockpit.watch.polling.sweep import watched_paths
@@ -114,11 +114,10 @@ class Fleet:
 def _with_last_step(facets: Facets) -> Facets:
     """Return facets of the store with the step that the log's lines told last."""
     log = facets.log.value
-    told = read_lines(line.plain for line in log.lines) if log is not None else ()
-    steps = [one.step for _, one in told if one.scope == "run" and one.step is not None]
-    if log is None or not steps:
+    step = last_step(line.plain for line in log.lines) if log is not None else None
+    if log is None or step is None:
         return facets
-    value = log.model_copy(update={"told_step": steps[-1]})
+    value = log.model_copy(update={"told_step": step})
     return facets.model_copy(update={"log": facets.log.model_copy(update={"value": value})})
 
 

@@ -41,10 +41,8 @@ _SPELLED: Final = re.compile(
     rb"errno 0|signal:? ?0|(?:code|status):? ?-?0|scale.{0,24}\bto 0"
     rb"|\b000\b.{0,40}(?:error|too many|unavailable|gateway|timeout|retry)"
 )
-"""Where a sign means one figure and no other: such lines are looked at one by one."""
+"""Where a sign means one figure and no other."""
 _SGR: Final = re.compile(rb"\x1b\[[\d;]*m")
-_SOME: Final = "?"
-"""The name of shapes of which each line has to be asked."""
 
 
 class _Sign(NamedTuple):
@@ -73,7 +71,9 @@ _NAMES: Final = (
 )
 _KNOWN: Final = tuple(sign for name, pattern in _NAMES for sign in _signs(name, pattern))
 _LITERALS: Final = frozenset(word for sign in _KNOWN for word in sign.literals or ())
-_seen: dict[bytes, str] = {}
+_Signs = tuple[_Sign, ...]
+_seen: dict[bytes, _Signs] = {}
+"""What the lines of a shape may be signs of, whatever their figures; each of them is asked."""
 
 
 def alarms_in(data: bytes) -> list[Alarm]:
@@ -83,42 +83,43 @@ def alarms_in(data: bytes) -> list[Alarm]:
     own.discard(b"")
     if len(_seen) > REMEMBERED:
         _seen.clear()
-    names = {shape: name for shape in own if (name := _seen.get(shape)) is not None}
-    if len(names) < len(own):
-        fresh = _named([shape for shape in own if shape not in names])
-        _seen.update((shape, name) for shape, name in fresh.items() if len(shape) <= LONGEST)
-        names |= fresh
-    bad = {shape: name for shape, name in names.items() if name}
+    known = {shape: signs for shape in own if (signs := _seen.get(shape)) is not None}
+    if len(known) < len(own):
+        fresh = _possible([shape for shape in own if shape not in known])
+        _seen.update((shape, signs) for shape, signs in fresh.items() if len(shape) <= LONGEST)
+        known |= fresh
+    bad = {shape: signs for shape, signs in known.items() if signs}
     return list(_places(data, shapes, bad)) if bad else []
 
 
-def _places(data: bytes, shapes: Sequence[bytes], bad: dict[bytes, str]) -> Iterator[Alarm]:
+def _places(data: bytes, shapes: Sequence[bytes], bad: dict[bytes, _Signs]) -> Iterator[Alarm]:
     at = 0
     for shape in shapes:
         end = at + len(shape)
-        name = bad.get(shape)
-        if name == _SOME:
+        if signs := bad.get(shape):
             head = _SGR.sub(b"", data[at:end])[:LONGEST]
-            name = next((sign.name for sign in _KNOWN if sign.pattern.search(head)), None)
-        if name:
-            yield Alarm(at, end, name)
+            name = next((sign.name for sign in signs if sign.pattern.search(head)), None)
+            if name is not None:
+                yield Alarm(at, end, name)
         at = end + 1
 
 
-def _named(shapes: Sequence[bytes]) -> dict[bytes, str]:
-    """Return what each shape of line is a sign of, empty for none."""
+def _possible(shapes: Sequence[bytes]) -> dict[bytes, _Signs]:
+    """Return what the lines of each shape may be signs of.
+
+    ``0 errors`` is none and ``3 errors`` is one, so a shape is read with both figures.
+    """
     heads = [_SGR.sub(b"", shape)[:LONGEST] for shape in shapes]
+    spelled = {at for at, head in enumerate(heads) if _SPELLED.search(head)}
     holding = _holding(heads)
-    found: dict[int, str] = {}
-    for name, literals, pattern in _KNOWN:
-        for at in range(len(heads)) if literals is None else _any_of(holding, literals):
-            if at in found:
-                continue
-            if _SPELLED.search(heads[at]):
-                found[at] = _SOME
-            elif pattern.search(heads[at]):
-                found[at] = name
-    return {shape: found.get(at, "") for at, shape in enumerate(shapes)}
+    found: list[list[_Sign]] = [[] for _ in heads]
+    for sign in _KNOWN:
+        some = sign.literals
+        for at in range(len(heads)) if some is None else _any_of(holding, some):
+            texts = (heads[at], heads[at].replace(b"0", b"1"))
+            if at in spelled or any(map(sign.pattern.search, texts)):
+                found[at].append(sign)
+    return dict(zip(shapes, map(tuple, found), strict=True))
 
 
 def _any_of(holding: dict[bytes, set[int]], words: Iterable[bytes]) -> set[int]:

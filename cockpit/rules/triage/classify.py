@@ -73,8 +73,7 @@ def diagnose(
     lines = Log.of(log)
     phase = next((name for name, pattern in _STATES if pattern.search(state)), "failed")
     if phase == "succeeded":
-        newest = lines.newest_step
-        whole = final is not None and newest is not None and newest >= final - 1
+        whole = final is not None and _reached(lines) >= final - 1
         doubted = short is None and exit_code not in (None, 0)
         return _succeeded(lines, False if whole else short, doubted=doubted)
     if phase == "waiting":
@@ -84,6 +83,13 @@ def diagnose(
     known = STATE_CLASS.get(state.strip().upper())
     found = ended(lines, known, cancelled=phase == "cancelled", exit_code=exit_code)
     return _as_sure_as_read(lines, _never_over_nan(lines, found))
+
+
+def _reached(log: Log) -> int:
+    """Return the last step of training, or the one at which it says that it is done."""
+    done = frozenset(log.matching(DONE))
+    said = [step for index, step in log.steps if index in done]
+    return max([log.newest_step or 0, *said[-1:]])
 
 
 def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
@@ -99,7 +105,7 @@ def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
         found = [index for index in log.naming(sign.pattern) if index >= last]
         if short and found and not log.outlived(found[-1]):
             return by_sign(log, sign, found)
-    told = [i for p in (STOPPED, TERMINATED) for i in log.matching(p) if i >= last]
+    told = [i for p in (STOPPED, TERMINATED) for i in log.naming(p) if i >= last]
     if told and not log.outlived(max(told)):
         return answer(log, "user_stopped", "none", "guess", sorted(told))
     if short or doubted:

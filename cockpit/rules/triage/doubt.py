@@ -17,6 +17,15 @@ _LIST: Final = (
     r"\b\w+(?: \w+)?, (?:\w+ )?\w+(?: \w+)?,? or \w+(?: \w+)?",  # failed, got preempted, or crashed
 )
 """Alternatives, wherever they stand in a sentence."""
+_SETTINGS: Final = (
+    r"(?-i:\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"
+    r"(?:=\S*|[\"']?: ?[\"']?(?:-?\d[\d.]*|true|false|none)\b)",
+    r"\b[a-z][\w ()/-]{0,60}?\s{0,40}[:=] ?(?:no|none|n/a|off|false|disabled)\b(?! \w)",
+    r"\b(?:interruption|preemption|eviction|termination)[ _-]?"
+    r"(?:handl\w+|polic\w+|behaviou?r|mode)\b",
+    r"\S+:No(?:Execute|Schedule)\b",
+)
+"""What is only set, and what is told to be none: ``TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=600``."""
 _SUPPOSED: Final = (
     r"(?:this|it|that|which)(?: \w+){0,3} (?:can|may|might|could|usually|often|typically|likely"
     r"|probably|generally|sometimes)\b",
@@ -30,23 +39,32 @@ _SUPPOSED: Final = (
     r"(?:if|unless|whenever|in case|when) (?:the|you|your|this|it|a|an|any|there|one|all|not)\b",
     r"(?:please |to )?(?:check|make sure|ensure|verify|consider|try|see)\b(?! ?failed)",
     r"(?:press|hit|use|type|send|with) (?:ctrl|\^c|sigint|sigterm)",
+    r"(?:use|run|type) [`'\"]?scancel\b",
+    r"(?:cancel|stop|abort|kill|end|interrupt)\b(?: \w+){0,3}:? [`'\"]?scancel\b",
+    r"(?:install|regist|attach|bind|restor)\w*\b(?=.{0,60}\bsig(?:int|term)\b)",
+    r"(?:[\w/|]+,? ){1,6}handlers?\b"
+    r"(?= (?:is |are |was |were )?(?:install|regist|set\b|attach|enabl|active|armed|ready))",
+    r"(?:relaunch|restart|requeue|retry|resume|save|checkpoint)s? (?:on|if|when|before|until)\b",
+    r"signal=(?:[a-z]+:)?sig\w+@",  # sbatch's --signal
+    r"trap (?:-- )?(?:'[^']*'|\"[^\"]*\") ",
     r"ctrl ?[-+]? ?c (?:to|again|will|twice)\b",
     r"(?:look(?:ing)?|check(?:ing|s)?|watch(?:ing)?|listen(?:ing)?|test(?:ing)?"
     r"|poll(?:ing)?) for\b",
     r"(?:will|can) (?:be )?(?:\w+ )?(?:if|when)\b",
     r"(?:no|not|never|without|ignor(?:e|es|ing)|disabl(?:e|es|ed|ing)) (?:any |a |an |been |be )?"
-    r"(?=preempt|oom|nan|inf\b|xid|ecc|evict)",
+    r"(?=preempt|oom|nan|inf\b|xid|ecc|evict|node fail|dead node)",
 )
 _BEGINS: Final = "|".join(rf"\b{each}" for each in _SUPPOSED)
 _REST: Final = r"(?:(?![.;!](?:\s|$)).)*"
 """The rest of a sentence."""
-_DOUBT: Final = re.compile(rf"{'|'.join(_LIST)}|(?:{_BEGINS}){_REST}", re.I)
-_LISTS: Final = re.compile(
+_DOUBT: Final = re.compile(rf"{'|'.join((*_LIST, *_SETTINGS))}|(?:{_BEGINS}){_REST}", re.I)
+INTRODUCES: Final = re.compile(
     rf"{_CAUSES}"
     r"|\b(?:can|may|might|could) (?:\w+ )?(?:happen|be caused|occur|result)\b"
     r"|\bone of the following\b|\bif you (?:see|get|encounter)\b",
     re.I,
 )
+"""A line after which possible causes are listed."""
 _ITEM: Final = re.compile(r"^\s*(?:\(?(?:\d+|[a-z])[.)]|[-*•+])\s")
 LONGEST: Final = 12
 """Lines of such a list that are passed over."""
@@ -69,7 +87,3 @@ def listed(lines: Sequence[str], where: Sequence[int]) -> set[int]:
                 break
             found.add(below)
     return found
-
-
-INTRODUCES: Final = _LISTS
-"""A line after which possible causes are listed."""

@@ -13,7 +13,7 @@ from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.by_exception import by_exception
 from cockpit.rules.triage.lines import Log
-from cockpit.rules.triage.log_text import newest_step
+from cockpit.rules.triage.log_text import steps_of
 from cockpit.rules.triage.prefixes import bare
 from cockpit.rules.triage.signs import SIGNS, Action, Sign
 from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions, is_echo
@@ -179,11 +179,11 @@ def _by_exit(log: Log, exit_code: int | None) -> Triage:
         return answer(log, "small_code_bug", "fix_then_relaunch", "likely", usage)
     if crash:
         return answer(log, "complex_code_bug", "escalate", "likely", crash)
-    killed = log.naming(KILLED)
+    killed = [index for index in log.naming(KILLED) if not _healed(log, index)]
     if exit_code in _KILL_CODES or killed:
         return answer(log, "killed", "relaunch", "likely", killed or _end(log))
     if exit_code in _TERM_CODES:
-        return answer(log, "user_stopped", "none", "guess", log.matching(TERMINATED) or _end(log))
+        return answer(log, "user_stopped", "none", "guess", log.naming(TERMINATED) or _end(log))
     return _by_complaint(log, exit_code)
 
 
@@ -217,7 +217,7 @@ def _complaints(log: Log) -> list[int]:
 def _just_stops(log: Log) -> bool:
     """Tell whether the log ends in the middle of training, with no word of alarm."""
     end = [bare(line) for line in log.lines[-TAIL:] if line.strip()]
-    return newest_step(end[-3:]) is not None and not any(ALARM.search(line) for line in end)
+    return bool(steps_of(end[-3:])) and not any(ALARM.search(line) for line in end)
 
 
 def _end(log: Log) -> list[int]:

@@ -14,8 +14,9 @@ from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
 from cockpit.rules.triage.literals import alternatives
-from cockpit.rules.triage.log_text import bars_of, counts_an_epoch, losses_of, marks_of, steps_of
+from cockpit.rules.triage.log_text import bars_of, losses_of, marks_of, steps_of
 from cockpit.rules.triage.words import STARTS
+from cockpit.text.progress_lines import last_step
 
 READ = 20_000
 """Newest lines that are looked at."""
@@ -29,9 +30,7 @@ may log one more, or two."""
 
 _SGR = re.compile(r"\x1b\[[\d;]*m")
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+", re.I)
-_MEANT = frozenset(
-    ("0", "2", "9", "15", "16", "28", "122", "130", "137", "143", "502", "503", "504")
-)
+_MEANT = frozenset(("0", "2", "9", "10", "12", "15", "28", "122", "137", "502", "503", "504"))
 """Numbers that a sign may spell out; all others are alike to it (and so are the 400s)."""
 
 
@@ -141,11 +140,10 @@ class Log:
         """The (index, loss) of every line that tells one."""
         return losses_of(self.lines)
 
-    @property
+    @cached_property
     def newest_step(self) -> int | None:
-        """The step of the run that the last training line names."""
-        steps = (s for index, s in reversed(self.steps) if not counts_an_epoch(self.lines[index]))
-        return next(steps, None)
+        """The step of the run that its last line of progress tells: no setting's, no save's."""
+        return last_step(self.lines)
 
     @cached_property
     def marks(self) -> list[tuple[int, str]]:

@@ -13,13 +13,19 @@ _QUOTED = re.compile(r'^\s*File "[^"]+", line \d+')
 # Every repetition is bounded: a line of figures alone costs no more than its length.
 _STEP = re.compile(
     r"\b(?:global[_ ]?step|iteration|iter|step|steps)\b['\"]?\s*[:=#/]?\s*\[?\s*"
-    r"(\d[\d,]{0,20})(?!\.?\d)"
+    r"(\d[\d,]{0,20})(?!\.?\d|\.(?:batch|extern|interactive)\b)"  # Slurm's steps are none
     r"|\b(\d[\d,]{0,20})(?:it)?\s*/\s*\d[\d,.]{0,20}[kM]?(?:it)?\s*\["
     r"(?![^\]]{0,200}\?\s?it/s).{0,400}?"
     r"(?:it/s|s/it)",
     re.I,
 )
-_OF_EPOCH = re.compile(r"\W*epochs?\b[^|]{0,40}\d%\|", re.I)
+_SETTING = re.compile(
+    r"(?:--[\w-]{0,80}|\b(?:(?:max|maximum|total|num|number of|warm[ -]?up|accumulation|decay)[ -]"
+    r"(?:[a-z]+[ -])?|(?:save|saving|log|logging|eval|evaluation|per|every)[ -]))$",
+    re.I,
+)
+"""What stands before steps that nobody has taken: ``Total optimization steps = 12,000``."""
+_BEFORE = 100
 _LOSS = re.compile(
     r"\bloss\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
     re.I,
@@ -46,10 +52,18 @@ def steps_of(lines: Sequence[str]) -> list[tuple[int, int]]:
     """Return (index, step) of every training line; the source that a traceback quotes is none."""
     found = []
     for index, line in enumerate(lines):
-        step = _STEP.search(line)
+        step = _step(line)
         if step and not _EVAL.search(line) and not _QUOTED.match(bare(lines[max(0, index - 1)])):
             found.append((index, int((step[1] or step[2]).replace(",", "")[:18])))
     return found
+
+
+def _step(line: str) -> re.Match[str] | None:
+    """Return where a line tells of a step that was taken."""
+    for found in _STEP.finditer(line):
+        if not _SETTING.search(line[max(0, found.start() - _BEFORE) : found.start()]):
+            return found
+    return None
 
 
 def marks_of(lines: Sequence[str], steps: Sequence[tuple[int, int]]) -> list[tuple[int, str]]:
@@ -84,20 +98,6 @@ def norms_lost(lines: Sequence[str]) -> list[int]:
             break
         lost.insert(0, index)
     return lost if len(lost) >= SIDE else []
-
-
-def counts_an_epoch(line: str) -> bool:
-    """Tell whether the step of a training line is a batch of its epoch: ``Epoch 3: 40%|…``."""
-    return _OF_EPOCH.match(line) is not None
-
-
-def newest_step(lines: Sequence[str]) -> int | None:
-    """Return the step that the last training line names."""
-    for line in reversed(lines):
-        found = _STEP.search(line)
-        if found and not _EVAL.search(line):
-            return int((found[1] or found[2]).replace(",", "")[:18])
-    return None
 
 
 def losses_of(lines: Sequence[str]) -> list[tuple[int, float]]:

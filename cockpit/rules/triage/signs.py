@@ -59,7 +59,9 @@ SIGNS: tuple[Sign, ...] = (
         "escalate",
         r"due to time limit",
         r"\bTERM_RUNLIMIT\b|\b(job)?state[=:] ?timeout\b|\btimeout +0:\d+\b",  # scontrol, sacct
-        r"wall[- ]?(clock|time)\b.{0,40}(exceed|limit|reached|expired|elapsed)",
+        r"wall[- ]?(clock|time)\b.{0,40}(exceed|reached|expired"
+        r"|(limit|elapsed)(?! ?(?:[:=(]|of\b|is\b|\d)))"  # a figure: a setting, or a time
+        r"|(reached|hit|over) .{0,20}\bwall[- ]?(clock|time)\b",
         r"exceed\w* .{0,30}(wall[- ]?(clock|time)|time limit|run ?time|run limit|h_rt|s_rt)",
         r"\b(time|run) ?limit (was |has been )?(reached|exceeded|hit|expired)",
         r"(reached|hit|over) (the |its |your )?(\w+ )?(time|runtime|duration) limit\b",
@@ -83,12 +85,12 @@ SIGNS: tuple[Sign, ...] = (
         r"(failed|lost|dead|down(ed)?|crashed) node\b(?! ?[:=] ?0)|setting down\b",
         r"(imminent|ungraceful|unexpected) node shutdown|node is shutting down|\bNodeShutdown\b",
         r"\b(host|machine)\b.{0,40}\b(rebooted|crashed|lost power|went down|kernel panic)",
-        r"heartbeat timeout\b.{0,80}remote task|\btask:?\d* heartbeat timeout",
+        rf"heartbeat {TIMED_OUT}.{{0,80}}remote task|\btask:?\d* heartbeat timeout",
         r"raylet.{0,60}(died|dead|lost|crashed|unreachable)",
         r"missed too many heartbeats",
         r"lost (communication|contact|connection) (with|to) .{0,30}\b(daemon|node|host|worker"
         r"|agent)\b",
-        r"heartbeat(?! monitor).{0,30}(lost|expired|timed? ?out)|stopped sending heartbeats",
+        rf"heartbeat(?! monitor).{{0,30}}(lost|expired|{TIMED_OUT})|stopped sending heartbeats",
         r"\bworker (process|node|host).{0,30}(lost|unreachable|disappeared)",
     ),
     _sign(
@@ -165,7 +167,8 @@ SIGNS: tuple[Sign, ...] = (
         "escalate",
         r"(?<!\b0 )uncorrectable (\w+ )?ecc(?! errors?\s*[:=]\s*0\b)|ECCUncorrectable"
         r"|\becc error\b(?!s)|(?<!\b0 )uncorrectable (\w+ )?(memory|error)(?!s?\s*[:=]\s*0\b)",
-        r"double[- ]bit (\(?\w+\)? )?(ecc|error)|double bit error|row remapp\w+ (failure|failed)",
+        r"double[- ]bit (\(?\w+\)? )?(ecc|error)s?\b(?!\s*[:=]\s*0\b)"
+        r"|row remapp\w+ (failure|failed)",
         r"\bNVRM: Xid\b|\bS?Xid \(",
         r"\bXid (error )?\d+",
         r"fallen off the bus|gpu is lost",
@@ -223,7 +226,7 @@ SIGNS: tuple[Sign, ...] = (
         r"(returned|produced|detected|found|encountered|contains) (an? )?(nan|inf|non-?finite)s?\b"
         r"(?![-\w])|invalid value \(nan\)|\bnon-?finite (loss|grad|value|norm|metric)|not finite\b",
         r"loss.?scale.{0,40}(minimum|too small|underflow|cannot decrease)",
-        r"minimum loss scale|loss scaler? .{0,20}\bto (0\.0\b|\d(\.\d+)?e-\d+)",
+        r"minimum loss scale(?! ?[:=])|loss scaler? .{0,20}\bto (0\.0\b|\d(\.\d+)?e-\d+)",
         r"\bFloatingPointError\b|\btensor\(\[[^\]]{0,200}\bnan\b",
         r"\bloss\b.{0,20}\b(diverged|exploded)|training (has )?diverged|loss (spike|explosion)\b"
         r".{0,40}\b(detected|abort|halt|stop)",

@@ -53,6 +53,14 @@ def test_every_figure_of_a_sign_counts() -> None:
     assert [name for _, name in found_in("\n".join([*HARMLESS, *BAD]))] == list(BAD.values())
 
 
+def test_what_counts_nothing_is_no_alarm_and_what_counts_three_is_one() -> None:
+    lines = ["{} uncorrectable ECC errors", "oom_kill: {}", "failed node: {}", "preempted={}"]
+    assert found_in("\n".join(line.format(0) for line in lines)) == []
+    told = [name for _, name in found_in("\n".join(line.format(3) for line in lines[:3]))]
+    assert told == ["hardware_fault", "oom_host", "node_death"]
+    assert found_in(lines[3].format(1)) == [("preempted=1", "preempted")]
+
+
 @pytest.mark.parametrize("name", sorted({**TRAINERS, **NOISE}))
 def test_what_trainers_print_all_day_is_no_alarm(name: str) -> None:
     assert found_in("\n".join(lines_of({**TRAINERS, **NOISE}[name], 300))) == []

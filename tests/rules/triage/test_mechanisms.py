@@ -71,6 +71,73 @@ def test_what_may_have_been_is_left_out(line: str, left_out: str) -> None:
     assert certain("the node was preempted at 10:00") == "the node was preempted at 10:00"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Installed signal handlers for SIGINT and SIGTERM",
+        "INFO signal: SIGINT handler registered",
+        "To cancel this job: scancel 4711",
+        "submitted; stop it with scancel 88",
+        "trap 'kill 0' SIGINT",
+        "#SBATCH --signal=B:SIGINT@120",
+    ],
+)
+def test_how_to_stop_a_job_is_no_word_of_its_stop(line: str) -> None:
+    assert triage([line, *TRAIN, "exiting"], "failed", 1).name == "unknown"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Signal handler called with signal SIGINT",
+        "terminated by SIGINT",
+        "Handling SIGINT: leaving",
+        "stopped with scancel",
+        "scancel 4711",
+    ],
+)
+def test_a_stop_that_was_met_is_one(line: str) -> None:
+    assert triage([*TRAIN, line, "exiting"], "failed", 1).name == "user_stopped"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "export TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=600",
+        "heartbeat timeout: 600 s for remote tasks",
+        "Walltime limit: 24:00:00",
+        "Wall time elapsed: 12.3 s",
+        "        Double Bit ECC                    : 0",
+        "        Uncorrectable Error               : No",
+        "Tolerations: node.kubernetes.io/unreachable:NoExecute op=Exists for 300s",
+        "using spot instances, interruption handling on",
+        "eviction notice handler installed",
+        "will restart on node failure: True",
+        "save when time limit reached: True",
+    ],
+)
+def test_what_is_set_and_what_is_counted_as_none_ends_no_job(line: str) -> None:
+    found = triage([line, *raised("KeyError: 'warm_up'")], "failed", 1)
+    assert (found.name, found.action) == ("small_code_bug", "fix_then_relaunch")
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("PBS: job killed: walltime 3650 exceeded limit 3600", "walltime"),
+        ("Job has reached its wall-clock limit: 04:00:00 of 04:00:00", "walltime"),
+        ("The wall time limit was hit", "walltime"),
+        ("Coordinator: /job:a/task:3 heartbeat timeout", "node_death"),
+        ("worker 7: heartbeat timed out", "node_death"),
+        ("XLA: RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes", "oom_device"),
+        ("Double Bit ECC : 2", "hardware_fault"),
+        ("Spot instance interruption", "preempted"),
+    ],
+)
+def test_what_was_met_ends_it(line: str, name: str) -> None:
+    assert triage([*TRAIN, line], "failed", 1).name == name
+
+
 def test_the_items_of_a_list_of_causes_are_none() -> None:
     lines = ["the worker died. Possible causes:", "  (1) the node was preempted", "  (2) a bug"]
     assert triage([*TRAIN, *lines], "failed", 1).name != "preempted"
