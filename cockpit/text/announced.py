@@ -7,7 +7,7 @@ about weights that training begins with (a base model, a teacher, an adapter).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from cockpit.model.announced import Announced, Loaded, Notice
@@ -15,7 +15,7 @@ from cockpit.text.safe import safe_line
 from cockpit.text.scrub import scrub
 
 AFTER: Final = 20
-"""Training steps behind a notice of a first look from which on it is an old one: nothing came."""
+"""Lines behind a notice of a first look from which on it is an old one: nothing came."""
 LONGEST: Final = 400
 _READ: Final = 2000
 _WORTH: Final = re.compile(
@@ -63,31 +63,37 @@ _POSSIBLE: Final = re.compile(
 )
 
 
-def announced(states: Sequence[bytes], former: Announced, at: float, first: bool) -> Announced:
+def announced(
+    states: Sequence[bytes], former: Announced, at: Callable[[int], float], first: bool
+) -> Announced:
     """Return what is announced after more lines of a log; the newest of each kind counts.
 
-    ``at`` is when they were written (epoch seconds). Of a ``first`` look the lines may be old.
+    ``at`` tells when the line of a place was written, or until when (epoch seconds). Of a
+    ``first`` look the lines may be old.
     """
     found = former
     for place, raw in enumerate(states):
         if _WORTH.search(raw) is None:
             continue
         line = scrub(safe_line(raw[:_READ]).plain)
-        found = found.model_copy(update=_told(line, at, len(states) - place, first))
+        page, loaded, gone = _PAGE.search(line), _loaded(line), _is_notice(line)
+        if page is None and loaded is None and not gone:
+            continue
+        told: dict[str, object] = {}
+        when = at(place)
+        if page is not None:
+            told |= {"wandb": page[1], "wandb_at": when}
+        if loaded is not None:
+            now = loaded.model_copy(update={"at": when})
+            told |= {"loaded": now, "notice": None}  # what came before was of a former start
+        if gone and not (first and len(states) - place > AFTER):
+            told["notice"] = Notice(line=line[:LONGEST], at=when)
+        found = found.model_copy(update=told)
     return found
 
 
-def _told(line: str, at: float, behind: int, first: bool) -> dict[str, object]:
-    page, loaded = _PAGE.search(line), _loaded(line)
-    told: dict[str, object] = {}
-    if page is not None:
-        told |= {"wandb": page[1], "wandb_at": at}
-    if loaded is not None:
-        now = loaded.model_copy(update={"at": at})
-        told |= {"loaded": now, "notice": None}  # what came before was of a former start
-    if _NOTICE.search(line) and not _POSSIBLE.search(line) and not (first and behind > AFTER):
-        told["notice"] = Notice(line=line[:LONGEST], at=at)
-    return told
+def _is_notice(line: str) -> bool:
+    return _NOTICE.search(line) is not None and _POSSIBLE.search(line) is None
 
 
 def _loaded(line: str) -> Loaded | None:

@@ -12,7 +12,7 @@ AT = 1_800_000_000.0
 
 def told(*lines: str, first: bool = False, former: Announced | None = None) -> Announced:
     raw = [line.encode() for line in lines]
-    return announced(raw, former or Announced(), AT, first)
+    return announced(raw, former or Announced(), lambda _: AT, first)
 
 
 @pytest.mark.parametrize(
