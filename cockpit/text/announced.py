@@ -22,7 +22,7 @@ _WORTH: Final = re.compile(
     rb"(?i)/runs/|checkpoint|ckpt|restor|resum|preempt|spot |interrupt|reclaim"
 )
 _PAGE: Final = re.compile(
-    r"(?:View run\b|run page)[^\n]*?(https?://[^\s'\"<>]+/runs/[\w.-]+)", re.I
+    r"(?:View run\b|run page)[^\n]*?(https?://[^\s'\"<>]+/runs/[\w.-]*[\w-])", re.I
 )
 _PATH: Final = r"[\"'`]?(?P<path>[\w.~+-]*:?/[^\s\"'`,;()\[\]]*|[\w.~-]+/[^\s\"'`,;()\[\]]*)"
 _VERB: Final = r"\b(?:(?:re)?load|restor|resum)(?:e|es|ed|ing|s)?\b"
@@ -39,8 +39,16 @@ _OTHER: Final = re.compile(
     r"|unable|would|could|skip|does not exist|from scratch|error|usage:",
     re.I,
 )
+_ASIDE: Final = re.compile(
+    r"(?<![\w/.=-])(?:eval(?:uat\w+)?|validat\w+|predict\w*|inference|upload\w*|test(?:ing)?"
+    r"|best (?:\w+ )?(?:model|checkpoint|ckpt|weights)|loaded model weights from the)(?![\w/=-])",
+    re.I,
+)
+"""What was loaded for something else than to train on: to evaluate it, at the end, to send it."""
 _STEP: Final = re.compile(
-    r"\b(?:at )?(?:global[_ ]?)?(?:step|iteration|iter)s?[ =:#]*(\d{1,12})\b", re.I
+    r"\b(?<!max )(?<!total )(?<!final )(?P<whole>global[_ ]?)?(?:step|iteration|iter)s?"
+    r"[ =:#]*(?P<step>\d{1,12})\b",
+    re.I,
 )
 _STEP_OF_PATH: Final = re.compile(
     r"(?:step|checkpoint|ckpt|iter|global_step)[-_=]?0*(\d{1,12})(?!\d)", re.I
@@ -61,6 +69,18 @@ _NOTICE: Final = re.compile(
 _POSSIBLE: Final = re.compile(
     r"\b(?:if|may|might|could|when|in case|handler|enabled|listening|e\.g\.|etc)\b", re.I
 )
+_LOOKED_FOR: Final = re.compile(
+    r"\b(?:no|not an?|(?:check|wait|poll|watch|monitor|look|listen|clear|test)(?:e?s|ed|ing)?"
+    r"|quer(?:y|ied|ying)|ignor(?:es?|ed|ing)|simulat(?:es?|ed|ing)) (?:[\w-]+ ){0,3}$",
+    re.I,
+)
+"""Right before a notice: it is none, or none yet."""
+_NONE: Final = re.compile(
+    r"[ :=\"']*(?:(?:false|none|null|not (?:yet|seen|found|received))\b|(?:no|never)(?=\W*$))"
+    r"| (?:check|poll|monitor|watch|listen|thread|service|endpoint|callback|hook)",
+    re.I,
+)
+"""Right behind one: so, too."""
 
 
 def announced(
@@ -93,17 +113,22 @@ def announced(
 
 
 def _is_notice(line: str) -> bool:
-    return _NOTICE.search(line) is not None and _POSSIBLE.search(line) is None
+    found = _NOTICE.search(line)
+    if found is None or _POSSIBLE.search(line) or _LOOKED_FOR.search(line[: found.start()]):
+        return False
+    return _NONE.match(line, found.end()) is None
 
 
 def _loaded(line: str) -> Loaded | None:
     """Return what a line says that training was resumed from."""
-    if _OTHER.search(line) or not _ABOUT.search(line):
+    if _OTHER.search(line) or _ASIDE.search(line) or not _ABOUT.search(line):
         return None
     match = next(filter(None, (pattern.search(line) for pattern in _LOADED)), None)
     path = None if match is None else match["path"].rstrip(".:…")
-    said = _STEP.findall(line) if path is not None or _GOES_ON.search(line) else []
-    steps = _STEP_OF_PATH.findall(path or "") or said
+    steps = _STEP_OF_PATH.findall(path or "")[-1:]
+    if not steps and (path is not None or _GOES_ON.search(line)):
+        said = sorted(_STEP.finditer(line), key=lambda each: not each["whole"])
+        steps = [each["step"] for each in said]
     if path is None and not steps:
         return None
-    return Loaded(path=path, step=int(steps[-1]) if steps else None, line=line[:LONGEST])
+    return Loaded(path=path, step=int(steps[0]) if steps else None, line=line[:LONGEST])
