@@ -7,7 +7,7 @@ about weights that training begins with (a base model, a teacher, an adapter).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from cockpit.model.announced import Announced, Loaded, Notice
@@ -15,14 +15,14 @@ from cockpit.text.safe import safe_line
 from cockpit.text.scrub import scrub
 
 AFTER: Final = 20
-"""Training steps behind a notice of a first look from which on it is an old one: nothing came."""
+"""Lines behind a notice of a first look from which on it is an old one: nothing came."""
 LONGEST: Final = 400
 _READ: Final = 2000
 _WORTH: Final = re.compile(
     rb"(?i)/runs/|checkpoint|ckpt|restor|resum|preempt|spot |interrupt|reclaim"
 )
 _PAGE: Final = re.compile(
-    r"(?:View run\b|run page)[^\n]*?(https?://[^\s'\"<>]+/runs/[\w.-]+)", re.I
+    r"(?:View run\b|run page)[^\n]*?(https?://[^\s'\"<>]+/runs/[\w.-]*[\w-])", re.I
 )
 _PATH: Final = r"[\"'`]?(?P<path>[\w.~+-]*:?/[^\s\"'`,;()\[\]]*|[\w.~-]+/[^\s\"'`,;()\[\]]*)"
 _VERB: Final = r"\b(?:(?:re)?load|restor|resum)(?:e|es|ed|ing|s)?\b"
@@ -39,8 +39,16 @@ _OTHER: Final = re.compile(
     r"|unable|would|could|skip|does not exist|from scratch|error|usage:",
     re.I,
 )
+_ASIDE: Final = re.compile(
+    r"(?<![\w/.=-])(?:eval(?:uat\w+)?|validat\w+|predict\w*|inference|upload\w*|test(?:ing)?"
+    r"|best (?:\w+ )?(?:model|checkpoint|ckpt|weights)|loaded model weights from the)(?![\w/=-])",
+    re.I,
+)
+"""What was loaded for something else than to train on: to evaluate it, at the end, to send it."""
 _STEP: Final = re.compile(
-    r"\b(?:at )?(?:global[_ ]?)?(?:step|iteration|iter)s?[ =:#]*(\d{1,12})\b", re.I
+    r"\b(?<!max )(?<!total )(?<!final )(?P<whole>global[_ ]?)?(?:step|iteration|iter)s?"
+    r"[ =:#]*(?P<step>\d{1,12})\b",
+    re.I,
 )
 _STEP_OF_PATH: Final = re.compile(
     r"(?:step|checkpoint|ckpt|iter|global_step)[-_=]?0*(\d{1,12})(?!\d)", re.I
@@ -61,43 +69,66 @@ _NOTICE: Final = re.compile(
 _POSSIBLE: Final = re.compile(
     r"\b(?:if|may|might|could|when|in case|handler|enabled|listening|e\.g\.|etc)\b", re.I
 )
+_LOOKED_FOR: Final = re.compile(
+    r"\b(?:no|not an?|(?:check|wait|poll|watch|monitor|look|listen|clear|test)(?:e?s|ed|ing)?"
+    r"|quer(?:y|ied|ying)|ignor(?:es?|ed|ing)|simulat(?:es?|ed|ing)) (?:[\w-]+ ){0,3}$",
+    re.I,
+)
+"""Right before a notice: it is none, or none yet."""
+_NONE: Final = re.compile(
+    r"[ :=\"']*(?:(?:false|none|null|not (?:yet|seen|found|received))\b|(?:no|never)(?=\W*$))"
+    r"| (?:check|poll|monitor|watch|listen|thread|service|endpoint|callback|hook)",
+    re.I,
+)
+"""Right behind one: so, too."""
 
 
-def announced(states: Sequence[bytes], former: Announced, at: float, first: bool) -> Announced:
+def announced(
+    states: Sequence[bytes], former: Announced, at: Callable[[int], float], first: bool
+) -> Announced:
     """Return what is announced after more lines of a log; the newest of each kind counts.
 
-    ``at`` is when they were written (epoch seconds). Of a ``first`` look the lines may be old.
+    ``at`` tells when the line of a place was written, or until when (epoch seconds). Of a
+    ``first`` look the lines may be old.
     """
     found = former
     for place, raw in enumerate(states):
         if _WORTH.search(raw) is None:
             continue
         line = scrub(safe_line(raw[:_READ]).plain)
-        found = found.model_copy(update=_told(line, at, len(states) - place, first))
+        page, loaded, gone = _PAGE.search(line), _loaded(line), _is_notice(line)
+        if page is None and loaded is None and not gone:
+            continue
+        told: dict[str, object] = {}
+        when = at(place)
+        if page is not None:
+            told |= {"wandb": page[1], "wandb_at": when}
+        if loaded is not None:
+            now = loaded.model_copy(update={"at": when})
+            told |= {"loaded": now, "notice": None}  # what came before was of a former start
+        if gone and not (first and len(states) - place > AFTER):
+            told["notice"] = Notice(line=line[:LONGEST], at=when)
+        found = found.model_copy(update=told)
     return found
 
 
-def _told(line: str, at: float, behind: int, first: bool) -> dict[str, object]:
-    page, loaded = _PAGE.search(line), _loaded(line)
-    told: dict[str, object] = {}
-    if page is not None:
-        told |= {"wandb": page[1], "wandb_at": at}
-    if loaded is not None:
-        now = loaded.model_copy(update={"at": at})
-        told |= {"loaded": now, "notice": None}  # what came before was of a former start
-    if _NOTICE.search(line) and not _POSSIBLE.search(line) and not (first and behind > AFTER):
-        told["notice"] = Notice(line=line[:LONGEST], at=at)
-    return told
+def _is_notice(line: str) -> bool:
+    found = _NOTICE.search(line)
+    if found is None or _POSSIBLE.search(line) or _LOOKED_FOR.search(line[: found.start()]):
+        return False
+    return _NONE.match(line, found.end()) is None
 
 
 def _loaded(line: str) -> Loaded | None:
     """Return what a line says that training was resumed from."""
-    if _OTHER.search(line) or not _ABOUT.search(line):
+    if _OTHER.search(line) or _ASIDE.search(line) or not _ABOUT.search(line):
         return None
     match = next(filter(None, (pattern.search(line) for pattern in _LOADED)), None)
     path = None if match is None else match["path"].rstrip(".:…")
-    said = _STEP.findall(line) if path is not None or _GOES_ON.search(line) else []
-    steps = _STEP_OF_PATH.findall(path or "") or said
+    steps = _STEP_OF_PATH.findall(path or "")[-1:]
+    if not steps and (path is not None or _GOES_ON.search(line)):
+        said = sorted(_STEP.finditer(line), key=lambda each: not each["whole"])
+        steps = [each["step"] for each in said]
     if path is None and not steps:
         return None
-    return Loaded(path=path, step=int(steps[-1]) if steps else None, line=line[:LONGEST])
+    return Loaded(path=path, step=int(steps[0]) if steps else None, line=line[:LONGEST])

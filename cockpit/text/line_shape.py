@@ -68,7 +68,7 @@ def shape_of(line: str) -> Shape:
     return Shape(line, "".join((*parts, line[at:])), ends, moved)
 
 
-def pattern_of(line: str, shape: str, spans: Sequence[Span]) -> re.Pattern[str] | None:
+def pattern_of(line: str, shape: str, spans: Sequence[Span]) -> str | None:
     """Return what matches lines of ``shape`` alone, coloured as ``line`` is; ``None`` if unsure.
 
     It has a group for each of ``spans``, which are ascending and apart. A line that is no safe
@@ -85,7 +85,7 @@ def pattern_of(line: str, shape: str, spans: Sequence[Span]) -> re.Pattern[str] 
     return _written(units, spans)
 
 
-def _written(units: Sequence[tuple[str, str]], spans: Sequence[Span]) -> re.Pattern[str] | None:
+def _written(units: Sequence[tuple[str, str]], spans: Sequence[Span]) -> str | None:
     """Return the units' expression; ``None`` where a colour stands within one of ``spans``."""
     opens, closes = {start for start, _ in spans}, {end for _, end in spans}
     written, at = list[str](), 0
@@ -98,7 +98,7 @@ def _written(units: Sequence[tuple[str, str]], spans: Sequence[Span]) -> re.Patt
                 written.append(")")
             written += "(" * (part != "" and at + step in opens), piece
         at += len(part)
-    return re.compile("".join((*written, ")" * (at in closes))))
+    return "".join((*written, ")" * (at in closes)))
 
 
 def _units(line: str) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,12 @@ _NOT_TRAINING: Final = frozenset(
         *("min", "std", "target", "test", "val", "valid", "validation", "var", "weight"),
     )
 )
+_NOT_COUNTED: Final = frozenset(
+    ("fraction", "frac", "limit", "per", "percent", "rate", "ratio", "since", "threshold", "until")
+)
+"""Of skipped steps: a share of them, or how many there may be."""
+_OWN: Final = frozenset(("train", "training", "lm", "ce", "nll", "ppl", "entropy"))
+"""``moe/train_loss``: a word for the loss itself right before it, of a model that is named so."""
 _LABELS: Final = 4096
 """Names whose meaning is remembered: a run has some thousands, each on thousands of rows."""
 
@@ -53,17 +59,19 @@ def metric_of(words: tuple[str, ...]) -> Beside | None:
     said = frozenset(words)
     if not words or any(word.isdigit() for word in words):
         return None
-    if said & _SKIP and (said & _STEP or len(said - {"train", "optim", "optimizer"}) == 1):
-        return "skipped"
     if (said - {"max"} if said & _VIOLATION else said) & _NOT_TRAINING:
         return None
+    if said & _SKIP and (said & _STEP or len(said - {"train", "optim", "optimizer"}) == 1):
+        return None if said & _NOT_COUNTED else "skipped"
     return _of_loss(words, said) if words[-1].endswith("loss") else _of_router(said)
 
 
 def _of_loss(words: tuple[str, ...], said: frozenset[str]) -> Beside | None:
     if words[-1] == "zloss" or words[-2:] == ("z", "loss"):
         return "z_loss"
-    return "router_loss" if said & (_ROUTER | _BALANCE) else None
+    if said & _BALANCE:
+        return "router_loss"
+    return "router_loss" if said & _ROUTER and _OWN.isdisjoint(words[-2:-1]) else None
 
 
 def _of_router(said: frozenset[str]) -> Beside | None:

@@ -356,11 +356,11 @@ def _pattern(text: str, shape: Shape, heads: bool) -> _Pattern | None:
         return None
     none = len(spans) + 1  # a group that never takes part
     groups = [none if each is None else spans.index(each.span) + 1 for each in figures]
-    line = re.compile(f"{pattern.pattern}(?:$|(x))")
+    line = re.compile(f"{pattern}(?:$|(x))")
     lines = text.count("\n") + 1
     # a block is over where a line follows that is not indented
     after = "\n(?=[!-~])" if heads or lines > 1 else "\n"
-    run = f"{pattern.pattern}{after}()|(?s:(.+))"
+    run = f"{pattern}{after}()|(?s:(.+))"
     return _Pattern(line, run, lines, groups, meaning, heads)
 
 

@@ -12,7 +12,7 @@ AT = 1_800_000_000.0
 
 def told(*lines: str, first: bool = False, former: Announced | None = None) -> Announced:
     raw = [line.encode() for line in lines]
-    return announced(raw, former or Announced(), AT, first)
+    return announced(raw, former or Announced(), lambda _: AT, first)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,10 @@ def told(*lines: str, first: bool = False, former: Announced | None = None) -> A
         ("[Torch] Loading checkpoint from o/global_step80/m.pt...", "o/global_step80/m.pt", 80),
         ("[rank0]: Loading the checkpoint from o/ckpt/step-50", "o/ckpt/step-50", 50),
         ("Resuming training from step 1200", None, 1200),
+        ("Resuming training from step 1200 (max steps 9000)", None, 1200),
+        ("Resuming from step 1200: will save checkpoint at step 2000", None, 1200),
+        ("resuming from checkpoint at step 40 of the epoch, global step 4800", None, 4800),
+        ("Restored checkpoint from /eval/best/step-40", "/eval/best/step-40", 40),
         ("2026-01-02 03:04:05 | INFO | resumed from: /x/iter_0000300", "/x/iter_0000300", 300),
     ],
 )  # fmt: skip
@@ -46,6 +50,11 @@ def test_what_was_resumed_from(line: str, path: str | None, step: int) -> None:
         "Storing checkpoint at /out/checkpoint-500",
         "Loading dataset from /data/c4",
         "step 500 | loss 2.31 | 0.4 s/it",
+        "Loading best model from out/checkpoint-500 (score: 0.41).",
+        "Restored best checkpoint from /out/step-500",
+        "Loaded model weights from the checkpoint at /o/step-500.ckpt",
+        "Loading checkpoint for evaluation from /out/step-500",
+        "[eval] loading checkpoint from /out/step-500",
         "usage: train.py [--resume from checkpoint PATH]",
     ],
 )
@@ -59,6 +68,7 @@ def test_the_page_of_the_run_and_the_newest_of_each_kind() -> None:
     assert found.wandb == "https://wandb.ai/e/p/runs/abc12"
     assert found.loaded == Loaded(path=None, step=9, line="Resuming training from step 9", at=AT)
     assert told("step 10 loss 2", former=found) == found
+    assert told(f"{page}.").wandb == found.wandb
     assert told("the teacher is https://wandb.ai/e/p/runs/zzz").wandb is None
 
 
@@ -69,6 +79,7 @@ def test_the_page_of_the_run_and_the_newest_of_each_kind() -> None:
         "Preemption notice received, saving",
         "node gke-7 is about to be preempted",
         "received a preemption signal (SIGTERM), 30 s left",
+        "checkpoint saved, waiting for its upload; Preemption notice received: not resuming",
     ],
 )
 def test_a_notice_that_the_job_is_taken_away(line: str) -> None:
@@ -82,6 +93,13 @@ def test_a_notice_that_the_job_is_taken_away(line: str) -> None:
         "the node may be preempted (preemption notice: 30 s)",
         "preemptible: true",
         "spot price 1.23",
+        "no preemption notice received",
+        "No spot interruption notice received yet",
+        "Preemption notice received: False",
+        "SIGTERM received: Preemption notice: none",
+        "checking for spot termination notice",
+        "waiting for the next spot interruption notice",
+        "spot termination notice check failed: 404",
     ],
 )
 def test_what_is_only_possible_is_no_notice(line: str) -> None:

@@ -143,7 +143,7 @@ def test_a_pattern_matches_lines_of_its_shape_alone(line: str, by: random.Random
     zeros = [(at, at + 1) for at, char in enumerate(shape.shape) if char == "0"][:3]
     pattern = pattern_of(line, shape.shape, zeros)
     for other in [line, *(alike(line, by) for _ in range(6))]:
-        found = pattern and pattern.fullmatch(other)
+        found = pattern and re.fullmatch(pattern, other)
         own = shape_of(plain(other))
         assert not found or own.shape == shape.shape
         assert not found or list(found.groups()) == [own.cut(span) for span in zeros]

@@ -9,7 +9,7 @@ import re
 import time
 from typing import Final, NamedTuple
 
-from cockpit.sources.logs.lines import line_start
+from cockpit.sources.logs.lines import state_start
 from cockpit.sources.logs.ranged import Ranged
 
 STEP: Final = 1 << 20
@@ -53,7 +53,7 @@ def before(log: Ranged, end: int) -> Earlier:
     with log.open() as opened:
         first = opened.stat.begin
         while at > first and end - at < MOST and time.monotonic() < until:
-            start = line_start(opened, max(first, at - STEP), opened.stat.size)
+            start = state_start(opened, max(first, at - STEP), opened.stat.size)
             start = start if start < at else first
             lines = list(_LINE.finditer(opened.read(start, at)))
             for each in reversed(lines):

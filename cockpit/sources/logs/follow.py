@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.sources.logs.lines import BLOCK, line_start, lines_before
+from cockpit.sources.logs.lines import BLOCK, lines_before, state_start
 from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stat, Wish
 
 FIRST: Final = 16_384
@@ -120,7 +120,7 @@ class Follower:
     def _begin_in(self, log: Opened) -> None:
         size, begin = log.stat.size, log.stat.begin
         small = size - begin <= self._whole
-        self.begin = self._offset = begin if small else line_start(log, size - FIRST, size)
+        self.begin = self._offset = begin if small else state_start(log, size - FIRST, size)
         self._skipped = (0, self.begin) if self.begin else None
 
     def _unbroken(self, log: Opened) -> bool:
@@ -131,7 +131,7 @@ class Follower:
     def _read(self, log: Opened) -> tuple[bytes, ...]:
         size = log.stat.size
         if self._limit is not None and size - self._offset > self._limit:
-            self._skip_to(log, max(self._offset, line_start(log, size - self._limit, size)))
+            self._skip_to(log, max(self._offset, state_start(log, size - self._limit, size)))
         data = log.read(self._offset, min(size, self._offset + MOST))
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         self._behind = len(data) == MOST

@@ -8,6 +8,7 @@ the same pieces, and no piece is longer than two blocks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice, pairwise, takewhile
 from typing import Final, NamedTuple
@@ -18,6 +19,8 @@ BLOCK: Final = 65536
 """Bytes that are read at once."""
 MOST_BLOCKS: Final = 64
 """Blocks that are read for one page at most: pages of giant lines have fewer of them."""
+
+_STATE_ENDS: Final = re.compile(rb"[\r\n]")
 
 
 class RawLine(NamedTuple):
@@ -91,6 +94,18 @@ def line_start(log: Opened, offset: int, size: int) -> int:
     whole = at % BLOCK == 0 and at - BLOCK >= first
     piece_ends = whole and b"\n" not in log.read(at - BLOCK, at)
     return at if piece_ends or before[0].data.endswith(b"\n") else before[0].start
+
+
+def state_start(log: Opened, offset: int, size: int) -> int:
+    r"""Return where the line that holds byte ``offset`` begins, and never amid a ``\r`` state.
+
+    A bar's line is read in pieces, and the first state of one is cut: ``600/5155`` of 4600.
+    """
+    at = line_start(log, offset, size)
+    if at <= log.stat.begin or _STATE_ENDS.fullmatch(log.read(at - 1, at)):
+        return at
+    found = _STATE_ENDS.search(log.read(at, min(at + BLOCK, size)))
+    return at if found is None else at + found.end()
 
 
 def _breaks(start: int, data: bytes) -> list[int]:

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from cockpit.model.announced import Announced
@@ -269,6 +270,7 @@ class _Followed:
         self._step = next((row.step for row in reversed(rows) if row.step is not None), self._step)
         self._rows += rows
         former = Announced() if self._value is None else self._value.announced
+        written = partial(written_until, news.states, mtime=news.mtime, utc=utc, offset=off)
         self._value = LogValue(
             path=path,
             size=news.size,
@@ -280,7 +282,7 @@ class _Followed:
             torn=bool(news.rest) and not self._bar,
             skipped=self._left.value,
             rows_begin=self._begin,
-            announced=announced(news.states, former, news.mtime, news.first),
+            announced=announced(news.states, former, written, news.first),
             clock_offset_s=off or None,
         )
 
@@ -328,6 +330,19 @@ def _last_line_at(
     return mtime if said is None else said
 
 
+def written_until(
+    states: Sequence[bytes], place: int, *, mtime: float, utc: bool, offset: float
+) -> float:
+    """Return when a state was written: its own word, else until when by the next that tells one."""
+    for raw in states[place : place + _NEXT]:
+        said = line_time(safe_line(raw).plain, mtime, utc, offset)
+        if said is not None:
+            return said
+    return mtime
+
+
+_NEXT: Final = 100
+"""States among which one that tells its time is looked for."""
 FRESH: Final = 30.0
 """Seconds between two writes within which an unstamped line is as old as the last write."""
 

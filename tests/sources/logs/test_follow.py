@@ -171,3 +171,21 @@ def test_names_with_glob_letters(tmp_path: Path) -> None:
     path.rename(tmp_path / "run[0]*.log.1")
     path.write_bytes(b"new\n")
     assert look(follower).states == (b"old", b"new")
+
+
+def bar(step: int) -> bytes:
+    return b"train: %d/90000 [00:10<01:00, 1.0it/s]\r" % step
+
+
+@pytest.mark.parametrize("shift", range(0, 40, 3))
+def test_a_state_of_a_bar_is_never_taken_up_in_its_midst(log: Path, shift: int) -> None:
+    """A bar that draws for hours is one line: where its reading begins, a state is cut."""
+    states = [bar(step) for step in range(10_000, 20_000)]
+    log.write_bytes(b"x" * shift + b"\r" + b"".join(states[:4000]))
+    follower = Follower(LocalLog(log))
+    assert look(follower).states[0] + b"\r" in states
+    append(log, b"".join(states[4000:]))
+    news = follower.look(10, 20_000)
+    assert news is not None and news.skipped is not None
+    assert news.states[0] + b"\r" in states and news.states[-1] + b"\r" == states[-1]
+    assert news.skipped[1] == log.stat().st_size - sum(len(each) + 1 for each in news.states)

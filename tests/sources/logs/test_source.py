@@ -245,3 +245,23 @@ def test_a_bar_tells_a_trained_step_and_its_own_average_is_no_measurement() -> N
 def test_other_lines_are_no_rows() -> None:
     lines = [b"loading data", b"", b"\x00\xff\x1b[31m", b"epoch done"]
     assert read_rows(lines, mtime=1000.0, since=None, utc=False) == []
+
+
+async def test_what_a_former_start_announced_is_as_old_as_it_says(
+    tmp_path: Path, logs: Logs
+) -> None:
+    """A first look reads what former jobs wrote, too: the file's time is its last line's."""
+    now, log = time.time(), tmp_path / "log"
+    at = [datetime.fromtimestamp(now - age, UTC).isoformat()[:19] + "Z" for age in (9000, 8000, 5)]
+    log.write_text(
+        f"{at[0]} Resuming training from /out/step-50\nwandb: View run at https://w/e/p/runs/old\n"
+        f"{at[1]} spot interruption notice received\n{at[2]} step 90 loss 2.0\n"
+    )
+    told = (await look(logs, log)).announced
+    assert told.loaded is not None and told.loaded.at == int(now - 9000)
+    assert told.notice is not None and told.notice.at == int(now - 8000)
+    assert told.wandb_at == int(now - 8000), "not later than that"
+    with log.open("a") as file:
+        file.write("Resuming training from /out/step-90\n")
+    told = (await look(logs, log)).announced
+    assert told.loaded is not None and told.loaded.at == log.stat().st_mtime
