@@ -36,6 +36,7 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=by_hand if history.stop_ordered_by is None else Severity.INFO,
         title=_title(history, job, found, went_on),
         since=phase_since(history),
+        since_or_before=job.ended_at is None,  # then it is when somebody saw it first
         evidence=tuple(_evidence(history, job, found, went_on)),
         confidence=found.confidence if found is not None else "sure",
         next_action=_next(run, history, job, found, went_on),
