@@ -108,7 +108,7 @@ def settle(
         over = seen.model_copy(update={"alert": alert})
         if key not in holds:
             still[key] = over  # closes as all do: when everything has been looked at
-        elif _later(holds[key], each, grace):
+        elif _later(holds[key], each, grace) and not _goes_on(seen.alert, holds[key], grace):
             del still[key]
             ended.append(over.model_copy(update={"closed_at": each.closed_at}))
     return Settled(still, tuple(ended), tuple(unseen))
@@ -121,6 +121,18 @@ def _through(span: RowSpan | None, each: Kept) -> RowSpan | None:
         return own if own is None else own.model_copy(update={"passed": False})
     ended = {"closed_step": own.closed_step, "closed_at": own.closed_at}
     return span.model_copy(update=ended)
+
+
+def _goes_on(known: Alert, holds: Alert, grace: float) -> bool:
+    """Tell whether an alert that is known stands for what holds now: the same rows opened both.
+
+    So rows that an engine reads again do not end what the one before it had taken up.
+    """
+    mine, own = known.span, holds.span
+    if mine is None or own is None or mine.opened_step != own.opened_step:
+        return False
+    times = (mine.opened_at, own.opened_at)
+    return None in times or abs((times[0] or 0.0) - (times[1] or 0.0)) <= grace
 
 
 def _later(alert: Alert, each: Kept, grace: float) -> bool:

@@ -174,7 +174,7 @@ def reconcile(
     Without ``may_close`` (something has not been looked at yet) nothing closes.
     """
     back = {kept.alert.key: kept for kept in lately if now - (kept.closed_at or 0.0) <= grace}
-    fresh = {alert.key: _merge(known, back, alert, now) for alert in judged}
+    fresh = {alert.key: _merge(known, back, alert, now, grace) for alert in judged}
     gone = [kept for key, kept in known.items() if key not in fresh]
     if not may_close:
         fresh.update({kept.alert.key: kept for kept in gone})
@@ -190,16 +190,32 @@ def current(taken: Acknowledgement | None, now: float) -> Acknowledgement | None
     return None if over else taken
 
 
-def _merge(known: Mapping[str, Kept], back: Mapping[str, Kept], alert: Alert, now: float) -> Kept:
+def _merge(
+    known: Mapping[str, Kept], back: Mapping[str, Kept], alert: Alert, now: float, grace: float
+) -> Kept:
     former = known.get(alert.key) or back.get(alert.key)
     if former is None:
         return Kept(alert=alert.model_copy(update={"acknowledged": None}), opened_at=now)
     worse = alert.severity.rank > former.alert.severity.rank
     taken = None if worse else current(former.alert.acknowledged, now)
-    # A first look may have read only the newest rows; the whole history can show it began earlier.
-    since = min(former.alert.since, alert.since)
-    kept = alert.model_copy(update={"since": since, "acknowledged": taken})
+    since, bound = _since(former.alert, alert, grace)
+    changes = {"since": since, "since_or_before": bound, "acknowledged": taken}
+    kept = alert.model_copy(update=changes)
     return former.model_copy(update={"alert": kept, "closed_at": None})
+
+
+def _since(former: Alert, alert: Alert, grace: float) -> tuple[float, bool]:
+    """Return since when an alert holds, and whether that is only the latest that it can be.
+
+    A first look may have read only the newest rows, or the log's in place of the tracker's: the
+    whole history can show when it began. What a look at a part says then changes nothing more.
+    """
+    if former.since_or_before == alert.since_or_before:
+        return min(former.since, alert.since), alert.since_or_before
+    if alert.since_or_before:
+        return former.since, False
+    again = alert.since > former.since + grace  # it has come back since; what began it is not read
+    return (former.since, True) if again else (alert.since, False)
 
 
 def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunReport:

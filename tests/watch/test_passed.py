@@ -161,6 +161,22 @@ async def test_one_that_ended_and_opened_anew_between_two_looks_is_two(tmp_path:
     assert hand.events() == [("C-11", 59, 79), ("C-11", 279, None)]
 
 
+async def test_what_has_returned_since_stays_open_when_a_restart_reads_its_rows_again(
+    tmp_path: Path,
+) -> None:
+    """It was seen to close 40 s late, so within a cadence it was the same; its rows say more."""
+    rows = rows_of([2.0] * 280 + [math.nan] + [2.0] * 220 + [math.nan] + [2.0] * 30)
+    hand = Hand(tmp_path, rows)
+    for at in (2850.0, 4350.0, 5050.0):
+        await hand.look(at)
+    before = hand.state.open["C-09:r"]
+    again = Hand(tmp_path, rows)
+    await again.look(5055.0)
+    after = again.state.open["C-09:r"]
+    assert (after.number, after.opened_at) == (before.number, before.opened_at)
+    assert len(again.kept()) == 1
+
+
 async def test_what_returns_within_a_cadence_is_one(tmp_path: Path) -> None:
     rows = rows_of([2.0] * 50 + [4.0] * 20 + [2.0] * 40 + [4.0] * 20 + [2.0] * 60)
     for every in (1899.0, 850.0):

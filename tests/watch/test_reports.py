@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,28 @@ def test_an_open_alert_keeps_its_time_and_acknowledgement_and_takes_new_evidence
 def test_an_alert_that_turns_out_to_be_older_says_so() -> None:
     old = Kept(number=3, alert=alert("C-09:r", since=9.0), opened_at=10)
     assert merged([old], [], [alert("C-09:r", since=2.0)], 11.0).open[0].alert.since == 2.0
+
+
+@pytest.mark.parametrize(
+    ("former", "now", "told"),
+    [
+        ((20.0, False), (9.0, True), (20.0, False)),
+        ((9.0, True), (12.0, False), (12.0, False)),
+        ((9.0, True), (5.0, False), (5.0, False)),
+        ((9.0, True), (70.0, False), (9.0, True)),
+        ((9.0, True), (5.0, True), (5.0, True)),
+    ],
+)
+def test_when_it_began_is_told_by_the_whole_history_not_by_a_part_of_it(
+    former: tuple[float, bool], now: tuple[float, bool], told: tuple[float, bool]
+) -> None:
+    """The log stands in until the tracker's rows are read: that is a part, with coarser times."""
+    first, then = (
+        alert("C-05:r", since=since).model_copy(update={"since_or_before": bound})
+        for since, bound in (former, now)
+    )
+    found = merged([Kept(number=3, alert=first, opened_at=10)], [], [then], 61.0).open[0].alert
+    assert (found.since, found.since_or_before) == told
 
 
 def test_nothing_is_stored_when_nothing_changed() -> None:

@@ -17,15 +17,13 @@ from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
-from cockpit.rules.jobs.terminal import diagnosis
+from cockpit.rules.jobs.terminal import SAME_END, diagnosis
 from cockpit.rules.present import job_of, phase_since
 
 LEAST_WINDOW = 50
 SHARE = 0.01
 LONGEST = 200
 _NO_FAILURES = ("success", "user_stopped", "harmless_noise", "capacity_wait")
-SAME_END = 5.0
-"""Seconds by which one end may be told differently."""
 _ITS_TIME = ("preempted", "walltime")
 """Ends that a scheduler gives every job: that the next one gets there, too, is no repetition."""
 _ONCE = ("killed", "hardware_fault", "network_transient")

@@ -18,6 +18,8 @@ from cockpit.rules.present import (
     trained_after_end,
 )
 
+SAME_END = 5.0
+"""Seconds by which one end may be told differently."""
 _NOT_SUCCESS = (Phase.FAILED, Phase.CANCELLED)
 
 
@@ -30,20 +32,28 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
     by_hand = Severity.WARNING if _stopped(history, job, found) else Severity.CRITICAL
     yield Alert(
         id="C-01",
-        key=_key(run, job),
+        key=_key(run, history, job),
         severity=by_hand if history.stop_ordered_by is None else Severity.INFO,
         title=_title(history, job, found, went_on),
         since=phase_since(history),
+        since_or_before=job.ended_at is None,  # then it is when somebody saw it first
         evidence=tuple(_evidence(history, job, found, went_on)),
         confidence=found.confidence if found is not None else "sure",
         next_action=_next(run, history, job, found, went_on),
     )
 
 
-def _key(run: RunSpec, job: JobValue) -> str:
-    """Return which end it is: a job that was requeued keeps its ids, and may die again (SPEC J)."""
+def _key(run: RunSpec, history: History, job: JobValue) -> str:
+    """Return which end it is: a job that was requeued keeps its ids, and may die again (SPEC J).
+
+    Slurm tells how often only for some minutes after the end: the alert that is open tells it then.
+    """
     again = f"restart-{job.restarts}" if job.restarts else None
-    return ":".join(filter(None, ("C-01", run.name, job.launch_id or job.id, again)))
+    key = ":".join(filter(None, ("C-01", run.name, job.launch_id or job.id, again)))
+    if job.restarts is not None or job.ended_at is None:
+        return key
+    ends = (each for each in history.open if each.key.startswith(f"{key}:restart-"))
+    return next((one.key for one in ends if abs(one.since - job.ended_at) <= SAME_END), key)
 
 
 def diagnosis(history: History) -> Triage | None:

@@ -165,3 +165,20 @@ def test_each_end_of_a_requeued_job_is_an_alert_of_its_own() -> None:
         for count in (0, 1)
     )
     assert first.key == "C-01:toy:toy-i001" != again.key
+
+
+def test_the_end_of_a_requeued_job_stays_one_when_nobody_tells_any_more_how_often_it_was() -> None:
+    ends = job(Phase.FAILED, launch_id="toy-i001", restarts=1, ended_at=T0 + 77)
+    first = alert_of(failed(*STOPS, job=ends))
+    later = failed(*STOPS, job=ends.model_copy(update={"restarts": None}))
+    assert alert_of(later.model_copy(update={"open": (first,)})).key == first.key
+    former = first.model_copy(update={"since": T0})
+    assert alert_of(later.model_copy(update={"open": (former,)})).key == "C-01:toy:toy-i001"
+
+
+def test_an_end_that_no_system_dates_was_then_or_before() -> None:
+    """A process that is gone when a watch begins may have ended hours ago."""
+    gone, dated = (
+        alert_of(failed(*STOPS, job=job(Phase.FAILED, ended_at=at))) for at in (None, T0 + 77)
+    )
+    assert gone.since_or_before and not dated.since_or_before
