@@ -75,7 +75,7 @@ ROWS: Final = (
     TableRow("dark", Verdict.UNKNOWN, lambda s: s.dark is not None,
              lambda s: f"job, log and tracker are unknown: {s.dark}"),
     TableRow("behind", Verdict.UNKNOWN, lambda s: s.behind is not None,
-             lambda s: f"its log is not read in time: {wording.age(s.behind)} behind"),
+             lambda s: f"its log is not read in time: {_lag(s.behind or 0.0)} behind"),
     TableRow("trains on", Verdict.UNKNOWN, lambda s: s.trains_on is not None,
              lambda s: "its job is over, and steps were logged until"
              f" {wording.moment(s.trains_on or 0.0)}"),
@@ -193,8 +193,8 @@ def _to_know_more(run: RunSpec, history: History) -> str:
     if behind is not None:
         log = history.facets.log
         why = "" if log.error is None else f" ({log.error.message})"
-        age = wording.age(behind)
-        lag = f"not read for {age}" if log.value is None else f"{age} behind"
+        lag = _lag(behind)
+        lag = f"not read for {lag}" if log.value is None else f"{lag} behind"
         return f"log {lag}: find out why it cannot be read in time{why}"
     if not _all_dark(history):
         return f"look whether {run.name} still trains: {reason(run, history, ())}"
@@ -204,6 +204,10 @@ def _to_know_more(run: RunSpec, history: History) -> str:
     listed = saves.known and saves.value is not None and saves.value.items
     what = "only the checkpoints" if listed else "nothing"
     return f"find out why {what} of {run.name} can be seen: {_why(history)}"
+
+
+def _lag(seconds: float) -> str:
+    return "a few seconds" if wording.age(seconds) == "now" else wording.age(seconds)
 
 
 def _as_far_as_read(action: str, history: History) -> str:
