@@ -38,7 +38,7 @@ from cockpit.model.report import Verdict
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.doubts import doubt
-from cockpit.rules.present import phase_of
+from cockpit.rules.present import phase_of, seal_of
 
 _ATTENTION = (Severity.WARNING, Severity.ALERT)
 WELL_AFTER: Final = 60.0
@@ -139,15 +139,6 @@ def of_alerts(alerts: Sequence[Alert]) -> Verdict | None:
     if Severity.CRITICAL in own:
         return Verdict.CRITICAL
     return Verdict.ATTENTION if any(severity in _ATTENTION for severity in own) else None
-
-
-def seal_of(history: History) -> str | None:
-    """Return what seals the run: its tag, else who sealed it; only success is ever sealed."""
-    if phase_of(history) is not Phase.SUCCEEDED:
-        return None
-    code = history.facets.code.value
-    tag = code.sealed if code is not None else None
-    return tag or history.sealed_by
 
 
 def _all_dark(history: History) -> bool:
