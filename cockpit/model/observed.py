@@ -46,10 +46,11 @@ UNCLEAR = "unclear"
 
 
 class Tasks(Frozen):
-    """How many of a job's tasks run."""
+    """How many of a job's tasks run, and how many are over: those wait for nothing."""
 
     running: int
     total: int
+    over: int = Field(default=0, exclude=True)
 
 
 class JobValue(Frozen):

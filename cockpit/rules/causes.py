@@ -82,9 +82,7 @@ def _follows(run: RunSpec, alert: Alert, cause: Alert) -> bool:
 def _is(run: RunSpec, alert: Alert, what: str) -> bool:
     """Tell whether an alert is the condition ``C-06``, or one part of it (``C-22:gpu-idle``)."""
     condition, part, kind = what.partition(":")
-    if alert.id != condition:
-        return False
-    return not part or kind in alert.key.removeprefix(condition).split(":")
+    return alert.id == condition and (not part or alert.key == f"{condition}:{run.name}:{kind}")
 
 
 def _root(cause_of: Mapping[str, str], key: str) -> str:

@@ -131,6 +131,15 @@ def seen_after_end(facet: Facet[Any], history: History) -> bool:
     return facet.value is not None and at is not None and at >= phase_since(history)
 
 
+def seal_of(history: History) -> str | None:
+    """Return what seals the run: its tag, else who sealed it; only success is ever sealed."""
+    if phase_of(history) is not Phase.SUCCEEDED:
+        return None
+    code = history.facets.code.value
+    tag = code.sealed if code is not None else None
+    return tag or history.sealed_by
+
+
 def log_behind(run: RunSpec, history: History) -> float | None:
     """Return by how much (s) what is read of a living job's log lags, where that is too much.
 

@@ -38,7 +38,7 @@ from cockpit.model.report import Verdict
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.doubts import doubt
-from cockpit.rules.present import phase_of
+from cockpit.rules.present import phase_of, seal_of
 
 _ATTENTION = (Severity.WARNING, Severity.ALERT)
 WELL_AFTER: Final = 60.0
@@ -75,7 +75,7 @@ ROWS: Final = (
     TableRow("dark", Verdict.UNKNOWN, lambda s: s.dark is not None,
              lambda s: f"job, log and tracker are unknown: {s.dark}"),
     TableRow("behind", Verdict.UNKNOWN, lambda s: s.behind is not None,
-             lambda s: f"its log is not read in time: {wording.age(s.behind)} behind"),
+             lambda s: f"its log is not read in time: {_lag(s.behind or 0.0)} behind"),
     TableRow("trains on", Verdict.UNKNOWN, lambda s: s.trains_on is not None,
              lambda s: "its job is over, and steps were logged until"
              f" {wording.moment(s.trains_on or 0.0)}"),
@@ -141,15 +141,6 @@ def of_alerts(alerts: Sequence[Alert]) -> Verdict | None:
     return Verdict.ATTENTION if any(severity in _ATTENTION for severity in own) else None
 
 
-def seal_of(history: History) -> str | None:
-    """Return what seals the run: its tag, else who sealed it; only success is ever sealed."""
-    if phase_of(history) is not Phase.SUCCEEDED:
-        return None
-    code = history.facets.code.value
-    tag = code.sealed if code is not None else None
-    return tag or history.sealed_by
-
-
 def _all_dark(history: History) -> bool:
     facets = history.facets
     return not (facets.job.known or facets.log.known or _tracker_tells(history))
@@ -193,8 +184,8 @@ def _to_know_more(run: RunSpec, history: History) -> str:
     if behind is not None:
         log = history.facets.log
         why = "" if log.error is None else f" ({log.error.message})"
-        age = wording.age(behind)
-        lag = f"not read for {age}" if log.value is None else f"{age} behind"
+        lag = _lag(behind)
+        lag = f"not read for {lag}" if log.value is None else f"{lag} behind"
         return f"log {lag}: find out why it cannot be read in time{why}"
     if not _all_dark(history):
         return f"look whether {run.name} still trains: {reason(run, history, ())}"
@@ -204,6 +195,10 @@ def _to_know_more(run: RunSpec, history: History) -> str:
     listed = saves.known and saves.value is not None and saves.value.items
     what = "only the checkpoints" if listed else "nothing"
     return f"find out why {what} of {run.name} can be seen: {_why(history)}"
+
+
+def _lag(seconds: float) -> str:
+    return "a few seconds" if wording.age(seconds) == "now" else wording.age(seconds)
 
 
 def _as_far_as_read(action: str, history: History) -> str:

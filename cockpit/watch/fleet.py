@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec, remedies_of
+from cockpit.rules.jobs.host_looks import recalled
 from cockpit.runtime.ssh_trouble import know_remedies
 from cockpit.store.store import run_key
 from cockpit.text.progress_lines import last_step
@@ -88,6 +89,7 @@ class Fleet:
             share(state, found.shared)
             if found.report is not None and state.report is None and not state.looked:
                 state.facets = _with_last_step(found.report.facets.as_remembered())
+                state.host = recalled(state.facets.job.value, state.facets.host.value)
                 owner = owner_of(state, state.facets)
                 spec = state.spec.model_copy(update={"dri": owner.name})
                 changes = {"spec": spec, "owner": owner}

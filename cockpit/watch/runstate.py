@@ -26,7 +26,7 @@ from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
 from cockpit.rules.byrow import Happened, Standing
 from cockpit.rules.jobs.flapping import restarted, restarts_in
-from cockpit.rules.jobs.host_looks import looked_at
+from cockpit.rules.jobs.host_looks import looked_at, of_job
 from cockpit.rules.jobs.jobstate import partial_since
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
@@ -219,10 +219,11 @@ class RunState:
                 value = facet.value.model_copy(update={"rows": rows})
                 facet = facet.model_copy(update={"value": value})
         if name == "job" and facet.known:
-            self.partial_since = partial_since(self.partial_since, facet)
-        if name == "host":
-            self.host = looked_at(self.host, old.value, facet, self.facets.job.value)
+            self.partial_since = partial_since(self.partial_since, old.value, facet)
         merged = merge(None if first and not old.observed_at else old, facet)
+        self.host = of_job(self.host, (merged if name == "job" else self.facets.job).value)
+        if name == "host":
+            self.host = looked_at(self.host, facet)
         self._mark_silence(name, old, facet)
         if name == ("tracker" if self.spec.job is None else "job") and facet.known:
             at = facet.observed_at

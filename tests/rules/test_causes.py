@@ -43,6 +43,12 @@ def test_what_is_worse_than_its_cause_is_told_for_itself() -> None:
     assert causes(opened("C-06", WARNING), opened("C-05", ALERT))["C-05:toy"] is None
 
 
+def test_a_run_that_is_named_as_a_part_is_none() -> None:
+    run = run_spec(name="gpu-idle")
+    disk = opened("C-22").model_copy(update={"key": "C-22:gpu-idle:disk:/data"})
+    assert [each.caused_by for each in with_causes(run, (opened("C-06"), disk))] == [None, None]
+
+
 def test_only_the_part_of_a_condition_that_follows_does() -> None:
     found = causes(
         opened("C-06"), opened("C-22", part=":gpu-idle"), opened("C-22", part=":disk:/data")

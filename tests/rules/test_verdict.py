@@ -176,6 +176,12 @@ def test_a_log_that_lags_more_than_a_cadence_makes_no_run_healthy(kind: ErrorKin
     assert verdict(run, in_time, ()) is Verdict.HEALTHY
 
 
+def test_a_lag_of_seconds_is_no_now() -> None:
+    run, late = run_spec(cadence=1.0), history(T0, job=job(), log=lagging(3))
+    assert reason(run, late, ()) == "its log is not read in time: a few seconds behind"
+    assert next_action(run, late, ()).startswith("log a few seconds behind: ")
+
+
 def test_a_log_that_never_answered_lags_since_it_was_first_asked() -> None:
     problem = Problem(kind=ErrorKind.TIMEOUT, message="no answer within 4 s")
     never = Facet[Any](source="run.log", error=problem, since=T0)

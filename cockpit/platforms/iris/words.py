@@ -29,6 +29,7 @@ LIVE_FILTERS: Final = ("pending", "building", "running")
 _OVERRUN: Final = re.compile(r"execution timeout", re.IGNORECASE)
 """Iris kills what runs for too long: nobody has stopped it, so it is a failure."""
 _TO_COME: Final = ("pending", "assigned", "building", "preempted", "missing")
+_OVER: Final = ("succeeded", "failed", "killed", "worker_failed", "unschedulable")
 _SCHEDULER: Final = re.compile(r"^Scheduler:\s*")
 _AUTOSCALER: Final = re.compile(r"^Autoscaler:\s*")
 _NEVER: Final = re.compile(
@@ -99,7 +100,8 @@ def tasks_of(job: Job) -> Tasks | None:
     """Return how many of a job's tasks run; ``None`` where that is not told."""
     if job.tasks <= 0:
         return None
-    return Tasks(running=job.counts.get("running", 0), total=job.tasks)
+    over = sum(job.counts.get(word, 0) for word in _OVER)
+    return Tasks(running=job.counts.get("running", 0), total=job.tasks, over=over)
 
 
 def restarts_of(job: Job) -> int:

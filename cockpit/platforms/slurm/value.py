@@ -64,7 +64,8 @@ def _tasks(job: Job) -> Tasks | None:
     if not job.grouped or job.one_by_one:
         return None
     running = sum(each.phase is Phase.RUNNING for each in job.records)
-    return Tasks(running=running, total=sum(map(count_of, job.records)))
+    over = sum(each.phase.terminal for each in job.records)
+    return Tasks(running=running, total=sum(map(count_of, job.records)), over=over)
 
 
 def _reason(job: Job, passed: Sequence[str]) -> str | None:

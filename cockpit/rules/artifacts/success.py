@@ -13,7 +13,14 @@ from cockpit.model.run import RunSpec
 from cockpit.model.wording import with_code
 from cockpit.rules.jobs.terminal import diagnosis, triage_evidence
 from cockpit.rules.metrics.progress import current_step, reached
-from cockpit.rules.present import phase_of, phase_since, seen_after_end, seen_at
+from cockpit.rules.present import (
+    phase_of,
+    phase_since,
+    seal_of,
+    seen_after_end,
+    seen_at,
+    still_open,
+)
 
 SHORTEST = 0.5
 """The share of the expected duration below which an end is suspiciously early."""
@@ -52,16 +59,22 @@ def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]
 
 
 def _unsealed(run: RunSpec, history: History) -> Iterator[Alert]:
-    """Yield the reminder that a run with everything in place was not sealed for a day."""
-    code, ended = history.facets.code.value, phase_since(history)
-    sealed = history.sealed_by is not None or (code is not None and code.sealed is not None)
+    """Yield the reminder that a run with everything in place was not sealed for a day.
+
+    Where the repository cannot be asked, whether another machine has sealed it is not known.
+    """
+    code, ended, key = history.facets.code, phase_since(history), f"C-19:{run.name}:seal"
     due = ended + SEAL_WITHIN
-    if run.tier != "hero" or sealed or seen_at(history.facets.job, history.now) <= due:
+    if run.tier != "hero" or seal_of(history) or seen_at(history.facets.job, history.now) <= due:
+        return
+    if code.configured and not code.known:
+        former = still_open(history, key)
+        yield from () if former is None else (former,)
         return
     text = f"it succeeded at {wording.moment(ended)}; limit {wording.span(SEAL_WITHIN)}"
     yield Alert(
         id="C-19",
-        key=f"C-19:{run.name}:seal",
+        key=key,
         severity=Severity.INFO,
         title="finished, and not sealed yet",
         since=due,

@@ -13,21 +13,24 @@ from cockpit.model.history import HostMark
 from cockpit.model.observed import HostValue, JobValue
 
 
-def looked_at(mark: HostMark, former: HostValue | None, seen: Facet[HostValue],
-              job: JobValue | None) -> HostMark:  # fmt: skip
-    """Return the mark after one more look; ``former`` is what the look before it told.
+def of_job(mark: HostMark, job: JobValue | None) -> HostMark:
+    """Return the mark of a job: what the one before it did to its host is no sign of this one."""
+    whose = None if job is None else f"{job.id}@{job.started_at or 0:.0f}"
+    return mark if mark.job == whose else HostMark(job=whose)
 
-    Another job begins anew: what the one before it did to the host is no sign of this one. What
-    a look does not tell is as it was.
-    """
+
+def recalled(job: JobValue | None, value: HostValue | None) -> HostMark:
+    """Return the mark from what a cockpit before this one saw last: a job, and its host."""
+    mark = of_job(HostMark(), job)
+    seen = {} if value is None else {"oom_kills": value.oom_kills, "gpus": len(value.gpus)}
+    return mark.model_copy(update=seen)
+
+
+def looked_at(mark: HostMark, seen: Facet[HostValue]) -> HostMark:
+    """Return the mark after one more look; what it does not tell is as it was."""
     value, at = seen.value, seen.observed_at
     if value is None or at is None:
         return mark
-    whose = None if job is None else f"{job.id}@{job.started_at or 0:.0f}"
-    if mark == HostMark() and former is not None:
-        mark = HostMark(job=whose, oom_kills=former.oom_kills, gpus=len(former.gpus))
-    elif mark.job != whose:
-        mark = HostMark(job=whose)
     return mark.model_copy(update={**_killed(mark, value, at), **_accelerators(mark, value, at)})
 
 

@@ -11,6 +11,7 @@ from cockpit.model.history import History, Outage
 from cockpit.model.observed import UNCLEAR, JobValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
+from cockpit.rules.jobs.repeated import identity
 from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
 
 CADENCES = 2
@@ -159,13 +160,20 @@ def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
     )
 
 
-def partial_since(former: float | None, job: Facet[JobValue]) -> float | None:
-    """Return since when only some of a running job's tasks are at work, after one more look."""
+def partial_since(
+    since: float | None, former: JobValue | None, job: Facet[JobValue]
+) -> float | None:
+    """Return since when some of a running job's tasks are yet to run, after one more look.
+
+    ``since`` was told of the ``former`` look's job; another one begins anew.
+    """
     value, at = job.value, job.observed_at
     if value is None or value.tasks is None or value.phase is not Phase.RUNNING:
         return None
-    some = 0 < value.tasks.running < value.tasks.total
-    return (at if former is None else former) if some else None
+    tasks = value.tasks
+    some = 0 < tasks.running < tasks.total - tasks.over
+    same = former is not None and identity(former) == identity(value)
+    return (since if same and since is not None else at) if some else None
 
 
 def _partial(run: RunSpec, history: History, job: JobValue) -> Iterator[Alert]:
@@ -173,7 +181,8 @@ def _partial(run: RunSpec, history: History, job: JobValue) -> Iterator[Alert]:
     since, seen = history.partial_since, seen_at(history.facets.job, history.now)
     if since is None or job.tasks is None or seen - since <= run.thresholds.pending_after:
         return
-    text = f"{job.tasks.running} of {job.tasks.total} tasks run since {wording.moment(since)}"
+    text = f"{job.tasks.running} of {job.tasks.total} tasks run, not all since"
+    text = f"{text} {wording.moment(since)}"
     yield Alert(
         id="C-04",
         key=f"C-04:{run.name}",

@@ -12,13 +12,15 @@ from cockpit.model.history import History
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.picking import named, newest_good
 from cockpit.model.run import RunSpec
-from cockpit.rules.present import CLOCK_SKEW, StepClock, job_of, job_source, seen_at
+from cockpit.rules.present import StepClock, job_of, job_source, of_present, seen_at
 
 OVER: Final = 900.0
 """Seconds after a notice in which it comes true: who still trains then was not taken away."""
 _TAKEN: Final = re.compile(
     r"\b(?:preempt(?:ed|ing|ion)|reclaim(?:ed|ing)|evict(?:ed|ing|ion))\b", re.I
 )
+_COUNTED: Final = re.compile(r"\bpreempted \d+ times?\b|\b\d+ preempted\b", re.I)
+"""How often it was taken before, and what is taken by now: no notice of what is to come."""
 
 
 def preemption_noticed(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -26,7 +28,7 @@ def preemption_noticed(run: RunSpec, history: History) -> Iterator[Alert]:
     job = job_of(history)
     if job is None or job.phase is not Phase.RUNNING:
         return
-    told = [*_by_log(history, job), *_by_others(history, job)]
+    told = [*_by_log(history), *_by_others(history, job)]
     if not told:
         return
     after = f"; {job.queued[0].id} goes on after it" if job.queued else ""
@@ -46,10 +48,10 @@ def preemption_noticed(run: RunSpec, history: History) -> Iterator[Alert]:
     )
 
 
-def _by_log(history: History, job: JobValue) -> Iterator[tuple[float, Evidence]]:
+def _by_log(history: History) -> Iterator[tuple[float, Evidence]]:
     log = history.facets.log
     notice = None if log.value is None else log.value.announced.notice
-    if notice is None or (job.started_at is not None and notice.at < job.started_at - CLOCK_SKEW):
+    if notice is None or not of_present(notice.at, history):
         return
     last = StepClock(history).last
     if last is None or last <= notice.at + OVER:
@@ -63,11 +65,12 @@ def _by_others(history: History, job: JobValue) -> Iterator[tuple[float, Evidenc
     if job.preempted_at is not None:
         text = f"{job.id} was told to make room at {wording.moment(job.preempted_at)}"
         yield job.preempted_at, Evidence(text=text, source=job_source(history))
-    if job.reason is not None and _TAKEN.search(job.reason):
+    if job.reason is not None and _TAKEN.search(_COUNTED.sub("", job.reason)):
         yield (
             seen_at(history.facets.job, history.now),
             Evidence(text=wording.with_reason(job.state, job.reason), source=job_source(history)),
         )
-    if tracker.value is not None and tracker.value.state == "preempting":
+    marked = tracker.value is not None and tracker.value.state == "preempting"
+    if tracker.value is not None and marked and of_present(tracker.value.heartbeat_at, history):
         text = 'the tracker says "preempting"'
         yield seen_at(tracker, history.now), Evidence(text=text, source=tracker.source)

@@ -19,7 +19,14 @@ from cockpit.model.run import CodeSpec, RunSpec
 from cockpit.model.snapshot import Snapshot
 from cockpit.rules import present
 from cockpit.rules.lineage.touched import Touches, worst_first
-from cockpit.rules.present import job_of, phase_of, phase_since, still_open
+from cockpit.rules.present import (
+    job_of,
+    of_present,
+    phase_of,
+    phase_since,
+    seen_at,
+    still_open,
+)
 
 SHOWN: Final = 8
 SOURCE_SUFFIXES: Final = frozenset((
@@ -92,8 +99,13 @@ def _runs(who: str, ran: str, record: Record) -> str:
 
 
 def _newer(history: History) -> bool:
-    """Tell whether the tracker's word is one of the present job, not of the one before it."""
+    """Tell whether the tracker's word is one of the present job, not of the one before it.
+
+    Where it dates its launches, by that: a former client may write for a while beside a new job.
+    """
     job, tracker = job_of(history), history.facets.tracker.value
+    if tracker is not None and tracker.config_since is not None:
+        return of_present(tracker.config_since, history)
     at = None if tracker is None else tracker.last_record_at or tracker.last_step_at
     return at is not None and (job is None or job.started_at is None or at >= job.started_at)
 
@@ -108,7 +120,7 @@ def _checkout(
     if dirty:
         yield f"uncommitted at {code.sha[:10]}: {_named(dirty)}"
     moved = record is not None and not same_commit(code.sha, record.sha)
-    files = worst_first(code.changed, spec) if code.changed is not None else None
+    files = _between(code, record, spec)
     if moved and record is not None and (files is None or files):
         what = "which files differ is not known" if not files else _named(files)
         yield f"commit {code.sha[:10]}, {record.by} records {record.sha[:10]}: {what}"
@@ -120,6 +132,15 @@ def _checkout(
     if code.unpushed and (ahead or (ahead is None and record is not None)):
         what = f": {_named(ahead)}" if ahead else ""
         yield f"{code.unpushed} commits are not pushed{what}"
+
+
+def _between(
+    code: CodeValue, record: Record | None, spec: CodeSpec
+) -> tuple[tuple[Touches, str], ...] | None:
+    """Return what differs from the record; git was asked about the logbook's commit alone."""
+    since = code.record_sha
+    of_record = record is not None and since is not None and same_commit(since, record.sha)
+    return worst_first(code.changed, spec) if code.changed is not None and of_record else None
 
 
 def _as_launched(code: CodeValue, used: Snapshot | None) -> bool:
@@ -143,10 +164,12 @@ def _named(files: Sequence[tuple[Touches, str]]) -> str:
 def _alert(
     run: RunSpec, history: History, key: str, found: tuple[Evidence, ...], *, proven: bool
 ) -> Alert:
-    who = wording.person(run)
+    """Return the alert; of a checkout it is known since when it was seen, not when it changed."""
+    who, since = wording.person(run), seen_at(history.facets.code, history.now)
     title = "a restart would run other code than recorded"
     advice = f"restore the recorded commit, or ask {who} to approve what changed before a restart"
     if proven:
+        since = phase_since(history)
         title = "the job runs other code than recorded"
         advice = f"tell {who}: correct the record, or stop; other code is another trajectory"
     return Alert(
@@ -154,7 +177,7 @@ def _alert(
         key=key,
         severity=Severity.ALERT,
         title=title,
-        since=phase_since(history),
+        since=since,
         evidence=found,
         confidence="likely",
         next_action=advice,

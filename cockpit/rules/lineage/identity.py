@@ -139,8 +139,9 @@ def _policy(spec: WandbSpec, history: History) -> Iterator[Evidence]:
             text = f"resume policy {value} is used ({flag}), {spec.resume} is recorded"
             yield Evidence(text=text, source=f"launch {used.launch_id}" if used else "launch")
     fragments = () if tracker.value is None else tracker.value.fragments
-    if spec.resume == "never" and len(set(map(posixpath.basename, fragments))) > 1:
-        text = f"resume policy never, and {len(fragments)} launches have written to one id"
+    launches = len(set(map(posixpath.basename, fragments)))
+    if spec.resume == "never" and launches > 1:
+        text = f"resume policy never, and {launches} launches have written to one id"
         yield Evidence(text=text, source=tracker.source)
 
 

@@ -95,7 +95,8 @@ def _wrong(run: RunSpec, history: History, claim: Claim) -> Iterator[Evidence]:
     """Yield what is wrong with a claim: of which state it is, or that it is none of this run's."""
     value = history.facets.checkpoints.value
     items = [] if value is None or value.unlisted else _meant(value.items, claim, run)
-    if items and all(item.state in _BAD for item in items):
+    bad = items and all(item.state in _BAD for item in items)
+    if bad and not any(_was_whole(history, item) for item in items):
         item = items[-1]
         why = f" ({item.note})" if item.note else ""
         yield Evidence(text=f"{named(item)} is {item.state.value}{why}", source=item.path)
@@ -105,6 +106,18 @@ def _wrong(run: RunSpec, history: History, claim: Claim) -> Iterator[Evidence]:
         yield Evidence(text=text, source=claim.who)
     elif items and value is not None:
         yield from _badly_picked(run, history, claim, items[-1])
+
+
+def _was_whole(history: History, item: Checkpoint) -> bool:
+    """Tell whether what is torn now was complete then: trainers remove old ones piece by piece."""
+    step = item.name_step if item.step is None else item.step
+    if item.state is not CheckpointState.INCOMPLETE or step is None:
+        return False
+    pick, began = history.used.checkpoint if history.used else None, present_since(history)
+    if pick is not None and (pick.path, pick.step) == (item.path, step):
+        return True
+    at = next((m.at for m in reversed(history.checkpoints) if began and m.at <= began), began)
+    return at is not None and any(m.newest == step for m in history.checkpoints if m.at >= at)
 
 
 def _meant(items: tuple[Checkpoint, ...], claim: Claim, run: RunSpec) -> list[Checkpoint]:

@@ -141,7 +141,8 @@ class Code:
         if known is not None and known[0] == state:
             return known[1]
         found = await changes_since(asked.repo, value, asked.record, "the logbook")
-        if found.trouble is None:
+        lost = found.unpushed is None and value.unpushed is not None
+        if found.trouble is None and not lost:
             self._changes[asked] = state, found
         return found
 

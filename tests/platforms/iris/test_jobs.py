@@ -71,6 +71,12 @@ async def test_why_a_preempted_job_waits_is_said(iris: Controller) -> None:
     assert found.pending_since is None, "it ran before: since when it waits is not told"
 
 
+async def test_tasks_that_have_ended_are_over_and_wait_for_nothing(iris: Controller) -> None:
+    iris.put(job("/ada/x", taskCount=4, counts={"running": 2, "succeeded": 1, "pending": 1}))
+    found = await value(platform_of(), run_of(iris.url, "/ada/x"))
+    assert found.tasks is not None and found.tasks.over == 1
+
+
 async def test_a_job_whose_tasks_are_done_does_not_wait(iris: Controller) -> None:
     iris.put(job("/ada/x", taskCount=4, counts={"succeeded": 4}))
     assert (await value(platform_of(), run_of(iris.url, "/ada/x"))).phase is Phase.RUNNING

@@ -102,3 +102,12 @@ def test_a_hero_run_that_nobody_seals_is_reminded_of_after_a_day() -> None:
     assert missing(hero, day + 1, code=CodeValue(sha="1", sealed="seal/toy/999")) == []
     past = history(day + 1, job=DONE, checkpoints=FINAL, tracker=W_AND_B)
     assert verdict(hero, past, [alert]).value == "finished"
+
+
+def test_where_the_repository_is_not_seen_a_seal_may_be_there() -> None:
+    """Its tag may be another machine's: what git does not answer is no missing seal."""
+    hero, later = run_spec(tier="hero"), T0 + 1001 + 86400.0
+    assert missing(hero, later, code=blind()) == []
+    (alert,) = missing(hero, later, code=CodeValue(sha="1"))
+    assert alert.title == "finished, and not sealed yet"
+    assert missing(hero, later, code=blind(), open=(alert,)) == [alert]

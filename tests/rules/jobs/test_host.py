@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Alert
-from cockpit.model.facet import known
+from cockpit.model.facet import Facet, known
 from cockpit.model.history import HostMark
 from cockpit.model.observed import Disk, Gpu, HostValue, Phase
 from cockpit.model.run import CheckpointSpec, RunSpec, TeardownSpec, Thresholds
 from cockpit.rules.jobs.host import host_pressure
-from cockpit.rules.jobs.host_looks import looked_at
+from cockpit.rules.jobs.host_looks import looked_at, of_job, recalled
 from cockpit.watch.reports import case_of, judged, reconcile
 from cockpit.watch.runstate import RunState
 from tests.rules.making import (
@@ -154,10 +154,27 @@ def test_only_a_rise_of_the_oom_counter_counts_and_it_closes_by_itself() -> None
 
 
 def test_another_job_begins_with_the_count_that_it_finds() -> None:
-    mark = looked_at(HostMark(), None, known(HostValue(oom_kills=3), "b", T0), job())
-    other = job(id="host:2", started_at=T0 + 50)
-    mark = looked_at(mark, None, known(HostValue(oom_kills=5), "b", T0 + 60), other)
+    mark = looked_at(of_job(HostMark(), job()), known(HostValue(oom_kills=3), "b", T0))
+    other = of_job(mark, job(id="host:2", started_at=T0 + 50))
+    mark = looked_at(other, known(HostValue(oom_kills=5), "b", T0 + 60))
     assert (mark.oom_kills, mark.oom_at) == (5, None)
+
+
+def test_what_a_former_cockpit_saw_of_another_job_s_host_is_no_sign_of_this_one() -> None:
+    """Relaunched on a smaller host while nobody watched: whichever is looked at first."""
+    now = HostValue(oom_kills=7, gpus=gpus(0.9, 0.9))
+    for first in ("job", "host"):
+        state = RunState(spec=run_spec(), key="k")
+        state.host = recalled(job(id="old:1"), HostValue(oom_kills=0, gpus=gpus(0.9, 0.9, 0.9)))
+        state.facets = seen(T0, job=job(id="old:1"))
+        host: Facet[Any] = known(now, "h", T0 + 1)
+        answers = {"job": known(job(), "j", T0 + 1), "host": host}
+        for name in (first, *(answers.keys() - {first})):
+            state.take(name, answers[name])
+        assert (state.host.oom_at, state.host.fewer_since) == (None, None), first
+    same = recalled(job(), HostValue(oom_kills=6, gpus=gpus(0.9, 0.9, 0.9)))
+    mark = looked_at(of_job(same, job()), known(now, "h", T0 + 1))
+    assert (mark.oom_from, mark.oom_kills, mark.fewer_since) == (6, 7, T0 + 1)
 
 
 def test_an_accelerator_that_is_gone_and_one_of_which_nothing_is_told() -> None:

@@ -93,9 +93,19 @@ def test_a_job_of_which_only_a_part_runs_for_long() -> None:
 
 
 def test_since_when_only_a_part_runs_is_what_looks_in_a_row_have_shown() -> None:
-    since = None
+    since, former = None, None
     for at, running in ((1, 4), (2, 3), (3, 2), (4, 4), (5, 1)):
-        tasks = Tasks(running=running, total=4)
-        since = partial_since(since, known(job(tasks=tasks), "s", T0 + at))
+        seen = job(tasks=Tasks(running=running, total=4))
+        since = partial_since(since, former, known(seen, "s", T0 + at))
+        former = seen
         assert since == {1: None, 2: T0 + 2, 3: T0 + 2, 4: None, 5: T0 + 5}[at]
-    assert partial_since(since, known(job(Phase.WAITING), "s", T0 + 6)) is None
+    assert partial_since(since, former, known(job(Phase.WAITING), "s", T0 + 6)) is None
+
+
+def test_tasks_that_are_over_wait_for_no_place_and_another_job_begins_anew() -> None:
+    most = job(tasks=Tasks(running=3, total=4, over=1))
+    assert partial_since(None, None, known(most, "s", T0 + 1)) is None
+    some = Tasks(running=2, total=4, over=1)
+    assert partial_since(T0, most, known(job(tasks=some), "s", T0 + 1)) == T0
+    other = job(id="host:2", started_at=T0 + 5, tasks=some)
+    assert partial_since(T0, most, known(other, "s", T0 + 9)) == T0 + 9

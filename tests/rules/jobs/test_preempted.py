@@ -35,3 +35,17 @@ def test_by_the_platform_and_by_the_client() -> None:
     assert found(job=job(reason="preemptible priority class")) == []
     assert found(tracker=tracker(state="preempting")) == ['the tracker says "preempting"']
     assert found(job=job(Phase.FAILED, reason="preempted")) == []
+
+
+def test_what_was_taken_before_and_runs_again_is_not_about_to_be_taken() -> None:
+    """Iris counts: it says so of a job for the rest of its life."""
+    assert found(job=job(reason="4 of 4 tasks run, preempted 1 time")) == []
+    assert found(job=job(reason="3 of 4 tasks run (1 preempted), preempted 12 times")) == []
+    both = "4 of 4 tasks run, preempted 2 times; its worker is being reclaimed"
+    assert found(job=job(reason=both)) != []
+
+
+def test_a_client_of_the_job_before_this_one_has_marked_itself_alone() -> None:
+    marked = {"state": "preempting", "heartbeat_at": T0 - 60}
+    assert found(tracker=tracker(**marked)) == []
+    assert found(tracker=tracker(**{**marked, "heartbeat_at": T0 + 5})) != []

@@ -82,3 +82,26 @@ def test_the_commit_that_the_client_noted_counts_for_the_present_job_only() -> N
     assert "the tracker's client" in found(checkout(), tracker=tracker(**noted))[0]
     former = {"git_commit": B, "last_record_at": T0 - 9}
     assert found(checkout(), tracker=tracker(**former)) == []
+
+
+def test_a_former_client_that_still_writes_says_nothing_of_the_present_job() -> None:
+    """Its last records come after the new job began, and it began before."""
+    late = tracker(git_commit=B, last_record_at=T0 + 9, config_since=T0 - 900)
+    assert found(used=launched(), tracker=late) == []
+    own = tracker(git_commit=B, last_record_at=T0 + 9, config_since=T0 + 5)
+    assert "the tracker's client" in found(used=launched(), tracker=own)[0]
+
+
+def test_files_that_changed_since_another_commit_are_not_told_of_the_launch_s() -> None:
+    """The logbook names an older commit than the launch: its files are those of both."""
+    behind = checkout(sha=B, record_sha="c" * 40, changed=("model.py",))
+    (said,) = found(behind, used=launched())
+    assert said.endswith(f"toy-i001 records {A[:10]}: which files differ is not known")
+
+
+def test_a_checkout_s_change_is_dated_by_the_look_and_never_by_the_job_s_start() -> None:
+    past = history(T0 + 60, job=job(), code=checkout(dirty=("train.py",)))
+    (alert,) = code_drifts(RUN, past)
+    assert alert.since == past.facets.code.observed_at != job().started_at
+    runs = history(T0 + 60, job=job(bundle=Bundle(commit=B)), code=checkout())
+    assert next(code_drifts(RUN, runs)).since == job().started_at

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cockpit.model.announced import Announced, Loaded
+from cockpit.model.history import CheckpointMark
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase, Pick
 from cockpit.model.run import CheckpointSpec
 from cockpit.model.snapshot import Snapshot
@@ -85,6 +86,25 @@ def test_what_the_launch_was_to_load_and_what_the_config_names() -> None:
     assert (
         found(settings=settings_of({"model": {"load_from": "/base/llama"}, "resume": "/q"})) == []
     )
+
+
+def test_what_was_complete_when_it_was_loaded_is_not_wrong_while_it_is_removed() -> None:
+    """The job's own retention removes it, marker first."""
+
+    def wrong(*marks: CheckpointMark, used: Snapshot | None = None) -> bool:
+        facets = {"job": job(), "checkpoints": checkpoints(*ITEMS), "log": said("/c/step-50")}
+        past = history(T0 + 60, used=used, **facets)
+        return any(wrong_checkpoint(RUN, past.model_copy(update={"checkpoints": marks})))
+
+    then = CheckpointMark(at=T0 - 800, complete=3, newest=50)
+    after = CheckpointMark(at=T0 + 30, complete=2, newest=1000)
+    assert not wrong(then, after)
+    assert not wrong(then.model_copy(update={"at": T0 + 10}), after), "first seen after the start"
+    assert wrong() and wrong(after), "nobody has seen it complete"
+    assert wrong(then, after.model_copy(update={"at": T0 - 5})), "another one was newest then"
+    pick = Pick(path="/c/step-50", step=50, why="named")
+    used = Snapshot(launch_id="i2", at=T0, action="rollback", command=("t",), checkpoint=pick)
+    assert not wrong(used=used), "its plan had it complete"
 
 
 def test_the_temporary_one_where_the_permanent_one_of_its_step_is_there() -> None:

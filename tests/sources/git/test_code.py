@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import CodeValue
+from cockpit.model.place import Place
 from cockpit.model.run import CodeSpec, RecordsSpec, RunSpec
 from cockpit.runtime.shell import Completed
+from cockpit.sources.git import changes, command
 from cockpit.sources.git.code import Code
 from cockpit.sources.git.command import read_status, trouble
 from tests.sources.git.repos import commit, git, repository
@@ -221,3 +223,29 @@ async def test_the_newest_seal_of_this_very_run_is_found(tmp_path: Path) -> None
     found = await Code(FixedClock(NOW)).observe(runs)
     sealed = {name: facet.value.sealed for name, facet in found.items() if facet.value}
     assert sealed == {"a": "seal/a/9", "ab": "seal/ab/10", "b": None}
+
+
+async def test_a_lost_answer_of_what_is_not_pushed_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "code")
+    (repo / "note.md").write_text("x\n")
+    commit(repo, "second")
+    book = tmp_path / "toy.md"
+    sha = git(repo, "rev-parse", "HEAD")
+    book.write_text(f"## Launched Instances\n### 2026-01-02 08:00 UTC - a-i1\n- Git SHA: {sha}\n")
+    run = RunSpec(name="a", code=CodeSpec(repo=str(repo)), records=RecordsSpec(logbook=str(book)))
+    ask, code = command.git, Code(FixedClock(NOW))
+
+    async def lost(folder: str | Place, *words: str) -> Completed:
+        slow = "@{upstream}" in words
+        return Completed(rc=1, out=b"", err=b"") if slow else await ask(folder, *words)
+
+    async def ahead() -> tuple[str, ...] | None:
+        value = (await code.observe([run]))["a"].value
+        return None if value is None else value.ahead_files
+
+    monkeypatch.setattr(changes, "git", lost)
+    assert await ahead() is None
+    monkeypatch.setattr(changes, "git", ask)
+    assert await ahead() == ("note.md",)
