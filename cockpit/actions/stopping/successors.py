@@ -12,6 +12,7 @@ from typing import Final
 from cockpit.actions.checks.jobs import QUEUED, job_name, queued_jobs
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError, StepUnknownError
 from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.orders import ids_in, order
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import Check
@@ -19,10 +20,6 @@ from cockpit.text.checks import blocked, passed, warned
 
 SUCCESSORS: Final = "successors"
 """The option of a stop, and the fact that holds the ids of what is cancelled."""
-STOPS: Final = "stops"
-"""The fact that holds the ids of all that are told to end."""
-ORDERED: Final = "ordered"
-"""The fact that something was told to end."""
 OPTION: Final = f"--{SUCCESSORS} yes"
 
 
@@ -83,7 +80,7 @@ async def cancel(execution: Execution) -> str:
         await execution.note(**{QUEUED: safe(", ".join(map(job_name, came)))})
     if not found:
         raise SkipStep("none of them waits any more")
-    await execution.note(**{STOPS: "\n".join(job.id for job in found), ORDERED: "yes"})
+    await order(execution, found)
     run, platform = execution.context.spec, execution.context.acting_platform
     assert platform is not None
     for job in reversed(found):
@@ -108,7 +105,7 @@ async def _waiting(execution: Execution) -> tuple[tuple[LiveJob, ...], tuple[Liv
     if facet.error is not None or facet.value is None:
         why = "no job is told of" if facet.error is None else facet.error.message
         raise StepUnknownError(f"what starts by itself is not known now: {why}")
-    wanted = execution.plan.facts.get(SUCCESSORS, "").split("\n")
+    wanted = ids_in(execution.plan.facts, SUCCESSORS)
     ours = tuple(job for job in facet.value.queued if job.id in wanted)
     return ours, tuple(job for job in facet.value.queued if job.id not in wanted)
 
