@@ -6,7 +6,7 @@ when that is asked for, the last first and all before the job, so that no end fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from cockpit.actions.checks.jobs import QUEUED, job_name, queued_jobs
@@ -62,6 +62,8 @@ def checks(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
         else:
             ends = why or f"{OPTION} cancels it too"
             text = f"{what} starts by itself after it, and is not stopped by this; {ends}"
+            if job.needs_success:
+                text = f"{what} waits for its success: it never starts once this is stopped; {ends}"
             yield warned(QUEUED, text, value=job.id)
 
 
@@ -69,15 +71,20 @@ def facts(context: ActionContext, *, wanted: bool) -> dict[str, str]:
     """Return, for steps and records, what is cancelled and what starts by itself afterwards."""
     cancelled = to_cancel(context, wanted=wanted)
     told = {SUCCESSORS: "\n".join(job.id for job in cancelled)} if cancelled else {}
-    names = ", ".join(job_name(job) for job in left_alone(context, wanted=wanted))
-    return told | ({QUEUED: safe(names)} if names else {})
+    names = _starting(left_alone(context, wanted=wanted))
+    return told | ({QUEUED: names} if names else {})
+
+
+def _starting(jobs: Iterable[LiveJob]) -> str:
+    """Return the names of those that start once the job is stopped."""
+    return safe(", ".join(job_name(job) for job in jobs if not job.needs_success))
 
 
 async def cancel(execution: Execution) -> str:
     """Cancel what waits behind the job, the last first; nothing is stopped if one is left."""
     found, came = await _waiting(execution)
     if came:
-        await execution.note(**{QUEUED: safe(", ".join(map(job_name, came)))})
+        await execution.note(**{QUEUED: _starting(came)})
     if not found:
         raise SkipStep("none of them waits any more")
     await order(execution, found)
