@@ -6,6 +6,7 @@ These are the values of the one interface through which every platform is acted 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from pydantic import Field
@@ -50,6 +51,8 @@ class LiveJob(Frozen):
     """False where only a note says that it lives: a machine that died cannot take it back."""
     beyond: str | None = None
     """Why this user may not stop it, where that is so."""
+    needs_success: bool = Field(default=False, exclude=True)
+    """It waits for the current job's success: behind one that is stopped it never starts."""
     handle: dict[str, str] = Field(default_factory=dict)
 
 
@@ -69,6 +72,16 @@ class Live(Frozen):
     leftovers: tuple[LiveJob, ...] = ()
     held: tuple[LiveJob, ...] = ()
     unknown: str | None = None
+
+    def without_waiting(self, queued: Iterable[LiveJob]) -> Live:
+        """Return what lives but for what only waits for the end of the current job (SPEC J).
+
+        A platform that is asked of a run by the job in its file lists that as a job of the lineage.
+        One that has begun lives.
+        """
+        waiting = {job.id for job in queued}
+        jobs = (job for job in self.jobs if job.started_at is not None or job.id not in waiting)
+        return self.model_copy(update={"jobs": tuple(jobs)})
 
     @property
     def beside(self) -> tuple[LiveJob, ...]:

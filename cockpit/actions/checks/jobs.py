@@ -145,9 +145,9 @@ def next_by_itself(context: ActionContext) -> list[Check]:
 
 
 def queued_jobs(context: ActionContext) -> tuple[LiveJob, ...]:
-    """Return what starts by itself once the run's job is over (SPEC J)."""
-    job = context.report.facets.job.value
-    return () if job is None else job.queued
+    """Return what starts by itself once the run's job is over (SPEC J), and has not begun."""
+    job, begun = context.report.facets.job.value, {each.id for each in context.live.jobs}
+    return () if job is None else tuple(each for each in job.queued if each.id not in begun)
 
 
 def may_be_stopped(jobs: Iterable[LiveJob]) -> list[Check]:

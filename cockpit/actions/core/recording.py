@@ -13,6 +13,7 @@ from typing import Final
 from cockpit.actions.checks.records import linked_issue
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
 from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.orders import ordered
 from cockpit.model.plan import Basis, Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
@@ -109,9 +110,8 @@ def stopped(execution: Execution) -> tuple[Told, ...]:
     """
     if execution.trouble is not None:
         return ()
-    ids = filter(None, execution.facts.get("stops", "").split("\n"))
     at, who = execution.entry.begun_at, execution.entry.operator
-    return tuple(Told(what=STOPPED, value=each, at=at, typed_by=who) for each in ids)
+    return tuple(Told(what=STOPPED, value=each, at=at, typed_by=who) for each in ordered(execution))
 
 
 async def _tell_under(run: RunSpec, told: Sequence[Told]) -> bool:

@@ -381,6 +381,7 @@ class ActionService:
 
     async def _context_of(self, spec: RunSpec, operator: str) -> ActionContext:
         report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
+        job = report.facets.job.value
         return ActionContext(
             file=self._file(),
             spec=spec.model_copy(update={"dri": report.spec.dri}),
@@ -389,7 +390,7 @@ class ActionService:
             now=self._parts.clock.now(),
             operator=operator,
             parts=self._parts,
-            live=live,
+            live=live if job is None else live.without_waiting(job.queued),
             entries=await self.history(spec.name),
         )
 

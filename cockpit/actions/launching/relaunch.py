@@ -12,6 +12,7 @@ from cockpit.actions.checks.people import for_dri, has_dri
 from cockpit.actions.checks.places import places
 from cockpit.actions.core.action import Action, Step
 from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.orders import STOPS
 from cockpit.actions.core.parameters import yes_param
 from cockpit.actions.launching.compared import Compared, WouldRun, compared, output_checks
 from cockpit.actions.launching.launch_records import record_steps, trouble_step
@@ -29,7 +30,6 @@ from cockpit.actions.launching.run_log_steps import resumed_step
 from cockpit.actions.launching.submitting import CONFIRM
 from cockpit.actions.stopping.stop import (
     SAVE,
-    STOPS,
     can_save,
     loss_of,
     save_first,

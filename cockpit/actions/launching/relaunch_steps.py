@@ -9,6 +9,7 @@ from cockpit.actions.checks.checkpoint import last_step
 from cockpit.actions.checks.config_file import ResolvedConfig, digest, read_config
 from cockpit.actions.checks.recover import present_failure
 from cockpit.actions.core.action import Execution, SkipStep, StepError
+from cockpit.actions.core.orders import ordered, planned
 from cockpit.actions.launching.launch_records import (
     FAILED_STEP,
     FAILURE,
@@ -20,7 +21,7 @@ from cockpit.actions.launching.launch_records import (
 )
 from cockpit.actions.launching.snapshot import snapshot_of
 from cockpit.actions.launching.submitting import SNAPSHOT, platform_of, submit, verify
-from cockpit.actions.stopping.stop import STOPS, evidence, loss_of
+from cockpit.actions.stopping.stop import evidence, loss_of
 from cockpit.actions.stopping.stop import gone as jobs_gone
 from cockpit.actions.stopping.stop import stop as stop_jobs
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
@@ -64,7 +65,7 @@ async def archive(execution: Execution) -> str:
 
 async def stop(execution: Execution) -> str:
     """Stop what is left of the job; nothing else, and nothing when it is over."""
-    if not execution.plan.facts.get(STOPS):
+    if not planned(execution):
         raise SkipStep("the job is over")
     said = await stop_jobs(execution)
     await execution.note(**{STOPPED: "yes"})
@@ -74,7 +75,7 @@ async def stop(execution: Execution) -> str:
 async def gone(execution: Execution) -> str | None:
     """Return that the old job is gone, if a stop that was cut short has done that."""
     said = await jobs_gone(execution)
-    if said is not None:
+    if said is not None and ordered(execution):
         await execution.note(**{STOPPED: "yes"})
     return said
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from cockpit.actions.checks.jobs import job_name
@@ -15,6 +15,7 @@ from cockpit.actions.core.action import (
     StepUnknownError,
 )
 from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.orders import STOPS, order, ordered, planned, spared, told_words
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.retention.at_rest import JOB
@@ -26,11 +27,6 @@ from cockpit.text.checks import blocked, passed
 
 ONLY: Final = "only"
 HELD: Final = "held"
-_STOPS: Final = "stops"
-_TOLD: Final = "told"
-"""The fact that holds the ids of those that were told to end, noted before."""
-_DONE: Final = "cancelled"
-"""The fact that holds the ids of those that were seen to be cancelled."""
 
 
 def asked_for(request: Request) -> bool:
@@ -50,7 +46,7 @@ def draft(context: ActionContext, request: Request) -> Draft:
         stops=tuple(job_name(job) for job in live.held),
         spares=tuple(job_name(job) for job in (*live.jobs, *live.possible, *live.spared)),
         facts={
-            _STOPS: "\n".join(job.id for job in live.held),
+            STOPS: "\n".join(job.id for job in live.held),
             ONLY: HELD,
             "why": "; ".join(dict.fromkeys(job.why for job in live.held)),
             "reason": safe(request.params.get("reason") or ""),
@@ -81,7 +77,7 @@ async def cancel(execution: Execution) -> str:
     jobs = _planned(execution, (await _live(execution)).held)
     if not jobs:
         raise SkipStep("nothing of it is held any more")
-    await execution.note(**{_TOLD: "\n".join(job.id for job in jobs)})
+    await order(execution, jobs)
     platform = execution.context.acting_platform
     assert platform is not None
     await platform.stop(execution.context.spec, jobs)
@@ -97,8 +93,8 @@ async def gone(execution: Execution) -> str | None:
 async def _cancelled(execution: Execution, live: Live) -> str:
     """Note and return what was cancelled: one that was let go meanwhile lives, and was not."""
     freed = {job.id for job in _planned(execution, (*live.jobs, *live.possible))}
-    done = [each for each in _ids(execution.facts, _TOLD) if each not in freed]
-    await execution.note(**{_DONE: "\n".join(done)})
+    done = [each for each in ordered(execution) if each not in freed]
+    await execution.note(**{STOPS: "\n".join(done)})
     if not done:
         return "nothing of it is held any more, and nothing was cancelled"
     return f"{plural(len(done), 'held job')} cancelled: {', '.join(done)}"
@@ -116,35 +112,20 @@ async def _live(execution: Execution, *, told: bool = False) -> Live:
 
 
 def _planned(execution: Execution, jobs: Sequence[LiveJob]) -> tuple[LiveJob, ...]:
-    wanted = _ids(execution.plan.facts, _STOPS)
+    wanted = planned(execution)
     return tuple(job for job in jobs if job.id in wanted)
 
 
-def _ids(facts: Mapping[str, str], name: str) -> list[str]:
-    return list(filter(None, facts.get(name, "").split("\n")))
-
-
-def _what_was_done(execution: Execution) -> str:
-    """Return which of the planned ones were cancelled, and which were not held any more."""
-    done = _ids(execution.facts, _DONE)
-    named = dict(zip(_ids(execution.plan.facts, _STOPS), execution.plan.stops, strict=False))
-    left = ", ".join(name for each, name in named.items() if each not in done)
-    names = ", ".join(named.get(each, each) for each in done)
-    by = execution.entry.operator
-    parts = [f"cancelled by {by}, never having run: {names}"] if done else []
-    return "; ".join([*parts, *([f"not held any more, so not cancelled: {left}"] if left else [])])
-
-
 def _entry(execution: Execution) -> EventEntry:
-    trouble = execution.trouble
-    left = len(_ids(execution.facts, _DONE)) < len(execution.plan.stops)
+    trouble, by = execution.trouble, execution.entry.operator
+    done, left = f"cancelled by {by}, never having run", "not held any more, so not cancelled"
     return EventEntry(
         title="stop: what was held" if trouble is None else "stop of what was held: not finished",
         at=execution.entry.begun_at,
-        status=trouble or _what_was_done(execution),
+        status=trouble or told_words(execution, done, left),
         evidence=execution.plan.facts.get("why") or "accepted for a launch and never let go",
         decision=execution.facts.get("reason") or "a leftover of a launch",
-        next=_next(trouble, left=left),
+        next=_next(trouble, left=bool(spared(execution))),
     )
 
 

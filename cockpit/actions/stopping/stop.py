@@ -19,6 +19,7 @@ from cockpit.actions.core.action import (
 )
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.evidence import archive
+from cockpit.actions.core.orders import STOPS, order, ordered, planned, told_words
 from cockpit.actions.core.parameters import plural, safe, yes_param
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.launching.launch_records import LOST
@@ -26,8 +27,7 @@ from cockpit.actions.launching.run_log_steps import status_step
 from cockpit.actions.retention.at_rest import JOB
 from cockpit.actions.stopping import held, successors
 from cockpit.actions.stopping.saves import Saves, SavesUnknownError
-from cockpit.actions.stopping.successors import CANCEL, ORDERED, SUCCESSORS
-from cockpit.actions.stopping.successors import STOPS as STOPS
+from cockpit.actions.stopping.successors import CANCEL, SUCCESSORS
 from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import (
     Basis,
@@ -226,7 +226,7 @@ def _ordered(log: Step) -> Step:
     """Return the step that logs; a stop that was never ordered leaves nothing to tell."""
 
     async def run(execution: Execution) -> str | None:
-        if execution.trouble is not None and not execution.facts.get(ORDERED):
+        if execution.trouble is not None and not ordered(execution):
             raise SkipStep("no job was told to stop")
         return await log.run(execution)
 
@@ -234,7 +234,7 @@ def _ordered(log: Step) -> Step:
 
 
 def _entry(execution: Execution) -> EventEntry:
-    where = execution.facts.get("evidence")
+    where, by = execution.facts.get("evidence"), execution.entry.operator
     archived = f"evidence: {where}" if where else ""
     if execution.trouble is not None:
         return EventEntry(
@@ -242,28 +242,36 @@ def _entry(execution: Execution) -> EventEntry:
             at=execution.entry.begun_at,
             status=execution.trouble,
             evidence=archived,
-            decision=f"stop ordered by {execution.entry.operator}",
+            decision=f"stop ordered by {by}",
             next="look whether it lives, then stop it again",
         )
     return EventEntry(
-        title="stop",
+        title="stop" if ordered(execution) else "stop: nothing was stopped",
         at=execution.entry.begun_at,
-        status=f"stopped by {execution.entry.operator}: {', '.join(execution.plan.stops)}",
+        status=told_words(execution, f"stopped by {by}", "not running any more, so not stopped"),
         evidence="; ".join(filter(None, (_lost_or_saved(execution), archived))),
-        decision=execution.facts.get("reason") or "stopped on purpose",
+        decision=execution.facts.get("reason") or _decision(execution),
         next=_next(execution),
     )
 
 
+def _decision(execution: Execution) -> str:
+    by = execution.entry.operator
+    return "stopped on purpose" if ordered(execution) else f"stop ordered by {by}"
+
+
 def _next(execution: Execution) -> str:
     queued = execution.facts.get(QUEUED)
-    return f"{queued} starts by itself now" if queued else "relaunch when it may go on"
+    if queued:
+        return f"{queued} starts by itself now"
+    return "relaunch when it may go on" if ordered(execution) else "look how it ended"
 
 
 def _status(execution: Execution) -> str:
     reason, step = execution.facts.get("reason"), execution.context.report.progress.step
+    by = execution.entry.operator
     parts = (
-        f"stopped by {execution.entry.operator}",
+        f"stopped by {by}" if ordered(execution) else f"to be stopped by {by}: it ran no more",
         "" if step is None else f"near step {steps(step)}",
         _lost_or_saved(execution),
         reason,
@@ -355,9 +363,7 @@ async def stop(execution: Execution) -> str:
     run, jobs = execution.context.spec, await _mine(execution)
     if not jobs:
         raise SkipStep("they ended by themselves meanwhile")
-    cancelled = execution.plan.facts.get(SUCCESSORS, "").split("\n")
-    ordered = dict.fromkeys((*(job.id for job in jobs), *filter(None, cancelled)))
-    await execution.note(**{STOPS: "\n".join(ordered), ORDERED: "yes"})
+    await order(execution, jobs)
     platform = _platform(execution)
     await platform.stop(run, jobs)
     after = (await platform.live([run]))[run.name]
@@ -390,13 +396,17 @@ async def measure(execution: Execution) -> str:
 
 async def gone(execution: Execution) -> str | None:
     """Return that nothing of what was to be stopped lives any more, if that is so."""
-    return None if await _mine(execution) else "nothing of what was to be stopped lives"
+    if await _mine(execution):
+        return None
+    if not ordered(execution):  # whatever has ended it, this was not told
+        await execution.note(**{STOPS: ""})
+    return "nothing of what was to be stopped lives"
 
 
 async def gone_and_measured(execution: Execution) -> str | None:
     """Return that it is gone, and what that has lost: a stop that was cut short has done it."""
     said, run = await gone(execution), execution.context.spec
-    if said is None or not execution.facts.get(ORDERED):
+    if said is None or not ordered(execution):
         return said
     if (await _platform(execution).live([run]))[run.name].jobs:  # the steps are another one's now
         return said
@@ -405,7 +415,7 @@ async def gone_and_measured(execution: Execution) -> str | None:
 
 async def _mine(execution: Execution) -> tuple[LiveJob, ...]:
     """Return the jobs of the plan that are alive now: nothing that appeared since."""
-    wanted = execution.plan.facts.get(STOPS, "").split("\n")
+    wanted = planned(execution)
     spec = execution.context.spec
     live = (await _platform(execution).live([spec]))[spec.name]
     if live.unknown is not None:

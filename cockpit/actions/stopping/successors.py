@@ -6,12 +6,13 @@ when that is asked for, the last first and all before the job, so that no end fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from cockpit.actions.checks.jobs import QUEUED, job_name, queued_jobs
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError, StepUnknownError
 from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.orders import ids_in, order
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import Check
@@ -19,10 +20,6 @@ from cockpit.text.checks import blocked, passed, warned
 
 SUCCESSORS: Final = "successors"
 """The option of a stop, and the fact that holds the ids of what is cancelled."""
-STOPS: Final = "stops"
-"""The fact that holds the ids of all that are told to end."""
-ORDERED: Final = "ordered"
-"""The fact that something was told to end."""
 OPTION: Final = f"--{SUCCESSORS} yes"
 
 
@@ -65,6 +62,8 @@ def checks(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
         else:
             ends = why or f"{OPTION} cancels it too"
             text = f"{what} starts by itself after it, and is not stopped by this; {ends}"
+            if job.needs_success:
+                text = f"{what} waits for its success: it never starts once this is stopped; {ends}"
             yield warned(QUEUED, text, value=job.id)
 
 
@@ -72,18 +71,23 @@ def facts(context: ActionContext, *, wanted: bool) -> dict[str, str]:
     """Return, for steps and records, what is cancelled and what starts by itself afterwards."""
     cancelled = to_cancel(context, wanted=wanted)
     told = {SUCCESSORS: "\n".join(job.id for job in cancelled)} if cancelled else {}
-    names = ", ".join(job_name(job) for job in left_alone(context, wanted=wanted))
-    return told | ({QUEUED: safe(names)} if names else {})
+    names = _starting(left_alone(context, wanted=wanted))
+    return told | ({QUEUED: names} if names else {})
+
+
+def _starting(jobs: Iterable[LiveJob]) -> str:
+    """Return the names of those that start once the job is stopped."""
+    return safe(", ".join(job_name(job) for job in jobs if not job.needs_success))
 
 
 async def cancel(execution: Execution) -> str:
     """Cancel what waits behind the job, the last first; nothing is stopped if one is left."""
     found, came = await _waiting(execution)
     if came:
-        await execution.note(**{QUEUED: safe(", ".join(map(job_name, came)))})
+        await execution.note(**{QUEUED: _starting(came)})
     if not found:
         raise SkipStep("none of them waits any more")
-    await execution.note(**{STOPS: "\n".join(job.id for job in found), ORDERED: "yes"})
+    await order(execution, found)
     run, platform = execution.context.spec, execution.context.acting_platform
     assert platform is not None
     for job in reversed(found):
@@ -108,7 +112,7 @@ async def _waiting(execution: Execution) -> tuple[tuple[LiveJob, ...], tuple[Liv
     if facet.error is not None or facet.value is None:
         why = "no job is told of" if facet.error is None else facet.error.message
         raise StepUnknownError(f"what starts by itself is not known now: {why}")
-    wanted = execution.plan.facts.get(SUCCESSORS, "").split("\n")
+    wanted = ids_in(execution.plan.facts, SUCCESSORS)
     ours = tuple(job for job in facet.value.queued if job.id in wanted)
     return ours, tuple(job for job in facet.value.queued if job.id not in wanted)
 

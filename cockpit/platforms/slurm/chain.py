@@ -20,6 +20,8 @@ from cockpit.text.scrub import scrub
 LONGEST: Final = 50
 """Jobs of one chain that are told."""
 KEPT: Final = 5000
+SUCCESS: Final = ("afterok", "aftercorr")
+"""Kinds of waiting that only a success ends; where one of several (``?``) will do, that is open."""
 _DEPENDS: Final = re.compile(r"(after\w*):(\d+)(?:[_+][\d*]+)?(?:\((\w+)\))?|(singleton)")
 _SUBMITTED: Final = re.compile(r"(?:\s-d\s*|--dependency[= ])(\S+)")
 _MORE: Final = re.compile(r"(?<=\d):(?=\d)")
@@ -97,7 +99,9 @@ def queued_after(chains: Chains, book: Book, job: Job) -> list[LiveJob]:
                 continue
             seen.add(after.id)
             left.append(after)
-            found[after.id] = live_job(after, f"{link.kind} {one.id}" if link.before else link.kind)
+            queued = live_job(after, f"{link.kind} {one.id}" if link.before else link.kind)
+            needs = one is job and link.kind in SUCCESS and "?" not in after.main.dependency
+            found[after.id] = queued.model_copy(update={"needs_success": needs})
     return list(found.values())
 
 

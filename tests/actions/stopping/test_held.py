@@ -12,7 +12,9 @@ from cockpit.actions.stopping.stop import Stop
 from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import Outcome
 from cockpit.model.run import RunSpec
-from tests.actions.resting import Rest, blocks, job
+from cockpit.store.outcomes import Stops
+from cockpit.store.store import run_key
+from tests.actions.resting import RUN, Rest, blocks, job
 
 
 @pytest.fixture
@@ -52,6 +54,8 @@ async def test_what_was_let_go_meanwhile_is_not_said_to_be_cancelled(rest: Rest)
     assert entry.status.startswith("cancelled by ada, never having run: 12;")
     assert entry.status.endswith("not held any more, so not cancelled: 14")
     assert entry.next == "look whether what is not held any more runs"
+    assert "stopped: `12`" in entry.said and "`14`" not in entry.said
+    assert Stops(rest.store).of(run_key(rest.file.path, RUN))[0].job_ids == ("12",)
 
 
 async def test_nothing_is_said_to_be_cancelled_where_all_was_let_go(rest: Rest) -> None:

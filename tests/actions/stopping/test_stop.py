@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,47 @@ async def test_exactly_that_is_stopped_and_the_journal_knows_who_did_it(rest: Re
     entry = Journal(rest.store).last_stop(run_key(rest.file.path, RUN), "pid:7")
     assert entry is not None and entry.operator == "ada"
     assert "stopped by ada: pid:7" in rest.book.entries[0].status
+
+
+async def test_one_that_ended_by_itself_meanwhile_is_not_said_to_be_stopped(rest: Rest) -> None:
+    """Else its failure would be taken for a stop, here and by every other cockpit."""
+    rest.platform.living = (job("pid:7"), job("pid:9"))
+    plan = await rest.plan()
+
+    def ends(*left: str) -> Callable[[str], None]:
+        def at(point: str) -> None:
+            if point == "save:begun":
+                rest.platform.living = tuple(map(job, left))
+
+        return at
+
+    result = await rest.another(at=ends("pid:9")).act(rest.request(), plan.words)
+    assert result.outcome is Outcome.DONE
+    (entry,) = rest.book.entries
+    assert entry.status == ("stopped by ada: pid:9; not running any more, so not stopped: pid:7")
+    rest.platform.living = (job("pid:7"),)
+    plan = await rest.plan()
+    assert (await rest.another(at=ends()).act(rest.request(), plan.words)).outcome is Outcome.DONE
+    entry = rest.book.entries[-1]
+    assert entry.title == "stop: nothing was stopped" and entry.next == "look how it ended"
+    assert entry.status == "not running any more, so not stopped: pid:7"
+    assert [each.said.count("`pid:7`") for each in rest.book.entries] == [0, 0]
+    assert Journal(rest.store).last_stop(run_key(rest.file.path, RUN), "pid:7") is None
+
+
+async def test_a_stop_that_was_cut_short_before_it_was_told_has_stopped_nothing(rest: Rest) -> None:
+    plan = await rest.plan()
+
+    def at(point: str) -> None:
+        if point == "stop:begun":
+            raise KeyboardInterrupt  # here the process dies
+
+    with pytest.raises(KeyboardInterrupt):
+        await rest.another(at=at).act(rest.request(), plan.words)
+    rest.platform.living = ()
+    await rest.another().recover(RUN)
+    assert "stopped by" not in rest.book.entries[-1].status
+    assert Journal(rest.store).last_stop(run_key(rest.file.path, RUN), "pid:7") is None
 
 
 async def test_a_job_that_this_user_may_not_signal_blocks(rest: Rest) -> None:

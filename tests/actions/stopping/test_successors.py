@@ -95,6 +95,27 @@ async def test_without_the_wish_they_are_named_with_what_cancels_them(rest: Chai
     assert rest.book.entries[-1].next == "8, 9 starts by itself now"
 
 
+async def test_one_that_waits_for_a_success_is_not_said_to_start(rest: ChainedRest) -> None:
+    rest.platform.queued = (NEXT.model_copy(update={"needs_success": True}), LAST)
+    plan = await rest.plan()
+    assert "8 (afternotok:7) waits for its success: it never starts" in said(plan)[0][1]
+    assert plan.spares == ("8", "9")
+    assert (await rest.act(plan.words)).outcome is Outcome.DONE
+    assert rest.book.entries[-1].next == "9 starts by itself now"
+
+
+async def test_what_waits_is_not_stopped_where_it_is_listed_as_a_job_too(
+    rest: ChainedRest,
+) -> None:
+    """Asked by the job in the run file, a platform knows not which job it waits for."""
+    rest.platform.living = (job("7"), NEXT, LAST.model_copy(update={"started_at": 5.0}))
+    plan = await rest.plan()
+    assert plan.stops == ("7", "9"), "the last has begun: it lives"
+    assert plan.spares == ("8",)
+    assert (await rest.act(plan.words)).outcome is Outcome.DONE
+    assert rest.platform.stopped == ["7", "9"]
+
+
 async def test_with_it_they_are_cancelled_first_and_none_starts_in_between(
     rest: ChainedRest,
 ) -> None:

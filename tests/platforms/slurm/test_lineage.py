@@ -138,6 +138,15 @@ def test_all_that_waits_comes_next_in_order() -> None:
     assert lineage.rivals == ()
 
 
+def test_what_waits_for_a_success_never_starts_behind_a_stop() -> None:
+    either = record("16", "PENDING", dependency="afterok:12(unfulfilled)?afterany:9(unfulfilled)")
+    jobs = (waiting("13", "12", "afterok"), waiting("14", "13", "afterok"), waiting("15", "12"))
+    lineage = found(record(), *jobs, either)
+    assert [(job.id, job.needs_success) for job in lineage.queued] == [
+        ("13", True), ("15", False), ("16", False), ("14", False),
+    ]  # fmt: skip
+
+
 def test_what_can_never_start_does_not_come_next() -> None:
     never = waiting("13", "12", "afterok", comment="toy-i009")
     never = replace(never, reason="DependencyNeverSatisfied")
