@@ -51,10 +51,14 @@ class LogLine(NamedTuple):
 
 
 class PresentLog(NamedTuple):
-    """The lines of the present job, oldest first, as far as they were read."""
+    """The lines of the present job, oldest first, as far as they were read.
+
+    ``told``: the index of the last line of progress with a step of the run, and that step.
+    """
 
     lines: tuple[LogLine, ...]
     read: Read
+    told: tuple[int, int] | None = None
 
 
 class LogPage(NamedTuple):
@@ -120,10 +124,3 @@ class Skipped(Frozen):
     alarms: int = 0
     found: tuple[Line, ...] = ()
     dropped: int = 0
-
-
-def held(lines: tuple[str, ...], why: str | None = None) -> PresentLog:
-    """Return lines that are all there is at hand, numbered from 1; ``why``: they are not all."""
-    size = sum(len(line) + 1 for line in lines)
-    numbered = tuple(LogLine(line, None if why else number) for number, line in enumerate(lines, 1))
-    return PresentLog(numbered, Read(lines=len(lines), bytes=size, whole=why is None, why=why))

@@ -112,10 +112,13 @@ def read_lines(lines: Iterable[str]) -> Iterator[Told]:
     return read_raw(line.encode("utf-8", "replace") for line in lines)
 
 
-def last_step(lines: Iterable[str]) -> int | None:
-    """Return the step of the run that the last line of progress with one tells."""
-    steps = [one.step for _, one in read_lines(lines) if one.scope == "run"]
-    return next((step for step in reversed(steps) if step is not None), None)
+def last_step(lines: Iterable[str]) -> tuple[int, int] | None:
+    """Return the index of the last line of progress with a step of the run, and that step."""
+    newest = None
+    for number, one in read_lines(lines):
+        if one.scope == "run" and one.step is not None:
+            newest = number - 1, one.step
+    return newest
 
 
 def read_raw(lines: Iterable[bytes]) -> Iterator[Told]:

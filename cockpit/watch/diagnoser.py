@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import Problem
-from cockpit.model.logtext import PresentLog, held
+from cockpit.model.logtext import PresentLog
 from cockpit.model.observed import JobValue, LogValue, Phase, Triage
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
@@ -25,6 +25,7 @@ from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.present import read_present
 from cockpit.sources.logs.source import TAIL
+from cockpit.text.present_log import held
 from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.reports import Case, seen_of
 from cockpit.watch.runstate import Diagnosis, RunState

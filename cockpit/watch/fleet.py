@@ -116,10 +116,10 @@ class Fleet:
 def _with_last_step(facets: Facets) -> Facets:
     """Return facets of the store with the step that the log's lines told last."""
     log = facets.log.value
-    step = last_step(line.plain for line in log.lines) if log is not None else None
-    if log is None or step is None:
+    told = last_step(line.plain for line in log.lines) if log is not None else None
+    if log is None or told is None:
         return facets
-    value = log.model_copy(update={"told_step": step})
+    value = log.model_copy(update={"told_step": told[1]})
     return facets.model_copy(update={"log": facets.log.model_copy(update={"value": value})})
 
 

@@ -24,7 +24,8 @@ from cockpit.model.safetext import SafeText
 from cockpit.model.trend import Trend
 from cockpit.rules.lineage.settings import leaves
 from cockpit.rules.metrics.numerics import advance
-from cockpit.rules.triage.classify import triage, word_of
+from cockpit.rules.triage.classify import word_of
+from tests.rules.asking import triage
 
 T0 = 1_800_000_000.0
 CADENCE = 60.0

@@ -137,3 +137,9 @@ def job_in(facts: Mapping[str, str]) -> tuple[str, float | None]:
 def acting(platform: Platform | None) -> Platform | None:
     """Return a platform if this version can act on its jobs."""
     return platform if platform is not None and platform.acts else None
+
+
+def living(report: RunReport, live: Live) -> Live:
+    """Return what lives of a run's lineage: what waits for its job's end is told with that job."""
+    job = report.facets.job.value
+    return live if job is None else live.without_waiting(job.queued)

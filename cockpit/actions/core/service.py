@@ -21,7 +21,7 @@ from cockpit.actions.core.action import (
     asked,
     grown,
 )
-from cockpit.actions.core.context import ActionContext, Dependencies, acting, people_of
+from cockpit.actions.core.context import ActionContext, Dependencies, acting, living, people_of
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
 from cockpit.actions.core.holding import Hold, looked_up_elsewhere, take
@@ -381,7 +381,6 @@ class ActionService:
 
     async def _context_of(self, spec: RunSpec, operator: str) -> ActionContext:
         report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
-        job = report.facets.job.value
         return ActionContext(
             file=self._file(),
             spec=spec.model_copy(update={"dri": report.spec.dri}),
@@ -390,7 +389,7 @@ class ActionService:
             now=self._parts.clock.now(),
             operator=operator,
             parts=self._parts,
-            live=live if job is None else live.without_waiting(job.queued),
+            live=living(report, live),
             entries=await self.history(spec.name),
         )
 

@@ -8,10 +8,9 @@ nothing decides, the answer is ``unknown`` and a person.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
-from cockpit.model.logtext import PresentLog, held
+from cockpit.model.logtext import PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.ended import LAST_WORDS, by_sign, ended
@@ -49,11 +48,6 @@ def word_of(job: JobValue) -> str:
     if job.phase is Phase.FAILED and OUT_OF_MEMORY in (job.reason or ""):
         return OUT_OF_MEMORY
     return job.state if job.state.upper() in STATE_CLASS else job.phase.value
-
-
-def triage(lines: Sequence[str], state: str, exit_code: int | None) -> Triage:
-    """Return the answer for a whole log, given as its lines; see ``diagnose``."""
-    return diagnose(held(tuple(map(str, lines))), state, exit_code)
 
 
 def diagnose(

@@ -16,7 +16,6 @@ from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
 from cockpit.rules.triage.literals import alternatives
 from cockpit.rules.triage.log_text import bars_of, losses_of, marks_of, steps_of
 from cockpit.rules.triage.words import STARTS
-from cockpit.text.progress_lines import last_step
 
 READ = 20_000
 """Newest lines that are looked at."""
@@ -42,13 +41,19 @@ class Log:
     """
 
     def __init__(
-        self, places: Sequence[LogLine], read: Read, before: Sequence[LogLine] = ()
+        self,
+        places: Sequence[LogLine],
+        read: Read,
+        before: Sequence[LogLine] = (),
+        newest_step: int | None = None,
     ) -> None:
         self.places = tuple(places)
         self.lines = tuple(_SGR.sub("", place.text) for place in places)
         self.read = read
         self.before = tuple(_SGR.sub("", place.text) for place in before)
         """The last lines of what ran before this job, where the log itself says that it began."""
+        self.newest_step = newest_step
+        """The step of the run that its last line of progress tells: no setting's, no save's."""
         self._shapes: dict[str, int] = {}
         self._samples: list[str] = []
         self._words: dict[str, set[int]] = {}
@@ -61,14 +66,14 @@ class Log:
         if len(places) < len(log.lines):
             why = f"only its last {READ:,} lines were read"
             read = read.model_copy(update={"whole": False, "why": why, "lines": READ})
-        whole = cls(places, read)
+        whole = cls(places, read, newest_step=_told_in(log, len(places)))
         starts = whole.matching(STARTS) if read.since == "file" else []
         if not starts:
             return whole
         rest = places[starts[-1] :]
         said = {"since": "said", "whole": True, "why": None, "lines": len(rest)}
         before = places[max(0, starts[-1] - BEFORE) : starts[-1]]
-        return cls(rest, read.model_copy(update=said), before)
+        return cls(rest, read.model_copy(update=said), before, _told_in(log, len(rest)))
 
     @cached_property
     def earlier(self) -> Log:
@@ -141,11 +146,6 @@ class Log:
         return losses_of(self.lines)
 
     @cached_property
-    def newest_step(self) -> int | None:
-        """The step of the run that its last line of progress tells: no setting's, no save's."""
-        return last_step(self.lines)
-
-    @cached_property
     def marks(self) -> list[tuple[int, str]]:
         """The (index, mark) of every line that shows training at work, with a step or without."""
         return marks_of(self.lines, self.steps)
@@ -201,3 +201,8 @@ def _figure(found: re.Match[str]) -> str:
     text = found[0]
     spelled = text in _MEANT or (len(text) == 3 and text[0] == "4")
     return text if spelled else "1"
+
+
+def _told_in(log: PresentLog, newest: int) -> int | None:
+    """Return the step that the last line of progress tells, if it is one of the newest lines."""
+    return log.told[1] if log.told and log.told[0] >= len(log.lines) - newest else None

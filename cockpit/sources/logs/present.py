@@ -23,6 +23,7 @@ from typing import BinaryIO, Final, Literal, NamedTuple
 from cockpit.model.logtext import LogLine, LogMark, PresentLog, Read
 from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stream, Wish
 from cockpit.sources.logs.stamp import line_time, read_stamp, writes_utc
+from cockpit.text.present_log import present_log
 from cockpit.text.safe import clean
 
 MOST_LINES: Final = 20_000
@@ -127,7 +128,7 @@ def _put_together(
             lines, since, why = lines[first:], "stamped", None
     size = sum(len(part.data) for part in parts)
     read = Read(lines=len(lines), bytes=size, whole=why is None, since=since, why=why)
-    return PresentLog(tuple(lines), read)
+    return present_log(lines, read)
 
 
 def _offset_in(log: Opened, mark: LogMark | None) -> int | None:

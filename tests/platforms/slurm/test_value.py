@@ -9,8 +9,9 @@ from cockpit.model.observed import JobValue, Phase
 from cockpit.platforms.slurm.book import Job
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.value import value_of
-from cockpit.rules.triage.classify import triage, word_of
+from cockpit.rules.triage.classify import word_of
 from tests.platforms.slurm.asking import Recording, observed, reader, run_of
+from tests.rules.asking import triage
 
 
 def value(**more: Any) -> JobValue:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cockpit.rules.triage.classify import triage
+from tests.rules.asking import triage
 from tests.rules.triage.test_classify import raised
 
 STEPS = [f"step {n} loss 2.{n}" for n in range(1, 5)]

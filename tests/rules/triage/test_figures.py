@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from cockpit.model.logtext import held
 from cockpit.rules.triage import lines, words
-from cockpit.rules.triage.classify import diagnose, triage
+from cockpit.rules.triage.classify import diagnose
 from cockpit.rules.triage.signs import SIGNS
+from cockpit.text.present_log import held
+from tests.rules.asking import triage
 
 STEPS = [f"step {n} loss 2.{n}" for n in range(1, 9)]
 SETTINGS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.rules.triage.classify import triage
+from tests.rules.asking import triage
 from tests.rules.triage.test_classify import TRAIN, raised
 
 OOM = raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.rules.triage.classify import triage
 from cockpit.rules.triage.doubt import certain
 from cockpit.rules.triage.prefixes import bare
 from cockpit.rules.triage.tracebacks import exceptions
+from tests.rules.asking import triage
 from tests.rules.triage.test_classify import TRAIN, raised
 
 PREFIXES = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.rules.triage.classify import triage
 from cockpit.rules.triage.signs import SIGNS
+from tests.rules.asking import triage
 
 HANG = next(sign for sign in SIGNS if sign.name == "distributed_hang").pattern
 NO_LIBRARY = "libtpu.so: cannot open shared object file: No such file or directory"

@@ -1,0 +1,14 @@
+"""Ask triage about the lines of a whole log, as the verb does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cockpit.model.observed import Triage
+from cockpit.rules.triage.classify import diagnose
+from cockpit.text.present_log import held
+
+
+def triage(lines: Sequence[str], state: str, exit_code: int | None) -> Triage:
+    """Return the answer for a whole log, given as its lines; see ``diagnose``."""
+    return diagnose(held(lines), state, exit_code)
