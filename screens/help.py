@@ -10,7 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from screens.base import KeyedModal
-from screens.keys import ACTIONS, WHERES, Keys, shown
+from screens.hotkeys import ACTIONS, WHERES
+from screens.keys import Keys, shown
 from widgets.base.scrolled import Scrolled
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, text
 

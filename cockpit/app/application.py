@@ -33,7 +33,8 @@ from screens.clipboard import copy_text, identity
 from screens.dialog import Dialog
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
-from screens.keys import ACTIONS, Keys, KeysError, bindings, read_keys
+from screens.hotkeys import ACTIONS
+from screens.keys import Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
 from screens.ports import Logs
 from screens.run import RunScreen

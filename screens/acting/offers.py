@@ -11,7 +11,8 @@ from cockpit.model.picking import names_checkpoint, newest_good
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import ago, glyph, size, steps
 from screens.acting.palette import Command
-from screens.keys import ACTIONS, Keys
+from screens.hotkeys import ACTIONS
+from screens.keys import Keys
 from widgets.painting.form import Choice, FormField
 
 VERB_KEYS: Final = {"log": "entry"}

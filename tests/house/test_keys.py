@@ -18,7 +18,7 @@ from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
-from screens.keys import ACTIONS, WHERES, Hotkey
+from screens.hotkeys import ACTIONS, WHERES, Hotkey
 from screens.run import RunScreen
 from screens.welcome import WelcomeScreen
 from tests.screens.acting.stand_in_service import BLOCKED, StandInService, draft

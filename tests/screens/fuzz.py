@@ -28,7 +28,7 @@ from textual.widgets import Input, TextArea
 
 from cockpit.app.application import CockpitApp
 from screens.acting.editor import EditorScreen
-from screens.keys import ACTIONS
+from screens.hotkeys import ACTIONS
 from tests.screens.fuzz_ways import WAYS, FuzzEngine, Way, app_on, reports
 from tests.screens.stand_in import app_of
 

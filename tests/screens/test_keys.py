@@ -12,18 +12,8 @@ from screens.acting.plan import PlanScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
 from screens.help import sections
-from screens.keys import (
-    ACTIONS,
-    ARMED,
-    TOGETHER,
-    WHERES,
-    Hotkey,
-    Keys,
-    KeysError,
-    key_table,
-    mistakable,
-    read_keys,
-)
+from screens.hotkeys import ACTIONS, ARMED, TOGETHER, WHERES, Hotkey
+from screens.keys import Keys, KeysError, key_table, mistakable, read_keys
 from screens.run import RunScreen
 from screens.welcome import WelcomeScreen
 
