@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from cockpit.attach.wire import WireError, page_in, report_in
-from cockpit.model.logtext import Hit, Near
+from cockpit.model.logtext import Hit, Matches, Near
 
 Cross = Callable[[Any], Any]
 
@@ -23,12 +23,19 @@ def _number_in(found: float | None) -> int | None:
     return None if found is None else int(found)
 
 
+def _matches_in(found: Sequence[Any]) -> Matches:
+    offsets, begin, reached, size = found
+    return Matches(tuple(int(at) for at in offsets), int(begin), int(reached), int(size))
+
+
 ASKS: Final[Mapping[str, Cross]] = {
     "check": report_in,
     "tail": page_in,
     "page": page_in,
     "search": _hit_in,
     "find": _hit_in,
+    "matches": _matches_in,
+    "sift": page_in,
     "exact_step": _hit_in,
     "line_at": _number_in,
     "nearest_step": _near_in,

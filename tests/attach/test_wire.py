@@ -18,7 +18,7 @@ from cockpit.attach.wire import (
     read_frame,
     report_in,
 )
-from cockpit.model.logtext import Hit, LogPage, Near
+from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import safe_line
@@ -67,6 +67,8 @@ ANSWERS = {
     "page": LogPage((), (), 7, 7, 9),
     "search": Hit(True, 3, 9),
     "find": None,
+    "matches": Matches((3, 17), 0, 99, 120),
+    "sift": LogPage((safe_line("E"),), (40,), 0, 99, 120, (3,), 5),
     "exact_step": Hit(False, 3, 3),
     "line_at": 12,
     "nearest_step": Near(3, 130.0),
