@@ -93,12 +93,15 @@ def paint_plan(
     lines = [*wrapped(text((notice, "bold $attention")), width, 4), EMPTY] if notice else []
     calm = [check for check in plan.checks if check.level is Level.PASS]
     loud = [each for each in _sorted(plan.checks) if each not in calm]
+    found = _shortened(plan.differences, short)
+    compared = paint_differences(found, width, "differences" in changed)
+    differs = not all(each.same or each.ran is None for each in found)
     blocks = (
         wrapped(text((plan.summary, STRONG)), width, MOST),
         _checks(loud, width, changed, short),
-        _deeds(plan, width, changed, short),
+        [*_deeds(plan, width, changed, short), *([] if differs else compared)],
         _targets(_fate(plan), plan.targets, width, "targets" in changed, short),
-        paint_differences(_shortened(plan.differences, short), width, "differences" in changed),
+        compared if differs else [],
         _calm(calm, width, changed, short, unfold),
         _targets("keeps", plan.keeps, width, "keeps" in changed, short),
         _page(plan.page, width),
@@ -109,10 +112,10 @@ def paint_plan(
 
 
 def _deeds(plan: Plan, width: int, changed: AbstractSet[str], short: Short) -> list[Content]:
-    """Return what would stop, be lost, be loaded and be run, each behind its label."""
+    """Return what would stop, be loaded and be run; what is lost stands in the sentence."""
     return [
         *_jobs(plan, width, changed),
-        *_labelled("loses", plan.loses, width, "loses" in changed),
+        *_labelled("loses", plan.loses if "loses" in changed else None, width, True),
         *_checkpoints(plan, width, changed, short),
         *_labelled("runs", plan.command, width, "command" in changed),
         *_labelled("…/ =", short.folder and f"{short.folder}/", width, False),
@@ -317,7 +320,7 @@ def _not_recorded(names: Sequence[str], width: int) -> list[Content]:
     if not names:
         return []
     listed = ", ".join("dirty files" if name.startswith("dirty") else name for name in names)
-    return _labelled("not recorded", text((f"of what ran before: {listed}", DIM)), width, False)
+    return _labelled("not recorded", text((f"before: {listed}", DIM)), width, False)
 
 
 def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[Content]:
