@@ -27,6 +27,11 @@ def steps(count: int | None) -> str:
     return UNKNOWN if count is None else f"{count:,}"
 
 
+def plural(count: int, noun: str) -> str:
+    """Return ``1 checkpoint``, ``2 checkpoints``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def share(fraction: float | None) -> str:
     """Return a fraction as ``38.6 %``; never 100 before it is."""
     if fraction is None or not math.isfinite(fraction):
