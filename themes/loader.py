@@ -10,6 +10,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, StringConstraints
 from textual.theme import Theme
 
+AUTO = "auto"
+"""The name that is none: dark or light, as the terminal is."""
 Colour = Annotated[str, StringConstraints(pattern="^#[0-9a-f]{6}$")]
 
 

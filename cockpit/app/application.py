@@ -39,7 +39,7 @@ from screens.mask import Mask
 from screens.ports import Logs
 from screens.run import RunScreen
 from screens.welcome import DEMO, WelcomeScreen
-from themes.loader import load_themes
+from themes.loader import AUTO, load_themes
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class CockpitApp(TerminalApp):
             self.register_theme(shown.textual())
         wanted = self.file.ui.theme
         self.theme = wanted if wanted in themes else "cockpit-dark"
-        if wanted not in themes:
+        if wanted not in (AUTO, *themes):
             self._warned.append(f"no theme {wanted!r}; there are: {', '.join(themes)}")
 
     def _masking(self) -> Mask:
