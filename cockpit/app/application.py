@@ -13,6 +13,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
+from cockpit.app.background import BackgroundTold, dark_by
 from cockpit.app.making import make
 from cockpit.app.replaying import replayed
 from cockpit.app.terminal import TerminalApp, drawn_line, run_in_terminal
@@ -112,9 +113,21 @@ class CockpitApp(TerminalApp):
             shown = theme.colourless() if self.no_color else theme
             self.register_theme(shown.textual())
         wanted = self.file.ui.theme
-        self.theme = wanted if wanted in themes else "cockpit-dark"
-        if wanted not in (AUTO, *themes):
-            self._warned.append(f"no theme {wanted!r}; there are: {', '.join(themes)}")
+        self.theme = wanted if wanted in themes else AUTO.get(wanted, "cockpit-dark")
+        self._follows = wanted in AUTO
+        if (dark := dark_by(os.environ)) is not None:
+            self._follow(dark)
+        if wanted not in (*AUTO, *themes):
+            self._warned.append(f"no theme {wanted!r}; there are: {', '.join((*AUTO, *themes))}")
+
+    def on_background_told(self, told: BackgroundTold) -> None:
+        """Be dark or light as the terminal is, unless a person has said which."""
+        self._follow(told.dark)
+
+    def _follow(self, dark: bool) -> None:
+        now = load_themes()[self.theme]
+        if self._follows and now.dark != dark:
+            self.theme = now.twin
 
     def _masking(self) -> Mask:
         people = {login_name(), self._at_work.operator}
@@ -338,6 +351,7 @@ class CockpitApp(TerminalApp):
 
     def action_theme(self) -> None:
         """Toggle between the dark and the light twin."""
+        self._follows = False
         self.theme = load_themes()[self.theme].twin
 
     def action_help(self) -> None:

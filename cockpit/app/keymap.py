@@ -16,7 +16,7 @@ def key_actions() -> dict[str, tuple[str, str]]:
 
 def theme_names() -> tuple[str, ...]:
     """Return what ``[ui] theme`` may be."""
-    return (AUTO, *load_themes())
+    return (*AUTO, *load_themes())
 
 
 def key_problems(settings: Mapping[str, object]) -> tuple[str, ...]:

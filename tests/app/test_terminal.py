@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e.tiny_fleet import until
 from tests.terminal_probe import Terminal, shown
+from themes.loader import load_themes
 
 pytestmark = pytest.mark.tty
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,8 +31,11 @@ def around(home: Path, **more: str) -> dict[str, str]:
     return env
 
 
-def start(what: str, home: Path, size: tuple[int, int] = (80, 24), **more: str) -> Terminal:
-    return Terminal([sys.executable, APP, what], around(home, **more), size)
+def start(
+    what: str, home: Path, size: tuple[int, int] = (80, 24), background: str = "", **more: str
+) -> Terminal:
+    argv = [sys.executable, APP, what]
+    return Terminal(argv, around(home, **more), size, background=background)
 
 
 ENDINGS: dict[str, tuple[Callable[[Terminal], None], int]] = {
@@ -235,3 +239,22 @@ def test_the_console_of_linux_gets_what_its_fonts_have(tmp_path: Path) -> None:
     terminal.end()
     beyond = {each for each in terminal.output.decode() if not each.isascii()}
     assert beyond and beyond <= set("─│┌┐└┘├┤┬┴┼█■▲→←↑↓·•±")
+
+
+PAPER = {"rgb:ffff/ffff/ffff": "cockpit-light", "rgb:0000/0000/0000": "cockpit-dark"}
+
+
+@pytest.mark.parametrize("background", PAPER)
+def test_it_is_light_on_a_light_terminal_and_the_answer_is_no_key(
+    background: str, tmp_path: Path
+) -> None:
+    terminal = start("well", tmp_path, background=background)
+    terminal.type("j")
+    terminal.wait_for("run-failed")
+    paper = load_themes()[PAPER[background]].colors.background
+    colour = ";".join(str(each) for each in bytes.fromhex(paper[1:]))
+    terminal.wait_for(f"48;2;{colour}m")
+    terminal.type("q")
+    terminal.end()
+    assert (terminal.status, terminal.left_on) == (0, set())
+    assert "rgb" not in "".join(shown(terminal.output).values())
