@@ -258,3 +258,24 @@ def test_it_is_light_on_a_light_terminal_and_the_answer_is_no_key(
     terminal.end()
     assert (terminal.status, terminal.left_on) == (0, set())
     assert "rgb" not in "".join(shown(terminal.output).values())
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_ctrl_z_gives_the_terminal_to_the_shell_and_comes_back_whole(tmp_path: Path) -> None:
+    terminal = start("well", tmp_path)
+    terminal.wait_for("run-failed")
+    terminal.type("\x1a")
+    until(lambda: terminal.read(0.05) and state_of(terminal.pid) == "T", lambda: "it goes on")
+    terminal.idle(0.1)
+    assert terminal.left_on == set()
+    stopped = len(terminal.output)
+    terminal.signal(signal.SIGCONT)
+    until(lambda: terminal.read(0.05) and b"run-failed" in terminal.output[stopped:], lambda: "?")
+    assert terminal.left_on
+    assert "run-failed" in "".join(shown(terminal.output[stopped:]).values())
+    terminal.type("q")
+    terminal.end()
+    assert (terminal.status, terminal.left_on) == (0, set())
