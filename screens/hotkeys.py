@@ -219,6 +219,8 @@ ACTIONS: Final = (
     Hotkey("help", "? f1", "keys", "all keys that work here", "everywhere", footer=True),
     Hotkey("quit", "q ctrl+q", "quit", "leave the cockpit; no run is touched", "everywhere",
            footer=True),
+    Hotkey("suspend", "ctrl+z", "suspend", "back to the shell; `fg` returns, the watch goes on",
+           "everywhere"),
     Hotkey("interrupt", "ctrl+c", "interrupt", "leave at once, with exit status 130",
            "everywhere", palette=False, call="quit(130)"),
 )  # fmt: skip
