@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from cockpit.model.clock import FixedClock
@@ -19,10 +20,13 @@ def row(step: int, **more: str) -> bytes:
     return writer.row(step, f"{5 - step / 100}", START + step, **more)
 
 
-def run_at(folder: Path, records: list[bytes], launch: str = "20231114_221320") -> RunSpec:
-    home = folder / f"offline-run-{launch}-abc"
+def run_at(folder: Path, records: list[bytes], begun: float = START) -> RunSpec:
+    """Write what a launch has logged, as if its last row had just been written."""
+    home = folder / f"offline-run-{begun:.0f}-abc"
     home.mkdir(parents=True, exist_ok=True)
-    (home / "run-abc.wandb").write_bytes(writer.log([writer.run("abc", START), *records]))
+    file = home / "run-abc.wandb"
+    file.write_bytes(writer.log([writer.run("abc", begun), *records]))
+    os.utime(file, (begun + 300, begun + 300))
     return RunSpec(name="toy", wandb=WandbSpec(id="abc", dir=place_of(str(folder))))
 
 
@@ -83,9 +87,7 @@ async def test_new_rows_come_with_the_next_question_and_a_new_launch_is_a_restar
     run_at(tmp_path, [row(step) for step in range(60)])
     assert (await curve_of(reads, run, "loss")).rows == 60
     again = [writer.row(step, "1.0", START + 500 + step) for step in range(30, 40)]
-    home = tmp_path / "offline-run-20231115_000000-abc"
-    home.mkdir()
-    (home / "run-abc.wandb").write_bytes(writer.log([writer.run("abc", START + 500), *again]))
+    run_at(tmp_path, again, START + 500)
     resumed = await curve_of(reads, run, "loss")
     assert [each.step for each in resumed.restarts] == [30]
     assert resumed.former[0].first == 30 and resumed.former[-1].last == 59
