@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cockpit.model.backtested import Backtested
+from cockpit.model.curve import Curves, Span
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.report import RunReport
 from screens.keys import Keys
@@ -59,6 +60,16 @@ class Logs(Protocol):
         """Return the line after ``begin`` whose own time is nearest to ``at``."""
 
 
+class CurvesPort(Protocol):
+    """Any metric of the runs, from their trackers' own records."""
+
+    async def curves(self, run: str, metrics: Sequence[str], span: Span) -> Curves:
+        """Return these metrics of a run, as far as they are read (``Curve.share``).
+
+        Raises ``TimeoutError`` where no engine answers, ``OSError`` and ``ValueError``.
+        """
+
+
 class Cockpit(Protocol):
     """The app, as its screens see it: they stand below it and may not import it."""
 
@@ -70,6 +81,10 @@ class Cockpit(Protocol):
     @property
     def logs(self) -> Logs:
         """The logs of the runs, in pages."""
+
+    @property
+    def curves(self) -> CurvesPort:
+        """Any metric of the runs."""
 
     @property
     def reports(self) -> Sequence[RunReport]:
