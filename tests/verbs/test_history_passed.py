@@ -27,7 +27,7 @@ def test_what_came_and_went_is_one_line_and_one_entry(
         opened_step=459, opened_at=T0, closed_step=474, closed_at=T0 + 90, passed=True
     )  # fmt: skip
     untimed = RowSpan(opened_step=900, closed_step=950, passed=True)
-    spike = alert("C-11", Severity.ALERT, "loss more than 50% above its trend")
+    spike = alert("C-11", Severity.ALERT, "Loss more than 50 % above its trend")
     store_path().parent.mkdir(parents=True, exist_ok=True)
     with closing(Store(store_path())) as store:
         found = [

@@ -156,7 +156,7 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
         said = "" if value.state == value.phase.value else f" ({value.state})"
         parts = [f"{value.phase.value}{said}", f"id {value.id or 'unknown'}"]
         parts += [f"launch {value.launch_id}"] if value.launch_id else []
-        parts += [f"exit status {value.exit_code}"] if value.exit_code is not None else []
+        parts += [f"exit code {value.exit_code}"] if value.exit_code is not None else []
         yield f"Job: {', '.join(parts)}, seen {utc_minute(job.observed_at)}"
         yield from (f"Child: {child}" for child in value.children)
         yield from (f"Diagnostic, not the run itself: {job_id}" for job_id in value.diagnostic)
