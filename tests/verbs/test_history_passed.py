@@ -41,7 +41,7 @@ def test_what_came_and_went_is_one_line_and_one_entry(
             Alerts(store).add_passed(run_key(str(config), "r"), found, 900.0)
     assert main(["history", "r", "--config", str(config)]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert "closed, unseen  C-11 alert: loss more than" in first
+    assert "closed unseen  C-11 alert: Loss more than" in first
     assert first.endswith("step 459 to 474, since 2027-01-15 08:00:00Z")
     assert second.endswith("step 900 to 950, when is unknown: its rows tell no time")
     assert main(["history", "r", "--config", str(config), "--json"]) == 0

@@ -96,7 +96,7 @@ def test_a_command_that_cannot_begin_blocks(tmp_path: Path) -> None:
     assert _program(tmp_path, ("python3", "-m", "no.such")) == []
     assert "trian.py does not exist" in _program(tmp_path, ("python3", "trian.py"))[0].text
     assert "no executable program" in _program(tmp_path, ("no-such-program-here",))[0].text
-    assert "no program ./train.py" in _program(tmp_path, ("./train.py",))[0].text
+    assert "no executable program ./train.py" in _program(tmp_path, ("./train.py",))[0].text
     assert "workdir does not exist" in _program(tmp_path / "x", ("python3",))[0].text
 
 
