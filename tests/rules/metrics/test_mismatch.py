@@ -137,7 +137,7 @@ def test_going_back_before_a_spike_does_not_want_the_spike_again() -> None:
 def test_one_restart_is_one_alert() -> None:
     off = [*FORMER, *rows(900, 950, LATER, shifted(0.01))]
     saved = checkpoints(checkpoint(960, T0 + 961))
-    assert alerts(off, LATER + 890, checkpoints=saved) == [], "it has loaded another checkpoint"
+    assert alerts(off, LATER + 890, checkpoints=saved) == [], "it loaded another checkpoint"
     assert alerts(off, LATER + 890, checkpoints=checkpoints(checkpoint(890, T0 + 891)))
 
 
