@@ -22,6 +22,7 @@ WHERES: Final = {
     "entry": "Logbook entry",
     "page": "Page",
     "journal": "Journal",
+    "copying": "Copy",
     "leaving": "Leaving in the middle",
     "welcome": "Welcome",
 }
@@ -201,6 +202,12 @@ ACTIONS: Final = (
            palette=False, call="turn(1)"),
     Hotkey("journal_former", "pageup ctrl+u", "page up", "a page up", "journal", palette=False,
            call="turn(-1)"),
+    Hotkey("copy_take", "enter y", "copy", "copy what is selected; says which way it went",
+           "copying", palette=False),
+    Hotkey("copy_leave", "escape q", "cancel", "copy nothing", "copying", palette=False),
+    Hotkey("copy_down", "down j", "down", "the next one", "copying", palette=False,
+           call="step(1)"),
+    Hotkey("copy_up", "up k", "up", "the one before", "copying", palette=False, call="step(-1)"),
     Hotkey("leave_now", "q ctrl+q", "leave now", "leave; the journal tells how far it came",
            "leaving", palette=False, writes=True),
     Hotkey("leave_not", "escape", "stay", "stay until the action has ended", "leaving",
@@ -208,7 +215,7 @@ ACTIONS: Final = (
     Hotkey("demo", "d", "demo", "leave, and start the demo: seven real small runs", "welcome",
            footer=True),
     Hotkey("check", "c", "check now", "look at every source again, now", "everywhere"),
-    Hotkey("copy", "y", "copy", "copy what identifies the run: name, job, W&B, next action",
+    Hotkey("copy", "y", "copy", "copy an id, an alert, a line, a command of the run",
            "everywhere"),
     Hotkey("theme", "t", "theme", "dark or light", "everywhere"),
     Hotkey("palette", ": ctrl+p", "palette", "find a command or a run by name", "everywhere",
@@ -232,6 +239,7 @@ TOGETHER: Final = (
     {"plan"},
     {"form"},
     {"ack"},
+    {"copying"},
     {"leaving"},
 )
 """Scopes whose keys work at the same time, so that none may mean two things."""

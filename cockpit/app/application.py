@@ -18,6 +18,7 @@ from cockpit.app.making import make
 from cockpit.app.replaying import replayed
 from cockpit.app.terminal import drawn_line, run_in_terminal
 from cockpit.app.typeahead import stands
+from cockpit.config.file import state_dir
 from cockpit.config.unread import unread_notice
 from cockpit.model.backtested import Backtested
 from cockpit.model.clock import Clock, SystemClock
@@ -30,7 +31,8 @@ from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import GuardedActions, Means
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
-from screens.clipboard import copy_text, identity
+from screens.clipboard import COPIED, copy_text
+from screens.copying import CopyScreen, copies
 from screens.dialog import Dialog
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
@@ -308,12 +310,13 @@ class CockpitApp(ThemedApp):
             self.look_again(report.name)
 
     def action_copy(self) -> None:
-        """Copy what identifies the selected run."""
+        """Choose what to copy of the selected run."""
         report = self.report_of(None)
         if report is None:
             self.say("no run is selected")
         else:
-            self.copy(identity(report))
+            chooser = CopyScreen(report.name, copies(report), self.keys)
+            self.push_screen(chooser, lambda chosen: self.copy(chosen) if chosen else None)
 
     async def replay(self, run: str) -> Backtested:
         """Return what the rules would have told of a run so far; raises ``OSError``."""
@@ -324,7 +327,7 @@ class CockpitApp(ThemedApp):
         write = self._driver.write if self._driver else len
 
         async def copied() -> None:
-            self.say(await copy_text(text, write))
+            self.say(await copy_text(text, write, state_dir() / COPIED))
 
         spawn(self, copied)
 
