@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
@@ -14,6 +15,7 @@ from textual.content import Content
 from textual.screen import Screen
 
 from cockpit.app.colours import ThemedApp
+from cockpit.app.first_run import config_place, look_around
 from cockpit.app.making import make
 from cockpit.app.replaying import replayed
 from cockpit.app.terminal import drawn_line, run_in_terminal
@@ -41,7 +43,7 @@ from screens.keys import Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
 from screens.ports import Logs
 from screens.run import RunScreen
-from screens.welcome import DEMO, WelcomeScreen
+from screens.welcome import DEMO, INIT, WelcomeScreen
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
@@ -115,7 +117,9 @@ class CockpitApp(ThemedApp):
 
     def get_default_screen(self) -> Screen[str | None]:
         """Return the first screen."""
-        return WelcomeScreen(self) if self._engine is None else FleetScreen(self)
+        if self._engine is not None:
+            return FleetScreen(self)
+        return WelcomeScreen(self, config_place(), partial(look_around, Path.cwd(), self._clock))
 
     async def on_mount(self) -> None:
         """Show what is known, then start to watch."""
@@ -422,4 +426,7 @@ def run_app(
     code = run_in_terminal(app, mouse=app.file.ui.mouse)
     if app.return_value == DEMO:
         os.execve(sys.executable, own_python("cockpit", "demo"), given_variables())
+    if (app.return_value or "").startswith(INIT):
+        what = (app.return_value or "").removeprefix(INIT)
+        os.execve(sys.executable, own_python("cockpit", "init", "--", what), given_variables())
     return code

@@ -162,8 +162,8 @@ def test_copying_sends_one_clipboard_sequence(tmp_path: Path) -> None:
 
 def test_the_welcome_offers_the_demo_and_leaves(tmp_path: Path) -> None:
     terminal = start("welcome", tmp_path)
-    terminal.wait_for("There is no cockpit.toml here")
-    terminal.wait_for("seven real small training runs")
+    terminal.wait_for("No cockpit.toml found here")
+    terminal.wait_for("seven small real training runs")
     terminal.type("q")
     terminal.end()
     assert (terminal.status, terminal.left_on) == (0, set())

@@ -28,7 +28,7 @@ def names(report: RunReport) -> dict[str, str]:
 def test_the_ids_the_alerts_the_line_and_the_commands_can_be_copied() -> None:
     report = failed()
     found = names(report)
-    assert next(iter(found)) == "all that names it"
+    assert next(iter(found)) == "summary"
     assert found["run"] == report.name
     assert found["check command"] == f"cockpit check {report.name}"
     assert found["next action"] == report.next_action
