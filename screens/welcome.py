@@ -72,7 +72,7 @@ def paint_welcome(shown: Welcome, width: int, height: int) -> list[Content]:
     """Return the page's lines; the example stands below where it has room as a whole."""
     said = f"No cockpit.toml found here, in a parent folder, or in {clean(shown.place, 200)}."
     make, demo, leave = (text("  ", fit(text((key, f"bold {ACCENT}")), 7)) for key in shown.keys)
-    made = "make a cockpit.toml from the selected one: asks for the rest, overwrites nothing"
+    made = "make a cockpit.toml from it: asks for the rest, overwrites nothing"
     lines = [
         *wrapped(text((said, STRONG)), width, 2),
         EMPTY,

@@ -42,4 +42,5 @@ async def look_around(folder: Path, clock: Clock) -> AsyncIterator[Around]:
             jobs = listed(job, await own_jobs(job, clock))
             yield Around(tuple((each.what, each.text) for each in jobs))
         except SourceError as error:
-            yield Around((), f"{job.kind}: {error}")
+            said = str(error)
+            yield Around((), said if said.startswith(job.kind) else f"{job.kind}: {said}")
