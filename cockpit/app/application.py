@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
@@ -14,10 +15,12 @@ from textual.content import Content
 from textual.screen import Screen
 
 from cockpit.app.colours import ThemedApp
+from cockpit.app.first_run import config_place, look_around
 from cockpit.app.making import make
 from cockpit.app.replaying import replayed
 from cockpit.app.terminal import drawn_line, run_in_terminal
 from cockpit.app.typeahead import stands
+from cockpit.config.file import state_dir
 from cockpit.config.unread import unread_notice
 from cockpit.model.backtested import Backtested
 from cockpit.model.clock import Clock, SystemClock
@@ -30,7 +33,8 @@ from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import GuardedActions, Means
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
-from screens.clipboard import copy_text, identity
+from screens.clipboard import COPIED, copy_text
+from screens.copying import CopyScreen, copies
 from screens.dialog import Dialog
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
@@ -39,7 +43,7 @@ from screens.keys import Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
 from screens.ports import CurvesPort, Logs
 from screens.run import RunScreen
-from screens.welcome import DEMO, WelcomeScreen
+from screens.welcome import DEMO, INIT, WelcomeScreen
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
@@ -113,7 +117,9 @@ class CockpitApp(ThemedApp):
 
     def get_default_screen(self) -> Screen[str | None]:
         """Return the first screen."""
-        return WelcomeScreen(self) if self._engine is None else FleetScreen(self)
+        if self._engine is not None:
+            return FleetScreen(self)
+        return WelcomeScreen(self, config_place(), partial(look_around, Path.cwd(), self._clock))
 
     async def on_mount(self) -> None:
         """Show what is known, then start to watch."""
@@ -314,12 +320,13 @@ class CockpitApp(ThemedApp):
             self.look_again(report.name)
 
     def action_copy(self) -> None:
-        """Copy what identifies the selected run."""
+        """Choose what to copy of the selected run."""
         report = self.report_of(None)
         if report is None:
             self.say("no run is selected")
         else:
-            self.copy(identity(report))
+            chooser = CopyScreen(report.name, copies(report), self.keys)
+            self.push_screen(chooser, lambda chosen: self.copy(chosen) if chosen else None)
 
     async def replay(self, run: str) -> Backtested:
         """Return what the rules would have told of a run so far; raises ``OSError``."""
@@ -330,7 +337,7 @@ class CockpitApp(ThemedApp):
         write = self._driver.write if self._driver else len
 
         async def copied() -> None:
-            self.say(await copy_text(text, write))
+            self.say(await copy_text(text, write, state_dir() / COPIED))
 
         spawn(self, copied)
 
@@ -425,4 +432,7 @@ def run_app(
     code = run_in_terminal(app, mouse=app.file.ui.mouse)
     if app.return_value == DEMO:
         os.execve(sys.executable, own_python("cockpit", "demo"), given_variables())
+    if (app.return_value or "").startswith(INIT):
+        what = (app.return_value or "").removeprefix(INIT)
+        os.execve(sys.executable, own_python("cockpit", "init", "--", what), given_variables())
     return code
