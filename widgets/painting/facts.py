@@ -31,6 +31,13 @@ SEVERITY_STYLE: Final = {
     Severity.CRITICAL: "$critical",
 }
 
+SEVERITY_WORD: Final = {
+    Severity.INFO: "notice",
+    Severity.WARNING: "attention",
+    Severity.ALERT: "attention",
+    Severity.CRITICAL: "critical",
+}
+
 
 class Look(Enum):
     """How a facet may be shown."""
@@ -122,6 +129,12 @@ def phase_style(report: RunReport, now: float) -> str:
     if job.value.stopped is not None:
         return "bold $attention"
     return "bold"
+
+
+def is_over(report: RunReport) -> bool:
+    """Tell whether the job has ended: it has no rate and no time left any more."""
+    job = report.facets.job.value
+    return job is not None and job.phase.terminal
 
 
 def alert_mark(alert: Alert) -> tuple[str, str]:
