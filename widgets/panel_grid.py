@@ -98,7 +98,8 @@ class PanelGrid(Container):
         }
         if places != self.places:
             self.places = places
-            self.refresh(layout=True)
+            for slot in places:  # what a slot asks for clears what the grid has kept of the old
+                slot.refresh(layout=True)
         for at, panel in enumerate(panels):
             report = reports[at] if at < len(reports) else None
             panel.show(report, now, at == selected, report is not None and report.name in liked)

@@ -33,9 +33,10 @@ MOST_SPARK: Final = 40
 _WRONG: Final[Wishes] = (("title", 1), ("act", 2))
 """What stands below a run that something is wrong with, whatever the room."""
 _SICK: Final[Wishes] = (
-    *_WRONG, ("more", 1), ("log", LOG), ("proof", 2), ("state", 1), ("more", 3), ("log", 4),
+    *_WRONG, ("more", 1), ("log", LOG), ("proof", 2), ("state", 1), ("day", 1), ("more", 3),
+    ("log", 4),
 )  # fmt: skip
-_WELL: Final[Wishes] = (*_WRONG, ("state", 1), ("log", LOG), ("state", 2))
+_WELL: Final[Wishes] = (*_WRONG, ("state", 1), ("log", LOG), ("day", 1), ("state", 2))
 """What more is said where there is room, one wish after the other."""
 
 

@@ -24,6 +24,8 @@ from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import SIZES, StandIn, StillClock, cockpit, screen_of, text_of
 from tests.widgets import reports as made
 from widgets import run_list
+from widgets.painting.tiling import tiling
+from widgets.run_panel import RunPanel
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -129,6 +131,26 @@ async def test_the_selection_follows_the_run_when_the_order_changes() -> None:
         shown = text_of(app)
         assert shown.index("run-b") < shown.index("run-a")
         assert "┏ ▸ ■ run-b" in shown
+
+
+async def test_a_run_that_falls_sick_gets_a_wide_panel_and_one_that_is_well_again_a_few_lines() -> (
+    None
+):
+    runs = [made.failed("r-0"), *(made.report(f"r-{at}") for at in range(1, 6))]
+    engine = StandIn(*runs)
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(200, 50)) as pilot:
+        for report in (made.failed("r-3"), made.diverged("r-4"), made.report("r-3")):
+            engine.tell(report)
+            app._show()
+            await pilot.pause()
+            fleet = screen_of(app, FleetScreen)
+            wanted = tiling(fleet.shown, (), 198, 48)
+            panels = [each for each in fleet.query(RunPanel) if each.display]
+            where = [each.region.translate((-1, -1)) for each in panels]
+            assert wanted is not None
+            assert [(at.x, at.y, at.width, at.height) for at in where] == list(wanted.tiles)
+            assert [each.report for each in panels] == fleet.shown
 
 
 async def test_until_somebody_moves_the_worst_run_is_selected() -> None:

@@ -11,6 +11,7 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import glyph
 from widgets.painting import facts, rows
+from widgets.painting.day import paint_day
 from widgets.painting.facts import Look, look
 from widgets.painting.fitting import beside, brief, one_line
 from widgets.painting.line import (
@@ -264,7 +265,8 @@ class Body:
         return both[:most]
 
     def _day(self, most: int) -> list[Content]:
-        return []
+        strip = paint_day(self._report, self._now, self._width - LABEL)
+        return [_labelled("24h", strip, self._width)] if strip.plain and most else []
 
     def _log(self, most: int) -> list[Content]:
         """Return the last log lines, newest last; dim, since they are only the last words."""
