@@ -113,9 +113,9 @@ def test_keys_typed_ahead_confirm_nothing(tmux: Tmux, fleet: TinyFleet) -> None:
     pids = fleet.pids()
     tmux.tell("send-keys", "-l", "rrelaunch torn")
     tmux.press("Enter", "Enter")
-    tmux.see("╭ relaunch torn", "leaves, nothing done")
+    tmux.see("╭ relaunch torn", "cancel, nothing done")
     tmux.press("Enter")
-    tmux.see("╭ relaunch torn", "leaves, nothing done")
+    tmux.see("╭ relaunch torn", "cancel, nothing done")
     tmux.press("Escape")
     tmux.see(*NAMES, "enter open")
     assert fleet.pids() == pids
