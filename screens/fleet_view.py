@@ -9,18 +9,10 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from cockpit.model.observed import Phase
-from cockpit.model.report import RunReport, Verdict
+from cockpit.model.report import URGENCY, RunReport, Verdict
 from cockpit.model.view import View
 from widgets.painting.panel import needs_person
 
-_NEED: Final = (
-    Verdict.CRITICAL,
-    Verdict.ATTENTION,
-    Verdict.UNKNOWN,
-    Verdict.FINISHED,
-    Verdict.HEALTHY,
-    Verdict.SEALED,
-)
 FINISHED: Final = (Verdict.FINISHED, Verdict.SEALED)
 """Verdicts of runs that are over and done with: they can be hidden."""
 STATES: Final = tuple(dict.fromkeys([*(each.value for each in (*Verdict, *Phase)), "stopped"]))
@@ -159,9 +151,9 @@ def ordered(reports: Sequence[RunReport], view: View) -> list[RunReport]:
 
 
 def _need(report: RunReport, liked: bool) -> tuple[int, bool, int, int]:
-    place = _NEED.index(report.verdict)
+    place = URGENCY.index(report.verdict)
     worst = max((each.severity.rank for each in report.alerts), default=-1)
-    return place if needs_person(report) else len(_NEED), not liked, place, -worst
+    return place if needs_person(report) else len(URGENCY), not liked, place, -worst
 
 
 def _time_left(report: RunReport) -> float:

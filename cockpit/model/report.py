@@ -40,6 +40,17 @@ class Verdict(StrEnum):
     SEALED = "sealed"
 
 
+URGENCY = (
+    Verdict.CRITICAL,
+    Verdict.ATTENTION,
+    Verdict.UNKNOWN,
+    Verdict.FINISHED,
+    Verdict.HEALTHY,
+    Verdict.SEALED,
+)
+"""Verdicts in the order in which a person turns to them."""
+
+
 class Facets(Frozen):
     """The eight facets of a run."""
 
