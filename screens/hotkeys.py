@@ -55,10 +55,15 @@ class Hotkey:
 
 ACTIONS: Final = (
     Hotkey("open", "enter", "open", "open the selected run", "fleet", footer=True),
-    Hotkey("filter", "/", "filter", "show only runs whose name, state or alert has these words",
-           "fleet", footer=True),
+    Hotkey("filter", "/", "filter",
+           "show only runs with these words, or state: alert: dri: group: cluster:", "fleet",
+           footer=True),
     Hotkey("sort", "s", "sort", "sort by need, name, run file or time left, in turn", "fleet",
            footer=True),
+    Hotkey("group", "v", "group", "group by cluster, DRI or group, in turn", "fleet"),
+    Hotkey("hide", "f", "hide finished", "hide finished and sealed runs, or show them", "fleet"),
+    Hotkey("favourite", "*", "favourite",
+           "mark the run: it stands right after those that need a person", "fleet"),
     Hotkey("clear", "escape", "clear filter", "show all runs again", "fleet"),
     Hotkey("down", "down j", "down", "select the run below", "fleet", palette=False, call="row(1)"),
     Hotkey("up", "up k", "up", "select the run above", "fleet", palette=False, call="row(-1)"),

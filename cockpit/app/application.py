@@ -20,12 +20,14 @@ from cockpit.app.making import make
 from cockpit.app.replaying import replayed
 from cockpit.app.terminal import drawn_line, run_in_terminal
 from cockpit.app.typeahead import stands
+from cockpit.app.view_file import KeptView, ViewFile
 from cockpit.config.file import state_dir
 from cockpit.config.unread import unread_notice
 from cockpit.model.backtested import Backtested
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
+from cockpit.model.view import View
 from cockpit.runtime.login import login_name
 from cockpit.runtime.operator import ask_operator
 from cockpit.runtime.own_path import own_python
@@ -85,8 +87,10 @@ class CockpitApp(ThemedApp):
         clock: Clock | None = None,
         run: str | None = None,
         means: Means | None = None,
+        views: ViewFile | None = None,
     ) -> None:
         super().__init__()
+        self._views = KeptView(views, self)
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
         self._engine = engine
@@ -143,6 +147,7 @@ class CockpitApp(ThemedApp):
 
     async def stop_work(self) -> None:
         """Leave the engine."""
+        await self._views.save()
         if self.return_code in LEFT_ON_PURPOSE:
             self.actions.planning.end_all()
         if self._watching is not None and not self._watching.done():
@@ -181,6 +186,15 @@ class CockpitApp(ThemedApp):
         standing = [*going, left, self.trouble, *notices[::-1]]
         said = [*self._warned[::-1], self._said, *standing]
         return " · ".join(dict.fromkeys(filter(None, said)))
+
+    @property
+    def view(self) -> View:
+        """How the fleet was looked at last, in this session or the one before."""
+        return self._views.view
+
+    def keep_view(self, view: View) -> None:
+        """Remember how the fleet is looked at."""
+        self._views.keep(view)
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -413,15 +427,17 @@ def run_app(
     Without an ``engine`` one is made, with the store. ``run`` is opened at once.
     """
     trouble = ""
-    means = None
+    means, views = None, None
     if file is not None and engine is None:
         made = make(file, read_only or present)
         engine, trouble = made.engine, made.trouble
         means = made.means
+        views = None if present else made.views
     try:
         app = CockpitApp(
-            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, means=means
-        )
+            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, means=means,
+            views=views,
+        )  # fmt: skip
     except KeysError as error:
         path = file.path if file is not None else "cockpit.toml"
         sys.stderr.writelines(f"{path}: {problem}\n" for problem in error.problems)
