@@ -14,9 +14,9 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
-from cockpit.app.colours import ThemedApp
 from cockpit.app.first_run import config_place, look_around
 from cockpit.app.making import make
+from cockpit.app.notices import NoticeApp
 from cockpit.app.replaying import replayed
 from cockpit.app.terminal import drawn_line, run_in_terminal
 from cockpit.app.typeahead import stands
@@ -57,9 +57,6 @@ SOON: Final = (0.15, 0.6, 2.0)
 """Seconds after the start at which to look whether the store had something to tell."""
 NEWS: Final = 0.25
 """Seconds in which news is gathered before it is painted."""
-NOTICE: Final = 10.0
-WARNING: Final = 60.0
-"""Seconds for which a reply, and a warning, stand in the last line."""
 LEAVE_WITHIN: Final = 0.3
 """Seconds that leaving the engine may take."""
 CONFIG: Final = 2
@@ -67,7 +64,7 @@ LEFT_ON_PURPOSE: Final = (None, 0, 130)
 """Exit statuses when a person has left; a line that drops, or a kill, gives others."""
 
 
-class CockpitApp(ThemedApp):
+class CockpitApp(NoticeApp):
     """The cockpit on one run file; without one, a welcome."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("everywhere")
@@ -103,8 +100,6 @@ class CockpitApp(ThemedApp):
             self._reports = {each.name: each for each in engine.report().runs}
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
         self.actions = GuardedActions(self, self, means or Means(), present=present)
-        self._said = ""
-        self._warned: list[str] = []
         self.trouble = ""
         self._gathering = False
         self._watching: asyncio.Task[None] | None = None
@@ -112,7 +107,7 @@ class CockpitApp(ThemedApp):
         if present:
             self._mask = self._masking()
         if (wrong := self.set_theme(self.file.ui.theme)) is not None:
-            self._warned.append(wrong)
+            self.warned.append(wrong)
         self.set_keymap(self.keys.keymap())
 
     def _masking(self) -> Mask:
@@ -184,7 +179,7 @@ class CockpitApp(ThemedApp):
         going = [f"● {each} is under way" for each in self.actions.under_way]
         left = self.actions.news_brief if isinstance(self._front, RunScreen) else ""
         standing = [*going, left, self.trouble, *notices[::-1]]
-        said = [*self._warned[::-1], self._said, *standing]
+        said = [*self.warned[::-1], self.said, *standing]
         return " · ".join(dict.fromkeys(filter(None, said)))
 
     @property
@@ -212,37 +207,14 @@ class CockpitApp(ThemedApp):
         if asked and self._driver is not None:
             self._driver.write(sequence)
 
-    def say(self, words: str) -> None:
-        """Show one line in the footer for a while."""
-
-        def unsay() -> None:
-            if self._said == words:
-                self._said = ""
-                self._repaint_footer()
-
-        self._said = words
-        self._repaint_footer()
-        self.set_timer(NOTICE, unsay)
-
-    def warn(self, words: str) -> None:
-        """Show one line for a while, whatever else is said meanwhile."""
-
-        def unsay() -> None:
-            if words in self._warned:
-                self._warned.remove(words)
-                self._repaint_footer()
-
-        self._warned = [*(each for each in self._warned if each != words), words]
-        self._repaint_footer()
-        self.set_timer(WARNING, unsay)
-
     @property
     def _front(self) -> CockpitScreen | None:
         """The screen in front if it shows reports; none while leaving or under a dialog."""
         screen = self.screen_stack[-1] if self.screen_stack else None
         return screen if isinstance(screen, CockpitScreen) and stands(screen) else None
 
-    def _repaint_footer(self) -> None:
+    def repaint_footer(self) -> None:
+        """Paint the last line of the screen in front anew."""
         if self._front is not None:
             with self.faults_of(self._front):
                 self._front.show_keys()
