@@ -27,7 +27,8 @@ from cockpit.runtime.operator import ask_operator
 from cockpit.runtime.own_path import own_python
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import GuardedActions, Means
-from screens.acting.palette import Command, PaletteScreen
+from screens.acting.offers import choices, open_command
+from screens.acting.palette import SETTINGS, Command, PaletteScreen, in_groups
 from screens.base import CockpitScreen, spawn
 from screens.clipboard import copy_text, identity
 from screens.dialog import Dialog
@@ -351,18 +352,19 @@ class CockpitApp(TerminalApp):
         self.push_screen(PaletteScreen(self._commands(), about), partial(self._run_command, about))
 
     def _commands(self) -> list[Command]:
-        scopes = self._scopes()
-        acts = self.actions.offers(self.report_of(None)) if "act" in scopes else []
+        scopes, report = self._scopes(), self.report_of(None)
+        acts = choices(report, self.actions.offers(report)) if "act" in scopes else []
         own = [
             Command(each.title, each.help, each.run, self.keys.shown(each.id))
             for each in ACTIONS
             if each.palette and each.where in scopes
         ]
-        runs = [
-            Command(each.name, f"open, {each.verdict.value}", f"open_run:{each.name}")
-            for each in self.reports
-        ]
-        return [*acts, *own, *runs]
+        themes = [
+            Command(f"theme {name}", "in use" if name == self.theme else "use these colours",
+                    f"theme:{name}", group=SETTINGS)
+            for name in load_themes()
+        ]  # fmt: skip
+        return in_groups([*acts, *map(open_command, self.reports), *own, *themes])
 
     async def _run_command(self, about: str, call: str | None) -> None:
         """Do what was chosen; an action is done to the run that stood above the list."""
@@ -373,6 +375,8 @@ class CockpitApp(TerminalApp):
             self.open_run(name)
         elif kind == "act":
             self.actions.act(name, about or None)
+        elif kind == "theme":
+            self.theme = name
         elif any(each.run == call and each.where == "everywhere" for each in ACTIONS):
             await self.run_action(call, self)
         else:
