@@ -27,13 +27,13 @@ from cockpit.runtime.operator import ask_operator
 from cockpit.runtime.own_path import own_python
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import GuardedActions, Means
-from screens.acting.offers import choices, open_command
+from screens.acting.offers import choices, key_of, open_command
 from screens.acting.palette import SETTINGS, Command, PaletteScreen, in_groups
 from screens.base import CockpitScreen, spawn
 from screens.clipboard import copy_text, identity
 from screens.dialog import Dialog
 from screens.fleet import FleetScreen
-from screens.help import HelpScreen
+from screens.help import HelpScreen, help_page
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
@@ -343,7 +343,10 @@ class CockpitApp(TerminalApp):
 
     def action_help(self) -> None:
         """Show all keys."""
-        self.push_screen(HelpScreen(self.keys, self._scopes()))
+        scopes, report = self._scopes(), self.report_of(None)
+        offers = self.actions.offers(report) if "act" in scopes else []
+        notes = {key_of(each.verb): each.why_not or each.note for each in offers if not each.now}
+        self.push_screen(HelpScreen(help_page(self.keys, scopes, notes, report)))
 
     def action_palette(self) -> None:
         """Find a command or a run."""

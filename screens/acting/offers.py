@@ -73,8 +73,13 @@ def open_command(report: RunReport) -> Command:
     return Command(report.name, said, f"open_run:{report.name}", group=RUNS)
 
 
+def key_of(verb: str) -> str:
+    """Return under which id a verb stands in the table of keys, if it has a key."""
+    return VERB_KEYS.get(verb, verb)
+
+
 def _offer(row: ActionEntry, report: RunReport | None, keys: Keys, reading_only: str) -> Command:
-    key = VERB_KEYS.get(row.verb, row.verb)
+    key = key_of(row.verb)
     known = any(each.id == key for each in ACTIONS)
     why = reading_only or why_not(row.verb, report)
     note = "" if why or report is None else warning(row.verb, report)
