@@ -14,7 +14,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.records import Opened, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
-from cockpit.text.safe import safe, safe_lines
+from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
 
 DEADLINE: Final = 10.0
@@ -184,7 +184,7 @@ def _shared(one: list[bytes], two: list[bytes]) -> int:
 
 
 def _shown(line: bytes) -> str:
-    return scrub(safe(line.decode("utf-8", "replace")))
+    return scrub(clean(line.decode("utf-8", "replace"), 2000))
 
 
 def _heading(text: str) -> str:

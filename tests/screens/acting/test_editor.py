@@ -98,7 +98,7 @@ async def test_a_draft_is_kept_within_a_second_and_found_again() -> None:
         await until(pilot, lambda: "Decision: hm!" in books.drafts["run-a"])
         await until(pilot, lambda: not isinstance(pilot.app.screen, EditorScreen))
         await pilot.press("e")
-        await until(pilot, lambda: "the draft that was left is here again" in text_of(pilot.app))
+        await until(pilot, lambda: "draft restored" in text_of(pilot.app))
         assert "Decision: hm!" in text_of(pilot.app)
 
 
