@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cockpit.model.backtested import Backtested
-from cockpit.model.logtext import Hit, LogPage, Near
+from cockpit.model.curve import Curves, Span
+from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.report import RunReport
 from screens.keys import Keys
 from widgets.fleet_header import Watch
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 class Logs(Protocol):
     """The logs of the runs: ``run`` is a run's name, offsets count bytes.
 
-    Every method but ``place`` raises ``OSError`` and ``TimeoutError``; ``find`` also
-    ``ValueError`` for an expression that is none or takes too long.
+    Every method but ``place`` raises ``OSError`` and ``TimeoutError``; ``find`` and ``matches``
+    also ``ValueError`` for an expression that is none or takes too long.
     """
 
     def place(self, run: str) -> str | None:
@@ -37,6 +38,15 @@ class Logs(Protocol):
     async def find(self, run: str, expression: str, offset: int, back: bool) -> Hit | None:
         """Search a moment for a person's regular expression."""
 
+    async def matches(self, run: str, term: str, regex: bool, offset: int) -> Matches:
+        """Count a moment: where matching lines start, from ``offset`` on."""
+
+    async def sift(self, run: str, offset: int, count: int, back: bool, begin: int) -> LogPage:
+        """Read warnings and errors alone for a moment: those before ``offset``, or from it on.
+
+        None before ``begin``. The page may have few lines, or none: ask again from its edge.
+        """
+
     async def exact_step(self, run: str, step: int) -> Hit | None:
         """Return the newest line that tells exactly this step."""
 
@@ -50,6 +60,16 @@ class Logs(Protocol):
         """Return the line after ``begin`` whose own time is nearest to ``at``."""
 
 
+class CurvesPort(Protocol):
+    """Any metric of the runs, from their trackers' own records."""
+
+    async def curves(self, run: str, metrics: Sequence[str], span: Span) -> Curves:
+        """Return these metrics of a run, as far as they are read (``Curve.share``).
+
+        Raises ``TimeoutError`` where no engine answers, ``OSError`` and ``ValueError``.
+        """
+
+
 class Cockpit(Protocol):
     """The app, as its screens see it: they stand below it and may not import it."""
 
@@ -61,6 +81,10 @@ class Cockpit(Protocol):
     @property
     def logs(self) -> Logs:
         """The logs of the runs, in pages."""
+
+    @property
+    def curves(self) -> CurvesPort:
+        """Any metric of the runs."""
 
     @property
     def reports(self) -> Sequence[RunReport]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container, Vertical
 from textual.widgets import Input
 from textual.worker import Worker
 
@@ -18,6 +18,7 @@ from screens.base import ActingScreen, Prompt, Work, spawn
 from screens.keys import bindings
 from screens.logbook_reader import LogbookText, read_book
 from screens.ports import Cockpit
+from screens.run_layout import Shape, Want, shape_of, shares, strip_height
 from screens.run_log import LogTab
 from widgets.alert_list import AlertList, Timeline
 from widgets.base.scrolled import ReportView, Scrolled
@@ -31,25 +32,33 @@ from widgets.loss_chart import LossChart
 from widgets.run_header import RunHeader
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
-WIDE: Final = 150
-"""Columns from which what is wrong stands beside the tab."""
-
-
-TALL: Final = 40
-"""Rows from which what the time went to stands there, too."""
+TITLES: Final = ("log", "charts", "checkpoints", "sources", "alerts", "logbook")
+"""The tabs by the names that keys and code know, and as a person reads them."""
+OTHER_ROWS: Final = 5
+"""Rows of the head and of the footer, about."""
+SIDE: Final = 66
+LEAST: Final = {"timeline": 8, "checkpoints": 5}
+MOST: Final = {"timeline": 40, "checkpoints": 14, "goodput": 9}
+"""Rows of the panels beside the tab, as far as they have something to say."""
+ADVISED: Final = ("relaunch", "rollback", "stop", "escalate", "seal")
+"""What a next action may begin with that a key plans."""
 
 
 class RunScreen(ActingScreen):
-    """Six tabs; on a wide screen what is wrong and the checkpoints stand beside them."""
+    """Six tabs; what is wrong, loss and checkpoints stand below or beside them where they can."""
 
     SCOPES = ("run", "log", "charts", "everywhere", "act")
     BINDINGS: ClassVar[list[BindingType]] = bindings("run", "log", "charts", "act")
     DEFAULT_CSS = """
-    RunScreen Horizontal { height: 1fr; }
-    RunScreen #main { width: 1fr; }
-    RunScreen #side { width: 66; margin-left: 1; }
-    RunScreen #side LossChart { height: 14; }
-    RunScreen #side GoodputPanel { height: 8; }
+    RunScreen #body { layout: horizontal; height: 1fr; }
+    RunScreen #main { width: 1fr; height: 1fr; }
+    RunScreen #side { layout: vertical; width: 66; margin-left: 1; }
+    RunScreen #body.-below { layout: vertical; }
+    RunScreen #body.-below #side { layout: horizontal; width: 1fr; margin-left: 0; }
+    RunScreen #body.-below #side > * { height: 1fr; }
+    RunScreen #body.-below AlertList { width: 5fr; }
+    RunScreen #body.-below #side LossChart { width: 3fr; }
+    RunScreen #body.-below #side CheckpointTable { width: 3fr; }
     """
 
     def __init__(self, cockpit: Cockpit, name: str, tab: str = "log") -> None:
@@ -68,21 +77,25 @@ class RunScreen(ActingScreen):
             "logbook": LogbookView(),
         }
         self._log_tab = LogTab(self.log_view, self._spawn, self.cockpit.logs)
-        self._side = {
+        self._side: dict[str, LossChart | ReportView] = {
             "timeline": AlertList(),
-            "charts": LossChart(),
             "checkpoints": CheckpointTable(),
+            "charts": LossChart(),
             "goodput": GoodputPanel(),
         }
+        for view in self._side.values():
+            if isinstance(view, ReportView):
+                view.steered = False
 
     def compose(self) -> ComposeResult:
         """Head, the tab and what stands beside it, footer or search."""
-        yield RunHeader(TABS)
-        with Horizontal():
+        yield RunHeader(TITLES)
+        with Container(id="body"):
             with Vertical(id="main"):
                 yield from self._views.values()
-            with Vertical(id="side"):
-                yield from self._side.values()
+            with Container(id="side"):
+                order = ("timeline", "charts", "checkpoints", "goodput")
+                yield from (self._side[name] for name in order)
         yield Prompt("search the whole log: words, or /a regular expression/; esc leaves")
         yield KeyLine()
 
@@ -113,19 +126,18 @@ class RunScreen(ActingScreen):
         if not self.is_mounted:
             return
         report, now = self.report, self.cockpit.now()
-        self.query_one(RunHeader).show(self._run, report, now, TABS.index(self._tab))
-        wide, tall = self.app.size.width >= WIDE, self.app.size.height >= TALL
-        self.query_one("#side").display = wide
+        hint = self._hint(report)
+        self.query_one(RunHeader).show(self._run, report, now, TABS.index(self._tab), hint)
+        shape = shape_of(*self.app.size)
         for name, view in self._views.items():
             view.display = name == self._tab
-        for name, beside in self._side.items():
-            beside.display = name != self._tab and (name != "goodput" or tall)
         if report is not None:
-            self._show_report(report, now, wide)
+            self._show_report(report, now, shape is not Shape.ALONE)
+        self._lay_out(shape)
         self.show_keys()
 
-    def _show_report(self, report: RunReport, now: float, wide: bool) -> None:
-        shown = [self._views[self._tab], *(self._side.values() if wide else ())]
+    def _show_report(self, report: RunReport, now: float, more: bool) -> None:
+        shown = [self._views[self._tab], *(self._side.values() if more else ())]
         for view in shown:
             if isinstance(view, ReportView):
                 view.show(report, now)
@@ -137,6 +149,47 @@ class RunScreen(ActingScreen):
             spawn(self, self._show_done, group="done", exclusive=True)
         elif self._tab == "logbook":
             self._read_book(report)
+
+    def _lay_out(self, shape: Shape) -> None:
+        """Place what stands beside or below the tab; each panel as high as it has something to say.
+
+        What the tab itself shows does not stand there, too.
+        """
+        side, body = self.query_one("#side"), self.query_one("#body")
+        side.display = shape is not Shape.ALONE
+        body.set_class(shape is Shape.BELOW, "-below")
+        size = self.app.size
+        names = [name for name in self._side if name != self._tab]
+        if shape is Shape.BELOW:
+            names.remove("goodput")
+            rows = [self._want(name, size.width * 5 // 11).most for name in names]
+            side.styles.height = strip_height(size.height, rows)
+        else:
+            side.styles.height = "1fr"
+        wants = [self._want(name, SIDE) for name in names]
+        filler = names.index("charts") if "charts" in names else 0
+        given = shares(size.height - OTHER_ROWS, wants, filler)
+        for name, view in self._side.items():
+            height = given[names.index(name)] if name in names else 0
+            view.display = height > 0 or (shape is Shape.BELOW and name in names)
+            view.styles.height = height if shape is Shape.BESIDE else "1fr"
+
+    def _want(self, name: str, width: int) -> Want:
+        """Return how many rows a panel of this width needs, and can use."""
+        view = self._side[name]
+        if not isinstance(view, ReportView):
+            return Want(8, 12)
+        rows = len(view.body(width - 4)) + 2
+        return Want(rows if name == "goodput" else min(rows, LEAST[name]), min(rows, MOST[name]))
+
+    def _hint(self, report: RunReport | None) -> str:
+        """Return the keys that do what is advised and show its evidence."""
+        if report is None or report.worst is None:
+            return ""
+        keys, verb = self.cockpit.keys, report.next_action.split(" ")[0].rstrip(",;:")
+        offered = verb in ADVISED and not self.cockpit.actions.reading_only
+        act = f"{keys.shown(verb)} {verb} · " if offered else ""
+        return f"{act}{keys.shown('jump')} evidence"
 
     def footer(self) -> list[tuple[str, str]]:
         """Return the keys that matter in this tab."""

@@ -21,6 +21,7 @@ _ASKED = re.compile(rb"\x1b\[\?(\d+)\$p")
 _TITLE = re.compile(rb"\x1b\][012];")
 _CLIPBOARD = re.compile(rb"\x1b\]52;")
 _ON_AT_FIRST = {7, 25}
+_BACKGROUND = re.compile(rb"(?<!\x1b)\x1b\]11;\?\x1b\\")
 _IN_FRONT = 'exec "$@" <"$0" >"$0" 2>&1'
 """A session's leader that opens a terminal has it as its own; a fork of a test runner, which has
 threads, could hang."""
@@ -35,6 +36,8 @@ class Terminal:
     size: tuple[int, int] = (80, 24)
     output: bytes = b""
     status: int | None = None
+    background: str = ""
+    """What it answers when it is asked for its background (``rgb:…``); without one it is silent."""
 
     def __post_init__(self) -> None:
         columns, rows = self.size
@@ -50,6 +53,7 @@ class Terminal:
         self.pid = self._process.pid
         os.close(follower)
         self._answered = 0
+        self._told = 0
 
     def read(self, seconds: float) -> bool:
         """Read for at most ``seconds``; return False once the program is gone."""
@@ -133,6 +137,10 @@ class Terminal:
         for found in _ASKED.finditer(self.output, self._answered):
             os.write(self.fd, b"\x1b[?%s;2$y" % found.group(1))
             self._answered = found.end()
+        asked = len(_BACKGROUND.findall(self.output))
+        for _ in range(asked - self._told if self.background else 0):
+            os.write(self.fd, b"\x1b]11;%s\x1b\\" % self.background.encode())
+        self._told = asked
 
 
 _PIECE = re.compile(

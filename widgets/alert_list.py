@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from textual.content import Content
 
@@ -21,6 +21,7 @@ from widgets.painting.line import (
     EMPTY,
     STRONG,
     cut,
+    cut_start,
     placed,
     row,
     text,
@@ -28,7 +29,8 @@ from widgets.painting.line import (
     wrapped,
 )
 
-SURE = "sure"
+TITLE: Final = 20
+"""Cells below which a title is cut rather than broken."""
 
 
 class AlertList(ReportView):
@@ -44,7 +46,7 @@ class AlertList(ReportView):
 class Timeline(ReportView):
     """The open alerts, the closed ones, and what was done."""
 
-    HEADING = "timeline"
+    HEADING = "alerts"
     done: Sequence[Done] = ()
     _shown: Sequence[Block] = ()
 
@@ -123,31 +125,60 @@ def _following(alert: Alert, now: float, width: int) -> Content:
     """Return the one line of what only follows from the alert above."""
     mark, style = facts.alert_mark(alert)
     taken = text((f" ack {alert.acknowledged.by}", DIM)) if alert.acknowledged else EMPTY
-    head = text(("  follows ", DIM), (f"{mark} {alert.id}", style), " ", (alert.title, DIM), taken)
-    when = text(age(now - alert.since))
+    head = text(("  follows ", DIM), (f"{mark} ", style), (alert.title, DIM), taken)
+    when = text((f"{age(now - alert.since)}  {alert.id}", DIM))
     return row(placed(head, width - when.cell_length - 1), when, width)
 
 
 def _alert(alert: Alert, now: float, width: int) -> list[Content]:
     mark, style = facts.alert_mark(alert)
-    when = text((day_time(alert.since, now), DIM), f"  {age(now - alert.since)}")
-    head = text((f"{mark} {alert.id}", style), " ", (alert.title, STRONG))
-    lines = [row(placed(head, width - when.cell_length - 1), when, width)]
-    severity = f"{alert.severity.value}, {alert.confidence}"
-    lines.append(_under(text((severity, style if alert.confidence == SURE else DIM)), width))
-    for line in rows.evidence(alert):
-        lines += [_under(piece, width) for piece in wrapped(line, width - 2, 3)]
+    when = text((f"{age(now - alert.since)} · {day_time(alert.since, now)}  {alert.id}", DIM))
+    head = text((f"{mark} ", style), (alert.title, STRONG))
+    lines = _headed(head, when, width)
+    lines += [_under(line, width) for line in _evidence(alert, width - 2)]
     if alert.acknowledged is not None:
         lines.append(_under(_acknowledged(alert, now), width))
+    return [*lines, *(_under(line, width) for line in _action(alert, width - 2))]
+
+
+def _headed(head: Content, when: Content, width: int) -> list[Content]:
+    """Return an alert's title over at most two lines, since when at the end of the first."""
+    room = width - when.cell_length - 1
+    if head.cell_length <= room or room < TITLE:
+        return [row(placed(head, room), when, width)]
+    first, *rest = wrapped(head, room, 2)
+    return [row(first, when, width), *(_under(placed(piece, width - 2), width) for piece in rest)]
+
+
+def _evidence(alert: Alert, width: int) -> list[Content]:
+    """Return what an alert rests on, each source once, at the right, by its last part."""
+    lines, former = list[Content](), ""
+    for each in alert.evidence:
+        name = each.source.rstrip("/").rpartition("/")[2]
+        source = text(("" if name == former else cut_start(name, max(8, width // 3)), DIM))
+        former = name
+        room = width - source.cell_length - (2 if source.plain else 0)
+        first, *rest = wrapped(Content(each.text), room, 3) or [EMPTY]
+        lines += [row(first, source, width, gap=2), *rest]
+    return lines
+
+
+def _action(alert: Alert, width: int) -> list[Content]:
+    """Return what to do, and how sure it is that the alert is right, where that fits."""
     act = text((f"{glyph('next')} ", ACCENT), alert.next_action)
-    return [*lines, *(_under(piece, width) for piece in wrapped(act, width - 2, 3))]
+    severity = facts.SEVERITY_WORD[alert.severity]
+    sure = text((f"{severity} · {facts.SURE_WORD[alert.confidence]}", DIM))
+    lines = wrapped(act, width, 3) or [EMPTY]
+    if lines[-1].cell_length + sure.cell_length + 2 <= width:
+        return [*lines[:-1], row(lines[-1], sure, width, gap=2)]
+    return [*lines, row(EMPTY, sure, width)]
 
 
 def _acknowledged(alert: Alert, now: float) -> Content:
     taken = alert.acknowledged
     if taken is None:
         return EMPTY
-    until = f", quiet until {day_time(taken.until, now)}" if taken.until is not None else ""
+    until = f", snoozed until {day_time(taken.until, now)}" if taken.until is not None else ""
     why = f": {taken.reason}" if taken.reason else ""
     return text((f"acknowledged by {taken.by} {day_time(taken.at, now)}{until}{why}", DIM))
 
@@ -168,7 +199,7 @@ def timeline_blocks(
     report: RunReport, now: float, width: int, done: Sequence[Done] = ()
 ) -> list[Block]:
     """Return what the timeline shows, block by block."""
-    heading = "closed and done" if done else "closed"
+    heading = "closed, and what was done" if done else "closed"
     head = [Block([text(("open", STRONG))]), *_open(report, now, width)]
     head += [Block([EMPTY, text((heading, STRONG))])]
     if not report.closed and not done:
@@ -183,11 +214,11 @@ def timeline_blocks(
 
 def _closed(each: ClosedAlert, now: float, width: int) -> Content:
     alert = each.alert
-    seen = EMPTY if each.seen else text((" closed, unseen", "$attention"))
+    seen = EMPTY if each.seen else text((" closed unseen", "$attention"))
     when = f"{day_time(alert.since, now)}–{clock_time(each.closed_at)}"
     lasted = f"{took(each.closed_at - alert.since):>7}"
     span = alert.span
     at = "" if span is None else f" steps {steps(span.opened_step)}–{steps(span.closed_step)}:"
-    left = text((glyph("complete"), "$well"), f" {alert.id}", seen, at, (f" {alert.title}", DIM))
-    right = text((when, DIM), lasted)
+    left = text((glyph("complete"), "$well"), seen, at, (f" {alert.title}", DIM))
+    right = text((when, DIM), lasted, (f"  {alert.id}", DIM))
     return row(placed(left, width - right.cell_length - 1), right, width)

@@ -17,6 +17,8 @@ from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, text, whole, 
 
 PROSE: Final = 14
 ROOM: Final = 8
+NARROW: Final = 46
+"""Cells below which a checkpoint's figures stand in no columns: its state and age come first."""
 
 
 class CheckpointTable(ReportView):
@@ -34,6 +36,8 @@ class CheckpointTable(ReportView):
         if found is None or not found.items:
             return EMPTY
         complete = sum(item.state.value == "complete" for item in found.items)
+        if self.size.width < NARROW:
+            return text((f"{complete} of {len(found.items)}", DIM))
         total = sum(item.size or 0 for item in found.items)
         suspect = sum(item.complete and item.suspect is not None for item in found.items)
         doubt = f" · {suspect} suspect" if suspect else ""
@@ -81,7 +85,7 @@ def _warnings(found: CheckpointsValue, width: int) -> list[Content]:
     if its is None or (ours is not None and ours.path == its.path):
         return []
     taken = "" if ours is None else f"a relaunch takes {called(ours)}, "
-    said = f"{glyph('warning')} {taken}the trainer itself would load {called(its)}: "
+    said = f"{glyph('warning')} {taken}the trainer would load {called(its)} instead: "
     line = text((said, "$attention"), its.why)
     return wrapped(line, width, 2)
 
@@ -97,10 +101,17 @@ def _item(
     )
     since = item.saved_at if item.saved_at is not None else item.touched_at
     old = age(None if since is None else now - since)
-    figures = text(
+    head = text(
         (f"{glyph('pick')} " if taken else "  ", ACCENT),
         (f"{facts.step_words(item):>{widest}}", STRONG if taken else ""),
         "  ",
+    )
+    if width < NARROW:
+        state = text((f"{glyph(facts.item_state(item))} {word}", style))
+        size_of = text((size(item.size), DIM))
+        return cut(text(head, whole([state, text(old), size_of, text((kind, DIM))], width)), width)
+    figures = text(
+        head,
         (f"{glyph(facts.item_state(item))} {word:<10}", style),
         (f"{kind:<5}", DIM),
         f"{size(item.size):>9}",

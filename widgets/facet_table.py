@@ -53,7 +53,7 @@ NAME: Final = 13
 class FacetTable(ReportView):
     """Each facet's value, age, source and error."""
 
-    HEADING = "facets"
+    HEADING = "sources"
 
     def lines_of(self, report: RunReport, width: int) -> list[Content]:
         """Return all facets."""
@@ -156,10 +156,10 @@ def _log(value: LogValue, now: float) -> Pairs:
     return [
         ("size", size(value.size)),
         ("written", age(now - value.mtime)),
-        ("last stamped line", age(now - stamped) if stamped is not None else ""),
+        ("last timestamp", age(now - stamped) if stamped is not None else ""),
         ("its clock", clock_off(value.clock_offset_s)),
         ("skipped", skipped(value.skipped)),
-        ("class", f"{triage.name} ({triage.confidence}) → {triage.action}" if triage else ""),
+        ("cause", f"{triage.name} ({triage.confidence}) → {triage.action}" if triage else ""),
         ("read for it", triage.read.why or "" if triage and triage.read else ""),
     ]
 
@@ -226,7 +226,7 @@ def _monitor(value: MonitorValue, now: float) -> Pairs:
         ("owner", value.owner or ""),
         ("restarts", "" if value.restart_count is None else str(value.restart_count)),
         ("job", value.job_id or ""),
-        ("others on this job", ", ".join(each.owner or each.path for each in value.others)),
+        ("other monitors", ", ".join(each.owner or each.path for each in value.others)),
     ]
 
 
@@ -236,7 +236,7 @@ def _host(value: HostValue, now: float) -> Pairs:
         ("disk", "; ".join(disks)),
         ("memory", "" if value.mem_frac is None else f"{value.mem_frac:.0%}"),
         ("load", "" if value.load is None else f"{value.load:.2f}"),
-        ("killed for memory", str(value.oom_kills) if value.oom_kills else ""),
+        ("OOM kills", str(value.oom_kills) if value.oom_kills else ""),
         ("accelerators", str(len(value.gpus)) if value.gpus else ""),
     ]
 

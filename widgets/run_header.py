@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from textual.content import Content
 
+from cockpit.model.alert import Alert
 from cockpit.model.report import RunReport
-from cockpit.model.wording import glyph
+from cockpit.model.wording import day_time, glyph
 from widgets.base.painted import Painted
 from widgets.painting import facts, rows
 from widgets.painting.goodput import paint_short
-from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, placed, row, text, whole
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    STRONG,
+    cut,
+    placed,
+    row,
+    text,
+    whole,
+    wrapped,
+)
+
+MOST_LINES: Final = 3
+"""Lines that the next action may take."""
 
 
 class RunHeader(Painted):
-    """Three lines: who it is, what it needs, where one is."""
+    """Who it is, what is wrong, what to do, where one is: the action is never cut."""
 
     DEFAULT_CSS = """
     RunHeader { height: 3; }
@@ -28,25 +44,36 @@ class RunHeader(Painted):
         self._run = ""
         self._now = 0.0
         self._current = 0
+        self._hint = ""
 
-    def show(self, name: str, report: RunReport | None, now: float, current: int) -> None:
-        """Show a run and the current tab."""
+    def show(
+        self, name: str, report: RunReport | None, now: float, current: int, hint: str = ""
+    ) -> None:
+        """Show a run and the current tab; ``hint`` is what to press for its worst alert."""
         self._run, self._report, self._now, self._current = name, report, now, current
+        self._hint = hint
+        if self.is_attached:
+            self.styles.height = 1 + len(self._head(self.app.size.width))
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Content]:
-        """Return the three lines."""
-        report = self._report
-        head = empty_head(self._run) if report is None else paint_head(report, self._now, width)
+        """Return the head and the tabs."""
         tabs = paint_tabs(self._tabs, self._current, width)
         room = width - tabs.cell_length - 1
-        aside = EMPTY if report is None else paint_short(report, room)
-        return [*head, row(tabs, aside, width)]
+        aside = EMPTY if self._report is None else paint_short(self._report, room)
+        return [*self._head(width), row(tabs, aside, width)]
+
+    def _head(self, width: int) -> list[Content]:
+        if self._report is None:
+            return empty_head(self._run)
+        return paint_head(self._report, self._now, width, self._hint)
 
 
-def paint_head(report: RunReport, now: float, width: int) -> list[Content]:
-    """Return two lines: identity and progress; the worst condition or the next action."""
-    return [_identity(report, now, width), _need(report, now, width)]
+def paint_head(report: RunReport, now: float, width: int, hint: str = "") -> list[Content]:
+    """Return identity and progress, the worst alert if there is one, and what to do next."""
+    worst = report.worst
+    need = [] if worst is None else [_worst(report, worst, now, width)]
+    return [_identity(report, now, width), *need, *_action(report, width, hint)]
 
 
 def _identity(report: RunReport, now: float, width: int) -> Content:
@@ -90,21 +117,32 @@ def _tracker(report: RunReport) -> Content:
         return text("")
     place = "/".join(part for part in (found.entity, found.project, found.id) if part)
     same = spec.id is None or spec.id == found.id
-    verdict = (f" {glyph('complete')} identity", "$well") if spec.id and same else ""
+    verdict = (f" {glyph('complete')} same run", "$well") if spec.id and same else ""
     other = "" if same else (f" {glyph('rejected')} not {spec.id}", "$critical")
     return text(("W&B ", DIM), place, verdict, other)
 
 
-def _need(report: RunReport, now: float, width: int) -> Content:
-    worst = report.worst
-    if worst is None:
-        return cut(text(" ", rows.next_step(report)), width)
-    left, right = rows.alert_head(worst, now)
+def _worst(report: RunReport, worst: Alert, now: float, width: int) -> Content:
+    mark, style = facts.alert_mark(worst)
+    taken = text((f" ack {worst.acknowledged.by}", DIM)) if worst.acknowledged else EMPTY
     more = len(report.alerts) - 1
-    act = text(("   ", ""), (f"{glyph('next')} ", ACCENT), report.next_action)
-    count = text((f"  +{more} more", DIM)) if more else EMPTY
-    left = placed(left, width - right.cell_length - count.cell_length - 3)
-    return row(text(" ", left, count, act if width >= 100 else ""), text(right, " "), width)
+    before = " or before" if worst.since_or_before else ""
+    since = f"since {day_time(worst.since, now)}{before}"
+    ends = [f"+{more} more"] if more else []
+    right = text(("   ".join([*ends, since, worst.id]), DIM), " ")
+    left = text((f"{mark} ", style), (worst.title, f"bold {style}"), taken)
+    return row(text(" ", placed(left, width - right.cell_length - 2)), right, width)
+
+
+def _action(report: RunReport, width: int, hint: str) -> list[Content]:
+    """Return the next action over as many lines as it needs; the hint where there is room."""
+    if not report.next_action:
+        return []
+    step, keys = rows.next_step(report), text((hint, DIM), " ")
+    if hint and step.cell_length + keys.cell_length + 3 <= width:
+        return [row(text(" ", step), keys, width)]
+    first, *rest = wrapped(step, max(1, width - 3), MOST_LINES) or [EMPTY]
+    return [cut(text(" ", first), width), *(cut(text("   ", piece), width) for piece in rest)]
 
 
 def paint_tabs(names: Sequence[str], current: int, width: int) -> Content:

@@ -13,9 +13,10 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
+from cockpit.app.colours import ThemedApp
 from cockpit.app.making import make
 from cockpit.app.replaying import replayed
-from cockpit.app.terminal import TerminalApp, drawn_line, run_in_terminal
+from cockpit.app.terminal import drawn_line, run_in_terminal
 from cockpit.app.typeahead import stands
 from cockpit.config.unread import unread_notice
 from cockpit.model.backtested import Backtested
@@ -37,10 +38,9 @@ from screens.help import HelpScreen, help_page
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
-from screens.ports import Logs
+from screens.ports import CurvesPort, Logs
 from screens.run import RunScreen
 from screens.welcome import DEMO, WelcomeScreen
-from themes.loader import load_themes
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ LEFT_ON_PURPOSE: Final = (None, 0, 130)
 """Exit statuses when a person has left; a line that drops, or a kill, gives others."""
 
 
-class CockpitApp(TerminalApp):
+class CockpitApp(ThemedApp):
     """The cockpit on one run file; without one, a welcome."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("everywhere")
@@ -104,18 +104,9 @@ class CockpitApp(TerminalApp):
         self._mask: Mask | None = None
         if present:
             self._mask = self._masking()
-        self._set_theme()
+        if (wrong := self.set_theme(self.file.ui.theme)) is not None:
+            self._warned.append(wrong)
         self.set_keymap(self.keys.keymap())
-
-    def _set_theme(self) -> None:
-        themes = load_themes()
-        for theme in themes.values():
-            shown = theme.colourless() if self.no_color else theme
-            self.register_theme(shown.textual())
-        wanted = self.file.ui.theme
-        self.theme = wanted if wanted in themes else "cockpit-dark"
-        if wanted not in themes:
-            self._warned.append(f"no theme {wanted!r}; there are: {', '.join(themes)}")
 
     def _masking(self) -> Mask:
         people = {login_name(), self._at_work.operator}
@@ -127,6 +118,7 @@ class CockpitApp(TerminalApp):
 
     async def on_mount(self) -> None:
         """Show what is known, then start to watch."""
+        self.app_resume_signal.subscribe(self, self._resumed)
         if self._engine is None:
             return
         self._engine.subscribe(self._news)
@@ -157,6 +149,12 @@ class CockpitApp(TerminalApp):
         """The logs of the runs, in pages."""
         assert self._engine is not None, "a run is shown only where an engine tells of it"
         return self._engine.logs
+
+    @property
+    def curves(self) -> CurvesPort:
+        """Any metric of the runs."""
+        assert self._engine is not None, "a run is shown only where an engine tells of it"
+        return self._engine.curves
 
     @property
     def reports(self) -> Sequence[RunReport]:
@@ -337,10 +335,6 @@ class CockpitApp(TerminalApp):
 
         spawn(self, copied)
 
-    def action_theme(self) -> None:
-        """Toggle between the dark and the light twin."""
-        self.theme = load_themes()[self.theme].twin
-
     def action_help(self) -> None:
         """Show all keys."""
         scopes, report = self._scopes(), self.report_of(None)
@@ -384,6 +378,19 @@ class CockpitApp(TerminalApp):
             await self.run_action(call, self)
         else:
             await self.run_action(call, self.screen)
+
+    def action_suspend(self) -> None:
+        """Stop this window and give the shell its terminal; not in the middle of an action."""
+        if self.actions.under_way:
+            self.say(f"{self.actions.under_way[0]} is under way: a stop would hold it up")
+        else:
+            self.action_suspend_process()
+
+    def _resumed(self, _: object) -> None:
+        """Show what is so by now, on a terminal that was another program's meanwhile."""
+        self._take_all()
+        for screen in self.screen_stack:
+            screen.refresh(layout=True)
 
     async def action_quit(self, code: int = 0) -> None:
         """Leave with an exit status; while an action is under way, ask first."""

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from cockpit.attach.wire import WireError, page_in, report_in
-from cockpit.model.logtext import Hit, Near
+from cockpit.model.curve import curves_in
+from cockpit.model.logtext import Hit, Matches, Near
 
 Cross = Callable[[Any], Any]
 
@@ -23,18 +24,26 @@ def _number_in(found: float | None) -> int | None:
     return None if found is None else int(found)
 
 
+def _matches_in(found: Sequence[Any]) -> Matches:
+    offsets, begin, reached, size = found
+    return Matches(tuple(int(at) for at in offsets), int(begin), int(reached), int(size))
+
+
 ASKS: Final[Mapping[str, Cross]] = {
     "check": report_in,
     "tail": page_in,
     "page": page_in,
     "search": _hit_in,
     "find": _hit_in,
+    "matches": _matches_in,
+    "sift": page_in,
     "exact_step": _hit_in,
     "line_at": _number_in,
     "nearest_step": _near_in,
     "nearest_time": _near_in,
+    "curves": curves_in,
 }
-"""Every question, and how its answer is read; all but ``check`` are ``LogReading``'s methods."""
+"""Every question, and how its answer is read; all but ``check`` and ``curves`` are about logs."""
 
 _TROUBLE: Final[Mapping[str, type[Exception]]] = {
     "os": OSError,

@@ -6,16 +6,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from cockpit.model.logtext import Hit, LogPage, Near
+from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.place import Place
 from cockpit.model.report import RunReport
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.anywhere import log_at
-from cockpit.sources.logs.expression import find_expression
+from cockpit.sources.logs.counting import count_from
+from cockpit.sources.logs.expression import count_expression, find_expression
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.seek import line_at, nearest_step, nearest_time, step_pattern
+from cockpit.sources.logs.sifting import sift
 
 DEADLINE: Final = 10.0
 SLICE: Final = 0.15
@@ -27,8 +29,8 @@ PATIENCE: Final = 2.0
 class LogReading:
     """The logs of the runs whose reports ``report_of`` returns, as they are on the disk now.
 
-    Every method raises ``OSError`` and ``TimeoutError``, and ``find`` also ``ValueError`` for an
-    expression that is none or takes too long.
+    Every method raises ``OSError`` and ``TimeoutError``, ``find`` and ``matches`` also
+    ``ValueError`` for an expression that is none or takes too long.
     """
 
     def __init__(self, report_of: Callable[[str], RunReport | None]) -> None:
@@ -55,6 +57,18 @@ class LogReading:
     async def find(self, run: str, expression: str, offset: int, back: bool) -> Hit | None:
         """Search a moment for a person's regular expression."""
         return await find_expression(self._log(run), expression, offset, back)
+
+    async def matches(self, run: str, term: str, regex: bool, offset: int) -> Matches:
+        """Count a moment: where matching lines start, from ``offset`` on."""
+        if regex:
+            return await count_expression(self._log(run), term, offset)
+        log = self._log(run)
+        return await offload(count_from, log, term, False, offset, SLICE, deadline=DEADLINE)
+
+    async def sift(self, run: str, offset: int, count: int, back: bool, begin: int) -> LogPage:
+        """Read warnings and errors alone for a moment: those before ``offset``, or from it on."""
+        log = self._log(run)
+        return await offload(sift, log, offset, count, back, begin, SLICE, deadline=DEADLINE)
 
     async def exact_step(self, run: str, step: int) -> Hit | None:
         """Return the newest line that tells exactly this step."""

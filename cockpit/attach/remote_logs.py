@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import cast
 
-from cockpit.model.logtext import Hit, LogPage, Near
+from cockpit.model.logtext import Hit, LogPage, Matches, Near
 
 Ask = Callable[..., Awaitable[object]]
 
@@ -32,6 +32,14 @@ class RemoteLogs:
     async def find(self, run: str, expression: str, offset: int, back: bool) -> Hit | None:
         """Search a moment for a person's regular expression."""
         return cast("Hit | None", await self._ask("find", run, expression, offset, back))
+
+    async def matches(self, run: str, term: str, regex: bool, offset: int) -> Matches:
+        """Count a moment: where matching lines start, from ``offset`` on."""
+        return cast("Matches", await self._ask("matches", run, term, regex, offset))
+
+    async def sift(self, run: str, offset: int, count: int, back: bool, begin: int) -> LogPage:
+        """Read warnings and errors alone for a moment: those before ``offset``, or from it on."""
+        return cast("LogPage", await self._ask("sift", run, offset, count, back, begin))
 
     async def exact_step(self, run: str, step: int) -> Hit | None:
         """Return the newest line that tells exactly this step."""

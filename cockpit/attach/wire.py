@@ -22,7 +22,7 @@ from cockpit.model.place import Place
 from cockpit.model.report import RunReport
 from cockpit.model.safetext import SafeText
 
-PROTOCOL: Final = 2
+PROTOCOL: Final = 3
 """Raised whenever a frame changes its meaning: windows and engines of two never meet."""
 BEAT: Final = 2.0
 """Seconds between two signs of life."""
@@ -120,8 +120,8 @@ def report_in(content: object) -> RunReport:
 def page_in(content: Sequence[Any]) -> LogPage:
     """Return the log lines that crossed; raises ``WireError``."""
     try:
-        lines, offsets, start, end, size = content
+        lines, offsets, start, end, size, gaps, rest = content
         safe = tuple(SafeText.model_validate(line) for line in lines)
-        return LogPage(safe, tuple(offsets), start, end, size)
+        return LogPage(safe, tuple(offsets), start, end, size, tuple(gaps), rest)
     except (ValidationError, LookupError, TypeError, ValueError) as error:
         raise WireError("log lines of another shape") from error

@@ -65,12 +65,29 @@ class LogPage(NamedTuple):
     """Consecutive lines of a log and where each starts; they cover bytes ``[start, end)``.
 
     ``size`` is the file's size at that moment; ``end == size`` means: this is the end so far.
+    Where only some lines were wanted, ``gaps`` has for each how many were left out right before
+    it, and ``rest`` is how many after the last; else ``gaps`` is empty.
     """
 
     lines: tuple[SafeText, ...]
     offsets: tuple[int, ...]
     start: int
     end: int
+    size: int
+    gaps: tuple[int, ...] = ()
+    rest: int = 0
+
+
+class Matches(NamedTuple):
+    """Where the lines start that match, in ``[begin, reached)``, ascending.
+
+    ``size`` is the file's size at that moment. ``begin`` may lie behind the place asked for: what
+    is before it is not counted, of a log on another machine, where reading costs more.
+    """
+
+    offsets: tuple[int, ...]
+    begin: int
+    reached: int
     size: int
 
 

@@ -18,7 +18,8 @@ from cockpit.attach.wire import (
     read_frame,
     report_in,
 )
-from cockpit.model.logtext import Hit, LogPage, Near
+from cockpit.model.curve import Curve, Curves, Point
+from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import safe_line
@@ -67,10 +68,13 @@ ANSWERS = {
     "page": LogPage((), (), 7, 7, 9),
     "search": Hit(True, 3, 9),
     "find": None,
+    "matches": Matches((3, 17), 0, 99, 120),
+    "sift": LogPage((safe_line("E"),), (40,), 0, 99, 120, (3,), 5),
     "exact_step": Hit(False, 3, 3),
     "line_at": 12,
     "nearest_step": Near(3, 130.0),
     "nearest_time": None,
+    "curves": Curves(("train/loss",), (Curve("train/loss", newest=Point(3, None, 2.5), rows=1),)),
 }
 
 
@@ -101,7 +105,7 @@ async def test_trouble_crosses_as_what_it_was(error: Exception, kind: type[Excep
 def test_a_window_can_ask_for_all_that_reads_a_log() -> None:
     own = {name for name in vars(LogReading) if not name.startswith("_")} - {"place"}
     remote = {name for name in vars(RemoteLogs) if not name.startswith("_")}
-    assert own == remote == ASKS.keys() - {"check"}
+    assert own == remote == ASKS.keys() - {"check", "curves"}
 
 
 @pytest.mark.parametrize(

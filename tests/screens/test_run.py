@@ -22,6 +22,7 @@ from cockpit.sources.logs.source import Logs
 from screens.evidence import Target, targets_of
 from screens.logbook_reader import read_book
 from screens.run import RunScreen
+from screens.run_layout import Want, shares
 from screens.run_log import LogReader
 from tests.queries import queries_of
 from tests.screens.acting.stand_in_service import StandInService
@@ -67,7 +68,7 @@ async def opened(*runs: RunReport, size: tuple[int, int] = (120, 40)) -> AsyncIt
 @pytest.mark.parametrize("report", made.fleet(), ids=lambda each: each.name)
 async def test_every_tab_of_every_kind_of_run(report: RunReport, size: tuple[int, int]) -> None:
     async with opened(report, size=size) as pilot:
-        for key, words in zip("123456", ("log ", "loss ", "checkpoints", "facets", "timeline",
+        for key, words in zip("123456", ("log ", "loss ", "checkpoints", "sources", "alerts",
                                          "logbook"), strict=True):  # fmt: skip
             await pilot.press(key)
             assert f"╭ {words}" in text_of(pilot.app)
@@ -83,6 +84,36 @@ async def test_wide_screens_show_what_is_wrong_beside_the_log() -> None:
         assert "▸ 8,000" in shown
         await pilot.press("3")
         assert text_of(pilot.app).count("╭ checkpoints") == 1
+
+
+@pytest.mark.parametrize("key", ["1", "2", "3", "4", "5", "6"])
+async def test_a_strip_below_every_tab_says_what_is_wrong_and_what_to_do(key: str) -> None:
+    """120x40: no empty rows while alerts, loss and checkpoints hide behind tabs."""
+    async with opened(made.failed(), size=(120, 40)) as pilot:
+        await pilot.press(key)
+        shown = text_of(pilot.app)
+        for frame in ("loss ", "checkpoints", "alerts" if key == "5" else "what is wrong"):
+            assert shown.count(f"╭ {frame}") == 1
+        assert "killed by signal 9" in shown and "look at the input pipeline" in shown
+
+
+async def test_the_next_action_and_the_key_to_its_evidence_stand_on_a_laptop_too() -> None:
+    action = "escalate to ada; this is not an infrastructure failure, do not relaunch it as one"
+    report = made.failed().model_copy(update={"next_action": action})
+    async with opened(report, size=(80, 24)) as pilot:
+        lines = text_of(pilot.app).splitlines()
+        assert " ".join(f"{lines[2]} {lines[3]}".split()) == f"→ {action}"
+    async with opened(made.failed(), size=(80, 24)) as pilot:
+        line = text_of(pilot.app).splitlines()[2]
+        assert "→ relaunch from step 8000" in line and line.rstrip().endswith("enter evidence")
+
+
+def test_rows_go_first_to_what_is_needed_then_to_what_can_use_them() -> None:
+    wants = [Want(8, 12), Want(5, 14), Want(8, 9)]
+    assert shares(44, wants, 1) == [12, 23, 9]
+    assert shares(24, wants, 1) == [11, 5, 8]
+    assert shares(15, wants, 1) == [10, 5, 0]
+    assert shares(4, wants) == [0, 0, 0]
 
 
 def view_of(app: CockpitApp) -> LogView:
@@ -152,9 +183,9 @@ async def test_what_the_source_has_read_of_the_log_is_not_read_again(tmp_path: P
 async def test_a_step_moves_the_cursor_and_not_the_page(tmp_path: Path) -> None:
     async with opened(with_log(write_log(tmp_path / "run.log", 500))) as pilot:
         await until(pilot, lambda: "line 000499" in text_of(pilot.app))
-        before = text_of(pilot.app).splitlines()[5:30]
+        before = text_of(pilot.app).splitlines()[5:23]
         await pilot.press("up", "up")
-        assert text_of(pilot.app).splitlines()[5:30] == before
+        assert text_of(pilot.app).splitlines()[5:23] == before
 
 
 async def test_search_goes_to_matches_up_and_down(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ class Scrolled(Painted):
     def __init__(self) -> None:
         super().__init__()
         self.cursor = 0
+        self.steered = True
+        """False where no key moves the cursor: then it is not shown, only what is hidden."""
         self._top = 0
         self._count = 0
 
@@ -55,9 +57,11 @@ class Scrolled(Painted):
         shown = lines[self._top : self._top + max(0, height - 2)]
         scrolls = len(lines) > height - 2
         at = self.cursor - self._top
-        if (scrolls or self.POINTS) and 0 <= at < len(shown):
+        if self.steered and (scrolls or self.POINTS) and 0 <= at < len(shown):
             shown[at] = shown[at].truncate(width - 4, pad=True).stylize_before("on $cursor")
-        foot = text((self.place(len(lines)), DIM)) if scrolls else EMPTY
+        below = len(lines) - self._top - len(shown)
+        place = self.place(len(lines)) if self.steered else f"↓ {below:,} more lines"
+        foot = text((place, DIM)) if scrolls else EMPTY
         return frame(shown, width, height, self.title(), self.note(), foot)
 
     def _hold(self, room: int) -> None:

@@ -31,6 +31,15 @@ SEVERITY_STYLE: Final = {
     Severity.CRITICAL: "$critical",
 }
 
+SEVERITY_WORD: Final = {
+    Severity.INFO: "notice",
+    Severity.WARNING: "attention",
+    Severity.ALERT: "attention",
+    Severity.CRITICAL: "critical",
+}
+SURE_WORD: Final = {"sure": "certain", "likely": "cause likely", "guess": "a guess"}
+"""How sure an alert is of what it says, in words."""
+
 
 class Look(Enum):
     """How a facet may be shown."""

@@ -426,5 +426,5 @@ async def _mine(execution: Execution) -> tuple[LiveJob, ...]:
 def _platform(execution: Execution) -> Platform:
     found = execution.context.acting_platform
     if found is None:
-        raise CannotError("this version has no way to act on this kind of job")
+        raise CannotError("this kind of job is not supported yet")
     return found

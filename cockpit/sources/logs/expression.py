@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from cockpit.model.logtext import Hit
+from cockpit.model.logtext import Hit, Matches
 from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import run_command
-from cockpit.sources.logs import scanning
+from cockpit.sources.logs import counting, scanning
 from cockpit.sources.logs.ranged import Ranged
 
 STEP: Final = 1.0
@@ -24,17 +24,27 @@ async def find_expression(log: Ranged, pattern: str, offset: int, back: bool) ->
     Raises ``ValueError`` for a bad expression, and for one that takes too long.
     """
     scanning.Matcher.of(pattern, True, True)
-    done = await run_command(
-        own_python(scanning.__name__),
-        deadline=PATIENCE,
-        stdin=json.dumps([str(log.place), pattern, offset, back, STEP]),
-    )
-    if done.timed_out:
-        raise ValueError(TOO_SLOW)
-    if not done.ok:
-        raise ValueError("the log could not be searched")
-    found = json.loads(done.text)
+    words = [str(log.place), pattern, offset, back, STEP]
+    found: dict[str, int | None] | None = json.loads(await _asked(scanning.__name__, words))
     if found is None:
         return None
     end = found["end"]
     return Hit(end is not None, found["at"], found["at"] if end is None else end)
+
+
+async def count_expression(log: Ranged, pattern: str, offset: int) -> Matches:
+    """Return where matching lines start, as ``counting.count_from`` does; raises ``ValueError``."""
+    scanning.Matcher.of(pattern, True, True)
+    words = [str(log.place), pattern, offset, STEP]
+    offsets, begin, reached, size = json.loads(await _asked(counting.__name__, words))
+    return Matches(tuple(offsets), begin, reached, size)
+
+
+async def _asked(module: str, words: list[str | int | float | bool]) -> str:
+    """Return what a program of ours answers to these words, in JSON; raises ``ValueError``."""
+    done = await run_command(own_python(module), deadline=PATIENCE, stdin=json.dumps(words))
+    if done.timed_out:
+        raise ValueError(TOO_SLOW)
+    if not done.ok:
+        raise ValueError("the log could not be searched")
+    return done.text

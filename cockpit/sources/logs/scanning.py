@@ -21,7 +21,7 @@ from cockpit.sources.logs.lines import BLOCK, RawLine, line_start, lines_from
 from cockpit.sources.logs.ranged import Opened
 
 CHUNK: Final = 16 * BLOCK
-_COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
+COLOUR: Final = re.compile(rb"\x1b\[[0-9;:]*m")
 
 
 class ScanStop(NamedTuple):
@@ -81,7 +81,7 @@ def scan(
     """
     until = time.monotonic() + budget_s
     find = matcher.find_last if back else matcher.find
-    for start, data in _backwards(log, at, size) if back else _forwards(log, at, size):
+    for start, data in _backwards(log, at, size) if back else forwards(log, at, size):
         found = _find(find, data)
         if found is not None:
             line = lines_from(log, line_start(log, start + found, size), size, 1)[0]
@@ -92,7 +92,7 @@ def scan(
     return None
 
 
-def _forwards(log: Opened, at: int, size: int) -> Iterator[tuple[int, bytes]]:
+def forwards(log: Opened, at: int, size: int) -> Iterator[tuple[int, bytes]]:
     """Yield chunks that start and end where lines do."""
     while at < size:
         edge = min(size, at + CHUNK)
@@ -118,11 +118,11 @@ def _backwards(log: Opened, at: int, size: int) -> Iterator[tuple[int, bytes]]:
 def _find(find: Callable[[bytes], int], data: bytes) -> int | None:
     """Return where in ``data`` a match begins, colours not counted when matching."""
     coloured = b"\x1b[" in data
-    at = find(_COLOUR.sub(b"", data) if coloured else data)
+    at = find(COLOUR.sub(b"", data) if coloured else data)
     if at < 0:
         return None
     removed = 0
-    for code in _COLOUR.finditer(data) if coloured else ():
+    for code in COLOUR.finditer(data) if coloured else ():
         if code.start() - removed > at:
             break
         removed += len(code.group())

@@ -31,7 +31,7 @@ def test_what_follows_is_one_line_below_its_cause() -> None:
     at = {
         each: n for n, line in enumerate(lines) for each in ("C-06", "C-05", "C-08") if each in line
     }
-    assert lines[at["C-05"]].startswith("follows ▲ C-05")
+    assert lines[at["C-05"]].startswith("follows ▲ throughput")
     assert at["C-06"] < at["C-05"] < at["C-08"]
     assert sum("look at the input pipeline" in line for line in lines) == 2
 
@@ -41,7 +41,7 @@ def test_a_taken_alert_says_by_whom_until_when_and_why() -> None:
     report = made.report(alerts=(made.alert().model_copy(update={"acknowledged": taken}),))
     shown = "\n".join(line.plain for line in paint_open(report, NOW, 100))
     assert "acknowledged by ada" in shown
-    assert "quiet until" in shown
+    assert "snoozed until" in shown
     assert "node is being swapped" in shown
 
 
@@ -89,8 +89,8 @@ def test_where_it_came_and_went_is_in_sight_on_a_narrow_screen() -> None:
     alert = gone.alert.model_copy(update={"title": title, "span": span})
     report = made.report(closed=(gone.model_copy(update={"alert": alert}),))
     (line,) = (each.plain for each in Timeline().lines_of(report, 76) if "C-11" in each.plain)
-    assert "C-11 closed, unseen steps 12,009–12,239: loss" in line
-    assert line.endswith("41m")
+    assert "✓ closed unseen steps 12,009–12,239: loss" in line
+    assert line.endswith("41m  C-11")
 
 
 def test_the_account_says_share_parts_and_losses() -> None:
