@@ -41,6 +41,7 @@ from screens.mask import Mask
 from screens.ports import CurvesPort, Logs
 from screens.run import RunScreen
 from screens.welcome import DEMO, WelcomeScreen
+from themes.loader import load_themes
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:

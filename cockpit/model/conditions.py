@@ -26,7 +26,7 @@ CONDITIONS: Final = (
         "C-01",
         "the job ended, not with success",
         "its orchestrator's word for that instance",
-        "critical; a stop by an unknown hand a warning, one that a cockpit ordered an info",
+        "critical; a stop by someone unknown a warning, one that a cockpit ordered an info",
     ),
     Condition(
         "C-02",

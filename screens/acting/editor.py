@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import unicodedata
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -19,7 +18,8 @@ from cockpit.model.records import Opened, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.records.logbook.labels import meant
 from cockpit.records.logbook.templates import TEMPLATES
-from screens.base import CockpitScreen, acted, spawn
+from screens.acting.entry_area import EntryArea, typed
+from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.base.paged import Paged, Sheet
@@ -37,72 +37,6 @@ AT_MOST: Final = 2.0
 """Seconds after which the draft is kept of whoever types without a pause."""
 TAIL_ROWS: Final = 12
 MASKED: Final = "a secret was masked; check the text and save again"
-
-
-class EntryArea(TextArea):
-    """Plain text as a person writes it; nothing foreign gets in raw, nothing blinks."""
-
-    DEFAULT_CSS = """
-    EntryArea, EntryArea:focus {
-        height: 1fr; border: none; padding: 0 2; background: $background; color: $ink;
-    }
-    EntryArea .text-area--cursor-line { background: $background; }
-    EntryArea .text-area--cursor { background: $ink; color: $background; }
-    EntryArea .text-area--selection { background: $cursor; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__("", soft_wrap=True, show_line_numbers=False)
-        self.cursor_blink = False
-        self.highlight_cursor_line = False
-
-    async def _on_key(self, event: events.Key) -> None:
-        if event.key == "tab" and not self.read_only:
-            event.stop()
-            event.prevent_default()
-            self.insert("  ")
-        elif event.key != "enter":
-            await acted(self, event)
-
-    async def _on_paste(self, event: events.Paste) -> None:
-        event.text = typed(event.text)
-
-    def get_cursor_left_location(self) -> tuple[int, int]:
-        """Step over a whole character: never between a letter and its accents."""
-        row, column = super().get_cursor_left_location()
-        line = self.document.get_line(row)
-        while 0 < column < len(line) and _joins(line[column]):
-            column -= 1
-        return row, column
-
-    def get_cursor_right_location(self) -> tuple[int, int]:
-        """Step over a whole character: never between a letter and its accents."""
-        row, column = super().get_cursor_right_location()
-        line = self.document.get_line(row)
-        while 0 < column < len(line) and _joins(line[column]):
-            column += 1
-        return row, column
-
-    def _refresh_size(self) -> None:
-        """Bring the cursor back inside first: undoing, Textual scrolls to where it stood.
-
-        It puts it right only afterwards, and text that has become shorter has no such line.
-        """
-        self.selection = self._validate_selection(self.selection)
-        super()._refresh_size()
-
-
-def _joins(character: str) -> bool:
-    """Return whether a character belongs to the one before it: an accent, a skin tone."""
-    return (
-        unicodedata.category(character) in ("Mn", "Me") or "\U0001f3fb" <= character <= "\U0001f3ff"
-    )
-
-
-def typed(words: str) -> str:
-    """Return text without what no keyboard types: escape sequences and their like."""
-    lines = words.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return "\n".join("".join(c for c in line if c == "\t" or c.isprintable()) for line in lines)
 
 
 class EditorScreen(CockpitScreen):
@@ -338,8 +272,14 @@ class EditorScreen(CockpitScreen):
         self.query_one(EntryArea).action_redo()
 
     def action_turn(self, pages: int) -> None:
-        """Turn the page of the diff; the text turns its own."""
-        self.query_one(Paged).page(pages)
+        """Turn the page: of the diff where it is shown, else of the text."""
+        area = self.query_one(EntryArea)
+        if self._diff is not None:
+            self.query_one(Paged).page(pages)
+        elif pages > 0:
+            area.action_cursor_page_down()
+        else:
+            area.action_cursor_page_up()
 
     def action_entry_retry(self) -> None:
         """Push again, or save again if nothing was saved."""
