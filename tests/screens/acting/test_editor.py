@@ -10,7 +10,8 @@ from textual import events
 from textual.pilot import Pilot
 
 from cockpit.model.records import Recorded, SaveStage
-from screens.acting.editor import EditorScreen, EntryArea
+from screens.acting.editor import EditorScreen
+from screens.acting.entry_area import EntryArea
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import SIZES, StandIn, cockpit, focus_of, text_of

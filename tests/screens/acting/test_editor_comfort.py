@@ -8,7 +8,8 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from screens.acting.editor import EditorScreen, EntryArea
+from screens.acting.editor import EditorScreen
+from screens.acting.entry_area import EntryArea
 from screens.fleet import FleetScreen
 from tests.screens.acting.test_editor import writing
 from tests.screens.acting.test_plan import until
