@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
@@ -14,34 +15,38 @@ from textual.content import Content
 from textual.screen import Screen
 
 from cockpit.app.colours import ThemedApp
+from cockpit.app.commands import commands, help_here
+from cockpit.app.first_run import config_place, look_around
 from cockpit.app.making import make
 from cockpit.app.replaying import replayed
 from cockpit.app.terminal import drawn_line, run_in_terminal
 from cockpit.app.typeahead import stands
+from cockpit.app.view_file import KeptView, ViewFile
+from cockpit.config.file import state_dir
 from cockpit.config.unread import unread_notice
 from cockpit.model.backtested import Backtested
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
+from cockpit.model.view import View
 from cockpit.runtime.login import login_name
 from cockpit.runtime.operator import ask_operator
 from cockpit.runtime.own_path import own_python
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import GuardedActions, Means
-from screens.acting.offers import choices, key_of, open_command
-from screens.acting.palette import SETTINGS, Command, PaletteScreen, in_groups
+from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
-from screens.clipboard import copy_text, identity
+from screens.clipboard import COPIED, copy_text
+from screens.copying import CopyScreen, copies
 from screens.dialog import Dialog
 from screens.fleet import FleetScreen
-from screens.help import HelpScreen, help_page
+from screens.help import HelpScreen
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
 from screens.ports import CurvesPort, Logs
 from screens.run import RunScreen
-from screens.welcome import DEMO, WelcomeScreen
-from themes.loader import load_themes
+from screens.welcome import DEMO, INIT, WelcomeScreen
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
@@ -83,8 +88,10 @@ class CockpitApp(ThemedApp):
         clock: Clock | None = None,
         run: str | None = None,
         means: Means | None = None,
+        views: ViewFile | None = None,
     ) -> None:
         super().__init__()
+        self._views = KeptView(views, self)
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
         self._engine = engine
@@ -115,7 +122,9 @@ class CockpitApp(ThemedApp):
 
     def get_default_screen(self) -> Screen[str | None]:
         """Return the first screen."""
-        return WelcomeScreen(self) if self._engine is None else FleetScreen(self)
+        if self._engine is not None:
+            return FleetScreen(self)
+        return WelcomeScreen(self, config_place(), partial(look_around, Path.cwd(), self._clock))
 
     async def on_mount(self) -> None:
         """Show what is known, then start to watch."""
@@ -139,6 +148,7 @@ class CockpitApp(ThemedApp):
 
     async def stop_work(self) -> None:
         """Leave the engine."""
+        await self._views.save()
         if self.return_code in LEFT_ON_PURPOSE:
             self.actions.planning.end_all()
         if self._watching is not None and not self._watching.done():
@@ -177,6 +187,15 @@ class CockpitApp(ThemedApp):
         standing = [*going, left, self.trouble, *notices[::-1]]
         said = [*self._warned[::-1], self._said, *standing]
         return " · ".join(dict.fromkeys(filter(None, said)))
+
+    @property
+    def view(self) -> View:
+        """How the fleet was looked at last, in this session or the one before."""
+        return self._views.view
+
+    def keep_view(self, view: View) -> None:
+        """Remember how the fleet is looked at."""
+        self._views.keep(view)
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -316,12 +335,13 @@ class CockpitApp(ThemedApp):
             self.look_again(report.name)
 
     def action_copy(self) -> None:
-        """Copy what identifies the selected run."""
+        """Choose what to copy of the selected run."""
         report = self.report_of(None)
         if report is None:
             self.say("no run is selected")
         else:
-            self.copy(identity(report))
+            chooser = CopyScreen(report.name, copies(report), self.keys)
+            self.push_screen(chooser, lambda chosen: self.copy(chosen) if chosen else None)
 
     async def replay(self, run: str) -> Backtested:
         """Return what the rules would have told of a run so far; raises ``OSError``."""
@@ -332,16 +352,13 @@ class CockpitApp(ThemedApp):
         write = self._driver.write if self._driver else len
 
         async def copied() -> None:
-            self.say(await copy_text(text, write))
+            self.say(await copy_text(text, write, state_dir() / COPIED))
 
         spawn(self, copied)
 
     def action_help(self) -> None:
         """Show all keys."""
-        scopes, report = self._scopes(), self.report_of(None)
-        offers = self.actions.offers(report) if "act" in scopes else []
-        notes = {key_of(each.verb): each.why_not or each.note for each in offers if not each.now}
-        self.push_screen(HelpScreen(help_page(self.keys, scopes, notes, report)))
+        self.push_screen(HelpScreen(help_here(self, self._scopes())))
 
     def action_palette(self) -> None:
         """Find a command or a run."""
@@ -350,19 +367,7 @@ class CockpitApp(ThemedApp):
         self.push_screen(PaletteScreen(self._commands(), about), partial(self._run_command, about))
 
     def _commands(self) -> list[Command]:
-        scopes, report = self._scopes(), self.report_of(None)
-        acts = choices(report, self.actions.offers(report)) if "act" in scopes else []
-        own = [
-            Command(each.title, each.help, each.run, self.keys.shown(each.id))
-            for each in ACTIONS
-            if each.palette and each.where in scopes
-        ]
-        themes = [
-            Command(f"theme {name}", "in use" if name == self.theme else "use these colours",
-                    f"theme:{name}", group=SETTINGS)
-            for name in load_themes()
-        ]  # fmt: skip
-        return in_groups([*acts, *map(open_command, self.reports), *own, *themes])
+        return commands(self, self._scopes(), self.theme)
 
     async def _run_command(self, about: str, call: str | None) -> None:
         """Do what was chosen; an action is done to the run that stood above the list."""
@@ -414,15 +419,17 @@ def run_app(
     Without an ``engine`` one is made, with the store. ``run`` is opened at once.
     """
     trouble = ""
-    means = None
+    means, views = None, None
     if file is not None and engine is None:
         made = make(file, read_only or present)
         engine, trouble = made.engine, made.trouble
         means = made.means
+        views = None if present else made.views
     try:
         app = CockpitApp(
-            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, means=means
-        )
+            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, means=means,
+            views=views,
+        )  # fmt: skip
     except KeysError as error:
         path = file.path if file is not None else "cockpit.toml"
         sys.stderr.writelines(f"{path}: {problem}\n" for problem in error.problems)
@@ -433,4 +440,7 @@ def run_app(
     code = run_in_terminal(app, mouse=app.file.ui.mouse)
     if app.return_value == DEMO:
         os.execve(sys.executable, own_python("cockpit", "demo"), given_variables())
+    if (app.return_value or "").startswith(INIT):
+        what = (app.return_value or "").removeprefix(INIT)
+        os.execve(sys.executable, own_python("cockpit", "init", "--", what), given_variables())
     return code
