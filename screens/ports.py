@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from cockpit.model.backtested import Backtested
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.report import RunReport
+from screens.bookmarks import Bookmarks
 from screens.keys import Keys
 from widgets.fleet_header import Watch
 
@@ -66,6 +67,8 @@ class Cockpit(Protocol):
     """The guarded actions: what may be done to a run, and what is under way."""
     keys: Keys
     """The keys in use."""
+    bookmarks: Bookmarks
+    """Places in logs that a person keeps."""
 
     @property
     def logs(self) -> Logs:

@@ -29,6 +29,7 @@ from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import GuardedActions, Means
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
+from screens.bookmarks import Bookmarks
 from screens.clipboard import copy_text, identity
 from screens.dialog import Dialog
 from screens.fleet import FleetScreen
@@ -85,6 +86,7 @@ class CockpitApp(TerminalApp):
         super().__init__()
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
+        self.bookmarks = Bookmarks()
         self._engine = engine
         self._clock = clock or SystemClock()
         if ascii or self.file.ui.ascii:
