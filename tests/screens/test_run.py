@@ -198,7 +198,7 @@ async def test_search_goes_to_matches_up_and_down(tmp_path: Path) -> None:
         await until(pilot, lambda: "line 019999" in text_of(app))
         await pilot.press("/", *"needle", "enter")
         await until(pilot, lambda: "line 014999" in text_of(app))
-        assert '"needle" 2 of 2' in text_of(app)
+        await until(pilot, lambda: '"needle" 2 of 2' in text_of(app))
         await pilot.press("N")
         await until(pilot, lambda: "line 000101" in text_of(app))
         await pilot.press("N")
@@ -218,7 +218,7 @@ async def test_search_takes_a_regular_expression(tmp_path: Path) -> None:
         await until(pilot, lambda: "line 019999" in text_of(app))
         await pilot.press("/", *r"/LOSS=(nan|inf) at \d+/", "enter")
         await until(pilot, lambda: "loss=nan at 000100" in text_of(app))
-        assert r"/LOSS=(nan|inf) at \d+/ 1 of 1" in text_of(app)
+        await until(pilot, lambda: r"/LOSS=(nan|inf) at \d+/ 1 of 1" in text_of(app))
         await pilot.press("/", *"/(/", "enter")
         await until(pilot, lambda: "not a regular expression" in text_of(app))
 
