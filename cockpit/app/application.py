@@ -36,6 +36,7 @@ from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import GuardedActions, Means
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
+from screens.bookmarks import Bookmarks
 from screens.clipboard import COPIED, copy_text
 from screens.copying import CopyScreen, copies
 from screens.dialog import Dialog
@@ -91,6 +92,7 @@ class CockpitApp(NoticeApp):
         self._views = KeptView(views, self)
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
+        self.bookmarks = Bookmarks()
         self._engine = engine
         self._clock = clock or SystemClock()
         if ascii or self.file.ui.ascii:
