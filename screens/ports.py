@@ -10,6 +10,7 @@ from cockpit.model.curve import Curves, Span
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.past import Then, Timeline
 from cockpit.model.report import RunReport
+from cockpit.model.view import View
 from screens.keys import Keys
 from widgets.fleet_header import Watch
 
@@ -111,6 +112,13 @@ class Cockpit(Protocol):
     @property
     def watch_state(self) -> Watch:
         """Who sits here, and whether this cockpit is watching."""
+
+    @property
+    def view(self) -> View:
+        """How the fleet was looked at last, in this session or the one before."""
+
+    def keep_view(self, view: View) -> None:
+        """Remember how the fleet is looked at."""
 
     @property
     def notice(self) -> str:

@@ -215,7 +215,10 @@ class Judge:
             self._store_writer.later(lambda store: Failures(store).add(key, former))
 
     def _tell(self, state: RunState, report: RunReport, *, keep: bool) -> None:
-        state.report = report
+        if report.not_read_yet is None:
+            cadence = state.spec.cadence
+            state.day = state.day.with_look(report.checked_at, report.verdict.value, cadence)
+        report = state.report = report.model_copy(update={"day": state.day})
         if keep:
             keep_moment(state, self._store_writer, round_over=False)
         if keep and _is_news(state.announced, report):
@@ -328,5 +331,6 @@ def _face(report: RunReport) -> tuple[object, ...]:
         report.next_check_at,
         report.watched_by,
         report.not_read_yet,
+        (report.day.end, report.day.cells),
         facets,
     )
