@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cockpit.model.backtested import Backtested
+from cockpit.model.curve import Curves, Span
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.report import RunReport
+from cockpit.model.view import View
 from screens.bookmarks import Bookmarks
 from screens.keys import Keys
 from widgets.fleet_header import Watch
@@ -60,6 +62,16 @@ class Logs(Protocol):
         """Return the line after ``begin`` whose own time is nearest to ``at``."""
 
 
+class CurvesPort(Protocol):
+    """Any metric of the runs, from their trackers' own records."""
+
+    async def curves(self, run: str, metrics: Sequence[str], span: Span) -> Curves:
+        """Return these metrics of a run, as far as they are read (``Curve.share``).
+
+        Raises ``TimeoutError`` where no engine answers, ``OSError`` and ``ValueError``.
+        """
+
+
 class Cockpit(Protocol):
     """The app, as its screens see it: they stand below it and may not import it."""
 
@@ -75,12 +87,23 @@ class Cockpit(Protocol):
         """The logs of the runs, in pages."""
 
     @property
+    def curves(self) -> CurvesPort:
+        """Any metric of the runs."""
+
+    @property
     def reports(self) -> Sequence[RunReport]:
         """Every run's newest report, in the run file's order."""
 
     @property
     def watch_state(self) -> Watch:
         """Who sits here, and whether this cockpit is watching."""
+
+    @property
+    def view(self) -> View:
+        """How the fleet was looked at last, in this session or the one before."""
+
+    def keep_view(self, view: View) -> None:
+        """Remember how the fleet is looked at."""
 
     @property
     def notice(self) -> str:

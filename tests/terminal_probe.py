@@ -15,12 +15,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rich.cells import cell_len
+
 _MODES = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
 _KITTY = re.compile(rb"\x1b\[([><])(\d*)u")
 _ASKED = re.compile(rb"\x1b\[\?(\d+)\$p")
 _TITLE = re.compile(rb"\x1b\][012];")
 _CLIPBOARD = re.compile(rb"\x1b\]52;")
 _ON_AT_FIRST = {7, 25}
+_BACKGROUND = re.compile(rb"(?<!\x1b)\x1b\]11;\?\x1b\\")
 _IN_FRONT = 'exec "$@" <"$0" >"$0" 2>&1'
 """A session's leader that opens a terminal has it as its own; a fork of a test runner, which has
 threads, could hang."""
@@ -35,6 +38,8 @@ class Terminal:
     size: tuple[int, int] = (80, 24)
     output: bytes = b""
     status: int | None = None
+    background: str = ""
+    """What it answers when it is asked for its background (``rgb:…``); without one it is silent."""
 
     def __post_init__(self) -> None:
         columns, rows = self.size
@@ -50,6 +55,7 @@ class Terminal:
         self.pid = self._process.pid
         os.close(follower)
         self._answered = 0
+        self._told = 0
 
     def read(self, seconds: float) -> bool:
         """Read for at most ``seconds``; return False once the program is gone."""
@@ -133,6 +139,10 @@ class Terminal:
         for found in _ASKED.finditer(self.output, self._answered):
             os.write(self.fd, b"\x1b[?%s;2$y" % found.group(1))
             self._answered = found.end()
+        asked = len(_BACKGROUND.findall(self.output))
+        for _ in range(asked - self._told if self.background else 0):
+            os.write(self.fd, b"\x1b]11;%s\x1b\\" % self.background.encode())
+        self._told = asked
 
 
 _PIECE = re.compile(
@@ -141,7 +151,10 @@ _PIECE = re.compile(
 
 
 def shown(output: bytes) -> dict[tuple[int, int], str]:
-    """Return the character in each cell after what the program wrote: it moves and it writes."""
+    """Return the character in each cell after what the program wrote: it moves and it writes.
+
+    A wide one takes two cells, a combining one none.
+    """
     cells: dict[tuple[int, int], str] = {}
     y = x = 0
     for found in _PIECE.finditer(output):
@@ -151,6 +164,10 @@ def shown(output: bytes) -> dict[tuple[int, int], str]:
         elif line is not None:
             y, x = y + 1, 0
         for letter in (words or b"").decode("utf-8", "replace"):
-            cells[y, x] = letter
-            x += 1
+            width = cell_len(letter)
+            if width == 0:
+                cells[y, x - 1] = cells.get((y, x - 1), "") + letter
+            for at in range(width):
+                cells[y, x + at] = "" if at else letter
+            x += width
     return cells

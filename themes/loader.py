@@ -5,11 +5,13 @@ from __future__ import annotations
 import tomllib
 from functools import lru_cache
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 from textual.theme import Theme
 
+AUTO: Final = {"auto": "cockpit-dark", "auto-safe": "cockpit-dark-safe"}
+"""Names that are dark or light as the terminal is: the dark one of each pair of twins."""
 Colour = Annotated[str, StringConstraints(pattern="^#[0-9a-f]{6}$")]
 
 

@@ -9,7 +9,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from textual import events
+from textual._time import get_time
 from textual._xterm_parser import XTermParser
+from textual.message import Message
+
+from cockpit.app.background import Answers
 
 _ESC: Final = "\x1b"
 _ALT: Final = "alt+"
@@ -28,6 +32,29 @@ class KeyParser(XTermParser):
 
     Textual itself drops the Esc before Enter, Tab, signs and digits: Esc, Enter confirmed.
     """
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._answers = Answers(get_time())
+
+    def feed(self, data: str) -> Iterable[Message]:
+        """Yield what was typed, and what the terminal has answered; no data is the end."""
+        if not data:
+            yield from super().feed(data)
+        for part in self._answers.apart(data, get_time()) if data else ():
+            if isinstance(part, Message):
+                yield part
+            else:
+                yield from super().feed(part)
+
+    def tick(self) -> Iterable[Message]:
+        """Yield what nothing more belongs to, by now."""
+        held = self._answers.late(get_time())
+        if held == _ESC:  # held for as long as Textual itself waits for what comes behind it
+            yield events.Key("escape", _ESC)
+        elif held:
+            yield from super().feed(held)
+        yield from super().tick()
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
         joined = len(sequence) == 2 and sequence[0] == _ESC and sequence not in _AS_IT_IS

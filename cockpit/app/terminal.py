@@ -6,6 +6,7 @@ Its driver is Textual's for Linux, made to survive a terminal that goes away or 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -34,6 +35,7 @@ from textual.widgets import Label, TextArea
 from textual.worker import Worker, WorkerState
 
 from cockpit.app.alt import WORD_MOTION, KeyParser, behind_escape
+from cockpit.app.background import question
 from cockpit.app.faults import ScreenFaults
 from cockpit.app.typeahead import PRESSED, TypeAhead
 from cockpit.app.writer import ScreenWriter
@@ -315,6 +317,20 @@ class TerminalDriver(LinuxDriver):
         if file is not None:
             charset = app.charset if isinstance(app, TerminalApp) else Charset.UNICODE
             self._file = cast("TextIOWrapper[Any]", UntilGone(file, charset))
+
+    def start_application_mode(self) -> None:
+        """Take the terminal, and ask it for its background: before the first frame."""
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        if self.input_tty and not self._must_signal_resume:  # else it is another program's now
+            self.write(question(os.environ))
+            self.flush()
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back, also the mode that Textual forgets."""
+        if self._mouse_pixels:
+            self.write(_MOUSE_PIXELS_OFF)
+            self._mouse_pixels = False
+        super().stop_application_mode()
 
     def busy(self, then: Callable[[], object]) -> bool:
         """Return whether the terminal has still to take something; ``then`` is called once it has.

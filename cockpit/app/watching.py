@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from cockpit.model.report import FleetReport, RunReport
-from screens.ports import Logs
+from screens.ports import CurvesPort, Logs
 
 
 class Watching(Protocol):
@@ -23,6 +23,10 @@ class Watching(Protocol):
     @property
     def logs(self) -> Logs:
         """The logs of the runs, in pages."""
+
+    @property
+    def curves(self) -> CurvesPort:
+        """Any metric of the runs, as it was logged."""
 
     def report(self) -> FleetReport:
         """Return what is known now, at once."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from cockpit.attach.wire import WireError, page_in, report_in
+from cockpit.model.curve import curves_in
 from cockpit.model.logtext import Hit, Matches, Near
 
 Cross = Callable[[Any], Any]
@@ -40,8 +41,9 @@ ASKS: Final[Mapping[str, Cross]] = {
     "line_at": _number_in,
     "nearest_step": _near_in,
     "nearest_time": _near_in,
+    "curves": curves_in,
 }
-"""Every question, and how its answer is read; all but ``check`` are ``LogReading``'s methods."""
+"""Every question, and how its answer is read; all but ``check`` and ``curves`` are about logs."""
 
 _TROUBLE: Final[Mapping[str, type[Exception]]] = {
     "os": OSError,

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from cockpit.attach.connection import Connection, HungError
 from cockpit.attach.meeting import Meeting, MeetingError, Peer, connect, meeting_of
 from cockpit.attach.parts import Parts
+from cockpit.attach.remote_curves import RemoteCurves
 from cockpit.attach.remote_logs import RemoteLogs
 from cockpit.attach.starting import Starter
 from cockpit.attach.wire import BEAT, MISSED, Document, WireError, texts_in
@@ -55,6 +56,7 @@ class AttachedEngine:
     ) -> None:
         self.file = file
         self.logs = RemoteLogs(self._ask, self._log_place)
+        self.curves = RemoteCurves(self._ask)
         self._store = store
         self._clock = clock
         self._attends = attends

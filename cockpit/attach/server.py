@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import cockpit
 from cockpit.attach.asks import ASKS, answered
+from cockpit.attach.curve_reading import EngineCurves
 from cockpit.attach.log_reading import LogReading, log_place
 from cockpit.attach.meeting import Meeting, leave, listen, ours, place_of
 from cockpit.attach.parts import parted
@@ -54,6 +55,7 @@ class EngineServer:
         self._kind: Literal["watch", "engine"] = kind
         self._clock = clock
         self._logs = LogReading(self.report_of)
+        self._curves = EngineCurves(engine.tracker, self.report_of, clock)
         self._reports: dict[str, RunReport] = {}
         self._frames: dict[str, tuple[RunReport, bytes]] = {}
         self._notices: tuple[str, ...] = ()
@@ -170,10 +172,18 @@ class EngineServer:
         if what not in ASKS:
             return {"trouble": "value", "text": f"no such question: {what[:40]!r}"}
         try:
-            method = self._check if what == "check" else getattr(self._logs, what)
+            method = self._method(what)
             return await answered(method(*arguments))
         except TypeError:
             return {"trouble": "value", "text": f"{what}: other arguments were expected"}
+
+    def _method(self, what: str) -> Callable[..., Awaitable[object]]:
+        if what == "check":
+            return self._check
+        found: Callable[..., Awaitable[object]] = getattr(
+            self._curves if what == "curves" else self._logs, what
+        )
+        return found
 
     async def _check(self, run: object) -> RunReport:
         try:

@@ -88,7 +88,8 @@ def _sections(data: Mapping[str, Any]) -> Iterator[Trouble]:
         if not isinstance(data.get(name, {}), dict):
             yield Trouble((name,), f"expected a table [{name}]")
     for action, key in _table(data, "keys").items():
-        if not isinstance(key, str) or not key:
+        keys = key if isinstance(key, list) else [key]
+        if not keys or not all(isinstance(each, str) and each for each in keys):
             yield Trouble(("keys", action), f'expected a key in quotes, such as {action} = "r"')
 
 

@@ -16,15 +16,15 @@ from cockpit.text.secret_names import is_placeholder
 DEEPEST = 16
 """Levels of nesting that a run file can need, and then some."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _SECRET_KEY = re.compile(r"(?:^|_)(?:token|password|passwd|secret|api_?key|credentials?)$", re.I)
 _UNSHOWABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
 )
 _DURATIONS = frozenset({"cadence", "save_every", "expected_duration", "flap_window"})
 _FOREVER = 1e10
-_RANGES: Mapping[str, tuple[float, float, str]] = {
+RANGES: Mapping[str, tuple[float, float, str]] = {
     "run.final_step": (1, 1e15, "expected a whole number of at least 1"),
     "run.checkpoints.permanent_every": (1, 1e15, "expected a number of steps of at least 1"),
     "run.checkpoints.rollback_depth": (0, 1e6, "expected a number of checkpoints, 0 or more"),
@@ -64,7 +64,7 @@ def run_names(runs: list[Any]) -> Iterator[Trouble]:
         if not isinstance(name, str):
             continue
         path = ("run", position, "name")
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             yield Trouble(path, 'expected a slug of letters, digits, ".", "_" and "-"')
         elif name in seen:
             yield Trouble(path, f'"{name}" is already run number {seen[name] + 1} of this file')
@@ -113,7 +113,7 @@ def _secret(path: KeyPath, value: object) -> str | None:
 def _variable(path: KeyPath, value: object) -> str | None:
     if not str(path[-1]).endswith("_env") or not isinstance(value, str):
         return None
-    if _VARIABLE.fullmatch(value):
+    if VARIABLE.fullmatch(value):
         return None
     return 'expected the name of an environment variable, such as "SLACK_URL", not its value'
 
@@ -126,7 +126,7 @@ def _showable(path: KeyPath, value: object) -> str | None:
 
 
 def _range(path: KeyPath, value: object) -> str | None:
-    low, high, text = _RANGES.get(table_of(path), (0.0, 0.0, ""))
+    low, high, text = RANGES.get(table_of(path), (0.0, 0.0, ""))
     if not text or isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return None if low <= value <= high else text

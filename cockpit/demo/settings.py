@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         "--killed-in-save",
         type=int,
         metavar="N",
-        help="in the middle of its Nth save the process is killed with -9",
+        help="in the middle of its Nth save it is killed with -9, unless it resumed",
     )
     parser.add_argument(
         "--time-limit",

@@ -94,6 +94,7 @@ class Training:
         self.saved: tuple[int, bool] | None = None
         self.line_at = -math.inf
         self.state = self._resume()
+        self.begun_at = self.state.step
 
     def _resume(self) -> TrainingState:
         newest = self.checkpointer.newest()
@@ -200,9 +201,12 @@ class Training:
         self.saved_at = time.monotonic()
 
     def _while_saving(self, seconds: float) -> None:
-        """Wait for a slow disk, unless this is the save that the process is killed in."""
+        """Wait for a slow disk, unless this is the save that the process is killed in.
+
+        One that has resumed from a checkpoint was killed already: it recovers.
+        """
         time.sleep(seconds)
-        if self.saves == self.faults.killed_in_save:
+        if self.begun_at < 0 and self.saves == self.faults.killed_in_save:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _leave(self, number: int) -> int:

@@ -42,9 +42,13 @@ def run_block(settled: Iterable[Clue], left: Sequence[Question] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run_file(block: str) -> str:
-    """Return a whole file around a block."""
-    return "\n".join(HEAD) + "\n\n" + block
+def run_file(block: str, schema: str = "") -> str:
+    """Return a whole file around a block.
+
+    ``schema`` is the path of the file's JSON Schema; editors look for it in the first line.
+    """
+    first = [f"#:schema {schema}"] if schema and schema == clean(schema, len(schema)) else []
+    return "\n".join((*first, *HEAD)) + "\n\n" + block
 
 
 def _table(key: Key) -> str:

@@ -21,9 +21,10 @@ class ProposalError(Exception):
         self.problems = problems
 
 
-def text_of(proposal: Proposal, path: Path, *, alone: bool = True) -> str:
+def text_of(proposal: Proposal, path: Path, *, alone: bool = True, schema: str = "") -> str:
     """Return the text of the run file at ``path``; with ``alone`` False only its ``[[run]]``.
 
+    ``schema`` is where its JSON Schema lies.
     Raises ``ProposalError`` for what the run file would not be read with.
     """
     settled = proposal.settled
@@ -44,7 +45,7 @@ def text_of(proposal: Proposal, path: Path, *, alone: bool = True) -> str:
             f"{clean(scrub(field), 200)}: {clean(scrub(text))}" for field, text in faults.items()
         )
         raise ProposalError(tuple(said))
-    return run_file(block) if alone else block
+    return run_file(block, schema) if alone else block
 
 
 def write_new(path: Path, text: str) -> None:

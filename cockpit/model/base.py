@@ -66,6 +66,23 @@ Seconds = float
 """A duration."""
 
 
+DURATION_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": "number", "minimum": 0},
+        {"type": "string", "pattern": r"^\s*(\d+(\.\d+)?\s*(ms|[smhdwSMHDW])\s*)+$"},
+    ]
+}
+"""What a duration may be in JSON: seconds, or ``"1h30m"``."""
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as a run file writes it: ``"15m"``, ``"90s"``, ``"0.5s"``."""
+    for unit in ("h", "m"):
+        if seconds and seconds % _UNITS[unit] == 0:
+            return f"{seconds / _UNITS[unit]:g}{unit}"
+    return f"{seconds:g}s"
+
+
 def parse_duration(value: object) -> float:
     """Return seconds for ``"1h30m"``, ``"15m"`` or a number of seconds.
 

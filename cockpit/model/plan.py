@@ -19,6 +19,7 @@ from cockpit.model.observed import Pick
 from cockpit.model.outcome import Outcome as Outcome
 from cockpit.model.outcome import Records, ending, records_of
 from cockpit.model.people import is_agent, same_person, worded
+from cockpit.model.plan_words import summary
 
 ID_LENGTH = 12
 REMARKS: Final = frozenset({"reason", "note"})
@@ -180,6 +181,11 @@ class Plan(Draft):
         """True while a block stands in the way."""
         return any(check.stands_in_the_way for check in self.checks)
 
+    @property
+    def summary(self) -> str:
+        """What it does, in one plain sentence or two; no part of its identity."""
+        return summary(self)
+
     def approved(self, approvals: tuple[Approval, ...]) -> Plan:
         """Return the plan with approvals put to the blocks that they name and that allow one."""
         by_check = {approval.check: approval for approval in approvals}
@@ -193,7 +199,8 @@ class Plan(Draft):
 
     def document(self) -> dict[str, Any]:
         """Return INTERFACE's plan."""
-        return {"schema": 1, "blocked": self.blocked, **self.to_json()}
+        said = {"summary": self.summary, "blocked": self.blocked}
+        return {"schema": 1, **said, **self.to_json()}
 
 
 def plan_of(request: Request, draft: Draft, now: float) -> Plan:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from cockpit.model.base import Frozen, Seconds, parse_duration
+from cockpit.model.base import DURATION_SCHEMA, Frozen, Seconds, parse_duration
 from cockpit.model.finalstep import FinalStepTold
 from cockpit.model.place import Place
 from cockpit.model.quiet import QuietHours
 from cockpit.model.wandb_address import WandbAddress, address_of, server_of
 
-Duration = Annotated[float, BeforeValidator(parse_duration)]
+Duration = Annotated[float, BeforeValidator(parse_duration), WithJsonSchema(DURATION_SCHEMA)]
 Command = str | tuple[str, ...]
 
 
@@ -315,9 +315,9 @@ class NotifySpec(Frozen):
 
 
 class UiSpec(Frozen):
-    """``[ui]``."""
+    """``[ui]``. The theme ``auto`` is dark or light as the terminal's background is."""
 
-    theme: str = "cockpit-dark"
+    theme: str = "auto"
     mouse: bool = False
     ascii: bool = False
 

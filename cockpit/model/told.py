@@ -53,7 +53,7 @@ class Told(Frozen):
             until = f" until {part('until')}" if part("until") else ""
             why = f": {part('reason')}" if part("reason") else ""
             what = "the run's end" if self.value == END else self.value
-            return f"{what} taken by {part('by') or 'somebody'}{until}{why}"
+            return f"{what} acknowledged by {part('by') or 'somebody'}{until}{why}"
         if self.what == LAUNCHED:
             return f"launched {self.value}" + (f", job {part('job')}" if part("job") else "")
         return f"{self.value} was {'ordered to stop' if self.what == STOPPED else 'notified'}"

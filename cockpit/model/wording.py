@@ -27,12 +27,22 @@ def steps(count: int | None) -> str:
     return UNKNOWN if count is None else f"{count:,}"
 
 
+def plural(count: int, noun: str) -> str:
+    """Return ``1 checkpoint``, ``2 checkpoints``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def share(fraction: float | None) -> str:
     """Return a fraction as ``38.6 %``; never 100 before it is."""
     if fraction is None or not math.isfinite(fraction):
         return UNKNOWN
     percent = round(fraction * 100, 1)
     return f"{min(percent, 99.9) if fraction < 1 else percent:.1f} %"
+
+
+def percent(fraction: float, digits: int = 0) -> str:
+    """Return a limit or a level as ``71 %``; unlike ``share`` it is not held below 100."""
+    return f"{fraction * 100:.{digits}f} %" if math.isfinite(fraction) else UNKNOWN
 
 
 def change(value: float | None, baseline: float | None) -> str:
@@ -203,6 +213,8 @@ GLYPHS: Final[dict[str, tuple[str, str]]] = {
     "nonfinite": ("×", "x"),
     "above": ("↑", "^"),
     "below": ("↓", "v"),
+    "liked": ("★", "*"),
+    "bar": ("▌", "|"),
 }
 """Name of a state or mark: its glyph, its ASCII twin."""
 
@@ -249,6 +261,11 @@ def span(seconds: float) -> str:
     return f"{seconds:.3g}s"
 
 
+def lasting(seconds: float) -> str:
+    """Return for how long something has held: ``45s``, ``9m``, ``1h 05m``, ``3d 04h``."""
+    return duration(seconds) if seconds < _MINUTE else _span(seconds)
+
+
 def moment(instant: float) -> str:
     """Return an instant as ``2026-03-11 08:41:07Z``."""
     text = rfc3339(instant)
@@ -283,6 +300,35 @@ def skipped(found: Skipped | None) -> str:
     seen = f"{found.alarms:,} alarming lines ({kinds})" if found.alarms else "no alarming line"
     unseen = f"; {size(found.unscanned)} not looked at" if found.unscanned else ""
     return f"{where}: {seen}{unseen}"
+
+
+_CAUSES: Final = {
+    "hbm_exhausted": "HBM exhausted",
+    "oom_device": "out of accelerator memory",
+    "oom_host": "out of host memory",
+    "node_death": "node lost",
+    "walltime": "time limit reached",
+    "user_stopped": "stopped by a person",
+    "capacity_wait": "waiting for capacity",
+    "numeric_instability": "numerical instability",
+    "network_transient": "network trouble",
+    "tracker_error": "W&B trouble",
+    "small_code_bug": "code bug",
+    "complex_code_bug": "code bug",
+    "success": "its log says that it finished",
+    "unknown": "cause unknown",
+}
+
+
+def cause(name: str) -> str:
+    """Return a class of SPEC T as it is read: ``code bug`` for ``small_code_bug``."""
+    return _CAUSES.get(name, name.replace("_", " "))
+
+
+def sentence(text: str) -> str:
+    """Return ``text`` with a capital first; a name such as ``train/loss`` stays as it is."""
+    first = text.partition(" ")[0]
+    return text[:1].upper() + text[1:] if first.strip(",;:").isalpha() else text
 
 
 def person(run: RunSpec) -> str:

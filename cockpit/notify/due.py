@@ -204,11 +204,11 @@ def message_of(due: Due, second: str | None) -> Message:
 def _head(due: Due, second: str | None) -> str:
     waited = duration(max(0.0, due.waited))
     if due.stage == "again":
-        return f"[critical, taken by nobody for {waited}]"
+        return f"[critical, unacknowledged for {waited}]"
     if due.stage == "second":
-        return f"[critical, for {second}: taken by nobody for {waited}]"
+        return f"[critical, for {second}: unacknowledged for {waited}]"
     if due.stage == "passed":
-        return f"[closed, unseen: {due.alert.severity.value}]"
+        return f"[closed unseen: {due.alert.severity.value}]"
     return "[closed]" if due.stage == "closed" else f"[{due.alert.severity.value}]"
 
 
@@ -222,11 +222,11 @@ def _body(due: Due) -> Iterator[str]:
     named = {each.key: each for each in report.alerts}
     for other in (named[key] for key in alert.consequences if key in named):
         yield f"follows from it: {other.id} {other.title}"
-    yield "next: look at what it left behind; it is over" if over else f"next: {alert.next_action}"
+    yield "next: it is over; check what it left behind" if over else f"next: {alert.next_action}"
     if report.spec.dri is not None:
         yield f"DRI: {report.spec.dri}"
     if not over:
-        yield f"to take it: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
+        yield f"to acknowledge: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
 
 
 def together(found: Iterable[Due]) -> list[tuple[Due, ...]]:
@@ -295,7 +295,7 @@ def _each_line(group: Sequence[Due]) -> Iterator[str]:
         alert, report = each.alert, each.report
         yield f"{report.name}: {alert.id} {alert.title}, since {utc_minute(alert.since)}"
         yield f"  next: {alert.next_action}"
-        yield f"  to take it: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
+        yield f"  to acknowledge: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
     if len(group) > TOLD_OF:
         yield f"and {len(group) - TOLD_OF} more: see `cockpit check`"
 

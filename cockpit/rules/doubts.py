@@ -27,8 +27,8 @@ def doubt(run: RunSpec, history: History) -> str | None:
     if job.known and phase_of(history) is not Phase.UNKNOWN:
         age = job.age(history.now)
         old = age is not None and age > max(OLD_AT_LEAST, CADENCES * run.cadence)
-        return f"the job was last asked {ago(age)}" if old else None
-    return None if _moves(run, history) else f"{_unclear(history)}, and nothing of it moves"
+        return f"the job was last queried {ago(age)}" if old else None
+    return None if _moves(run, history) else f"{_unclear(history)}, and nothing shows it moving"
 
 
 def _starting(history: History) -> bool:
@@ -38,8 +38,8 @@ def _starting(history: History) -> bool:
 
 def _still(history: History) -> str:
     last = StepClock(history).last
-    since = "no step was seen" if last is None else f"steps stopped {ago(history.now - last)}"
-    return f"{since}; no job is named"
+    since = "no step seen" if last is None else f"steps stopped {ago(history.now - last)}"
+    return f"{since}; no job is configured"
 
 
 def _moves(run: RunSpec, history: History) -> bool:

@@ -238,19 +238,20 @@ def _restarts(history: History, marks: Sequence[PhaseMark]) -> Restarts:
 
 def _no_count(run: RunSpec) -> str:
     if run.job is None:
-        return "the run file names no job"
-    return f"not told of a {run.job.kind} job"
+        return "no job in cockpit.toml"
+    return f"not available for {run.job.kind} jobs"
 
 
 def _evidence(history: History, split: Split, marks: Sequence[PhaseMark]) -> Iterator[str]:
     stepping = history.trend.stepping
     if stepping.first_at is None:
-        yield "no source shows the time of a step"
+        yield "no source shows when a step was made"
     else:
         source = "log" if history.trend is history.log_trend else "tracker"
         yield f"steps by the {source} since {wording.moment(stepping.first_at)}"
     if _unread(history) > 0:
-        yield f"the first {min(_unread(history), 0.99):.0%} of the rows are not read: not counted"
+        unread = wording.percent(min(_unread(history), 0.99))
+        yield f"first {unread} of the rows not read: not counted"
     if marks:
         yield f"phases of {len({mark.job_id for mark in marks})} jobs as they were seen"
     if history.starts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History
@@ -25,7 +26,7 @@ _PHASES = {
 }
 """What W&B's words for a run's state mean. ``crashed`` is none: its server has heard nothing of
 the run for some minutes, and the run may go on without it."""
-_REASONS = {"crashed": "W&B has heard nothing of the run for some minutes"}
+_REASONS = {"crashed": "W&B has heard nothing from the run for some minutes"}
 _NOT_TRAINING = (Phase.WAITING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
 
@@ -87,10 +88,10 @@ def stopped(history: History) -> Stopped | None:
 def goes_on(run: RunSpec, found: Stopped) -> str:
     """Return what lets a stopped process go on, and on which machine."""
     if found.held:
-        return "it goes on when the debugger lets go"
+        return "it continues once the debugger detaches"
     host = None if run.job is None else run.job.host
     on = "" if host is None else f" on {host}"
-    return f"kill -CONT {found.pid}{on} lets it go on"
+    return f"kill -CONT {found.pid}{on} resumes it"
 
 
 def may_train(history: History) -> bool:
@@ -230,7 +231,9 @@ def gap(history: History) -> tuple[Evidence, ...]:
     if history.rows_from <= 0:
         return ()
     share = min(history.rows_from, 0.99)  # never "100 %": the newest rows have been read
-    first = "beginning" if share < 0.005 else f"first {share:.0%}"  # never "the first 0%"
+    first = (
+        "beginning" if share < 0.005 else f"first {wording.percent(share)}"
+    )  # never "the first 0%"
     if history.trend is history.log_trend:
         return evidence("logged rows", f"no rule has seen the steps of the log's {first}")
     return evidence("logged rows", f"the {first} of the rows are not read yet")

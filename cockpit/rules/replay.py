@@ -16,7 +16,7 @@ from cockpit.model.trend import Trend
 from cockpit.rules.byrow import SOURCE, Happened, RowJudge, Standing
 from cockpit.rules.jobs.stall import step_stalled
 
-JOBLESS: Final = "whether its job ran meanwhile, or another was started, the rows do not tell"
+JOBLESS: Final = "the rows do not tell whether its job was running or another one started"
 REPLAYED: Final = frozenset(("C-05", "C-06", "C-09", "C-10", "C-11", "C-12"))
 NOT_REPLAYED: Final = tuple(
     name for number in range(1, 27) if (name := f"C-{number:02}") not in REPLAYED

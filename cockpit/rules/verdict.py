@@ -73,11 +73,11 @@ ROWS: Final = (
     TableRow("open", Verdict.ATTENTION, lambda s: s.worst is Verdict.ATTENTION,
              lambda s: s.worst_title),
     TableRow("dark", Verdict.UNKNOWN, lambda s: s.dark is not None,
-             lambda s: f"job, log and tracker are unknown: {s.dark}"),
+             lambda s: f"job, log and W&B are unknown: {s.dark}"),
     TableRow("behind", Verdict.UNKNOWN, lambda s: s.behind is not None,
              lambda s: f"its log is not read in time: {_lag(s.behind or 0.0)} behind"),
     TableRow("trains on", Verdict.UNKNOWN, lambda s: s.trains_on is not None,
-             lambda s: "its job is over, and steps were logged until"
+             lambda s: "its job is over, but steps were logged until"
              f" {wording.moment(s.trains_on or 0.0)}"),
     TableRow("sealed", Verdict.SEALED, lambda s: s.seal is not None,
              lambda s: f"sealed ({s.seal})"),
@@ -86,7 +86,7 @@ ROWS: Final = (
     TableRow("doubt", Verdict.UNKNOWN, lambda s: s.doubt is not None,
              lambda s: s.doubt or ""),
     TableRow("healthy", Verdict.HEALTHY, lambda _: True,
-             lambda _: "no condition is open, and it is alive"),
+             lambda _: "running, no open alerts"),
 )  # fmt: skip
 """The decision table, in order: the first row that holds decides."""
 
@@ -166,14 +166,14 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
         return _to_know_more(run, history)
     if word is Verdict.FINISHED:
         early = next((alert.next_action for alert in alerts if alert.no_success), None)
-        other = early or (alerts[0].next_action if alerts else "nothing; the job is over")
+        other = early or (alerts[0].next_action if alerts else "nothing to do: the job is over")
         sealable = phase_of(history) is Phase.SUCCEEDED and early is None
         return _as_far_as_read(f"seal {run.name}" if sealable else other, history)
     if word is Verdict.SEALED:
-        return _as_far_as_read(f"nothing; it is sealed ({seal_of(history)})", history)
+        return _as_far_as_read(f"nothing to do: sealed ({seal_of(history)})", history)
     if word is Verdict.HEALTHY:
         return _as_far_as_read("nothing to do until the next check", history)
-    return "nothing new: what is open has been acknowledged"
+    return "nothing new; all open alerts are acknowledged"
 
 
 def _to_know_more(run: RunSpec, history: History) -> str:
@@ -186,15 +186,15 @@ def _to_know_more(run: RunSpec, history: History) -> str:
         why = "" if log.error is None else f" ({log.error.message})"
         lag = _lag(behind)
         lag = f"not read for {lag}" if log.value is None else f"{lag} behind"
-        return f"log {lag}: find out why it cannot be read in time{why}"
+        return f"log {lag}: check why it cannot be read in time{why}"
     if not _all_dark(history):
-        return f"look whether {run.name} still trains: {reason(run, history, ())}"
+        return f"check whether {run.name} is still training: {reason(run, history, ())}"
     if _never_seen(history):
-        return f"start {run.name}, or correct where the run file looks for it: {_why(history)}"
+        return f"start {run.name}, or fix where cockpit.toml looks for it: {_why(history)}"
     saves = history.facets.checkpoints
     listed = saves.known and saves.value is not None and saves.value.items
-    what = "only the checkpoints" if listed else "nothing"
-    return f"find out why {what} of {run.name} can be seen: {_why(history)}"
+    what = "no source but the checkpoints" if listed else "no source"
+    return f"check why {what} of {run.name} can be read: {_why(history)}"
 
 
 def _lag(seconds: float) -> str:
@@ -222,5 +222,5 @@ def _why(history: History) -> str:
             said = facet.error.message
             return said if facet.source in said else f"{facet.source}: {said}"
     if facets.tracker.configured:
-        return f"{facets.tracker.source}: nothing was logged, and nothing is being written"
-    return "the run file names no job, log or tracker"
+        return f"{facets.tracker.source}: nothing was logged, nothing is being written"
+    return "no job in cockpit.toml, log or tracker"

@@ -83,3 +83,14 @@ async def quiet_ssh(folder: Path | str, deadline: float) -> dict[str, str]:
     except (ValueError, IndexError):
         return {}
     return {"GIT_SSH_COMMAND": f"{said} {_SSH}"} if program == "ssh" else {}
+
+
+def quiet_ssh_lines(folder: str) -> str:
+    """Return what does the same as ``quiet_ssh`` in a host's shell, before a ``script_line``."""
+    asked = script_line(folder, "config", "--get", "core.sshCommand")
+    return f"""\
+if [ -n "$GIT_SSH_COMMAND" ] || [ -z "$GIT_SSH" ]; then
+  _c=${{GIT_SSH_COMMAND:-$({asked})}} _c=${{_c:-ssh}} _p=${{_c%% *}}
+  case ${{_p##*/}} in ssh) GIT_SSH_COMMAND="$_c {_SSH}"; export GIT_SSH_COMMAND ;; esac
+fi
+"""

@@ -284,7 +284,7 @@ def _over(followup: Followup, report: RunReport, job: JobValue, first: int | Non
         return Seen(state=Progressed.DIED, text=text, first_step=first)
     early = next((alert.title for alert in report.alerts if alert.no_success), None)
     if early is not None:
-        text = f"{followup.launch_id} ended with exit status 0, {early}"
+        text = f"{followup.launch_id} ended with exit code 0, {early}"
         return Seen(state=Progressed.DIED, text=text, first_step=first)
     text = f"{followup.launch_id} ended with success"
     return Seen(state=Progressed.PASSED, text=text, first_step=first)
@@ -329,7 +329,7 @@ def _own(followup: Followup, job: JobValue) -> bool:
 
 
 def _death(followup: Followup, job: JobValue, first: int | None) -> str:
-    how = job.reason or (f"exit status {job.exit_code}" if job.exit_code is not None else job.state)
+    how = job.reason or (f"exit code {job.exit_code}" if job.exit_code is not None else job.state)
     where = "before its first step" if first is None else f"after resuming at {wording.step(first)}"
     return f"{followup.launch_id} ended ({how}) {where}"
 

@@ -11,11 +11,13 @@ from cockpit.model.facet import Facet
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import Place
 from cockpit.model.query import Query
-from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec
+from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
 from cockpit.runtime.ssh import run_script_blocking
+from cockpit.sources.curves.files import FileCurves
+from cockpit.sources.curves.naming import NoCurveError
 from cockpit.sources.logs.remote import Run
 from cockpit.sources.rowlog.away import Away
-from cockpit.sources.rowlog.rows import RunRows
+from cockpit.sources.rowlog.rows import RunRows, names_in
 from cockpit.sources.rowlog.source import FileTracker
 from cockpit.sources.tensorboard.folder import TAIL_AWAY, TensorboardRun
 from cockpit.sources.tensorboard.listing import EVENT_FILES
@@ -23,8 +25,12 @@ from cockpit.sources.trackio.away import FileThere
 from cockpit.sources.trackio.copies import Database, FileHere
 from cockpit.sources.trackio.database import DATABASES, TrackioRun
 from cockpit.sources.wandb.history import RowChunk
+from cockpit.sources.wandb.metric_names import metric_names
+from cockpit.sources.wandb.run_files import RunFiles
+from cockpit.sources.wandb.sampled import SampledCurves
 from cockpit.sources.wandb.tracker import Wandb
 from cockpit.sources.wandb.tracker import places as wandb_places
+from cockpit.text.safe import clean
 
 TRACKIO: Final = "trackio"
 TENSORBOARD: Final = "TensorBoard"
@@ -59,7 +65,9 @@ class Trackers:
         self, clock: Clock, wandb: Wandb | None = None, run: Run = run_script_blocking
     ) -> None:
         """``run`` runs scripts on ssh hosts."""
+        self._clock = clock
         self._wandb = wandb or Wandb(clock)
+        self._sampled = SampledCurves(self._wandb.server, clock)
         self._away = {TRACKIO: Away(DATABASES, run), TENSORBOARD: Away(EVENT_FILES, run, TAIL_AWAY)}
         self._databases: dict[Place, Database] = {}
         self._lock = Lock()
@@ -117,18 +125,61 @@ class Trackers:
         """Return the newest rows, without those before them."""
         return await self._of(run).recent(run, rows)
 
+    def curve_files(self, run: RunSpec) -> FileCurves | None:
+        """Return a reader of all that the run's files hold; ``None``: its server is asked.
+
+        Raises ``NoCurveError`` where nothing can be read.
+        """
+        now = self._clock.monotonic
+        if run.wandb is not None:
+            return self._wandb_curves(run, run.wandb)
+        if run.trackio is not None:
+            spec = run.trackio
+            return FileCurves(
+                lambda names: self._trackio_rows(spec.model_copy(update={"metrics": names})),
+                spec.metrics, lambda: names_in(self._trackio_log(spec)), now,
+            )  # fmt: skip
+        if run.tensorboard is not None:
+            folder = run.tensorboard
+            return FileCurves(
+                lambda names: self._event_rows(folder.model_copy(update={"metrics": names})),
+                folder.metrics, lambda: names_in(self._event_log(folder)), now,
+            )  # fmt: skip
+        raise NoCurveError("no tracker in the run file: nothing else keeps metrics")
+
+    def curve_server(self, run: RunSpec) -> SampledCurves:
+        """Return who asks the run's server."""
+        return self._sampled
+
+    def _wandb_curves(self, run: RunSpec, spec: WandbSpec) -> FileCurves | None:
+        if not self._wandb.seen_in_files(run):
+            return None
+        if run.same_tracker:
+            raise NoCurveError("another run reads the same W&B folder: set wandb.id, or a dir each")
+        if spec.dir is None or not spec.dir.here:
+            where = "" if spec.dir is None else f" on {clean(spec.dir.endpoint, 100)}"
+            raise NoCurveError(f"W&B files{where}: only the loss is brought from there")
+        return FileCurves(
+            lambda names: RunFiles(spec.model_copy(update={"metrics": names})),
+            spec.metrics, lambda: metric_names(spec), self._clock.monotonic,
+        )  # fmt: skip
+
     def _of(self, run: RunSpec) -> Wandb | FileTracker[TrackioSpec] | FileTracker[TensorboardSpec]:
         if run.wandb is not None or (run.trackio is None and run.tensorboard is None):
             return self._wandb
         return self._trackio if run.trackio is not None else self._tensorboard
 
     def _trackio_rows(self, spec: TrackioSpec) -> RunRows:
-        log = TrackioRun(spec, self._database, self._away[TRACKIO])
-        return RunRows(log, spec.metrics, own_steps=False)
+        return RunRows(self._trackio_log(spec), spec.metrics, own_steps=False)
+
+    def _trackio_log(self, spec: TrackioSpec) -> TrackioRun:
+        return TrackioRun(spec, self._database, self._away[TRACKIO])
 
     def _event_rows(self, spec: TensorboardSpec) -> RunRows:
-        log = TensorboardRun(spec, self._away[TENSORBOARD])
-        return RunRows(log, spec.metrics, own_steps=True)
+        return RunRows(self._event_log(spec), spec.metrics, own_steps=True)
+
+    def _event_log(self, spec: TensorboardSpec) -> TensorboardRun:
+        return TensorboardRun(spec, self._away[TENSORBOARD])
 
     def _database(self, place: Place) -> Database:
         """Return the one reader of a database that many runs may lie in."""

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 
 from cockpit.model.safetext import SafeText, Span
+from cockpit.text.secret_blocks import Blocks, may_begin
+from cockpit.text.secret_forms import formed_secrets
 from cockpit.text.secret_names import is_dense, is_named_secret, is_placeholder, named_secrets
 from cockpit.text.secret_shapes import holds_any, may_hold_key, shaped_secrets
 from cockpit.text.secret_tools import tool_secrets
@@ -35,6 +37,7 @@ class Scrubber:
     def __init__(self) -> None:
         self._in_key = False
         self._wraps = Wraps()
+        self._blocks = Blocks()
 
     def line(self, line: str) -> str:
         """Return ``line`` (no line break in it) with its secrets masked."""
@@ -57,6 +60,8 @@ class Scrubber:
         ranges = secrets_in(line)
         if self._wraps.open:
             ranges = _apart([*ranges, *self._wraps.ranges(line, secrets_in)])
+        if self._blocks.open or may_begin(line):
+            ranges = _apart([*ranges, *self._blocks.ranges(line)])
         if self._wraps.open or may_wrap(line, ranges):
             self._wraps.remember(line, ranges)
         return ranges
@@ -228,7 +233,21 @@ _WANDB_CONTEXT = re.compile(r"(?i:wandb|w&b).*?(?i:login|key|password)", re.DOTA
 
 _HINTS = (
     *("token", "secret", "pass", "key", "auth", "bearer", "basic", "cookie", "wandb", "://", "w&b"),
-    *("credential", "pwd", "sig", "jwt", "_pat", "hook", "curl", "hc-ping", "digest", "login"),
+    *(
+        "identified",
+        "cred",
+        "tok =",
+        "tok=",
+        "pwd",
+        "sig",
+        "jwt",
+        "_pat",
+        "hook",
+        "curl",
+        "hc-ping",
+        "digest",
+        "login",
+    ),
 )
 
 
@@ -241,6 +260,7 @@ def secrets_in(line: str) -> list[Range]:
     low = line.lower()
     if holds_any(low, _HINTS):
         found += _by_context(line, low)
+        found += formed_secrets(line, low)
         found += _userinfo(line)
         found += _wandb_keys(line)
         found += named_secrets(line)

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 _NAMED = re.compile(
-    r"(?<![\w.-])(?P<flag>-{1,2})?(?P<name>[A-Za-z_][\w.-]*+)"
-    r"(?P<sep>(?:\\?[\"'`])?\s{0,4}(?:=>|:=|[:=])\s{0,8}"
+    r"(?<![\w.-])(?P<flag>-{1,2}(?:D(?=[a-z]))?)?(?P<name>[A-Za-z_][\w.-]*+)"
+    r"(?P<sep>(?:\\{0,7}[\"'`]\]?)?\s{0,4}(?:=>|:=|[:=])\s{0,8}"
     r"|[\"'],\s{0,4}(?=b?[\"'])|\s{0,40}(?:->|[|│┃]|\.{3,200})\s{1,40}"
     r"|(?:\\?[\"'])?\s{0,4},?\s{1,8})"
 )
@@ -25,6 +25,8 @@ _QUOTED = {
     for quote, more in (('"', ""), ("'", r"'\\''|'\"'\"'|"), ("`", ""))
 }
 """What is between quotes; the shell's two ways to put a ``'`` between ``'`` go on."""
+_ESCAPED = re.compile(r"\\{1,7}[\"'`]")
+"""A quote inside a string, inside a string: each level writes one more stroke before it."""
 _BARE = re.compile(
     r"(?P<value>(?:\$\{[^}]*\}|\$\([^)]*\)|<[^>]*>|\{\{[^}]*\}\}"
     r"|[^\s\"'`,;&|)}\]<>]"
@@ -110,7 +112,15 @@ _PASSES = _set(
 _CACHED: Final = 64
 """Characters of the longest name whose words are kept: names come again on every line."""
 _HOOKS = frozenset({"webhook", "hook", "slack", "discord", "deadman", "heartbeat"})
-_DENSE_ONLY = frozenset({"auth", "credential", "credentials", "jwt", "sig", "signature", "pat"})
+_DENSE_ONLY = _set(
+    "auth authorization credential credentials cred creds jwt sig signature pat tok bearer"
+)
+_HOLDERS = _set("secret secrets credential credentials creds tokens passwords apikeys")
+"""What holds secrets by any name: ``--set secrets.wandb=…``; the value decides."""
+_PASSING = _set("bypass compass trespass multipass onepass twopass singlepass")
+_WORDY = re.compile(r"(?:[a-z]*+(?:\d{1,4}+[a-z]?+)?+[._/:+-])*+[a-z]*+(?:\d{1,4}+[a-z]?+)?+$")
+"""Words, dates and versions joined by dots and dashes: a person's name for something."""
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T_ ]\d\d")
 
 
 class _Named(NamedTuple):
@@ -123,6 +133,8 @@ class _Named(NamedTuple):
     prose: bool
     query: bool
     value: str
+    counted: bool = False
+    """A name between quotes whose value stands in none: a document's number."""
 
 
 def is_placeholder(value: str) -> bool:
@@ -132,9 +144,11 @@ def is_placeholder(value: str) -> bool:
 
 def is_dense(value: str) -> bool:
     """Return whether ``value`` is surely made by a machine: long, without words."""
+    if len(value) < 16 or _WORDY.match(value) or _INSTANT.match(value):
+        return False
     digits = len(_DIGIT.findall(value))
     mixed = value != value.lower() and value != value.upper()
-    return len(value) >= 16 and digits >= 1 and (mixed or digits >= 4)
+    return digits >= 1 and (mixed or digits >= 4)
 
 
 def named_secrets(line: str) -> Iterator[tuple[int, int]]:
@@ -175,7 +189,11 @@ def _suspicious_words(name: str) -> tuple[str, ...]:
 
 def _looked_at(name: str) -> tuple[str, ...]:
     words = _words(name)
-    return words if words and _suspicious(words[-1]) else ()
+    if words and _suspicious(words[-1]):
+        return words
+    if ".account.key." in name:  # fs.azure.account.key.NAME.dfs.core.windows.net
+        return ("account", "key")
+    return ("credential",) if not _HOLDERS.isdisjoint(name.lower().split(".")[:-1]) else ()
 
 
 _remembered = lru_cache(maxsize=2048)(_looked_at)
@@ -195,9 +213,9 @@ def _suspicious(word: str) -> bool:
 
 def _value_at(line: str, at: int, limit: int) -> tuple[int, int, bool]:
     """Return where the value at ``at`` starts and ends (by ``limit``), and if it is quoted."""
-    if line[at : at + 1] == "\\" and line[at + 1 : at + 2] in _QUOTED:
-        end = line.find(line[at : at + 2], at + 2, limit)
-        return at + 2, min(limit, len(line)) if end < 0 else end, True
+    if line[at : at + 1] == "\\" and (escaped := _ESCAPED.match(line, at)):
+        end = line.find(escaped[0], escaped.end(), limit)
+        return escaped.end(), min(limit, len(line)) if end < 0 else end, True
     if line[at : at + 1] in "bBrRuU" and line[at + 1 : at + 2] in _QUOTED:
         at += 1
     quoted = _QUOTED.get(line[at : at + 1])
@@ -225,7 +243,11 @@ def _follows(line: str, match: re.Match[str]) -> bool:
 def _is_tight(line: str, match: re.Match[str]) -> bool:
     """Return whether the value beside a name, in a table or a tuple, is no word."""
     start, end, _ = _value_at(line, match.end(), match.end() + _FAR_ENOUGH)
-    value = line[start:end]
+    return is_tight(line[start:end])
+
+
+def is_tight(value: str) -> bool:
+    """Return whether ``value`` is no word: dense, or of letters of both sizes and figures."""
     return is_dense(value) or (len(value) >= 8 and _MIXED.match(value) is not None)
 
 
@@ -258,7 +280,7 @@ def _describe(
         words = (before.split()[-1].lower(), *words)
     after = match.end() + len(value)
     rest = line[after : after + 2]
-    prose = ":" in match["sep"] and not quoted and value.isalpha() and value.islower()
+    prose = ":" in match["sep"] and not quoted and value.isalpha() and value[1:].islower()
     return _Named(
         words=words,
         shouted=name.isupper() and len(words) > 1,
@@ -267,6 +289,7 @@ def _describe(
         prose=prose and rest[:1] == " " and rest[1:].isalpha(),
         query=before.endswith(("?", "&")),
         value=value,
+        counted=not quoted and match["sep"][:1] in "\"'\\",
     )
 
 
@@ -278,7 +301,7 @@ def _before(line: str, match: re.Match[str]) -> str:
 def _is_secret(named: _Named) -> bool:
     last, value = named.words[-1], named.value
     if last.endswith(_ALWAYS):
-        count = len(value) < _SHORTEST_PIN and value.isdigit()
+        count = value.isdigit() and (named.counted or len(value) < _SHORTEST_PIN)
         return not (named.prose or count) and (named.quoted or not _CALL.match(value))
     if _NUMBER.match(value) or (not named.quoted and _EXPRESSION.match(value)):
         return False
@@ -308,6 +331,8 @@ def _is_password(named: _Named) -> bool:
         return False
     if named.words in (("pass",), ("sshpass",), ("pwd",)) and len(named.value) >= 6:
         return _DIGIT.search(named.value) is not None and not named.value.isdigit()
+    if named.flag and len(named.words[-1]) > len("pass") and named.words[-1] not in _PASSING:
+        return True  # -srcstorepass, --userpass
     return named.shouted or bool(_PASSES & set(named.words[:-1]))
 
 

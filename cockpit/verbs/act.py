@@ -175,6 +175,7 @@ def _print_step(step: StepResult) -> None:
 def plan_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines that a plan is printed as, what blocks first."""
     yield f"{plan.action} {plan.run}   plan {plan.plan_id}"
+    yield from filter(None, (plan.summary,))
     yield from (_check(check) for level in ORDER for check in plan.checks if check.level is level)
     known = [each for each in plan.differences if plan.action != "launch" or each.ran]
     yield from _differences(known)

@@ -52,6 +52,7 @@ from cockpit.verbs.findings import (
     FindingLevel,
     contradictions,
     facet_findings,
+    key_findings,
 )
 from cockpit.watch.polling.sources_bundle import real_sources
 
@@ -107,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     if usable:
         file = run_file(args.config)
         findings += [*_unread_settings(file), *_foreign_settings(file), *_unaddressed_paths(file)]
-        findings += _shared_places(file)
+        findings += [*_shared_places(file), *key_findings(file)]
         findings += _watched_only(file)
         report, endpoints = asyncio.run(_looked_at(file, args.runs, SystemClock()))
         findings += [*contradictions(file), *endpoints]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
+from cockpit.app.keymap import key_problems
 from cockpit.model.base import Frozen
 from cockpit.model.facet import ErrorKind
 from cockpit.model.report import RunReport
@@ -90,3 +91,10 @@ def contradictions(file: CockpitFile) -> Iterator[DoctorFinding]:
             yield DoctorFinding(
                 name="run file", level="problem", text=text, remedy=remedy, run=run.name
             )
+
+
+def key_findings(file: CockpitFile) -> Iterator[DoctorFinding]:
+    """Name what is wrong in ``[keys]``: the UI does not open with it."""
+    for problem in key_problems(file.keys):
+        remedy = "correct [keys]; `cockpit schema` and the README have the action ids"
+        yield DoctorFinding(name="keys", level="problem", text=problem, remedy=remedy)

@@ -257,7 +257,7 @@ def _evidence(entry: JournalEntry) -> Iterator[str]:
 
 def _opened(kept: Kept) -> str:
     taken = kept.alert.acknowledged
-    who = "" if taken is None else f", taken by {taken.by} at {moment(taken.at)}"
+    who = "" if taken is None else f", acknowledged by {taken.by} at {moment(taken.at)}"
     alert = kept.alert
     return (
         f"{moment(kept.opened_at)}  opened  {alert.id} {alert.severity.value}: {alert.title}{who}"
@@ -271,7 +271,7 @@ def _closed(kept: Kept, at: float) -> str:
     steps = f"step {told_step(span.opened_step)} to {told_step(span.closed_step)}"
     since = f"since {moment(span.opened_at)}" if span.opened_at is not None else NO_TIMES
     what = f"{alert.id} {alert.severity.value}: {alert.title}"
-    return f"{moment(at)}  closed, unseen  {what}, {steps}, {since}"
+    return f"{moment(at)}  closed unseen  {what}, {steps}, {since}"
 
 
 def _heard(told: Told) -> str:

@@ -31,6 +31,7 @@ from cockpit.verbs.common import (
     put,
     say,
 )
+from cockpit.verbs.schema import keep_schema
 
 EXAMPLE: Final = (
     "example: cockpit init scratch/20260311-0904_monitoring_state.json .agents/logbooks/grug.md"
@@ -80,10 +81,23 @@ def run(args: argparse.Namespace) -> int:
     if missing:
         return _refuse(proposal, missing, args)
     try:
-        text = text_of(proposal, args.out, alone=not args.only_print)
+        text = text_of(
+            proposal, args.out, alone=not args.only_print, schema=_schema(args.only_print)
+        )
     except ProposalError as error:
         raise UsageError(*error.problems) from None
     return _deliver(proposal, text, args)
+
+
+def _schema(only_print: bool) -> str:
+    """Return where the run file's schema lies by now; nowhere is no reason not to write it."""
+    if only_print:
+        return ""
+    try:
+        return str(keep_schema())
+    except OSError as error:
+        say(f"no schema for editors was written: {error.strerror or error}")
+        return ""
 
 
 def _check_room(out: Path, folder: Path) -> None:

@@ -11,17 +11,9 @@ from cockpit.model.figures import present_loss, present_tracker
 from cockpit.model.goodput_words import headline, losses
 from cockpit.model.observed import Phase
 from cockpit.model.picking import named, newest_of
-from cockpit.model.report import FleetReport, RunReport, Verdict
+from cockpit.model.report import URGENCY, FleetReport, RunReport, Verdict
 
 HEAD = ("VERDICT", "RUN", "JOB", "STEP", "ETA", "LOSS", "RATE", "CHECKPOINT", "MONITOR")
-URGENCY = (
-    Verdict.CRITICAL,
-    Verdict.ATTENTION,
-    Verdict.UNKNOWN,
-    Verdict.FINISHED,
-    Verdict.HEALTHY,
-    Verdict.SEALED,
-)
 UNKNOWN = "?"
 NONE = "-"
 EVIDENCE_SHOWN = 4
@@ -95,7 +87,7 @@ def rate_text(run: RunReport) -> str:
 
 def alert_line(alert: Alert) -> str:
     """Return an alert's first line: id, severity, title, since, confidence, who has taken it."""
-    taken = f" (taken by {alert.acknowledged.by})" if alert.acknowledged is not None else ""
+    taken = f" (acknowledged by {alert.acknowledged.by})" if alert.acknowledged is not None else ""
     what = f"{alert.id} {alert.severity.value}: {alert.title}"
     before = " or before" if alert.since_or_before else ""
     return f"{what}, since {rfc3339(alert.since)}{before}, {alert.confidence}{taken}"
@@ -150,7 +142,7 @@ def _below(run: RunReport) -> Iterator[str]:
     yield from owner_lines(run)
     for gone in run.closed:
         if not gone.seen:
-            yield f"  closed, unseen: {alert_line(gone.alert)}"
+            yield f"  closed unseen: {alert_line(gone.alert)}"
     if not run.alerts and run.verdict is Verdict.UNKNOWN and run.verdict_reason is not None:
         yield f"  why: {run.verdict_reason}"
     if not run.alerts:

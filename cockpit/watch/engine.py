@@ -38,7 +38,7 @@ from cockpit.watch.polling.asking import Answers, Asker
 from cockpit.watch.polling.onepass import OnePass
 from cockpit.watch.polling.pollers import Pollers
 from cockpit.watch.polling.preference import Preference
-from cockpit.watch.polling.sources_bundle import Sources, real_sources
+from cockpit.watch.polling.sources_bundle import Sources, Tracker, real_sources
 from cockpit.watch.polling.supervise import Supervisor, within
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
@@ -99,6 +99,11 @@ class Engine:
     def file(self) -> CockpitFile:
         """The run file in use (it is read again when it changes)."""
         return self._fleet.file
+
+    @property
+    def tracker(self) -> Tracker:
+        """What reads the trackers of the runs."""
+        return self._sources.tracker
 
     @property
     def notices(self) -> tuple[str, ...]:

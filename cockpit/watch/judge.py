@@ -214,7 +214,10 @@ class Judge:
             self._store_writer.later(lambda store: Failures(store).add(key, former))
 
     def _tell(self, state: RunState, report: RunReport, *, keep: bool) -> None:
-        state.report = report
+        if report.not_read_yet is None:
+            cadence = state.spec.cadence
+            state.day = state.day.with_look(report.checked_at, report.verdict.value, cadence)
+        report = state.report = report.model_copy(update={"day": state.day})
         if keep and _is_news(state.announced, report):
             state.announced = report
             self._news.call(report)
@@ -324,5 +327,6 @@ def _face(report: RunReport) -> tuple[object, ...]:
         report.next_check_at,
         report.watched_by,
         report.not_read_yet,
+        (report.day.end, report.day.cells),
         facets,
     )

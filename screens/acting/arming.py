@@ -20,12 +20,12 @@ VISIBLE: Final = READ_AFTER
 """Seconds for which it must have been visible before Enter counts."""
 APART: Final = 0.15
 """Seconds by which Enter must follow the key before it; also what ends a stream of type-ahead."""
-TOO_EARLY: Final = "typed before this could be read: dropped"
-TOO_FAST: Final = "that came in one burst: look, then press enter"
+TOO_EARLY: Final = "ignored keys typed before this opened"
+TOO_FAST: Final = "that looked pasted; check, then press enter"
 TOO_SOON: Final = "look first, then press enter"
-NO_PASTE: Final = "a paste does not count: type the words"
-_PASSED: Final = frozenset({"escape", "f1", "f2", "f3", "f4", "up", "down", "pageup", "pagedown",
-                            "ctrl+c", "ctrl+d", "ctrl+u"})  # fmt: skip
+NO_PASTE: Final = "paste is ignored: type it"
+_PASSED: Final = frozenset({"escape", "f1", "f2", "f3", "f4", "tab", "up", "down", "pageup",
+                            "pagedown", "ctrl+c", "ctrl+d", "ctrl+u"})  # fmt: skip
 
 
 class Arming:
@@ -78,16 +78,11 @@ def difference(typed: str, words: str) -> str:
     same = next((n for n, (a, b) in enumerate(zip(typed, words, strict=False)) if a != b), None)
     if same is None and len(typed) < len(words):
         left = len(words) - len(typed)
-        return f"{left} to go" if typed else "the words must stand here exactly"
+        return f"{left} more" if typed else "type the words above exactly"
     if same is None:
-        return f"{len(typed) - len(words)} too many"
-    wanted = "a blank" if words[same] == " " else f'"{words[same]}"'
-    return f"differs from the {_nth(same + 1)} character on: {wanted} is expected"
-
-
-def _nth(number: int) -> str:
-    ends = {1: "st", 2: "nd", 3: "rd"}
-    return f"{number}{'th' if 10 < number % 100 < 14 else ends.get(number % 10, 'th')}"
+        return f"{len(typed) - len(words)} extra"
+    wanted = "a space" if words[same] == " " else f"'{words[same]}'"
+    return f"wrong from character {same + 1}: expected {wanted}"
 
 
 class WordsLine(TextLine):
@@ -123,9 +118,11 @@ class WordsLine(TextLine):
         self._enter = enter
         self._turns = {**dict.fromkeys(down, 1), **dict.fromkeys(up, -1)}
         self.arming = Arming()
+        self._words = ""
 
-    def ask(self) -> None:
-        """Empty it, and count what is typed from the next frame on."""
+    def ask(self, words: str) -> None:
+        """Ask for ``words``: empty it, and count what is typed from the next frame on."""
+        self._words = words
         self.arming.hide()
         self.value = ""
         self.add_class("-asked")
@@ -135,6 +132,16 @@ class WordsLine(TextLine):
     def _painted(self) -> None:
         if self.has_class("-asked"):
             self.arming.painted(Message().time)
+
+    def _watch_value(self, value: str) -> None:
+        """Show the letters that are missing behind what was typed: to be read, never taken."""
+        super()._watch_value(value)
+        self._suggestion = self._words if self._words.startswith(value) else ""
+
+    def action_cursor_right(self, select: bool = False) -> None:
+        """Step over what was typed; the letters behind it are not typed for anybody."""
+        if not self.cursor_at_end:
+            super().action_cursor_right(select)
 
     def hide(self) -> None:
         """Ask for nothing."""

@@ -61,7 +61,7 @@ class PlanScreen(Dialog[None]):
         self._notice = ""
         self._changed: frozenset[str] = frozenset()
         self._trouble = ""
-        self._planning = False
+        self._planning = self._unfolded = False
         self._over_at = 0.0
         self._service: ActionService | None = None
 
@@ -128,7 +128,7 @@ class PlanScreen(Dialog[None]):
         self._planning = False
         self.lay_out(from_top=True)
         if self.asks:
-            self.query_one(WordsLine).ask()
+            self.query_one(WordsLine).ask(self.plan.words if self.plan else "")
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show a fault in the planning instead of planning for ever."""
@@ -168,14 +168,14 @@ class PlanScreen(Dialog[None]):
         if self._trouble:
             why = partial(_said, ("■ no plan: ", "bold $critical"), self._trouble)
             asked = self.unplanned and self.request.params
-            leaves = "esc goes back to what was typed" if asked else "esc leaves"
-            foot = [text((f"{leaves}, nothing done", DIM))]
+            leaves = "esc back to what was typed" if asked else "esc cancel"
+            foot = [text((f"{leaves}: nothing was done", DIM))]
             return Sheet(why, title, foot=foot, line="$critical-line")
         if self.plan is None or self._planning:
-            return Sheet(partial(_said, ("● ", ACCENT), "looking at the run again, to plan"), title)
-        body = partial(
-            paint_plan, self.plan, changed=self._changed, notice=self._notice, root=self._root
-        )
+            return Sheet(partial(_said, ("● ", ACCENT), "checking the run …"), title)
+        unfold = "" if self._unfolded else self.cockpit.keys.shown("plan_unfold")
+        body = partial(paint_plan, self.plan, changed=self._changed, notice=self._notice,
+                       root=self._root, unfold=unfold)  # fmt: skip
         line = "$critical-line" if self.plan.blocked else LINE
         return Sheet(body, title, self._note(self.plan), self._foot(self.plan), line)
 
@@ -189,10 +189,15 @@ class PlanScreen(Dialog[None]):
         blocks = sum(check.stands_in_the_way for check in plan.checks)
         warns = sum(check.level is Level.WARN for check in plan.checks)
         passes = sum(check.level is Level.PASS for check in plan.checks)
-        said = ("in the way", "warn", "pass") if self.inner >= NARROW else ("", "", "")
+        said = ("in the way", "warning", "passed") if self.inner >= NARROW else ("", "", "")
         counts = text(
             (f"■ {blocks} {said[0]}".rstrip() + "  " if blocks else "", "bold $critical"),
-            (f"! {warns} {said[1]}".rstrip() + "  " if warns else "", "$attention"),
+            (
+                f"! {warns} {said[1]}{'s' if warns > 1 and said[1] else ''}".rstrip() + "  "
+                if warns
+                else "",
+                "$attention",
+            ),
             (f"✓ {passes} {said[2]}".rstrip() + "  ", "$well"),
         )
         return text(counts, (f"plan {plan.plan_id}", DIM)) if self.inner >= 70 else counts
@@ -200,12 +205,12 @@ class PlanScreen(Dialog[None]):
     def _foot(self, plan: Plan) -> list[Content]:
         """Return the rows below the rule: the question, or why there is none."""
         if not self.asks:
-            why = self.cockpit.actions.reading_only or "blocked: nothing can be confirmed here"
+            why = self.cockpit.actions.reading_only or "blocked: this cannot be run"
             more = _join(self._more(plan))
             return [*self._rows(text((why, "$attention"))), *([more] if more.plain else [])]
         question = text(("Type  ", DIM), (plan.words, f"bold {ACCENT}"))
         typed = self.query_one(WordsLine).value
-        hint = self._hint or difference(typed, plan.words) or "enter acts"
+        hint = self._hint or difference(typed, plan.words) or "enter runs it"
         style = "$attention" if self._hint else "$well" if typed == plan.words else DIM
         return [*self._rows(question), text(("▸", ACCENT)), row(
             text((f"  {hint}", style)), _join(self._more(plan)), self.inner - 4)]  # fmt: skip
@@ -213,7 +218,7 @@ class PlanScreen(Dialog[None]):
     def _rows(self, left: Content) -> list[Content]:
         """Return what must be readable whole, and beside it how to leave if that fits."""
         room = self.inner - 4
-        for leaves in (" leaves, nothing done", " leaves"):
+        for leaves in (" cancel, nothing done", " cancel"):
             right = text(("esc", f"bold {ACCENT}"), (leaves, DIM))
             if left.cell_length + 2 + right.cell_length <= room:
                 return [row(left, right, room, gap=2)]
@@ -248,11 +253,11 @@ class PlanScreen(Dialog[None]):
         )
         if result is None:
             note = text(("● under way", ACCENT))
-            said = text(("esc leaves this page; the action goes on", DIM))
+            said = text(("esc close this page; the action continues", DIM))
             return Sheet(body, title, note, [said])
         bad = result.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
         line = "$critical-line" if bad else LINE
-        return Sheet(body, title, foot=[text(("enter or esc closes", DIM))], line=line)
+        return Sheet(body, title, foot=[text(("enter or esc close", DIM))], line=line)
 
     @on(Input.Changed)
     def _typed(self) -> None:
@@ -328,7 +333,7 @@ class PlanScreen(Dialog[None]):
     def action_plan_leave(self) -> None:
         """Leave; what is under way goes on."""
         if self._running_action is not None and self._running_action.result is None:
-            self.cockpit.say(f"{self._running_action.title} goes on; its key shows it again")
+            self.cockpit.say(f"{self._running_action.title} continues; its key shows it again")
         self.dismiss(None)
 
     def action_plan_approve(self) -> None:
@@ -350,8 +355,14 @@ class PlanScreen(Dialog[None]):
             approval = screen.approval(given)
             self.approvals[approval.check] = approval
             self.plan_again()
-        elif self.asks:
-            self.query_one(WordsLine).ask()
+        elif self.asks and self.plan is not None:
+            self.query_one(WordsLine).ask(self.plan.words)
+
+    def action_plan_unfold(self) -> None:
+        """Show what passes in full, or only named again."""
+        if self.plan is not None and not self.begun:
+            self._unfolded = not self._unfolded
+            self.lay_out()
 
     def action_plan_save_first(self) -> None:
         """Ask for a checkpoint first, or not any more, and plan again."""

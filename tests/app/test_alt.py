@@ -10,7 +10,8 @@ from cockpit.app.alt import KeyParser, behind_escape
 def keys(monkeypatch: pytest.MonkeyPatch, sent: str) -> list[str]:
     """Return the keys of what a terminal sent, once nothing more can belong to it."""
     now = [100.0]
-    monkeypatch.setattr("textual._parser.get_time", lambda: now[0])
+    for room in ("textual._parser", "cockpit.app.alt"):
+        monkeypatch.setattr(f"{room}.get_time", lambda: now[0])
     parser = KeyParser()
     found = list(parser.feed(sent))
     now[0] += 2 * ESCAPE_DELAY

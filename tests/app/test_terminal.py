@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e.tiny_fleet import until
 from tests.terminal_probe import Terminal, shown
+from themes.loader import load_themes
 
 pytestmark = pytest.mark.tty
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,8 +31,11 @@ def around(home: Path, **more: str) -> dict[str, str]:
     return env
 
 
-def start(what: str, home: Path, size: tuple[int, int] = (80, 24), **more: str) -> Terminal:
-    return Terminal([sys.executable, APP, what], around(home, **more), size)
+def start(
+    what: str, home: Path, size: tuple[int, int] = (80, 24), background: str = "", **more: str
+) -> Terminal:
+    argv = [sys.executable, APP, what]
+    return Terminal(argv, around(home, **more), size, background=background)
 
 
 ENDINGS: dict[str, tuple[Callable[[Terminal], None], int]] = {
@@ -145,8 +149,12 @@ def test_nothing_is_animated_and_the_mouse_is_left_alone(tmp_path: Path) -> None
 def test_copying_sends_one_clipboard_sequence(tmp_path: Path) -> None:
     terminal = start("well", tmp_path)
     terminal.wait_for("run-failed")
-    terminal.type("y")
+    terminal.type("yy")
     terminal.wait_for("\x1b]52;c;")
+    terminal.wait_for("copied by OSC 52; else: cat")
+    kept = tmp_path / "cockpit" / "copied.txt"
+    assert kept.read_text().startswith("run run-failed: critical\n")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     terminal.type("q")
     terminal.end()
     assert terminal.titles_and_clipboards == 1
@@ -154,8 +162,8 @@ def test_copying_sends_one_clipboard_sequence(tmp_path: Path) -> None:
 
 def test_the_welcome_offers_the_demo_and_leaves(tmp_path: Path) -> None:
     terminal = start("welcome", tmp_path)
-    terminal.wait_for("There is no cockpit.toml here")
-    terminal.wait_for("seven real small training runs")
+    terminal.wait_for("No cockpit.toml found here")
+    terminal.wait_for("seven small real training runs")
     terminal.type("q")
     terminal.end()
     assert (terminal.status, terminal.left_on) == (0, set())
@@ -235,3 +243,43 @@ def test_the_console_of_linux_gets_what_its_fonts_have(tmp_path: Path) -> None:
     terminal.end()
     beyond = {each for each in terminal.output.decode() if not each.isascii()}
     assert beyond and beyond <= set("─│┌┐└┘├┤┬┴┼█■▲→←↑↓·•±")
+
+
+PAPER = {"rgb:ffff/ffff/ffff": "cockpit-light", "rgb:0000/0000/0000": "cockpit-dark"}
+
+
+@pytest.mark.parametrize("background", PAPER)
+def test_it_is_light_on_a_light_terminal_and_the_answer_is_no_key(
+    background: str, tmp_path: Path
+) -> None:
+    terminal = start("well", tmp_path, background=background)
+    terminal.type("j")
+    terminal.wait_for("run-failed")
+    paper = load_themes()[PAPER[background]].colors.background
+    colour = ";".join(str(each) for each in bytes.fromhex(paper[1:]))
+    terminal.wait_for(f"48;2;{colour}m")
+    terminal.type("q")
+    terminal.end()
+    assert (terminal.status, terminal.left_on) == (0, set())
+    assert "rgb" not in "".join(shown(terminal.output).values())
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_ctrl_z_gives_the_terminal_to_the_shell_and_comes_back_whole(tmp_path: Path) -> None:
+    terminal = start("well", tmp_path)
+    terminal.wait_for("run-failed")
+    terminal.type("\x1a")
+    until(lambda: terminal.read(0.05) and state_of(terminal.pid) == "T", lambda: "it goes on")
+    terminal.idle(0.1)
+    assert terminal.left_on == set()
+    stopped = len(terminal.output)
+    terminal.signal(signal.SIGCONT)
+    until(lambda: terminal.read(0.05) and b"run-failed" in terminal.output[stopped:], lambda: "?")
+    assert terminal.left_on
+    assert "run-failed" in "".join(shown(terminal.output[stopped:]).values())
+    terminal.type("q")
+    terminal.end()
+    assert (terminal.status, terminal.left_on) == (0, set())

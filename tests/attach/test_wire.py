@@ -18,6 +18,7 @@ from cockpit.attach.wire import (
     read_frame,
     report_in,
 )
+from cockpit.model.curve import Curve, Curves, Point
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
@@ -73,6 +74,7 @@ ANSWERS = {
     "line_at": 12,
     "nearest_step": Near(3, 130.0),
     "nearest_time": None,
+    "curves": Curves(("train/loss",), (Curve("train/loss", newest=Point(3, None, 2.5), rows=1),)),
 }
 
 
@@ -103,7 +105,7 @@ async def test_trouble_crosses_as_what_it_was(error: Exception, kind: type[Excep
 def test_a_window_can_ask_for_all_that_reads_a_log() -> None:
     own = {name for name in vars(LogReading) if not name.startswith("_")} - {"place"}
     remote = {name for name in vars(RemoteLogs) if not name.startswith("_")}
-    assert own == remote == ASKS.keys() - {"check"}
+    assert own == remote == ASKS.keys() - {"check", "curves"}
 
 
 @pytest.mark.parametrize(

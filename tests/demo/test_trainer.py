@@ -18,12 +18,14 @@ from cockpit.config.file import load
 from cockpit.demo.checkpointing import complete_checkpoints
 from cockpit.demo.settings import (
     CheckpointerConfig,
+    Faults,
     TrainerConfig,
     TrainingConfig,
     read_config,
     write_config,
 )
 from cockpit.demo.tracking import tracker_of
+from cockpit.demo.trainer import Training
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import CheckpointState, Row, TrackerValue
 from cockpit.sources.checkpoints.source import list_checkpoints
@@ -146,6 +148,24 @@ def test_it_kills_itself_in_a_save_and_leaves_when_its_time_is_over(tmp_path: Pa
     assert (len(folders), len(complete)) == (2, 1)
     assert train(tmp_path, "--time-limit", "1") == 128 + signal.SIGALRM
     assert "Received SIGALRM: saving a checkpoint and leaving" in log(tmp_path)
+
+
+def test_what_was_killed_in_a_save_recovers_when_it_is_relaunched_by_the_same_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(tmp_path, steps=3)
+    killed: list[int] = []
+    monkeypatch.setattr("os.kill", lambda _pid, number: killed.append(number))
+    for expected in ({signal.SIGKILL}, set[int]()):
+        killed.clear()
+        training = Training(
+            read_config(tmp_path / "config.json"),
+            Faults(killed_in_save=1, shard_seconds=0.001),
+            tmp_path,
+        )
+        training.state.step += 1
+        training._save(permanent=True)
+        assert set(killed) == expected
 
 
 def test_without_the_trackers_client_the_log_alone_tells_the_loss(

@@ -113,9 +113,9 @@ def test_keys_typed_ahead_confirm_nothing(tmux: Tmux, fleet: TinyFleet) -> None:
     pids = fleet.pids()
     tmux.tell("send-keys", "-l", "rrelaunch torn")
     tmux.press("Enter", "Enter")
-    tmux.see("╭ relaunch torn", "leaves, nothing done")
+    tmux.see("╭ relaunch torn", "cancel, nothing done")
     tmux.press("Enter")
-    tmux.see("╭ relaunch torn", "leaves, nothing done")
+    tmux.see("╭ relaunch torn", "cancel, nothing done")
     tmux.press("Escape")
     tmux.see(*NAMES, "enter open")
     assert fleet.pids() == pids
@@ -127,9 +127,9 @@ def test_the_palette_says_what_a_run_is_not_offered(tmux: Tmux) -> None:
     tmux.see(*NAMES, *STATES)
     tmux.see_that(lambda seen: "next soon" not in seen, "the first look")  # it sorts the list
     tmux.press("g", ":")
-    tmux.see("actions on torn", "✗ the run file has no [run.teardown]")
+    tmux.see("Commands and runs", "✗ the run file has no [run.teardown]")
     tmux.press("Escape")
-    tmux.see_that(lambda seen: "actions on torn" not in seen)
+    tmux.see_that(lambda seen: "Commands and runs" not in seen)
     tmux.press("e")
     tmux.see("the run file names no logbook")
     leave(tmux)

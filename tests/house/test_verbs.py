@@ -32,6 +32,7 @@ CALLS: dict[str, tuple[str, set[int]]] = {
     "triage": ("triage - --json", {0}),
     "progress": ("progress - --json", {0}),
     "scrub": ("scrub", {0}),
+    "schema": ("schema", {0}),
     "launch": ("launch toy --json", {4}),
     "relaunch": ("relaunch toy --json", {4}),
     "lineage": (
@@ -51,8 +52,8 @@ CALLS: dict[str, tuple[str, set[int]]] = {
     "ack": ("ack toy end --json", {0, 4}),
 }
 """A call of each verb that can be made on a run of which nothing is known, and its exit codes."""
-SILENT = {"open", "demo", "scrub"}
-"""Verbs whose call prints no document."""
+SILENT = {"open", "demo", "scrub", "schema"}
+"""Verbs whose call prints no document of the cockpit's own shape."""
 LISTS = {"progress"}
 """Verbs that print a list."""
 

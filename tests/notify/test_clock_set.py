@@ -57,7 +57,7 @@ async def test_a_clock_that_is_set_pages_nobody_early_or_late(
     clock.at += 900
     await look(cockpit, service.report(nan()))
     assert service.hook.titles[1:] == [
-        "[critical, taken by nobody for 16m 01s] r: C-09 loss is NaN",
+        "[critical, unacknowledged for 16m 01s] r: C-09 loss is NaN",
     ]  # fmt: skip
 
 

@@ -182,9 +182,9 @@ async def test_a_critical_that_nobody_takes_goes_out_again_and_to_the_second(
             await look(cockpit, service.report(nan()))
             service.clock.at += 60
         heads = [title.partition("]")[0] for title in service.hook.titles]
-        assert heads == ["[critical", "[critical, taken by nobody for 15m"]
+        assert heads == ["[critical", "[critical, unacknowledged for 15m"]
         assert [title.partition("]")[0] for title in bob.titles] == [
-            "[critical, for bob: taken by nobody for 30m"
+            "[critical, for bob: unacknowledged for 30m"
         ]
 
 
@@ -375,8 +375,8 @@ async def test_what_nobody_took_is_due_again_in_one_message(service: World) -> N
         "[critical] r: C-01 dead", "[critical] s: C-09 dead", "[critical] t: C-25 dead",
     ]  # fmt: skip
     assert service.hook.titles[3:] == [
-        "[critical, taken by nobody for 15m] 3 runs: 3 criticals",
-        "[critical, for bob: taken by nobody for 30m] 3 runs: 3 criticals",
+        "[critical, unacknowledged for 15m] 3 runs: 3 criticals",
+        "[critical, for bob: unacknowledged for 30m] 3 runs: 3 criticals",
     ]
     told = service.hook.posted[3]["message"]
     assert all(f"cockpit ack {name} " in told for name in ("r", "s", "t"))
@@ -472,7 +472,7 @@ async def test_what_came_and_went_unseen_is_told_once_as_closed(service: World) 
         await look(cockpit, service.report(closed=(gone,)))
         await look(cockpit, service.report(closed=(gone,)))
     (posted,) = service.hook.posted
-    assert posted["title"] == "[closed, unseen: critical] r: C-09 loss is NaN"
+    assert posted["title"] == "[closed unseen: critical] r: C-09 loss is NaN"
     assert posted["severity"] == "critical" and "cockpit ack" not in posted["message"]
 
 
@@ -497,7 +497,7 @@ async def test_what_came_and_went_before_the_watch_or_long_ago_is_history_only(
     old = passing(service, 5, at=-80 * 3600)
     await look(service.cockpit(), service.report(closed=(old,)))
     assert [title for title in service.hook.titles if "unseen" in title] == [
-        "[closed, unseen: critical] r: C-09 loss is NaN"
+        "[closed unseen: critical] r: C-09 loss is NaN"
     ], "the first of them, once it is known that somebody watched then"
 
 

@@ -20,7 +20,7 @@ LATE = T0 + 4 * CADENCE
         ({"job": job()}, T0, None),
         ({"job": job(Phase.WAITING)}, T0, None),
         ({"job": known(job(), "somebody", T0)}, T0 + 170, None),
-        ({"job": known(job(), "somebody", T0)}, T0 + 1020, "the job was last asked 17m ago"),
+        ({"job": known(job(), "somebody", T0)}, T0 + 1020, "the job was last queried 17m ago"),
         ({"job": blind(), "log": log()}, T0, None),
         ({"job": blind(), "log": log()}, LATE, "somewhere: no answer within 5 s, and nothing"),
         ({"job": blind(), "log": log(), "tracker": tracker(last_step_at=LATE)}, LATE, None),
@@ -41,4 +41,4 @@ def test_healthy_is_what_was_asked_lately_or_moves(
 def test_only_a_log_and_no_job_named_is_no_sign_of_health() -> None:
     past = history(T0, log=log("step 1"), job_named=False)
     assert verdict(run_spec(job=None), past, ()) is Verdict.UNKNOWN
-    assert "no step was seen; no job is named" in next_action(run_spec(job=None), past, ())
+    assert "no step seen; no job is configured" in next_action(run_spec(job=None), past, ())

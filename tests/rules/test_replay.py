@@ -44,7 +44,7 @@ def test_a_silence_opens_when_a_watch_would_have_seen_it_and_closes_with_the_nex
     assert opened == 3 * CADENCE, "the first look after two cadences without a step"
     assert at(found).closed_at == T0 + 5100
     assert at(found).alert.confidence == "guess", "its job may have been dead for all we know"
-    assert "whether its job ran meanwhile" in at(found).alert.evidence[-1].text
+    assert "whether its job was running" in at(found).alert.evidence[-1].text
 
 
 def test_rows_that_are_always_far_apart_are_no_silence() -> None:

@@ -75,7 +75,7 @@ def test_a_success_with_its_seal_is_sealed_until_something_is_open() -> None:
     done: dict[str, Any] = {"job": job(Phase.SUCCEEDED)}
     past = history(T0, **done, code=code)
     assert verdict(run_spec(), past, ()) is Verdict.SEALED
-    assert next_action(run_spec(), past, ()) == "nothing; it is sealed (seal/toy/1000)"
+    assert next_action(run_spec(), past, ()) == "nothing to do: sealed (seal/toy/1000)"
     assert verdict(run_spec(), past, [alert(Severity.CRITICAL)]) is Verdict.CRITICAL
     by_store = history(T0, **done).model_copy(update={"sealed_by": "ada"})
     assert verdict(run_spec(), by_store, ()) is Verdict.SEALED
@@ -134,11 +134,11 @@ def test_without_a_job_in_the_run_file_the_tracker_s_word_counts(
 def test_rows_that_no_rule_has_seen_are_said_with_an_all_clear() -> None:
     past = history(T0, job=job(), log=log(), tracker=tracker(), rows_from=0.75)
     assert next_action(run_spec(), past, ()) == (
-        "nothing to do until the next check; the first 75% of the rows are not read yet"
+        "nothing to do until the next check; the first 75 % of the rows are not read yet"
     )
     over = history(T0, job=job(Phase.SUCCEEDED), rows_from=0.997)
     assert next_action(run_spec(), over, ()).endswith(
-        "; the first 99% of the rows are not read yet"
+        "; the first 99 % of the rows are not read yet"
     )
 
 
@@ -149,16 +149,18 @@ def test_a_run_of_which_nothing_is_there_is_to_be_started() -> None:
     )
     named: dict[str, Any] = {"job": missing, "log": missing, "tracker": missing}
     said = next_action(run_spec(), history(T0, **named), ())
-    assert said == "start toy, or correct where the run file looks for it: no pid file /r/a.pid"
+    assert said == "start toy, or fix where cockpit.toml looks for it: no pid file /r/a.pid"
     said = next_action(run_spec(), history(T0, **{**named, "log": blind()}), ())
-    assert said.startswith("find out why nothing of toy can be seen: no pid file")
+    assert said.startswith("check why no source of toy can be read: no pid file")
     seen: dict[str, Any] = {
         **named,
         "log": blind(),
         "checkpoints": known(checkpoints(checkpoint(3, T0)), "here", T0),
     }
     said = next_action(run_spec(), history(T0, **seen), ())
-    assert said.startswith("find out why only the checkpoints of toy can be seen: no pid file")
+    assert said.startswith(
+        "check why no source but the checkpoints of toy can be read: no pid file"
+    )
 
 
 def lagging(age: float, kind: ErrorKind | None = ErrorKind.TIMEOUT) -> Facet[Any]:
@@ -193,7 +195,7 @@ def test_a_log_that_never_answered_lags_since_it_was_first_asked() -> None:
 def test_of_a_host_that_is_gone_not_the_log_alone_is_blamed() -> None:
     run, late = run_spec(), lagging(600)
     dark = history(T0, job=blind(), tracker=blind(), log=late)
-    assert next_action(run, dark, ()).startswith(f"find out why nothing of {run.name} can be seen")
+    assert next_action(run, dark, ()).startswith(f"check why no source of {run.name} can be read")
     never = Facet[Any](source="run.log", error=late.error, since=T0 - 600)
     said = next_action(run, history(T0, job=job(), log=never), ())
     assert said.startswith("log not read for 10m: "), "what was never read has no lag"
@@ -280,17 +282,17 @@ def test_what_is_dark_or_in_doubt_is_never_called_well() -> None:
         ("critical", {"job": job(), "open": [Severity.CRITICAL]}, "C-05 t"),
         ("open", {"job": job(), "open": [Severity.WARNING]}, "C-05 t"),
         ("dark", {"job": blind()},
-         "job, log and tracker are unknown: somewhere: no answer within 5 s"),
+         "job, log and W&B are unknown: somewhere: no answer within 5 s"),
         ("behind", {"job": job(), "log": lagging(600)}, "its log is not read in time: 10m behind"),
         ("trains on", {"job": job(Phase.SUCCEEDED, ended_at=T0 - 900),
                        "tracker": tracker(last_step_at=T0)},
-         "its job is over, and steps were logged until 2027-01-15 08:00:00Z"),
+         "its job is over, but steps were logged until 2027-01-15 08:00:00Z"),
         ("sealed", {"job": job(Phase.SUCCEEDED), "code": CodeValue(sha="1", sealed="seal/toy/9")},
          "sealed (seal/toy/9)"),
         ("finished", {"job": job(Phase.CANCELLED)}, "its job is over: cancelled"),
         ("doubt", {"job": blind(), "log": log("x", mtime=T0 - 9e5)},
-         "somewhere: no answer within 5 s, and nothing of it moves"),
-        ("healthy", {"job": job()}, "no condition is open, and it is alive"),
+         "somewhere: no answer within 5 s, and nothing shows it moving"),
+        ("healthy", {"job": job()}, "running, no open alerts"),
     ],
 )  # fmt: skip
 def test_each_row_by_its_own_situation(name: str, given: dict[str, Any], why: str) -> None:

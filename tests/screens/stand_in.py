@@ -16,6 +16,7 @@ from textual.widget import Widget
 from cockpit.app.application import CockpitApp
 from cockpit.attach.log_reading import LogReading
 from cockpit.model.backtested import Backtested
+from cockpit.model.curve import Curve, Curves, Span
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from screens.acting.guarded import Means
@@ -44,6 +45,19 @@ class StillClock:
         await asyncio.sleep(seconds)
 
 
+class StandInCurves:
+    """Metrics that a test has told, by name; of any other nothing is known."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Curve] = {}
+        self.asked: list[tuple[tuple[str, ...], Span]] = []
+
+    async def curves(self, run: str, metrics: Sequence[str], span: Span) -> Curves:
+        self.asked.append((tuple(metrics), span))
+        found = (self.known.get(each, Curve(each, why="nobody has told")) for each in metrics)
+        return Curves(tuple(self.known), tuple(found))
+
+
 class StandIn:
     """Stands in for the engine that a window is attached to."""
 
@@ -57,6 +71,7 @@ class StandIn:
         self.fault: Exception | None = None
         self.cancelled = False
         self.rings: list[Callable[[str], object]] = []
+        self.curves = StandInCurves()
         self.logs: Logs = LogReading(self._report_of)
         self._told: list[Callable[[RunReport], object]] = []
 

@@ -17,7 +17,7 @@ from widgets.painting.backtest import copied, paint_backtest, told
 
 NOW = 1_800_000_000.0
 SPIKE = WouldTell(
-    id="C-11", severity=Severity.ALERT, title="loss more than 50% above its trend",
+    id="C-11", severity=Severity.ALERT, title="Loss more than 50 % above its trend",
     opened_step=459, opened_at=NOW - 3600, closed_step=474, closed_at=NOW - 3000, closed=True,
     evidence=(Evidence(text="peak 3.1; trend 2", source="logged rows"),),
 )  # fmt: skip

@@ -74,8 +74,8 @@ def test_a_death_is_told_rung_and_told_again(tiny: TinyRun, hook: Webhook) -> No
         watch.wait(PATIENCE)
         os.close(leader)
     heads = [title.partition("]")[0] for title in hook.titles[:3]]
-    assert heads[0] == "[critical" and heads[1].startswith("[critical, taken by nobody for ")
-    assert heads[2].startswith("[critical, for bob: taken by nobody for ")
+    assert heads[0] == "[critical" and heads[1].startswith("[critical, unacknowledged for ")
+    assert heads[2].startswith("[critical, for bob: unacknowledged for ")
     assert "\a" in said and "\x1b]9;cockpit: [critical] tiny: C-01" in said
 
 

@@ -41,6 +41,17 @@ TOOLS = [
     "openssl enc -aes-256-cbc -k {word} -in a",
     "ssh-keygen -t ed25519 -N {word} -f k",
     "curl -b 'sid={word}' https://x",
+    "curl -u {long}: https://x",
+    "smbclient //nas/d -U 'ada%{word}'",
+    "scp c.pt ada:{word}@box:/d",
+    "net use z: //nas/d /user:ada {word}",
+    "rabbitmqctl add_user ada {word}",
+    "swanlab login -k {long}",
+    "gh secret set WANDB -b {hex}",
+    "wrangler secret put X <<< {long}",
+    "java -DapiKey={long} -Xmx2g",
+    "--conf fs.azure.account.key.a.dfs.core.windows.net={long}",
+    "psql -h db; echo db:5432:meta:ada:{word} >> ~/.pgpass",
 ]
 TOLD = [
     "<password>{word}</password>",
@@ -68,6 +79,16 @@ TOLD = [
     "pass={word} host=x",
     "password= {word} host=x",
     'set -x HF_TOKEN "{word}"',
+    "HTTPBasicAuth('ada', '{word}')",
+    "next=%2Fcb%3Fx%3D1%26access_token%3D{long}",
+    'url: "https://x/?a=1\\u0026sig={long}"',
+    "CREATE USER ada IDENTIFIED BY '{word}'",
+    "retrying with api key {hex} (2/5)",
+    "keytool -srcstorepass {word}",
+    "helm upgrade x --set secrets.wandb={hex}",
+    'os.environ["DB_PASSWORD"] = "{word}"',
+    "tok = '{long}'",
+    '{{\\"api_key\\": \\"{long}\\"}}',
 ]
 TORN = [
     'variable "db_password" {{\n  type = string\n  default = "{word}"\n}}',
@@ -79,6 +100,9 @@ TORN = [
     '"api_key":\n    "{long}"',
     "password: |\n  {word}",
     "Private-Lines: 1\n{body}",
+    "kind: Secret\ndata:\n  wandb: {body}\ntype: Opaque",
+    "name,api_key\nada,{hex}",
+    "| user | token |\n|------|-------|\n| ada | {long} |",
     '{{"key": "-----BEGIN RSA PRIVATE KEY-----\\n{body}\\n-----END RSA PRIVATE KEY-----"}}',
 ]
 
@@ -139,6 +163,16 @@ KEPT = [
     "- name: NCCL_DEBUG\n  value: INFO2",
     "--token\n  usage: a token",
     "train --lr 0.1 \\\n  --name run-2025-a1",
+    "passwd: Authentication token manipulation error",
+    "routing_key: gpu.a100.us-central1",
+    '{"password": 8112, "token": 9000}',
+    "authors = ('ada', 'bob')",
+    "step,loss,token\n1,2.31,4096000011112222",
+    "data:\n  path: /mnt/c4/en/train-00001-of-01024\n  seq_len: 4096",
+    f"data:\n  digest: x\nrevision: {HEX}",
+    "login from box-a100-0007.cluster.example.org",
+    "the token expires at 2025-11-22T02:20:11Z",
+    "--bypass Hunter2Hunter2",
 ]
 
 

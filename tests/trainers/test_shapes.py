@@ -95,7 +95,7 @@ def test_an_exception_is_its_class_and_the_step_is_the_logs(
 def test_lightning_that_ends_with_0_under_sigterm_has_not_finished(told: Any) -> None:
     found = told(shapes.lightning_terminated(falling(47)), 0)
     assert found.verdict == "attention"
-    assert found.alerts["C-19"]["title"].startswith("not success: it was told to stop")
+    assert found.alerts["C-19"]["title"].startswith("Not a success: it was told to stop")
     assert (found.triage["class"], found.triage["action"]) == ("user_stopped", "none")
 
 

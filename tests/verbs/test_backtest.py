@@ -40,7 +40,7 @@ def test_json_lines_are_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert found["not_replayed"] == list(NOT_REPLAYED) and "C-01" in NOT_REPLAYED
     assert main(["backtest", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("C-11  step 59 → step 74  loss more than 50%")
+    assert lines[0].startswith("C-11  step 59 → step 74  Loss more than 50 %")
     assert lines[1] == "95 rows, up to step 94; its rows tell no time: go by the steps"
 
 

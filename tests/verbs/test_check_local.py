@@ -108,7 +108,7 @@ def test_a_reader_is_never_told_to_be_stopped_and_a_second_writer_is(
     assert "stop" not in run["alerts"][0]["next_action"]
     zoo.add("--output_dir", str(root))
     run = check()
-    assert alerts(run) == {"C-25": "critical"} and "stop exactly one" in run["next_action"]
+    assert alerts(run) == {"C-25": "critical"} and "then stop one of them" in run["next_action"]
 
 
 def test_the_recorded_process_is_known_whatever_the_clocks_say(zoo: Zoo, check: Check) -> None:
@@ -185,7 +185,7 @@ def test_two_runs_with_one_root_are_critical_only_while_both_live(zoo: Zoo, chec
     train(zoo)
     run = check()
     assert alerts(run) == {"C-25": "warning"}
-    assert "run b of the run file has the same place" in run["alerts"][0]["title"]
+    assert "run b in cockpit.toml writes to the same place" in run["alerts"][0]["title"]
     train(zoo, "b")
     for name in "ab":
         assert alerts(check(name)) == {"C-25": "critical"}

@@ -54,7 +54,7 @@ def restarted(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_reset_to_step_0_is_seen_whoever_restarted_it(restarted: Path) -> None:
     (restarted / "run.log").write_text("step 29/600 loss=5.1\n")
-    assert c12(restarted) == ["restarted at step 29 beside step 460"]
+    assert c12(restarted) == ["Restarted at step 29 although step 460 was there"]
 
 
 def test_an_empty_bar_is_no_step(restarted: Path) -> None:
@@ -64,7 +64,7 @@ def test_an_empty_bar_is_no_step(restarted: Path) -> None:
     log.write_text("  0%|   | 0/600 [00:00<?, ?it/s]\r" + BAR.format(percent=77, step=461) + "\r")
     assert c12(restarted) == []
     log.write_text("  0%|   | 0/600 [00:00<?, ?it/s]\r" + BAR.format(percent=1, step=4) + "\r")
-    assert c12(restarted) == ["restarted at step 4 beside step 460"]
+    assert c12(restarted) == ["Restarted at step 4 although step 460 was there"]
 
 
 TRAINER = """
@@ -120,7 +120,7 @@ def test_a_fresh_look_tells_the_first_step_only_where_it_has_seen_it(restarted: 
     log = restarted / "run.log"
     log.write_text(stamped(range(401, 459), "x" * 700))
     assert FIRST < log.stat().st_size < WHOLE
-    assert c12(restarted) == ["restarted at step 401 beside step 460"]
+    assert c12(restarted) == ["Restarted at step 401 although step 460 was there"]
 
 
 def test_of_a_log_read_from_near_its_end_the_first_step_is_only_the_latest(restarted: Path) -> None:
@@ -128,4 +128,6 @@ def test_of_a_log_read_from_near_its_end_the_first_step_is_only_the_latest(resta
     log.write_text(("x" * 700 + "\n") * 800 + stamped(range(401, 459), "x" * 700))
     assert log.stat().st_size > WHOLE
     (title,) = c12(restarted)
-    assert title.startswith("restarted at or before step 4") and title.endswith(" beside step 460")
+    assert title.startswith("restarted at or before step 4") and title.endswith(
+        " although step 460 was there"
+    )

@@ -141,7 +141,7 @@ def test_sigterm_that_ends_with_0_short_of_the_end_is_no_success(tmp_path: Path)
     run = ended(tmp_path, 0, lines, "final_step = 300")
     assert run["verdict"] == "attention" and triage(run)["class"] == "user_stopped"
     (alert,) = [alert for alert in run["alerts"] if alert["id"] == "C-19"]
-    assert alert["title"] == "not success: it ended at step 29 of 300"
+    assert alert["title"] == "Not a success: it ended at step 29 of 300"
     assert "seal" not in run["next_action"].replace("do not seal", "")
     blind = ended(tmp_path, 0, lines)
     assert triage(blind)["confidence"] == "guess"
@@ -177,4 +177,4 @@ def test_steps_above_long_farewells_are_not_missing(tmp_path: Path) -> None:
     run = ended(tmp_path, 0, [*TRAIN, *FRAMES * 10], "final_step = 200")
     assert triage(run)["class"] == "success"
     titles = [alert["title"] for alert in run["alerts"] if alert["id"] == "C-19"]
-    assert titles == ["success, but there is no complete checkpoint of the final step 200"]
+    assert titles == ["Exited with success, but no complete checkpoint of the final step 200"]

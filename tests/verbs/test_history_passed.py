@@ -27,7 +27,7 @@ def test_what_came_and_went_is_one_line_and_one_entry(
         opened_step=459, opened_at=T0, closed_step=474, closed_at=T0 + 90, passed=True
     )  # fmt: skip
     untimed = RowSpan(opened_step=900, closed_step=950, passed=True)
-    spike = alert("C-11", Severity.ALERT, "loss more than 50% above its trend")
+    spike = alert("C-11", Severity.ALERT, "Loss more than 50 % above its trend")
     store_path().parent.mkdir(parents=True, exist_ok=True)
     with closing(Store(store_path())) as store:
         found = [
@@ -41,7 +41,7 @@ def test_what_came_and_went_is_one_line_and_one_entry(
             Alerts(store).add_passed(run_key(str(config), "r"), found, 900.0)
     assert main(["history", "r", "--config", str(config)]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert "closed, unseen  C-11 alert: loss more than" in first
+    assert "closed unseen  C-11 alert: Loss more than" in first
     assert first.endswith("step 459 to 474, since 2027-01-15 08:00:00Z")
     assert second.endswith("step 900 to 950, when is unknown: its rows tell no time")
     assert main(["history", "r", "--config", str(config), "--json"]) == 0

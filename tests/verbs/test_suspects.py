@@ -112,7 +112,7 @@ def test_a_listing_has_the_remark_on_one_saved_between_the_last_sound_row_and_th
     for step in (100, 125, 200):
         levanter(folder.out, step, at=folder.began + step + 0.5)
     notes = {item["step"]: item["note"] for item in folder.told("checkpoints", "out")["items"]}
-    assert "saved between step 120, still sound, and step 130" in (notes[125] or "")
+    assert "saved between step 120, still good, and step 130" in (notes[125] or "")
 
 
 def test_what_was_saved_after_the_numbers_were_lost_is_nowhere_taken_for_good(
@@ -213,4 +213,4 @@ def test_what_a_former_job_left_torn_is_not_blamed_on_the_new_one(folder: Folder
     assert torn["state"] == "incomplete"
     told = json.dumps(run["alerts"])
     assert "full disk" not in told and "unfinished for too long" not in told
-    assert "a former job left it" in told
+    assert "left by an earlier job" in told

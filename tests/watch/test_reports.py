@@ -195,7 +195,7 @@ def test_a_stop_of_our_own_is_told_with_its_name() -> None:
 def test_a_stop_of_another_job_or_of_a_former_one_is_not() -> None:
     other = Stopped(job_ids=("host:2",), by="bob", at=T0 + 40)
     former = Stopped(job_ids=("host:1",), by="bob", at=T0 - 400)
-    assert titles(state(stops=(other, former))) == ["stopped by an unknown hand"]
+    assert titles(state(stops=(other, former))) == ["Stopped by someone unknown"]
 
 
 def test_a_run_that_stands_still_has_no_eta() -> None:

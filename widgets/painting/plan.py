@@ -19,6 +19,7 @@ from widgets.painting.line import (
     Part,
     cut,
     fit,
+    in_rows,
     row,
     text,
     within,
@@ -26,7 +27,7 @@ from widgets.painting.line import (
 )
 from widgets.painting.steps import Short
 
-LABEL: Final = 15
+LABEL: Final = 14
 BASIS: Final = 11
 MOST: Final = 400
 """Lines that one text may take; more is cut with an ellipsis."""
@@ -45,6 +46,16 @@ ABOUT_BEFORE: Final = frozenset(
 """What a launch leaves a record of: without one, it is not that it was not there."""
 BESIDE: Final = 72
 """Columns from which both stand on one line, if they fit."""
+CHECKED: Final = {
+    "C-08": "rollback cover", "C-09": "no NaN/inf", "C-13": "same W&B run",
+    "C-14": "no repeated failure", "C-15": "code as recorded", "C-16": "output path",
+    "C-17": "checkpoint", "C-18": "same config", "C-19": "artifacts", "C-25": "no second job",
+    "T": "cause", "dri": "DRI", "dri-notified": "DRI notified", "job-state": "job state",
+    "launch-ids": "launch id free", "wandb": "W&B", "wandb-id": "W&B id", "run-id": "run id",
+    "run-log": "run log", "training-log": "training log", "final-step": "final step",
+    "initialize-from": "initialize_from", "store": "journal", "key": "W&B key",
+}  # fmt: skip
+"""What a check that passes is called where it is only named; others by their own id."""
 MOST_OF_A_SIDE: Final = 12
 
 
@@ -70,35 +81,70 @@ def paint_plan(
     changed: AbstractSet[str] = frozenset(),
     notice: str = "",
     root: str | None = None,
+    unfold: str = "",
 ) -> list[Content]:
-    """Return the whole plan: what is in the way, what would be done, then what is well.
+    """Return the whole plan: a sentence, what is in the way, what would be done, what is well.
 
     ``changed`` marks what differs from the plan that was shown before. ``notice`` stands above
     everything: why this plan is shown instead of another. Paths below ``root`` are shortened;
-    the root stands once in full, and the command is never touched.
+    the root stands once in full, and the command is never touched. With the key ``unfold`` what
+    is well is only named.
     """
     short = Short(root if Short(root).shortens(plan) else None)
-    legend = _labelled("…/ is", short.folder and f"{short.folder}/", width, False)
     lines = [*wrapped(text((notice, "bold $attention")), width, 4), EMPTY] if notice else []
     calm = [check for check in plan.checks if check.level is Level.PASS]
+    loud = [each for each in _sorted(plan.checks) if each not in calm]
+    found = _shortened(plan.differences, short)
+    compared = paint_differences(found, width, "differences" in changed)
+    differs = not all(each.same or each.ran is None for each in found)
     blocks = (
-        _checks([each for each in _sorted(plan.checks) if each not in calm], width, changed, short),
-        [
-            *_labelled("will run", plan.command, width, "command" in changed),
-            *_jobs(plan, width, changed),
-            *_labelled("loses", plan.loses, width, "loses" in changed),
-            *_checkpoints(plan, width, changed, short),
-            *legend,
-        ],
+        wrapped(text((plan.summary, STRONG)), width, MOST),
+        _checks(loud, width, changed, short),
+        [*_deeds(plan, width, changed, short), *([] if differs else compared)],
         _targets(_fate(plan), plan.targets, width, "targets" in changed, short),
-        paint_differences(_shortened(plan.differences, short), width, "differences" in changed),
-        _checks(calm, width, changed, short),
+        compared if differs else [],
+        _calm(calm, width, changed, short, unfold),
         _targets("keeps", plan.keeps, width, "keeps" in changed, short),
         _page(plan.page, width),
     )
     for block in blocks:
         lines += [EMPTY, *block] if block and lines and lines[-1] is not EMPTY else block
     return within(lines, width)
+
+
+def _deeds(plan: Plan, width: int, changed: AbstractSet[str], short: Short) -> list[Content]:
+    """Return what would stop, be loaded and be run; what is lost stands in the sentence."""
+    return [
+        *_jobs(plan, width, changed),
+        *_labelled("loses", plan.loses if "loses" in changed else None, width, True),
+        *_checkpoints(plan, width, changed, short),
+        *_labelled("runs", plan.command, width, "command" in changed),
+        *_labelled("…/ =", short.folder and f"{short.folder}/", width, False),
+    ]
+
+
+def _calm(
+    calm: Sequence[Check], width: int, changed: AbstractSet[str], short: Short, unfold: str
+) -> list[Content]:
+    """Return what is well: only named where a key can ``unfold`` it, in full without one.
+
+    What has changed stands there in full either way.
+    """
+    if not unfold:
+        return _checks(calm, width, changed, short)
+    told = [check for check in calm if f"check:{check.id}" in changed]
+    names = [_named(check) for check in calm if check not in told]
+    lines = _checks(told, width, changed, short)
+    return [*lines, *in_rows([*names, text((unfold, f"bold {ACCENT}"), (" in full", DIM))], width)
+            ] if names else lines  # fmt: skip
+
+
+def _named(check: Check) -> Content:
+    """Return a check that passes as its name; an inferred one says so."""
+    begin = check.id.partition(":")[0]
+    name = CHECKED.get(check.id) or CHECKED.get(begin) or begin.replace("-", " ")
+    inferred = (" inferred", "$attention") if check.basis is Basis.INFERRED else ""
+    return text(("✓ ", "$well"), (name, DIM), inferred)
 
 
 def _shortened(found: Sequence[Difference], short: Short) -> list[Difference]:
@@ -169,10 +215,10 @@ def _jobs(plan: Plan, width: int, changed: AbstractSet[str]) -> list[Content]:
     lines: list[Content] = []
     for place, name in enumerate(plan.stops):
         marked = place == 0 and "stops" in changed
-        lines += _labelled("will stop" if place == 0 else "", name, width, marked, "bold $critical")
+        lines += _labelled("stops" if place == 0 else "", name, width, marked, "bold $critical")
     for place, name in enumerate(plan.spares):
         marked = place == 0 and "spares" in changed
-        lines += _labelled("will NOT touch" if place == 0 else "", name, width, marked, "$well")
+        lines += _labelled("leaves alone" if place == 0 else "", name, width, marked, "$well")
     return lines
 
 
@@ -180,12 +226,17 @@ def _checkpoints(plan: Plan, width: int, changed: AbstractSet[str], short: Short
     ours, its = plan.checkpoint, plan.trainer_would_load
     lines: list[Content] = []
     if ours is not None:
-        lines += _labelled("loads", _pick(ours, short), width, "checkpoint" in changed)
+        same = its is not None and its.path == ours.path
+        agrees = text(("; the trainer picks it too", DIM)) if same else EMPTY
+        marked = (
+            bool({"checkpoint", "trainer_would_load"} & changed)
+            if same
+            else ("checkpoint" in changed)
+        )
+        lines += _labelled("loads", text(_pick(ours, short), agrees), width, marked)
     if its is not None and (ours is None or its.path != ours.path):
-        warning = text(("▲ ", "$attention"), _pick(its, short))
-        lines += _labelled("trainer itself", warning, width, "trainer_would_load" in changed)
-    elif its is not None:
-        lines += _labelled("trainer itself", text(("the same one", DIM)), width, False)
+        warning = text(("▲ would load ", "$attention"), _pick(its, short))
+        lines += _labelled("trainer", warning, width, "trainer_would_load" in changed)
     return lines
 
 
@@ -259,7 +310,7 @@ def _not_recorded(names: Sequence[str], width: int) -> list[Content]:
     if not names:
         return []
     listed = ", ".join("dirty files" if name.startswith("dirty") else name for name in names)
-    return wrapped(text((f"what ran before is not recorded: {listed}", DIM)), width, 2)
+    return _labelled("not recorded", text((f"before: {listed}", DIM)), width, False)
 
 
 def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[Content]:
@@ -268,7 +319,7 @@ def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[C
     count = f"{equal:,} {'key' if equal == 1 else 'keys'} equal"
     mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
     if not differing:
-        return [text(*mark, ("nothing differs ", STRONG), (f"({count})", DIM))]
+        return _labelled("same as", text("what ran before ", (f"({count})", DIM)), width, changed)
     name = min(max(Content(each.what).cell_length for each in differing) + 2, width // 3)
     half = max(1, (width - name - 3) // 2)
     beside = width >= BESIDE and all(_fits(each, half) for each in differing)

@@ -26,19 +26,19 @@ SOME: Final = 4
 async def origin(source: Place, clock: Clock) -> Check:
     """Return whether ``initialize_from`` is a complete checkpoint, and of which step.
 
-    What cannot be looked at blocks: a person may answer for it.
+    What cannot be read blocks: a person may answer for it.
     """
     where = str(source)
     try:
         value = await list_anywhere([where], clock=clock)
     except (OSError, ValueError, TimeoutError, ListingError) as error:
         gone = isinstance(error, ListingError) and error.kind is ErrorKind.NOT_FOUND
-        text = f"initialize_from {source} cannot be looked at: {safe(error)}"
+        text = f"initialize_from {source} cannot be read: {safe(error)}"
         return blocked(ORIGIN, text, value=where, overridable=not gone)
     path = where.rstrip("/")
     item = next((item for item in value.items if item.path.rstrip("/") == path), None)
     if item is None:
-        text = f"initialize_from {source} is no checkpoint: there is no marker in it"
+        text = f"initialize_from {source} is not a checkpoint: no marker in it"
         return blocked(ORIGIN, text, value=where)
     if not item.complete or item.step is None:
         why = item.note or item.state.value
@@ -51,18 +51,18 @@ async def occupied(root: Place, clock: Clock) -> str | None:
     """Return why a root is not free: something lies there, or that cannot be told."""
     tree = tree_at(root, clock)
     if tree is None:
-        return f"{root} is on a system that cannot be looked at"
+        return f"{root} is on a system that cannot be read from here"
     path = root.path.rstrip("/")
     try:
         found = await tree.fetch([path], [], _until())
     except (ListingError, BucketError, TimeoutError) as error:
-        return f"whether {root} is empty cannot be told: {safe(error)}"
+        return f"cannot tell whether {root} is empty: {safe(error)}"
     level = found.level(path)
     if isinstance(level, ListingError):
         missing = level.kind is ErrorKind.NOT_FOUND and not level.whole
-        return None if missing else f"whether {root} is empty cannot be told: {safe(level)}"
+        return None if missing else f"cannot tell whether {root} is empty: {safe(level)}"
     if level is None:
-        return f"whether {root} is empty cannot be told: no answer within {SECONDS:g} s"
+        return f"cannot tell whether {root} is empty: no answer within {SECONDS:g} s"
     return _first(root, level)
 
 
@@ -96,7 +96,7 @@ async def _unread(tree: Tree, path: str) -> str | None:
         files, path = tuple(each for each in single if each.path == name), parent
     some = _some(files)
     if not some:
-        return "nothing lies there"
+        return "nothing is there"
     pieces = {Piece(join(path, each.path), 0, 1): each for each in some}
     read = await tree.read(list(pieces), until)
     for piece, each in pieces.items():

@@ -38,11 +38,11 @@ def resume_from(context: ActionContext, *, named: bool) -> list[Check]:
     facet, run = context.report.facets.checkpoints, context.spec
     value = facet.value
     if not facet.configured:
-        return [blocked(ID, "the run file names no checkpoints: it would start from scratch",
+        return [blocked(ID, "no checkpoints in cockpit.toml: it would start from scratch",
                         Basis.RECORDED)]  # fmt: skip
     if value is None or facet.error is not None:
         why = facet.error.message if facet.error is not None else "not listed yet"
-        return [blocked(ID, f"the checkpoints are unknown: {why}")]
+        return [blocked(ID, f"checkpoints unknown: {why}")]
     pick = would_resume(value, by_name=named)
     if pick is None:
         return [_nothing_whole(value, run)]
@@ -83,11 +83,11 @@ def _suspicion(pick: Pick, value: CheckpointsValue, run: RunSpec) -> list[Check]
     who = "the trainer would load" if theirs and theirs.path == pick.path else "it may load"
     text = f"{who} {called(pick)}, which is suspect: {why};"
     if good is None:
-        text += " no complete checkpoint is free of suspicion, so there is none to go back to"
+        text += " every complete checkpoint is suspect, so there is none to roll back to"
     elif good.step is None:
         text += f" name {called(good)} ({good.path}) in the command with {{checkpoint}}"
     else:
-        text += f" go back first (cockpit rollback {run.name} --to {good.step} --move yes),"
+        text += f" roll back first (cockpit rollback {run.name} --to {good.step} --move yes),"
         text += " or name it in the command with {checkpoint}"
     return [blocked(SUSPECT_ID, text, value=pick.path, overridable=True)]
 
@@ -100,10 +100,10 @@ def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -
     if theirs is None:
         return _no_rule(pick, value, run)
     if theirs.path == pick.path:
-        return passed(ID, f"picks {what} ({pick.why}), and so does the trainer", value=pick.path)
+        return passed(ID, f"loads {what} ({pick.why}); the trainer agrees", value=pick.path)
     state = next((item.state for item in value.items if item.path == theirs.path), None)
     how = "unknown" if state is None else state.value
-    text = f"wanted is {what} ({pick.why}), but the trainer would load"
+    text = f"{what} ({pick.why}) is wanted, but the trainer would load"
     text += f" {called(theirs)} ({how}; {theirs.why}): {theirs.path};"
     later = (theirs.step or 0) > (pick.step or 0)
     if pick.step is not None and (state is CheckpointState.REJECTED or later):
@@ -117,22 +117,22 @@ def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
     layout = (item.layout if item is not None else "") or _configured_layout(run)
     what, flag = called(pick), resume_flag(run)
     if layout not in _OWN_RULE and value.unjudged:
-        text = f"wanted is {what}; what the trainer would load is not known yet: of"
-        text += f" {plural(value.unjudged, 'checkpoint')} nothing was read in time; look again"
+        text = f"{what} is wanted; what the trainer would load is not known yet:"
+        text += f" {plural(value.unjudged, 'checkpoint')} not read in time; try again"
         return blocked(ID, text, value=pick.path)
     if layout not in _OWN_RULE:
-        text = f"wanted is {what}, but the trainer would find nothing and begin at step 0:"
+        text = f"{what} is wanted, but the trainer would start at 0:"
         return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=pick.path)
     if flag is not None:
-        text = f"wanted is {what} ({pick.why}); the command tells the trainer to resume ({flag}),"
-        text += " what it loads is not known before its first step"
+        text = f"{what} ({pick.why}) is wanted; the command makes the trainer resume ({flag}),"
+        text += " but what it loads is known only at its first step"
         return passed(ID, text, Basis.INFERRED, pick.path)
     if item is not None and item.layout == "nanogpt":
         text = "neither {checkpoint} nor a resume flag (--init_from=resume) in the command: a"
-        text += f" trainer of this kind begins at step 0 and overwrites {pick.path}"
+        text += f" trainer of this kind starts at step 0 and overwrites {pick.path}"
         return blocked(NO_FLAG, text, Basis.INFERRED, pick.path, overridable=True)
-    text = f"wanted is {what}; what a {layout} trainer loads by itself is not known:"
-    return warned(ID, f"{text} its first step will tell", Basis.INFERRED, pick.path)
+    text = f"{what} is wanted; what a {layout} trainer loads by itself is not known:"
+    return warned(ID, f"{text} check its first step", Basis.INFERRED, pick.path)
 
 
 def _configured_layout(run: RunSpec) -> str:
@@ -178,7 +178,7 @@ def _judged_all(pick: Pick, value: CheckpointsValue) -> list[Check]:
         return [blocked(f"{ID}:newer", text, value=unclear[-1].path)]
     writing = [item for item in newer if item.state is CheckpointState.WRITING]
     if writing:
-        text = f"{called(writing[-1])} was still being written a moment ago: look again"
+        text = f"{called(writing[-1])} was being written a moment ago: try again"
         return [warned(f"{ID}:newer", text, value=writing[-1].path)]
     return []
 
@@ -200,7 +200,7 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     item = next((item for item in items if item.path == pick.path), None)
     roots = context.spec.checkpoints.path if context.spec.checkpoints is not None else ()
     if item is not None and not any(root.contains(place_of(item.root)) for root in roots):
-        text = f"{pick.path} lies in {item.root}, which is none of the run's roots"
+        text = f"{pick.path} is in {item.root}, which is none of the run's roots"
         return [blocked(f"{ID}:root", text)]
     reached, tracker, spec = (
         last_step(context.report),
@@ -213,7 +213,7 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     between = 100 if not usual or not every else max(100, round(every / usual))
     if reached is not None and pick.step is not None and pick.step > reached + between:
         last = f"the last step logged, {wording.step(reached)}"
-        text = f"step {wording.step(pick.step)} is beyond {last}: see that it is of this run"
+        text = f"step {wording.step(pick.step)} is beyond {last}: check that it belongs to this run"
         return [warned(f"{ID}:step", text)]
     return []
 
@@ -237,18 +237,18 @@ def from_scratch(context: ActionContext) -> list[Check]:
     if facet.error is not None and (unlisted or (value is None and facet.error.kind.value not in (
         "not_found", "not_configured",
     ))):  # fmt: skip
-        return [blocked(ID, f"the checkpoints are unknown: {facet.error.message}")]
+        return [blocked(ID, f"checkpoints unknown: {facet.error.message}")]
     whole = None if value is None else newest_of(item for item in value.items if item.complete)
     if whole is not None:
         text = f"there is a complete checkpoint, {called(whole)}"
-        return [blocked(ID, f"{text}: this run is relaunched (cockpit relaunch {run.name})")]
+        return [blocked(ID, f"{text}: relaunch this run instead (cockpit relaunch {run.name})")]
     steps = context.report.facets.tracker.value
     trained = job is not None or (steps is not None and steps.step is not None)
     if trained or (value is not None and value.items):
-        text = "the run has begun before and has no complete checkpoint: it starts from scratch,"
-        text += f" which only {run.dri or 'the DRI'} may approve"
+        text = "the run started before and has no complete checkpoint: starting from scratch"
+        text += f" needs the approval of {run.dri or 'the DRI'}"
         return [blocked(NONE, text, overridable=True)]
-    return [passed(NONE, "starts from scratch: there is nothing of this lineage yet")]
+    return [passed(NONE, "starts from scratch: nothing of this lineage exists yet")]
 
 
 def initialize_from(run: RunSpec) -> list[Check]:
@@ -261,7 +261,7 @@ def initialize_from(run: RunSpec) -> list[Check]:
         return [passed(ORIGIN, "initialize_from: none", Basis.RECORDED)]
     named, where = named_step(source.path), str(source)
     if not is_folder(where):
-        return [blocked(ORIGIN, f"initialize_from {source} is no folder", value=where)]
+        return [blocked(ORIGIN, f"initialize_from {source} is not a folder", value=where)]
     return [_inside(where, named)]
 
 
@@ -303,9 +303,9 @@ def marked_step(folder: str) -> int | str:
     except OSError as error:
         return f"metadata.json: {(error.strerror or 'cannot be read').lower()}"
     except (ValueError, KeyError, TypeError, RecursionError):
-        return "metadata.json tells no step"
+        return "no step in metadata.json"
     if isinstance(step, bool) or not isinstance(step, int):
-        return "metadata.json tells no whole step"
+        return "step in metadata.json is not a whole number"
     return step
 
 

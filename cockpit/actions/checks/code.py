@@ -42,11 +42,11 @@ def lineage(
     """
     facet, spec = context.report.facets.code, context.spec.code
     if spec is None or spec.repo is None:
-        text = "no code repository is named ([run.code] repo): what would run cannot be told"
+        text = "no code repository set ([run.code] repo): cannot tell what would run"
         return [warned(ID, text, Basis.INFERRED)]
     if facet.value is None or facet.error is not None or facet.value.sha is None:
-        why = facet.error.message if facet.error is not None else "it has no commit yet"
-        return [blocked(ID, f"the code's state is unknown: {why}", overridable=True)]
+        why = facet.error.message if facet.error is not None else "it has no commits yet"
+        return [blocked(ID, f"code state unknown: {why}", overridable=True)]
     code = Code(spec, facet.value, changes, prior)
     found = [_files(code, context.spec.dri, first=first), *_unpushed(code), *_branch(code)]
     found += _elsewhere(context, spec.repo)
@@ -59,7 +59,7 @@ def _elsewhere(context: ActionContext, repo: Place) -> list[Check]:
     host = None if job is None else job.host
     if host is None or platform is None or not repo.here:
         return []
-    text = f"the code was looked at here ({repo}), and the job runs that of {host}: name it"
+    text = f"code was read here ({repo}), but the job runs the code on {host}: set"
     return [warned(f"{ID}:where", f'{text} (code.repo = "ssh://{host}/…")', Basis.INFERRED)]
 
 
@@ -81,7 +81,7 @@ def _files(code: Code, dri: str | None, *, first: bool) -> Check:
     serious = code.serious
     if _dirty_as_before(code):
         patch = (code.now.patch_id or "")[:10]
-        return warned(ID, f"{at}, dirty exactly as at the last launch (patch {patch})",
+        return warned(ID, f"{at}, uncommitted changes as at the last launch (patch {patch})",
                       value=code.now.patch_id)  # fmt: skip
     if serious:
         return _serious(serious, at, code, dri)
@@ -91,7 +91,7 @@ def _files(code: Code, dri: str | None, *, first: bool) -> Check:
     text = f"{at}, clean" if first else f"{at}, as recorded by {code.changes.source}"
     if code.changes.committed:
         text = f"{at}, recorded {(code.changes.base or '')[:10]}"
-    return passed(ID, text + (f"; {ignored} changed files cannot touch training" * bool(ignored)),
+    return passed(ID, text + (f"; {ignored} changed files cannot affect training" * bool(ignored)),
                   value=code.now.sha)  # fmt: skip
 
 
@@ -101,9 +101,11 @@ def _serious(
     trajectory = [path for kind, path in serious if kind is Touches.TRAJECTORY]
     files = ", ".join(path for _, path in serious[:SHOWN])
     files += f" and {len(serious) - SHOWN} more" if len(serious) > SHOWN else ""
-    dirty = "tree dirty" if code.now.dirty else f"recorded {(code.changes.base or '')[:10]}"
+    dirty = (
+        "uncommitted changes" if code.now.dirty else f"recorded {(code.changes.base or '')[:10]}"
+    )
     if trajectory:
-        text = f"{at}, {dirty}: {files} can touch training: only {dri or 'the DRI'} may approve"
+        text = f"{at}, {dirty}: {files} can affect training: only {dri or 'the DRI'} may approve"
         text += "; a different trajectory is a new lineage (cockpit lineage)"
     else:
         text = f"{at}, {dirty}: {files} differ, declared safe: approve by name"
@@ -145,11 +147,9 @@ def _bundle(job: JobValue | None, code: Code) -> list[Check]:
         text = f"bundle differs: {job.id} runs commit {ran[:10]}, {by} has recorded {recorded[:10]}"
         return [blocked(name, text, value=job.bundle.id or ran, overridable=True)]
     if job.bundle.dirty and not (code.prior is not None and code.prior.dirty):
-        text = (
-            f"bundle differs: {job.id} runs commit {ran[:10]} of a dirty tree, not recorded as one"
-        )
+        text = f"bundle differs: {job.id} runs commit {ran[:10]} with unrecorded changes"
         return [blocked(name, text, value=job.bundle.id or ran, overridable=True)]
-    return [passed(name, f"the bundle of {job.id} is of the recorded commit", value=ran)]
+    return [passed(name, f"bundle of {job.id} matches the recorded commit", value=ran)]
 
 
 def _unpushed(code: Code) -> list[Check]:
@@ -160,9 +160,9 @@ def _unpushed(code: Code) -> list[Check]:
     if count == 0:
         return []
     files = code.changes.unpushed
-    text = f"{count} commits are not pushed"
+    text = f"{count} commits not pushed"
     if files is not None and not worst_first(files, code.spec):
-        return [passed(name, f"{text}; they cannot touch training")]
+        return [passed(name, f"{text}; they cannot affect training")]
     return [blocked(name, f"{text}: push them, or approve", overridable=True)]
 
 

@@ -24,7 +24,7 @@ def ready(
     Neither is ever overridable.
     """
     if command is None:
-        text = "no resubmit command in the run file: write the one that makes the trainer go on,"
+        text = "no resubmit command in cockpit.toml: add one that makes the trainer resume,"
         text += ' such as resubmit = "python train.py --resume"'
         return [blocked(ID, text, Basis.RECORDED)], ()
     try:

@@ -35,9 +35,9 @@ def config_drift(was: ResolvedConfig | None, now: ResolvedConfig | None, *, whol
     """
     if now is None or now.values is None:
         why = "no config is known (config_file)" if now is None else now.trouble
-        return Drift((), (warned(ID, f"{why}: the settings are not compared", Basis.INFERRED),), 0)
+        return Drift((), (warned(ID, f"{why}: settings not compared", Basis.INFERRED),), 0)
     if was is None or was.values is None:
-        text = "no config of the last launch is known: the settings are not compared"
+        text = "no config of the last launch is known: settings not compared"
         return Drift((), (warned(ID, text, Basis.INFERRED),), 0)
     old, new = counted(was.values), counted(now.values)
     common = old.keys() & new.keys()
@@ -71,7 +71,7 @@ def command_drift(was: Sequence[str] | None, now: Sequence[str]) -> Drift:
     record does not either.
     """
     if was is None:
-        text = "no command of the last launch is recorded: the flags are not compared"
+        text = "no command of the last launch is recorded: flags not compared"
         return Drift((), (warned(f"{ID}:command", text, Basis.INFERRED),), 0)
     if " ".join(was).split() == " ".join(now).split():
         return Drift((), (), len(flags_of(now)))
@@ -93,7 +93,7 @@ def _drift(listed: Sequence[Difference], compared: int) -> Drift:
     )
     checks = [_check(each) for each in safe[:MOST]]
     if len(safe) > MOST:
-        text = f"{len(safe) - MOST} more settings differ: this is another config"
+        text = f"{len(safe) - MOST} more settings differ: this is a different config"
         checks.append(blocked(f"{ID}:more", text))
     return Drift(safe, tuple(checks), compared)
 
@@ -114,5 +114,5 @@ def settled(drifts: Sequence[Drift], source: str) -> list[Check]:
     compared = sum(drift.compared for drift in drifts)
     if any(drift.differences for drift in drifts) or not compared:
         return checks
-    text = f"config and flags equal those of {source} ({compared} settings)"
+    text = f"config and flags same as {source} ({compared} settings)"
     return [passed(ID, text), *(check for check in checks if check.id != ID)]

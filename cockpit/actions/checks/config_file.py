@@ -74,7 +74,7 @@ def _parsed(path: str) -> object:
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     parse = _PARSERS.get(PurePath(path).suffix.lower())
     if parse is None:
-        raise ConfigReadError("is neither JSON, TOML nor YAML by its name")
+        raise ConfigReadError("is not JSON, TOML or YAML by its name")
     return parse(text)
 
 
@@ -91,7 +91,7 @@ def _from_host(place: Place) -> bytes:
     except RemoteError as error:
         raise ConfigReadError(str(error)) from error
     if done.rc == TIMED_OUT:
-        raise ConfigReadError(f"the disk there gives no answer within {_HOLDS} s")
+        raise ConfigReadError(f"the disk there did not answer within {_HOLDS} s")
     if done.rc != 0:
         raise ConfigReadError(clean(done.err.decode("utf-8", "replace").strip(), 200))
     return done.out

@@ -15,18 +15,18 @@ def may_resume(context: ActionContext) -> list[Check]:
     """Check that the same W&B run may be written again (SPEC A-2)."""
     spec, tracker = context.spec.wandb, context.report.facets.tracker
     if spec is None:
-        return [passed(POLICY, "the run has no tracker", Basis.RECORDED)]
+        return [passed(POLICY, "the run has no W&B run", Basis.RECORDED)]
     if spec.resume == "allow":
         return [passed(POLICY, "resume policy allow", Basis.RECORDED, "allow")]
     if spec.resume == "never":
-        text = "resume policy never: this run cannot go on, only begin anew (cockpit lineage)"
+        text = "resume policy never: it cannot resume, only start a new lineage (cockpit lineage)"
         return [blocked(POLICY, text, Basis.RECORDED, "never")]
     if tracker.value is None or tracker.error is not None:
         why = tracker.error.message if tracker.error is not None else "not seen yet"
-        text = f"resume policy must, and whether its W&B run exists is unknown: {why}"
+        text = f"resume policy must, but it is unknown whether its W&B run exists: {why}"
         return [blocked(POLICY, text, Basis.RECORDED, "must")]
     if tracker.value.id is None:
-        return [blocked(POLICY, "resume policy must, and the tracker has no run of this id",
+        return [blocked(POLICY, "resume policy must, but W&B has no run with this id",
                         Basis.RECORDED, "must")]  # fmt: skip
     text = f"resume policy must, and W&B run {tracker.value.id} exists"
     return [passed(POLICY, text, value="must")]
@@ -39,12 +39,12 @@ def same_tracker(context: ActionContext, prior: Snapshot | None) -> list[Check]:
         return []
     found = [*drift(spec, tracker), *since_launch(spec, prior)]
     if found:
-        return [blocked("C-13", f"the W&B identity does not match: {'; '.join(found)}")]
+        return [blocked("C-13", f"W&B id does not match: {'; '.join(found)}")]
     if tracker is None:
-        text = f"W&B id {spec.id or 'not set'}; the tracker has not been seen, not compared"
+        text = f"W&B id {spec.id or 'not set'}; W&B not read, so not compared"
         return [warned("C-13", text, Basis.RECORDED)]
     if spec.id is None:
-        text = f"no W&B id is recorded (wandb.id); the active one is {tracker.id}"
+        text = f"no W&B id recorded (wandb.id); the active one is {tracker.id}"
         return [warned("C-13", text, Basis.INFERRED)]
     return [passed("C-13", f"W&B id {spec.id} matches", value=spec.id)]
 
@@ -53,9 +53,9 @@ def unused_tracker(context: ActionContext) -> list[Check]:
     """Check, before a first launch, that the W&B id is nobody's yet."""
     spec, tracker = context.spec.wandb, context.report.facets.tracker.value
     if spec is None:
-        return [warned("C-13", "the run has no tracker ([run.wandb])", Basis.RECORDED)]
+        return [warned("C-13", "no W&B run set ([run.wandb])", Basis.RECORDED)]
     if spec.id is None:
-        text = "no W&B id is set (wandb.id): it would be made up at the launch"
+        text = "no W&B id set (wandb.id): it would be generated at launch"
         return [blocked("C-13", text, Basis.RECORDED) if context.spec.tier == "hero"
                 else warned("C-13", text, Basis.RECORDED)]  # fmt: skip
     if tracker is not None and tracker.step is not None:

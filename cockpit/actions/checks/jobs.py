@@ -29,18 +29,18 @@ def relaunch_state(context: ActionContext) -> list[Check]:
     if job.phase is Phase.SUCCEEDED:
         short = next((alert for alert in context.report.alerts if alert.id == "C-19"), None)
         if short is not None:
-            return [warned(STATE, f"its exit status says success, but: {short.title}")]
-        return [blocked(STATE, "it ended with success: there is nothing to relaunch, seal it")]
+            return [warned(STATE, f"its exit code says success, but: {short.title}")]
+        return [blocked(STATE, "job succeeded: nothing to relaunch, seal it")]
     if job.phase.terminal:
-        return [passed(STATE, f"the job is over: {_words(job)}", value=_label(job))]
+        return [passed(STATE, f"job ended: {_words(job)}", value=_label(job))]
     if job.stopped is not None:
         text = f"its process is stopped, not dead ({goes_on(context.spec, job.stopped)})"
-        return [blocked(STATE, f"{text}: let it go on, or stop it first", value=_label(job))]
+        return [blocked(STATE, f"{text}: resume it, or stop it first", value=_label(job))]
     stalled = next((alert for alert in context.report.alerts if alert.id == "C-06"), None)
     if job.phase is Phase.RUNNING and stalled is not None:
-        text = f"it runs but stands still ({stalled.title}); it will be stopped first"
+        text = f"stalled ({stalled.title}); will be stopped first"
         return [warned(STATE, text, value=_label(job))]
-    doing = "runs" if job.phase is Phase.RUNNING else "waits to start"
+    doing = "runs" if job.phase is Phase.RUNNING else "is waiting to start"
     return [blocked(STATE, f"it {doing}: stop it first (cockpit stop {run})", value=_label(job))]
 
 
@@ -51,14 +51,14 @@ def _unknown_state(context: ActionContext) -> Check:
     nothing of the lineage lives, a person says that it is over.
     """
     error, platform = context.report.facets.job.error, context.acting_platform
-    why = error.message if error is not None else "it says nothing certain"
-    text = f"the job's state is unknown: {why}"
+    why = error.message if error is not None else "no definite answer"
+    text = f"job state unknown: {why}"
     gone = error is not None and error.kind is ErrorKind.NOT_FOUND
     idle = context.live.unknown is None and not (context.live.jobs or context.live.possible)
     if not (gone and idle and platform is not None and platform.forgets):
         return blocked(STATE, text)
-    known = f"the job is forgotten there: {why}; nothing of this lineage is listed"
-    return blocked(FORGOTTEN, f"{known}: who knows that it is over approves this", overridable=True)
+    known = f"the job is no longer listed there: {why}; nothing of this lineage is listed"
+    return blocked(FORGOTTEN, f"{known}: approve if you know that it is over", overridable=True)
 
 
 def launch_state(context: ActionContext) -> list[Check]:
@@ -74,8 +74,8 @@ def launch_state(context: ActionContext) -> list[Check]:
             return [passed(STATE, "the run has no job yet")]
         return [warned(STATE, f"the run had a job before: {facet.error.message}")]
     if job is None or facet.error is not None or job.phase is Phase.UNKNOWN:
-        why = facet.error.message if facet.error is not None else "it says nothing certain"
-        return [blocked(STATE, f"whether the run has a job is unknown: {why}")]
+        why = facet.error.message if facet.error is not None else "no definite answer"
+        return [blocked(STATE, f"cannot tell whether the run has a job: {why}")]
     if not job.phase.terminal:
         return [blocked(STATE, f"the run has a job: {_words(job)}", value=_label(job))]
     return [warned(STATE, f"the run had a job before: {_words(job)}; see relaunch {run}")]
@@ -90,12 +90,14 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
     """Check that nothing else trains this lineage: never overridable (C-25)."""
     live = context.live
     if live.unknown is not None:
-        return [blocked("C-25", f"which jobs of this lineage live cannot be told: {live.unknown}")]
+        return [
+            blocked("C-25", f"cannot tell which jobs of this lineage are running: {live.unknown}")
+        ]
     own = own_jobs(context)
     others = [job for job in live.jobs if job not in own]
     if others:
         names = "; ".join(f"{job_name(job)} ({job.why})" for job in others)
-        text = f"another job trains this lineage: {names}; stop it first"
+        text = f"another job of this lineage is running: {names}; stop it first"
         return [blocked("C-25", text, value=", ".join(job.id for job in others))]
     facets = context.report.facets
     named = context.spec.job is not None
@@ -108,7 +110,7 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
     if told:
         ids = ", ".join(job.id for job in (*live.held, *live.possible))
         return [warned("C-25", "; ".join(told), value=ids)]
-    text = f"no other job of this lineage lives{left_over(live)}"
+    text = f"no other job of this lineage is running{left_over(live)}"
     return [passed("C-25", text).model_copy(update={"moves": True})]  # a helper may go meanwhile
 
 
@@ -116,19 +118,19 @@ def held_jobs(context: ActionContext) -> str:
     """Return what former launches have left held: it writes nothing, and never starts by itself."""
     names = "; ".join(f"{job.name} ({job.id}: {job.why})" for job in context.live.held)
     advice = f"cockpit stop {context.spec.name} --only held cancels it"
-    return f"no other job of this lineage lives; {names}; {advice}"
+    return f"no other job of this lineage is running; {names}; {advice}"
 
 
 def possible_jobs(live: Live) -> str:
     """Return which processes live that may write to the lineage, though nothing proves it."""
     names = "; ".join(f"{job.name} ({job.id}: {job.why})" for job in live.possible)
-    return f"may write to this lineage, which nothing proves: {names}; look what it is"
+    return f"may write to this lineage (not proven): {names}; check what it is"
 
 
 def left_over(live: Live) -> str:
     """Return which helpers have outlived the job that they served, if any."""
     names = "; ".join(f"{job.name} ({job.id}: {job.why})" for job in live.leftovers)
-    return f"; left over, training nothing and going by themselves: {names}" if names else ""
+    return f"; left over, not training, will exit by themselves: {names}" if names else ""
 
 
 def next_by_itself(context: ActionContext) -> list[Check]:
@@ -137,11 +139,16 @@ def next_by_itself(context: ActionContext) -> list[Check]:
     return [
         blocked(
             QUEUED,
-            f"{job_name(job)} ({job.why}) starts by itself after it: "
+            f"{job_name(job)} ({job.why}) {_begins(job)}: "
             f"{stop if job.handle and not job.beyond else job.beyond or 'end it first'}",
         )
         for job in queued_jobs(context)
     ]
+
+
+def _begins(job: LiveJob) -> str:
+    """Return when a queued job starts: after the run's job, or only if that ends well."""
+    return "starts by itself if it ends well" if job.needs_success else "starts by itself after it"
 
 
 def queued_jobs(context: ActionContext) -> tuple[LiveJob, ...]:
@@ -183,7 +190,7 @@ def _words(job: JobValue) -> str:
     if job.reason and job.reason.casefold() != job.phase.value:
         parts.append(job.reason)
     elif job.exit_code is not None:
-        parts.append(f"exit status {job.exit_code}")
+        parts.append(f"exit code {job.exit_code}")
     if job.phase.terminal and job.ended_at is not None:
         parts.append(f"at {wording.moment(job.ended_at)}")
     return ", ".join(parts)
@@ -195,5 +202,5 @@ def platform_acts(context: ActionContext) -> list[Check]:
         return []
     kind = context.spec.job.kind if context.spec.job is not None else None
     if kind is None:
-        return [blocked("backend", "the run file names no job ([run.job])", Basis.RECORDED)]
-    return [blocked("backend", f"this version cannot act on {kind} jobs", Basis.RECORDED)]
+        return [blocked("backend", "no job in cockpit.toml ([run.job])", Basis.RECORDED)]
+    return [blocked("backend", f"{kind} jobs are not supported yet", Basis.RECORDED)]

@@ -65,7 +65,7 @@ async def gather(context: ActionContext) -> Material:
     try:
         read = await offload(_read, context, deadline=DEADLINE)
     except TimeoutError as error:
-        raise RefuseError(f"the run's files gave no answer within {DEADLINE:g} s") from error
+        raise RefuseError(f"the run's files did not answer within {DEADLINE:g} s") from error
     instance = newest_instance(read.book)
     prior = read.prior
     if (

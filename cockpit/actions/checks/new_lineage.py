@@ -27,16 +27,18 @@ def unused(context: ActionContext, run: RunSpec) -> Iterator[Check]:
     file = context.file
     wandb_id = run.wandb.id if run.wandb is not None else None
     if any(each.name == run.name for each in file.runs):
-        yield blocked("run-id", f"{run.name} is a run of this run file already", Basis.RECORDED)
+        yield blocked("run-id", f"{run.name} is already a run in cockpit.toml", Basis.RECORDED)
     else:
         yield passed("run-id", f"run id {run.name} is new", Basis.RECORDED, run.name)
     users = [
         each.name for each in file.runs if each.wandb is not None and each.wandb.id == wandb_id
     ]
     if users:
-        yield blocked("wandb-id", f"W&B id {wandb_id} is that of {users[0]}", Basis.RECORDED)
+        yield blocked(
+            "wandb-id", f"W&B id {wandb_id} is already used by {users[0]}", Basis.RECORDED
+        )
     else:
-        text = f"W&B id {wandb_id} is no other run's here"
+        text = f"W&B id {wandb_id} is not used by another run here"
         yield passed("wandb-id", text, Basis.RECORDED, wandb_id)
     yield _root(context, run)
 
@@ -52,7 +54,7 @@ def _root(context: ActionContext, run: RunSpec) -> Check:
             text = f"{root} and the output root of {each.name} ({theirs}) lie in each other"
             return blocked("C-16", text, Basis.RECORDED, root)
     if not place.here:
-        text = f"whether {root} is empty is not looked at from here"
+        text = f"{root} cannot be checked for files from here"
         return warned(AWAY, text, Basis.INFERRED, root)
     trouble = _occupied(root)
     if trouble is not None:
@@ -81,7 +83,7 @@ def _occupied(root: str) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return f"{root}: {(error.strerror or 'cannot be looked at').lower()}"
+        return f"{root}: {(error.strerror or 'cannot be read').lower()}"
     return None if first is None else f"{root} is not empty: {first.name}"
 
 
@@ -90,21 +92,23 @@ def source_of(context: ActionContext, asked: str) -> tuple[Pick | None, Check]:
     facet = context.report.facets.checkpoints
     if facet.value is None or facet.error is not None:
         why = facet.error.message if facet.error is not None else "not listed yet"
-        return None, blocked(SOURCE, f"the checkpoints are unknown: {why}")
+        return None, blocked(SOURCE, f"checkpoints unknown: {why}")
     found = _named(facet.value, asked.strip())
     good = [item for item in found if item.state is CheckpointState.COMPLETE]
     if good and good[-1].step is not None:
         best = max(good, key=_worth)
         pick = Pick(path=best.path, step=best.step or 0, why="chosen by the operator")
-        text = f"begins with step {wording.step(pick.step)}, complete: {best.path}"
+        text = f"starts from step {wording.step(pick.step)}, complete: {best.path}"
         if best.suspect is not None:
             text = f"step {wording.step(pick.step)} is suspect: {best.suspect}"
             return pick, blocked("suspect", text, value=best.path, overridable=True)
         return pick, passed(SOURCE, text, value=best.path)
     if found:
         why = f"{found[-1].state.value}{f', {found[-1].note}' if found[-1].note else ''}"
-        return None, blocked(SOURCE, f"{found[-1].path} cannot be begun with: it is {why}")
-    return None, blocked(SOURCE, f"{asked} is no checkpoint of this run, neither step nor path")
+        return None, blocked(SOURCE, f"cannot start from {found[-1].path}: it is {why}")
+    return None, blocked(
+        SOURCE, f"{asked} is neither a step nor a path of a checkpoint of this run"
+    )
 
 
 def _worth(item: Checkpoint) -> tuple[bool, bool, float]:
@@ -125,13 +129,13 @@ def takes_identity(run: RunSpec, template: Sequence[str], old: RunSpec) -> Itera
     missing = [name for name in NEEDED if name not in places_in(template)]
     if missing:
         words = " and ".join(f"{{{name}}}" for name in missing)
-        text = f"resubmit has no way to take the new identity: put {words} into it"
+        text = f"resubmit does not take the new identity: add {words} to it"
         yield blocked("identity", text, Basis.RECORDED)
     elif "wandb_id" not in places_in(template):
-        text = "resubmit does not name {wandb_id}: the new id is given by WANDB_RUN_ID alone"
+        text = "resubmit does not name {wandb_id}: the new id is passed by WANDB_RUN_ID only"
         yield warned("identity", text, Basis.RECORDED)
     else:
-        yield passed("identity", f"the command takes the identity of {run.name}", Basis.RECORDED)
+        yield passed("identity", f"the command uses the identity of {run.name}", Basis.RECORDED)
     wandb_id = old.wandb.id if old.wandb is not None else None
     root = None if old.output_root is None else old.output_root.seen_from(old.job)
     still = [

@@ -23,14 +23,14 @@ _EPHEMERAL: Final = ("/tmp/", "/var/tmp/", "/dev/shm/", "/scratch/tmp/")
 def pinned(run: RunSpec) -> list[Check]:
     """Check that the output root is one fixed place."""
     if run.output_root is None:
-        text = "no output root: pin one in the run file (output_root)"
+        text = "no output root: set output_root in cockpit.toml"
         return [blocked(ID, text, Basis.RECORDED)]
     root = str(run.output_root)
     if _OPEN.search(root):
-        text = f"the output root is not pinned: {root} is filled in by something"
+        text = f"output root is not fixed: {root} has a placeholder"
         return [blocked(ID, text, Basis.RECORDED, root)]
     if run.output_root.here and not root.startswith("/"):
-        return [blocked(ID, f"the output root is no absolute path: {root}", Basis.RECORDED, root)]
+        return [blocked(ID, f"output root must be an absolute path: {root}", Basis.RECORDED, root)]
     return []
 
 
@@ -45,7 +45,7 @@ def agrees(run: RunSpec, stated: Sequence[StatedOutput], same: Mapping[str, str]
         return missing
     for found in elsewhere(run, stated, same):
         each = found.stated
-        text = f"{each.who} writes to {each.path}, the run file says {run.output_root}"
+        text = f"{each.who} writes to {each.path}, cockpit.toml says {run.output_root}"
         if found.other_bucket:
             text += " (another bucket or region)"
         return [blocked(ID, text, value=each.path)]
@@ -56,19 +56,20 @@ def agrees(run: RunSpec, stated: Sequence[StatedOutput], same: Mapping[str, str]
 def _fine(root: str, stated: Sequence[StatedOutput]) -> Check:
     who = sorted({each.who for each in stated})
     if not who:
-        text = f"output root {root}; nothing else names one to compare with"
+        text = f"output root {root}; nothing else to compare it with"
         return passed(ID, text, Basis.RECORDED, root)
-    return passed(ID, f"output root {root}, the same in {', '.join(who)}", value=root)
+    return passed(ID, f"output root {root}, same in {', '.join(who)}", value=root)
 
 
 def _looks_made_up(root: str, stated: Sequence[StatedOutput]) -> list[Check]:
     name = f"{ID}:derived"
-    if any(root.startswith(place) for place in _EPHEMERAL):
-        text = f"{root} lies where the system deletes files by itself (/tmp and the like)"
+    scratch = next((place for place in _EPHEMERAL if root.startswith(place)), None)
+    if scratch is not None:
+        text = f"{root} is in {scratch.rstrip('/')}; the system may delete it"
         return [warned(name, text, Basis.INFERRED)]
     if _DERIVED.search(root) and not stated:
-        return [warned(name, f"{root} looks made up by a launcher: see that it stays the same",
-                       Basis.INFERRED)]  # fmt: skip
+        text = f"{root} looks generated; check that it does not change between launches"
+        return [warned(name, text, Basis.INFERRED)]
     return []
 
 
@@ -79,5 +80,5 @@ def _apart(run: RunSpec, root: Place, same: Mapping[str, str]) -> list[Check]:
     outside = [str(path) for path in roots if not below(seen(path, run, same), own)]
     if not outside:
         return []
-    text = f"checkpoints go elsewhere, as the run file says: {', '.join(outside)}"
+    text = f"checkpoints go elsewhere, as set in cockpit.toml: {', '.join(outside)}"
     return [warned(f"{ID}:checkpoints", text, Basis.RECORDED)]

@@ -19,7 +19,7 @@ NOTIFIED_WITHIN = 24 * 3600.0
 def has_dri(context: ActionContext) -> list[Check]:
     """Check that somebody answers for the run: never overridable."""
     if context.spec.dri is None:
-        return [blocked("dri", "no DRI: name one in the run file (dri)", Basis.RECORDED)]
+        return [blocked("dri", "no DRI: set dri in cockpit.toml", Basis.RECORDED)]
     owner = context.report.owner
     text = f"DRI {context.spec.dri}"
     if owner is not None and owner.why:

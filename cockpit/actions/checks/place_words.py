@@ -36,12 +36,12 @@ class Room(NamedTuple):
 
 def no_folder(what: str, path: str) -> Check:
     """Return that something else lies where a folder should be."""
-    return blocked(ID, f"{what} is no folder: {shown(path)}")
+    return blocked(ID, f"{what} is not a folder: {shown(path)}")
 
 
 def unwritable(what: str, why: str, where: str) -> Check:
     """Return that a place takes no file of this user's."""
-    return blocked(ID, f"{what} cannot be written by this user: {why} ({shown(where)})")
+    return blocked(ID, f"{what} is not writable by this user: {why} ({shown(where)})")
 
 
 def missing_place(what: str, path: str, missing: Missing) -> Check:
@@ -57,30 +57,30 @@ def room_of(what: str, there: str, room: Room, need: int | None) -> list[Check]:
     where, checks = f"the disk of {what} ({shown(there)})", []
     if room.counts_bytes and room.free < least:
         kept = "a checkpoint" if need is not None and least == need else "a log"
-        text = f"{where} has {size(room.free)} left, and {kept} takes {size(least)}"
+        text = f"{where} has {size(room.free)} free, and {kept} takes {size(least)}"
         checks.append(blocked(DISK, text))
     elif room.counts_bytes and holds_saves and room.free < SAVES * (need or 0):
-        text = f"{where} has {size(room.free)} left: less than {SAVES} checkpoints of {size(need)}"
+        text = f"{where} has {size(room.free)} free: less than {SAVES} checkpoints of {size(need)}"
         checks.append(warned(DISK, text))
     if room.counts_files and room.files < FEW:
-        checks.append(blocked(DISK, f"{where} takes {room.files} more files: no inodes are left"))
+        checks.append(blocked(DISK, f"{where} has inodes for only {room.files} more files"))
     return [check.model_copy(update={"moves": True}) for check in checks]
 
 
 def no_workdir(workdir: str) -> Check:
     """Return that there is no folder to run the command in."""
-    return blocked(PROGRAM, f"the workdir is not there: {shown(workdir)}")
+    return blocked(PROGRAM, f"workdir does not exist: {shown(workdir)}")
 
 
 def no_program(program: str, *, is_file: bool) -> Check:
     """Return that the command's program cannot be executed."""
-    text = f"there is no program {shown(program)} that can be executed"
+    text = f"no executable program {shown(program)}"
     return blocked(PROGRAM, text + (f" (chmod +x {shown(program)})" if is_file else ""))
 
 
 def no_script(script: str, workdir: str) -> Check:
     """Return that what Python should run is probably not there."""
-    text = f"{shown(script)} is not there, seen from the workdir {shown(workdir)}"
+    text = f"{shown(script)} does not exist, seen from workdir {shown(workdir)}"
     return blocked(PROGRAM, text, Basis.INFERRED, overridable=True)
 
 

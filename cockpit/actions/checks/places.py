@@ -75,7 +75,7 @@ async def places(
         checks += await _asked(ID, folder.what, folder.path, partial(_tried, folder))
     if folders and not checks:
         said = ", ".join(dict.fromkeys(folder.what for folder in folders))
-        checks.append(passed(ID, f"a file could be written: {said}"))
+        checks.append(passed(ID, f"writable: {said}"))
     need = _newest_size(saved)
     for folder in _each_disk(folders):
         checks += await _asked(DISK, folder.what, folder.path, partial(_room, folder, need))
@@ -99,7 +99,7 @@ async def _asked(name: str, what: str, path: Path, look: Callable[[], list[Check
     try:
         return await offload(look, deadline=DEADLINE)
     except TimeoutError:
-        text = f"{what} gives no answer within {DEADLINE:g} s: {shown(str(path))}"
+        text = f"{what} did not answer within {DEADLINE:g} s: {shown(str(path))}"
         return [blocked(name, text)]
 
 
@@ -210,7 +210,7 @@ def _room(folder: _Folder, need: int | None) -> list[Check]:
         there = next(each for each in (folder.path, *folder.path.parents) if each.is_dir())
         disk = os.statvfs(there)
     except (OSError, StopIteration) as error:
-        return [blocked(DISK, f"the disk of {folder.what} cannot be asked: {error}")]
+        return [blocked(DISK, f"free space of {folder.what} unknown: {error}")]
     root = os.geteuid() == 0
     free = disk.f_frsize * (disk.f_bfree if root else disk.f_bavail)
     files = disk.f_ffree if root else disk.f_favail
@@ -222,7 +222,7 @@ def _program(workdir: Path, words: Sequence[str]) -> list[Check]:
     if not workdir.is_dir():
         return [no_workdir(str(workdir))]
     if not os.access(workdir, os.X_OK):
-        return [blocked(PROGRAM, f"the workdir may not be entered: {shown(str(workdir))}")]
+        return [blocked(PROGRAM, f"workdir cannot be entered: {shown(str(workdir))}")]
     program = str(Path(words[0]).expanduser()) if words[0].startswith("~") else words[0]
     if "$" in program:
         return []

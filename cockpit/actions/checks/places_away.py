@@ -90,7 +90,7 @@ async def places_away(
     checks = [check for own in found for check in own]
     if hosts and not checks:
         said = ", ".join(dict.fromkeys(each.what for own in hosts.values() for each in own))
-        checks = [passed(ID, f"a file could be written on {', '.join(hosts)}: {said}")]
+        checks = [passed(ID, f"writable on {', '.join(hosts)}: {said}")]
     return checks
 
 
@@ -98,13 +98,13 @@ async def _asked(host: str, looks: Sequence[Look]) -> list[Check]:
     answers = await Actor(host).ask([shell.LOAD, *(each.piece for each in looks)])
     away = answers[shell.LOAD]
     if isinstance(away, Problem):
-        return [blocked(ID, f"its places on {host} cannot be tried: {away.message}")]
+        return [blocked(ID, f"its folders on {host} cannot be checked: {away.message}")]
     checks: list[Check] = []
     for look in looks:
         said = answers[look.piece]
         if isinstance(said, Problem):
             checks.append(
-                blocked(look.name, f"{look.what} on {host} gives no answer: {said.message}")
+                blocked(look.name, f"{look.what} on {host} did not answer: {said.message}")
             )
         else:
             checks += look.read(said)
@@ -188,7 +188,7 @@ def _told(folder: Folder, said: bytes) -> list[Check]:
         if word == "no folder":
             checks.append(no_folder(folder.what, str(folder.place)))
         elif word == "cannot":
-            why = clean(first, 160).lower() or "it takes no file"
+            why = clean(first, 160).lower() or "no file can be written"
             checks.append(unwritable(folder.what, why, f"{folder.place.host}:{second}"))
         elif word == "missing" and folder.told:
             missing = _missing(first, second)
@@ -200,7 +200,7 @@ def _missing(above: str, disk: str) -> Missing | None:
     if disk:
         return Missing(f"the disk at {shown(disk)} is not mounted there", sure=True)
     if above in HOLDS_DISKS or str(Path(above).parent) in ("/media", "/run/media"):
-        text = f"it would be made in {shown(above)}: look whether a disk is missing"
+        text = f"it would be created in {shown(above)}: check that no disk is missing"
         return Missing(text, sure=False)
     return None
 
@@ -208,7 +208,7 @@ def _missing(above: str, disk: str) -> Missing | None:
 def _room(folder: Folder, said: bytes, need: int | None) -> list[Check]:
     disk = told_of(said, 1)[0]
     if isinstance(disk, Problem):
-        return [blocked(DISK, f"the disk of {folder.what} cannot be asked: {disk.message}")]
+        return [blocked(DISK, f"free space of {folder.what} unknown: {disk.message}")]
     counted = disk.inodes_frac is not None
     left = 0 if disk.inodes_frac is not None and disk.inodes_frac >= FULL else 1_000_000
     room = Room(disk.free or 0, left, int(disk.free is not None), int(counted))

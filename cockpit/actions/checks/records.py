@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from cockpit.actions.core.context import ActionContext
+from cockpit.model import wording
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.records.logbook.reading import Logbook, value_of
@@ -22,7 +23,7 @@ def kept_records(context: ActionContext, book: Logbook | None, trouble: str | No
         final = passed("final-step", text, Basis.RECORDED)
     else:
         why = run.final_step_source or "set final_step or final_step_from"
-        final = lacking(run, "final-step", f"the final step is not known: {why}")
+        final = lacking(run, "final-step", f"final step not known: {why}")
     return [_logbook(run, book, trouble), _issue(run, book), *retention(run), final]
 
 
@@ -34,10 +35,10 @@ def linked_issue(book: Logbook | None) -> str | None:
 
 def _logbook(run: RunSpec, book: Logbook | None, trouble: str | None) -> Check:
     if run.records.logbook is None:
-        return lacking(run, "logbook", "no logbook is named (records.logbook)")
+        return lacking(run, "logbook", "no logbook set (records.logbook)")
     if book is None:
         text = f"the logbook cannot be read: {trouble or 'it is not there'}"
-        return lacking(run, "logbook", f"{text} (cockpit log {run.name} begins one)")
+        return lacking(run, "logbook", f"{text} (cockpit log {run.name} creates one)")
     return passed("logbook", f"logbook {run.records.logbook}", Basis.RECORDED)
 
 
@@ -48,7 +49,7 @@ def _issue(run: RunSpec, book: Logbook | None) -> Check:
     if book is None:
         return passed("issue", f"issue {issue}", Basis.RECORDED)
     if not _same_issue(issue, value_of(book.contract, "Issue") or ""):
-        text = "the logbook does not link the issue: write it into its Run Contract"
+        text = "the logbook does not link the issue: add it to its Run Contract"
         return lacking(run, "issue", f"{text} (Issue: {issue})")
     return passed("issue", f"issue {issue}, linked from the logbook", Basis.RECORDED)
 
@@ -56,12 +57,12 @@ def _issue(run: RunSpec, book: Logbook | None) -> Check:
 def _no_issue(run: RunSpec, book: Logbook | None) -> Check:
     linked, repo = linked_issue(book), run.records.issue_repo
     if linked is not None:
-        text = f"the Run Contract links {linked}; add it to the run file (records.issue)"
+        text = f"the Run Contract links {linked}; add it to cockpit.toml (records.issue)"
         return warned("issue", text, Basis.RECORDED)
     if repo is None:
-        text = "no issue is named (records.issue), and no issue_repo to create one in"
+        text = "no issue set (records.issue), and no issue_repo to create one in"
         return lacking(run, "issue", text)
-    text = f"there is none yet: one is created in {shown(repo)} and linked before anything starts"
+    text = f"no issue yet: one is created in {shown(repo)} and linked before anything starts"
     return warned("issue", text, Basis.RECORDED)
 
 
@@ -76,7 +77,7 @@ def retention(run: RunSpec) -> list[Check]:
     """Check that retention and rollback depth were chosen, and that one can hold the other."""
     spec = run.checkpoints
     if spec is None or not spec.path:
-        return [lacking(run, "retention", "no checkpoints are configured ([run.checkpoints])")]
+        return [lacking(run, "retention", "no checkpoints configured ([run.checkpoints])")]
     chosen = {
         "permanent_every": spec.permanent_every,
         "save_every": spec.save_every,
@@ -85,9 +86,9 @@ def retention(run: RunSpec) -> list[Check]:
     }
     missing = [name for name, value in chosen.items() if value is None]
     if missing:
-        return [lacking(run, "retention", f"not chosen in checkpoints: {', '.join(missing)}")]
+        return [lacking(run, "retention", f"not set in checkpoints: {', '.join(missing)}")]
     if (spec.keep or 0) < (spec.rollback_depth or 0):
-        text = f"keep {spec.keep} can never hold the rollback depth {spec.rollback_depth}"
+        text = f"keep {spec.keep} is less than rollback depth {spec.rollback_depth}"
         return [lacking(run, "retention", text)]
-    text = f"permanent every {spec.permanent_every} steps, keep {spec.keep}"
+    text = f"permanent every {wording.steps(spec.permanent_every)} steps, keep {spec.keep}"
     return [passed("retention", f"{text}, rollback depth {spec.rollback_depth}", Basis.RECORDED)]

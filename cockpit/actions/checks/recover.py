@@ -30,24 +30,24 @@ def recoverable(context: ActionContext) -> list[Check]:
     ordered = own_stop(context, job)
     if ordered is not None:
         when = wording.moment(ordered.begun_at)
-        text = f"it was stopped by {ordered.operator} through the cockpit at {when}"
+        text = f"stopped by {ordered.operator} through the cockpit at {when}"
         return [passed("T", text, Basis.RECORDED, ordered.operator)]
     told = _told_stop(context, job)
     if told is not None:
-        text = f"it was stopped by {told.typed_by} at {wording.moment(told.at)} ({told.source})"
+        text = f"stopped by {told.typed_by} at {wording.moment(told.at)} ({told.source})"
         return [passed("T", text, Basis.RECORDED, told.typed_by)]
     found = present_triage(context)
     if found is None:
         end = "ended it" if job.phase.terminal else "holds it up"
-        text = f"the log has not been read since: what {end} is unknown"
+        text = f"the log was not read since: what {end} is unknown"
         return [blocked("T", text, overridable=True)]
     return [_by_action(found, job), *_recipe(context, found)]
 
 
 def _by_action(found: Triage, job: JobValue) -> Check:
-    name = found.name.replace("_", " ")
-    line = found.evidence[-1].text if found.evidence else "no line decides it"
-    what = f"{name} ({found.confidence}): {line}"
+    name = wording.cause(found.name)
+    line = found.evidence[-1].text if found.evidence else "no line tells why"
+    what = f"cause: {name} ({found.confidence}): {line}"
     if found.action == "relaunch" and job.phase.terminal and found.read and found.read.why:
         return warned("T", f"{what}; {found.read.why}", value=found.name)
     if found.action == "relaunch" and job.phase.terminal:
@@ -55,12 +55,12 @@ def _by_action(found: Triage, job: JobValue) -> Check:
     if found.action == "fix_then_relaunch" and job.phase.terminal:
         return passed("T", f"{what}; fix it first, then relaunch", value=found.name)
     if found.name == "user_stopped" or job.phase is Phase.CANCELLED:
-        text = f"it was stopped by an unknown hand ({line}); ask who and why"
+        text = f"stopped, and nobody is recorded as having done it ({line}); ask who and why"
         if job.phase is Phase.SUCCEEDED:  # a signal, and a clean end: nobody's order is known
             return warned("T", text, value=found.name)
         return blocked("T", text, value=found.name, overridable=True)
     if not job.phase.terminal:
-        what = f"it stands still, and the log does not call for a relaunch: {what}"
+        what = f"stalled, and the log does not call for a relaunch: {what}"
     return blocked("T", f"{what} → {found.action}", value=found.name, overridable=True)
 
 
@@ -70,9 +70,9 @@ def _recipe(context: ActionContext, found: Triage) -> list[Check]:
         return []
     recipe = context.spec.job.bad_node_recipe if context.spec.job is not None else None
     if recipe is None:
-        text = "bad node, and no recipe is recorded (job.bad_node_recipe); ask before a VM is lost"
+        text = "bad node, and no recipe set (job.bad_node_recipe); ask before a VM is lost"
         return [warned("recipe", text, Basis.RECORDED)]
-    return [warned("recipe", f"bad node; the recipe, for a person: {recipe}", Basis.RECORDED)]
+    return [warned("recipe", f"bad node; recipe to run by hand: {recipe}", Basis.RECORDED)]
 
 
 def present_triage(context: ActionContext) -> Triage | None:
@@ -108,8 +108,8 @@ def no_numbers_lost(context: ActionContext) -> list[Check]:
     """Check C-09: a run whose numbers are gone is never relaunched as infrastructure."""
     found = next((alert for alert in context.report.alerts if alert.id == "C-09"), None)
     if found is None:
-        return [passed("C-09", "no alert about non-finite values is open")]
-    text = f"{found.title}: this is no infrastructure failure; go back to before it, or ask"
+        return [passed("C-09", "no open NaN/inf alert")]
+    text = f"{found.title}: not an infrastructure failure; roll back to before it, or ask"
     return [blocked("C-09", text, value=found.key, overridable=True)]
 
 
@@ -120,16 +120,16 @@ def fixed(context: ActionContext, prior: Snapshot | None, same_config: bool) -> 
     if found is None or found.action != "fix_then_relaunch":
         return []
     if code is None or code.sha is None:
-        return [warned("fix", "whether anything was fixed cannot be told: no code repository",
+        return [warned("fix", "cannot tell whether the bug was fixed: no code repository",
                        Basis.INFERRED)]  # fmt: skip
     was = _before(prior, code)
     if was is None:
-        return [warned("fix", "no record says what code failed: see that it is fixed",
+        return [warned("fix", "no record of which code failed: check that it is fixed",
                        Basis.INFERRED)]  # fmt: skip
     if was == (code.sha, code.patch_id) and same_config:
-        text = f"nothing was changed since the launch that failed (commit {code.sha[:10]})"
+        text = f"no code change since the failed launch (commit {code.sha[:10]})"
         return [warned("fix", text)]
-    return [passed("fix", f"changed since the launch that failed: now {code.sha[:10]}")]
+    return [passed("fix", f"code changed since the failed launch: now {code.sha[:10]}")]
 
 
 def _before(prior: Snapshot | None, code: CodeValue) -> tuple[str, str | None] | None:
@@ -162,7 +162,7 @@ def not_again(context: ActionContext, former: Sequence[FormerFailure]) -> list[C
         if len(same) > 2:
             text += f"; {len(same) - 2} more like it"
         return [blocked("C-14", text, Basis.RECORDED, overridable=True)]
-    text = "no earlier failure like this is recorded" if now is not None else "nothing has failed"
+    text = "no earlier failure like this" if now is not None else "nothing has failed"
     return [passed("C-14", text, Basis.RECORDED), *_counted(context)]
 
 

@@ -48,12 +48,12 @@ async def said(run: RunSpec, words: Sequence[str], pick: Pick | None, clock: Clo
     checks = []
     for what, place, region in told:
         if region is not None and region[0] != base:
-            text = f"{what} {place} lies in {region[0]}, {whose} in {base}: it is read and written"
-            text += " across regions, which is slow and is paid for"
+            text = f"{what} {place} is in {region[0]}, {whose} in {base}: traffic goes"
+            text += " across regions, which is slow and billed"
             checks.append(warned(ID, text, region[1], str(place)))
     if checks:
         return checks
-    return [passed(ID, f"everything that is known of regions says {base}", Basis.INFERRED, base)]
+    return [passed(ID, f"every known region is {base}", Basis.INFERRED, base)]
 
 
 def _places(run: RunSpec, pick: Pick | None) -> Iterator[tuple[str, Place]]:

@@ -48,7 +48,7 @@ async def asked(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     try:
         return await offload(functools.partial(ask, *args, **kwargs), deadline=ANSWER_WITHIN)
     except TimeoutError as error:
-        raise StoreError(f"the journal gave no answer within {ANSWER_WITHIN:g} s") from error
+        raise StoreError(f"the journal did not answer within {ANSWER_WITHIN:g} s") from error
 
 
 class Held(Protocol):

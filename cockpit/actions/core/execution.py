@@ -126,7 +126,7 @@ async def _done(step: Step, execution: Execution) -> tuple[StepState, str | None
         raise
     except Exception as error:  # noqa: BLE001 - any fault of a step is shown as its outcome
         kind = StepState.FAILED if step.records else StepState.UNKNOWN
-        return kind, f"a fault of the cockpit: {type(error).__name__}: {error}"
+        return kind, f"internal error: {type(error).__name__}: {error}"
 
 
 async def _still_ours(step: Step, execution: Execution) -> None:

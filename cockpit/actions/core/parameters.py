@@ -8,6 +8,7 @@ from typing import Final
 
 from cockpit.actions.core.action import RefuseError
 from cockpit.model.plan import Approval, Plan, Request
+from cockpit.model.wording import plural as plural
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -49,11 +50,6 @@ def required_param(request: Request, name: str, what: str) -> str:
     if not found:
         raise RefuseError(f"--{name} is missing: {what}")
     return found
-
-
-def plural(count: int, noun: str) -> str:
-    """Return ``1 checkpoint``, ``2 checkpoints``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def masked_plan(plan: Plan) -> Plan:

@@ -7,7 +7,7 @@ from cockpit.model.plan import Basis, Check, Level, Plan, Result
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-READ_ONLY = "this cockpit is read-only: it offers no actions"
+READ_ONLY = "this cockpit is read-only: no actions"
 NO_JOURNAL = "the journal cannot be written, and nothing is done without it"
 
 

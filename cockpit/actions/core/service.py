@@ -196,7 +196,7 @@ class ActionService:
             if plan.params != request.params:
                 plan = await self._with_remarks(request, plan)
         if isinstance(plan, Plan) and words.strip() != plan.words:
-            return refused(plan.plan_id, f'the words are wrong; expected "{plan.words}"')
+            return refused(plan.plan_id, f'wrong words; expected "{plan.words}"')
         return plan
 
     async def _with_remarks(self, request: Request, shown: Plan) -> Plan:

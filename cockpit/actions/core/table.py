@@ -65,7 +65,7 @@ TABLE: Final = (
           "verify the finished run, tag the code, record the final metrics",
           asks="seal RUN STEP"),
     ActionEntry("handoff", "A-8", "cockpit.actions.telling.handoff:Handoff", "hand off",
-          "one page about the run, and its ownership to somebody by name",
+          "one page about the run; hand it to a named person",
           (Param("to", "who owns it now", True), Param("note", "what they should know")),
           asks="handoff RUN"),
     ActionEntry("escalate", "A-9", "cockpit.actions.telling.escalate:Escalate", "escalate",
@@ -89,10 +89,10 @@ TABLE: Final = (
            Param("path", "the folder that holds MODEL_PASSPORT.json and SIGNOFF.json")),
           asks="publish RUN"),
     ActionEntry("ack", "A-14", "cockpit.actions.telling.acknowledge:Acknowledge", "acknowledge",
-          "take an alert: who, until when, why",
+          "acknowledge an alert: who, until when, why",
           (Param("key", "the alert's key, or \"end\" for the run's end", True),
-           Param("by", "who takes it"),
-           Param("until", "until when it stays quiet: a time, 2h, or now (taken back)"),
+           Param("by", "who acknowledges it"),
+           Param("until", "snooze until: a time, 2h, or now (undo)"),
            Param("reason", "why")), asks="ack RUN"),
 )  # fmt: skip
 """Every guarded verb, in SPEC's order."""

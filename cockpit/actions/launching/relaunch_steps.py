@@ -125,7 +125,7 @@ def _pick(execution: Execution, value: CheckpointsValue | None) -> Pick | str:
     planned, by_name = execution.plan.checkpoint, _by_name(execution)
     pick = would_resume(value, by_name=by_name) if value is not None else None
     if value is None or pick is None or planned is None:
-        return "the checkpoints are unknown now"
+        return "checkpoints unknown now"
     other = _other(planned, pick, value)
     if other is not None:
         return other

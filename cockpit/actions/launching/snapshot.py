@@ -112,7 +112,7 @@ def _policy(run: RunSpec) -> str:
     if spec.save_every is not None:
         parts.append(f"temporary every {wording.span(spec.save_every)}")
     if spec.permanent_every is not None:
-        parts.append(f"permanent every {spec.permanent_every} steps")
+        parts.append(f"permanent every {wording.steps(spec.permanent_every)} steps")
     if spec.keep is not None:
         parts.append(f"keep {spec.keep}")
     if spec.rollback_depth is not None:

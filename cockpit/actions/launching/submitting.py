@@ -38,7 +38,7 @@ def platform_of(execution: Execution) -> Platform:
     """Return the platform; raises ``CannotError`` where this version cannot act on its jobs."""
     found = execution.context.acting_platform
     if found is None:
-        raise CannotError("this version cannot act on this kind of job")
+        raise CannotError("this kind of job is not supported yet")
     return found
 
 

@@ -33,7 +33,7 @@ def nothing_lives(context: ActionContext, verb: str) -> Iterator[Check]:
         yield blocked(JOB, f"it is not known whether a job is alive: {live.unknown}")
     elif job.configured and (not job.known or job.value is None):
         why = job.error.message if job.error is not None else "not seen yet"
-        yield blocked(JOB, f"the job's state is unknown: {why}")
+        yield blocked(JOB, f"job state unknown: {why}")
     elif job.value is not None and job.value.phase is Phase.UNKNOWN:
         yield blocked(JOB, f"the job's state is unknown: {job.value.reason or job.value.state}")
     elif job.value is not None and not job.value.phase.terminal and context.spec.job is not None:

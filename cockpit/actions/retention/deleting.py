@@ -100,7 +100,7 @@ def nothing_left(path: str) -> bool:
 
 
 def size_of(path: str) -> int:
-    """Return the bytes below ``path``; what cannot be looked at counts as nothing."""
+    """Return the bytes below ``path``; what cannot be read counts as nothing."""
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:
@@ -135,7 +135,7 @@ def _lstat(path: str) -> os.stat_result:
     try:
         found = Path(path).lstat()
     except OSError as error:
-        reason = "is not there" if isinstance(error, FileNotFoundError) else "cannot be looked at"
+        reason = "is not there" if isinstance(error, FileNotFoundError) else "cannot be read"
         raise NotDeletedError(f"{path} {reason}") from error
     if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
         raise NotDeletedError(f"{path} is a link or no folder: it is left alone")

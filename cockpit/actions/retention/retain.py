@@ -69,7 +69,7 @@ class Retain(Action):
         try:
             to_delete = await _look(decisions, roots)
         except (RootError, RootLostError) as error:
-            slow = blocked(CHECKPOINT, f"the candidates cannot be looked at: {safe(error)}")
+            slow = blocked(CHECKPOINT, f"the candidates cannot be read: {safe(error)}")
             return Draft(words=f"delete 0 from {request.run}", checks=(slow,))
         kept = tuple(_target(each) for each in decisions if not each.delete)
         count = len(to_delete.targets)

@@ -11,6 +11,7 @@ from typing import Final
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural
 from cockpit.model.base import Frozen
+from cockpit.model.place import SSH, Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.wording import size
 from cockpit.records.git.sealing import SealFacts, seal_plan
@@ -45,10 +46,12 @@ class CodeToSeal(Frozen):
 async def look(context: ActionContext, step: int) -> CodeToSeal | None:
     """Return the state of the code repository; ``None`` for a run that names none."""
     spec = context.spec.code
-    if spec is None or spec.repo is None or not spec.repo.here:
+    if spec is None or spec.repo is None or not taggable(spec.repo):
         return None
-    facts = await seal_plan(Path(spec.repo.path), context.spec.name, step)
+    facts = await seal_plan(spec.repo, context.spec.name, step)
     dirty = tuple(name for name in facts.dirty if touches(name, spec) is not Touches.IGNORE)
+    if not spec.repo.here:
+        return CodeToSeal(facts=facts, dirty=dirty)
     try:
         digest, total = await offload(_digest, spec.repo.path, dirty, deadline=DEADLINE)
         top = await offload(_top, Path(spec.repo.path), deadline=DEADLINE)
@@ -59,6 +62,11 @@ async def look(context: ActionContext, step: int) -> CodeToSeal | None:
             facts=facts, dirty=dirty, trouble=f"the changed files cannot be read: {why}"
         )
     return CodeToSeal(facts=facts, dirty=dirty, digest=digest, bytes=total, secrets=secrets)
+
+
+def taggable(repo: Place) -> bool:
+    """Tell whether a repository can be tagged: it lies on this machine or an ssh host."""
+    return repo.here or repo.scheme == SSH
 
 
 def _digest(repo: str, dirty: Sequence[str]) -> tuple[str, int]:
@@ -87,7 +95,7 @@ def _top(folder: Path) -> Path:
 def checks(context: ActionContext, code: CodeToSeal | None) -> Iterator[Check]:
     """Yield what speaks for and against tagging this code."""
     repo = None if context.spec.code is None else context.spec.code.repo
-    if repo is not None and not repo.here:
+    if repo is not None and not taggable(repo):
         where = "the seal stands in the logbook alone"
         text = f"code on {repo.endpoint} is not tagged by this version: {where}"
         yield warned("tag", text, Basis.RECORDED)
@@ -100,19 +108,25 @@ def checks(context: ActionContext, code: CodeToSeal | None) -> Iterator[Check]:
     if facts.trouble is not None or code.trouble is not None:
         yield blocked("tag", facts.trouble or code.trouble or "")
         return
-    if facts.remote is None:
-        yield blocked("tag", "the code repository has no remote: a tag is pushed, or it is lost")
-    elif facts.tag_at is not None:
-        there = {True: "and pushed", False: "not pushed yet"}.get(facts.on_remote is True)
-        yield warned("tag", f"{facts.tag} is made at {facts.tag_at[:10]}, {there}")
-    elif facts.on_remote:
-        yield blocked("tag", f"{facts.tag} exists on {facts.remote} and not here: fetch, and look")
-    else:
-        where = f"{facts.remote} ({'asked' if facts.on_remote is False else 'not reachable now'})"
-        yield passed("tag", f"annotated tag {facts.tag}, pushed to {where}")
+    yield _tag(facts, "" if repo is None or repo.here else f" by git on {repo.endpoint}")
     if facts.tag_at is None:
         yield from _lineage(context, code)
         yield from _dirty(context, code)
+
+
+def _tag(facts: SealFacts, by: str) -> Check:
+    """Return what becomes of the tag; ``by`` says whose git sets it, if not this machine's."""
+    if facts.remote is None:
+        return blocked("tag", "the code repository has no remote: a tag is pushed, or it is lost")
+    if facts.tag_at is not None:
+        pushed = {True: "and pushed", False: "not pushed yet", None: "whether pushed is not known"}
+        return warned(
+            "tag", f"{facts.tag} is made at {facts.tag_at[:10]}, {pushed[facts.on_remote]}"
+        )
+    if facts.on_remote:
+        return blocked("tag", f"{facts.tag} exists on {facts.remote} and not here: fetch, and look")
+    asked = "asked" if facts.on_remote is False else "not reachable now"
+    return passed("tag", f"annotated tag {facts.tag}{by}, pushed to {facts.remote} ({asked})")
 
 
 def _lineage(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:
@@ -139,7 +153,11 @@ def _dirty(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:
     patch = (value.patch_id if value is not None else None) or code.digest
     more = f" and {len(code.dirty) - SHOWN} more" if len(code.dirty) > SHOWN else ""
     named = ", ".join(map(clean, code.dirty[:SHOWN])) + more
-    if code.bytes > MOST:
+    repo = None if context.spec.code is None else context.spec.code.repo
+    if repo is not None and not repo.here:
+        how = "commit them there (or add them to code.ignore), then seal"
+        yield blocked("dirty", f"uncommitted on {repo.endpoint}: {named}; {how}")
+    elif code.bytes > MOST:
         text = f"{size(code.bytes)} are uncommitted ({named}): too much; ignore or commit them"
         yield blocked("dirty", text)
     elif code.secrets:

@@ -113,7 +113,7 @@ def open_alerts(context: ActionContext) -> Iterator[Check]:
             for line in alert.evidence:
                 yield blocked("C-19", f"{line.text} ({line.source})")
         elif alert.severity in (Severity.ALERT, Severity.CRITICAL):
-            by = f" (taken by {alert.acknowledged.by})" if alert.acknowledged else ""
+            by = f" (acknowledged by {alert.acknowledged.by})" if alert.acknowledged else ""
             yield warned(alert.id, f"still open: {alert.title}{by}")
 
 

@@ -174,13 +174,13 @@ async def _seal(execution: Execution) -> str:
     code, facts = execution.context.spec.code, execution.facts
     if code is None or code.repo is None:
         raise SkipStep("no code repository is named")
-    if not code.repo.here:
+    if not seal_code.taggable(code.repo):
         raise SkipStep(f"code on {code.repo.endpoint} is not tagged by this version")
     if facts.get("tag_at") and facts.get("on_remote") == "yes":
         await execution.note(**{COMMIT: facts["tag_at"]})
         raise SkipStep(f"{facts['tag']} stands at {facts['tag_at'][:10]} already")
     done = await seal(
-        Path(code.repo.path),
+        code.repo,
         execution.context.spec.name,
         int(facts["step"]),
         _message(execution),

@@ -103,7 +103,7 @@ async def _cancelled(execution: Execution, live: Live) -> str:
 async def _live(execution: Execution, *, told: bool = False) -> Live:
     platform, spec = execution.context.acting_platform, execution.context.spec
     if platform is None:
-        raise CannotError("this version has no way to act on this kind of job")
+        raise CannotError("this kind of job is not supported yet")
     live = (await platform.live([spec]))[spec.name]
     if live.unknown is not None:
         text = f"which jobs are held is not known: {live.unknown}"

@@ -156,5 +156,5 @@ def why_not_movable(to_reject: Iterable[ToReject]) -> str | None:
             if path.is_mount():
                 return f"{path} is a mount point"
         except OSError as error:
-            return f"{path}: {(error.strerror or 'cannot be looked at').lower()}"
+            return f"{path}: {(error.strerror or 'cannot be read').lower()}"
     return None

@@ -148,7 +148,7 @@ async def _take(execution: Execution) -> str:
         await offload(lambda: _write(execution, store), deadline=DEADLINE)
     except (StoreError, TimeoutError) as error:
         raise StepError(f"it could not be written: {error}") from error
-    return f"{execution.facts['key']} taken by {_whose(execution)}"
+    return f"{execution.facts['key']} acknowledged by {_whose(execution)}"
 
 
 def _whose(execution: Execution) -> str:

@@ -1,4 +1,4 @@
-"""A-8, handoff: one page about the run, and its ownership to somebody by name."""
+"""A-8, handoff: one page about the run; hand it to a named person."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
         said = "" if value.state == value.phase.value else f" ({value.state})"
         parts = [f"{value.phase.value}{said}", f"id {value.id or 'unknown'}"]
         parts += [f"launch {value.launch_id}"] if value.launch_id else []
-        parts += [f"exit status {value.exit_code}"] if value.exit_code is not None else []
+        parts += [f"exit code {value.exit_code}"] if value.exit_code is not None else []
         yield f"Job: {', '.join(parts)}, seen {utc_minute(job.observed_at)}"
         yield from (f"Child: {child}" for child in value.children)
         yield from (f"Diagnostic, not the run itself: {job_id}" for job_id in value.diagnostic)
@@ -196,7 +196,7 @@ def _signal(report: RunReport, now: float) -> Iterator[str]:
 def _alerts(alerts: Sequence[Alert], now: float) -> Iterator[str]:
     for alert in alerts:
         taken = alert.acknowledged
-        who = f", taken by {taken.by}" if taken is not None else ""
+        who = f", acknowledged by {taken.by}" if taken is not None else ""
         what = f"{alert.id} {alert.severity.value}: {alert.title}"
         yield f"{what}, since {utc_minute(alert.since)}{who}; next: {alert.next_action}"
     if not alerts:
@@ -290,7 +290,7 @@ def _lately(entries: Sequence[JournalEntry]) -> Iterator[str]:
     for entry in entries[-LAST_ACTIONS:]:
         yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {entry.text}"
     if not entries:
-        yield "nothing in this machine's journal"
+        yield "no actions in this machine's journal"
 
 
 def _code(text: str) -> str:

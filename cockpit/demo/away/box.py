@@ -87,7 +87,8 @@ class BoxSite(Site):
             name: f"{folder}/run.{end}"
             for name, end in (("log", "log"), ("pid_file", "pid"), ("exit_file", "exit"))
         }
-        return {"host": self._host, **files, "workdir": f"{ground.folder}/code"}
+        words = {"workdir": f"{ground.folder}/code", "save_signal": "USR1"}
+        return {"host": self._host, **files, **words}
 
     def resubmit(self, situation: Situation, ground: Ground) -> list[str]:
         """Return the training command."""

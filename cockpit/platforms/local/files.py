@@ -180,7 +180,7 @@ def explain_exit(status: int) -> str | None:
         except ValueError:
             pass
     said = _SHELL_WORDS.get(status)
-    return f"exit status {status}" + (f" ({said})" if said else "")
+    return f"exit code {status}" + (f" ({said})" if said else "")
 
 
 _SHELL_WORDS: Final = {126: "cannot be executed", 127: "command not found"}

@@ -13,9 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cockpit.model.base import Frozen
+from cockpit.model.place import Place
 from cockpit.records.git import documents
+from cockpit.records.git.away import HostError, HostRepository, find_away
 from cockpit.records.git.committing import make_commit, patiently, scratch, start_index
 from cockpit.records.git.repository import (
+    NOT_ASKED,
     NOTHING,
     GitError,
     HookRefusedError,
@@ -28,7 +31,7 @@ from cockpit.records.git.troubles import of_command, of_discovery, of_hook, of_r
 from cockpit.records.git.upstream import at_remote, remote_now
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
-from cockpit.sources.git.command import read_status
+from cockpit.sources.git.command import read_status, trouble
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -67,16 +70,16 @@ class _StopError(Exception):
     """Why a seal cannot be made; one line."""
 
 
-async def seal_plan(repo: Path, run: str, step: int, limits: Limits | None = None) -> SealFacts:
+async def seal_plan(repo: Place, run: str, step: int, limits: Limits | None = None) -> SealFacts:
     """Return what a seal would find; changes nothing and never raises."""
     try:
         return await _facts(await _open(repo, limits), run, step)
-    except (_StopError, GitError, OSError) as error:
-        return SealFacts(trouble=_said(error))
+    except (_StopError, GitError, HostError, OSError) as error:
+        return SealFacts(trouble=_said(repo, error))
 
 
 async def seal(
-    repo: Path,
+    repo: Place,
     run: str,
     step: int,
     message: str,
@@ -98,8 +101,9 @@ async def seal(
         done = done.model_copy(update={"tagged": True, "already": already})
         done = done.model_copy(update={"commit": await repository.oid(f"{_full(run, step)}^{{}}")})
         return await _push(repository, done)
-    except (_StopError, GitError, HookRefusedError, OSError) as error:
-        return done.model_copy(update={"trouble": _said(error)})
+    except (_StopError, GitError, HostError, HookRefusedError, OSError) as error:
+        unsure = "tagged, but whether it is pushed is not known: " if done.tagged else ""
+        return done.model_copy(update={"trouble": f"{unsure}{_said(repo, error)}"})
 
 
 def _tag(run: str, step: int) -> str:
@@ -114,9 +118,14 @@ def _branch(run: str) -> str:
     return f"refs/heads/seal/{run}"
 
 
-async def _open(repo: Path, limits: Limits | None) -> Repository:
+async def _open(repo: Place, limits: Limits | None) -> Repository:
     limits = limits or Limits()
-    path = await offload(documents.real_path, repo / "x", deadline=limits.local)
+    if not repo.here:
+        away = await find_away(repo, limits)
+        if isinstance(away, Completed):
+            raise _StopError(trouble(repo, away).message)
+        return away
+    path = await offload(documents.real_path, Path(repo.path) / "x", deadline=limits.local)
     found = await find_repository(path, limits)
     if isinstance(found, Completed):
         raise _StopError(of_discovery(found, path))
@@ -157,6 +166,8 @@ async def _commit(
         raise _StopError(f"{clean(repository.top)} has no commit yet: nothing can be sealed")
     if not dirty:
         return {"commit": head}
+    if isinstance(repository, HostRepository):
+        raise _StopError("uncommitted changes are committed there by hand, then sealed")
     former = await repository.oid(_branch(run))
     branch = _branch(run).removeprefix("refs/heads/")
     async with scratch(repository, "index") as index, scratch(repository, "message") as text:
@@ -240,7 +251,9 @@ async def _refusal(
     repository: Repository, remote: str, refs: Sequence[str], pushed: Completed
 ) -> str:
     if pushed.timed_out:
-        return f"sealed, but not pushed: {of_command(pushed, f'push to {remote}')}"
+        said = of_command(pushed, f"push to {remote}")
+        unsure = "sealed; whether it is pushed is not known"
+        return f"{'sealed, but not pushed' if pushed.rc == NOT_ASKED else unsure}: {said}"
     there = await at_remote(repository, remote, refs[0], f"{refs[0]}^{{}}") or {}
     other = there.get(f"{refs[0]}^{{}}") or there.get(refs[0])
     here = await repository.oid(f"{refs[0]}^{{}}")
@@ -252,11 +265,12 @@ async def _refusal(
     return f"sealed, but not pushed: {of_rejection(pushed, remote)}"
 
 
-def _said(error: Exception) -> str:
+def _said(repo: Place, error: Exception) -> str:
     if isinstance(error, GitError):
         text = of_command(error.done, "seal")
     elif isinstance(error, HookRefusedError):
         text = of_hook(error)
     else:
         text = str(error)
-    return scrub(clean(text, 1000))
+    where = "" if repo.here or repo.endpoint in text else f"{repo.endpoint}: "
+    return scrub(clean(f"{where}{text}", 1000))

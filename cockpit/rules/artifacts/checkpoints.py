@@ -98,17 +98,19 @@ def _late_alert(run: RunSpec, history: History, every: float, anchor: float) -> 
     text = "there is no complete checkpoint"
     if newest is not None and newest.saved_at is not None:
         saved = wording.moment(newest.saved_at)
-        text = f"newest complete: {named(newest).removeprefix('step ')}, saved at {saved}"
-    limit = f"steps move on; limit {INTERVALS} intervals of {wording.span(every)}"
+        text = (
+            f"newest complete checkpoint: {named(newest).removeprefix('step ')}, saved at {saved}"
+        )
+    limit = f"steps advance; limit {INTERVALS} save intervals of {wording.span(every)}"
     return Alert(
         id="C-07",
         key=f"C-07:{run.name}",
         severity=Severity.ALERT,
-        title="checkpoints do not advance",
+        title="Checkpoints do not advance",
         since=anchor,
         evidence=present.evidence(history.facets.checkpoints.source, text, limit),
         confidence="sure",
-        next_action="look for stuck writes or a full disk before the rollback window collapses",
+        next_action="look for stuck writes or a full disk, while an older one can still be used",
     )
 
 
@@ -129,10 +131,10 @@ def _torn(run: RunSpec, history: History) -> Iterator[Alert]:
 class _Cause(Enum):
     """What left a checkpoint unfinished, in a word for its alert."""
 
-    DIED = "torn: the job ended while it was written"
-    FORMER = "torn: a former job left it"
+    DIED = "torn: the job died while writing it"
+    FORMER = "torn: left by an earlier job"
     STUCK = "unfinished for too long"
-    EMPTY = "without its data"
+    EMPTY = "missing its data"
 
 
 def _cause(dead: bool) -> _Cause:
@@ -171,7 +173,7 @@ def _torn_alert(run: RunSpec, history: History, item: Checkpoint, cause: _Cause)
         id="C-07",
         key=f"C-07:{run.name}:{label}",
         severity=Severity.INFO if litter else Severity.ALERT,
-        title=f"checkpoint {_called(item)} is {(_Cause.EMPTY if emptied else cause).value}",
+        title=f"Checkpoint {_called(item)} is {(_Cause.EMPTY if emptied else cause).value}",
         since=present.first(_touched(item), phase_since(history)),
         evidence=present.evidence(item.path, item.note or f"{item.state.value}: {item.path}"),
         confidence="likely" if cause is _Cause.STUCK else "sure",
@@ -186,17 +188,19 @@ def _called(item: Checkpoint) -> str:
 def _next(run: RunSpec, history: History, former: bool, litter: bool, emptied: bool) -> str:
     newest = newest_good(_items(history))
     if former:
-        return "nothing; do not resume from it (retain can clear it away)"
+        return "nothing to do: do not resume from it (retain can delete it)"
     if litter:
-        return "nothing; a later checkpoint is complete (retain can clear it away)"
+        return "nothing to do: a later checkpoint is complete (retain can delete this one)"
     if newest is None:
         spoilt = any(item.complete for item in _items(history))
-        what = "every complete one is suspect" if spoilt else "there is no complete checkpoint"
+        what = (
+            "every complete checkpoint is suspect" if spoilt else "there is no complete checkpoint"
+        )
         return f"escalate to {wording.person(run)}: {what} to resume from"
     if phase_of(history) in (Phase.FAILED, Phase.CANCELLED, Phase.SUCCEEDED):
-        return f"do not resume from it; the newest complete one is {_called(newest)}"
+        return f"resume from {_called(newest)}, the newest complete checkpoint"
     if emptied:
-        return "find out what removed its data; do not resume from it"
+        return "find what removed its data; do not resume from it"
     return "look for stuck writes or a full disk; do not resume from it"
 
 
@@ -212,20 +216,24 @@ def rollback_cover_thin(run: RunSpec, history: History) -> Iterator[Alert]:
     depth = ORDINARY_DEPTH if run.tier == "ordinary" else depth_of(run)
     had, due = _had(history.checkpoints, _first(suspect)), _left_by_policy(run, history)
     if len(done) < min(depth, max(had, due)):
-        of = f"of {had} that were there" if had >= due else f"of {due} that the policy keeps"
+        of = (
+            f"of {had} that were there"
+            if had >= due
+            else f"of {due} that the policy should have kept"
+        )
         text = f"{len(done)} complete checkpoints, {of}; rollback depth {depth}"
         text += f"; {len(suspect)} suspect not counted" if suspect else ""
-        yield _cover_alert(run, history, f"C-08:{run.name}", "rollback cover thin", text)
+        yield _cover_alert(
+            run, history, f"C-08:{run.name}", "Too few checkpoints to roll back to", text
+        )
     there = {item.step for item in done if item.step is not None}
     newest = max(there, default=-1)
     passed = (step for step in run.checkpoints.protect if step < newest)
     for step in (step for step in passed if not {step - 1, step} & there):
-        text = (
-            f"step {wording.step(step)} is protected in the run file, and no complete one is there"
-        )
+        text = f"no complete checkpoint of step {wording.step(step)}, which cockpit.toml protects"
         key = f"C-08:{run.name}:step-{step}"
         yield _cover_alert(
-            run, history, key, f"protected checkpoint {wording.step(step)} is missing", text
+            run, history, key, f"Protected checkpoint {wording.step(step)} is missing", text
         )
 
 
@@ -277,5 +285,5 @@ def _cover_alert(run: RunSpec, history: History, key: str, title: str, text: str
         since=marks[-1].at if marks else seen_at(listing, history.now),
         evidence=present.evidence(listing.source, text),
         confidence="likely",
-        next_action="find out what deletes checkpoints before the rollback window collapses",
+        next_action="find what is deleting checkpoints, while there is still one to roll back to",
     )

@@ -54,13 +54,13 @@ def _entry(
         at, what = min(waiting)
         limit = f"limit 1 cadence of {wording.span(run.cadence)}"
         text = f"{what} at {wording.moment(at)}; {_last(last)}; {limit}"
-        yield _alert(run, history, "logbook", at + run.cadence, text, "an entry is overdue")
+        yield _alert(run, history, "logbook", at + run.cadence, text, "Logbook entry overdue")
         return
     quiet = _quiet_since(run, history, last)
     if quiet is not None:
         limit = f"limit {QUIET} cadences of {wording.span(entry_every(run))}"
         text = f"{_last(last)}; {limit}"
-        yield _alert(run, history, "logbook", quiet, text, "an entry is overdue")
+        yield _alert(run, history, "logbook", quiet, text, "Logbook entry overdue")
 
 
 def _quiet_since(run: RunSpec, history: History, last: float | None) -> float | None:
@@ -84,8 +84,8 @@ def _push(run: RunSpec, history: History, value: RecordsValue) -> Iterator[Alert
     if first is None or seen - first <= run.cadence + MINUTE:
         return
     since = first + run.cadence + MINUTE
-    text = f"{value.logbook}: changes are not committed or not on the remote; {_last(last)}"
-    yield _alert(run, history, "push", since, text, "the logbook is not pushed")
+    text = f"{value.logbook}: changes are not committed or not pushed; {_last(last)}"
+    yield _alert(run, history, "push", since, text, "Logbook not pushed")
 
 
 def _issue(run: RunSpec, history: History, value: RecordsValue) -> Iterator[Alert]:
@@ -95,11 +95,9 @@ def _issue(run: RunSpec, history: History, value: RecordsValue) -> Iterator[Aler
     if min(seen, history.now) - updated <= ISSUE_EVERY:
         return
     text = (
-        f"{value.issue} last moved at {wording.moment(updated)}; limit {wording.span(ISSUE_EVERY)}"
+        f"{value.issue} last updated {wording.moment(updated)}; limit {wording.span(ISSUE_EVERY)}"
     )
-    yield _alert(
-        run, history, "issue", updated + ISSUE_EVERY, text, "the issue has had no update for 24 h"
-    )
+    yield _alert(run, history, "issue", updated + ISSUE_EVERY, text, "No issue update for 24 h")
 
 
 def _events(history: History, alerts: Sequence[Alert]) -> Iterator[tuple[float, str]]:
@@ -127,17 +125,15 @@ def entry_every(run: RunSpec) -> float:
 
 
 def _last(last: float | None) -> str:
-    return (
-        "no entry with a time" if last is None else f"the last entry is of {wording.moment(last)}"
-    )
+    return "no entry with a time" if last is None else f"last entry at {wording.moment(last)}"
 
 
 def _alert(
     run: RunSpec, history: History, cause: str, since: float, text: str, title: str
 ) -> Alert:
     steps = {
-        "logbook": f"write what happened: log {run.name}",
-        "push": "push the logbook: git history is what lasts",
+        "logbook": f"log what happened: log {run.name}",
+        "push": "push the logbook",
         "issue": f"post a short status to the issue of {run.name}",
     }
     return Alert(

@@ -44,12 +44,16 @@ def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]
         yield from _unsealed(run, history)
         return
     ordered = history.stop_ordered_by if unfinished else None
-    title = f"not success: {missing[0].text}" if unfinished else f"success, but {missing[0].text}"
+    title = (
+        f"Not a success: {missing[0].text}"
+        if unfinished
+        else f"Exited with success, but {missing[0].text}"
+    )
     yield Alert(
         id="C-19",
         key=f"C-19:{run.name}",
         severity=Severity.ALERT if ordered is None else Severity.INFO,
-        title=title if ordered is None else f"stopped by {ordered}: {missing[0].text}",
+        title=title if ordered is None else f"Stopped by {ordered}: {missing[0].text}",
         since=phase_since(history),
         no_success=bool(unfinished),
         evidence=(*missing, *_lines(history, bool(unfinished))),
@@ -76,7 +80,7 @@ def _unsealed(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-19",
         key=key,
         severity=Severity.INFO,
-        title="finished, and not sealed yet",
+        title="Finished, not sealed yet",
         since=due,
         evidence=(Evidence(text=text, source=history.facets.job.source),),
         confidence="sure",
@@ -89,8 +93,8 @@ def _told(run: RunSpec, history: History) -> Iterator[Evidence]:
     found = diagnosis(history)
     if found is None or found.name in ("success", "unknown"):
         return
-    what = "it was told to stop" if found.name == "user_stopped" else found.name.replace("_", " ")
-    text = f"{what} before it ended with 0: that it had finished is not known"
+    what = "it was told to stop" if found.name == "user_stopped" else wording.cause(found.name)
+    text = f"{what} before it exited with 0: it is not known to have finished"
     yield Evidence(text=text, source=history.facets.log.source)
 
 
@@ -102,13 +106,13 @@ def _lines(history: History, unfinished: bool) -> Iterator[Evidence]:
 
 def _next(run: RunSpec, history: History, unfinished: bool) -> str:
     if not unfinished:
-        return f"do not seal {run.name}: find out what is missing first"
+        return f"do not seal {run.name}: find what is missing first"
     if history.stop_ordered_by is not None:
-        return "nothing; it was stopped on purpose"
+        return "nothing to do: it was stopped on purpose"
     found = diagnosis(history)
     who = wording.person(run)
     if found is not None and found.name == "user_stopped":
-        return f"ask {who} who stopped it, why; do not seal {run.name}"
+        return f"ask {who} who stopped it and why; do not seal {run.name}"
     if found is not None and found.action == "relaunch":
         return f"relaunch {run.name}; do not seal it"
     return f"find out why it ended early, then relaunch {run.name}; do not seal it"
@@ -156,7 +160,7 @@ def _checkpoint(run: RunSpec, history: History) -> Iterator[Evidence]:
     value = history.facets.checkpoints.value
     if _final_saved(run, history) or (value is not None and value.unlisted):
         return
-    text = f"there is no complete checkpoint of the final step {wording.step(run.final_step)}"
+    text = f"no complete checkpoint of the final step {wording.step(run.final_step)}"
     yield Evidence(text=text, source=history.facets.checkpoints.source)
 
 
@@ -180,7 +184,9 @@ def _early(run: RunSpec, history: History) -> Iterator[Evidence]:
     lasted = phase_since(history) - began
     if lasted >= SHORTEST * run.expected_duration:
         return
-    text = f"it took {wording.span(lasted)} of the expected {wording.span(run.expected_duration)}"
+    text = (
+        f"it ran for {wording.span(lasted)} of the expected {wording.span(run.expected_duration)}"
+    )
     yield Evidence(text=text, source="logged rows")
 
 

@@ -110,11 +110,11 @@ def _why(item: Checkpoint, known: _Known, history: History) -> str | None:
     if step is None:
         saved = _saved(item)
         early = saved is not None and taint.at is not None and saved < taint.at
-        return None if early else f"its step is unknown, and it may be saved after {what}"
+        return None if early else f"its step is unknown, and it may have been saved after {what}"
     if taint.step is None or step >= taint.step:
         return _spoilt(taint)
     if taint.sound is None and known.partly:
-        return f"{what}, and earlier rows are not read: it may have begun before this save"
+        return f"{what}, but earlier rows are not read: it may have begun before this save"
     return None
 
 
@@ -125,7 +125,7 @@ def _doubt(item: Checkpoint, known: _Known, history: History) -> str | None:
         return None
     if not taint.sound < step < taint.step or not _same_trajectory(item, taint, history):
         return None
-    return f"saved between step {wording.step(taint.sound)}, still sound, and {_what(taint)}"
+    return f"saved between step {wording.step(taint.sound)}, still good, and {_what(taint)}"
 
 
 def _same_trajectory(item: Checkpoint, taint: Taint, history: History) -> bool:
@@ -158,7 +158,7 @@ def _spoilt(taint: Taint) -> str:
 
 
 def _former(taint: Taint) -> str:
-    return " (a former trajectory)" if taint.left and taint.metric not in ASTRAY else ""
+    return " (an earlier trajectory)" if taint.left and taint.metric not in ASTRAY else ""
 
 
 def _what(taint: Taint) -> str:

@@ -58,20 +58,20 @@ def _duplicate(run: RunSpec, history: History, job: JobValue, others: Sequence[_
     recorded = job.phase.lives
     lines = [other.line for other in others]
     names = ", ".join(other.name for other in others)
-    advice = "none of them is the recorded job: stop exactly all but one"
+    advice = "none is the recorded job: keep one, stop the others"
     if recorded:
         launch = f", launch {job.launch_id}" if job.launch_id else ""
         mine = job.id or "the newest launch"
         text = f"{mine}{launch}, since {_since(job)}: the recorded job"
         lines.insert(0, Evidence(text=text, source=job.rivals_source or history.facets.job.source))
-        advice = f"stop exactly one of them: {mine} is the recorded one, {names} is not"
+        advice = f"{mine} is the recorded job; check {names}, then stop one of them"
     began = [other.since for other in others if other.since is not None]
     what = f"output root {run.output_root}" if run.output_root else "one W&B run"
     return Alert(
         id="C-25",
         key=f"C-25:{run.name}",
         severity=Severity.CRITICAL,
-        title=f"{len(others) + recorded} live jobs write to {what}",
+        title=f"{len(others) + recorded} running jobs write to {what}",
         since=min(began, default=seen_at(history.facets.job, history.now)),
         evidence=tuple(lines),
         confidence=_confidence(others),
@@ -88,11 +88,11 @@ def _perhaps(run: RunSpec, history: History, others: Sequence[_Other]) -> Alert:
     began = [other.since for other in others if other.since is not None]
     unproven = [other.name for other in others if not other.settled]
     names = ", ".join(unproven or [other.name for other in others])
-    title = f"possibly a second job: {names}"
-    advice = f"look at what {names} does; nothing is proven, so touch nothing for it"
+    title = f"Possibly a second job: {names}"
+    advice = f"check what {names} does; nothing is proven, so leave it alone for now"
     if not unproven:
-        title = f"{names} of the run file has the same place to write to"
-        advice = "give each run of the run file a place of its own; no second job lives there"
+        title = f"{names} in cockpit.toml writes to the same place"
+        advice = "give each run in cockpit.toml its own place; no second job is running there"
     return Alert(
         id="C-25",
         key=f"C-25:{run.name}",
@@ -147,8 +147,8 @@ def _second(other: Sharer, job: JobValue | None) -> bool:
 
 def _shared(other: Sharer, job: JobValue | None) -> _Other:
     second = _second(other, job)
-    alone = "lives" if other.lives else "does not live now"
-    how = "lives too" if second else "is the same job" if other.same_job else alone
+    alone = "lives" if other.lives else "is not running now"
+    how = "is running too" if second else "is the same job" if other.same_job else alone
     text = f"run {other.run} has the same {other.what}: {other.job_id or 'its job'} {how}"
     name = f"{other.job_id} ({other.run})" if second else f"run {other.run}"
     line = Evidence(text=text, source="run file")
@@ -167,7 +167,7 @@ def _fragments(history: History) -> Iterator[_Other]:
         if history.now - writer.last_record_at > LATELY:
             continue
         until = wording.moment(writer.last_record_at)
-        text = f"{writer.name} of W&B id {tracker.id} goes on: its newest record is of {until}"
+        text = f"{writer.name} of W&B id {tracker.id} is still written: newest record at {until}"
         source = history.facets.tracker.source or TRACKER
         yield _Other(writer.name, writer.since, Evidence(text=text, source=source))
 

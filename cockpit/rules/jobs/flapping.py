@@ -50,7 +50,7 @@ def flapping(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-14",
         key=f"C-14:{run.name}:flapping",
         severity=Severity.ALERT,
-        title=f"keeps restarting: {most.times} times within {wording.span(limits.flap_window)}",
+        title=f"Keeps restarting: {most.times} times within {wording.span(limits.flap_window)}",
         since=most.since,
         evidence=tuple(
             line for each in counted for line in present.evidence(each.source, each.text)

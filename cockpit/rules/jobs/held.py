@@ -27,7 +27,7 @@ def held_leftover(run: RunSpec, job: JobValue, now: float) -> Iterator[Alert]:
         id="C-25",
         key=f"C-25:held:{run.name}",
         severity=Severity.WARNING,
-        title=f"held leftover of {launches}: job {names}",
+        title=f"Held job left over from {launches}: {names}",
         since=min(_since(each, now) for each in left),
         evidence=tuple(_line(each, job.rivals_source, now) for each in left),
         confidence="sure",

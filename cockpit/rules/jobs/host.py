@@ -52,10 +52,11 @@ def _memory(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]
     if used is None:
         yield from () if former is None else (former,)
     elif used > limit - (0.0 if former is None else SLACK):
-        text = f"memory {used:.0%} of the limit in use, caches not counted; limit {limit:.0%}"
+        text = f"{wording.percent(used)} of the limit used, caches not counted"
+        text += f"; alert above {wording.percent(limit)}"
         yield _alert(
-            history, key, "the job's memory is nearly full", text,
-            next_action="lower what it holds (workers, prefetch, cache) before the kernel kills it",
+            history, key, "Job memory nearly full", text,
+            next_action="reduce memory use (workers, prefetch, cache) before the kernel kills it",
         )  # fmt: skip
 
 
@@ -70,9 +71,9 @@ def _killed(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     text = f"oom_kill counter {mark.oom_from} → {mark.oom_kills}"
     yield _alert(
-        history, key, "the kernel has killed a process for memory",
+        history, key, "OOM kill: the kernel killed a process",
         f"{text}, seen at {wording.moment(mark.oom_at)}", since=mark.oom_at,
-        next_action="look which process is gone (dmesg, the log), and what the job holds",
+        next_action="check which process is gone (dmesg, the log) and how much memory the job uses",
     )  # fmt: skip
 
 
@@ -87,8 +88,8 @@ def _disks(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
         texts = tuple(_short_of(run, history, disk, still_open(history, key) is not None))
         if texts:
             found = _alert(
-                history, key, f"the disk {disk.mount} is nearly full", *texts,
-                next_action=f"make room on {disk.mount}: old checkpoints first (retain "
+                history, key, f"Disk {disk.mount} nearly full", *texts,
+                next_action=f"free space on {disk.mount}: old checkpoints first (retain "
                 f"{run.name} lists them), before the next save is torn",
             )  # fmt: skip
             yield _among(found, history, disk.mount)
@@ -109,23 +110,23 @@ def _among(found: Alert, history: History, mount: str) -> Alert:
         return found
     if shared.key != found.key:
         return found.model_copy(update={"caused_by": shared.key})
-    title = f"the disk {mount} of {shared.machine} is nearly full for {len(shared.runs)} runs"
+    title = f"Disk {mount} of {shared.machine} nearly full, used by {len(shared.runs)} runs"
     return found.model_copy(update={"title": title, "runs": shared.runs})
 
 
 def beyond(disk: Disk, limit: float) -> Iterator[str]:
     """Yield what of a disk is used beyond a share of it: its bytes, its inodes."""
     if disk.used_frac > limit:
-        yield f"{disk.used_frac:.0%} used, {wording.size(disk.free)} free"
+        yield f"{wording.percent(disk.used_frac)} used, {wording.size(disk.free)} free"
     if disk.inodes_frac is not None and disk.inodes_frac > limit:
-        yield f"{disk.inodes_frac:.0%} of the inodes used"
+        yield f"{wording.percent(disk.inodes_frac)} of inodes used"
 
 
 def _short_of(run: RunSpec, history: History, disk: Disk, is_open: bool) -> Iterator[str]:
     limit = run.thresholds.disk_frac
     above = limit - (SLACK if is_open else 0.0)
     for text in beyond(disk, above):
-        yield f"{disk.mount}: {text}; limit {limit:.0%}"
+        yield f"{disk.mount}: {text}; alert above {wording.percent(limit)}"
     newest, times = _newest_on(run, history, disk), run.thresholds.free_saves
     if newest is not None and newest.size:
         needed = times * newest.size * (ROOM_AGAIN if is_open else 1.0)
@@ -150,7 +151,7 @@ def _lost(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
         yield from () if former is None else (former,)
     elif mark.fewer_since is not None:
         there = ", ".join(str(gpu.index) for gpu in value.gpus)
-        text = f"{len(value.gpus)} of {mark.gpus} accelerators are listed: {there}"
+        text = f"{len(value.gpus)} of {mark.gpus} accelerators listed: {there}"
         yield _alert(
             history, key, f"{mark.gpus - len(value.gpus)} of {mark.gpus} accelerators lost", text,
             since=mark.fewer_since,
@@ -172,7 +173,7 @@ def _idle(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
     count = len(value.gpus)
     text = f"{count} of {count} accelerators at 0 % since {wording.moment(since)}, and no step"
     yield _alert(
-        history, key, "the accelerators idle while steps stand still", text, since=since,
+        history, key, "Accelerators idle and steps stalled", text, since=since,
         next_action="dump the stacks (py-spy) to see what it waits for: data, a lock, another rank",
     )  # fmt: skip
 
@@ -191,9 +192,9 @@ def _billed(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]
         return
     text = f"the job ended at {wording.moment(ended)}, and the box still answers;"
     yield _alert(
-        history, f"C-22:{run.name}:billed", "the job is over and the box still bills",
+        history, f"C-22:{run.name}:billed", "Job over, box still billed",
         f"{text} limit {wording.span(limit)}", since=ended + limit, confidence="likely",
-        next_action=f"pull and verify what it holds, then teardown {run.name}",
+        next_action=f"pull and verify its files, then teardown {run.name}",
     )  # fmt: skip
 
 

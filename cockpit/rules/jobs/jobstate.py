@@ -40,14 +40,14 @@ def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
     doubt = facet.value is not None and facet.value.state == UNCLEAR
     if history.now - since <= CADENCES * run.cadence and not doubt:
         return
-    advice = "do not assume failure: look at the other facets, then repair the query"
+    advice = "do not assume it failed: check the other sources, then fix the job query"
     if doubt:
-        advice = "look whether that process is the job, then correct or remove the pid file"
+        advice = "check whether that process is the job, then fix or remove the pid file"
     yield Alert(
         id="C-02",
         key=f"C-02:{run.name}",
         severity=Severity.WARNING,
-        title="the job's state is unknown",
+        title="Job state unknown",
         since=since,
         evidence=(Evidence(text=why, source=facet.source), *_side_by_side(run, history)),
         confidence="sure",
@@ -69,14 +69,16 @@ def place_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
             id="C-02",
             key=Outage.key_of(outage.place),
             severity=Severity.WARNING,
-            title=f"{what} unknown{_several(outage.runs)}: {outage.place} {_does(outage.kind)}",
+            title=wording.sentence(
+                f"{what} unknown{_several(outage.runs)}: {outage.place} {_does(outage.kind)}"
+            ),
             since=outage.since,
             evidence=(
                 Evidence(text=outage.why, source=outage.place),
                 Evidence(text=f"{what} of {_names(outage.runs)}", source="run file"),
             ),
             confidence="sure",
-            next_action=f"repair the way to {outage.place}; do not assume that its runs failed",
+            next_action=f"fix access to {outage.place}; do not assume that its runs failed",
             runs=outage.runs,
         )
 
@@ -92,10 +94,12 @@ def _names(runs: Sequence[str]) -> str:
 
 def _does(kind: ErrorKind) -> str:
     if kind in (ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN):
-        return "does not let us in"
+        return "denies access"
     if kind is ErrorKind.RATE_LIMITED:
-        return "asks to be left alone"
-    return "cannot be understood" if kind is ErrorKind.BAD_ANSWER else "does not answer"
+        return "is rate limiting"
+    return (
+        "gives answers that cannot be read" if kind is ErrorKind.BAD_ANSWER else "does not answer"
+    )
 
 
 def _side_by_side(run: RunSpec, history: History) -> tuple[Evidence, ...]:
@@ -125,7 +129,7 @@ def _moving(at: float | None, seen: float, cadence: float) -> str:
         return "unknown"
     if seen - at <= CADENCES * cadence:
         return "moving"
-    return f"still since {wording.moment(at)}"
+    return f"no change since {wording.moment(at)}"
 
 
 def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -143,20 +147,20 @@ def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
     due = max(since + run.thresholds.pending_after, job.expected_start or 0.0)
     if not job.never and seen <= due:
         return
-    tasks = f", {job.tasks.running} of {job.tasks.total} tasks run" if job.tasks else ""
+    tasks = f", {job.tasks.running} of {job.tasks.total} tasks running" if job.tasks else ""
     text = f"{job.state}{tasks}: {job.reason or 'no reason given'}"
     if job.expected_start is not None:
-        text += f"; the scheduler meant to start it at {wording.moment(job.expected_start)}"
-    advice = ": the request must change;" if job.never else " and keep waiting;"
+        text += f"; the scheduler planned to start it at {wording.moment(job.expected_start)}"
+    advice = ": change the resource request;" if job.never else " and keep waiting;"
     yield Alert(
         id="C-04",
         key=f"C-04:{run.name}",
         severity=Severity.WARNING,
-        title="the job can never start" if job.never else "the job is still waiting",
+        title="Job can never start" if job.never else "Job still waiting to start",
         since=since,
         evidence=present.evidence(job_source(history), text),
         confidence="sure",
-        next_action=f"tell {wording.person(run)}{advice} never touch the cluster",
+        next_action=f"tell {wording.person(run)}{advice} do not touch the cluster",
     )
 
 
@@ -181,15 +185,15 @@ def _partial(run: RunSpec, history: History, job: JobValue) -> Iterator[Alert]:
     since, seen = history.partial_since, seen_at(history.facets.job, history.now)
     if since is None or job.tasks is None or seen - since <= run.thresholds.pending_after:
         return
-    text = f"{job.tasks.running} of {job.tasks.total} tasks run, not all since"
+    text = f"{job.tasks.running} of {job.tasks.total} tasks running, not all of them since"
     text = f"{text} {wording.moment(since)}"
     yield Alert(
         id="C-04",
         key=f"C-04:{run.name}",
         severity=Severity.WARNING,
-        title="the job is only partially allocated",
+        title="Job only partly running",
         since=since,
         evidence=present.evidence(job_source(history), text),
         confidence="sure",
-        next_action=f"tell {wording.person(run)} and keep waiting; never touch the cluster",
+        next_action=f"tell {wording.person(run)} and keep waiting; do not touch the cluster",
     )

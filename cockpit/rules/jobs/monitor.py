@@ -50,7 +50,7 @@ def _stale(
         id="C-03",
         key=f"C-03:{run.name}",
         severity=Severity.WARNING,
-        title="monitor stale (the run itself is judged apart)",
+        title="Monitor silent (the run is checked separately)",
         since=present.first(value.last_update, phase_since(history)),
         evidence=present.evidence(
             facet.source,
@@ -58,7 +58,7 @@ def _stale(
             *value.gone,
         ),
         confidence="sure",
-        next_action="restart the monitor; the run needs nothing for this",
+        next_action="restart the monitor; leave the run alone",
     )
 
 
@@ -69,11 +69,11 @@ def _cut_off(
         id="C-03",
         key=f"C-03:{run.name}:gone",
         severity=Severity.WARNING,
-        title="the monitor lacks what it watches through (the run itself is judged apart)",
+        title="Monitor session is gone (the run is checked separately)",
         since=history.now,
         evidence=present.evidence(facet.source, *value.gone),
         confidence="likely",
-        next_action="start the session again, then the monitor; the run needs nothing for this",
+        next_action="restart the session, then the monitor; leave the run alone",
     )
 
 
@@ -95,7 +95,7 @@ def _two(run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history:
             ),
         ),
         confidence="sure",
-        next_action="stop all monitors of this job but one",
+        next_action="keep one monitor of this job; stop the others",
     )
 
 
@@ -109,9 +109,9 @@ def _never_written(run: RunSpec, history: History, facet: Facet[MonitorValue]) -
         id="C-03",
         key=f"C-03:{run.name}",
         severity=Severity.WARNING,
-        title="no monitor has left a sign (the run itself is judged apart)",
+        title="No monitor heartbeat found (the run is checked separately)",
         since=facet.since,
         evidence=present.evidence(facet.source, facet.error.message),
         confidence="likely",
-        next_action="start the monitor, or correct [run.monitor]",
+        next_action="start the monitor, or fix [run.monitor]",
     )

@@ -31,15 +31,15 @@ def preemption_noticed(run: RunSpec, history: History) -> Iterator[Alert]:
     told = [*_by_log(history), *_by_others(history, job)]
     if not told:
         return
-    after = f"; {job.queued[0].id} goes on after it" if job.queued else ""
+    after = f"; {job.queued[0].id} continues after it" if job.queued else ""
     value = history.facets.checkpoints.value
     newest = None if value is None else newest_good(value.items)
-    saved = "no complete checkpoint is known" if newest is None else f"{named(newest)} is complete"
+    saved = "no complete checkpoint known" if newest is None else f"{named(newest)} is complete"
     yield Alert(
         id="C-26",
         key=f"C-26:{run.name}:notice:{job.id}",
         severity=Severity.ALERT,
-        title="the job is about to be taken away (preemption notice)",
+        title="Preemption notice: the job is about to be stopped",
         since=min(at for at, _ in told),
         evidence=tuple(line for _, line in told),
         confidence="likely",
@@ -72,5 +72,5 @@ def _by_others(history: History, job: JobValue) -> Iterator[tuple[float, Evidenc
         )
     marked = tracker.value is not None and tracker.value.state == "preempting"
     if tracker.value is not None and marked and of_present(tracker.value.heartbeat_at, history):
-        text = 'the tracker says "preempting"'
+        text = 'W&B says "preempting"'
         yield seen_at(tracker, history.now), Evidence(text=text, source=tracker.source)

@@ -110,16 +110,14 @@ def window(step: int) -> int:
 def sameness(former: FormerFailure, now: FormerFailure) -> str | None:
     """Return in what two failures are the same (one line), or ``None``."""
     if former.signature is not None and former.signature == now.signature:
-        return (
-            f"the same failure as {former.job_id} at {wording.moment(former.at)}: {now.signature}"
-        )
+        return f"same failure as {former.job_id} at {wording.moment(former.at)}: {now.signature}"
     if former.step is None or now.step is None:
         return None
     if abs(former.step - now.step) > window(max(former.step, now.step)):
         return None
     return (
         f"{former.job_id} failed at step {wording.step(former.step)}"
-        f" ({former.name.replace('_', ' ')}), this one at {wording.step(now.step)}"
+        f" ({wording.cause(former.name)}), this one at {wording.step(now.step)}"
     )
 
 
@@ -141,10 +139,9 @@ def same_failure_again(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-14",
         key=f"C-14:{run.name}:{now.job_id}",
         severity=Severity.ALERT,
-        title=f"the same failure again ({len(same) + 1} times)",
+        title=f"Same failure again ({len(same) + 1} times)",
         since=now.at,
         evidence=present.evidence("recorded failures", *same[:5]),
         confidence="likely",
-        next_action=f"escalate to {wording.person(run)};"
-        " do not relaunch again until the cause is known",
+        next_action=f"escalate to {wording.person(run)}; do not relaunch until the cause is known",
     )

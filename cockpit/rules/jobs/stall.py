@@ -65,20 +65,20 @@ def _process_stopped(run: RunSpec, history: History, found: Stopped) -> Alert:
         id="C-06",
         key=f"C-06:{run.name}",
         severity=Severity.ALERT,
-        title="held by a debugger (state t)" if found.held else "stopped by SIGSTOP (state T)",
+        title="Held by a debugger (state t)" if found.held else "Stopped by SIGSTOP (state T)",
         since=found.since,
         evidence=present.evidence(job_source(history), *reason),
         confidence="sure",
-        next_action=f"{advice}; nothing is to be relaunched",
+        next_action=f"{advice}; do not relaunch",
     )
 
 
 def _stalled(run: RunSpec, history: History, last: float) -> Alert:
     step, tracker = current_step(history), history.facets.tracker
     source = tracker.source if tracker.value is not None else history.facets.log.source
-    when = f"the last training step ({wording.step(step)}) was at {wording.moment(last)}"
+    when = f"last training step ({wording.step(step)}) at {wording.moment(last)}"
     seen = Evidence(text=f"{when}; limit {wording.span(patience(run, history))}", source=source)
-    return _alert(run, history, last, "no training step any more", seen, "sure")
+    return _alert(run, history, last, "No new training steps", seen, "sure")
 
 
 def _no_first_step(
@@ -93,7 +93,7 @@ def _no_first_step(
         return
     text = f"started at {wording.moment(since)}, no step within {wording.span(within)}"
     seen = Evidence(text=text, source=job_source(history))
-    title = "no first training step"
+    title = "No training step since the start"
     yield _alert(run, history, since, title, seen, "guess" if silent else "sure")
 
 
@@ -135,14 +135,14 @@ def _alert(
         if job is not None and job.reason
         else []
     )
-    advice = "look at the log and the host; stop and relaunch only once the cause is known"
+    advice = "check the log and the host; stop and relaunch only once the cause is known"
     if signs:
-        advice = f"escalate to {wording.person(run)}: nodes are lost; never touch the cluster"
+        advice = f"escalate to {wording.person(run)}: nodes are lost; do not touch the cluster"
     return Alert(
         id="C-06",
         key=f"C-06:{run.name}",
         severity=Severity.ALERT,
-        title=f"degraded: {title}" if signs else title,
+        title=f"Degraded: {title[:1].lower()}{title[1:]}" if signs else title,
         since=since,
         evidence=(seen, *present.evidence(job_source(history), *reason), *signs, *told),
         confidence=confidence,
@@ -170,27 +170,27 @@ def log_frozen(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-23",
         key=f"C-23:{run.name}",
         severity=Severity.INFO,
-        title="the log is still while training steps",
+        title="The log has stopped; training has not",
         since=log.value.mtime,
         evidence=present.evidence(
             log.source, f"last byte at {wording.moment(log.value.mtime)}", why
         ),
         confidence=confidence,
-        next_action=f"nothing; {advice}",
+        next_action=f"nothing to do: {advice}",
     )
 
 
 def _why_still(log: LogValue) -> tuple[str, str, Literal["likely", "guess"]]:
     """Return what the log shows of why nothing new comes, what would help, and how sure."""
-    shown = "python -u would show it"
+    shown = "run with python -u"
     if log.torn:
-        text = "its last line breaks off: the rest waits in a buffer"
-        return text, f"its output is buffered ({shown})", "likely"
+        text = "its last line breaks off: the rest is still in a buffer"
+        return text, f"output is buffered ({shown})", "likely"
     if any(RICH.search(line.plain) for line in log.lines):
-        text = "it prints with rich, whose bar draws nothing into a file before it ends"
-        return text, "a plain progress bar, or a logger, would show the steps", "likely"
-    text = "its last line is whole: it prints nothing meanwhile, or its output is buffered"
-    return text, f"if its output is buffered, {shown}", "guess"
+        text = "it uses a rich progress bar, which writes to a file only at its end"
+        return text, "a plain progress bar or a logger would show the steps", "likely"
+    text = "its last line is whole: nothing is being printed, or output is buffered"
+    return text, f"if output is buffered, {shown}", "guess"
 
 
 def _last_saved(history: History) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from cockpit.model import wording
@@ -21,6 +22,11 @@ from cockpit.rules.present import (
 SAME_END = 5.0
 """Seconds by which one end may be told differently."""
 _NOT_SUCCESS = (Phase.FAILED, Phase.CANCELLED)
+_CODE_BUGS = ("small_code_bug", "complex_code_bug")
+_SAYS_NOTHING = ("harmless_noise",)
+_SIGNAL = re.compile(r"killed by signal (\d+)")
+"""How a local job's exit status is explained (``cockpit/platforms/local/files.py``)."""
+_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?=:|$)")
 
 
 def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -75,37 +81,78 @@ def _stopped(history: History, job: JobValue, found: Triage | None) -> bool:
 
 def _title(history: History, job: JobValue, found: Triage | None, went_on: float | None) -> str:
     if history.stop_ordered_by is not None:
-        return f"stopped by {history.stop_ordered_by}"
+        return f"Stopped by {history.stop_ordered_by}"
     if _stopped(history, job, found):
-        return "stopped by an unknown hand"
+        return "Stopped by someone unknown"
     code = f"exit {job.exit_code}" if job.exit_code is not None else job.state
     if went_on is not None:
-        return f"the recorded job ended ({code}), but something trains on"
+        return f"The job ended ({code}), but steps are still being logged"
     if job.rivals:
-        return f"the recorded job ended ({code}), but {job.rivals[0].id} of its lineage lives"
-    if found is None:
-        return f"ended, not success: {code}"
+        return f"The job ended ({code}), but {job.rivals[0].id} of its lineage is running"
+    told = "" if code.casefold() == job.phase.value else f" ({code})"
+    return f"{_how(job, found)}{told}"
+
+
+def _how(job: JobValue, found: Triage | None) -> str:
+    """Return how it ended: a signal only where its exit proves one, a cause only as triage has it.
+
+    ``Killed by signal 9``, ``Crashed: KeyError at evaluation.py:14``, ``Failed: disk full``.
+    """
+    signal = _signal(job)
+    if found is None or found.name in _SAYS_NOTHING:
+        return "Failed" if signal is None else f"Killed by signal {signal}"
     place = found.code_location
-    where = f" at {place.file.rpartition('/')[2]}:{place.line}" if place is not None else ""
-    return f"ended, not success: {code} · {found.name.replace('_', ' ')}{where}"
+    where = "" if place is None else f" at {place.file.rpartition('/')[2]}:{place.line}"
+    raised = _raised(found) if found.name in _CODE_BUGS else None
+    if raised is not None:
+        return f"Crashed: {raised}{where}"
+    likely = "probably " if found.confidence == "guess" and found.name != "unknown" else ""
+    if found.name == "killed" and signal is None:
+        return f"{likely}killed".capitalize()
+    cause = "" if found.name == "killed" else f": {likely}{wording.cause(found.name)}{where}"
+    return ("Failed" if signal is None else f"Killed by signal {signal}") + cause
+
+
+def _signal(job: JobValue) -> int | None:
+    told = _SIGNAL.match(job.reason or "")
+    if told is not None:
+        return int(told[1])
+    return -job.exit_code if job.exit_code is not None and job.exit_code < 0 else None
+
+
+def _raised(found: Triage) -> str | None:
+    """Return the exception's short name, where the line that decides names one."""
+    named = _EXCEPTION.match(found.evidence[-1].text.strip()) if found.evidence else None
+    return None if named is None else named[1]
 
 
 def _evidence(
     history: History, job: JobValue, found: Triage | None, went_on: float | None
 ) -> Iterator[Evidence]:
-    code = f"exit code {job.exit_code}" if job.exit_code is not None else None
-    text = ", ".join(filter(None, (job.state, code, job.reason)))
-    yield Evidence(text=text, source=job_source(history))
+    yield Evidence(text=_exit(job), source=job_source(history))
     if went_on is not None:
         text = f"steps were logged until {wording.moment(went_on)}, after its end"
         yield Evidence(text=text, source="logged rows")
     for rival in job.rivals:
-        text = f"{rival.id} lives: {rival.name} ({rival.why})"
+        text = f"{rival.id} is running: {rival.name} ({rival.why})"
         yield Evidence(text=text, source=job.rivals_source)
     yield from triage_evidence(history.facets.log.source, found)
     if history.stop_ordered_by is not None:
-        text = f"the stop was ordered by {history.stop_ordered_by}"
+        text = f"stop ordered by {history.stop_ordered_by}"
         yield Evidence(text=text, source="records")
+
+
+def _exit(job: JobValue) -> str:
+    """Return the end as its orchestrator tells it, each fact once: ``exit code 1``."""
+    code = f"exit code {job.exit_code}" if job.exit_code is not None else None
+    reason = job.reason
+    if code is not None and reason is not None and reason.startswith(code):
+        code = None  # the reason is the exit code, or explains it
+    known = code is not None or reason is not None
+    said = (reason or "").casefold().startswith(job.state.casefold())
+    state = None if said or (job.state == "exited" and known) else job.state
+    first = (reason, code) if _SIGNAL.match(reason or "") else (code, reason)
+    return ", ".join(filter(None, (state, *first)))
 
 
 def triage_evidence(source: str, found: Triage | None) -> Iterator[Evidence]:
@@ -128,31 +175,35 @@ def _next(
         return f"find the job that still trains {run.name}; a relaunch would be a second copy"
     if _stopped(history, job, found):
         known = history.stop_ordered_by is not None
-        return "nothing; it was stopped on purpose" if known else f"ask {who} who stopped it, why"
+        return (
+            "nothing to do: it was stopped on purpose"
+            if known
+            else f"ask {who} who stopped it and why"
+        )
     if found is None:
-        return f"read the log, then escalate to {who}; relaunch is not advised yet"
+        return f"read the log, then escalate to {who}; do not relaunch yet"
     if found.action == "relaunch":
         return _relaunch(run, history)
     if found.action == "fix_then_relaunch":
         place = found.code_location
-        what = f"{place.file}:{place.line}" if place is not None else found.name.replace("_", " ")
+        what = f"{place.file}:{place.line}" if place is not None else wording.cause(found.name)
         return f"fix {what}, then relaunch {run.name}"
-    return f"escalate to {who}; relaunch is not advised"
+    return f"escalate to {who}; do not relaunch"
 
 
 def _relaunch(run: RunSpec, history: History) -> str:
     """Offer a relaunch only where nothing speaks against it (SPEC C-01, C-09, C-14)."""
     who = wording.person(run)
     if findings(history):
-        return f"escalate to {who}: non-finite values are no infrastructure failure"
+        return f"escalate to {who}: NaN/inf is not an infrastructure failure"
     if _failed_before(history):
         return f"escalate to {who}: it has failed before; do not relaunch until the cause is known"
     checkpoints = history.facets.checkpoints
     if not checkpoints.configured:
-        return f"relaunch {run.name}, once it is known what it would resume from"
+        return f"relaunch {run.name} once it is known what it would resume from"
     if checkpoints.value is None or checkpoints.value.unlisted:
         why = checkpoints.error.message if checkpoints.error is not None else "not listed yet"
-        return f"look at the checkpoints before a relaunch: {why}"
+        return f"check the checkpoints before a relaunch: {why}"
     return _from(run, checkpoints.value)
 
 
@@ -167,7 +218,9 @@ def _from(run: RunSpec, value: CheckpointsValue) -> str:
     good = value.relaunch_from
     if good is None:
         return f"escalate to {who}: every complete checkpoint is suspect"
-    return f"roll back to {named(good)} first; a relaunch would load {named(pick)}, suspect"
+    return (
+        f"roll back to {named(good)} first; a relaunch would load {named(pick)}, which is suspect"
+    )
 
 
 def _failed_before(history: History) -> bool:

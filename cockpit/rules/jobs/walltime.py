@@ -47,14 +47,14 @@ def _done_before(run: RunSpec, history: History, ends_by: float, seen: float) ->
 
 def _alert(run: RunSpec, history: History, job: JobValue, due: float) -> Alert:
     assert job.ends_by is not None and run.checkpoints is not None and run.checkpoints.save_every
-    ends = f"the time limit of {job.id} ends it at {wording.moment(job.ends_by)}"
+    ends = f"{job.id} reaches its time limit at {wording.moment(job.ends_by)}"
     text = f"the next checkpoint is due at {wording.moment(due)}"
-    after = f"; {job.queued[0].id} goes on after it" if job.queued else ""
+    after = f"; {job.queued[0].id} continues after it" if job.queued else ""
     return Alert(
         id="C-26",
         key=f"C-26:{run.name}:{job.id}",
         severity=Severity.ALERT,
-        title="the time limit comes before the next checkpoint",
+        title="Time limit before the next checkpoint",
         since=due - run.checkpoints.save_every,
         evidence=present.evidence(job_source(history), ends, text),
         confidence="likely",

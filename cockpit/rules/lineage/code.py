@@ -85,7 +85,7 @@ def _what_runs(history: History, record: Record | None) -> Iterator[Evidence]:
         if not same_commit(bundle.commit, record.sha):
             yield Evidence(text=_runs("the job's bundle", bundle.commit, record), source=source)
         elif bundle.dirty and not (record.used is not None and record.used.dirty):
-            text = f"the job's bundle is of a dirty tree, {record.by} records a clean one"
+            text = f"the job's bundle has uncommitted changes, {record.by} records none"
             yield Evidence(text=text, source=source)
     elif tracker.value is not None and tracker.value.git_commit is not None and _newer(history):
         ran = tracker.value.git_commit
@@ -122,7 +122,7 @@ def _checkout(
     moved = record is not None and not same_commit(code.sha, record.sha)
     files = _between(code, record, spec)
     if moved and record is not None and (files is None or files):
-        what = "which files differ is not known" if not files else _named(files)
+        what = "it is not known which files differ" if not files else _named(files)
         yield f"commit {code.sha[:10]}, {record.by} records {record.sha[:10]}: {what}"
     counts = bool(dirty) or (moved and files != ())
     was = used.branch if used is not None else None
@@ -131,7 +131,7 @@ def _checkout(
     ahead = None if code.ahead_files is None else worst_first(code.ahead_files, spec)
     if code.unpushed and (ahead or (ahead is None and record is not None)):
         what = f": {_named(ahead)}" if ahead else ""
-        yield f"{code.unpushed} commits are not pushed{what}"
+        yield f"{code.unpushed} commits not pushed{what}"
 
 
 def _between(
@@ -166,12 +166,14 @@ def _alert(
 ) -> Alert:
     """Return the alert; of a checkout it is known since when it was seen, not when it changed."""
     who, since = wording.person(run), seen_at(history.facets.code, history.now)
-    title = "a restart would run other code than recorded"
-    advice = f"restore the recorded commit, or ask {who} to approve what changed before a restart"
+    title = "A restart would run different code than recorded"
+    advice = f"restore the recorded commit, or ask {who} to approve the changes before a restart"
     if proven:
         since = phase_since(history)
-        title = "the job runs other code than recorded"
-        advice = f"tell {who}: correct the record, or stop; other code is another trajectory"
+        title = "The job runs different code than recorded"
+        advice = (
+            f"tell {who}: fix the record, or stop the job; different code is a different trajectory"
+        )
     return Alert(
         id="C-15",
         key=key,

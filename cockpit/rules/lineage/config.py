@@ -54,12 +54,12 @@ def config_drifts(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-18",
         key=key,
         severity=Severity.ALERT if serious else Severity.WARNING,
-        title=f"the config differs from {by}: {', '.join(changed[:3])}{more}",
+        title=f"Config differs from {by}: {', '.join(changed[:3])}{more}",
         since=phase_since(history),
         evidence=present.evidence(f"{now.source} against {by}", *lines),
         confidence="likely",
         next_action=f"ask {wording.person(run)} whether each difference is meant; if not, stop"
-        f" {run.name} before it saves on, and relaunch with the former config",
+        f" {run.name} before it saves on, and relaunch with the previous config",
     )
 
 
@@ -67,7 +67,7 @@ def _prior(history: History) -> tuple[str, Mapping[str, str]] | None:
     used, former = history.used, history.former_settings
     if used is not None and used.config:
         return f"launch {used.launch_id}", used.config
-    return None if former is None else ("the job before it", former.values)
+    return None if former is None else ("the previous job", former.values)
 
 
 def _changed(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -55,7 +55,7 @@ def since_launch(spec: WandbSpec, prior: Snapshot | None) -> list[str]:
         return []
     pairs = (("id", prior.wandb_id, spec.id), ("project", prior.wandb_project, spec.project))
     return [
-        f"{what} {now} would be used, {was} was used at the last launch"
+        f"{what} {now} would be used, the last launch used {was}"
         for what, was, now in pairs
         if was is not None and was != now
     ]
@@ -86,12 +86,12 @@ def _drifted(run: RunSpec, spec: WandbSpec, history: History) -> Iterator[Alert]
         id="C-13",
         key=key,
         severity=Severity.ALERT,
-        title=f"the W&B identity does not match: {found[0].text}",
+        title=f"W&B run does not match: {found[0].text}",
         since=present.first(history.trend.pace.resumed_at, present.phase_since(history)),
         evidence=found,
         confidence="sure",
-        next_action=f"ask {wording.person(run)} which W&B run is meant, before more rows land in"
-        " the wrong one; correct the run file or the command, not the rows",
+        next_action=f"ask {wording.person(run)} which W&B run is right before more rows land"
+        " in the wrong one; fix cockpit.toml or the command, not the rows",
     )
 
 
@@ -178,20 +178,20 @@ def _stands_still(run: RunSpec, history: History) -> Iterator[Alert]:
         former = still_open(history, key)
         yield from () if former is None else (former,)
         return
-    text = f"its last row is of {wording.moment(last)}; limit {wording.span(limit)}"
+    text = f"last row at {wording.moment(last)}; limit {wording.span(limit)}"
     yield Alert(
         id="C-13",
         key=key,
         severity=Severity.ALERT,
-        title="the tracker stands still while the log shows steps",
+        title="W&B has stopped while the log shows steps",
         since=last,
         evidence=(
             Evidence(text=text, source=tracker.source),
             Evidence(text="the log shows later steps", source=log.source),
         ),
         confidence="likely",
-        next_action="look whether the tracker's client still lives (network, quota, disk); what it"
-        " does not write is lost to the curves, the training goes on",
+        next_action="check whether the W&B client is still running (network, quota, disk);"
+        " training continues, but the curves have a gap",
     )
 
 

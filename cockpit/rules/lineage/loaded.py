@@ -102,7 +102,7 @@ def _wrong(run: RunSpec, history: History, claim: Claim) -> Iterator[Evidence]:
         yield Evidence(text=f"{named(item)} is {item.state.value}{why}", source=item.path)
         yield Evidence(text=claim.line, source=claim.who)
     elif claim.path is not None and _foreign(run, history, claim.path):
-        text = f"{claim.path} lies in none of the run's roots: another lineage"
+        text = f"{claim.path} is in none of the run's roots: another lineage"
         yield Evidence(text=text, source=claim.who)
     elif items and value is not None:
         yield from _badly_picked(run, history, claim, items[-1])
@@ -195,7 +195,7 @@ def _badly_picked(
     name = item.path.rpartition("/")[2]
     by_name = [each for each in later if each.path.rpartition("/")[2] < name]
     if by_name and len(by_name) == len(later):
-        text = f"{name} is the last by name, not by step: {named(by_name[-1])} was complete"
+        text = f"{name} is last by name, not by step: {named(by_name[-1])} was complete"
         yield Evidence(text=text, source=claim.who)
     lasting = [each for each in before if each.step == step and each.permanent]
     if item.permanent is False and lasting and not later:
@@ -208,10 +208,10 @@ def _alert(run: RunSpec, history: History, key: str, found: list[Evidence]) -> A
         id="C-17",
         key=key,
         severity=Severity.ALERT,
-        title=f"resumed from a wrong checkpoint: {found[0].text}",
+        title=f"Resumed from a wrong checkpoint: {found[0].text}",
         since=phase_since(history),
         evidence=tuple(found),
         confidence="likely",
-        next_action=f"ask {wording.person(run)}; if it was not meant, stop {run.name} before it"
+        next_action=f"ask {wording.person(run)}; if not intended, stop {run.name} before it"
         " overwrites good checkpoints, then name the right one in the command",
     )

@@ -101,7 +101,7 @@ def _regions(run: RunSpec, root: Place, history: History) -> Iterator[Evidence]:
     for place in dict.fromkeys((root, *roots)):
         region = named_in(place)
         if base is not None and region is not None and region != base:
-            text = f"{place} lies in {region}, {whose} says {base}"
+            text = f"{place} is in {region}, {whose} says {base}"
             yield Evidence(text=text, source="run file" if used is None else used.launch_id)
 
 
@@ -113,11 +113,15 @@ def _alert(
     recorded: list[Elsewhere],
     apart: list[Evidence],
 ) -> Alert:
-    title = "the job writes to another place than recorded" if other else "output in another region"
-    advice = "its checkpoints are not where a relaunch looks" if other else "it costs, and is slow"
+    title = "The job writes to another place than recorded" if other else "Output in another region"
+    advice = (
+        "its checkpoints are not where a relaunch looks"
+        if other
+        else "cross-region traffic is slow and billed"
+    )
     if recorded and not other:
-        title = "the logbook records another output root than the run file"
-        advice = "who goes by the record looks for its checkpoints in the wrong place"
+        title = "The logbook names another output root than cockpit.toml"
+        advice = "whoever follows the logbook looks for checkpoints in the wrong place"
     return Alert(
         id="C-16",
         key=key,
@@ -130,12 +134,12 @@ def _alert(
             *apart,
         ),
         confidence="likely",
-        next_action=f"ask {wording.person(run)} which place is meant: {advice}; do not"
+        next_action=f"ask {wording.person(run)} which place is right: {advice}; do not"
         " relaunch before that is settled",
     )
 
 
 def _line(run: RunSpec, found: Elsewhere, does: str) -> Evidence:
     who, bucket = found.stated.who, " (another bucket)" if found.other_bucket else ""
-    text = f"{who} {does} {found.stated.path}, the run file says {run.output_root}{bucket}"
+    text = f"{who} {does} {found.stated.path}, cockpit.toml says {run.output_root}{bucket}"
     return Evidence(text=text, source=who)

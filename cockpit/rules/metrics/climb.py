@@ -176,14 +176,14 @@ def loss_climb(run: RunSpec, history: History) -> Iterator[Alert]:
     level, best = climb.level, climb.best
     if not climb.is_open or level is None or best is None:
         return
-    above = f"{level / best - 1:.0%} above" if best > 0 else "above"
+    above = f"{wording.percent(level / best - 1)} above" if best > 0 else "above"
     lines = (
         f"level {wording.figure(level)} (median of {LEVEL} rows), "
         f"best {wording.figure(best)} at step {wording.step(climb.best_step)}",
-        f"{climb.above} logged rows more than {run.thresholds.loss_climb:.0%} above it "
-        f"since step {wording.step(climb.step)}",
+        f"{climb.above} logged rows more than {wording.percent(run.thresholds.loss_climb)} above it"
+        f" since step {wording.step(climb.step)}",
     )
-    title = f"loss climbs: {above} the best level that it has held"
+    title = f"Loss climbing: {above} the best level it has held"
     yield loss_alert(run, history, title, climb.since, lines)
 
 
@@ -201,5 +201,5 @@ def loss_alert(
         since_or_before=not whole,
         evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
         confidence="sure" if whole else "likely",
-        next_action=f"escalate to {wording.person(run)}; a rollback may be needed, not a relaunch",
+        next_action=f"escalate to {wording.person(run)}; it may need a rollback, not a relaunch",
     )

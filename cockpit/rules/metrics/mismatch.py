@@ -34,7 +34,7 @@ def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-12",
         key=f"C-12:loss:{run.name}:{seam.last}-{seam.first}",
         severity=Severity.ALERT,
-        title=f"resumed at step {wording.step(seam.first)}, but the loss does not match: "
+        title=f"Resumed at step {wording.step(seam.first)}, but the loss does not match: "
         f"{_title(seam)}",
         since=present.first(seam.at, history.trend.last_step_at, history.now),
         evidence=(*present.evidence("logged rows", *_lines(run, seam)), *present.gap(history)),
@@ -69,20 +69,20 @@ def _title(seam: Seam) -> str:
     level, expected = seam.level or 0.0, seam.expected or 0.0
     way = "above" if level > expected else "below"
     share = abs(level - expected) / abs(expected) if expected else 0.0
-    return f"{share:.1%} {way} the former trend"
+    return f"{wording.percent(share, 1)} {way} the previous trend"
 
 
 def _lines(run: RunSpec, seam: Seam) -> Iterator[str]:
     limits = run.thresholds
-    yield f"the former instance had logged up to step {wording.step(seam.last)}"
+    yield f"the previous job had logged up to step {wording.step(seam.last)}"
     if seam.compared:
         worst = f", the most by {seam.worst:+.3g} at step {wording.step(seam.worst_step)}"
         yield (
-            f"{seam.differ} of {seam.compared} steps compared, logged by both, differ by more than"
+            f"{seam.differ} of {seam.compared} steps logged by both differ by more than"
             f" {limits.resume_catchup:g}{worst if seam.differ else ''}"
         )
     if seam.level is not None and seam.expected is not None:
         yield (
-            f"median of {LEVEL} rows {wording.number(seam.level)}, the former's trend gives"
-            f" {wording.number(seam.expected)}; limit {limits.resume_after:.1%}"
+            f"median of {LEVEL} rows {wording.number(seam.level)}, the previous job's trend gives"
+            f" {wording.number(seam.expected)}; limit {wording.percent(limits.resume_after, 1)}"
         )

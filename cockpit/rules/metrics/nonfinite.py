@@ -195,15 +195,24 @@ def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-09",
         key=f"C-09:{run.name}",
         severity=Severity.CRITICAL,
-        title=f"{first.metric} is {first.value} {_place(first, history)}",
+        title=f"{_called(first.metric)} is {_shown(first.value)} {_place(first, history)}",
         since=present.first(first.at, history.trend.last_step_at, history.now),
         since_or_before=not sure,
         evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
         confidence="sure",
         next_action=(
-            f"escalate to {wording.person(run)}; do not relaunch as if it were infrastructure"
+            f"escalate to {wording.person(run)};"
+            " this is not an infrastructure failure, do not relaunch"
         ),
     )
+
+
+def _called(metric: str) -> str:
+    return wording.sentence(metric if "/" in metric else metric.replace("_", " "))
+
+
+def _shown(value: str) -> str:
+    return "NaN" if value == "nan" else value
 
 
 def _place(found: TrendFinding, history: History) -> str:
@@ -214,9 +223,9 @@ def _place(found: TrendFinding, history: History) -> str:
 
 def _line(found: TrendFinding, history: History) -> str:
     when = f" at {wording.moment(found.at)}" if found.at is not None else ""
-    text = f"{found.metric} {found.value} {_place(found, history)}{when}"
+    text = f"{found.metric} {_shown(found.value)} {_place(found, history)}{when}"
     if found.count > 1:
         whole = is_first(found, history) and found is not history.log_trend.loss_finite.finding
         least = "" if whole else "at least "
-        text += f"; {least}{found.count} rows up to step {wording.step(found.last_step)}"
+        text += f"; {least}{found.count:,} rows up to step {wording.step(found.last_step)}"
     return text

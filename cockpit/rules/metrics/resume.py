@@ -61,13 +61,13 @@ def first_step_wrong(
     if first <= reach:
         return None
     return (
-        f"the first step seen is {wording.step(first)}, too far from {wording.step(expected)}:"
-        " it has loaded another checkpoint"
+        f"first step seen: {wording.step(first)}, too far from {wording.step(expected)}:"
+        " it loaded another checkpoint"
     )
 
 
 def _too_low(first: int, expected: int) -> str:
-    return f"the first step seen is {wording.step(first)}, expected {wording.step(expected + 1)}"
+    return f"first step seen: {wording.step(first)}, expected {wording.step(expected + 1)}"
 
 
 def first_completed(steps: Sequence[Step]) -> Step | None:
@@ -193,13 +193,13 @@ def _where(first: int, known: bool) -> str:
 def _alert(run: RunSpec, start: Start, where: str, wrong: str) -> Alert:
     meant = wording.step(start.expected)
     sure = start.confidence == "sure"
-    title = f"resumed {where}, not from {meant}"
-    ask = f"ask who restarted {run.name} and from what; if that was not meant, "
+    title = f"Resumed {where}, not from {meant}"
+    ask = f"ask who restarted {run.name} and from what; if not intended, "
     return Alert(
         id="C-12",
         key=f"C-12:first-step:{run.name}:{start.name}",
         severity=Severity.ALERT,
-        title=title if sure else f"restarted {where} beside step {meant}",
+        title=title if sure else f"Restarted {where} although step {meant} was there",
         since=start.at,
         evidence=(
             *present.evidence("logged rows", wrong),
@@ -207,5 +207,5 @@ def _alert(run: RunSpec, start: Start, where: str, wrong: str) -> Alert:
         ),
         confidence=start.confidence,
         next_action=f"{'' if sure else ask}stop {run.name} before it overwrites good checkpoints;"
-        " then look at its log",
+        " then read its log",
     )

@@ -131,5 +131,5 @@ def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
         f"{least}{spike.above} logged rows above the limit since step {wording.step(spike.step)}",
         f"peak {wording.figure(peak)}; trend {trend}",
     )
-    title = f"loss more than {run.thresholds.loss_spike:.0%} above its trend"
+    title = f"Loss more than {wording.percent(run.thresholds.loss_spike)} above its trend"
     yield loss_alert(run, history, title, spike.since, lines)

@@ -149,7 +149,7 @@ def unstable(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-10",
         key=f"C-10:{run.name}",
         severity=Severity.ALERT,
-        title=f"unstable: {_title(found[0])}",
+        title=f"Unstable: {_title(found[0])}",
         since=present.first(min(starts, default=None), history.trend.last_step_at, history.now),
         since_or_before=not whole,
         evidence=(
@@ -159,7 +159,7 @@ def unstable(run: RunSpec, history: History) -> Iterator[Alert]:
         confidence="sure" if whole else "likely",
         next_action=(
             f"escalate to {wording.person(run)}: it is numerical, a relaunch will not fix it;"
-            " check learning rate, data and the checkpoint before it"
+            " check learning rate, data and the last checkpoint"
         ),
     )
 

@@ -195,7 +195,7 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
     unit = logged if seen.measured else "steps/s"
     newest = seen.levels[-seen.low :]
     levels = ", ".join(wording.figure(level) for level in newest)
-    limit = f"limit {run.thresholds.throughput_drop:.0%} below"
+    limit = f"limit {wording.percent(run.thresholds.throughput_drop)} below"
     lines = (
         f"{levels} {unit} in the last {len(newest)} windows of {wording.span(run.cadence)}",
         f"baseline {wording.figure(seen.baseline)} {unit}; {limit}",
@@ -204,16 +204,17 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
     since_start = (*_since_start(run, history, seen), *other)
     least = "" if whole else "at least "
     drop = 1 - seen.levels[-1] / seen.baseline
+    held = wording.lasting(seen.low * run.cadence)
     yield Alert(
         id="C-05",
         key=f"C-05:{run.name}",
         severity=Severity.ALERT,
-        title=f"throughput {drop:.0%} below its baseline for {least}{seen.low} cadences",
+        title=f"Throughput {wording.percent(drop)} below baseline for {least}{held}",
         since=history.now if seen.low_since is None else seen.low_since,
         since_or_before=not whole,
         evidence=(*present.evidence("logged rows", *lines), *since_start, *present.gap(history)),
         confidence="sure" if whole and not since_start else "likely",
-        next_action="look for slow input, a degraded node, checkpoint stalls or recompiling",
+        next_action="check data loading, node health, checkpoint stalls, recompilation",
     )
 
 
@@ -228,8 +229,8 @@ def resized_since(run: RunSpec, history: History, since: float | None) -> tuple[
     if not changed:
         return ()
     each = ", ".join(f"{key}: {former.values[key]} → {now.values[key]}" for key in changed[:3])
-    text = f"the baseline is this job's own; the one before it had another: {each}"
-    return present.evidence(f"{now.source} against the job before it", text[:TOLD])
+    text = f"the baseline is this job's own; the previous job had {each}"
+    return present.evidence(f"{now.source} against the previous job", text[:TOLD])
 
 
 def _begins(run: RunSpec, started_at: float, since: float) -> bool:

@@ -64,6 +64,11 @@ class RunRows:
         self._clock_look: Look | None = None
         self._value: tuple[Hashable, TrackerValue] | None = None
 
+    @property
+    def keys(self) -> MetricKeys:
+        """Which logged name is which, as far as the records were looked at."""
+        return self._names.keys
+
     def value(self, clock: Clock) -> TrackerValue:
         """Return what is known now: the newest rows, the loss over all rows as far as read."""
         with self._lock:
@@ -190,6 +195,13 @@ class _Reading:
         self.skipped += skipped
         self.columns.add(rows)
         self.share = 1.0 if caught_up else min(share, 0.999)
+
+
+def names_in(log: RecordLog) -> set[str]:
+    """Return the metrics in a log's first records and in its newest; blocks, raises as it does."""
+    log.look()
+    records = [*log.read(None).records, *log.newest(TAIL)[0]]
+    return {name for record in records for name in record.values}
 
 
 def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:

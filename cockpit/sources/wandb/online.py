@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from cockpit.model.clock import Clock
@@ -23,6 +23,7 @@ from cockpit.runtime.offload import offload
 from cockpit.sources.wandb.graphql import Document, pause_of, project_of
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.login import Key, key_for, server_for
+from cockpit.sources.wandb.metrics import MetricKeys
 from cockpit.sources.wandb.online_run import Came, OnlineRun, Plan
 from cockpit.text.safe import clean
 
@@ -154,6 +155,31 @@ class OnlineWandb:
         if former is None:
             return RowChunk((), caught_up=True, restarted=False, share=0.0)
         return await offload(former[2].recent, rows, deadline=READING)
+
+    def keys_of(self, run: RunSpec) -> MetricKeys:
+        """Return which logged name is which, as far as the server was asked about the run."""
+        former = self._runs.get(run.name)
+        return MetricKeys() if former is None else former[2].keys
+
+    async def asked(self, run: RunSpec, fields: Callable[[Document], str]) -> Mapping[str, Any]:
+        """Return what one question of its own tells of a run; raises ``HttpError``."""
+        where = None if run.wandb is None else where_of(run.wandb, self._env)
+        if where is None or run.wandb is None:
+            raise HttpError(ErrorKind.NOT_CONFIGURED, "the run file names no W&B project of it")
+        document = Document(where.entity, where.project)
+        document.add_run(run.wandb.recorded.run or "", fields(document))
+        try:
+            async with asyncio.timeout(self._deadline):
+                key = await self._key(where)
+                answer = await self._sent(where, key, document)
+        except TimeoutError:
+            message = f"{where.host}: no answer within {self._deadline:.3g} s"
+            raise HttpError(ErrorKind.TIMEOUT, message) from None
+        ids = [run.wandb.recorded.run or ""]
+        (told,) = project_of(answer, ids, key, where.label).runs
+        if told.problem is not None:
+            raise HttpError(told.problem.kind, told.problem.message)
+        return told.fields
 
     def rewind(self, run: str) -> None:
         """Give out every row of a run from the first one again."""

@@ -115,6 +115,11 @@ class OnlineRun:
         return self.head.name is not None
 
     @property
+    def keys(self) -> MetricKeys:
+        """Which logged name is which, as far as rows have come."""
+        return self._keys
+
+    @property
     def fresh(self) -> bool:
         """True while no rows were asked for although there are some."""
         return self._ledger.last is not None and not self._ledger.begun

@@ -55,6 +55,11 @@ class RunFiles:
         self._config = ShownConfig()
         self._value: tuple[object, TrackerValue] | None = None
 
+    @property
+    def keys(self) -> MetricKeys:
+        """Which logged name is which, as far as the files were looked at."""
+        return self._keys
+
     def value(self, clock: Clock) -> TrackerValue:
         """Return what is known now: newest rows, exact columns as far as read, else samples."""
         with self._lock:

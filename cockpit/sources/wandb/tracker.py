@@ -79,6 +79,18 @@ class Wandb:
         """Return the newest rows, without those before them."""
         return await self._rows(run).recent(run, rows)
 
+    def seen_in_files(self, run: RunSpec) -> bool:
+        """Tell whether the run is seen best in its files, else at its server."""
+        parts = self._parts.get(run.name)
+        if parts is None:
+            return run.wandb is not None and run.wandb.dir is not None
+        return parts.best == FILES
+
+    @property
+    def server(self) -> OnlineWandb:
+        """Who asks the servers."""
+        return self._server
+
     def _rows(self, run: RunSpec) -> OfflineWandb | OnlineWandb:
         """Return who gives out a run's rows; after a change, all of them from the first one."""
         parts = self._parts.get(run.name)

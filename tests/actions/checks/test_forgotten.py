@@ -28,7 +28,7 @@ GONE = unknown(ErrorKind.NOT_FOUND, "the head does not list job toy-i001", "ray"
 def test_a_person_says_that_it_is_over_where_the_list_is_here_and_names_nothing() -> None:
     (check,) = jobs.relaunch_state(context(job=GONE, platform=Forgets()))
     assert soft(check) and check.id == jobs.FORGOTTEN and "does not list job toy-i001" in check.text
-    assert "who knows that it is over" in check.text
+    assert "approve if you know that it is over" in check.text
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def test_a_folder_that_takes_a_file_is_left_as_it_was(tmp_path: Path) -> None:
     assert tried(tmp_path / "missing") == [] and list(tmp_path.iterdir()) == []
     assert tried(tmp_path / "out" / "my-run" / "deep") == [] and list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("")
-    assert "cannot be written by this user" in tried(tmp_path / "file" / "root")[0]
-    assert "is no folder" in tried(tmp_path / "file")[0]
+    assert "is not writable by this user" in tried(tmp_path / "file" / "root")[0]
+    assert "is not a folder" in tried(tmp_path / "file")[0]
 
 
 def test_a_disk_that_is_not_mounted_is_not_written_beside(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_it_is_tried_as_the_user_who_acts(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3],
     )  # fmt: skip
     first, second, third = done.stdout.splitlines()
-    assert "cannot be written by this user" in first and "closed" in first
-    assert "cannot be written by this user" in second and "permission denied" in second
+    assert "is not writable by this user" in first and "closed" in first
+    assert "is not writable by this user" in second and "permission denied" in second
     assert "run.log" in third, "the folder takes files, the log that is there does not"
 
 
@@ -87,17 +87,17 @@ def test_a_full_disk_and_one_without_inodes_block(
     assert [check.level.value for check in _room(root, 50_000_000)] == ["block"]
     assert _room(_Folder("the log's folder", tmp_path), 50_000_000) == []
     told(f_frsize=1, f_bfree=10**9, f_bavail=10**9, f_files=10**6, f_ffree=3, f_favail=3)
-    assert "no inodes" in _room(root, None)[0].text
+    assert "has inodes for only" in _room(root, None)[0].text
 
 
 def test_a_command_that_cannot_begin_blocks(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     assert _program(tmp_path, (sys.executable, "-S", "train.py", "--x")) == []
     assert _program(tmp_path, ("python3", "-m", "no.such")) == []
-    assert "trian.py is not there" in _program(tmp_path, ("python3", "trian.py"))[0].text
-    assert "no program" in _program(tmp_path, ("no-such-program-here",))[0].text
-    assert "no program ./train.py" in _program(tmp_path, ("./train.py",))[0].text
-    assert "workdir is not there" in _program(tmp_path / "x", ("python3",))[0].text
+    assert "trian.py does not exist" in _program(tmp_path, ("python3", "trian.py"))[0].text
+    assert "no executable program" in _program(tmp_path, ("no-such-program-here",))[0].text
+    assert "no executable program ./train.py" in _program(tmp_path, ("./train.py",))[0].text
+    assert "workdir does not exist" in _program(tmp_path / "x", ("python3",))[0].text
 
 
 @pytest.mark.parametrize(

@@ -57,13 +57,11 @@ async def test_each_thing_that_is_wrong_is_told_of_its_place(host: Sshd, tmp_pat
     where = str(on_host(host.host, str(broken)))
     found = await said(run, "./tool", pick=Pick(path=where, step=5, why="test"))
     assert [line for line in found if "run.log" in line] == [
-        "block places: the log's folder cannot be written by this user: is a directory "
+        "block places: the log's folder is not writable by this user: is a directory "
         f"({host.host}:{root}/run.log)"
     ]
-    assert any("the cockpit's notes in it is no folder" in line for line in found)
-    assert (
-        "block program: there is no program ./tool that can be executed (chmod +x ./tool)" in found
-    )
+    assert any("the cockpit's notes in it is not a folder" in line for line in found)
+    assert "block program: no executable program ./tool (chmod +x ./tool)" in found
     assert not any(line.startswith("block C-17") for line in found)
     gone = Pick(path=f"{where}0", step=50, why="test")
     found = await said(run, "no-such-program", pick=gone)
@@ -72,7 +70,7 @@ async def test_each_thing_that_is_wrong_is_told_of_its_place(host: Sshd, tmp_pat
         in found
     )
     found = await said(run, "python3", "no_such.py")
-    assert any(line.startswith("block program: no_such.py is not there, seen") for line in found)
+    assert any(line.startswith("block program: no_such.py does not exist, seen") for line in found)
 
 
 @needs_sshd
@@ -85,15 +83,15 @@ async def test_the_login_node_of_a_slurm_job_is_tried_too(host: Sshd, tmp_path: 
         checkpoints=CheckpointSpec(path=(on_host(host.host, "/proc/1/none"),)),
     )
     found = await said(run, "sbatch", "job.sh")
-    assert f"block program: the workdir is not there: {host.host}:/no/such/folder" in found
-    assert any("the checkpoints' folder cannot be written by this user" in line for line in found)
+    assert f"block program: workdir does not exist: {host.host}:/no/such/folder" in found
+    assert any("the checkpoints' folder is not writable by this user" in line for line in found)
 
 
 @needs_sshd
 async def test_a_host_that_does_not_answer_blocks(host: Sshd, tmp_path: Path) -> None:
     checks = await places_away(spec("no-such-host.invalid", tmp_path), ("sh",), None, None)
     assert [check.level for check in checks] == [Level.BLOCK]
-    assert "cannot be tried" in checks[0].text
+    assert "cannot be checked" in checks[0].text
 
 
 def test_a_disk_that_is_not_mounted_there_is_not_written_beside() -> None:

@@ -147,12 +147,12 @@ async def test_exit_status_zero_succeeds(box: Box) -> None:
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        (1, "exit status 1"),
+        (1, "exit code 1"),
         (-9, "killed by signal 9 (SIGKILL)"),
         (137, "killed by signal 9 (SIGKILL)"),
         (143, "killed by signal 15 (SIGTERM)"),
-        (255, "exit status 255"),
-        (128, "exit status 128"),
+        (255, "exit code 255"),
+        (128, "exit code 128"),
     ],
 )
 async def test_any_other_status_fails(box: Box, status: int, reason: str) -> None:

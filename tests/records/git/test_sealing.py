@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.place import place_of
 from cockpit.records.git.repository import Limits
 from cockpit.records.git.sealing import SealDone, seal, seal_plan
 from tests.records.remotes import disturb, git, hook, shared, snapshot
@@ -15,14 +16,14 @@ DIRTY = ("staged.py", "train.py", "model.py")
 
 
 async def sealed(repo: Path, *dirty: str, step: int = 100) -> SealDone:
-    return await seal(repo, RUN, step, f"{RUN}: log final seal", dirty, QUICK)
+    return await seal(place_of(str(repo)), RUN, step, f"{RUN}: log final seal", dirty, QUICK)
 
 
 async def test_approved_changes_alone_are_committed_tagged_and_pushed(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     disturb(ada)
     before, head = snapshot(ada), git(ada, "rev-parse", "HEAD").strip()
-    facts = await seal_plan(ada, RUN, 100)
+    facts = await seal_plan(place_of(str(ada)), RUN, 100)
     assert facts.sha == head and set(facts.dirty) == {*DIRTY, "notes.txt"}
     assert (facts.tag_at, facts.branch_at, facts.on_remote) == (None, None, False)
     done = await sealed(ada, *DIRTY)
@@ -48,7 +49,7 @@ async def test_sealing_twice_changes_nothing(tmp_path: Path) -> None:
     again = await sealed(ada, *DIRTY)
     assert again == first.model_copy(update={"already": True})
     assert (git(ada, "for-each-ref"), git(tmp_path / "remote.git", "for-each-ref")) == refs
-    facts = await seal_plan(ada, RUN, 100)
+    facts = await seal_plan(place_of(str(ada)), RUN, 100)
     assert facts.tag_at == facts.branch_at == first.commit and facts.on_remote is True
 
 
@@ -113,8 +114,10 @@ async def test_no_identity_no_remote_no_repository_no_name(tmp_path: Path, _own_
     (_own_home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
     (ada / "train.py").write_text("y\n")
     assert "user.name" in str((await sealed(ada, "train.py")).trouble)
-    assert "not in a git repository" in str((await seal_plan(tmp_path, RUN, 1)).trouble)
-    bad = await seal(ada, "a..b ~", 1, "m", (), QUICK)
+    assert "not in a git repository" in str(
+        (await seal_plan(place_of(str(tmp_path)), RUN, 1)).trouble
+    )
+    bad = await seal(place_of(str(ada)), "a..b ~", 1, "m", (), QUICK)
     assert "no name" in str(bad.trouble)
 
 
@@ -122,6 +125,6 @@ async def test_a_remote_that_hangs_costs_its_deadline(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     hook(tmp_path / "remote.git", "pre-receive", "sleep 30")
     begun = time.monotonic()
-    done = await seal(ada, RUN, 100, "m", (), Limits(network=0.7))
+    done = await seal(place_of(str(ada)), RUN, 100, "m", (), Limits(network=0.7))
     assert time.monotonic() - begun < 40
     assert done.tagged and not done.pushed and "no answer" in str(done.trouble)

@@ -88,8 +88,8 @@ def test_one_being_written_is_fine_until_it_takes_longer_than_an_interval() -> N
 def test_a_torn_one_of_a_dead_job_is_said_at_once() -> None:
     value = checkpoints(checkpoint(100, T0), checkpoint(104, T0 + 10, TORN))
     (alert,) = alerts(stepping(11, value, Phase.FAILED))
-    assert alert.title == "checkpoint 104 is torn: the job ended while it was written"
-    assert alert.next_action == "do not resume from it; the newest complete one is 100"
+    assert alert.title == "Checkpoint 104 is torn: the job died while writing it"
+    assert alert.next_action == "resume from 100, the newest complete checkpoint"
 
 
 def test_a_torn_one_that_a_later_save_has_overtaken_is_information() -> None:
@@ -215,7 +215,7 @@ def test_what_a_former_job_left_torn_is_litter_of_the_new_one() -> None:
                    tracker=tracker(last_step_at=T0 + 1100))  # fmt: skip
     (alert,) = alerts(past)
     assert (alert.severity, alert.key) == (Severity.INFO, "C-07:toy:step-200")
-    assert alert.title == "checkpoint 200 is torn: a former job left it"
+    assert alert.title == "Checkpoint 200 is torn: left by an earlier job"
     assert "full disk" not in alert.next_action and "stuck" not in alert.title
     own = checkpoints(checkpoint(100, T0 + 50), checkpoint(200, began + 90, TORN))
     late = past.facets.model_copy(
@@ -228,7 +228,7 @@ def test_what_a_former_job_left_torn_is_litter_of_the_new_one() -> None:
 def test_one_without_its_data_is_not_called_unfinished() -> None:
     bare = checkpoint(200, T0 + 90, TORN).model_copy(update={"emptied": True})
     (alert,) = alerts(stepping(90 + EVERY + 1, checkpoints(checkpoint(100, T0 + 300), bare)))
-    assert alert.title == "checkpoint 200 is without its data" and "removed" in alert.next_action
+    assert alert.title == "Checkpoint 200 is missing its data" and "removed" in alert.next_action
 
 
 def spoilt(*steps: int) -> list[Checkpoint]:
@@ -266,7 +266,7 @@ def kept_of_an_hour(count: int, keep: int | None = 5) -> list[Alert]:
 def test_fewer_than_the_policy_should_have_left_by_now_is_thin_from_the_first_look() -> None:
     (alert,) = kept_of_an_hour(2)
     assert alert.evidence[0].text == (
-        "2 complete checkpoints, of 5 that the policy keeps; rollback depth 4"
+        "2 complete checkpoints, of 5 that the policy should have kept; rollback depth 4"
     )
     assert kept_of_an_hour(4) == []
     assert kept_of_an_hour(2, keep=2) == [], "a policy that keeps two can leave no more"

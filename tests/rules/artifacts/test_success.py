@@ -69,7 +69,7 @@ def test_the_last_steps_need_not_be_logged() -> None:
 def test_the_end_came_too_early() -> None:
     trend = folded([Row(i, T0 + i, 2.0) for i in range(1000)])
     (alert,) = missing(run_spec(expected_duration=5000.0), trend=trend)
-    assert "it took 16.7m of the expected 83.3m" in alert.title
+    assert "it ran for 16.7m of the expected 83.3m" in alert.title
     assert missing(run_spec(expected_duration=5000.0), trend=trend, rows_from=0.5) == []
 
 
@@ -109,5 +109,5 @@ def test_where_the_repository_is_not_seen_a_seal_may_be_there() -> None:
     hero, later = run_spec(tier="hero"), T0 + 1001 + 86400.0
     assert missing(hero, later, code=blind()) == []
     (alert,) = missing(hero, later, code=CodeValue(sha="1"))
-    assert alert.title == "finished, and not sealed yet"
+    assert alert.title == "Finished, not sealed yet"
     assert missing(hero, later, code=blind(), open=(alert,)) == [alert]

@@ -178,7 +178,7 @@ def test_who_goes_back_to_before_the_suspect_ones_has_not_restarted_wrongly() ->
         return [alert.title for alert in resumed_elsewhere(run_spec(), past)]
 
     assert restarted(broken(130)) == []
-    assert restarted(losses([2.0] * 301)) == ["restarted at step 101 beside step 300"]
+    assert restarted(losses([2.0] * 301)) == ["Restarted at step 101 although step 300 was there"]
 
 
 def test_one_that_no_row_speaks_for_is_taken_with_a_remark() -> None:
@@ -187,6 +187,6 @@ def test_one_that_no_row_speaks_for_is_taken_with_a_remark() -> None:
     value = judged(history(T0 + 1e5, folded(rows), checkpoints=items))
     assert [item.suspect is not None for item in value.items] == [False, False, True]
     assert value.items[0].note is None
-    remark = "saved between step 120, still sound, and step 140, where loss was nan"
+    remark = "saved between step 120, still good, and step 140, where loss was nan"
     assert value.items[1].note == remark
     assert value.relaunch_from is not None and remark in value.relaunch_from.why

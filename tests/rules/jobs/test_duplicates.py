@@ -29,12 +29,12 @@ def test_two_live_jobs_are_critical_and_both_are_named() -> None:
     run = run_spec(output_root="/runs/toy")
     (alert,) = duplicate_job(run, history(Phase.RUNNING, rival(9)))
     assert (alert.id, alert.key, alert.severity) == ("C-25", "C-25:toy", Severity.CRITICAL)
-    assert alert.title == "2 live jobs write to output root /runs/toy"
+    assert alert.title == "2 running jobs write to output root /runs/toy"
     assert alert.since == T0 + 9
     text = [each.text for each in alert.evidence]
     assert text[0].startswith("pid:7, launch toy-i002, since ") and "recorded" in text[0]
     assert text[1].startswith("pid:9, since ") and "the W&B id in its arguments" in text[1]
-    assert "pid:7 is the recorded one, pid:9 is not" in alert.next_action
+    assert "pid:7 is the recorded job; check pid:9, then stop one of them" in alert.next_action
 
 
 @pytest.mark.parametrize(

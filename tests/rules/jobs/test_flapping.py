@@ -32,7 +32,7 @@ UP, DOWN, DARK = Phase.RUNNING, Phase.FAILED, Phase.UNKNOWN
 def test_three_restarts_in_six_hours_and_no_longer() -> None:
     marks = seen((0, "a", UP), (1, "a", DOWN), (1.1, "b", UP), (2, "c", UP), (3, "c", DOWN),
                  (3.1, "c", UP))  # fmt: skip
-    assert found(T0 + 4 * HOUR, *marks) == ["keeps restarting: 3 times within 6h"]
+    assert found(T0 + 4 * HOUR, *marks) == ["Keeps restarting: 3 times within 6h"]
     assert found(T0 + 4 * HOUR, *marks[:-1]) == []
     assert found(T0 + 7.2 * HOUR, *marks) == [], "the first lies too long ago"
     twice = run_spec(thresholds=Thresholds(flap_restarts=2))
@@ -65,9 +65,9 @@ def flaps(now: float, *restarts: float, **more: Any) -> list[str]:
 def test_three_restarts_in_six_hours_flap_until_they_lie_further_back() -> None:
     hours = [T0 + 3600 * hour for hour in (0, 2, 5, 7)]
     assert flaps(hours[1] + 1, *hours[:2]) == []
-    assert flaps(hours[2] + 1, *hours[:3]) == ["keeps restarting: 3 times within 6h"]
+    assert flaps(hours[2] + 1, *hours[:3]) == ["Keeps restarting: 3 times within 6h"]
     assert flaps(hours[0] + 6 * 3600 + 1, *hours[:3]) == []
-    assert flaps(hours[3] + 1, *hours) == ["keeps restarting: 3 times within 6h"]
+    assert flaps(hours[3] + 1, *hours) == ["Keeps restarting: 3 times within 6h"]
     assert flaps(hours[2] + 1, *hours[:3], job=job(Phase.SUCCEEDED, ended_at=hours[2])) == []
 
 

@@ -28,7 +28,7 @@ def told(phase: Phase, age: float) -> list[str]:
 
 def test_what_a_launch_has_left_held_is_told_and_is_no_second_writer() -> None:
     for phase in (Phase.RUNNING, Phase.FAILED):
-        assert told(phase, IN_HAND + 1) == ["held leftover of toy-i002: job 12"]
+        assert told(phase, IN_HAND + 1) == ["Held job left over from toy-i002: 12"]
 
 
 def test_a_launch_that_is_still_under_way_has_left_nothing() -> None:

@@ -91,7 +91,7 @@ def billed(after: float, value: HostValue, **changes: Any) -> list[str]:
 
 
 def test_a_rented_box_that_answers_an_hour_after_the_end_still_bills() -> None:
-    assert billed(3601, HostValue(load=0.1)) == ["the job is over and the box still bills"]
+    assert billed(3601, HostValue(load=0.1)) == ["Job over, box still billed"]
     assert billed(3599, HostValue(load=0.1)) == []
     assert billed(9999, HostValue(gpus=gpus(0.9))) == [], "somebody uses it"
     over = history(T0 + 9999, job=job(Phase.SUCCEEDED, ended_at=T0), host=HostValue(load=0.1))
@@ -193,5 +193,5 @@ def test_idle_accelerators_count_only_while_steps_stand_still() -> None:
     assert watched.look(T0 + 110, HostValue(gpus=gpus(0.0, 0.0))) == [], "between two steps"
     watched.state.take("tracker", known(tracker(step=99, last_step_at=T0 + 99), "t", still))
     titles = [alert.title for alert in watched.look(still, HostValue(gpus=gpus(0.0, 0.0)))]
-    assert titles == ["the accelerators idle while steps stand still"]
+    assert titles == ["Accelerators idle and steps stalled"]
     assert watched.look(still + 1, HostValue(gpus=gpus(0.0, 0.4))) == []

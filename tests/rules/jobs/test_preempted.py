@@ -21,7 +21,7 @@ def noticed(at: float) -> Any:
 
 def test_by_the_log_of_this_job_until_it_has_trained_on() -> None:
     assert found(log=noticed(T0 + 50))[0].startswith("spot notice (at ")
-    assert found(log=noticed(T0 - 50)) == [], "of the job before it"
+    assert found(log=noticed(T0 - 50)) == [], "of the previous job"
     trained = tracker(last_step_at=T0 + 51 + OVER)
     assert found(T0 + 60 + OVER, log=noticed(T0 + 50), tracker=trained) == []
     still = tracker(last_step_at=T0 + 90)
@@ -33,7 +33,7 @@ def test_by_the_platform_and_by_the_client() -> None:
     assert "told to make room at" in found(job=job(preempted_at=T0 + 30))[0]
     assert found(job=job(Phase.FAILED, preempted_at=T0 + 30)) == []
     assert found(job=job(reason="preemptible priority class")) == []
-    assert found(tracker=tracker(state="preempting")) == ['the tracker says "preempting"']
+    assert found(tracker=tracker(state="preempting")) == ['W&B says "preempting"']
     assert found(job=job(Phase.FAILED, reason="preempted")) == []
 
 

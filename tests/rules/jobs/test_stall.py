@@ -107,7 +107,7 @@ def test_no_first_step_within_45_minutes() -> None:
     late = history(T0 + FIRST + 1, job=job(), tracker=tracker())
     assert stalled(early) == []
     (alert,) = stalled(late)
-    assert (alert.title, alert.since) == ("no first training step", T0)
+    assert (alert.title, alert.since) == ("No training step since the start", T0)
 
 
 def test_a_relaunch_gets_its_time_to_start() -> None:
@@ -129,7 +129,7 @@ def test_a_log_that_shows_no_steps_is_only_a_hint_when_it_is_silent() -> None:
 def test_lost_nodes_make_it_degraded() -> None:
     lines = log("OwnerDiedError: the owner of this object has died", mtime=T0)
     (alert,) = stalled(after(500, log=lines))
-    assert alert.title == "degraded: no training step any more"
+    assert alert.title == "Degraded: no new training steps"
     assert any("OwnerDied" in line.text for line in alert.evidence)
 
 
@@ -146,11 +146,9 @@ def test_a_process_that_is_stopped_is_told_before_any_step_is_missed() -> None:
     halted = job(state="stopped", reason="stopped (state T)", stopped=Stopped(pid=7, since=T0))
     (alert,) = stalled(history(at, job=halted, tracker=tracker(last_step_at=T0, step=5)))
     assert (alert.title, alert.since, alert.severity) == (
-        "stopped by SIGSTOP (state T)", T0, Severity.ALERT,
+        "Stopped by SIGSTOP (state T)", T0, Severity.ALERT,
     )  # fmt: skip
-    assert (
-        "kill -CONT 7" in alert.next_action and "nothing is to be relaunched" in alert.next_action
-    )
+    assert "kill -CONT 7" in alert.next_action and "do not relaunch" in alert.next_action
     held = job(stopped=Stopped(pid=7, since=T0, held=True))
     (alert,) = stalled(history(at, job=held, tracker=tracker(last_step_at=T0, step=5)))
     assert "debugger" in alert.title and "kill" not in alert.next_action
@@ -169,14 +167,16 @@ def test_why_a_log_is_still_is_said_as_far_as_it_shows() -> None:
     assert "rich" in rich.evidence[1].text
     assert "buffer" not in rich.evidence[1].text + rich.next_action
     other = still("epoch 3 begins")
-    assert other.confidence == "guess" and "or its output is buffered" in other.evidence[1].text
+    assert other.confidence == "guess" and "or output is buffered" in other.evidence[1].text
 
 
 def test_what_was_saved_since_the_start_was_trained() -> None:
     run, silent = run_spec(), log("GPU available: True", mtime=T0 + 5)
     late = T0 + run.thresholds.first_step_within + 600
     past = history(late, job=job(), log=silent)
-    assert [alert.title for alert in step_stalled(run, past)] == ["no first training step"]
+    assert [alert.title for alert in step_stalled(run, past)] == [
+        "No training step since the start"
+    ]
     saved = checkpoints(checkpoint(100, late - 10))
     past = history(late, job=job(), log=silent, checkpoints=saved)
     assert list(step_stalled(run, past)) == []

@@ -8,7 +8,7 @@ from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
 from cockpit.model.history import History, PhaseMark
 from cockpit.model.jobs import LiveJob
-from cockpit.model.observed import Phase, Triage
+from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.jobs.terminal import ended_not_success
 from tests.rules.making import (
     T0,
@@ -49,10 +49,44 @@ def failed(*lines: str, code: int | None = 1, **more: Any) -> History:
 def test_a_failure_is_critical_and_names_the_line_of_code() -> None:
     alert = alert_of(failed(*BUG))
     assert (alert.id, alert.severity, alert.since) == ("C-01", Severity.CRITICAL, T0 + 77)
-    assert alert.title == "ended, not success: exit 1 · small code bug at schedule.py:12"
+    assert alert.title == "Crashed: KeyError at schedule.py:12 (exit 1)"
     assert [line.text for line in alert.evidence] == ["failed, exit code 1", "KeyError: 'warm_up'"]
     assert alert.evidence[1].source == "log:7"
     assert alert.next_action == "fix /home/ada/toy/schedule.py:12, then relaunch toy"
+
+
+@pytest.mark.parametrize(
+    ("value", "lines", "title", "evidence"),
+    [
+        (
+            job(Phase.FAILED, state="killed", exit_code=137, reason="killed by signal 9 (SIGKILL)"),
+            STOPS,
+            "Killed by signal 9 (exit 137)",
+            "killed by signal 9 (SIGKILL), exit code 137",
+        ),
+        (job(Phase.FAILED, exit_code=137), STOPS, "Killed (exit 137)", "failed, exit code 137"),
+        (job(Phase.FAILED, exit_code=-9), STOPS, "Killed by signal 9 (exit -9)", None),
+        (
+            job(Phase.FAILED, state="exited", exit_code=1, reason="exit code 1"),
+            BUG,
+            "Crashed: KeyError at schedule.py:12 (exit 1)",
+            "exit code 1",
+        ),
+        (
+            job(Phase.FAILED, state="exited", exit_code=127, reason="exit code 127 (not found)"),
+            STOPS,
+            "Failed: cause unknown (exit 127)",
+            "exit code 127 (not found)",
+        ),
+        (job(Phase.FAILED, state="NODE_FAIL"), STOPS, "Failed: node lost (NODE_FAIL)", "NODE_FAIL"),
+    ],
+)
+def test_the_title_says_what_ended_it_and_no_more_than_is_known(
+    value: JobValue, lines: tuple[str, ...], title: str, evidence: str | None
+) -> None:
+    alert = alert_of(history(T0 + 140, job=value, log=log(*lines)))
+    assert alert.title == title
+    assert evidence in (None, alert.evidence[0].text)
 
 
 def test_a_kill_is_relaunched_from_the_newest_complete_checkpoint() -> None:
@@ -66,10 +100,10 @@ def test_no_complete_checkpoint_no_relaunch() -> None:
 
 def test_checkpoints_that_cannot_be_seen_are_looked_at_first() -> None:
     alert = alert_of(failed(*STOPS, code=137, checkpoints=blind()))
-    assert alert.next_action.startswith("look at the checkpoints")
+    assert alert.next_action.startswith("check the checkpoints before a relaunch")
     partly = checkpoints(checkpoint(100, T0)).model_copy(update={"unlisted": ("gs://bucket/x",)})
     alert = alert_of(failed(*STOPS, code=137, checkpoints=partly))
-    assert alert.next_action.startswith("look at the checkpoints")
+    assert alert.next_action.startswith("check the checkpoints before a relaunch")
 
 
 def test_the_second_failure_is_not_relaunched() -> None:
@@ -84,19 +118,19 @@ def test_the_second_failure_is_not_relaunched() -> None:
 
 def test_a_nan_is_never_relaunched_as_infrastructure() -> None:
     past = failed(*STOPS, code=137, trend=folded(losses([2.0, float("nan")])))
-    assert alert_of(past).next_action.startswith("escalate to ada: non-finite")
+    assert alert_of(past).next_action.startswith("escalate to ada: NaN/inf is not")
 
 
 @pytest.mark.parametrize("phase", [Phase.CANCELLED, Phase.FAILED])
 def test_a_stop_that_we_ordered_is_information_naming_who(phase: Phase) -> None:
     alert = alert_of(history(T0, job=job(phase, exit_code=143), stop_ordered_by="bob"))
-    assert (alert.severity, alert.title) == (Severity.INFO, "stopped by bob")
+    assert (alert.severity, alert.title) == (Severity.INFO, "Stopped by bob")
 
 
 def test_an_unknown_hand_is_a_warning() -> None:
     alert = alert_of(history(T0, job=job(Phase.CANCELLED)))
-    assert (alert.severity, alert.title) == (Severity.WARNING, "stopped by an unknown hand")
-    assert alert.next_action == "ask ada who stopped it, why"
+    assert (alert.severity, alert.title) == (Severity.WARNING, "Stopped by someone unknown")
+    assert alert.next_action == "ask ada who stopped it and why"
 
 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.WAITING, Phase.SUCCEEDED, Phase.UNKNOWN])
@@ -113,19 +147,19 @@ def test_two_jobs_have_two_identities() -> None:
 def test_a_log_read_before_the_end_decides_nothing() -> None:
     old: Facet[Any] = Facet(value=log(*STOPS), source="log", observed_at=T0 + 76)
     alert = alert_of(failed(code=137, log=old))
-    assert alert.next_action == "read the log, then escalate to ada; relaunch is not advised yet"
+    assert alert.next_action == "read the log, then escalate to ada; do not relaunch yet"
 
 
 def test_triage_that_is_there_already_is_used() -> None:
     found = Triage(name="data_error", action="escalate", confidence="likely")
     alert = alert_of(failed(log=log(*STOPS, triage=found)))
-    assert alert.title.endswith("data error")
+    assert alert.title == "Failed: data error (exit 1)"
 
 
 def test_the_schedulers_own_word_is_the_class() -> None:
     value = job(Phase.FAILED, state="OUT_OF_MEMORY")
     alert = alert_of(history(T0, job=value, log=log(*STOPS)))
-    assert alert.title.endswith("oom host")
+    assert alert.title == "Failed: out of host memory (OUT_OF_MEMORY)"
 
 
 def test_a_local_job_killed_by_a_signal_is_not_a_stop_by_hand() -> None:
@@ -137,7 +171,7 @@ def test_a_local_job_killed_by_a_signal_is_not_a_stop_by_hand() -> None:
 def test_what_trains_on_after_the_end_is_found_before_anything_is_relaunched() -> None:
     steps = folded(losses([2.0] * 30, first_step=100))
     alert = alert_of(failed(*STOPS, code=137, trend=steps))
-    assert alert.title == "the recorded job ended (exit 137), but something trains on"
+    assert alert.title == "The job ended (exit 137), but steps are still being logged"
     assert "after its end" in alert.evidence[1].text
     assert alert.evidence[1].source == "logged rows"
     assert (
@@ -154,7 +188,7 @@ def test_while_another_job_of_the_lineage_lives_no_relaunch_is_offered() -> None
     other = LiveJob(id="pid:9", name="python train.py", why="it has /r/run.log open for writing")
     value = job(Phase.FAILED, exit_code=137, ended_at=T0 + 77, rivals=(other,))
     alert = alert_of(failed(*STOPS, job=value))
-    assert "pid:9 of its lineage lives" in alert.title
+    assert "pid:9 of its lineage is running" in alert.title
     assert "a relaunch would be a second copy" in alert.next_action
     assert any("open for writing" in each.text for each in alert.evidence)
 

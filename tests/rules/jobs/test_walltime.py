@@ -62,7 +62,7 @@ def test_what_goes_on_after_it_is_named() -> None:
     after = LiveJob(id="43", name="hero", why="afterany 42")
     value = job(ends_by=T0 + 10, queued=(after,))
     (alert,) = walltime_short(RUN, history(T0 + 1, job=value, checkpoints=SAVED))
-    assert "43 goes on after it" in alert.next_action
+    assert "43 continues after it" in alert.next_action
 
 
 def test_saves_that_are_overdue_promise_no_next_one() -> None:

@@ -68,7 +68,7 @@ def test_what_was_so_at_the_launch_was_approved_then() -> None:
 def test_the_bundle_tells_what_runs_and_another_launch_s_record_is_none() -> None:
     runs = job(bundle=Bundle(commit=B))
     said = found(checkout(), job=runs)
-    assert said == ["the job runs other code than recorded: the job's bundle says commit"
+    assert said == ["The job runs different code than recorded: the job's bundle says commit"
                     f" {B[:10]}, the logbook records {A[:10]}"]  # fmt: skip
     assert found(checkout(), job=job(bundle=Bundle(commit=A[:12]))) == []
     assert found(checkout(), job=job(bundle=Bundle(commit=A, dirty=True))) != []
@@ -96,7 +96,7 @@ def test_files_that_changed_since_another_commit_are_not_told_of_the_launch_s() 
     """The logbook names an older commit than the launch: its files are those of both."""
     behind = checkout(sha=B, record_sha="c" * 40, changed=("model.py",))
     (said,) = found(behind, used=launched())
-    assert said.endswith(f"toy-i001 records {A[:10]}: which files differ is not known")
+    assert said.endswith(f"toy-i001 records {A[:10]}: it is not known which files differ")
 
 
 def test_a_checkout_s_change_is_dated_by_the_look_and_never_by_the_job_s_start() -> None:

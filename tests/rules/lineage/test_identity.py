@@ -43,7 +43,7 @@ def found(run: RunSpec | None = None, **facets: Any) -> list[str]:
     ],
 )
 def test_the_active_identity_against_the_recorded_one(active: dict[str, str], said: str) -> None:
-    assert found(tracker=tracker(**active)) == [f"the W&B identity does not match: {said}"]
+    assert found(tracker=tracker(**active)) == [f"W&B run does not match: {said}"]
     assert found(tracker=tracker(id="toy", project=None)) == [], "what is not told is not another"
     assert found(tracker=tracker(**active), job=job(Phase.WAITING)) == []
 
@@ -70,7 +70,7 @@ def test_an_id_that_another_slurm_job_writes_to() -> None:
     theirs = tracker(slurm_job_id="72", last_record_at=T0 + 9)
     assert "job 72 writes to id toy" in found(job=ours, tracker=theirs)[0]
     former = tracker(slurm_job_id="70", last_record_at=T0 - 9)
-    assert found(job=ours, tracker=former) == [], "of the job before it"
+    assert found(job=ours, tracker=former) == [], "of the previous job"
     assert found(job=job(id="71_4"), tracker=theirs) == [], "an array names its tasks otherwise"
 
 

@@ -53,11 +53,11 @@ def found(items: tuple[Checkpoint, ...] = ITEMS, **more: Any) -> list[str]:
         ("c/step-60", None, "step 60 is rejected"),
         (None, 60, "step 60 is rejected"),
         (None, 61, None),
-        ("/c/step-900", 900, "step-900 is the last by name, not by step: step 1,000 was complete"),
-        ("/x/step-7", 7, "/x/step-7 lies in none of the run's roots: another lineage"),
+        ("/c/step-900", 900, "step-900 is last by name, not by step: step 1,000 was complete"),
+        ("/x/step-7", 7, "/x/step-7 is in none of the run's roots: another lineage"),
         ("/mnt/c/step-7", 7, None),
         ("/base/step-9", 9, None),
-        ("gs://b/c/step-1000", 1000, "gs://b/c/step-1000 lies in none of the run's roots:"
+        ("gs://b/c/step-1000", 1000, "gs://b/c/step-1000 is in none of the run's roots:"
          " another lineage"),
     ],
 )  # fmt: skip

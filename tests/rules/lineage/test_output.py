@@ -58,7 +58,7 @@ def test_the_launch_as_recorded_and_the_region_that_its_command_asks_for() -> No
     assert found(BUCKET, used=launched("t", root="gs://b/old")) != []
     far = run_spec(output_root="gs://lab-us-east5/toy")
     (text,) = found(far, used=launched("t", "--region", "us-central2"))
-    assert text == "gs://lab-us-east5/toy lies in us-east5, the job's --region says us-central2"
+    assert text == "gs://lab-us-east5/toy is in us-east5, the job's --region says us-central2"
     assert found(far, used=launched("t", "--zone", "us-east5-a")) == []
     assert found(far) == []
 
@@ -68,7 +68,7 @@ def test_what_the_logbook_records_is_held_against_the_run_file() -> None:
         return RecordsValue(logbook="book.md", output_root=root)
 
     (text,) = found(BUCKET, records=book("`gs://b/old`"))
-    assert text == "the logbook records gs://b/old, the run file says gs://b/toy"
+    assert text == "the logbook records gs://b/old, cockpit.toml says gs://b/toy"
     for root in (None, "gs://b/toy/", "to be told", "`gs://b/toy`"):
         assert found(BUCKET, records=book(root)) == []
     saved = checkpoints(checkpoint(5, T0 + 300))

@@ -26,7 +26,7 @@ def doubling(rows: int, every: int = 200, noise: float = 0.02) -> list[float]:
 def test_a_loss_that_climbs_slowly_is_seen() -> None:
     (alert,) = alerts(losses([2.0] * 300 + doubling(300)))
     assert (alert.id, alert.key) == ("C-11", "C-11:toy")
-    assert alert.title.startswith("loss climbs: ") and "best 2" in alert.evidence[0].text
+    assert alert.title.startswith("Loss climbing: ") and "best 2" in alert.evidence[0].text
     assert T0 + 350 < alert.since < T0 + 450, "since the level left, not since it was told"
 
 

@@ -51,7 +51,7 @@ def test_three_replayed_steps_that_differ_open_it_and_two_do_not() -> None:
     assert alerts([*FORMER, *same]) == []
     (found,) = alerts([*FORMER, *rows(900, 950, LATER, shifted(0.01))])
     assert (found.id, found.severity.value, found.confidence) == ("C-12", "alert", "sure")
-    assert found.since == LATER + 900 and found.title.startswith("resumed at step 900")
+    assert found.since == LATER + 900 and found.title.startswith("Resumed at step 900")
     assert "step 999" in found.evidence[0].text and "0.002" in found.evidence[1].text
 
 
@@ -82,8 +82,8 @@ def beyond(by: float, until: int = 1050) -> list[Row]:
 def test_beyond_the_replayed_steps_the_former_trend_is_the_measure() -> None:
     assert alerts(beyond(0.1, until=1049)) == [], "fifty rows are needed"
     (found,) = alerts(beyond(0.1))
-    assert "above the former trend" in found.title
-    assert "limit 1.0%" in found.evidence[-1].text
+    assert "above the previous trend" in found.title
+    assert "limit 1.0 %" in found.evidence[-1].text
     assert alerts(beyond(0.01)) == []
     assert "below" in alerts(beyond(-0.3))[0].title
 
@@ -137,7 +137,7 @@ def test_going_back_before_a_spike_does_not_want_the_spike_again() -> None:
 def test_one_restart_is_one_alert() -> None:
     off = [*FORMER, *rows(900, 950, LATER, shifted(0.01))]
     saved = checkpoints(checkpoint(960, T0 + 961))
-    assert alerts(off, LATER + 890, checkpoints=saved) == [], "it has loaded another checkpoint"
+    assert alerts(off, LATER + 890, checkpoints=saved) == [], "it loaded another checkpoint"
     assert alerts(off, LATER + 890, checkpoints=checkpoints(checkpoint(890, T0 + 891)))
 
 

@@ -16,11 +16,11 @@ def alerts(rows: list[Row], **facets: object) -> list[Alert]:
     return list(non_finite(run_spec(), history(T0 + 1e5, folded(rows), **facets)))
 
 
-@pytest.mark.parametrize("bad", [NAN, INF, -INF])
-def test_one_row_is_enough_and_is_named(bad: float) -> None:
+@pytest.mark.parametrize(("bad", "word"), [(NAN, "NaN"), (INF, "inf"), (-INF, "-inf")])
+def test_one_row_is_enough_and_is_named(bad: float, word: str) -> None:
     (alert,) = alerts(losses([2.0] * 5 + [bad] + [2.0]))
     assert (alert.id, alert.severity, alert.since) == ("C-09", Severity.CRITICAL, T0 + 5)
-    assert alert.title == f"loss is {bad} at step 5"
+    assert alert.title == f"Loss is {word} at step 5"
     assert "do not relaunch" in alert.next_action
 
 
@@ -54,7 +54,7 @@ def grads(values: list[float | None]) -> list[Row]:
 def test_another_metric_needs_three_rows_in_a_row_that_carry_it() -> None:
     assert alerts(grads([1.0, NAN, NAN, 1.0, NAN, NAN])) == []
     (alert,) = alerts(grads([1.0, NAN, None, NAN, None, NAN]))
-    assert alert.title == "grad_norm is nan at step 1"
+    assert alert.title == "Grad norm is NaN at step 1"
 
 
 def test_the_log_is_looked_at_too() -> None:

@@ -39,7 +39,7 @@ def test_a_resume_from_the_checkpoint_is_silent() -> None:
 
 def test_a_restart_from_zero_is_an_alert_at_its_first_row() -> None:
     past = after(Row(0, T0 + 110, 9.0))
-    assert found(past) == ["resumed at step 0, not from 50"]
+    assert found(past) == ["Resumed at step 0, not from 50"]
     assert "C-12" in {alert.id for alert in judge(run_spec(), past)}
     (alert,) = resumed_elsewhere(run_spec(), past)
     assert "stop toy" in alert.next_action and alert.key.endswith(":toy-i002")
@@ -49,7 +49,7 @@ def test_the_log_tells_it_too() -> None:
     rows = (Row(59, T0 + 59, 2.0), Row(0, T0 + 111, 9.0))
     past = history(T0 + 200, job=job(), log=log("x", rows=rows))
     past = past.model_copy(update={"launched": LAUNCHED})
-    assert found(past) == ["resumed at step 0, not from 50"]
+    assert found(past) == ["Resumed at step 0, not from 50"]
 
 
 def test_rows_of_the_former_job_say_nothing() -> None:
@@ -59,11 +59,11 @@ def test_rows_of_the_former_job_say_nothing() -> None:
 def test_what_was_seen_once_is_not_forgotten() -> None:
     known = LAUNCHED.model_copy(update={"first_step": 0})
     rows = [Row(step, T0 + 110 + step, 2.0) for step in range(200)]
-    assert found(after(*rows, launched=known)) == ["resumed at step 0, not from 50"]
+    assert found(after(*rows, launched=known)) == ["Resumed at step 0, not from 50"]
 
 
 def test_a_step_that_cannot_have_been_reached_is_another_checkpoint() -> None:
-    assert found(after(Row(5000, T0 + 120, 2.0))) == ["resumed at step 5,000, not from 50"]
+    assert found(after(Row(5000, T0 + 120, 2.0))) == ["Resumed at step 5,000, not from 50"]
     assert found(after(Row(150, T0 + 190, 2.0))) == []
 
 
@@ -82,7 +82,7 @@ def test_from_scratch_there_is_nothing_to_expect() -> None:
 
 
 def restarted(*rows: Row, saved: float = T0 + 90, **more: object) -> History:
-    """A job that no cockpit launched, begun at T0 + 100 beside a complete checkpoint of 46."""
+    """A job that no cockpit launched, begun at T0 + 100 beside a complete Checkpoint of 46."""
     began = {"job": job(started_at=T0 + 100), "checkpoints": checkpoints(checkpoint(46, saved))}
     return history(T0 + 200, folded([*losses([2.0] * 60), *rows]), **{**began, **more})
 
@@ -90,11 +90,11 @@ def restarted(*rows: Row, saved: float = T0 + 90, **more: object) -> History:
 def test_a_restart_by_anybody_from_zero_is_an_alert() -> None:
     past = restarted(Row(0, T0 + 110, 9.0))
     (alert,) = resumed_elsewhere(run_spec(), past)
-    assert alert.title == "restarted at step 0 beside step 46"
+    assert alert.title == "Restarted at step 0 although step 46 was there"
     assert (alert.confidence, alert.since) == ("likely", T0 + 100)
     assert "stop toy" in alert.next_action
     later = [Row(step, T0 + 110 + step, 2.0) for step in range(90)]
-    assert found(restarted(*later)) == ["restarted at step 0 beside step 46"]
+    assert found(restarted(*later)) == ["Restarted at step 0 although step 46 was there"]
 
 
 def test_a_restart_by_anybody_that_goes_on_is_silent() -> None:
@@ -133,13 +133,13 @@ def test_a_first_step_that_may_not_be_the_first_is_only_the_latest() -> None:
     rows = [Row(step, T0 + 110 + step - 401, 2.0) for step in range(401, 560)]
     began = {"job": job(started_at=T0 + 100), "checkpoints": checkpoints(checkpoint(600, T0 + 90))}
     whole = history(T0 + 900, folded(rows), **began)
-    assert found(whole) == ["restarted at step 401 beside step 600"]
+    assert found(whole) == ["Restarted at step 401 although step 600 was there"]
     assert found(whole.model_copy(update={"rows_from": 0.7, "log_from": 0.7})) == [
-        "restarted at or before step 401 beside step 600"
+        "Restarted at or before step 401 although step 600 was there"
     ]
     untimed = [row._replace(at=None) for row in rows[:48]]
     assert found(history(T0 + 900, folded([*untimed, *rows[48:]]), **began)) == [
-        "restarted at or before step 449 beside step 600"
+        "Restarted at or before step 449 although step 600 was there"
     ]
 
 

@@ -26,7 +26,7 @@ def test_three_low_windows_in_a_row_are_a_collapse_and_it_says_why() -> None:
     (alert,) = alerts(windows([1200.0] * 10 + [830.0] * 3 + [830.0]))
     assert (alert.id, alert.key, alert.severity) == ("C-05", "C-05:toy", Severity.ALERT)
     assert alert.since == T0 + 10 * CADENCE
-    assert "31%" in alert.title
+    assert "31 % below baseline for 3m" in alert.title
     assert alert.evidence[0].text == "830, 830, 830 tok/s in the last 3 windows of 1m"
     assert "1.2k tok/s" in alert.evidence[1].text
 
@@ -172,5 +172,5 @@ def test_another_batch_has_another_baseline() -> None:
 def test_a_collapse_below_the_new_baseline_is_one_and_says_which_it_is() -> None:
     assert resized([*[700.0] * 12, *[450.0] * 3], (64, 32)) == []
     (alert,) = resized([*[700.0] * 12, *[450.0] * 4], (64, 32))
-    assert alert.title.startswith("throughput 36% below") and alert.since == T0 + 22 * CADENCE
+    assert alert.title.startswith("Throughput 36 % below") and alert.since == T0 + 22 * CADENCE
     assert "train_batch_size: 64 → 32" in alert.evidence[-1].text

@@ -81,7 +81,7 @@ async def test_the_question_is_in_sight_at_every_size(
         assert f"Type  {WORDS}" in shown
         assert "tree dirty" in shown
         assert "[observed]" in shown
-        assert "will NOT touch" in shown and "run-failed-eval" in shown
+        assert "leaves alone" in shown and "run-failed-eval" in shown
         assert "12 steps since" in shown
         assert pilot.app.focused is not None
         if ascii:
@@ -112,7 +112,7 @@ async def test_a_dialog_follows_the_size_of_the_terminal() -> None:
             lines = text_of(pilot.app).splitlines()
             at = next(n for n, line in enumerate(lines) if "Type  relaunch" in line)
             assert "▸ rela" in lines[at + 1]
-            assert "15 to " in lines[at + 2]
+            assert "15 more" in lines[at + 2]
 
 
 async def test_the_words_and_then_enter_act() -> None:
@@ -138,11 +138,11 @@ async def test_enter_does_nothing_until_the_words_match() -> None:
         await typed(pilot, WORDS[:-1])
         await pilot.pause(0.2)
         await pilot.press("enter")
-        assert "1 to go" in text_of(pilot.app)
+        assert "1 more" in text_of(pilot.app)
         await pilot.press("x")
         await pilot.pause(0.2)
         await pilot.press("enter")
-        assert "differs from the 19th character on" in text_of(pilot.app)
+        assert "wrong from character 19" in text_of(pilot.app)
         assert service.acted == []
 
 
@@ -153,7 +153,7 @@ async def test_a_burst_does_not_confirm_and_a_second_enter_does() -> None:
         for key in (*KEYS, "enter", "enter"):  # read at one time, however busy this machine is
             character = " " if key == "space" else key if len(key) == 1 else None
             pilot.app.post_message(events.Key(names.get(key, key), character))
-        await until(pilot, lambda: "that came in one burst" in text_of(pilot.app))
+        await until(pilot, lambda: "that looked pasted" in text_of(pilot.app))
         assert service.acted == []
         await pilot.pause(0.2)
         await pilot.press("enter")
@@ -181,7 +181,7 @@ async def test_a_paste_is_refused() -> None:
     async with planned(service) as pilot:
         focus_of(pilot.app, TextLine).post_message(events.Paste(f"{WORDS}\n"))
         await pilot.pause(0.2)
-        assert "a paste does not count" in text_of(pilot.app)
+        assert "paste is ignored" in text_of(pilot.app)
         assert focus_of(pilot.app, TextLine).value == ""
         await pilot.press("enter")
         assert service.acted == []
@@ -192,9 +192,9 @@ async def test_a_block_leaves_reasons_and_no_input() -> None:
     async with planned(service, (80, 24)) as pilot:
         shown = text_of(pilot.app)
         assert "Type  " not in shown
-        assert shown.index("■ BLOCK") < shown.index("! WARN") < shown.index("will run")
+        assert shown.index("■ BLOCK") < shown.index("! WARN") < shown.index("runs  ")
         assert "two live jobs write to one output root" in shown
-        assert "blocked: nothing can be confirmed here" in shown
+        assert "blocked: this cannot be run" in shown
         assert pilot.app.focused is None
         await typed(pilot, WORDS)
         await pilot.press("enter", "f2")
@@ -275,7 +275,7 @@ async def test_a_plan_that_has_changed_is_shown_anew_with_an_empty_line() -> Non
         shown = text_of(pilot.app)
         assert "nothing was done: changed since it was shown" in shown
         assert shown.count("changed ") == 2
-        assert "the words must stand here exactly" in shown
+        assert "type the words above exactly" in shown
         assert focus_of(pilot.app, TextLine).value == ""
 
 
@@ -318,7 +318,7 @@ async def test_steps_tick_off_live_and_the_dialog_can_be_left() -> None:
         assert "✓ done     stop" in text_of(pilot.app)
         await pilot.press("escape")
         await pilot.pause(0.1)
-        assert "relaunch run-failed goes on" in text_of(pilot.app)
+        assert "relaunch run-failed continues" in text_of(pilot.app)
         await pilot.press("x")
         await pilot.pause(0.1)
         assert "● running  submit" in text_of(pilot.app)

@@ -1,0 +1,44 @@
+"""Which theme is on: as the terminal's background is, unless the run file or a person says so."""
+
+from __future__ import annotations
+
+import os
+
+from cockpit.app.background import BackgroundTold, dark_by
+from cockpit.app.terminal import TerminalApp
+from themes.loader import AUTO, load_themes
+
+
+class ThemedApp(TerminalApp):
+    """An app in one of the themes; without colours where the terminal shall have none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._follows = False
+
+    def set_theme(self, wanted: str) -> str | None:
+        """Take the theme of this name; return what is wrong with it, in one line."""
+        themes = load_themes()
+        for theme in themes.values():
+            shown = theme.colourless() if self.no_color else theme
+            self.register_theme(shown.textual())
+        self.theme = wanted if wanted in themes else AUTO.get(wanted, "cockpit-dark")
+        self._follows = wanted in AUTO
+        if (dark := dark_by(os.environ)) is not None:
+            self._follow(dark)
+        known = (*AUTO, *themes)
+        return None if wanted in known else f"no theme {wanted!r}; there are: {', '.join(known)}"
+
+    def on_background_told(self, told: BackgroundTold) -> None:
+        """Be dark or light as the terminal is, unless a person has said which."""
+        self._follow(told.dark)
+
+    def _follow(self, dark: bool) -> None:
+        now = load_themes()[self.theme]
+        if self._follows and now.dark != dark:
+            self.theme = now.twin
+
+    def action_theme(self) -> None:
+        """Toggle between the dark and the light twin."""
+        self._follows = False
+        self.theme = load_themes()[self.theme].twin

@@ -1,0 +1,181 @@
+"""A metric's rows folded into parts, in bounded memory: extremes and means are kept.
+
+As for the loss (``LossColumns``), parts are equally wide in steps and neighbours merge when there
+are too many. Beside it times are kept, and what a restart has made obsolete is kept apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from cockpit.model.curve import Curve, Part, Point, Restart, Span
+
+MOST_CELLS: Final = 4096
+"""Parts that are kept of one metric: a quarter of a run is still drawn in a thousand."""
+MOST_RESTARTS: Final = 50
+
+
+class _Cell:
+    """One part while it grows."""
+
+    __slots__ = (
+        "begin", "count", "end", "first", "high", "last", "low", "nonfinite", "total",
+    )  # fmt: skip
+
+    def __init__(self, step: int) -> None:
+        self.first = self.last = step
+        self.begin: float | None = None
+        self.end: float | None = None
+        self.low, self.high, self.total = math.inf, -math.inf, 0.0
+        self.count = self.nonfinite = 0
+
+    def add(self, step: int, at: float | None, value: float) -> None:
+        self.first, self.last = min(self.first, step), max(self.last, step)
+        if at is not None:
+            self.begin = at if self.begin is None else min(self.begin, at)
+            self.end = at if self.end is None else max(self.end, at)
+        if not math.isfinite(value):
+            self.nonfinite += 1
+            return
+        self.low, self.high = min(self.low, value), max(self.high, value)
+        self.total += value
+        self.count += 1
+
+    def merge(self, other: _Cell) -> None:
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        self.begin, self.end = (
+            _outer(min, self.begin, other.begin),
+            _outer(max, self.end, other.end),
+        )
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.total += other.total
+        self.count += other.count
+        self.nonfinite += other.nonfinite
+
+    def copy(self) -> _Cell:
+        made = _Cell(self.first)
+        made.merge(self)
+        return made
+
+    def within(self, span: Span) -> bool:
+        """Tell whether any of it lies in the extent asked for; untimed cells lie in no time."""
+        begin, end = (self.begin, self.end) if span.by_time else (self.first, self.last)
+        if begin is None or end is None:
+            return False
+        return (span.high is None or begin <= span.high) and (span.low is None or end >= span.low)
+
+    def part(self) -> Part:
+        known = self.count > 0
+        mean = self.total / self.count if known else None
+        if mean is not None and not self.low <= mean <= self.high:
+            mean = self.low / 2 + self.high / 2  # rounding, or a total beyond what a float holds
+        low, high = (self.low, self.high) if known else (None, None)
+        return Part(
+            self.first, self.last, self.begin, self.end, low, high, mean, self.count,
+            self.nonfinite,
+        )  # fmt: skip
+
+
+def _outer(
+    which: Callable[[Iterable[float]], float], one: float | None, other: float | None
+) -> float | None:
+    known = [each for each in (one, other) if each is not None]
+    return which(known) if known else None
+
+
+class CurveFold:
+    """One metric of every row that was added, in logged order."""
+
+    def __init__(self, most: int = MOST_CELLS) -> None:
+        self.rows = 0
+        self.newest: Point | None = None
+        self.broken: Point | None = None
+        self._broken_rows = 0
+        self._restarts: list[Restart] = []
+        self._cells: dict[int, _Cell] = {}
+        self._former: dict[int, _Cell] = {}
+        self._most = most
+        self._width = 1
+
+    def add(self, step: int, at: float | None, value: float) -> None:
+        """Take one value in. A lower step than the one before it is a restart."""
+        step = max(0, step)
+        if self.newest is not None and step < self.newest.step:
+            self._restart(step, at)
+        self.rows += 1
+        self.newest = Point(step, at, value)
+        self._mind_broken(self.newest)
+        index = step // self._width
+        cell = self._cells.get(index)
+        if cell is None:
+            cell = self._cells[index] = _Cell(step)
+        cell.add(step, at, value)
+        while len(self._cells) > self._most or len(self._former) > self._most:
+            self._width *= 2
+            self._cells, self._former = _halved(self._cells), _halved(self._former)
+
+    def _mind_broken(self, newest: Point) -> None:
+        if math.isfinite(newest.value):
+            self.broken, self._broken_rows = None, 0
+            return
+        self.broken = self.broken or newest
+        self._broken_rows += 1
+
+    def _restart(self, step: int, at: float | None) -> None:
+        """Keep apart what is trained again; a part that the restart splits stays whole."""
+        self._restarts = [*self._restarts[1 - MOST_RESTARTS :], Restart(step, at)]
+        self.broken, self._broken_rows = None, 0
+        for index in [each for each, cell in self._cells.items() if cell.first >= step]:
+            cell = self._cells.pop(index)
+            kept = self._former.setdefault(index, cell)
+            if kept is not cell:
+                kept.merge(cell)
+
+    def curve(self, metric: str, unit: str | None, span: Span, share: float) -> Curve:
+        """Return what was added, as far as it lies in ``span``."""
+        every = [*self._cells.values(), *self._former.values()]
+        begins = [cell.begin for cell in every if cell.begin is not None]
+        ends = [cell.end for cell in every if cell.end is not None]
+        steps = [cell.first for cell in every], [cell.last for cell in every]
+        return Curve(
+            metric,
+            unit,
+            _parts(self._cells, span),
+            _parts(self._former, span),
+            tuple(self._restarts),
+            (min(steps[0]), max(steps[1])) if every else None,
+            (min(begins), max(ends)) if begins and ends else None,
+            self.newest,
+            self.broken,
+            self._broken_rows,
+            self.rows,
+            share,
+        )
+
+
+def _halved(cells: dict[int, _Cell]) -> dict[int, _Cell]:
+    merged: dict[int, _Cell] = {}
+    for index, cell in cells.items():
+        kept = merged.setdefault(index // 2, cell)
+        if kept is not cell:
+            kept.merge(cell)
+    return merged
+
+
+def _parts(cells: dict[int, _Cell], span: Span) -> tuple[Part, ...]:
+    """Return the cells of an extent, in at most ``span.most`` parts."""
+    inside = [cells[index] for index in sorted(cells) if cells[index].within(span)]
+    each = max(1, math.ceil(len(inside) / max(1, span.most)))
+    groups = (inside[at : at + each] for at in range(0, len(inside), each))
+    return tuple(_joined(group).part() for group in groups)
+
+
+def _joined(cells: Sequence[_Cell]) -> _Cell:
+    if len(cells) == 1:
+        return cells[0]
+    made = cells[0].copy()
+    for cell in cells[1:]:
+        made.merge(cell)
+    return made
