@@ -15,6 +15,7 @@ from typing import Any
 
 from cockpit.config.build import build
 from cockpit.config.lines import KeyPath, key_lines, line_of
+from cockpit.config.reading import answers_again
 from cockpit.config.values import too_deep
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import clean
@@ -88,9 +89,12 @@ class Reloader:
         self._seen = _fingerprint(self._path)
 
     def check(self) -> bool:
-        """Look at the file; return whether :attr:`file` or :attr:`problems` changed."""
+        """Look at the file; return whether :attr:`file` or :attr:`problems` changed.
+
+        It is read again, too, once a file that it names and that gave no answer has answered.
+        """
         now = _fingerprint(self._path)
-        if now == self._seen:
+        if now == self._seen and not answers_again():
             return False
         self._seen = now
         before = self.file, self.problems
