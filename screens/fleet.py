@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -12,66 +11,20 @@ from textual.binding import BindingType
 from textual.widgets import Input
 
 from cockpit.model.report import RunReport, Verdict
+from cockpit.model.view import GROUPS, SORTS, View
 from screens.base import ActingScreen, Prompt
+from screens.fleet_view import Shown, arranged, read_filter
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.fleet_header import FleetHeader
 from widgets.key_line import KeyLine
-from widgets.panel_grid import GridShape, PanelGrid, shape
+from widgets.painting.tiling import Groups, Tiling, tiling
+from widgets.panel_grid import PanelGrid
 from widgets.run_list import RunList
 from widgets.run_panel import RunClicked
 
-_NEED: Final = (
-    Verdict.CRITICAL,
-    Verdict.ATTENTION,
-    Verdict.UNKNOWN,
-    Verdict.FINISHED,
-    Verdict.HEALTHY,
-    Verdict.SEALED,
-)
 AROUND = 2
 """Lines that header and footer take."""
-
-
-def _need(report: RunReport) -> tuple[int, int]:
-    worst = max((each.severity.rank for each in report.alerts), default=-1)
-    return _NEED.index(report.verdict), -worst
-
-
-def _time_left(report: RunReport) -> float:
-    left = report.progress.eta_s
-    return math.inf if left is None or math.isnan(left) else left
-
-
-SORTS: Final = ("need", "name", "file", "time left")
-"""How runs can be sorted; equals keep the run file's order."""
-
-
-def ordered(reports: Sequence[RunReport], sort: str) -> list[RunReport]:
-    """Return the runs in this order."""
-    if sort == "name":
-        return sorted(reports, key=lambda each: each.name)
-    if sort == "time left":
-        return sorted(reports, key=_time_left)
-    return sorted(reports, key=_need) if sort == "need" else list(reports)
-
-
-def matching(reports: Sequence[RunReport], words: str) -> list[RunReport]:
-    """Return the runs that have every word of a filter in name, state, alerts or kind."""
-    wanted = words.casefold().split()
-    if not wanted:
-        return list(reports)
-    return [each for each in reports if all(word in _haystack(each) for word in wanted)]
-
-
-def _haystack(report: RunReport) -> str:
-    job = report.facets.job.value
-    spec = report.spec
-    parts = [report.name, report.verdict.value, spec.group or "", spec.dri or "", spec.tier]
-    parts += [job.phase.value] if job is not None else []
-    parts += [spec.job.kind] if spec.job is not None else []
-    parts += [f"{alert.id} {alert.title}" for alert in report.alerts]
-    return " ".join(parts).casefold()
 
 
 class FleetScreen(ActingScreen):
@@ -91,29 +44,33 @@ class FleetScreen(ActingScreen):
         self._place = 0
         self._in_sight = False
         self._touched = False
-        self._filter = ""
-        self._sort = SORTS[0]
-        self._shape: GridShape | None = None
-        self._about: tuple[Sequence[RunReport], str, str] = ((), "", "")
-        self._shown: list[RunReport] = []
+        self._left = cockpit.view
+        self._view = cockpit.view
+        self._tiling: Tiling | None = None
+        self._about: tuple[Sequence[RunReport], View] = ((), View())
+        self._shown = Shown([])
 
     def compose(self) -> ComposeResult:
         """Header, panels or list, footer or filter."""
         yield FleetHeader()
-        count = len(self.cockpit.reports)
-        yield PanelGrid(count if self._shape_for(count) else 0)
+        yield PanelGrid(len(self.shown) if self._tiles(self.shown, self._groups) else 0)
         yield RunList()
-        yield Prompt("filter: words in name, state, alert; enter keeps it, esc drops it")
+        yield Prompt("filter: words, state: alert: dri: group: cluster:   enter keep · esc drop")
         yield KeyLine()
 
     @property
     def shown(self) -> list[RunReport]:
         """The runs as they stand on the screen, in order; a key alone sorts nothing anew."""
-        about = (self.cockpit.reports, self._filter, self._sort)
+        about = (self.cockpit.reports, self._view)
         if about != self._about:
             self._about = about
-            self._shown = ordered(matching(about[0], self._filter), self._sort)
-        return self._shown
+            self._shown = arranged(*about)
+        return self._shown.runs
+
+    @property
+    def _groups(self) -> Groups:
+        """The groups of what is shown: title, and how many runs."""
+        return self._shown.groups
 
     @property
     def selected(self) -> str | None:
@@ -123,7 +80,7 @@ class FleetScreen(ActingScreen):
     @property
     def runs_in_view(self) -> tuple[str, ...]:
         """The runs in sight: all of them as panels, else what the list has room for."""
-        if self._shape is not None:
+        if self._tiling is not None:
             return tuple(each.name for each in self.shown)
         return self.query_one(RunList).runs_in_view if self.is_mounted else ()
 
@@ -134,35 +91,51 @@ class FleetScreen(ActingScreen):
         shown = self.shown
         self._select(shown)
         self._in_sight = bool(shown)
-        self._shape = self._shape_for(len(shown))
+        self._tiling = self._tiles(shown, self._groups)
         grid, listed = self.query_one(PanelGrid), self.query_one(RunList)
-        grid.display, listed.display = self._shape is not None, self._shape is None
-        if self._shape is not None:
-            grid.show(shown, self.cockpit.now(), self._place, self._shape)
+        grid.display, listed.display = self._tiling is not None, self._tiling is None
+        now, liked = self.cockpit.now(), frozenset(self._view.favourites)
+        if self._tiling is not None:
+            grid.show(shown, now, self._place, self._tiling, liked)
         else:
-            listed.show(shown, self.cockpit.now(), self._place, self._nothing())
-        sort = "" if self._sort == SORTS[0] else self._sort
-        watch = self.cockpit.watch_state._replace(filter=self._filter, sort=sort)
+            listed.show(shown, now, self._place, self._nothing(), self._groups, liked)
+        watch = self.cockpit.watch_state._replace(view=self._view)
         news = self.cockpit.actions.news
-        self.query_one(FleetHeader).show(self.cockpit.reports, watch, len(shown), news)
+        self.query_one(FleetHeader).show(self.cockpit.reports, watch, shown, news)
         self.show_keys()
+        self._keep(shown)
+
+    def _keep(self, shown: Sequence[RunReport]) -> None:
+        """Have what is looked at, and how, remembered for the next session."""
+        if not shown and not self._touched:
+            return  # nothing is known yet
+        urgent = [each.name for each in shown if each.verdict is Verdict.CRITICAL]
+        place = self._chosen if self._touched else self._left.selected
+        self.cockpit.keep_view(
+            self._view.model_copy(update={"selected": place, "critical": tuple(urgent)})
+        )
 
     @property
     def _height(self) -> int:
         """The lines that the runs have."""
         return self.app.size.height - AROUND - len(self.cockpit.actions.news)
 
-    def _shape_for(self, count: int) -> GridShape | None:
-        return shape(count, self.app.size.width - 2, self._height)
+    def _tiles(self, shown: Sequence[RunReport], groups: Groups) -> Tiling | None:
+        return tiling(shown, groups, self.app.size.width - 2, self._height)
 
     def _nothing(self) -> tuple[str, str]:
         """Return why there is no run to be seen, and what to do about it."""
         count = len(self.cockpit.reports)
         if not count:
             return "the run file names no run", "add a [[run]] to it: it is read again by itself"
-        clear = self.cockpit.keys.shown("clear")
+        keys = self.cockpit.keys
         runs = "the run" if count == 1 else f"all {count} runs"
-        return f'no run has "{self._filter}" in its name, state or alerts', f"{clear} shows {runs}"
+        if not self._view.filter:
+            return "all runs are finished, and hidden", f"{keys.shown('hide')} shows {runs}"
+        problem = read_filter(self._view.filter).problem
+        also = ", or is finished and hidden" if self._view.hide_finished else ""
+        why = problem or f'no run matches "{self._view.filter}"{also}'
+        return why, f"{keys.shown('clear')} shows {runs}"
 
     def footer(self) -> list[tuple[str, str]]:
         """Return the keys that matter here."""
@@ -171,15 +144,25 @@ class FleetScreen(ActingScreen):
     def _select(self, shown: list[RunReport]) -> None:
         """Find the selected run's new place; if it is gone, its nearest neighbour's.
 
-        Until a person has pressed a key it is the first one: the run that needs them most.
+        Until a person has pressed a key it is the one they left, unless another one has become
+        critical since: then, or without such, it is the first, the run that needs them most.
         """
         names = [each.name for each in shown]
         if not self._touched or not names:
-            self._chosen = names[0] if names else self._chosen if self._touched else None
+            self._chosen = self._first(shown) if names else self._chosen if self._touched else None
         elif self._chosen not in names:
             self._chosen = self._neighbour(names)
         self._place = names.index(self._chosen) if self._chosen in names else 0
         self._order = names or self._order
+
+    def _first(self, shown: list[RunReport]) -> str:
+        """Return the run to begin with."""
+        fresh = (each for each in shown if each.verdict is Verdict.CRITICAL)
+        if any(each.name not in self._left.critical for each in fresh):
+            return shown[0].name
+        return next(
+            (each.name for each in shown if each.name == self._left.selected), shown[0].name
+        )
 
     def _neighbour(self, names: list[str]) -> str:
         """Return the run nearest to where the selected one stood that is still in sight."""
@@ -203,16 +186,14 @@ class FleetScreen(ActingScreen):
             place = max(0, min(self._place + steps, len(shown) - 1))
             self.choose(shown[place].name)
 
-    @property
-    def _columns(self) -> int:
-        return 1 if self._shape is None else self._shape.columns
-
     def action_row(self, rows: int) -> None:
         """Select the run that many rows below, if there is one."""
         shown = self.shown
         self._select(shown)
-        if 0 <= self._place + rows * self._columns < len(shown):
-            self._move(rows * self._columns)
+        if self._tiling is not None and shown:
+            self._move(self._tiling.below(self._place, rows) - self._place)
+        elif 0 <= self._place + rows < len(shown):
+            self._move(rows)
 
     def action_step(self, steps: int) -> None:
         """Select the next run, or the one before."""
@@ -220,9 +201,7 @@ class FleetScreen(ActingScreen):
 
     def action_turn(self, pages: int) -> None:
         """Select a page further down, or up."""
-        page = self.query_one(RunList).page
-        if self._shape is not None:
-            page = self._columns * max(1, self._height // self._shape.height)
+        page = len(self.shown) if self._tiling is not None else self.query_one(RunList).page
         self._move(pages * page)
 
     def action_edge(self, end: bool) -> None:
@@ -237,30 +216,59 @@ class FleetScreen(ActingScreen):
 
     def action_sort(self) -> None:
         """Sort in the next way."""
-        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
-        self.cockpit.say(f"sorted by {self._sort}")
+        sort = SORTS[(SORTS.index(self._view.sort) + 1) % len(SORTS)]
+        self.cockpit.say(f"sorted by {sort}")
+        self._look(sort=sort)
+
+    def action_group(self) -> None:
+        """Group by the next thing."""
+        group = GROUPS[(GROUPS.index(self._view.group) + 1) % len(GROUPS)]
+        said = "DRI" if group == "dri" else group
+        self.cockpit.say(f"grouped by {said}" if group else "not grouped")
+        self._look(group=group)
+
+    def action_hide(self) -> None:
+        """Hide finished runs, or show them again."""
+        hide = not self._view.hide_finished
+        self.cockpit.say("finished runs are hidden" if hide else "finished runs are shown")
+        self._look(hide_finished=hide)
+
+    def action_favourite(self) -> None:
+        """Make the selected run a favourite, or one like the others again."""
+        name = self.selected
+        if name is None:
+            self.cockpit.say("no run is selected")
+            return
+        liked = self._view.favourites
+        now = tuple(each for each in liked if each != name) if name in liked else (*liked, name)
+        self.cockpit.say(f"{name} is {'a favourite' if name in now else 'no favourite any more'}")
+        self._touched = True
+        self._look(favourites=now)
+
+    def _look(self, **changes: object) -> None:
+        """Look at the fleet in another way."""
+        self._view = self._view.model_copy(update=changes)
         self.show()
 
     def action_filter(self) -> None:
         """Ask for filter words."""
-        if not self._filter:
+        if not self._view.filter:
             self._before_filter = self._chosen
         self.query_one(KeyLine).display = False
-        self.query_one(Prompt).ask(self._filter)
+        self.query_one(Prompt).ask(self._view.filter)
 
     def action_clear(self) -> None:
         """Show all runs again, and select the one from before if nothing was done since."""
-        if not self._filter:
+        if not self._view.filter:
             self.cockpit.actions.seen()
-        self._filter = ""
+        self._view = self._view.model_copy(update={"filter": ""})
         self._chosen, self._before_filter = self._before_filter or self._chosen, None
         self._close_prompt()
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         if self.query_one(Prompt).is_open:
-            self._filter = event.value
-            self.show()
+            self._look(filter=event.value)
 
     @on(Input.Submitted)
     def _close_prompt(self) -> None:

@@ -18,9 +18,10 @@ from textual.widgets import TextArea
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.app.application import CockpitApp
 from cockpit.app.making import make
-from cockpit.config.file import load
+from cockpit.config.file import load, state_dir
 from cockpit.text.scrub import scrub
-from screens.clipboard import copy_text, identity
+from screens.clipboard import COPIED, copy_text, identity
+from screens.copying import copies
 from tests.notify.receivers import mail_server, webhook
 from tests.planted import LOG_LINES, SECRETS, Planted, leaks
 from tests.records.fake_github import FakeGitHub
@@ -174,9 +175,10 @@ async def test_screens(
         await shoot(pilot, shots, "the journal")
         for report in app_of(pilot).reports:
             told: list[str] = []
-            await copy_text(identity(report), told.append)
+            await copy_text(identity(report), told.append, state_dir() / COPIED)
             coded = told[0].rpartition(";")[2].strip("\x07")
             shots.append(("the clipboard", base64.b64decode(coded).decode()))
+            shots += [(f"a copy of {each.name}", each.text) for each in copies(report)]
     assert any("tiny" in shot for _, shot in shots)
     assert any("run tiny: critical" in shot for _, shot in shots)
     assert_none(*shots, *planted.written())
@@ -188,7 +190,7 @@ async def test_what_is_planned_and_written_on_screen(
     async with opened(planted, monkeypatch, (120, 40), present=False) as (pilot, shots):
         for verb in ("relaunch", "retain"):
             app_of(pilot).actions.act(verb)
-            await until(pilot, "esc leaves", shots)
+            await until(pilot, "esc cancel", shots)
             for _ in range(3):
                 await pilot.press("pagedown")
                 await shoot(pilot, shots, verb)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from textual.content import Content
 
 from cockpit.model.report import RunReport, Verdict
+from cockpit.model.view import SORTS, View
 from cockpit.model.wording import clock_time, glyph
 from widgets.base.painted import Painted
-from widgets.painting import facts
+from widgets.painting.facts import URGENT, VERDICT_STYLE
 from widgets.painting.line import ACCENT, DIM, Part, cut, row, text, whole
+
+WIDE: Final = 100
+"""Cells from which the header uses whole words."""
 
 WORDS = {
     Verdict.CRITICAL: "critical",
     Verdict.ATTENTION: "attention",
     Verdict.UNKNOWN: "unknown",
     Verdict.FINISHED: "finished",
-    Verdict.HEALTHY: "well",
+    Verdict.HEALTHY: "healthy",
     Verdict.SEALED: "sealed",
 }
 
@@ -30,17 +34,18 @@ class Watch(NamedTuple):
     operator: str = ""
     read_only: bool = False
     stopped: str = ""
-    filter: str = ""
-    sort: str = ""
+    view: View = View()
 
 
-def paint_header(reports: Sequence[RunReport], watch: Watch, shown: int, width: int) -> Content:
-    """Return the header line."""
-    name = [(" cockpit   ", f"bold {ACCENT}")] if width >= 100 else [" "]
-    modes = ("READ-ONLY", "READ-WRITE") if width >= 100 else ("RO", "RW")
+def paint_header(
+    reports: Sequence[RunReport], watch: Watch, shown: Sequence[RunReport], width: int
+) -> Content:
+    """Return the header line; ``shown`` are the runs that the view lets pass."""
+    name = [(" cockpit   ", f"bold {ACCENT}")] if width >= WIDE else [" "]
+    modes = ("READ-ONLY", "READ-WRITE") if width >= WIDE else ("RO", "RW")
     mode = modes[0] if watch.read_only else modes[1]
     right = text(
-        *_watching(reports, watch, wide=width >= 100),
+        *_watching(reports, watch, wide=width >= WIDE),
         "   ",
         f"{watch.operator}  " if watch.operator else "",
         (mode, "$attention" if watch.read_only else ""),
@@ -48,7 +53,7 @@ def paint_header(reports: Sequence[RunReport], watch: Watch, shown: int, width: 
     )
     begin = text(*name)
     room = width - right.cell_length - begin.cell_length - 2
-    view = text(*_view(watch, shown, len(reports), width))
+    view = text(*_view(watch.view, reports, shown, width))
     left = text(begin, _fitting(reports, view, room))
     return row(left, right, width, gap=2)
 
@@ -85,20 +90,33 @@ def _counts(reports: Sequence[RunReport], wide: bool) -> list[Content]:
             said = "not read yet" if wide else "unread"
             parts.append(text((f"{glyph('stale')} {unread} {said}", "$unknown")))
         if found[verdict]:
-            named = f" {word}" if wide or verdict in facts.URGENT else ""
+            named = f" {word}" if wide or verdict in URGENT else ""
             mark = f"{glyph(verdict.value)} {found[verdict]}{named}"
-            parts.append(text((mark, facts.VERDICT_STYLE[verdict])))
+            parts.append(text((mark, VERDICT_STYLE[verdict])))
     return parts
 
 
-def _view(watch: Watch, shown: int, total: int, width: int) -> list[Part]:
+def _view(
+    view: View, reports: Sequence[RunReport], shown: Sequence[RunReport], width: int
+) -> list[Part]:
+    """Return what the view leaves out, above all runs that need a person, and how it sorts."""
     parts: list[Part] = []
-    if watch.filter:
-        parts.append((f"/{watch.filter}", ACCENT))
-        parts.append((f" {shown} of {total}", DIM))
-    if watch.sort and width >= 100:
-        parts.append((f" by {watch.sort}", DIM))
+    if view.filter:
+        parts.append((f"/{view.filter}", ACCENT))
+    if view.filter or len(shown) != len(reports):
+        parts.append((f"{' ' if parts else ''}{len(shown)} of {len(reports)}", DIM))
+    hidden = _critical(reports) - _critical(shown)
+    if hidden > 0:
+        parts.append((f" hides {glyph('critical')} {hidden}", VERDICT_STYLE[Verdict.CRITICAL]))
+    if width >= WIDE:
+        by = [f"sorted by {view.sort}"] if view.sort != SORTS[0] else []
+        by += [f"by {'DRI' if view.group == 'dri' else view.group}"] if view.group else []
+        parts.append((f"{' ' if parts else ''}{', '.join(by)}" if by else "", DIM))
     return parts
+
+
+def _critical(reports: Sequence[RunReport]) -> int:
+    return sum(each.verdict is Verdict.CRITICAL for each in reports)
 
 
 def _watching(reports: Sequence[RunReport], watch: Watch, wide: bool) -> list[Part]:
@@ -122,17 +140,17 @@ class FleetHeader(Painted):
         super().__init__()
         self._reports: Sequence[RunReport] = ()
         self._state = Watch()
-        self._shown = 0
+        self._shown: Sequence[RunReport] = ()
         self._news: Sequence[tuple[str, bool]] = ()
 
     def show(
         self,
         reports: Sequence[RunReport],
         watch: Watch,
-        shown: int,
+        shown: Sequence[RunReport],
         news: Sequence[tuple[str, bool]] = (),
     ) -> None:
-        """Show the whole fleet's counts; ``shown`` is how many pass the filter.
+        """Show the whole fleet's counts; ``shown`` are those that the view lets pass.
 
         ``news`` is what a former cockpit left, and whether that is bad.
         """

@@ -13,12 +13,14 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import glyph
 from widgets.base.painted import Painted
 from widgets.painting import facts, rows
-from widgets.painting.facts import Look, look
-from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, placed, prose, row, text, whole
-from widgets.painting.series import block_line, loss_curve, why_no_curve
+from widgets.painting.fitting import lines_of
+from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, group_line, row, text
+from widgets.painting.panel import LOG, Body, Wishes, needs_person, one_row
+from widgets.painting.tiling import Groups
 from widgets.run_panel import RunClicked
 
-MARGIN: Final = 4
+MARGIN: Final = 3
+INDENT: Final = 5
 NARROW: Final = 100
 NAME: Final = 20
 PHASE: Final = 13
@@ -28,8 +30,14 @@ RATE: Final = 22
 CHECKPOINT: Final = 34
 LEAST_SPARK: Final = 8
 MOST_SPARK: Final = 40
-PROSE: Final = 16
-"""Cells from which cut words still say something."""
+_WRONG: Final[Wishes] = (("title", 1), ("act", 2))
+"""What stands below a run that something is wrong with, whatever the room."""
+_SICK: Final[Wishes] = (
+    *_WRONG, ("more", 1), ("log", LOG), ("proof", 2), ("state", 1), ("day", 1), ("more", 3),
+    ("log", 4),
+)  # fmt: skip
+_WELL: Final[Wishes] = (*_WRONG, ("state", 1), ("log", LOG), ("day", 1), ("state", 2))
+"""What more is said where there is room, one wish after the other."""
 
 
 class RunList(Painted):
@@ -41,10 +49,11 @@ class RunList(Painted):
         self._now = 0.0
         self._selected = 0
         self._top = 0
-        self._roomy = False
-        self._ample = False
+        self._heights: list[int] = []
         self._owners: list[str] = []
         self._nothing = ("", "")
+        self._titles: dict[int, str] = {}
+        self._liked: frozenset[str] = frozenset()
         self._shared = _Columns()
         self._kept: dict[str, _Kept] = {}
         """The rows that were painted last: most stand as they stood when a key is pressed."""
@@ -55,24 +64,27 @@ class RunList(Painted):
         now: float,
         selected: int,
         nothing: tuple[str, str] = ("", ""),
+        groups: Groups = (),
+        liked: frozenset[str] = frozenset(),
     ) -> None:
         """Show runs at a moment, ``selected`` being the place of the chosen one.
 
         ``nothing`` is why there are none, and what to do about it.
         """
         self._reports, self._now, self._selected = reports, now, selected
-        self._nothing = nothing
+        self._nothing, self._liked = nothing, liked
+        self._titles = titles_of(groups)
         self.repaint()
 
     @property
     def runs_in_view(self) -> tuple[str, ...]:
         """The runs in sight, from the top."""
-        return tuple(dict.fromkeys(self._owners))
+        return tuple(dict.fromkeys(filter(None, self._owners)))
 
     @property
     def page(self) -> int:
         """How many runs are in sight."""
-        return max(1, len(set(self._owners)))
+        return max(1, len(self.runs_in_view))
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the lines in sight."""
@@ -81,58 +93,70 @@ class RunList(Painted):
             why, then = self._nothing
             said = [Content(why), text((then, DIM))]
             return [EMPTY, *(text(" " * MARGIN, cut(line, width - MARGIN)) for line in said)]
-        self._roomy = 2 * len(self._reports) <= height
-        self._ample = self._roomy and (
-            sum(height_of(each, True, True) for each in self._reports) <= height
+        room = height - len(self._titles)
+        heights = shares(self._reports, room, width)
+        self._top = 0 if heights else self._first_in_sight(height, width)
+        shared = self._shared.of(
+            self._reports[self._top : self._top + height], self._now, width, self._liked
         )
-        self._top = self._first_in_sight(height)
-        shared = self._shared.of(self._reports[self._top : self._top + height], self._now, width)
         lines: list[Content] = []
         former, self._kept = self._kept, {}
         self._owners = []
         for place in range(self._top, len(self._reports)):
-            report = self._reports[place]
-            if lines and len(lines) + height_of(report, self._roomy, self._ample) > height:
+            high = heights[place] if heights else height_of(self._reports[place], width)
+            if lines and len(lines) + self._above(place) + high > height:
                 break
-            painted = self._row(report, width, shared, place == self._selected, former)
-            lines.extend(painted)
-            self._owners.extend([report.name] * len(painted))
-        hidden = len(self._reports) - len(set(self._owners))
+            self._add(lines, place, self._row(place, width, shared, high, former))
+        hidden = len(self._reports) - len({each for each in self._owners if each})
         if hidden and len(lines) < height:
             lines.append(text((f"    … {hidden} more of {len(self._reports)}", DIM)))
         return lines
 
+    def _above(self, place: int) -> int:
+        """Return how many lines stand above a run that are none of its own: its group's title."""
+        return int(place in self._titles)
+
+    def _add(self, lines: list[Content], place: int, painted: list[Content]) -> None:
+        if place in self._titles:
+            lines.append(group_line(self._titles[place], self.size.width))
+            self._owners.append("")
+        lines.extend(painted)
+        self._owners.extend([self._reports[place].name] * len(painted))
+
     def _row(
         self,
-        report: RunReport,
+        place: int,
         width: int,
         shared: ListColumns,
-        chosen: bool,
+        high: int,
         former: dict[str, _Kept],
     ) -> list[Content]:
         """Return a run's lines, the same ones as long as nothing that they show has changed."""
-        asked = (int(self._now), width, shared, chosen, self._roomy, self._ample)
+        report = self._reports[place]
+        marks = Marks(place == self._selected, report.name in self._liked)
+        asked = (int(self._now), width, shared, marks, high)
         kept = former.get(report.name)
         if kept is None or kept.report is not report or kept.asked != asked:
-            lines = paint_row(report, self._now, width, shared, chosen, self._roomy, self._ample)
+            lines = paint_row(report, self._now, width, shared, marks, high)
             kept = _Kept(report, asked, lines)
         self._kept[report.name] = kept
         return kept.lines
 
-    def _first_in_sight(self, height: int) -> int:
+    def _first_in_sight(self, height: int, width: int) -> int:
         """Return the first run to show: as before, moved just enough to hold the selected one."""
-        if self._roomy:
-            return 0
         top = min(self._selected, len(self._reports) - 1)
-        former, room = max(0, min(self._top, top)), height - height_of(self._reports[top])
-        while top > former and room >= (needs := height_of(self._reports[top - 1])):
+        former, room = max(0, min(self._top, top)), height - self._needs(top, width)
+        while top > former and room >= (needs := self._needs(top - 1, width)):
             room -= needs
             top -= 1
         return top
 
+    def _needs(self, place: int, width: int) -> int:
+        return self._above(place) + height_of(self._reports[place], width)
+
     def on_click(self, event: events.Click) -> None:
         """Tell which run was clicked."""
-        if event.y < len(self._owners):
+        if event.y < len(self._owners) and self._owners[event.y]:
             self.post_message(RunClicked(self._owners[event.y]))
 
 
@@ -149,6 +173,16 @@ class ListColumns(NamedTuple):
     eta: int
 
 
+class Marks(NamedTuple):
+    """Whether a run is the selected one, and whether it is a favourite."""
+
+    selected: bool = False
+    liked: bool = False
+
+
+PLAIN: Final = Marks()
+
+
 class _Kept(NamedTuple):
     """A run's painted lines, and what they were painted from; ages count whole seconds."""
 
@@ -162,23 +196,28 @@ class _Columns:
 
     def __init__(self) -> None:
         self._reports: Sequence[RunReport] = ()
-        self._asked = (0, 0)
+        self._asked: tuple[int, int, frozenset[str]] = (0, 0, frozenset())
         self._found: ListColumns | None = None
 
-    def of(self, reports: Sequence[RunReport], now: float, width: int) -> ListColumns:
+    def of(
+        self, reports: Sequence[RunReport], now: float, width: int, liked: frozenset[str]
+    ) -> ListColumns:
         """Return the widths for these runs."""
-        asked = (int(now), width)
+        asked = (int(now), width, liked)
         same = len(reports) == len(self._reports) and all(map(is_, reports, self._reports))
         if self._found is None or asked != self._asked or not same:
             self._reports, self._asked = tuple(reports), asked
-            self._found = columns(reports, now, width)
+            self._found = columns(reports, now, width, liked)
         return self._found
 
 
-def columns(reports: Sequence[RunReport], now: float, width: int) -> ListColumns:
+def columns(
+    reports: Sequence[RunReport], now: float, width: int, liked: frozenset[str] = frozenset()
+) -> ListColumns:
     """Return column widths for these runs; what does not fit is left out."""
     narrow = width < NARROW
-    name = max((Content(each.name).cell_length for each in reports), default=8)
+    named = (_name(each, each.name in liked).cell_length for each in reports)
+    name = max(named, default=8)
     name = min(name, NAME if narrow else max(NAME, width // 4))
     words = facts.brief_phase if narrow else facts.phase_words
     phase = min(
@@ -199,112 +238,89 @@ def columns(reports: Sequence[RunReport], now: float, width: int) -> ListColumns
     )
 
 
+def _name(report: RunReport, liked: bool) -> Content:
+    return text((f"{glyph('liked')} " if liked else "", ACCENT), (report.name, "bold"))
+
+
+def titles_of(groups: Groups) -> dict[int, str]:
+    """Return each group's title by the place of its first run."""
+    titles, at = {}, 0
+    for words, count in groups:
+        titles[at] = words
+        at += count
+    return titles
+
+
+def height_of(report: RunReport, width: int) -> int:
+    """Return how many lines a run takes at least: with what is wrong and what to do, whole."""
+    if not report.alerts and report.verdict in (Verdict.HEALTHY, Verdict.SEALED):
+        return 1
+    act = lines_of(Content(rows.next_words(report, brief=True)), width - INDENT - 2, 2)
+    return 1 + min(1, len(report.alerts)) + act
+
+
+def shares(reports: Sequence[RunReport], height: int, width: int) -> list[int]:
+    """Return how many lines each run gets where all fit, else nothing.
+
+    What is left goes round, a line each, the first ones first: to those that have more to say.
+    """
+    if len(reports) > height:
+        return []
+    heights = [height_of(each, width) for each in reports]
+    left = height - sum(heights)
+    if left < 0:
+        return []
+    bodies = [Body(each, 0.0, width - INDENT) for each in reports] if left else []
+    most = [1 + body.there_are(_wishes(each)) for body, each in zip(bodies, reports, strict=False)]
+    while left:
+        wanting = [at for at, there in enumerate(most) if heights[at] < there]
+        if not wanting:
+            break
+        for at in wanting[:left]:
+            heights[at] += 1
+            left -= 1
+    return heights
+
+
+def _wishes(report: RunReport) -> Wishes:
+    return _SICK if needs_person(report) else _WELL
+
+
 def paint_row(
     report: RunReport,
     now: float,
     width: int,
     shared: ListColumns,
-    selected: bool = False,
-    roomy: bool = False,
-    ample: bool = False,
+    marks: Marks = PLAIN,
+    high: int = 1,
 ) -> list[Content]:
-    """Return a run's lines: one, and more where there is something to say.
+    """Return a run's ``high`` lines: the figures, then what is wrong, what to do, and more.
 
-    ``roomy`` gives quiet runs a second line, ``ample`` those that need a person a third.
+    The selected one has a bar at its left that is seen without any colour.
     """
-    lines = [_first(report, now, width, shared, selected)]
-    height = height_of(report, roomy, ample)
-    inner = width - MARGIN
-    if height == 3:
-        said = _at_length(report, now, inner)
-    elif height == 2:
-        said = [(_second if _speaks(report) else _quiet)(report, now, inner)]
-    else:
-        said = []
-    lines += [text(" " * MARGIN, line) for line in said]
-    return [_chosen(fit(line, width), selected) for line in lines]
+    body = Body(report, now, max(1, width - INDENT), worded=True).lines(high - 1, _wishes(report))
+    indent = " " * (INDENT - 1)
+    lines = [_first(report, now, shared, width, marks), *(text(indent, line) for line in body)]
+    bar = (glyph("bar"), ACCENT) if marks.selected else " "
+    shown = [fit(text(bar, line), width) for line in lines]
+    return [line.stylize_before("on $cursor") for line in shown] if marks.selected else shown
 
 
-def height_of(report: RunReport, roomy: bool = False, ample: bool = False) -> int:
-    """Return how many lines a run takes."""
-    if ample and report.alerts:
-        return 3
-    return 2 if roomy or _speaks(report) else 1
-
-
-def _speaks(report: RunReport) -> bool:
-    return bool(report.alerts) or report.verdict not in (Verdict.HEALTHY, Verdict.SEALED)
-
-
-def _chosen(line: Content, selected: bool) -> Content:
-    return line.stylize_before("on $cursor") if selected else line
-
-
-def _first(
-    report: RunReport, now: float, width: int, shared: ListColumns, selected: bool
-) -> Content:
+def _first(report: RunReport, now: float, shared: ListColumns, width: int, marks: Marks) -> Content:
     mark, style = facts.verdict_mark(report)
-    pointer = (glyph("pick") if selected else " ", ACCENT)
     narrow = width < NARROW
     phase = facts.brief_phase(report, now) if narrow else facts.phase_words(report, now)
     loss = fit(text(("loss ", DIM), rows.loss(report, now)), LOSS)
     cells = [
-        fit(text((report.name, "bold")), shared.name),
+        fit(_name(report, marks.liked), shared.name),
         fit(text((phase, facts.phase_style(report, now))), shared.phase),
         row(EMPTY, rows.progress(report, shared.step), shared.step, gap=0),
-        text(loss, " ", _spark(report, shared.spark)),
         row(EMPTY, rows.time_left(report, short=narrow), shared.eta, gap=0),
+        text(loss, " ", fit(one_row(report, shared.spark), shared.spark)),
     ]
     if shared.rate:
-        cells.insert(4, fit(rows.throughput(report, now), shared.rate))
+        rate = EMPTY if facts.is_over(report) else rows.throughput(report, now)
+        cells.insert(4, fit(rate, shared.rate))
     if shared.checkpoint:
-        cells.insert(5, fit(rows.checkpoints(report, now, shared.checkpoint), shared.checkpoint))
-    return text(pointer, " ", (mark, style), " ", Content(" " * shared.gap).join(cells))
-
-
-def _spark(report: RunReport, width: int) -> Content:
-    if width < 3:
-        return EMPTY
-    alert = facts.loss_alert(report)
-    ink = facts.SEVERITY_STYLE[alert.severity] if alert is not None else "$spark"
-    series = loss_curve(report, width)
-    if series is None:
-        return fit(text((why_no_curve(report), DIM)), width)
-    return fit(block_line(series, width, ink), width)
-
-
-def _second(report: RunReport, now: float, width: int) -> Content:
-    """Return what is wrong, what to do, and the checkpoint to fall back on, as far as it fits."""
-    items = [text((each.id, facts.alert_mark(each)[1]), " ", each.title) for each in report.alerts]
-    items.insert(1, rows.next_step(report, brief=True))
-    return whole([*items, *_fallback(report, now)], width, prose=PROSE)
-
-
-def _at_length(report: RunReport, now: float, width: int) -> list[Content]:
-    """Return what is wrong, then what to do; the checkpoints stand where one fits whole."""
-    wrong = [text((each.id, facts.alert_mark(each)[1]), " ", each.title) for each in report.alerts]
-    wrong[0] = prose(placed(wrong[0], width), width)
-    act = prose(rows.next_step(report, brief=True), width)
-    beside = _fallback(report, now, _left(act, width))
-    if not beside:
-        wrong[1:1] = _fallback(report, now, _left(wrong[0], width))
-    return [whole(wrong, width), whole([act, *beside], width)]
-
-
-def _left(line: Content, width: int) -> int:
-    return min(CHECKPOINT, width - line.cell_length - len(" · ckpt "))
-
-
-def _fallback(report: RunReport, now: float, width: int = CHECKPOINT) -> list[Content]:
-    """Return the newest checkpoints in ``width`` cells; nothing if not one fits whole."""
-    if look(report.facets.checkpoints, report, now) is Look.ABSENT:
-        return []
-    line = rows.checkpoints(report, now, max(0, width))
-    return [] if not line.plain or line.plain.endswith("…") else [text(("ckpt ", DIM), line)]
-
-
-def _quiet(report: RunReport, now: float, width: int) -> Content:
-    """Return what one likes to know of a run with which nothing is wrong."""
-    speed = [rows.throughput(report, now)] if report.facets.tracker.value is not None else []
-    items = [*speed, *_fallback(report, now), rows.ages(report, now, width)]
-    return whole([item for item in items if item.plain], width)
+        cells.append(fit(rows.checkpoints(report, now, shared.checkpoint), shared.checkpoint))
+    return text((mark, style), " ", Content(" " * shared.gap).join(cells))

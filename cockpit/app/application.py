@@ -7,22 +7,28 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
-from cockpit.app.colours import ThemedApp
+from cockpit.app.commands import commands, help_here
+from cockpit.app.first_run import config_place, look_around
 from cockpit.app.making import make
+from cockpit.app.notices import NoticeApp
 from cockpit.app.replaying import replayed
 from cockpit.app.terminal import drawn_line, run_in_terminal
 from cockpit.app.typeahead import stands
+from cockpit.app.view_file import KeptView, ViewFile
+from cockpit.config.file import state_dir
 from cockpit.config.unread import unread_notice
 from cockpit.model.backtested import Backtested
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
+from cockpit.model.view import View
 from cockpit.runtime.login import login_name
 from cockpit.runtime.operator import ask_operator
 from cockpit.runtime.own_path import own_python
@@ -30,16 +36,18 @@ from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import GuardedActions, Means
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
-from screens.clipboard import copy_text, identity
+from screens.bookmarks import Bookmarks
+from screens.clipboard import COPIED, copy_text
+from screens.copying import CopyScreen, copies
 from screens.dialog import Dialog
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
-from screens.ports import CurvesPort, Logs
+from screens.ports import CurvesPort, Logs, PastsPort
 from screens.run import RunScreen
-from screens.welcome import DEMO, WelcomeScreen
+from screens.welcome import DEMO, INIT, WelcomeScreen
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
@@ -51,9 +59,6 @@ SOON: Final = (0.15, 0.6, 2.0)
 """Seconds after the start at which to look whether the store had something to tell."""
 NEWS: Final = 0.25
 """Seconds in which news is gathered before it is painted."""
-NOTICE: Final = 10.0
-WARNING: Final = 60.0
-"""Seconds for which a reply, and a warning, stand in the last line."""
 LEAVE_WITHIN: Final = 0.3
 """Seconds that leaving the engine may take."""
 CONFIG: Final = 2
@@ -61,7 +66,7 @@ LEFT_ON_PURPOSE: Final = (None, 0, 130)
 """Exit statuses when a person has left; a line that drops, or a kill, gives others."""
 
 
-class CockpitApp(ThemedApp):
+class CockpitApp(NoticeApp):
     """The cockpit on one run file; without one, a welcome."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("everywhere")
@@ -81,10 +86,13 @@ class CockpitApp(ThemedApp):
         clock: Clock | None = None,
         run: str | None = None,
         means: Means | None = None,
+        views: ViewFile | None = None,
     ) -> None:
         super().__init__()
+        self._views = KeptView(views, self)
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
+        self.bookmarks = Bookmarks()
         self._engine = engine
         self._clock = clock or SystemClock()
         if ascii or self.file.ui.ascii:
@@ -95,8 +103,6 @@ class CockpitApp(ThemedApp):
             self._reports = {each.name: each for each in engine.report().runs}
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
         self.actions = GuardedActions(self, self, means or Means(), present=present)
-        self._said = ""
-        self._warned: list[str] = []
         self.trouble = ""
         self._gathering = False
         self._watching: asyncio.Task[None] | None = None
@@ -104,7 +110,7 @@ class CockpitApp(ThemedApp):
         if present:
             self._mask = self._masking()
         if (wrong := self.set_theme(self.file.ui.theme)) is not None:
-            self._warned.append(wrong)
+            self.warned.append(wrong)
         self.set_keymap(self.keys.keymap())
 
     def _masking(self) -> Mask:
@@ -113,7 +119,9 @@ class CockpitApp(ThemedApp):
 
     def get_default_screen(self) -> Screen[str | None]:
         """Return the first screen."""
-        return WelcomeScreen(self) if self._engine is None else FleetScreen(self)
+        if self._engine is not None:
+            return FleetScreen(self)
+        return WelcomeScreen(self, config_place(), partial(look_around, Path.cwd(), self._clock))
 
     async def on_mount(self) -> None:
         """Show what is known, then start to watch."""
@@ -137,6 +145,7 @@ class CockpitApp(ThemedApp):
 
     async def stop_work(self) -> None:
         """Leave the engine."""
+        await self._views.save()
         if self.return_code in LEFT_ON_PURPOSE:
             self.actions.planning.end_all()
         if self._watching is not None and not self._watching.done():
@@ -156,6 +165,12 @@ class CockpitApp(ThemedApp):
         return self._engine.curves
 
     @property
+    def pasts(self) -> PastsPort:
+        """What happened to the runs, and how they were."""
+        assert self._engine is not None, "a run is shown only where an engine tells of it"
+        return self._engine.pasts
+
+    @property
     def reports(self) -> Sequence[RunReport]:
         """Every run's newest report, in the run file's order."""
         return tuple(self._reports.values())
@@ -173,8 +188,17 @@ class CockpitApp(ThemedApp):
         going = [f"● {each} is under way" for each in self.actions.under_way]
         left = self.actions.news_brief if isinstance(self._front, RunScreen) else ""
         standing = [*going, left, self.trouble, *notices[::-1]]
-        said = [*self._warned[::-1], self._said, *standing]
+        said = [*self.warned[::-1], self.said, *standing]
         return " · ".join(dict.fromkeys(filter(None, said)))
+
+    @property
+    def view(self) -> View:
+        """How the fleet was looked at last, in this session or the one before."""
+        return self._views.view
+
+    def keep_view(self, view: View) -> None:
+        """Remember how the fleet is looked at."""
+        self._views.keep(view)
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -192,37 +216,14 @@ class CockpitApp(ThemedApp):
         if asked and self._driver is not None:
             self._driver.write(sequence)
 
-    def say(self, words: str) -> None:
-        """Show one line in the footer for a while."""
-
-        def unsay() -> None:
-            if self._said == words:
-                self._said = ""
-                self._repaint_footer()
-
-        self._said = words
-        self._repaint_footer()
-        self.set_timer(NOTICE, unsay)
-
-    def warn(self, words: str) -> None:
-        """Show one line for a while, whatever else is said meanwhile."""
-
-        def unsay() -> None:
-            if words in self._warned:
-                self._warned.remove(words)
-                self._repaint_footer()
-
-        self._warned = [*(each for each in self._warned if each != words), words]
-        self._repaint_footer()
-        self.set_timer(WARNING, unsay)
-
     @property
     def _front(self) -> CockpitScreen | None:
         """The screen in front if it shows reports; none while leaving or under a dialog."""
         screen = self.screen_stack[-1] if self.screen_stack else None
         return screen if isinstance(screen, CockpitScreen) and stands(screen) else None
 
-    def _repaint_footer(self) -> None:
+    def repaint_footer(self) -> None:
+        """Paint the last line of the screen in front anew."""
         if self._front is not None:
             with self.faults_of(self._front):
                 self._front.show_keys()
@@ -314,12 +315,13 @@ class CockpitApp(ThemedApp):
             self.look_again(report.name)
 
     def action_copy(self) -> None:
-        """Copy what identifies the selected run."""
+        """Choose what to copy of the selected run."""
         report = self.report_of(None)
         if report is None:
             self.say("no run is selected")
         else:
-            self.copy(identity(report))
+            chooser = CopyScreen(report.name, copies(report), self.keys)
+            self.push_screen(chooser, lambda chosen: self.copy(chosen) if chosen else None)
 
     async def replay(self, run: str) -> Backtested:
         """Return what the rules would have told of a run so far; raises ``OSError``."""
@@ -330,13 +332,13 @@ class CockpitApp(ThemedApp):
         write = self._driver.write if self._driver else len
 
         async def copied() -> None:
-            self.say(await copy_text(text, write))
+            self.say(await copy_text(text, write, state_dir() / COPIED))
 
         spawn(self, copied)
 
     def action_help(self) -> None:
         """Show all keys."""
-        self.push_screen(HelpScreen(self.keys, self._scopes()))
+        self.push_screen(HelpScreen(help_here(self, self._scopes())))
 
     def action_palette(self) -> None:
         """Find a command or a run."""
@@ -345,18 +347,7 @@ class CockpitApp(ThemedApp):
         self.push_screen(PaletteScreen(self._commands(), about), partial(self._run_command, about))
 
     def _commands(self) -> list[Command]:
-        scopes = self._scopes()
-        acts = self.actions.offers(self.report_of(None)) if "act" in scopes else []
-        own = [
-            Command(each.title, each.help, each.run, self.keys.shown(each.id))
-            for each in ACTIONS
-            if each.palette and each.where in scopes
-        ]
-        runs = [
-            Command(each.name, f"open, {each.verdict.value}", f"open_run:{each.name}")
-            for each in self.reports
-        ]
-        return [*acts, *own, *runs]
+        return commands(self, self._scopes(), self.theme)
 
     async def _run_command(self, about: str, call: str | None) -> None:
         """Do what was chosen; an action is done to the run that stood above the list."""
@@ -367,6 +358,8 @@ class CockpitApp(ThemedApp):
             self.open_run(name)
         elif kind == "act":
             self.actions.act(name, about or None)
+        elif kind == "theme":
+            self.theme = name
         elif any(each.run == call and each.where == "everywhere" for each in ACTIONS):
             await self.run_action(call, self)
         else:
@@ -406,15 +399,17 @@ def run_app(
     Without an ``engine`` one is made, with the store. ``run`` is opened at once.
     """
     trouble = ""
-    means = None
+    means, views = None, None
     if file is not None and engine is None:
         made = make(file, read_only or present)
         engine, trouble = made.engine, made.trouble
         means = made.means
+        views = None if present else made.views
     try:
         app = CockpitApp(
-            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, means=means
-        )
+            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, means=means,
+            views=views,
+        )  # fmt: skip
     except KeysError as error:
         path = file.path if file is not None else "cockpit.toml"
         sys.stderr.writelines(f"{path}: {problem}\n" for problem in error.problems)
@@ -425,4 +420,7 @@ def run_app(
     code = run_in_terminal(app, mouse=app.file.ui.mouse)
     if app.return_value == DEMO:
         os.execve(sys.executable, own_python("cockpit", "demo"), given_variables())
+    if (app.return_value or "").startswith(INIT):
+        what = (app.return_value or "").removeprefix(INIT)
+        os.execve(sys.executable, own_python("cockpit", "init", "--", what), given_variables())
     return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from cockpit.app.view_file import ViewFile
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile
 from screens.acting.guarded import Means
@@ -20,6 +21,7 @@ class Making(NamedTuple):
     engine: Watching
     trouble: str
     means: Means
+    views: ViewFile
 
 
 def make(file: CockpitFile, read_only: bool) -> Making:
@@ -55,7 +57,8 @@ def make(file: CockpitFile, read_only: bool) -> Making:
         noted = plans is not None and plans.any()
         return noted or (store is not None and Journal(store).any_unfinished())
 
-    return Making(engine, trouble, Means(service, make_books, version, plans, left))
+    views = ViewFile(state_dir() / "views", file.path)
+    return Making(engine, trouble, Means(service, make_books, version, plans, left), views)
 
 
 def make_books() -> Logbooks:

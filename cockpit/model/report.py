@@ -7,6 +7,7 @@ from typing import Any
 
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant, Seconds, rfc3339
+from cockpit.model.day import Day
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
 from cockpit.model.goodput import Goodput, Looks
 from cockpit.model.observed import (
@@ -37,6 +38,17 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
     FINISHED = "finished"
     SEALED = "sealed"
+
+
+URGENCY = (
+    Verdict.CRITICAL,
+    Verdict.ATTENTION,
+    Verdict.UNKNOWN,
+    Verdict.FINISHED,
+    Verdict.HEALTHY,
+    Verdict.SEALED,
+)
+"""Verdicts in the order in which a person turns to them."""
 
 
 class Facets(Frozen):
@@ -111,6 +123,8 @@ class RunReport(Frozen):
     goodput: Goodput | None = None
     looks: Looks = Looks()
     """When its job was looked at; not part of the document."""
+    day: Day = Day()
+    """How it was in the last 24 hours; not part of the document."""
     verdict_reason: str | None = None
     """Why the verdict is the one it is, in one line."""
     not_read_yet: str | None = None

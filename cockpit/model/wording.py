@@ -213,6 +213,8 @@ GLYPHS: Final[dict[str, tuple[str, str]]] = {
     "nonfinite": ("×", "x"),
     "above": ("↑", "^"),
     "below": ("↓", "v"),
+    "liked": ("★", "*"),
+    "bar": ("▌", "|"),
 }
 """Name of a state or mark: its glyph, its ASCII twin."""
 

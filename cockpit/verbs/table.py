@@ -11,17 +11,9 @@ from cockpit.model.figures import present_loss, present_tracker
 from cockpit.model.goodput_words import headline, losses
 from cockpit.model.observed import Phase
 from cockpit.model.picking import named, newest_of
-from cockpit.model.report import FleetReport, RunReport, Verdict
+from cockpit.model.report import URGENCY, FleetReport, RunReport, Verdict
 
 HEAD = ("VERDICT", "RUN", "JOB", "STEP", "ETA", "LOSS", "RATE", "CHECKPOINT", "MONITOR")
-URGENCY = (
-    Verdict.CRITICAL,
-    Verdict.ATTENTION,
-    Verdict.UNKNOWN,
-    Verdict.FINISHED,
-    Verdict.HEALTHY,
-    Verdict.SEALED,
-)
 UNKNOWN = "?"
 NONE = "-"
 EVIDENCE_SHOWN = 4

@@ -96,6 +96,7 @@ class Fleet:
                 state.report = found.report.as_remembered().model_copy(update=changes)
                 state.stored = state.report
                 state.looks = found.report.looks
+                state.day = found.report.day
 
     def report(self, now: float, runs: Sequence[RunSpec] | None = None) -> FleetReport:
         """Return the newest report of each run, one that says "unknown" if there is none yet."""

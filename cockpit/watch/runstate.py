@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cockpit.model.alert import ClosedAlert
+from cockpit.model.day import Day
 from cockpit.model.facet import OF_A_RUN, Facet, merge
 from cockpit.model.goodput import Looks
 from cockpit.model.history import (
@@ -116,6 +117,8 @@ class RunState:
     """The disks that are nearly full for it and for other runs."""
     looks: Looks = field(default_factory=Looks)
     """When the job was looked at, by this engine and by those before it."""
+    day: Day = field(default_factory=Day)
+    """How it was in the last 24 hours, by this engine and by those before it."""
     answered: set[str] = field(default_factory=set)
     """The facets of which this engine was given an answer, good or bad."""
     silent: dict[str, float] = field(default_factory=dict)
@@ -132,6 +135,8 @@ class RunState:
     report: RunReport | None = None
     announced: RunReport | None = None
     stored: RunReport | None = None
+    kept_face: str = ""
+    """What was the same of the moments that were kept last (``cockpit.watch.past.keeping``)."""
     stored_configs: Configs = field(default_factory=Configs)
     judged_at: float = float("-inf")
     next_round: float | None = None

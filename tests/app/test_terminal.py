@@ -149,8 +149,12 @@ def test_nothing_is_animated_and_the_mouse_is_left_alone(tmp_path: Path) -> None
 def test_copying_sends_one_clipboard_sequence(tmp_path: Path) -> None:
     terminal = start("well", tmp_path)
     terminal.wait_for("run-failed")
-    terminal.type("y")
+    terminal.type("yy")
     terminal.wait_for("\x1b]52;c;")
+    terminal.wait_for("copied by OSC 52; else: cat")
+    kept = tmp_path / "cockpit" / "copied.txt"
+    assert kept.read_text().startswith("run run-failed: critical\n")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     terminal.type("q")
     terminal.end()
     assert terminal.titles_and_clipboards == 1
@@ -158,8 +162,8 @@ def test_copying_sends_one_clipboard_sequence(tmp_path: Path) -> None:
 
 def test_the_welcome_offers_the_demo_and_leaves(tmp_path: Path) -> None:
     terminal = start("welcome", tmp_path)
-    terminal.wait_for("There is no cockpit.toml here")
-    terminal.wait_for("seven real small training runs")
+    terminal.wait_for("No cockpit.toml found here")
+    terminal.wait_for("seven small real training runs")
     terminal.type("q")
     terminal.end()
     assert (terminal.status, terminal.left_on) == (0, set())

@@ -104,7 +104,7 @@ async def test_what_no_engine_stands_behind_is_no_news() -> None:
 def test_before_an_engine_answers_every_run_counts_as_not_read_yet_and_none_as_judged() -> None:
     reports = window().report().runs
     assert [each.not_read_yet for each in reports] == [NOT_ASKED] * len(FILE.runs)
-    head = paint_header(reports, Watch(), len(reports), 200).plain
+    head = paint_header(reports, Watch(), reports, 200).plain
     assert f"{len(reports)} not read yet" in head and "unknown" not in head
 
 

@@ -16,6 +16,7 @@ from screens.acting.form import FormScreen
 from screens.acting.handoff_page import HandoffPage
 from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
+from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
@@ -57,6 +58,7 @@ WAYS: dict[str, Way] = {
     "page": (HandoffPage, pressed("p")),
     "journal": (JournalScreen, pressed("J")),
     "leaving": (LeavingScreen, leaving),
+    "copying": (CopyScreen, pressed("y")),
     "welcome": (WelcomeScreen, pressed()),
 }
 """How a person comes to where a scope's keys work, and the screen that stands there."""

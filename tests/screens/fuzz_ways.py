@@ -24,6 +24,7 @@ from screens.acting.journal import JournalScreen
 from screens.acting.palette import PaletteScreen
 from screens.acting.plan import PlanScreen
 from screens.backtest import BacktestScreen
+from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
@@ -167,6 +168,7 @@ WAYS: Final[dict[str, Way]] = {
     "handoff page": Way(HandoffPage, pressed("p")),
     "backtest": Way(BacktestScreen, pressed("enter", "B")),
     "journal": Way(JournalScreen, pressed("J")),
+    "copying": Way(CopyScreen, pressed("y")),
     "leaving": Way(LeavingScreen, shown(lambda app: LeavingScreen(["relaunch run-failed"]))),
     "welcome": Way(WelcomeScreen, pressed()),
 }

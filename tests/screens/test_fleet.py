@@ -13,7 +13,8 @@ from textual.geometry import Region
 from cockpit.app.application import CockpitApp
 from cockpit.model.alert import Severity
 from cockpit.model.report import RunReport, Verdict
-from screens import fleet
+from cockpit.model.view import View
+from screens import fleet_view
 from screens.acting.ack import AckScreen
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
@@ -23,6 +24,8 @@ from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import SIZES, StandIn, StillClock, cockpit, screen_of, text_of
 from tests.widgets import reports as made
 from widgets import run_list
+from widgets.painting.tiling import tiling
+from widgets.run_panel import RunPanel
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -45,7 +48,7 @@ async def test_many_runs_become_a_list_and_few_become_panels() -> None:
         await pilot.pause()
         assert "╭" not in text_of(app)
         await pilot.press("/", *"run-07", "enter")
-        assert "╭ ▸ ● run-07" in text_of(app)
+        assert "┏ ▸ ● run-07" in text_of(app)
         assert "/run-07 1 of 30" in text_of(app)
         await pilot.press("escape")
         assert "╭" not in text_of(app)
@@ -56,28 +59,28 @@ async def test_a_long_list_scrolls_with_the_selection() -> None:
     app = cockpit(*runs)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("G")
-        assert "▸ ● run-199" in text_of(app)
+        assert "▌● run-199" in text_of(app)
         await pilot.press("pageup")
-        assert "▸ ● run-177" in text_of(app)
+        assert "▌● run-177" in text_of(app)
         await pilot.press("g", "j", "j", "k")
-        assert "▸ ● run-001" in text_of(app)
+        assert "▌● run-001" in text_of(app)
 
 
 async def test_a_key_costs_what_is_in_sight_however_many_runs_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sorts, measured = Counter[str](), Counter[str]()
-    sort, height = fleet.ordered, run_list.height_of
+    sort, height = fleet_view.ordered, run_list.height_of
 
-    def counted_sort(reports: Sequence[RunReport], how: str) -> list[RunReport]:
-        sorts[how] += 1
-        return sort(reports, how)
+    def counted_sort(reports: Sequence[RunReport], view: View) -> list[RunReport]:
+        sorts[view.sort] += 1
+        return sort(reports, view)
 
-    def counted_height(report: RunReport, roomy: bool = False, ample: bool = False) -> int:
+    def counted_height(report: RunReport, width: int) -> int:
         measured[report.name] += 1
-        return height(report, roomy, ample)
+        return height(report, width)
 
-    monkeypatch.setattr(fleet, "ordered", counted_sort)
+    monkeypatch.setattr(fleet_view, "ordered", counted_sort)
     monkeypatch.setattr(run_list, "height_of", counted_height)
     engine = StandIn(*(made.report(f"run-{n:04d}") for n in range(1000)))
     app = cockpit(engine=engine)
@@ -86,7 +89,7 @@ async def test_a_key_costs_what_is_in_sight_however_many_runs_there_are(
         sorts.clear()
         measured.clear()
         await pilot.press(*["j"] * 10, "G", "g", "ctrl+d", "ctrl+u")
-        assert "▸ ● run-0000" in text_of(app)
+        assert "▌● run-0000" in text_of(app)
         assert not sorts
         assert measured.total() < 14 * 5 * 24
         engine.tell(made.report("run-0500", verdict=Verdict.CRITICAL))
@@ -110,7 +113,7 @@ async def test_a_key_paints_the_rows_that_it_changes(monkeypatch: pytest.MonkeyP
         await pilot.press("j")
         painted.clear()
         await pilot.press("j")
-        assert painted == ["run-001", "run-002"] and "▸ ● run-002" in text_of(app)
+        assert painted == ["run-001", "run-002"] and "▌● run-002" in text_of(app)
         painted.clear()
         engine.tell(made.report("run-003", step=9_123))
         await until(pilot, lambda: "9123" in text_of(app).replace(",", ""))
@@ -127,7 +130,27 @@ async def test_the_selection_follows_the_run_when_the_order_changes() -> None:
         await pilot.pause(0.4)
         shown = text_of(app)
         assert shown.index("run-b") < shown.index("run-a")
-        assert "╭ ▸ ■ run-b" in shown
+        assert "┏ ▸ ■ run-b" in shown
+
+
+async def test_a_run_that_falls_sick_gets_a_wide_panel_and_one_that_is_well_again_a_few_lines() -> (
+    None
+):
+    runs = [made.failed("r-0"), *(made.report(f"r-{at}") for at in range(1, 6))]
+    engine = StandIn(*runs)
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(200, 50)) as pilot:
+        for report in (made.failed("r-3"), made.diverged("r-4"), made.report("r-3")):
+            engine.tell(report)
+            app._show()
+            await pilot.pause()
+            fleet = screen_of(app, FleetScreen)
+            wanted = tiling(fleet.shown, (), 198, 48)
+            panels = [each for each in fleet.query(RunPanel) if each.display]
+            where = [each.region.translate((-1, -1)) for each in panels]
+            assert wanted is not None
+            assert [(at.x, at.y, at.width, at.height) for at in where] == list(wanted.tiles)
+            assert [each.report for each in panels] == fleet.shown
 
 
 async def test_until_somebody_moves_the_worst_run_is_selected() -> None:
@@ -171,7 +194,7 @@ async def test_panels_turn_into_a_list_when_the_terminal_shrinks() -> None:
         assert "╭" not in text_of(app)
         await pilot.resize_terminal(200, 50)
         await pilot.pause(0.2)
-        assert text_of(app).count("╭") == 5
+        assert text_of(app).count("╭") == 4 and text_of(app).count("┏") == 1
 
 
 async def test_help_palette_check_theme_and_copy() -> None:
@@ -188,8 +211,8 @@ async def test_help_palette_check_theme_and_copy() -> None:
         assert app.theme == "cockpit-light"
         await pilot.press(":", *"run-lo", "enter")
         assert screen_of(app, RunScreen).selected == "run-lost"
-        await pilot.press(":", *"timel", "enter")
-        assert "5 timeline" in text_of(app) and "closed" in text_of(app)
+        await pilot.press(":", *"open and", "enter")
+        assert "5 alerts" in text_of(app) and "closed" in text_of(app)
 
 
 async def test_nothing_is_repainted_when_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,9 +247,9 @@ async def test_a_run_file_with_other_keys() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         assert "O sort" in text_of(app)
         await pilot.press("O")
-        assert screen_of(app, FleetScreen)._sort == "name"
+        assert app.view.sort == "name"
         await pilot.press("s")
-        assert screen_of(app, FleetScreen)._sort == "name"
+        assert app.view.sort == "name"
 
 
 async def test_no_runs_is_a_fleet_of_none() -> None:

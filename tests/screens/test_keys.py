@@ -9,6 +9,7 @@ from screens.acting.form import FormScreen
 from screens.acting.handoff_page import HandoffPage
 from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
+from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
 from screens.help import sections
@@ -32,6 +33,7 @@ HOLDERS = {
     "page": HandoffPage,
     "journal": JournalScreen,
     "leaving": LeavingScreen,
+    "copying": CopyScreen,
 }
 
 

@@ -32,9 +32,9 @@ def a_report(name: str, verdict: Verdict = Verdict.HEALTHY) -> RunReport:
 
 def marked(shown: str, names: list[str]) -> list[str]:
     """Return the runs whose line on the screen has the pointer."""
-    lines = [line for line in shown.splitlines() if "▸ " in line]
-    said = [piece.split()[1] for line in lines for piece in line.split("▸")[1:]]
-    return [each for each in said if each in names]
+    lines = shown.replace("▌", "▸ ").splitlines()
+    said = [piece.split()[1:2] for line in lines for piece in line.split("▸ ")[1:]]
+    return [each for found in said for each in found if each in names]
 
 
 async def selected(pilot: Pilot[Any]) -> str | None:
@@ -144,7 +144,7 @@ async def test_a_filter_that_finds_nothing_says_so_and_nothing_can_be_done_to_no
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("j", "/", *"xyz", "enter")
         shown = text_of(app)
-        assert 'no run has "xyz" in its name, state or alerts' in shown
+        assert 'no run matches "xyz"' in shown
         assert "esc shows all 2 runs" in shown
         await pilot.press("x", "Z", "enter", "p")
         assert not service.planned and isinstance(app.screen, FleetScreen)
@@ -168,7 +168,7 @@ async def test_the_palette_acts_on_the_run_it_names_whatever_comes_first_by_then
     app = cockpit(engine=engine, service=service)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press(":")
-        assert "actions on run-a" in text_of(app)
+        assert "run-a · " in text_of(app)
         engine.tell(a_report("run-b", Verdict.CRITICAL))
         await pilot.pause(0.4)
         await pilot.press(*"relaunch", "enter")

@@ -20,7 +20,7 @@ from widgets.fleet_header import Watch, paint_header
 
 
 def head(runs: tuple[RunReport, ...]) -> str:
-    return paint_header(runs, Watch(), len(runs), 200).plain
+    return paint_header(runs, Watch(), runs, 200).plain
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import to_ascii
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
-from widgets.run_panel import brief, paint_panel
+from widgets.painting.fitting import brief
+from widgets.painting.panel import paint_panel
 
 NOW = made.NOW
 
@@ -22,17 +23,17 @@ def text_of(report: RunReport, width: int = 64, height: int = 12) -> list[str]:
 
 FAILED = """\
 ╭ ■ run-failed ───────────────────── CRITICAL · FAILED 12m ago ╮
+│ ■ ended, not success: exit 137                     12m  C-01 │
+│   killed by signal 9                               exit file │
+│   Killed                                 /data/run.log:88214 │
+│ → relaunch from step 8000                                    │
+│ ▲ checkpoint 8004 is torn                          42m  C-07 │
 │ step  ~8,004/20,000  40.0 %                                  │
-│ ■ C-01 ended, not success: exit 137              since 08:40 │
-│   killed by signal 9  exit file                              │
-│   Killed  /data/run.log:88214                                │
-│   → relaunch from step 8000                                  │
-│ ▲ C-07 checkpoint 8004 is torn                   since 08:10 │
 │ loss  2.314                    ⠛⠶⣤⣄⣀                         │
-│ rate  830k tok/s −31 %            ⠈⠉⠛⠓⠒⠶⠶⠤⠤⠤⠤⣤⣤⣤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀ │
+│ grad  0.410                       ⠈⠉⠛⠓⠒⠶⠶⠤⠤⠤⠤⣤⣤⣤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀ │
 │ ckpt  8,000 ✓ 14m · 8,004 ✗ torn                             │
-│ ages  w&b 30s · monitor 2m/10m · log now                     │
-│ log   08:52:10 step 8004 loss=2.314                          │
+│ log   08:52:09 step 8003 loss=2.315                          │
+│       08:52:10 step 8004 loss=2.314                          │
 ╰─────────────────────────────────────────────────────── local ╯"""
 
 
@@ -45,7 +46,7 @@ def test_a_healthy_run_shows_progress_pace_and_ages() -> None:
     assert "~8,004/20,000  40.0 %" in shown
     assert "ETA 51m" in shown
     assert "830k tok/s −31 %" in shown
-    assert "w&b 30s · monitor 2m/10m · log now" in shown
+    assert "W&B 30s · monitor 2m/10m · log now" in shown
     assert "HEALTHY · RUNNING 4/4" in shown
     assert "step 8004 loss=2.314" in shown
 

@@ -133,6 +133,12 @@ def phase_style(report: RunReport, now: float) -> str:
     return "bold"
 
 
+def is_over(report: RunReport) -> bool:
+    """Tell whether the job has ended: it has no rate and no time left any more."""
+    job = report.facets.job.value
+    return job is not None and job.phase.terminal
+
+
 def alert_mark(alert: Alert) -> tuple[str, str]:
     """Return an alert's glyph and style."""
     return glyph(alert.severity.value), SEVERITY_STYLE[alert.severity]

@@ -109,6 +109,17 @@ def within(lines: Iterable[Content], width: int) -> list[Content]:
     return [cut(line, width) for line in lines]
 
 
+def in_rows(items: Iterable[Content], width: int) -> list[Content]:
+    """Return items beside each other, none broken over two rows."""
+    rows: list[Content] = []
+    for item in items:
+        if rows and rows[-1].cell_length + 2 + item.cell_length <= width:
+            rows[-1] = text(rows[-1], "  ", item)
+        else:
+            rows.append(item)
+    return rows
+
+
 def wrapped(line: Content, width: int, most: int) -> list[Content]:
     """Return ``line`` over at most ``most`` lines, broken between words; the last may be cut."""
     if width <= 0 or most <= 0 or not line.plain:
@@ -133,6 +144,12 @@ def themed(style: str) -> str:
     return " ".join(_COLOURS.get(word, word) for word in style.split())
 
 
+def group_line(words: str, width: int) -> Content:
+    """Return a group's title, a rule behind it."""
+    line = text(" ", (words, STRONG), " ")
+    return cut(text(line, ("─" * max(0, width - line.cell_length), LINE)), width)
+
+
 def frame(
     body: Iterable[Content],
     width: int,
@@ -142,15 +159,19 @@ def frame(
     foot: Content = EMPTY,
     line: str = LINE,
 ) -> list[Content]:
-    """Return ``body`` in a thin rounded frame of exactly ``width`` by ``height`` cells."""
+    """Return ``body`` in a thin rounded frame of exactly ``width`` by ``height`` cells.
+
+    One in the accent is heavy: what is selected is seen without any colour.
+    """
     if width < 8 or height < 3:
         return [fit(piece, width) for piece in list(body)[:height]]
     inner = width - 4
-    side = text(("│", line), " "), text(" ", ("│", line))
-    lines = [_edge("╭╮", title, note, width, line)]
+    upright, level, corners = ("┃", "━", "┏┓┗┛") if line == ACCENT else ("│", "─", "╭╮╰╯")
+    side = text((upright, line), " "), text(" ", (upright, line))
+    lines = [_edge(corners[:2], title, note, width, line, level)]
     for piece, _ in zip(_padded(body), range(height - 2), strict=False):
         lines.append(text(side[0], fit(piece, inner), side[1]))
-    lines.append(_edge("╰╯", EMPTY, foot, width, line))
+    lines.append(_edge(corners[2:], EMPTY, foot, width, line, level))
     return lines
 
 
@@ -160,11 +181,13 @@ def _padded(body: Iterable[Content]) -> Iterable[Content]:
         yield EMPTY
 
 
-def _edge(corners: str, left: Content, right: Content, width: int, line: str) -> Content:
+def _edge(
+    corners: str, left: Content, right: Content, width: int, line: str, level: str
+) -> Content:
     """Return a frame's edge with texts set in: ``╭ left ──── right ╮``."""
     right = cut(right, max(0, width - 6)) if right.plain else right
     end = text(" ", right, " ") if right.plain else EMPTY
     room = width - 2 - end.cell_length
     begin = text(" ", cut(left, max(0, room - 3)), " ") if left.plain and room > 5 else EMPTY
-    rule = "─" * (room - begin.cell_length)
+    rule = level * (room - begin.cell_length)
     return text((corners[0], line), begin, (rule, line), end, (corners[1], line))

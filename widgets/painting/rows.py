@@ -26,8 +26,12 @@ from cockpit.model.wording import (
 )
 from widgets.painting import facts
 from widgets.painting.facts import Look, look
-from widgets.painting.line import ACCENT, DIM, EMPTY, prose, row, text, whole, wrapped
+from widgets.painting.fitting import brief as without_stamp
+from widgets.painting.fitting import fitted, one_line, shortened
+from widgets.painting.line import ACCENT, DIM, EMPTY, row, text, whole
 
+ROOMY = 70
+"""Cells from which an alert tells since when besides for how long."""
 LAG = 20.0
 """Seconds by which a tracker's client may hold back what it was told."""
 
@@ -66,8 +70,7 @@ def told_by(report: RunReport) -> Content:
 
 def time_left(report: RunReport, short: bool = False) -> Content:
     """Return ``ETA 3d 04h`` (``ETA 3d``); nothing once the job is over or where nobody knows."""
-    job = report.facets.job.value
-    if (job is not None and job.phase.terminal) or report.progress.eta_s is None:
+    if facts.is_over(report) or report.progress.eta_s is None:
         return EMPTY
     left = eta(report.progress.eta_s)
     return text(("ETA ", DIM), brief(left) if short else left)
@@ -79,17 +82,6 @@ def where(report: RunReport) -> Content:
     return text((" ".join(part for part in (kind, report.spec.hardware or "") if part), DIM))
 
 
-def alert_lines(alert: Alert, now: float, width: int, most: int) -> list[Content]:
-    """Return an alert's title over at most ``most`` lines, since when at the end of the first."""
-    left, since = alert_head(alert, now)
-    if left.cell_length + 1 + since.cell_length <= width:
-        return [row(left, since, width)]
-    by = "by " if alert.since_or_before else ""
-    short = text((f"{by}{day_time(alert.since, now)}", DIM))
-    pieces = wrapped(left, width - short.cell_length - 1, most) or [left]
-    return [row(pieces[0], short, width), *(text("  ", piece) for piece in pieces[1:])]
-
-
 def alert_head(alert: Alert, now: float) -> tuple[Content, Content]:
     """Return an alert's line (``▲ C-05 tok/s −31 %``) and since when."""
     mark, style = facts.alert_mark(alert)
@@ -99,17 +91,54 @@ def alert_head(alert: Alert, now: float) -> tuple[Content, Content]:
     return left, text((f"since {day_time(alert.since, now)}{before}", DIM))
 
 
-def evidence(alert: Alert, width: int = 0) -> list[Content]:
-    """Return an alert's evidence, a line each, its source behind it.
+def evidence(alert: Alert) -> list[Content]:
+    """Return an alert's evidence, a line each, its source behind it."""
+    return [text(each.text, (f"  {each.source}", DIM)) for each in alert.evidence]
 
-    With a ``width`` the source is left out where it does not fit, and the text cut.
+
+def alert_titled(
+    alert: Alert, now: float, width: int, most: int, worded: bool = False
+) -> list[Content]:
+    """Return an alert in words over at most ``most`` lines: how long and its code stand last.
+
+    ``worded`` puts the severity's word before these.
     """
+    mark, style = facts.alert_mark(alert)
+    since = alert_since(alert, now, width >= ROOMY and not worded)
+    since = text((facts.SEVERITY_WORD[alert.severity], style), " ", since) if worded else since
+    taken = text((f"  ack {alert.acknowledged.by}", DIM)) if alert.acknowledged else EMPTY
+    room = width - since.cell_length - 4
+    pieces = fitted(Content(alert.title).stylize("bold"), room - taken.cell_length, most) or [EMPTY]
+    first = row(text((f"{mark} ", style), pieces[0], taken), since, width)
+    return [first, *(text("  ", piece) for piece in pieces[1:])]
+
+
+def alert_since(alert: Alert, now: float, roomy: bool) -> Content:
+    """Return ``9m  C-01``; with room ``since 08:40 · 9m  C-01``. A ``+``: or longer."""
+    old = age(now - alert.since) + ("+" if alert.since_or_before else "")
+    begun = f"since {day_time(alert.since, now)} · " if roomy else ""
+    return text((f"{begun}{old}  {alert.id}", DIM))
+
+
+def proof(alert: Alert, width: int) -> list[Content]:
+    """Return an alert's evidence, a line each: the words, their source at the right edge."""
     lines = []
     for each in alert.evidence:
-        full = text(each.text, (f"  {each.source}", DIM))
-        fits = not width or full.cell_length <= width
-        lines.append(full if fits else prose(Content(each.text), width))
+        said, source = without_stamp(Content(each.text)), shortened(text((each.source, DIM)), 2)
+        room = width - said.cell_length - 2
+        fits = source.cell_length <= room
+        lines.append(row(said, source, width, gap=2) if fits else one_line(said, width))
     return lines
+
+
+def next_lines(report: RunReport, width: int, most: int, brief: bool = False) -> list[Content]:
+    """Return what to do next over at most ``most`` lines, behind an arrow; paths give way.
+
+    ``brief`` leaves out the run's name, which stands beside it.
+    """
+    pieces = fitted(Content(next_words(report, brief)), width - 2, most)
+    arrow = (f"{glyph('next')} ", ACCENT)
+    return [text(arrow if at == 0 else "  ", piece) for at, piece in enumerate(pieces)]
 
 
 def loss(report: RunReport, now: float) -> Content:
@@ -175,7 +204,7 @@ def checkpoints(report: RunReport, now: float, width: int) -> Content:
 
 
 def ages(report: RunReport, now: float, width: int) -> Content:
-    """Return how old what was seen is: ``w&b 31s · monitor 2m/10m · log 3s``."""
+    """Return how old what was seen is: ``W&B 31s · monitor 2m/10m · log 3s``."""
     items = [_tracker_age(report, now), _monitor_age(report, now), _log_age(report, now)]
     return whole([item for item in items if item.plain], width)
 
@@ -185,7 +214,7 @@ def _tracker_age(report: RunReport, now: float) -> Content:
     found = facet.value
     at = None if found is None else found.last_step_at
     other = report.spec.trackio or report.spec.tensorboard
-    label = "steps" if other is not None and report.spec.wandb is None else "w&b"
+    label = "steps" if other is not None and report.spec.wandb is None else "W&B"
     return _aged(label, facet, look(facet, report, now), at, now)
 
 
@@ -236,7 +265,12 @@ def unknown(facet: Facet[Any]) -> Content:
 
 def next_step(report: RunReport, brief: bool = False) -> Content:
     """Return what to do next; ``brief`` leaves out the run's name, which stands beside it."""
+    return text((f"{glyph('next')} ", ACCENT), next_words(report, brief))
+
+
+def next_words(report: RunReport, brief: bool) -> str:
+    """Return what to do next; ``brief`` without the run's name."""
     words = report.next_action
-    if brief:
-        words = words.replace(f" of {report.name}", " of it", 1).replace(f" {report.name}", "", 1)
-    return text((f"{glyph('next')} ", ACCENT), words)
+    if not brief:
+        return words
+    return words.replace(f" of {report.name}", " of it", 1).replace(f" {report.name}", "", 1)

@@ -139,11 +139,16 @@ def next_by_itself(context: ActionContext) -> list[Check]:
     return [
         blocked(
             QUEUED,
-            f"{job_name(job)} ({job.why}) starts by itself after it: "
+            f"{job_name(job)} ({job.why}) {_begins(job)}: "
             f"{stop if job.handle and not job.beyond else job.beyond or 'end it first'}",
         )
         for job in queued_jobs(context)
     ]
+
+
+def _begins(job: LiveJob) -> str:
+    """Return when a queued job starts: after the run's job, or only if that ends well."""
+    return "starts by itself if it ends well" if job.needs_success else "starts by itself after it"
 
 
 def queued_jobs(context: ActionContext) -> tuple[LiveJob, ...]:

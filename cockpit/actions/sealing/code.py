@@ -108,19 +108,25 @@ def checks(context: ActionContext, code: CodeToSeal | None) -> Iterator[Check]:
     if facts.trouble is not None or code.trouble is not None:
         yield blocked("tag", facts.trouble or code.trouble or "")
         return
-    if facts.remote is None:
-        yield blocked("tag", "the code repository has no remote: a tag is pushed, or it is lost")
-    elif facts.tag_at is not None:
-        there = {True: "and pushed", False: "not pushed yet"}.get(facts.on_remote is True)
-        yield warned("tag", f"{facts.tag} is made at {facts.tag_at[:10]}, {there}")
-    elif facts.on_remote:
-        yield blocked("tag", f"{facts.tag} exists on {facts.remote} and not here: fetch, and look")
-    else:
-        where = f"{facts.remote} ({'asked' if facts.on_remote is False else 'not reachable now'})"
-        yield passed("tag", f"annotated tag {facts.tag}, pushed to {where}")
+    yield _tag(facts, "" if repo is None or repo.here else f" by git on {repo.endpoint}")
     if facts.tag_at is None:
         yield from _lineage(context, code)
         yield from _dirty(context, code)
+
+
+def _tag(facts: SealFacts, by: str) -> Check:
+    """Return what becomes of the tag; ``by`` says whose git sets it, if not this machine's."""
+    if facts.remote is None:
+        return blocked("tag", "the code repository has no remote: a tag is pushed, or it is lost")
+    if facts.tag_at is not None:
+        pushed = {True: "and pushed", False: "not pushed yet", None: "whether pushed is not known"}
+        return warned(
+            "tag", f"{facts.tag} is made at {facts.tag_at[:10]}, {pushed[facts.on_remote]}"
+        )
+    if facts.on_remote:
+        return blocked("tag", f"{facts.tag} exists on {facts.remote} and not here: fetch, and look")
+    asked = "asked" if facts.on_remote is False else "not reachable now"
+    return passed("tag", f"annotated tag {facts.tag}{by}, pushed to {facts.remote} ({asked})")
 
 
 def _lineage(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:

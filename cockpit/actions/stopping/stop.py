@@ -148,13 +148,21 @@ def _alive(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
     elif not live.jobs and only_queued:
         yield passed(JOB, "nothing of this run is alive: only what would start by itself ends")
     elif not live.jobs:
-        yield blocked(JOB, "nothing of this run is alive: there is nothing to stop")
+        yield blocked(JOB, f"nothing of this run is alive: {_only_held(context)}")
     else:
         how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.jobs)
         yield passed(JOB, f"{plural(len(live.jobs), 'job')} of this lineage: {how}")
     yield from may_be_stopped(live.jobs)
     if len(live.jobs) > 1:
         yield warned("C-25", "more than one job of this lineage is alive: all will be stopped")
+
+
+def _only_held(context: ActionContext) -> str:
+    """Return what there is to stop where nothing lives: what waits held, by its own words."""
+    names = ", ".join(map(job_name, context.live.held))
+    if not names:
+        return "there is nothing to stop"
+    return f"{names} is only held; cockpit stop {context.spec.name} --only held cancels it"
 
 
 def with_loss(plan: Plan, lost: Loss | None) -> Plan:

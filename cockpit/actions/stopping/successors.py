@@ -24,13 +24,26 @@ OPTION: Final = f"--{SUCCESSORS} yes"
 
 
 def to_cancel(context: ActionContext, *, wanted: bool) -> tuple[LiveJob, ...]:
-    """Return what is cancelled with the job: what can be, where that is asked for."""
-    return tuple(job for job in queued_jobs(context) if wanted and why_not(job) is None)
+    """Return what is cancelled with the job: what can be, where that is asked for.
+
+    Waiting tasks of the very array that is stopped always: its number means all of them.
+    """
+    return tuple(
+        job
+        for job in queued_jobs(context)
+        if (wanted or goes_with_it(context, job)) and why_not(job) is None
+    )
 
 
 def left_alone(context: ActionContext, *, wanted: bool) -> tuple[LiveJob, ...]:
     """Return what starts by itself after the stop."""
-    return tuple(job for job in queued_jobs(context) if not wanted or why_not(job) is not None)
+    ends = {job.id for job in to_cancel(context, wanted=wanted)}
+    return tuple(job for job in queued_jobs(context) if job.id not in ends)
+
+
+def goes_with_it(context: ActionContext, job: LiveJob) -> bool:
+    """Tell whether a queued job is a part of one that lives, and ends when that is stopped."""
+    return job.part_of is not None and job.part_of in {each.id for each in context.live.jobs}
 
 
 def may_cancel(context: ActionContext) -> bool:
@@ -59,6 +72,9 @@ def checks(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
             yield blocked(QUEUED, f"{what} cannot be cancelled from here: {why}")
         elif wanted:
             yield passed(QUEUED, f"{what} is cancelled first").model_copy(update={"value": job.id})
+        elif why is None and goes_with_it(context, job):
+            text = f"{what} is cancelled too: a stop of {job.part_of} ends all of its tasks"
+            yield warned(QUEUED, text, value=job.id)
         else:
             ends = why or f"{OPTION} cancels it too"
             text = f"{what} starts by itself after it, and is not stopped by this; {ends}"

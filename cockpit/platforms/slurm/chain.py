@@ -113,7 +113,9 @@ def waiting_tasks(job: Job) -> Iterator[LiveJob]:
         count = count_of(record) - (record is job.main)
         if record.phase.value == "waiting" and count > 0:
             tasks = "the next task" if count == 1 else f"the next {count} tasks"
-            yield live_job(Job(record.id, (record,)), f"{tasks} of array {record.base}, one by one")
+            why = f"{tasks} of array {record.base}, one by one"
+            task = live_job(Job(record.id, (record,)), why)
+            yield task.model_copy(update={"part_of": record.base})
 
 
 def live_job(job: Job, why: str, launch_id: str | None = None, proven: bool = True) -> LiveJob:

@@ -196,6 +196,9 @@ def test_what_starts_by_itself_after_the_job_blocks_a_relaunch() -> None:
     assert all(map(hard, found))
     said = "(afternotok:7) starts by itself after it: cancel it first (cockpit stop toy --succ"
     assert said in found[0].text and found[1].text.endswith("end it yourself (kill 3)")
+    waits = chained.model_copy(update={"needs_success": True})
+    (check,) = jobs.next_by_itself(context(job=job(Phase.RUNNING, queued=(waits,))))
+    assert hard(check) and "starts by itself if it ends well: cancel it first" in check.text
     named = chained.model_copy(update={"id": "9", "name": "toy"})
     (check,) = jobs.next_by_itself(context(job=job(Phase.FAILED, queued=(named,))))
     assert check.text.startswith("toy (9) (afternotok:7)"), "many jobs of Slurm have one name"

@@ -88,3 +88,10 @@ async def test_nothing_held_is_nothing_to_cancel(rest: Rest) -> None:
 async def test_another_word_is_refused(rest: Rest) -> None:
     with pytest.raises(RefuseError, match="expected held"):
         await rest.plan(only="all")
+
+
+async def test_where_only_something_held_is_left_a_stop_says_what_cancels_it(rest: Rest) -> None:
+    rest.platform.held, rest.platform.living = (job("12"),), ()
+    plan = await rest.plan()
+    (check,) = [each for each in plan.checks if each.id == "job-state"]
+    assert plan.blocked and "is only held; cockpit stop toy --only held" in check.text

@@ -104,6 +104,19 @@ async def test_one_that_waits_for_a_success_is_not_said_to_start(rest: ChainedRe
     assert rest.book.entries[-1].next == "9 starts by itself now"
 
 
+async def test_waiting_tasks_of_the_array_that_is_stopped_are_cancelled_with_it(
+    rest: ChainedRest,
+) -> None:
+    """Its number means all of its tasks: none of them is said to be spared."""
+    rest.platform.queued = (NEXT.model_copy(update={"part_of": "7"}), LAST)
+    plan = await rest.plan()
+    assert "8 (afternotok:7) is cancelled too: a stop of 7 ends all" in said(plan)[0][1]
+    assert (plan.stops, plan.spares) == (("7", "8"), ("9",))
+    assert (await rest.act(plan.words)).outcome is Outcome.DONE
+    assert rest.platform.stopped == ["8", "7"]
+    assert rest.book.entries[-1].next == "9 starts by itself now"
+
+
 async def test_what_waits_is_not_stopped_where_it_is_listed_as_a_job_too(
     rest: ChainedRest,
 ) -> None:

@@ -101,6 +101,7 @@ async def test_tasks_one_by_one_are_a_chain(monkeypatch: pytest.MonkeyPatch, ver
     assert found.output == f"{JOBS}/one_8_2.log"
     (after,) = found.queued
     assert after.id in ("8_3", "8_[3%1]") and "one by one" in after.why
+    assert after.part_of == "8"
 
 
 @every_version

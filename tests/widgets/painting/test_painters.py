@@ -13,6 +13,7 @@ from cockpit.model.facet import known
 from cockpit.model.observed import LogValue, Phase, Pick, Row
 from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.told import OwnerNow
+from cockpit.model.view import View
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
 from widgets.alert_list import paint_open, paint_timeline
@@ -23,27 +24,29 @@ from widgets.key_line import paint_keys
 from widgets.loss_chart import paint_chart
 from widgets.painting import facts
 from widgets.painting.line import cut_start, fit, placed, prose, row, whole, wrapped
+from widgets.painting.panel import paint_panel
 from widgets.painting.rows import checkpoints, loss
 from widgets.painting.series import loss_columns
 from widgets.run_header import paint_head
-from widgets.run_list import columns, height_of, paint_row
-from widgets.run_panel import paint_panel
+from widgets.run_list import Marks, columns, height_of, paint_row
 
 NOW = made.NOW
 Painter = Callable[[RunReport, int], list[Content]]
 
 
 def list_row(report: RunReport, width: int) -> list[Content]:
-    return paint_row(report, NOW, width, columns([report], NOW, width), selected=True, roomy=True)
+    shared = columns([report], NOW, width)
+    return paint_row(report, NOW, width, shared, Marks(selected=True), height_of(report, width))
 
 
 def ample_row(report: RunReport, width: int) -> list[Content]:
-    return paint_row(report, NOW, width, columns([report], NOW, width), roomy=True, ample=True)
+    shared = columns([report], NOW, width, frozenset([report.name]))
+    return paint_row(report, NOW, width, shared, Marks(liked=True), 12)
 
 
 def header(report: RunReport, width: int) -> list[Content]:
-    watch = Watch("ada", read_only=True, filter="x", sort="name")
-    return [paint_header([report, report], watch, 1, width)]
+    watch = Watch("ada", read_only=True, view=View(filter="x", sort="name", group="dri"))
+    return [paint_header([report, report], watch, [report], width)]
 
 
 def chart(report: RunReport, width: int) -> list[Content]:
@@ -92,22 +95,25 @@ def test_a_list_row_holds_state_progress_loss_and_time() -> None:
     reports = made.fleet()
     shared = columns(reports, NOW, 80)
     rows = [paint_row(each, NOW, 80, shared) for each in reports]
-    assert [len(each) for each in rows] == [height_of(each) for each in reports]
-    assert rows[0][0].plain.startswith("  ● run-well")
+    assert [height_of(each, 80) for each in reports] == [1, 3, 3, 2, 3]
+    assert rows[0][0].plain.startswith(" ● run-well")
     assert "RUNNING 4/4" in rows[0][0].plain
-    assert rows[0][0].plain.rstrip().endswith("ETA 51m")
+    assert "ETA 51m  loss 2.314" in rows[0][0].plain
     starts = {line[0].plain.index("loss ") for line in rows}
     assert len(starts) == 1
-    assert "C-01 ended, not success: exit 137 · → relaunch from step 8000" in rows[1][1].plain
+    sick = [line.plain.rstrip() for line in paint_row(reports[1], NOW, 80, shared, high=3)]
+    assert sick[1].startswith("     ■ ended, not success: exit 137 ")
+    assert sick[1].endswith("critical 12m  C-01") and sick[2] == "     → relaunch from step 8000"
 
 
 def test_with_room_to_spare_the_next_action_and_the_checkpoint_stand_whole() -> None:
     report = made.failed()
     lines = [line.plain for line in ample_row(report, 80)]
-    assert len(lines) == height_of(report, True, True) == 3
-    assert "C-01 ended, not success: exit 137" in lines[1]
-    assert "→ relaunch from step 8000 · ckpt 8,000 ✓" in lines[2]
-    assert "…" not in lines[2]
+    assert len(lines) == 9
+    assert "ended, not success: exit 137" in lines[1]
+    assert any("ckpt  8,000 ✓ 14m · 8,004 ✗ torn" in line for line in lines)
+    assert any("→ relaunch from step 8000" in line for line in lines)
+    assert not any("…" in line for line in lines)
 
 
 def test_what_is_not_in_the_run_file_takes_no_room() -> None:
@@ -124,13 +130,15 @@ def test_what_is_not_in_the_run_file_takes_no_room() -> None:
     assert "ages" not in plain(paint_panel(report, NOW, 60, 12))
 
 
-def test_a_next_action_in_one_line_is_cut_visibly() -> None:
-    act = "look for slow input, a degraded node, checkpoint stalls or recompiling"
-    report = made.report(act=act, alerts=(made.alert(),))
-    shown = [line.plain for line in paint_panel(report, NOW, 58, 9)]
-    acts = [line for line in shown if "→ look" in line]
-    assert len(acts) == 1
-    assert "…" in acts[0]
+def test_a_next_action_is_never_cut_and_its_path_keeps_file_and_line() -> None:
+    act = "fix /data/home/ada/experiments/code/cockpit/demo/evaluation.py:14, then relaunch run-a"
+    report = made.report(verdict=Verdict.CRITICAL, act=act, alerts=(made.alert(),))
+    for width, height in ((58, 9), (64, 12), (90, 20)):
+        shown = " ".join(line.plain.strip("│ ") for line in paint_panel(report, NOW, width, height))
+        assert "/evaluation.py:14, then relaunch run-a" in shown
+    shared = columns([report], NOW, 80)
+    listed = plain(paint_row(report, NOW, 80, shared, high=height_of(report, 80)))
+    assert "/evaluation.py:14, then relaunch" in " ".join(listed.split())
 
 
 def test_without_a_tracker_the_loss_is_the_log_s() -> None:
@@ -221,14 +229,14 @@ def test_the_head_says_whether_the_tracked_run_is_the_recorded_one() -> None:
 
 def test_the_header_counts_and_says_who_watches() -> None:
     reports = made.fleet()
-    wide = paint_header(reports, Watch("ada"), 5, 200).plain
-    assert "5 runs   ■ 2 critical   ▲ 1 attention   ? 1 unknown   ● 1 well" in wide
+    wide = paint_header(reports, Watch("ada"), reports, 200).plain
+    assert "5 runs   ■ 2 critical   ▲ 1 attention   ? 1 unknown   ● 1 healthy" in wide
     assert "watch: this cockpit · next 08:56" in wide
     assert wide.rstrip().endswith("ada  READ-WRITE")
-    narrow = paint_header(reports, Watch("ada", read_only=True), 5, 80).plain
+    narrow = paint_header(reports, Watch("ada", read_only=True), reports, 80).plain
     assert "■ 2 critical   ▲ 1 attention   ? 1   ● 1" in narrow
     assert narrow.rstrip().endswith("ada  RO")
-    assert "STOPPED" in paint_header(reports, Watch(stopped="why"), 5, 200).plain
+    assert "STOPPED" in paint_header(reports, Watch(stopped="why"), reports, 200).plain
 
 
 def test_a_notice_never_hides_the_keys_that_lead_to_all_others() -> None:

@@ -1,0 +1,327 @@
+"""One run as a panel: why it needs a person, what to do, then figures, ages and log. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from textual.content import Content
+
+from cockpit.model.report import RunReport, Verdict
+from cockpit.model.safetext import SafeText
+from cockpit.model.wording import glyph
+from widgets.painting import facts, rows
+from widgets.painting.day import paint_day
+from widgets.painting.facts import Look, look
+from widgets.painting.fitting import beside, brief, one_line
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    LINE,
+    cut,
+    fit,
+    foreign,
+    frame,
+    row,
+    text,
+    wrapped,
+)
+from widgets.painting.series import (
+    Series,
+    loss_columns,
+    loss_curve,
+    plot,
+    scale_of,
+    why_no_curve,
+)
+
+LABEL: Final = 6
+METRICS: Final = 25
+LEAST_CURVE: Final = 4
+LOG: Final = 2
+"""Lines of its log that a panel shows whatever else is wrong, where it has two at all."""
+WELL: Final = (Verdict.HEALTHY, Verdict.FINISHED, Verdict.SEALED)
+"""Verdicts of runs that need a few lines only."""
+_QUIET: Final = (Verdict.HEALTHY, Verdict.SEALED)
+_ALL: Final = 999
+Wishes = Sequence[tuple[str, int]]
+"""What lines are spent on, one wish after the other: a block, and how many it may have by then."""
+_ROOM: Final[Wishes] = (
+    ("day", 1), ("figures", 4), ("log", 4), ("proof", 4), ("figures", 6), ("log", 6),
+    ("more", _ALL), ("figures", 10), ("log", 10), ("proof", _ALL), ("figures", 14),
+    ("log", _ALL), ("figures", _ALL),
+)  # fmt: skip
+_SICK: Final[Wishes] = (
+    ("title", 1), ("act", 1), ("log", 1), ("step", 1), ("act", 2), ("log", LOG), ("proof", 1),
+    ("state", 1), ("more", 1), ("figures", 1), ("proof", 2), ("title", 2), ("figures", 3),
+    ("state", 2), ("log", 3), ("more", 2), ("act", 3), *_ROOM,
+)  # fmt: skip
+_WELL: Final[Wishes] = (
+    ("step", 1), ("title", 1), ("log", 1), ("act", 1), ("log", LOG), ("act", 2), ("state", 1),
+    ("figures", 2), ("state", 2), ("log", 3), ("proof", 1), *_ROOM,
+)  # fmt: skip
+_ORDER: Final = ("title", "proof", "act", "more", "step", "figures", "state", "day", "log")
+"""The blocks from top to bottom."""
+
+
+def needs_person(report: RunReport) -> bool:
+    """Tell whether a run gets a wide, full panel: it is not well, or nobody knows."""
+    return report.verdict not in WELL
+
+
+def paint_panel(
+    report: RunReport,
+    now: float,
+    width: int,
+    height: int,
+    selected: bool = False,
+    liked: bool = False,
+) -> list[Content]:
+    """Return the panel's lines, exactly ``height`` of ``width`` cells (frame included)."""
+    return frame(
+        Body(report, now, max(1, width - 4)).lines(height - 2),
+        width,
+        height,
+        title=_title(report, selected, liked),
+        note=_note(report, now, width),
+        foot=text(rows.where(report)),
+        line=_frame_ink(report, selected),
+    )
+
+
+def _title(report: RunReport, selected: bool, liked: bool) -> Content:
+    mark, style = facts.verdict_mark(report)
+    pointer = (f"{glyph('pick')} ", ACCENT) if selected else ""
+    name = (report.name, f"bold {ACCENT}" if selected else "bold")
+    return text(pointer, (f"{mark} ", style), name, (f" {glyph('liked')}" if liked else "", ACCENT))
+
+
+def _note(report: RunReport, now: float, width: int) -> Content:
+    """Return verdict and phase, two words; the verdict goes first where it is narrow."""
+    words = facts.phase_words(report, now)
+    phase = text((words, facts.phase_style(report, now)))
+    verdict = text((facts.verdict_word(report), facts.VERDICT_STYLE[report.verdict]), (" · ", DIM))
+    room = width - 12 - len(report.name)
+    return text(verdict, phase) if verdict.cell_length + len(words) <= room else phase
+
+
+def _frame_ink(report: RunReport, selected: bool) -> str:
+    if selected:
+        return ACCENT
+    return "$critical-line" if report.verdict is Verdict.CRITICAL else LINE
+
+
+class Body:
+    """What stands in a panel of ``width`` cells: each block painted for the lines it is given."""
+
+    def __init__(self, report: RunReport, now: float, width: int, *, worded: bool = False) -> None:
+        self._report, self._now, self._width, self._worded = report, now, width, worded
+        self._charted = _has_figures(report)
+        self._over = facts.is_over(report)
+        self._known: dict[str, int] = {}
+
+    def lines(self, height: int, wishes: Wishes = ()) -> list[Content]:
+        """Return at most ``height`` lines: what one wish takes is not there for the next."""
+        wishes = wishes or (_SICK if needs_person(self._report) else _WELL)
+        given: dict[str, int] = {}
+        left = max(0, height)
+        for name, most in wishes:
+            had = given.get(name, 0)
+            given[name] = max(had, min(most, had + left, self._there_is(name)))
+            left -= given[name] - had
+        painted = {name: self._block(name)(count) for name, count in given.items() if count}
+        if "step" in painted and "figures" not in painted:
+            painted["step"] = [self._with_loss(painted["step"][0])]
+        return [line for name in _ORDER for line in painted.get(name, ())]
+
+    def there_are(self, wishes: Wishes) -> int:
+        """Return how many lines these wishes take where there is room for all."""
+        most: dict[str, int] = {}
+        for name, count in wishes:
+            most[name] = max(most.get(name, 0), count)
+        return sum(min(count, self._there_is(name)) for name, count in most.items())
+
+    def _there_is(self, name: str) -> int:
+        """Return how many lines a block has at most; painted once, but for curve and log."""
+        if name not in self._known:
+            if name == "log":
+                known = self._report.facets.log.value
+                there = 1 if known is None else max(1, len(_last(known.lines, _ALL)))
+            elif name == "figures" and self._charted and self._curve(1) is not None:
+                there = _ALL
+            else:
+                there = len(self._block(name)(4 if name == "figures" else _ALL))
+            self._known[name] = there
+        return self._known[name]
+
+    def _curve(self, dots: int) -> Series | None:
+        room = self._width - LABEL - METRICS
+        return loss_curve(self._report, room * dots) if room >= LEAST_CURVE else None
+
+    def _block(self, name: str) -> Callable[[int], list[Content]]:
+        blocks: dict[str, Callable[[int], list[Content]]] = {
+            "title": self._wrong, "proof": self._proof, "act": self._act, "more": self._more,
+            "step": self._step, "figures": self._figures, "state": self._state,
+            "day": self._day, "log": self._log,
+        }  # fmt: skip
+        return blocks[name]
+
+    def _wrong(self, most: int) -> list[Content]:
+        alerts = self._report.alerts
+        if not alerts:
+            return []
+        return rows.alert_titled(alerts[0], self._now, self._width, most, self._worded)
+
+    def _proof(self, most: int) -> list[Content]:
+        alerts = self._report.alerts
+        found = rows.proof(alerts[0], self._width - 2)[:most] if alerts else []
+        return [text("  ", line) for line in found]
+
+    def _act(self, most: int) -> list[Content]:
+        if not self._report.alerts and self._report.verdict in _QUIET:
+            return []
+        return rows.next_lines(self._report, self._width, most, self._worded)
+
+    def _more(self, most: int) -> list[Content]:
+        others = self._report.alerts[1:]
+        shown = [
+            rows.alert_titled(each, self._now, self._width, 1, self._worded)[0]
+            for each in others[: max(0, most)]
+        ]
+        if shown and len(shown) < len(others):
+            rest = text((f"+{len(others) - len(shown)} more", DIM))
+            shown[-1] = row(shown[-1].rstrip(), rest, self._width)
+        return shown
+
+    def _step(self, most: int) -> list[Content]:
+        if most < 1:
+            return []
+        report = self._report
+        percent, told = rows.percent(report), rows.told_by(report)
+        left = text(rows.progress(report), f"  {percent}" if percent else "")
+        left = text(left, "  ", told) if told.plain else left
+        if report.progress.step is None:
+            left = text(left, ("  no step seen", DIM))
+        return [row(_labelled("step", left, self._width), rows.time_left(report), self._width)]
+
+    def _with_loss(self, step: Content) -> Content:
+        """Return the line of the step with loss and curve in its middle, where they have room."""
+        left = rows.time_left(self._report)
+        begun = (
+            step[: step.cell_length - left.cell_length].rstrip() if left.plain else step.rstrip()
+        )
+        loss = text(("loss ", DIM), rows.loss(self._report, self._now))
+        pace = rows.throughput(self._report, self._now)
+        pace = text("  ", pace) if not self._over and pace.plain != "?" else text("")
+        room = self._width - begun.cell_length - loss.cell_length - left.cell_length - 6
+        if not self._charted or room < 0:
+            return step
+        pace = pace if room - pace.cell_length >= 8 else text("")
+        spark = one_row(self._report, min(40, room - pace.cell_length - 1))
+        return row(text(begun, "   ", loss, " ", spark, pace), left, self._width)
+
+    def _figures(self, most: int) -> list[Content]:
+        """Return the figures, one a line, and the loss curve beside them."""
+        report, width = self._report, self._width
+        if most < 1:
+            return []
+        if not self._charted:
+            return [_labelled("loss", rows.unknown(report.facets.tracker), width)]
+        room = width - LABEL - METRICS
+        if most == 1:
+            return [self._in_one(room)]
+        series = self._curve(2)
+        figures = [("loss", rows.loss(report, self._now)), ("grad", self._grad())]
+        if not self._over:
+            figures.insert(1, ("rate", rows.throughput(report, self._now)))
+        figures = [(label, figure) for label, figure in figures if figure.plain]
+        chart = _spark(report, series, room, most)
+        count = most if series is not None else min(most, max(len(figures), len(chart)))
+        return [self._beside(figures, chart, at) for at in range(count)]
+
+    def _in_one(self, room: int) -> Content:
+        report = self._report
+        pace = text("") if self._over else rows.throughput(report, self._now)
+        value = text(fit(rows.loss(report, self._now), 8), cut(pace, METRICS - 9))
+        curve = one_row(report, room)
+        return _labelled("loss", text(fit(value, METRICS), curve), self._width)
+
+    def _grad(self) -> Content:
+        return rows.grad(self._report.facets.tracker.value)
+
+    def _beside(self, figures: list[tuple[str, Content]], chart: list[Content], at: int) -> Content:
+        left = _labelled(*figures[at], LABEL + METRICS - 1) if at < len(figures) else text("")
+        return text(fit(left, LABEL + METRICS), chart[at] if at < len(chart) else "")
+
+    def _state(self, most: int) -> list[Content]:
+        """Return the checkpoints, and the ages of what was seen: on one line if that holds both."""
+        report, width = self._report, self._width
+        facet = report.facets.checkpoints
+        named = look(facet, report, self._now) is not Look.ABSENT
+        saved = rows.checkpoints(report, self._now, width - LABEL)
+        saved = _labelled("ckpt", saved, width) if named else text("")
+        ages = rows.ages(report, self._now, width - LABEL)
+        both = beside(saved, text(("ages  ", DIM), ages) if ages.plain else ages, width)
+        return both[:most]
+
+    def _day(self, most: int) -> list[Content]:
+        strip = paint_day(self._report, self._now, self._width - LABEL)
+        return [_labelled("24h", strip, self._width)] if strip.plain and most else []
+
+    def _log(self, most: int) -> list[Content]:
+        """Return the last log lines, newest last; dim, since they are only the last words."""
+        facet, width = self._report.facets.log, self._width
+        if most < 1:
+            return []
+        if facet.value is None:
+            return [_labelled("log", rows.unknown(facet), width)]
+        lines = _last(facet.value.lines, most)
+        if not lines:
+            return [_labelled("log", text(("empty", DIM)), width)]
+        shown = [
+            one_line(brief(foreign(line)).stylize_before(DIM), width - LABEL) for line in lines
+        ]
+        return [
+            text((f"{'log' if at == 0 else '':<{LABEL}}", DIM), line)
+            for at, line in enumerate(shown)
+        ]
+
+
+def _last(lines: Sequence[SafeText], most: int) -> list[SafeText]:
+    return [line for line in lines if line.plain.strip()][-most:]
+
+
+def _labelled(label: str, line: Content, width: int) -> Content:
+    return text((f"{label:<{LABEL}}", DIM), cut(line, width - LABEL))
+
+
+def _has_figures(report: RunReport) -> bool:
+    return report.facets.tracker.value is not None or bool(loss_columns(report))
+
+
+def _ink(report: RunReport) -> str:
+    alert = facts.loss_alert(report)
+    return facts.SEVERITY_STYLE[alert.severity] if alert is not None else "$spark"
+
+
+def one_row(report: RunReport, width: int) -> Content:
+    """Return the loss as one row of dots without its band, or why there is none."""
+    series = loss_curve(report, 2 * width) if width >= LEAST_CURVE else None
+    if series is None:
+        return cut(_why(report), width)
+    bins = [each._replace(low=each.mean, high=each.mean) for each in series.bins]
+    crisp = Series(series.axis, bins)
+    return plot(crisp, scale_of(series), width, 1, _ink(report), "$band")[0]
+
+
+def _spark(report: RunReport, series: Series | None, width: int, height: int) -> list[Content]:
+    if width < 4:
+        return []
+    if series is None:
+        return wrapped(_why(report), width, height)
+    return plot(series, scale_of(series), width, height, _ink(report), "$band")
+
+
+def _why(report: RunReport) -> Content:
+    """Return why there is no curve."""
+    return text((why_no_curve(report), DIM))
