@@ -20,8 +20,8 @@ _SHOWN: Final = {
     "escape": "esc", "pagedown": "pgdn", "pageup": "pgup", "down": "↓", "up": "↑",
     "left": "←", "right": "→",
 }  # fmt: skip
-_FIRST: Final = ("open", "back", "relaunch", "entry", "handoff", "filter", "search", "palette",
-                 "help")  # fmt: skip
+_FIRST: Final = ("open", "back", "past_back", "past_earlier", "past_later", "relaunch", "entry",
+                 "handoff", "filter", "search", "palette", "help")  # fmt: skip
 
 
 class KeysError(Exception):

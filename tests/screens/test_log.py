@@ -138,7 +138,7 @@ async def test_a_save_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="No space"):
         await save(tmp_path / "out.txt", just([safe_line("x")]), broken, lambda share: None)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - a test waits for nobody
 
 
 def same(one: Path, other: Path) -> bool:
