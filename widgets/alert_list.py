@@ -48,17 +48,35 @@ class Timeline(ReportView):
 
     HEADING = "alerts"
     done: Sequence[Done] = ()
+    bookmarks: Sequence[tuple[int, str]] = ()
     _shown: Sequence[Block] = ()
 
     @property
     def at_cursor(self) -> Alert | None:
         """The alert that the cursor stands on, if it stands on one."""
+        block = self._block
+        return None if block is None else block.alert
+
+    @property
+    def bookmark_at_cursor(self) -> int | None:
+        """Where the bookmarked line starts that the cursor stands on, if it stands on one."""
+        block = self._block
+        return None if block is None else block.bookmark
+
+    @property
+    def _block(self) -> Block | None:
         seen = 0
         for block in self._shown:
             seen += len(block.lines)
             if self.cursor < seen:
-                return block.alert
+                return block
         return None
+
+    def show_kept(self, kept: Sequence[tuple[int, str]]) -> None:
+        """Show the bookmarks in the log: where each starts, and how it reads."""
+        if kept != self.bookmarks:
+            self.bookmarks = kept
+            self.repaint()
 
     def show_done(self, done: Sequence[Done]) -> None:
         """Show what people did to the run among what went wrong with it."""
@@ -69,8 +87,19 @@ class Timeline(ReportView):
         """Return open alerts, then closed ones and what was done, newest first."""
         told = [*_account(report, width), EMPTY]
         top = [Block(told)] if len(told) > 1 else []
-        self._shown = [*top, *timeline_blocks(report, self.now, width, self.done)]
+        below = timeline_blocks(report, self.now, width, self.done)
+        self._shown = [*top, *below, *self._kept(width)]
         return within([line for block in self._shown for line in block.lines], width)
+
+    def _kept(self, width: int) -> list[Block]:
+        """Return the bookmarks in the log; what they read is asked about as a line of it is."""
+        head = [Block([EMPTY, text(("bookmarks in the log", STRONG))])] if self.bookmarks else []
+        lines = ((at, self.kept_line(words)) for at, words in self.bookmarks)
+        return [*head, *(Block([cut(line, width)], bookmark=at) for at, line in lines)]
+
+    def kept_line(self, words: str) -> Content:
+        """Return a bookmarked line as it may be shown."""
+        return text(("⚑ ", ACCENT), self.kept(Content(words)))
 
     def note(self) -> Content:
         """Return how many."""
@@ -93,10 +122,11 @@ def _account(report: RunReport, width: int) -> list[Content]:
 
 
 class Block(NamedTuple):
-    """Lines that belong together, and the alert that they are about."""
+    """Lines that belong together, and the alert or the place in the log that they are about."""
 
     lines: list[Content]
     alert: Alert | None = None
+    bookmark: int | None = None
 
 
 def paint_open(report: RunReport, now: float, width: int) -> list[Content]:

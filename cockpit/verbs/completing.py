@@ -18,7 +18,10 @@ from typing import Any, Final
 from cockpit.config.places import find
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_STEP: Final = re.compile(r"(?:[A-Za-z_=]+[-_=])*(\d{1,12})(?:\.(?:ckpt|pt|pth))?")
+_STEP: Final = re.compile(
+    r"(?!.*(?:tmp|rejected))(?:[A-Za-z][\w=.-]*?[-_=])?(\d{1,12})(?:\.(?:ckpt|pt|pth))?"
+)
+"""A checkpoint's name, of whatever layout; one that is being written or was rejected is none."""
 _MOST: Final = 500
 _BIGGEST: Final = 16 * 2**20
 

@@ -17,6 +17,7 @@ from cockpit.app.application import CockpitApp
 from cockpit.attach.log_reading import LogReading
 from cockpit.model.backtested import Backtested
 from cockpit.model.curve import Curve, Curves, Span
+from cockpit.model.past import Then, Timeline
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from screens.acting.guarded import Means
@@ -58,6 +59,30 @@ class StandInCurves:
         return Curves(tuple(self.known), tuple(found))
 
 
+class StandInPasts:
+    """The past that a test has told: moments by their time, and one timeline."""
+
+    def __init__(self) -> None:
+        self.known: dict[float, Then] = {}
+        self.found = Timeline(run="")
+        self.fault: Exception | None = None
+        self.asked: list[float] = []
+
+    async def timeline(self, run: str) -> Timeline:
+        if self.fault is not None:
+            raise self.fault
+        return self.found.model_copy(update={"run": run})
+
+    async def then(self, run: str, at: float) -> Then:
+        self.asked.append(at)
+        if self.fault is not None:
+            raise self.fault
+        before = [each for each in self.known if each <= at]
+        if not before:
+            return Then(run=run, at=at, lacks=("nothing is kept of it from before",))
+        return self.known[max(before)].model_copy(update={"at": at})
+
+
 class StandIn:
     """Stands in for the engine that a window is attached to."""
 
@@ -72,6 +97,7 @@ class StandIn:
         self.cancelled = False
         self.rings: list[Callable[[str], object]] = []
         self.curves = StandInCurves()
+        self.pasts = StandInPasts()
         self.logs: Logs = LogReading(self._report_of)
         self._told: list[Callable[[RunReport], object]] = []
 

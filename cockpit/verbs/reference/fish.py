@@ -25,10 +25,11 @@ end
 
 function __cockpit_values --argument-names kind --description 'what the run file has of a kind'
     set -l words (commandline -opc)
-    command $words[1] completions --values $kind $words[2..-1] 2>/dev/null
+    command $words[1] completions --values $kind $words[2..-1] (commandline -ct) 2>/dev/null
 end
 
 complete -c cockpit -f
+complete -c cockpit -l help -d 'how it is called'
 """
 _VALUES: Final = {
     Takes.RUN: "-x -a '(__cockpit_values run)'",
