@@ -127,7 +127,7 @@ def test_the_palette_says_what_a_run_is_not_offered(tmux: Tmux) -> None:
     tmux.see(*NAMES, *STATES)
     tmux.see_that(lambda seen: "next soon" not in seen, "the first look")  # it sorts the list
     tmux.press("g", ":")
-    tmux.see("actions on torn", "✗ the run file has no [run.teardown]")
+    tmux.see("actions on torn", "✗ no [run.teardown] in cockpit.toml")
     tmux.press("Escape")
     tmux.see_that(lambda seen: "actions on torn" not in seen)
     tmux.press("e")

@@ -208,7 +208,7 @@ def _without_status(job: JobSpec, seen: Seen, now: float) -> Facet[JobValue]:
     if job.pid_file is not None:
         message = f"no pid file {job.pid_file}: nothing was launched here, or it was removed"
         return unknown(ErrorKind.NOT_FOUND, message, source, now)
-    message = "no exit status yet, and the run file names no job.pid_file to find the process by"
+    message = "no exit status yet, and no job.pid_file in cockpit.toml to find the process by"
     return unknown(ErrorKind.NOT_FOUND, message, source, now)
 
 

@@ -176,7 +176,7 @@ class LocalPlatform(Platform):
             if attempt.give_up():
                 text = f"the machine did not answer ({error}); nothing was started"
                 raise CannotError(text) from error
-            raise LostError(f"no answer about the start: {error}") from error
+            raise LostError(f"no answer to the start: {error}") from error
 
     def _intend(self, run: RunSpec, submission: Submission, attempt: _Attempt) -> None:
         _startable(run, submission)

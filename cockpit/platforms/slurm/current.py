@@ -29,7 +29,7 @@ FREED_WITHIN: Final = 60.0
 class Lineage:
     """What an answer tells of a run: its current job, what came before it, and what else lives.
 
-    ``possible`` can never start by itself; ``held`` were accepted for a launch and never let go;
+    ``possible`` can never start by itself; ``held`` were accepted for a launch and never released;
     ``spared`` are diagnostic (C-21). ``why`` tells how the current job was found where it is not
     the one that the run file names.
     """
