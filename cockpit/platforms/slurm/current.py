@@ -194,6 +194,6 @@ def _beside(run: RunSpec, book: Book, job: Job | None, own: set[str]) -> _Beside
 
 def _left_held(job: Job, launch_id: str) -> LiveJob:
     """Return a job that was accepted and not let go; it began to wait when it was submitted."""
-    live = live_job(job, f"held leftover of {launch_id}: never let go", launch_id)
+    live = live_job(job, f"held leftover of {launch_id}: never released", launch_id)
     handle = {**live.handle, "held": launch_id}
     return live.model_copy(update={"handle": handle, "started_at": job.main.submitted})
