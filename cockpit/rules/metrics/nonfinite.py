@@ -212,7 +212,7 @@ def _called(metric: str) -> str:
 
 
 def _shown(value: str) -> str:
-    return "NaN" if value == "nan" else value
+    return "NaN" if value == "nan" else value.replace("norm of nan", "norm of NaN")
 
 
 def _place(found: TrendFinding, history: History) -> str:
