@@ -45,7 +45,7 @@ from screens.help import HelpScreen
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
-from screens.ports import CurvesPort, Logs
+from screens.ports import CurvesPort, Logs, PastsPort
 from screens.run import RunScreen
 from screens.welcome import DEMO, INIT, WelcomeScreen
 from widgets.fleet_header import Watch
@@ -72,6 +72,7 @@ class CockpitApp(NoticeApp):
     BINDINGS: ClassVar[list[BindingType]] = bindings("everywhere")
     CSS = """
     Screen { background: $background; color: $ink; }
+    PastScreen, PastScreen Input, PastScreen Input:focus { background: $past; }
     PaletteScreen, Dialog { background: transparent; }
     """
 
@@ -163,6 +164,12 @@ class CockpitApp(NoticeApp):
         """Any metric of the runs."""
         assert self._engine is not None, "a run is shown only where an engine tells of it"
         return self._engine.curves
+
+    @property
+    def pasts(self) -> PastsPort:
+        """What happened to the runs, and how they were."""
+        assert self._engine is not None, "a run is shown only where an engine tells of it"
+        return self._engine.pasts
 
     @property
     def reports(self) -> Sequence[RunReport]:
