@@ -21,7 +21,7 @@ ARGS ?=
 MINUTES ?= 15
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-iris test-ray trainers lint bench judgement docs screenshots fuzz soak lock clean help
+.PHONY: demo test test-iris test-ray trainers lint bench judgement docs screenshots snapshots fuzz soak lock clean help
 
 help:
 	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
@@ -33,6 +33,7 @@ help:
 	@echo 'make bench       speed and memory, as ratios measured in one run'
 	@echo 'make judgement   how right triage, progress and alarms are, into bench/judgement/RESULTS.md'
 	@echo 'make docs        what docs/ repeats of the code (verbs, keys, settings) and man cockpit, anew'
+	@echo 'make snapshots   every screen as text at three sizes and in every theme, for the tests, anew'
 	@echo 'make screenshots docs/*.svg from the running demo'
 	@echo 'make fuzz        every screen under whatever is pressed, 15 minutes (MINUTES=, SEED=, ARGS=),'
 	@echo '                 then the property tests at full length'
@@ -115,6 +116,9 @@ judgement: $(VENV)/.dev
 
 docs: $(VENV)/.runtime
 	@$(PY) docs/make_reference.py
+
+snapshots: $(VENV)/.dev
+	@$(PY) -m tests.screens.frames $(ARGS)
 
 screenshots: $(VENV)/.runtime
 	@$(PY) docs/make_screenshots.py $(ARGS)
