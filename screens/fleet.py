@@ -127,7 +127,7 @@ class FleetScreen(ActingScreen):
         """Return why there is no run to be seen, and what to do about it."""
         count = len(self.cockpit.reports)
         if not count:
-            return "the run file names no run", "add a [[run]] to it: it is read again by itself"
+            return "no run in cockpit.toml", "add a [[run]] to it: it is read again by itself"
         keys = self.cockpit.keys
         runs = "the run" if count == 1 else f"all {count} runs"
         if not self._view.filter:

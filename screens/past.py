@@ -90,7 +90,7 @@ class PastScreen(ActingScreen):
             with Vertical(id="beside"):
                 yield self._wrong
                 yield HappeningList()
-        yield Prompt("go to a time: 03:12, 2h ago, 2026-03-11 08:57; esc leaves")
+        yield Prompt("go to a time: 03:12, 2h ago, 2026-03-11 08:57; esc cancel")
         yield KeyLine()
 
     @property

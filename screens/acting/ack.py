@@ -125,10 +125,10 @@ class AckScreen(Dialog[None]):
     def _show_gone(self) -> None:
         """Say that the run has left the run file while this stood open."""
         self.query_one(TextLine).remove_class("-asked")
-        said = f"{self._run} is no longer in the run file: nothing can be taken here"
+        said = f"{self._run} is no longer in the run file: nothing to acknowledge here"
         page = self.query_one(Paged)
         page.show(Sheet(partial(_gone, said), text((f"acknowledge · {self._run}", STRONG)),
-                        foot=[text(("esc leaves", DIM))]))  # fmt: skip
+                        foot=[text(("esc close", DIM))]))  # fmt: skip
         self.fit_box(len(page.lines_for(self.inner)) + 4)
 
     def _hold(self) -> None:
@@ -143,8 +143,8 @@ class AckScreen(Dialog[None]):
 
     def _foot(self) -> list[Content]:
         said = text((self._notice, "$attention")) if self._notice else text(
-            ("a taken alert stays open; it only stops asking", DIM))  # fmt: skip
-        keys = "enter takes   ←→ quiet for   w why   u undo   esc leaves"
+            ("an acknowledged alert stays open but is quiet", DIM))  # fmt: skip
+        keys = "enter acknowledge   ←→ snooze   w reason   u undo   esc close"
         return [cut(said, self.inner - 4), text((keys, DIM))]
 
     def action_step(self, steps: int) -> None:
@@ -250,7 +250,7 @@ class AckScreen(Dialog[None]):
         text = (
             "it rings again"
             if undone
-            else f"taken by {running_action.request.operator}: u undoes it"
+            else f"acknowledged by {running_action.request.operator} (u to undo)"
         )
         self._show_text(text if done else f"{result.outcome.value}: {result.message}")
         self.cockpit.look_again(self._run)
@@ -307,7 +307,7 @@ def _alert(alert: Alert, now: float, width: int, chosen: bool) -> list[Content]:
     taken = alert.acknowledged
     if taken is not None:
         until = f", quiet until {day_time(taken.until, now)}" if taken.until is not None else ""
-        said = f"taken by {taken.by} {day_time(taken.at, now)}{until}"
+        said = f"acknowledged by {taken.by} {day_time(taken.at, now)}{until}"
         lines += [text("    ", each) for each in wrapped(text((said, DIM)), width - 4, 2)]
     return lines
 

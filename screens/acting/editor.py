@@ -204,7 +204,7 @@ class EditorScreen(CockpitScreen):
         if self._opened is None or self._saving:
             return
         if self._is_saved:
-            state.show_text("this entry is saved; esc leaves")
+            state.show_text("this entry is saved; esc close")
         elif not self.text.strip():
             state.show_text("there is nothing to save", bad=True)
         elif self._opened.trouble:

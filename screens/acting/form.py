@@ -107,7 +107,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         picks = "↑↓ pick   " if field.choices else ""
         keys = text(
             (f"{picks}tab next   ", DIM), ("enter", f"bold {ACCENT}"), (f" {self._verb}   ", DIM),
-            ("esc", f"bold {ACCENT}"), (" leaves", DIM),
+            ("esc", f"bold {ACCENT}"), (" cancel", DIM),
         )  # fmt: skip
         return [said, row(text(""), keys, self.inner - 4)]
 

@@ -96,13 +96,13 @@ def why_not(verb: str, report: RunReport | None) -> str:
         return "no run is selected"
     spec = report.spec
     if verb == "log" and spec.records.logbook is None:
-        return "the run file names no logbook (records.logbook)"
+        return "no logbook in cockpit.toml (records.logbook)"
     if verb == "teardown" and spec.teardown is None:
         return "the run file has no [run.teardown]"
     if verb in ("relaunch", "launch", "rollback", "lineage") and spec.resubmit is None:
         return "the run file has no resubmit command"
     if verb in ("rollback", "retain") and spec.checkpoints is None:
-        return "the run file names no checkpoints"
+        return "no checkpoints in cockpit.toml"
     return ""
 
 

@@ -131,5 +131,5 @@ def test_the_palette_says_what_a_run_is_not_offered(tmux: Tmux) -> None:
     tmux.press("Escape")
     tmux.see_that(lambda seen: "Commands and runs" not in seen)
     tmux.press("e")
-    tmux.see("the run file names no logbook")
+    tmux.see("no logbook in cockpit.toml")
     leave(tmux)

@@ -179,4 +179,4 @@ async def test_a_run_without_a_logbook_says_so() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("e")
         await pilot.pause(0.1)
-        assert "the run file names no logbook" in text_of(app)
+        assert "no logbook in cockpit.toml" in text_of(app)
