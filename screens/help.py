@@ -1,60 +1,82 @@
-"""All keys that work, made from the table."""
+"""All keys that work, made from the table; what the codes and the signs mean."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar, Final
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
+from textual.containers import Vertical
+from textual.widgets import Input
 
-from screens.base import KeyedModal
-from screens.hotkeys import ACTIONS, WHERES
+from cockpit.model.report import RunReport
+from screens.base import KeyedModal, Prompt
+from screens.hotkeys import ACTIONS, WHERES, Hotkey
 from screens.keys import Keys, shown
-from widgets.base.scrolled import Scrolled
-from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, text
+from widgets.base.paged import Paged, Sheet
+from widgets.painting.help import NOT_NOW, Help, Section, paint_help
+from widgets.painting.line import DIM, STRONG, text
 
-Section = tuple[str, Sequence[tuple[str, str, str]]]
-"""A title, and (keys, what it is, what it does) of each line."""
-
-
-class _HelpView(Scrolled):
-    def __init__(self, sections: list[Section]) -> None:
-        super().__init__()
-        self._sections = sections
-
-    def body(self, width: int) -> list[Content]:
-        return paint_help(self._sections, width)
-
-    def title(self) -> Content:
-        return text(("keys", STRONG))
-
-    def note(self) -> Content:
-        return text(("esc closes", DIM))
+_MOVES: Final = ("step(", "turn(", "row(", "edge(", "sideways(")
+"""The actions that only scroll or move the cursor: they are told last."""
 
 
-def sections(keys: Keys, wheres: tuple[str, ...]) -> list[Section]:
-    """Return the help's sections: what works here first, then the rest."""
-    order = [*wheres, *(where for where in WHERES if where not in wheres)]
-    return [
-        (
-            WHERES[where],
-            [
-                (" ".join(shown(key) for key in keys.of(each.id)), each.title, each.help)
-                for each in ACTIONS
-                if each.where == where
-            ],
-        )
+def sections(
+    keys: Keys, wheres: tuple[str, ...], notes: Mapping[str, str] | None = None
+) -> list[Section]:
+    """Return the help's sections: acting first, then what works here, then the rest.
+
+    ``notes`` is why an action cannot be done now, by its id.
+    """
+    act = [where for where in wheres if where == "act"]
+    here = [*act, *(where for where in wheres if where != "act")]
+    order = [*here, *(where for where in WHERES if where not in here)]
+    moving = [each for each in ACTIONS if each.where in here and each.run.startswith(_MOVES)]
+    found = [
+        (WHERES[where], [each for each in ACTIONS if each.where == where and each not in moving])
         for where in order
+    ]
+    found.insert(len(here), ("Move", moving))
+    return [
+        (title, [_row(keys, each, notes or {}) for each in rows]) for title, rows in found if rows
     ]
 
 
+def _row(keys: Keys, each: Hotkey, notes: Mapping[str, str]) -> tuple[str, str, str]:
+    note = notes.get(each.id, "")
+    names = " ".join(shown(key) for key in keys.of(each.id))
+    return names, each.title, f"{NOT_NOW}{note}" if note else each.help
+
+
+def help_page(
+    keys: Keys,
+    wheres: tuple[str, ...],
+    notes: Mapping[str, str] | None = None,
+    report: RunReport | None = None,
+) -> Help:
+    """Return what the page holds for a screen's scopes and the selected run."""
+    found = sections(keys, wheres, notes)
+    here = {WHERES[where] for where in wheres} | {"Move"}
+    about = {WHERES["act"]: f"Act on {report.name}"} if report is not None else {}
+    return Help(
+        [(about.get(title, title), rows) for title, rows in found if title in here],
+        [section for section in found if section[0] not in here],
+        [] if report is None else [alert.id for alert in report.alerts],
+        None if report is None else report.spec.thresholds,
+    )
+
+
 class HelpScreen(KeyedModal[None], inherit_bindings=False):
-    """A page over the screen; the same key that opened it closes it."""
+    """A page over the screen; the same key that opened it closes it, ``/`` filters it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,f1,enter,q", "close", "close"),
+        Binding("escape", "back", "back"),
+        Binding("enter", "accept", "close"),
+        Binding("question_mark,f1,q", "close", "close"),
+        Binding("slash", "filter", "filter"),
         Binding("down,j", "move(1)", "down"),
         Binding("up,k", "move(-1)", "up"),
         Binding("pagedown,space,ctrl+d", "page(1)", "page down"),
@@ -64,48 +86,73 @@ class HelpScreen(KeyedModal[None], inherit_bindings=False):
     ]
     DEFAULT_CSS = """
     HelpScreen { align: center middle; background: $background; }
-    HelpScreen _HelpView { max-width: 104; background: $background; color: $ink; }
+    HelpScreen Vertical { max-width: 168; background: $background; color: $ink; }
+    HelpScreen Prompt, HelpScreen Prompt:focus {
+        height: 1; border: none; padding: 0 2; background: $background; color: $ink;
+    }
     """
 
-    def __init__(self, keys: Keys, wheres: tuple[str, ...]) -> None:
+    def __init__(self, page: Help) -> None:
         super().__init__()
-        self._view = _HelpView(sections(keys, wheres))
+        self._page = page
 
     def compose(self) -> ComposeResult:
-        """Lay out the page."""
-        yield self._view
+        """Lay out the page, and below it the line of the filter."""
+        with Vertical():
+            yield Paged()
+            yield Prompt("words that a key, code or sign is described by")
+
+    def on_mount(self) -> None:
+        """Show everything."""
+        self._show()
+
+    def _show(self) -> None:
+        words = self.query_one(Prompt).value.strip()
+        page = self._page._replace(words=words)
+        note = f"with {words!r} · esc all" if words else "/ filter · esc close"
+        title = text(("Keys, codes and signs", STRONG))
+        self.query_one(Paged).show(
+            Sheet(partial(paint_help, page), title, text((note, DIM))), from_top=True
+        )
+
+    @on(Input.Changed)
+    def _typed(self) -> None:
+        self._show()
+
+    def action_filter(self) -> None:
+        """Ask for words."""
+        self.query_one(Prompt).ask(self.query_one(Prompt).value)
+
+    def action_back(self) -> None:
+        """Show everything again, or close."""
+        prompt = self.query_one(Prompt)
+        if prompt.is_open or prompt.value:
+            prompt.value = ""
+            prompt.close()
+            self._show()
+        else:
+            self.dismiss()
+
+    def action_accept(self) -> None:
+        """Keep what was found, or close."""
+        prompt = self.query_one(Prompt)
+        if prompt.is_open:
+            prompt.close()
+        else:
+            self.dismiss()
 
     def action_close(self) -> None:
         """Close."""
         self.dismiss()
 
     def action_move(self, steps: int) -> None:
-        """Step."""
-        self._view.move(steps)
+        """Scroll by lines."""
+        self.query_one(Paged).move(steps)
 
     def action_page(self, pages: int) -> None:
         """Turn the page."""
-        self._view.page(pages)
+        self.query_one(Paged).page(pages)
 
     def action_edge(self, end: bool) -> None:
         """Go to the start or the end."""
-        self._view.edge(end)
-
-
-def paint_help(sections: Sequence[Section], width: int) -> list[Content]:
-    """Return the lines of a help screen; sections are separated by a blank line."""
-    rows = [row for _, rows in sections for row in rows]
-    keys = max((Content(key).cell_length for key, _, _ in rows), default=4) + 2
-    titles = max((Content(title).cell_length for _, title, _ in rows), default=4) + 2
-    lines: list[Content] = []
-    for title, entries in sections:
-        lines += [EMPTY] if lines else []
-        lines.append(text((title, "bold")))
-        lines += [_entry(entry, keys, titles, width) for entry in entries]
-    return lines
-
-
-def _entry(entry: tuple[str, str, str], keys: int, titles: int, width: int) -> Content:
-    key, title, does = entry
-    left = text(" ", fit(text((key, f"bold {ACCENT}")), keys), fit(Content(title), titles))
-    return cut(text(left, (does, DIM)), width)
+        self.query_one(Paged).move((1 if end else -1) << 30)

@@ -11,6 +11,7 @@ from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.past import Then, Timeline
 from cockpit.model.report import RunReport
 from cockpit.model.view import View
+from screens.bookmarks import Bookmarks
 from screens.keys import Keys
 from widgets.fleet_header import Watch
 
@@ -92,6 +93,8 @@ class Cockpit(Protocol):
     """The guarded actions: what may be done to a run, and what is under way."""
     keys: Keys
     """The keys in use."""
+    bookmarks: Bookmarks
+    """Places in logs that a person keeps."""
 
     @property
     def logs(self) -> Logs:

@@ -9,13 +9,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
-from textual.widgets import Input
 from textual.worker import Worker
 
 from cockpit.model.report import RunReport
 from screens.acting.journal import done_to
-from screens.base import ActingScreen, Prompt, Work, spawn
+from screens.base import Prompt, Work, spawn
 from screens.keys import bindings
+from screens.log_keys import LABELS, LogKeys
 from screens.logbook_reader import LogbookText, read_book
 from screens.ports import Cockpit
 from screens.run_layout import Shape, Want, shape_of, shares, strip_height
@@ -46,7 +46,7 @@ ADVISED: Final = ("relaunch", "rollback", "stop", "escalate", "seal")
 """What a next action may begin with that a key plans."""
 
 
-class RunScreen(ActingScreen):
+class RunScreen(LogKeys):
     """Six tabs; what is wrong, loss and checkpoints stand below or beside them where they can."""
 
     SCOPES = ("run", "log", "charts", "everywhere", "act")
@@ -79,7 +79,13 @@ class RunScreen(ActingScreen):
             "timeline": Timeline(),
             "logbook": LogbookView(),
         }
-        self._log_tab = LogTab(self.log_view, self._spawn, self.cockpit.logs)
+        self._log_tab = LogTab(
+            self.log_view,
+            partial(self._spawn, "log"),
+            partial(self._spawn, "count"),
+            self.cockpit.logs,
+            self.cockpit.bookmarks,
+        )
         self._side: dict[str, LossChart | ReportView] = {
             "timeline": AlertList(),
             "checkpoints": CheckpointTable(),
@@ -99,7 +105,7 @@ class RunScreen(ActingScreen):
             with Container(id="side"):
                 order = ("timeline", "charts", "checkpoints", "goodput")
                 yield from (self._side[name] for name in order)
-        yield Prompt("search the whole log: words, or /a regular expression/; esc leaves")
+        yield Prompt(LABELS["search"])
         yield KeyLine()
 
     @property
@@ -108,6 +114,15 @@ class RunScreen(ActingScreen):
         view = self._views["log"]
         assert isinstance(view, LogView)
         return view
+
+    @property
+    def log_tab(self) -> LogTab:
+        """What stands between the log's view and the file."""
+        return self._log_tab
+
+    def go_to_log(self) -> None:
+        """Show the log's tab."""
+        self._go("log")
 
     @property
     def selected(self) -> str | None:
@@ -149,6 +164,7 @@ class RunScreen(ActingScreen):
         if self._tab == "log":
             self._log_tab.show(report)
         elif self._tab == "timeline":
+            self._show_kept()
             spawn(self, self._show_done, group="done", exclusive=True)
             self._ask_past()
         elif self._tab == "logbook":
@@ -200,8 +216,8 @@ class RunScreen(ActingScreen):
         wheres = [self._tab] if self._tab in ("log", "charts") else []
         return self.cockpit.keys.footer(*wheres, "run", "act", "everywhere")
 
-    def _spawn(self, work: Work) -> Worker[Any]:
-        return spawn(self, work, group="log", exclusive=True)
+    def _spawn(self, group: str, work: Work) -> Worker[Any]:
+        return spawn(self, work, group=group, exclusive=True)
 
     def _read_book(self, report: RunReport) -> None:
         path = report.spec.records.logbook
@@ -220,6 +236,11 @@ class RunScreen(ActingScreen):
         finally:
             self._reads_book = False
         view.show(book.lines, path, book.note, at_end=book.newest_last)
+
+    def _show_kept(self) -> None:
+        view = self._views["timeline"]
+        assert isinstance(view, Timeline)
+        view.show_kept([(mark.offset, mark.words) for mark in self._log_tab.bookmarks])
 
     async def _show_done(self) -> None:
         view = self._views["timeline"]
@@ -266,10 +287,10 @@ class RunScreen(ActingScreen):
             self.app.switch_screen(RunScreen(self.cockpit, name, self._tab))
 
     def action_back(self) -> None:
-        """Leave the search line; stop a search that runs; else go back to the fleet."""
+        """Leave the line to type in; stop a save or search that runs; else go back to the fleet."""
         if self.query_one(Prompt).is_open:
-            self._close_prompt()
-        elif not self._log_tab.stop():
+            self.close_prompt()
+        elif not self.stop_saving() and not self._log_tab.stop():
             self.dismiss(self._run)
 
     def action_travel(self) -> None:
@@ -297,19 +318,25 @@ class RunScreen(ActingScreen):
         timeline = self._views["timeline"]
         assert isinstance(timeline, Timeline)
         alert = timeline.at_cursor if self._tab == "timeline" else None
+        kept = timeline.bookmark_at_cursor if self._tab == "timeline" else None
         self._go("log")
+        if kept is not None:
+            self._log_tab.open_bookmark(kept)
+            return
         said = self._log_tab.jump(report, alert)
         if said is not None:
             self.cockpit.say(said)
 
     def action_step(self, steps: int) -> None:
         """Step down, or up."""
+        self._log_tab.moved()
         view = self._views[self._tab]
         if isinstance(view, LogView | Scrolled):
             view.move(steps)
 
     def action_turn(self, pages: int) -> None:
         """Turn pages down, or up."""
+        self._log_tab.moved()
         view = self._views[self._tab]
         if isinstance(view, LogView | Scrolled):
             view.page(pages)
@@ -327,34 +354,6 @@ class RunScreen(ActingScreen):
     @on(LogView.Wanted)
     def _wanted(self, event: LogView.Wanted) -> None:
         self._log_tab.wanted(event.offset, event.back)
-
-    def action_follow(self) -> None:
-        """Follow the end of the log, or hold still."""
-        self._go("log")
-        self._log_tab.follow()
-
-    def action_sideways(self, direction: int) -> None:
-        """Show what stands further right, or left, of the log."""
-        self.log_view.sideways(direction)
-
-    def action_search(self) -> None:
-        """Ask what to search for."""
-        self._go("log")
-        self.query_one(KeyLine).display = False
-        self.query_one(Prompt).ask()
-
-    @on(Input.Submitted)
-    def _search(self, event: Input.Submitted) -> None:
-        self._close_prompt()
-        self._log_tab.search(event.value)
-
-    def _close_prompt(self) -> None:
-        self.query_one(Prompt).close()
-        self.query_one(KeyLine).display = True
-
-    def action_match(self, back: bool) -> None:
-        """Go to the next match below, or above."""
-        self._log_tab.step(back)
 
     def action_log_axis(self) -> None:
         """Change the chart's axis."""

@@ -15,6 +15,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rich.cells import cell_len
+
 _MODES = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
 _KITTY = re.compile(rb"\x1b\[([><])(\d*)u")
 _ASKED = re.compile(rb"\x1b\[\?(\d+)\$p")
@@ -149,7 +151,10 @@ _PIECE = re.compile(
 
 
 def shown(output: bytes) -> dict[tuple[int, int], str]:
-    """Return the character in each cell after what the program wrote: it moves and it writes."""
+    """Return the character in each cell after what the program wrote: it moves and it writes.
+
+    A wide one takes two cells, a combining one none.
+    """
     cells: dict[tuple[int, int], str] = {}
     y = x = 0
     for found in _PIECE.finditer(output):
@@ -159,6 +164,10 @@ def shown(output: bytes) -> dict[tuple[int, int], str]:
         elif line is not None:
             y, x = y + 1, 0
         for letter in (words or b"").decode("utf-8", "replace"):
-            cells[y, x] = letter
-            x += 1
+            width = cell_len(letter)
+            if width == 0:
+                cells[y, x - 1] = cells.get((y, x - 1), "") + letter
+            for at in range(width):
+                cells[y, x + at] = "" if at else letter
+            x += width
     return cells

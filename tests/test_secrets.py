@@ -190,7 +190,7 @@ async def test_what_is_planned_and_written_on_screen(
     async with opened(planted, monkeypatch, (120, 40), present=False) as (pilot, shots):
         for verb in ("relaunch", "retain"):
             app_of(pilot).actions.act(verb)
-            await until(pilot, "esc leaves", shots)
+            await until(pilot, "esc cancel", shots)
             for _ in range(3):
                 await pilot.press("pagedown")
                 await shoot(pilot, shots, verb)

@@ -14,6 +14,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
+from cockpit.app.commands import commands, help_here
 from cockpit.app.first_run import config_place, look_around
 from cockpit.app.making import make
 from cockpit.app.notices import NoticeApp
@@ -35,6 +36,7 @@ from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import GuardedActions, Means
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
+from screens.bookmarks import Bookmarks
 from screens.clipboard import COPIED, copy_text
 from screens.copying import CopyScreen, copies
 from screens.dialog import Dialog
@@ -91,6 +93,7 @@ class CockpitApp(NoticeApp):
         self._views = KeptView(views, self)
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
+        self.bookmarks = Bookmarks()
         self._engine = engine
         self._clock = clock or SystemClock()
         if ascii or self.file.ui.ascii:
@@ -336,7 +339,7 @@ class CockpitApp(NoticeApp):
 
     def action_help(self) -> None:
         """Show all keys."""
-        self.push_screen(HelpScreen(self.keys, self._scopes()))
+        self.push_screen(HelpScreen(help_here(self, self._scopes())))
 
     def action_palette(self) -> None:
         """Find a command or a run."""
@@ -345,18 +348,7 @@ class CockpitApp(NoticeApp):
         self.push_screen(PaletteScreen(self._commands(), about), partial(self._run_command, about))
 
     def _commands(self) -> list[Command]:
-        scopes = self._scopes()
-        acts = self.actions.offers(self.report_of(None)) if "act" in scopes else []
-        own = [
-            Command(each.title, each.help, each.run, self.keys.shown(each.id))
-            for each in ACTIONS
-            if each.palette and each.where in scopes
-        ]
-        runs = [
-            Command(each.name, f"open, {each.verdict.value}", f"open_run:{each.name}")
-            for each in self.reports
-        ]
-        return [*acts, *own, *runs]
+        return commands(self, self._scopes(), self.theme)
 
     async def _run_command(self, about: str, call: str | None) -> None:
         """Do what was chosen; an action is done to the run that stood above the list."""
@@ -367,6 +359,8 @@ class CockpitApp(NoticeApp):
             self.open_run(name)
         elif kind == "act":
             self.actions.act(name, about or None)
+        elif kind == "theme":
+            self.theme = name
         elif any(each.run == call and each.where == "everywhere" for each in ACTIONS):
             await self.run_action(call, self)
         else:

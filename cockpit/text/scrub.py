@@ -234,6 +234,7 @@ _WANDB_CONTEXT = re.compile(r"(?i:wandb|w&b).*?(?i:login|key|password)", re.DOTA
 _HINTS = (
     *("token", "secret", "pass", "key", "auth", "bearer", "basic", "cookie", "wandb", "://", "w&b"),
     *(
+        "identified",
         "cred",
         "tok =",
         "tok=",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from cockpit.text.secret_names import is_dense, is_named_secret, is_placeholder, is_tight
+from cockpit.text.secret_shapes import holds_any
 
 Range = tuple[int, int]
 _Test = Callable[[str], bool]
@@ -54,6 +55,14 @@ _SPOKEN: Final = re.compile(
     re.I,
 )
 """``retrying with api key …``, ``invalid token provided: …``: then a word that nobody writes."""
+_KEPT: Final = re.compile(
+    r"\bsecrets?\s+(?:set|put|create|write|add|update)\s(?P<rest>[^|;&]{1,400})"
+)
+"""What stores a secret is told it by whatever argument."""
+_WORD: Final = re.compile(r"(?:[\w.-]*=)?[\"']?(?P<value>[\w+/.~-]{16,}={0,2})")
+_WITH: Final = re.compile(
+    r"\b(?:with|using) (?:the )?password\s+[\"'`]?(?P<value>[^\s\"'`,;]+)", re.I
+)
 _MIXED: Final = re.compile(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[\w+/.~=-]+$")
 _RARE: Final = re.compile("secret|credential")
 _LONG: Final = 20
@@ -67,15 +76,11 @@ def formed_secrets(line: str, low: str) -> Iterator[Range]:
         for match in _ESCAPED.finditer(line):
             if is_named_secret(match["name"], match["value"]):
                 yield match.span("value")
-    if "auth" in low or "cred" in low or "login" in low:
-        yield from _if(is_tight, _PAIR, line)
-        yield from _if(is_dense, _LOGIN, line)
-    if "pass" in low or "identified" in low:
-        yield from _if(_any, _STATEMENT, line)
-    if "curl" in low:
-        yield from _if(is_dense, _USER, line)
-    if ":5432:" in line or "pgpass" in low:
-        yield from _if(_any, _PGPASS, line)
+    for hints, is_secret, rule in _FORMS:
+        if holds_any(low, hints):
+            yield from _if(is_secret, rule, line)
+    if "secret" in low:
+        yield from _stored(line)
     if _holds_long(low) and ("key" in low or "token" in low or "pass" in low or _RARE.search(low)):
         yield from _if(_is_said, _SPOKEN, line)
 
@@ -94,6 +99,13 @@ def _if(is_secret: _Test, rule: re.Pattern[str], line: str) -> Iterator[Range]:
             yield match.span("value")
 
 
+def _stored(line: str) -> Iterator[Range]:
+    for stored in _KEPT.finditer(line):
+        for word in _WORD.finditer(line, *stored.span("rest")):
+            if _is_said(word["value"]):
+                yield word.span("value")
+
+
 def _any(_value: str) -> bool:
     return True
 
@@ -102,3 +114,14 @@ def _is_said(value: str) -> bool:
     """Return whether nobody would write such a word: no file, no name of a thing."""
     made = _MIXED.match(value) is not None or _HEX.match(value) is not None
     return made and is_dense(value) and _NEVER.match(value) is None
+
+
+_FORMS: Final[tuple[tuple[tuple[str, ...], _Test, re.Pattern[str]], ...]] = (
+    (("auth", "cred", "login"), is_tight, _PAIR),
+    (("login",), is_dense, _LOGIN),
+    (("pass", "identified"), _any, _STATEMENT),
+    (("password",), is_tight, _WITH),
+    (("curl",), is_dense, _USER),
+    ((":5432:", "pgpass"), _any, _PGPASS),
+)
+"""Rules by form, each with words of which one must be on the line, and what its value must be."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 _NAMED = re.compile(
-    r"(?<![\w.-])(?P<flag>-{1,2})?(?P<name>[A-Za-z_][\w.-]*+)"
+    r"(?<![\w.-])(?P<flag>-{1,2}(?:D(?=[a-z]))?)?(?P<name>[A-Za-z_][\w.-]*+)"
     r"(?P<sep>(?:\\{0,7}[\"'`]\]?)?\s{0,4}(?:=>|:=|[:=])\s{0,8}"
     r"|[\"'],\s{0,4}(?=b?[\"'])|\s{0,40}(?:->|[|│┃]|\.{3,200})\s{1,40}"
     r"|(?:\\?[\"'])?\s{0,4},?\s{1,8})"
@@ -112,7 +112,9 @@ _PASSES = _set(
 _CACHED: Final = 64
 """Characters of the longest name whose words are kept: names come again on every line."""
 _HOOKS = frozenset({"webhook", "hook", "slack", "discord", "deadman", "heartbeat"})
-_DENSE_ONLY = _set("auth credential credentials cred creds jwt sig signature pat tok bearer")
+_DENSE_ONLY = _set(
+    "auth authorization credential credentials cred creds jwt sig signature pat tok bearer"
+)
 _HOLDERS = _set("secret secrets credential credentials creds tokens passwords apikeys")
 """What holds secrets by any name: ``--set secrets.wandb=…``; the value decides."""
 _PASSING = _set("bypass compass trespass multipass onepass twopass singlepass")
@@ -189,6 +191,8 @@ def _looked_at(name: str) -> tuple[str, ...]:
     words = _words(name)
     if words and _suspicious(words[-1]):
         return words
+    if ".account.key." in name:  # fs.azure.account.key.NAME.dfs.core.windows.net
+        return ("account", "key")
     return ("credential",) if not _HOLDERS.isdisjoint(name.lower().split(".")[:-1]) else ()
 
 

@@ -17,12 +17,14 @@ from textual.widgets import TextArea
 from cockpit.model.records import Opened, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.records.logbook.labels import meant
-from screens.base import CockpitScreen, acted, spawn
+from cockpit.records.logbook.templates import TEMPLATES
+from screens.acting.entry_area import EntryArea, typed
+from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.base.paged import Paged, Sheet
 from widgets.key_line import KeyLine
-from widgets.painting.line import DIM, STRONG, text
+from widgets.painting.line import DIM, STRONG, text, wrapped
 from widgets.painting.plan import paint_markdown
 from widgets.save_state import SaveState
 
@@ -34,50 +36,7 @@ QUIET: Final = 0.5
 AT_MOST: Final = 2.0
 """Seconds after which the draft is kept of whoever types without a pause."""
 TAIL_ROWS: Final = 12
-MASKED: Final = "a secret was masked in your text: look at it, then save again"
-
-
-class EntryArea(TextArea):
-    """Plain text as a person writes it; nothing foreign gets in raw, nothing blinks."""
-
-    DEFAULT_CSS = """
-    EntryArea, EntryArea:focus {
-        height: 1fr; border: none; padding: 0 2; background: $background; color: $ink;
-    }
-    EntryArea .text-area--cursor-line { background: $background; }
-    EntryArea .text-area--cursor { background: $ink; color: $background; }
-    EntryArea .text-area--selection { background: $cursor; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__("", soft_wrap=True, show_line_numbers=False)
-        self.cursor_blink = False
-        self.highlight_cursor_line = False
-
-    async def _on_key(self, event: events.Key) -> None:
-        if event.key == "tab" and not self.read_only:
-            event.stop()
-            event.prevent_default()
-            self.insert("  ")
-        elif event.key != "enter":
-            await acted(self, event)
-
-    async def _on_paste(self, event: events.Paste) -> None:
-        event.text = typed(event.text)
-
-    def _refresh_size(self) -> None:
-        """Bring the cursor back inside first: undoing, Textual scrolls to where it stood.
-
-        It puts it right only afterwards, and text that has become shorter has no such line.
-        """
-        self.selection = self._validate_selection(self.selection)
-        super()._refresh_size()
-
-
-def typed(words: str) -> str:
-    """Return text without what no keyboard types: escape sequences and their like."""
-    lines = words.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return "\n".join("".join(c for c in line if c == "\t" or c.isprintable()) for line in lines)
+MASKED: Final = "a secret was masked; check the text and save again"
 
 
 class EditorScreen(CockpitScreen):
@@ -98,6 +57,9 @@ class EditorScreen(CockpitScreen):
         self._warned_about: str | None = None
         self._told_lost: str | None = None
         self._prefilled = ""
+        self._diff: tuple[str, ...] | None = None
+        self._template = 0
+        self._told_template = ""
         self._timer: Timer | None = None
         self._unkept_since = 0.0
         self._saving = self._gone = False
@@ -133,11 +95,13 @@ class EditorScreen(CockpitScreen):
         return self.query_one(EntryArea).text
 
     async def on_key(self, event: events.Key) -> None:
-        """Take no letter for a command while the entry has not come: it was meant for the text."""
-        if event.is_printable and not self._is_open.is_set():
+        """Take no letter for a command while there is no text to type in: it was meant for that."""
+        opening = not self._is_open.is_set()
+        if event.is_printable and (opening or self._diff is not None):
             event.stop()
             event.prevent_default()
-            self.query_one(SaveState).show_text("the entry has not come yet: esc leaves", bad=True)
+            said = "the entry has not come yet: esc cancel" if opening else "esc for the text"
+            self.query_one(SaveState).show_text(said, bad=True)
 
     def opens_for(self, event: events.Event) -> asyncio.Event | None:
         """Let what is typed wait for the entry to stand here; leaving waits for nothing."""
@@ -155,11 +119,12 @@ class EditorScreen(CockpitScreen):
         self._opened = opened
         area = self.query_one(EntryArea)
         area.load_text(typed(opened.text if opened.draft else _begun(opened.text)))
-        self._prefilled = self._kept = self._words = area.text
+        self._kept = self._words = area.text
+        self._prefilled = "" if opened.draft else area.text
         area.disabled = False
         area.focus(scroll_visible=False)
         area.move_cursor(_begin_at(area.text))
-        said = "the draft that was left is here again" if opened.draft else ""
+        said = "draft restored" if opened.draft else ""
         self.query_one(SaveState).show_text(opened.trouble or said, bad=bool(opened.trouble))
         self.show()
 
@@ -167,15 +132,22 @@ class EditorScreen(CockpitScreen):
         """Show the file's tail and how saving stands."""
         if not self.is_mounted:
             return
-        page = self.query_one(Paged)
-        opened = self._opened
+        page, opened = self.query_one(Paged), self._opened
         path = opened.path if opened is not None else self._report.spec.records.logbook or ""
-        tail = opened.tail if opened is not None else ("reading the file …",)
-        page.show(Sheet(partial(_tail, tail), text(("logbook ", STRONG), (path, DIM)),
-                        text((opened.note if opened else "", DIM))))  # fmt: skip
-        rows = len(page.lines_for(self.app.size.width)) + 2
-        page.styles.height = max(3, min(rows, TAIL_ROWS, self.app.size.height // 3))
-        page.top = 1 << 30
+        note = opened.note if opened is not None else ""
+        if self._diff is not None:
+            body, name, note = partial(_changes, self._diff), "will be committed ", "esc the text"
+        else:
+            tail = opened.tail if opened is not None else ("reading the file …",)
+            body, name = partial(_tail, tail), "logbook "
+        sheet = Sheet(body, text((name, STRONG), (path, DIM)), text((note, DIM)))
+        page.show(sheet, from_top=self._diff is not None)
+        if self._diff is not None:
+            page.styles.height = "1fr"
+        else:
+            rows = len(page.lines_for(self.app.size.width)) + 2
+            page.styles.height = max(3, min(rows, TAIL_ROWS, self.app.size.height // 3))
+            page.top = 1 << 30
         page.repaint()
         self.show_keys()
 
@@ -244,6 +216,71 @@ class EditorScreen(CockpitScreen):
         else:
             self._work(self._save())
 
+    async def action_entry_diff(self) -> None:
+        """Show what saving would change in the file, or the text again."""
+        if self._opened is None:
+            return
+        if self._diff is not None:
+            self._show_diff(None)
+            return
+        try:
+            found = await self._books.diff(self._report, _without_blank(self.text))
+        except (OSError, TimeoutError) as error:
+            self.query_one(SaveState).show_text(
+                f"no diff: {error or 'no answer in time'}", bad=True
+            )
+        else:
+            self._show_diff(found)
+
+    def _show_diff(self, diff: tuple[str, ...] | None) -> None:
+        area = self.query_one(EntryArea)
+        self._diff = diff
+        area.display = diff is None
+        self.set_focus(area if diff is None else None, scroll_visible=False)
+        self.show()
+
+    async def action_entry_template(self) -> None:
+        """Begin as the next kind of event; what a person typed goes only when asked twice."""
+        state, area = self.query_one(SaveState), self.query_one(EntryArea)
+        if self._opened is None or self._saving or self._is_saved or self._diff is not None:
+            return
+        keys = self.cockpit.keys
+        if self.text not in (self._prefilled, self._told_template):
+            self._told_template = self.text
+            again, undo = keys.shown("entry_template"), keys.shown("entry_undo")
+            state.show_text(f"{again} again replaces your text; {undo} brings it back", bad=True)
+            return
+        place = (self._template + 1) % len(TEMPLATES)
+        name = list(TEMPLATES)[place]
+        try:
+            words = await self._books.begin(self._report, name, self.cockpit.now())
+        except (OSError, TimeoutError) as error:
+            state.show_text(f"no template: {error or 'no answer in time'}", bad=True)
+            return
+        self._template = place
+        area.replace(typed(_begun(words)), (0, 0), area.document.end)
+        self._prefilled = self._kept = area.text
+        area.move_cursor(_begin_at(area.text))
+        state.show_text(f"template {place + 1} of {len(TEMPLATES)}: {name}")
+
+    def action_entry_undo(self) -> None:
+        """Undo the last change."""
+        self.query_one(EntryArea).action_undo()
+
+    def action_entry_redo(self) -> None:
+        """Do again what was undone."""
+        self.query_one(EntryArea).action_redo()
+
+    def action_turn(self, pages: int) -> None:
+        """Turn the page: of the diff where it is shown, else of the text."""
+        area = self.query_one(EntryArea)
+        if self._diff is not None:
+            self.query_one(Paged).page(pages)
+        elif pages > 0:
+            area.action_cursor_page_down()
+        else:
+            area.action_cursor_page_up()
+
     def action_entry_retry(self) -> None:
         """Push again, or save again if nothing was saved."""
         if self._saving:
@@ -251,7 +288,7 @@ class EditorScreen(CockpitScreen):
         if not self._is_saved:
             self.action_entry_save()
         elif self.recorded is not None and self.recorded.stage is SaveStage.PUSHED:
-            self.query_one(SaveState).show_text("everything is pushed")
+            self.query_one(SaveState).show_text("up to date")
         else:
             self._work(self._retry())
 
@@ -280,6 +317,9 @@ class EditorScreen(CockpitScreen):
 
     async def action_entry_leave(self) -> None:
         """Leave; what is not saved stays as a draft. If it cannot, that is said first."""
+        if self._diff is not None:
+            self._show_diff(None)
+            return
         trouble = await self.keep()
         if trouble and self._told_lost != self.text:
             self._told_lost = self.text
@@ -297,6 +337,14 @@ def _tail(tail: tuple[str, ...], width: int) -> list[Content]:
     if not tail:
         return [text(("the file has no lines yet", DIM))]
     return [piece for line in tail for piece in paint_markdown(line, width)]
+
+
+def _changes(diff: tuple[str, ...], width: int) -> list[Content]:
+    """Return a diff's lines: what comes and what goes by sign and by colour."""
+    styles = {"+": "$well", "-": "$critical", "@": DIM}
+    found = [text((line, styles.get(line[:1], ""))) for line in diff]
+    lines = [piece for line in found for piece in wrapped(line, width, 40) or [text("")]]
+    return lines or [text(("nothing: the file holds this entry already", DIM))]
 
 
 def _begin_at(words: str) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.picking import names_checkpoint, newest_good
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import ago, glyph, size, steps
-from screens.acting.palette import Command
+from screens.acting.palette import RUNS, Command, offered
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys
 from widgets.painting.form import Choice, FormField
@@ -46,6 +46,11 @@ LABELS: Final = {
 RECORDED: Final = {"entity", "project"}
 """Where to upload to: as the run file has it, in sight and to be changed."""
 STEPS: Final = {"to", "from"}
+ADVISED: Final = ("relaunch", "escalate", "seal", "stop")
+"""The verbs that a next action may begin with: its imperative is the verb's name."""
+CALMEST_FIRST: Final = ("ack", "log", "escalate", "handoff", "relaunch", "stop", "rollback", "seal",
+                        "sync", "publish", "retain", "lineage", "launch", "teardown")  # fmt: skip
+"""In this order actions are listed to choose from: what can be taken back, or only tells, first."""
 NO_ASK: Final = {"relaunch", "launch", "seal", "teardown"}
 
 
@@ -54,8 +59,27 @@ def offers(report: RunReport | None, keys: Keys, reading_only: str) -> list[Comm
     return [_offer(row, report, keys, reading_only) for row in TABLE]
 
 
+def choices(report: RunReport | None, offered_here: Sequence[Command]) -> list[Command]:
+    """Return the offers as the palette lists them: the next safe one first, then the calmest."""
+    verb = "" if report is None else next_verb(report)
+    said = report.next_action if report is not None and verb in ADVISED else ""
+    ordered = sorted(offered_here, key=lambda each: CALMEST_FIRST.index(each.verb))
+    return offered(ordered, verb, said)
+
+
+def open_command(report: RunReport) -> Command:
+    """Return the command that opens a run: how it is, and what to do next."""
+    said = f"{glyph(report.verdict.value)} {report.verdict.value}: {report.next_action}"
+    return Command(report.name, said, f"open_run:{report.name}", group=RUNS)
+
+
+def key_of(verb: str) -> str:
+    """Return under which id a verb stands in the table of keys, if it has a key."""
+    return VERB_KEYS.get(verb, verb)
+
+
 def _offer(row: ActionEntry, report: RunReport | None, keys: Keys, reading_only: str) -> Command:
-    key = VERB_KEYS.get(row.verb, row.verb)
+    key = key_of(row.verb)
     known = any(each.id == key for each in ACTIONS)
     why = reading_only or why_not(row.verb, report)
     note = "" if why or report is None else warning(row.verb, report)
@@ -107,6 +131,18 @@ def _how(phase: Phase, verdict: Verdict) -> str:
     if phase is Phase.WAITING:
         return "waiting to run"
     return "running and healthy" if verdict is Verdict.HEALTHY else "running"
+
+
+def next_verb(report: RunReport) -> str:
+    """Return the guarded action that the report's own next action begins with, else a safe one.
+
+    What is to be looked at or repaired first is none: then its open alert can be acknowledged.
+    """
+    first = report.next_action.partition(" ")[0].rstrip(",;:")
+    if first in ADVISED:
+        return first
+    waits = any(alert.acknowledged is None for alert in report.alerts)
+    return "ack" if waits else ""
 
 
 def fields_of(verb: str, report: RunReport) -> tuple[FormField, ...]:

@@ -1,9 +1,9 @@
-"""The command palette: every action that works here and every run, found by a few letters."""
+"""The command palette: the next safe action, then all that works here, found by a few letters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -15,10 +15,21 @@ from textual.fuzzy import Matcher
 from textual.widgets import Input
 
 from screens.base import KeyedModal, acted
-from widgets.base.scrolled import Scrolled
-from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, row, text
+from widgets.base.painted import Painted
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, fit, frame, row, text, wrapped
 
-NAME: Final = 32
+NAME: Final = 24
+"""Columns that a name may take; a longer one stands on a line of its own."""
+MOST: Final = 4
+"""Lines that what is said of one command may take."""
+NEXT: Final = "Next"
+ACT: Final = "Act"
+NOT_NOW: Final = "Not now"
+RUNS: Final = "Runs"
+SCREENS: Final = "Screens and keys"
+SETTINGS: Final = "Settings"
+GROUPS: Final = (NEXT, ACT, NOT_NOW, RUNS, SCREENS, SETTINGS)
+"""In this order they are listed."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +37,7 @@ class Command:
     """Something to choose: ``call`` is the action to run, ``key`` its key if it has one.
 
     ``why_not`` is why it cannot be chosen now, ``note`` what speaks against it; ``verb`` is its
-    name on the command line, by which it is found too.
+    name on the command line, by which it is found too. ``group`` is one of ``GROUPS``.
     """
 
     title: str
@@ -36,20 +47,52 @@ class Command:
     why_not: str = ""
     note: str = ""
     verb: str = ""
+    group: str = SCREENS
+
+    @property
+    def now(self) -> bool:
+        """True if nothing is known that speaks against it."""
+        return not (self.why_not or self.note)
+
+
+def in_groups(commands: Sequence[Command]) -> list[Command]:
+    """Return the commands by group, in their order: the first is the one to take."""
+    return sorted(commands, key=lambda each: GROUPS.index(each.group))
+
+
+def offered(offers: Sequence[Command], verb: str, said: str) -> list[Command]:
+    """Return guarded actions in their groups: that of ``verb`` is next, because of what ``said``.
+
+    One against which something speaks already is none for now, whoever advised it.
+    """
+    found = []
+    for each in offers:
+        if not each.now:
+            found.append(replace(each, group=NOT_NOW))
+        elif each.verb == verb:
+            found.append(replace(each, group=NEXT, help=said or each.help))
+        else:
+            found.append(replace(each, group=ACT))
+    return in_groups(found)
 
 
 def found(commands: Sequence[Command], words: str) -> list[Command]:
     """Return the commands that match, best first; all of them in their order for no words.
 
-    What is named so comes before what is only described so: Enter takes the first.
+    What is named so comes before what is only described so, and what can be done now before
+    what cannot: Enter takes the first.
     """
     wanted = words.strip()
     if not wanted:
         return list(commands)
     matcher = Matcher(wanted)
     scored = [(matcher.match(f"{each.title} {each.help} {each.verb}"), each) for each in commands]
-    hits = [(_nearness(each, wanted), -score, each) for score, each in scored if score > 0]
-    return [each for _, _, each in sorted(hits, key=lambda hit: hit[:2])]
+    hits = [
+        ((_nearness(each, wanted), not each.now, -score), each)
+        for score, each in scored
+        if score > 0
+    ]
+    return [each for _, each in sorted(hits, key=lambda hit: hit[0])]
 
 
 def _nearness(each: Command, wanted: str) -> int:
@@ -61,37 +104,73 @@ def _nearness(each: Command, wanted: str) -> int:
 
 
 def _said(each: Command) -> Content:
-    """Return why it cannot be chosen, else what speaks against it and what it does."""
+    """Return why it cannot be chosen, else what speaks against it, else what it does."""
     if each.why_not:
         return text(("✗ ", "$attention"), (each.why_not, DIM))
-    return text((f"▲ {each.note} · ", "$attention") if each.note else "", (each.help, DIM))
+    return text(("▲ ", "$attention"), each.note) if each.note else text((each.help, DIM))
 
 
-class _Choices(Scrolled):
+def paint_choices(
+    commands: Sequence[Command], chosen: int, width: int, headed: bool
+) -> Iterator[tuple[int, Content]]:
+    """Yield every line with the place of its command; what is said is whole, wrapped if need be.
+
+    With ``headed`` each group begins with its name, which belongs to its first command.
+    """
+    widest = max((Content(each.title).cell_length for each in commands), default=8)
+    name = min(widest, NAME, width // 2)
+    group = ""
+    for place, each in enumerate(commands):
+        if headed and each.group != group:
+            group = each.group
+            yield place, text((group, STRONG))
+        for line in _lines(each, name, width, place == chosen):
+            yield place, line.stylize_before("on $cursor") if place == chosen else line
+
+
+def _lines(each: Command, name: int, width: int, chosen: bool) -> list[Content]:
+    title = text((each.title, "" if each.now else DIM))
+    mark = ("▸ " if chosen else "  ", ACCENT)
+    key = text((each.key, ACCENT)) if each.key else EMPTY
+    room = max(8, width - name - 4 - (key.cell_length + 2 if key.plain else 0))
+    pieces = wrapped(_said(each), room, MOST) or [EMPTY]
+    lines = []
+    if title.cell_length > name:
+        lines.append(fit(text(mark, title), width))
+        title, mark = EMPTY, ("  ", ACCENT)
+    lines.append(row(text(mark, fit(title, name), "  ", pieces[0]), key, width))
+    return [*lines, *(fit(text(" " * (name + 4), piece), width) for piece in pieces[1:])]
+
+
+class _Choices(Painted):
+    """The list: the cursor stands on a command, whose lines and heading stay in sight."""
+
     def __init__(self, commands: Sequence[Command], about: str) -> None:
         super().__init__()
         self.commands = list(commands)
+        self.headed = True
+        self.cursor = self._top = 0
         self._about = about
 
-    def body(self, width: int) -> list[Content]:
-        name = max((Content(each.title).cell_length for each in self.commands), default=8)
-        name = min(name, NAME, width // 2)
-        return [
-            self._line(each, name, width, place == self.cursor)
-            for place, each in enumerate(self.commands)
-        ] or [text(("nothing has these letters", DIM))]
+    def move(self, steps: int) -> None:
+        """Choose another one."""
+        self.cursor = max(0, min(self.cursor + steps, len(self.commands) - 1))
+        self.repaint()
 
-    def _line(self, each: Command, name: int, width: int, chosen: bool) -> Content:
-        left = text(fit(text((each.title, DIM if each.why_not else "")), name), "  ", _said(each))
-        line = row(cut(left, width), text((each.key, ACCENT)) if each.key else EMPTY, width)
-        return line.stylize_before("on $cursor") if chosen else line
-
-    def title(self) -> Content:
-        about = (f" · actions on {self._about}", DIM) if self._about else ""
-        return text(("commands and runs", "bold"), about)
-
-    def note(self) -> Content:
-        return text(("enter runs · esc leaves", DIM))
+    def paint(self, width: int, height: int) -> list[Content]:
+        """Return the frame with what is in sight of the list."""
+        found = list(paint_choices(self.commands, self.cursor, max(1, width - 4), self.headed))
+        lines = [line for _, line in found] or [text(("no match", DIM))]
+        own = [at for at, (place, _) in enumerate(found) if place == self.cursor] or [0]
+        room = max(1, height - 2)
+        self._top = max(own[-1] - room + 1, min(self._top, own[0]))
+        self._top = max(0, min(self._top, len(lines) - room))
+        more = len(lines) - self._top - room
+        foot = text((f"{more:,} more below", DIM)) if more > 0 else EMPTY
+        about = f"{self._about} · " if self._about else ""
+        note = text((f"{about}{len(self.commands):,} found · enter run · esc cancel", DIM))
+        title = text(("Commands and runs", STRONG))
+        return frame(lines[self._top : self._top + room], width, height, title, note, foot)
 
 
 class _Letters(Input):
@@ -119,7 +198,7 @@ class PaletteScreen(KeyedModal[str | None], inherit_bindings=False):
     DEFAULT_CSS = """
     PaletteScreen { align: center top; background: transparent; }
     PaletteScreen Vertical {
-        width: 76; max-width: 100%; height: 16; max-height: 100%; margin: 2 1 0 1;
+        width: 108; max-width: 100%; height: 100%; max-height: 40; margin: 1 1 0 1;
         background: $background;
     }
     PaletteScreen Input, PaletteScreen Input:focus {
@@ -147,6 +226,7 @@ class PaletteScreen(KeyedModal[str | None], inherit_bindings=False):
         if letters != self._found_by:
             self._found_by = letters
             self._choices.commands = found(self._commands, letters)
+            self._choices.headed = not letters.strip()
             self._choices.cursor = 0
             self._choices.repaint()
 

@@ -127,9 +127,9 @@ def test_the_palette_says_what_a_run_is_not_offered(tmux: Tmux) -> None:
     tmux.see(*NAMES, *STATES)
     tmux.see_that(lambda seen: "next soon" not in seen, "the first look")  # it sorts the list
     tmux.press("g", ":")
-    tmux.see("actions on torn", "✗ the run file has no [run.teardown]")
+    tmux.see("Commands and runs", "✗ the run file has no [run.teardown]")
     tmux.press("Escape")
-    tmux.see_that(lambda seen: "actions on torn" not in seen)
+    tmux.see_that(lambda seen: "Commands and runs" not in seen)
     tmux.press("e")
     tmux.see("the run file names no logbook")
     leave(tmux)

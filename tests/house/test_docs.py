@@ -11,6 +11,7 @@ from cockpit import cli
 from cockpit.config.check import keys_of
 from cockpit.config.file import load
 from cockpit.config.unread import unread_settings
+from cockpit.model.conditions import CONDITIONS
 from cockpit.model.run import Thresholds
 from cockpit.platforms.command import PLACEHOLDERS, places_in, words_of
 from screens.keys import key_table
@@ -120,6 +121,8 @@ def test_every_variable_and_setting_that_the_readme_names_in_its_text_is_known()
 def test_the_conditions_and_their_settings_are_all_told() -> None:
     text = (ROOT / "docs/CONDITIONS.md").read_text()
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| C-")]
+    whole = [line for line in text.splitlines() if line.startswith("| C-")]
+    assert whole == [f"| {' | '.join(each)} |".replace("  |", " |") for each in CONDITIONS]
     told = {number for row in rows for number in _CONDITION.findall(row)}
     assert told == {f"C-{number:02}" for number in range(1, 27)}
     assert [name for name in Thresholds.model_fields if f"`{name}`" not in text] == []

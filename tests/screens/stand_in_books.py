@@ -34,6 +34,16 @@ class StandInBooks:
             draft=draft is not None, trouble=self.trouble,
         )  # fmt: skip
 
+    async def begin(self, report: RunReport, name: str, now: float) -> str:
+        return ENTRY.replace("note", name)
+
+    async def diff(self, report: RunReport, text: str) -> tuple[str, ...]:
+        return (
+            "@@ line 4 of 3: +5 −0 lines",
+            " - Next: sleep",
+            *(f"+{x}" for x in text.split("\n")),
+        )
+
     async def keep(self, report: RunReport, text: str) -> str:
         self.drafts[report.name] = text
         return ""

@@ -168,7 +168,7 @@ async def test_the_palette_acts_on_the_run_it_names_whatever_comes_first_by_then
     app = cockpit(engine=engine, service=service)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press(":")
-        assert "actions on run-a" in text_of(app)
+        assert "run-a · " in text_of(app)
         engine.tell(a_report("run-b", Verdict.CRITICAL))
         await pilot.pause(0.4)
         await pilot.press(*"relaunch", "enter")

@@ -47,6 +47,10 @@ TOOLS = [
     "net use z: //nas/d /user:ada {word}",
     "rabbitmqctl add_user ada {word}",
     "swanlab login -k {long}",
+    "gh secret set WANDB -b {hex}",
+    "wrangler secret put X <<< {long}",
+    "java -DapiKey={long} -Xmx2g",
+    "--conf fs.azure.account.key.a.dfs.core.windows.net={long}",
     "psql -h db; echo db:5432:meta:ada:{word} >> ~/.pgpass",
 ]
 TOLD = [

@@ -109,6 +109,17 @@ def within(lines: Iterable[Content], width: int) -> list[Content]:
     return [cut(line, width) for line in lines]
 
 
+def in_rows(items: Iterable[Content], width: int) -> list[Content]:
+    """Return items beside each other, none broken over two rows."""
+    rows: list[Content] = []
+    for item in items:
+        if rows and rows[-1].cell_length + 2 + item.cell_length <= width:
+            rows[-1] = text(rows[-1], "  ", item)
+        else:
+            rows.append(item)
+    return rows
+
+
 def wrapped(line: Content, width: int, most: int) -> list[Content]:
     """Return ``line`` over at most ``most`` lines, broken between words; the last may be cut."""
     if width <= 0 or most <= 0 or not line.plain:

@@ -19,6 +19,7 @@ from widgets.painting.line import (
     Part,
     cut,
     fit,
+    in_rows,
     row,
     text,
     within,
@@ -134,7 +135,7 @@ def _calm(
     told = [check for check in calm if f"check:{check.id}" in changed]
     names = [_named(check) for check in calm if check not in told]
     lines = _checks(told, width, changed, short)
-    return [*lines, *_in_rows([*names, text((unfold, f"bold {ACCENT}"), (" in full", DIM))], width)
+    return [*lines, *in_rows([*names, text((unfold, f"bold {ACCENT}"), (" in full", DIM))], width)
             ] if names else lines  # fmt: skip
 
 
@@ -144,17 +145,6 @@ def _named(check: Check) -> Content:
     name = CHECKED.get(check.id) or CHECKED.get(begin) or begin.replace("-", " ")
     inferred = (" inferred", "$attention") if check.basis is Basis.INFERRED else ""
     return text(("✓ ", "$well"), (name, DIM), inferred)
-
-
-def _in_rows(items: Sequence[Content], width: int) -> list[Content]:
-    """Return items beside each other, none broken over two rows."""
-    rows: list[Content] = []
-    for item in items:
-        if rows and rows[-1].cell_length + 2 + item.cell_length <= width:
-            rows[-1] = text(rows[-1], "  ", item)
-        else:
-            rows.append(item)
-    return rows
 
 
 def _shortened(found: Sequence[Difference], short: Short) -> list[Difference]:

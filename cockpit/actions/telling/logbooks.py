@@ -14,12 +14,14 @@ from cockpit.model.clock import Clock
 from cockpit.model.records import Opened, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
-from cockpit.text.safe import safe_lines
+from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
 
 DEADLINE: Final = 10.0
 TAIL: Final = 40
 """Lines of the file's end that are shown."""
+CONTEXT: Final = 3
+"""Lines of a diff that stand around what changes."""
 MOST: Final = 4_000_000
 """Bytes; a longer logbook is not prefilled from."""
 EVENTS: Final = "Event Log"
@@ -56,6 +58,26 @@ class Logbooks:
         if draft:
             opened = opened.model_copy(update={"text": draft, "draft": True})
         return opened
+
+    async def begin(self, report: RunReport, name: str, now: float) -> str:
+        """Return an entry begun as a template, in the file's own style.
+
+        Raises ``OSError`` and ``TimeoutError`` for a file that cannot be read.
+        """
+        path = report.spec.records.logbook
+        return await offload(_begun, path, report, name, now, deadline=DEADLINE)
+
+    async def diff(self, report: RunReport, text: str) -> tuple[str, ...]:
+        """Return what saving the text would change in the file, as the lines of a diff.
+
+        Each begins with ``+``, ``-``, a blank or ``@@``. The commit holds these lines alone.
+        Raises ``OSError`` and ``TimeoutError`` for a file that cannot be read.
+        """
+        path = report.spec.records.logbook
+        if path is None:
+            return ()
+        safe = self.masked(text)
+        return await offload(_diff, Path(path), safe, self._clock.now(), deadline=DEADLINE)
 
     async def keep(self, report: RunReport, text: str) -> str:
         """Keep a draft, masked as its entry will be; return what stands in the way, or nothing."""
@@ -119,6 +141,50 @@ def _opened(path: Path, report: RunReport, now: float) -> Opened:
     tail = tuple(scrub(line.plain) for line in safe_lines(data)[-TAIL:])
     text = preview(data, prefill(report, TITLE, now), empties=True)
     return Opened(path=str(path), text=text.strip("\n"), tail=tail, note=note)
+
+
+def _bytes_of(path: Path) -> bytes:
+    """Return the file, nothing for one that is not there yet; raises ``OSError``."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _begun(path: str | None, report: RunReport, name: str, now: float) -> str:
+    from cockpit.records.logbook.templates import template
+    from cockpit.records.logbook.writing import preview
+
+    data = b"" if path is None else _bytes_of(Path(path))
+    return preview(data[:MOST], template(report, name, now), empties=True).strip("\n")
+
+
+def _diff(path: Path, text: str, now: float) -> tuple[str, ...]:
+    """Return one hunk: all that differs lies between what the beginnings and ends share."""
+    from cockpit.records.logbook.writing import with_text
+
+    data = _bytes_of(path)
+    old, new = data.splitlines(), with_text(data, EVENTS, text, now).splitlines()
+    first = _shared(old, new)
+    last = _shared(old[first:][::-1], new[first:][::-1])
+    gone, come = old[first : len(old) - last], new[first : len(new) - last]
+    if not gone and not come:
+        return ()
+    before, after = old[max(0, first - CONTEXT) : first], old[len(old) - last :][:CONTEXT]
+    head = f"@@ line {first + 1:,} of {len(old):,}: +{len(come):,} −{len(gone):,} lines"
+    marked = [*((" ", each) for each in before), *(("-", each) for each in gone),
+              *(("+", each) for each in come), *((" ", each) for each in after)]  # fmt: skip
+    return head, *(f"{mark}{_shown(line)}" for mark, line in marked)
+
+
+def _shared(one: list[bytes], two: list[bytes]) -> int:
+    """Return how many lines two lists begin with alike."""
+    pairs = enumerate(zip(one, two, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(two)))
+
+
+def _shown(line: bytes) -> str:
+    return scrub(clean(line.decode("utf-8", "replace"), 2000))
 
 
 def _heading(text: str) -> str:

@@ -69,5 +69,5 @@ def _is_small(raised: Raised, own: str) -> bool:
     place = raised.place
     if place is None or raised.name == "ModuleNotFoundError":
         return True
-    asked = [frame for frame in raised.frames if not frame.file.startswith("<")]
+    asked = [each for each in raised.frames if not (each.file.startswith("<") or each.standard)]
     return place.own and (raised.name in ELSEWHERE or asked[-1:] == [place])

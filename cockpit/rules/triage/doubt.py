@@ -24,6 +24,7 @@ _SETTINGS: Final = (
     r"\b(?:interruption|preemption|eviction|termination)[ _-]?"
     r"(?:handl\w+|polic\w+|behaviou?r|mode)\b",
     r"\S+:No(?:Execute|Schedule)\b",
+    r"\b(?:on_\w+|\w+_(?:policy|mode|strategy|handl(?:er|ing)|behaviou?r|action))[=:] ?\w+",
 )
 """What is only set, and what is told to be none: ``TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=600``."""
 _SUPPOSED: Final = (

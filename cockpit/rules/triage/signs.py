@@ -67,6 +67,7 @@ SIGNS: tuple[Sign, ...] = (
         r"(reached|hit|over) (the |its |your )?(\w+ )?(time|runtime|duration) limit\b",
         r"hard runtime limit|max(imum)?[ _]?(run ?time|duration|run[ _]duration) (reached"
         r"|exceeded)",
+        r"active deadline .{0,20}exceeded|\b(hit|reached|exceeded) (its|the) (\w+ )?timeout of\b",
         r"active longer than specified deadline|\bjob\b.{0,30}timed out \(limit",
         r"\b(job|allocation|reservation)\b.{0,40}\b(time|lease) (has )?(expired|run out|ran out)",
     ),
@@ -91,13 +92,19 @@ SIGNS: tuple[Sign, ...] = (
         r"lost (communication|contact|connection) (with|to) .{0,30}\b(daemon|node|host|worker"
         r"|agent)\b",
         rf"heartbeat(?! monitor).{{0,30}}(lost|expired|{TIMED_OUT})|stopped sending heartbeats",
-        r"\bworker (process|node|host).{0,30}(lost|unreachable|disappeared)",
+        r"\bworker (process|node|host).{0,30}(lost|unreachable|disappeared)"
+        r"|\blost (executor|task ?manager|node|host) \S+"
+        r"|\bhost \S+ (is |was |went )?(unreachable|down)\b"
+        r"|\bworker \S+ (is |was )?(lost|unreachable|gone)\b|\bno heartbeat (for|since|from)\b",
+        r"\b(job|shadow|starter|startd)\b.{0,30}\b(disconnected too long|reconnection failed)"
+        r"|can ?not reconnect to (slot|node|host)",
     ),
     _sign(
         "hbm_exhausted",
         "escalate",
         "escalate",
-        r"memory space hbm",
+        r"ran out of memory in memory space \w+|memory space hbm|exceeded scoped vmem limit",
+        r"unlikely to have enough device memory",
         r"program hbm requirement",
         r"largest program allocations in hbm",
         r"compiler_base\.cc:\d+",
@@ -120,6 +127,8 @@ SIGNS: tuple[Sign, ...] = (
         r"exceed\w* .{0,30}memory (limit|usage)|job killed: mem\b"
         r"|\bmem(ory)?\b \d+\w* exceeded limit",
         r"memory usage .{0,30}exceed|\bcgroup oom\b",
+        r"\b(gone|went|is|was|grew) (over|above|beyond|past)\b.{0,20}\bmemory (limit|request)",
+        r"\bcontainer (was )?killed (due to|because of|for) .{0,20}memory",
         r"memory pressure \(oom\)|unexpected bus error encountered in worker",
         r"_?arraymemoryerror|errno 12\b",
         r"\bTERM_MEMLIMIT\b",
@@ -208,7 +217,9 @@ SIGNS: tuple[Sign, ...] = (
         r"unable to initialize backend '(tpu|cuda|rocm)': (?!.*cannot open shared object)"
         r"(unknown|internal|aborted|failed_precondition|unavailable)",
         r"/dev/(accel|vfio/|nvidia|kfd)\w*.{0,60}(no such|not permitted|denied|busy"
-        r"|no such device)",
+        r"|input/output error)",
+        r"(unable to|can ?not|can't|could ?n[o']t|failed to) (open|access|initiali[sz]e|reset)"
+        r" (device )?/dev/(accel|vfio|nvidia|kfd|dri|neuron|davinci)",
         r"task launch for \S+ failed on node|invalid device ordinal|could not select device driver",
         r"system not yet initialized|no supported (gpu|device)|no hip gpus are available"
         r"|cuda initialization (error|failed)|failed call to cuinit",
@@ -246,13 +257,18 @@ SIGNS: tuple[Sign, ...] = (
         r"(collective|allreduce|all_reduce|allgather|broadcast|nccl|gloo|rccl)\b.{0,80}"
         rf"{TIMED_OUT}",
         rf"barrier.{{0,60}}{TIMED_OUT}|{TIMED_OUT}.{{0,60}}barrier",
-        r"timed out (initializing|waiting for).{0,40}(process group|ranks|clients|workers)",
+        r"timed out (initializing|waiting for).{0,40}(process group|ranks?|clients|workers)\b",
+        r"did not (call into|join|enter|reach) .{0,30}(barrier|collective|rendezvous)",
         r"coordination (service|agent).{0,80}(timed? ?out|deadline|unhealthy)",
         r"failed to pass monitoredbarrier|errors while waiting for send/recv from rank",
-        r"deadline_?exceeded.{0,80}(barrier|coordination|collective)",
+        r"deadline_?exceeded.{0,80}(barrier|coordination|collective)"
+        r"|barrier.{0,80}deadline_?exceeded",
+        r"timed out (in|during) (a )?(all_?to_?all|all_?reduce|all_?gather|reduce_?scatter"
+        r"|broadcast|barrier|send|recv)",
         r"(error from|rpc to) (the )?coordination service|distributed service detected fatal",
         r"\[c10d\].{0,80}(timed out|failed to connect)|\bDistNetworkError\b",
-        r"waiting for remainder of ranks|\bstall(ed)? (ranks?|tensors?|shutdown)\b"
+        r"waiting for remainder of ranks|\bstall(ed)? (ranks?|tensors?|ops?|operations?"
+        r"|collectives?|shutdown)\b|\branks?\b.{0,40}\b(is|are) stalled\b"
         r"|not all of them arrived|\bdesync(ed|hronized)?\b.{0,40}\b(ranks?|collectives?)\b",
         r"\b(thread|collective|operation|rank|watchdog)\b.{0,80}\b(has|have) been "
         r"(waiting|running|blocked|stuck)\b.{0,120}\bfor \d+ ?(ms|milliseconds|s|sec|seconds|min)",

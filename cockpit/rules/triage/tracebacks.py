@@ -30,6 +30,8 @@ _HINT = re.compile(rf'{_ENDING}|Traceback|File "|^│ |[a-z]\.[A-Z]')
 _CAUSED = "The above exception was the direct cause"
 _DIGIT = re.compile(r"\d")
 
+_STANDARD = re.compile(r"/lib/python\d[\d.]*/(?!(?:site|dist)-packages/)")
+
 LONGEST = 1000
 """Characters of a line in which an exception's name and message are looked for."""
 
@@ -47,6 +49,11 @@ class Frame(NamedTuple):
     def own(self) -> bool:
         """True when the file belongs to no installed library."""
         return LIBRARY.search(self.file) is None
+
+    @property
+    def standard(self) -> bool:
+        """True when the file is of Python's own library, which only does as it is told."""
+        return _STANDARD.search(self.file) is not None
 
 
 class Raised(NamedTuple):

@@ -36,7 +36,7 @@ DATA = re.compile(
     r"|corpus|tokens|\w+\.(tar|parquet|arrow|jsonl(\.\w+)?|tfrecord|npy|npz|bin|mds|jpe?g|png))\b"
     r"|\b(shard|sample|record|dataset|data file)\b.{0,60}\b(corrupt\w*|truncated|unreadable"
     r"|malformed|missing|bad (magic|header|checksum)|checksum mismatch|crc)\b"
-    r"|unexpected end of data"
+    r"|unexpected end of data|\bUnicodeDecodeError\b"
     r"|\b(crc|checksum)\b.{0,40}\b(mismatch|fail\w*|error)\b.{0,80}\b(shard|record|data|sample)",
     re.I,
 )
@@ -48,8 +48,9 @@ NETWORK = re.compile(
     r"|temporary failure in name resolution|name or service not known|max retries exceeded"
     r"|remote end closed|remotedisconnected|network is unreachable|no route to host"
     r"|\b(429|502|503|504)\b.{0,40}(error|too many|unavailable|gateway|timeout|retry)"
-    r"|service unavailable|too many requests|unexpected eof(?! in )|: eof\b|tls handshake"
+    r"|service ?unavailable|too many requests|unexpected eof(?! in )|: eof\b|tls handshake"
     r"|ssl.{0,20}error"
+    r"|server ?disconnected|incomplete ?read|protocol ?error\b|chunked ?encoding"
     r"|failed to resolve|could not connect to the endpoint|endpointconnectionerror"
     r"|\bconnection to \S+.{0,30} was lost; in progress|nfs: server \S+ not responding"
     r"|retrying (error|request|in|after)|\bretry(ing)?\b.{0,40}(attempt|request|connection)",
@@ -66,7 +67,7 @@ TROUBLE = re.compile(
 
 STOPPED = re.compile(
     r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user"
-    r"|cancelled by (user|uid|owner)"
+    r"|cancell?ed by (user|uid|owner)"
     r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
     r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
     r"|\bjob \S+ was (stopped|cancell?ed)\b"
@@ -108,6 +109,8 @@ USAGE = re.compile(
     r": error: (unrecognized arguments|the following arguments are required|argument \S+: )"
     r"|can't open file '|: command not found$|could not override '|not in struct\b"
     r"|config(key|attribute|composition|missing)\w*(error|exception)|missingconfigexception"
+    r""
+    r"|missing mandatory value|bad interpreter: no such file"
     r"|no such (option|command)\b|extra inputs are not permitted|executable file not found"
     r"|sh: .*: (no such file or directory|permission denied)$|syntax error near unexpected"
     r"|python\S*: (no module named|error while finding module)|execve\(\): \S+ no such file"
@@ -118,7 +121,11 @@ USAGE = re.compile(
 """A command line that the program, or the shell, did not understand."""
 
 CRASH = re.compile(
-    r"segmentation fault|core dumped|\bSIG(SEGV|ABRT|BUS)\b|fatal python error"
+    r"segmentation fault|core dumped|\bthread '[^']*' panicked at|^panic: "
+    r"|fatal error: unexpected signal"
+    r"|double free or corruption|illegal instruction|terminate called after throwing"
+    r"|\w\(\): (invalid pointer|corrupted)|: assertion [`'].*' failed|stack smashing detected"
+    r"|\bSIG(SEGV|ABRT|BUS)\b|fatal python error"
     r"|device-side assert|illegal memory access",
     re.I,
 )
@@ -143,7 +150,8 @@ DRAIN = re.compile(r"\bdrain|\bRMA\b|replace the (gpu|node)", re.I)
 
 DONE = re.compile(
     r"training (is )?(already )?(complete|finished|done)\b|finished training"
-    r"|successfully completed|reached (the )?(final|max)\w* step",
+    r"|successfully completed|reached (the )?(final|max)\w* step"
+    r"|saved (the )?final (model|checkpoint|weights)",
     re.I,
 )
 ALARM = re.compile(r"error|warn|fail|overflow|exception|traceback|nan\b|skipp|retry", re.I)
@@ -174,12 +182,17 @@ SMALL = frozenset(
 
 OWN_CALL = re.compile(
     r"^AttributeError: '(?!NoneType|\w*(Tensor|Array))\w+' object has no attribute"
+    r"|^ValueError: '\w+' is not a valid \w+$"
     r"|^TypeError: (?!__)[\w.]*(?<!__init__)\(\) (got an unexpected keyword|missing \d+ required"
     r"|takes \d+)"
 )
 """A name or an argument that is misspelled where it is used: one line, like a wrong key."""
 CONFIG = re.compile(
-    r"not in struct\b|config(key|attribute|composition)\w*(error|exception)|missingconfigexception"
+    r"\b(yaml|ruamel|toml\w*|configparser|omegaconf|hydra|jsonargparse|dacite|argparse|absl\.flags"
+    r"|gin|draccus|tyro|simple_parsing|click)(\.\w+){0,4}\.\w*(Error|Exception|Flag\w*)\b"
+    r"|extra inputs are not permitted"
+    r"|field required \[type=missing"
+    r"|not in struct\b|config(key|attribute|composition)\w*(error|exception)|missingconfigexception"
     r"|can't load (the )?(configuration|tokenizer) (of|for) '|not a valid model identifier"
     r"|\b(fields?|keys?|options?|arguments?|parameters?)\b.{0,40}\b(are|is) (not valid|unknown"
     r"|not known"

@@ -235,3 +235,44 @@ def test_data_that_its_own_reader_rejects_is_the_data_s() -> None:
     assert triage(lines, "failed", 1).name == "data_error"
     one = [*lines[:2], lines[3]]
     assert triage(one, "failed", 1).name == "complex_code_bug"
+
+
+ENDINGS = [
+    ("Compilation failure: unlikely to have enough device memory. Requires 18G", "hbm_exhausted"),
+    ("Ran out of memory in memory space vmem while allocating", "hbm_exhausted"),
+    ("Job has gone over cgroup memory limit of 65536 megabytes.", "oom_host"),
+    ("slurmstepd: error: gres/gpu: Unable to open /dev/nvidia5: Input/output error", "bad_node"),
+    ("Job disconnected too long: JobLeaseDuration (2400 seconds) expired", "node_death"),
+    ("Worker box-7 lost: no heartbeat for 120s", "node_death"),
+    ("Monitored barrier: rank 17 did not call into monitoredBarrier", "distributed_hang"),
+    ("Stalled ops: grad_12 [missing ranks: 3, 7]", "distributed_hang"),
+    ("multihost barrier 'ckpt' DEADLINE_EXCEEDED after 300s", "distributed_hang"),
+    ("active deadline of 24h exceeded", "walltime"),
+    ("Job canceled by user ada", "user_stopped"),
+    ("thread 'main' panicked at src/step.rs:212:17:", "complex_code_bug"),
+    ("yaml.scanner.ScannerError: mapping values are not allowed here", "small_code_bug"),
+    ("aiohttp.client_exceptions.ServerDisconnectedError: Server gone", "network_transient"),
+]
+"""How a scheduler, a runtime, a parser or a transport says it, whoever it is."""
+
+
+@pytest.mark.parametrize(("line", "name"), ENDINGS)
+def test_the_mechanism_is_read_and_not_one_program_s_phrase(line: str, name: str) -> None:
+    assert triage([*TRAIN, line], "failed", 1).name == name
+
+
+@pytest.mark.parametrize(
+    ("error", "file"),
+    [("KeyError: 'OUT_DIR'", "os.py"), ("ValueError: 'trian' is not a valid Mode", "enum.py")],
+)
+def test_what_python_s_own_library_raises_its_caller_has_asked_for(error: str, file: str) -> None:
+    *frames, last = raised(error)
+    inner = f'  File "/usr/lib/python3.11/{file}", line 680, in __getitem__'
+    found = triage([*TRAIN, *frames, inner, "    raise", last], "failed", 1)
+    assert found.name == "small_code_bug"
+    assert found.code_location is not None and "/usr/lib" not in found.code_location.file
+
+
+@pytest.mark.parametrize("setting", ["on_oom=abort", "nan_policy: abort", "preempt_mode=requeue"])
+def test_a_policy_says_what_would_happen_and_not_what_has(setting: str) -> None:
+    assert certain(f"{setting} set").strip() == "set"

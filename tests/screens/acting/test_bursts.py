@@ -11,7 +11,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from screens.acting.ack import AckScreen
-from screens.acting.editor import EditorScreen, EntryArea
+from screens.acting.editor import EditorScreen
+from screens.acting.entry_area import EntryArea
 from screens.acting.form import FormScreen
 from screens.acting.journal import JournalScreen
 from screens.acting.palette import PaletteScreen

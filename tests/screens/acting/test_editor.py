@@ -10,7 +10,8 @@ from textual import events
 from textual.pilot import Pilot
 
 from cockpit.model.records import Recorded, SaveStage
-from screens.acting.editor import EditorScreen, EntryArea
+from screens.acting.editor import EditorScreen
+from screens.acting.entry_area import EntryArea
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import SIZES, StandIn, cockpit, focus_of, text_of
@@ -98,7 +99,7 @@ async def test_a_draft_is_kept_within_a_second_and_found_again() -> None:
         await until(pilot, lambda: "Decision: hm!" in books.drafts["run-a"])
         await until(pilot, lambda: not isinstance(pilot.app.screen, EditorScreen))
         await pilot.press("e")
-        await until(pilot, lambda: "the draft that was left is here again" in text_of(pilot.app))
+        await until(pilot, lambda: "draft restored" in text_of(pilot.app))
         assert "Decision: hm!" in text_of(pilot.app)
 
 

@@ -24,7 +24,7 @@ async def test_a_form_whose_plan_makes_no_sense_is_there_again_as_it_was_typed()
     service.trouble = RefuseError("--to is 'bob'; expected somebody else")
     async with opened(service) as pilot:
         await pilot.press("H", *"bob", "tab", *"good night", "enter")
-        await until(pilot, lambda: "goes back to what was typed" in text_of(pilot.app))
+        await until(pilot, lambda: "esc back to what was typed" in text_of(pilot.app))
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, FormScreen))
         assert "good night" in text_of(pilot.app)

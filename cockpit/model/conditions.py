@@ -1,0 +1,229 @@
+"""What each condition means and when it opens (SPEC C): docs/CONDITIONS.md has this table.
+
+Names in backquotes are settings of the run; ``limits`` puts their figures in.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from cockpit.model.run import Thresholds
+from cockpit.model.wording import share, span
+
+
+class Condition(NamedTuple):
+    """One row: its id (or two), what it is, what opens it, and its severity."""
+
+    id: str
+    what: str
+    opens: str
+    severity: str
+
+
+CONDITIONS: Final = (
+    Condition(
+        "C-01",
+        "the job ended, not with success",
+        "its orchestrator's word for that instance",
+        "critical; a stop by someone unknown a warning, one that a cockpit ordered an info",
+    ),
+    Condition(
+        "C-02",
+        "the job's state is unknown",
+        "for more than 2 cadences, at once where a look does not decide; a place that "
+        "answers for no run is one alert",
+        "warning",
+    ),
+    Condition(
+        "C-03",
+        "the monitor is stale",
+        "no sign for 2 of its own cadences, two monitors on one job, its session gone; "
+        "never part of the verdict",
+        "warning",
+    ),
+    Condition(
+        "C-04",
+        "capacity wedge",
+        "waiting longer than `pending_after` and than its scheduler meant; it can never"
+        " start; for so long only some tasks run",
+        "warning",
+    ),
+    Condition(
+        "C-05",
+        "throughput collapse",
+        "more than `throughput_drop` below the baseline for `throughput_cadences` whole cadences",
+        "alert",
+    ),
+    Condition(
+        "C-06",
+        "no training step",
+        "no first step within `first_step_within`; none for `stall_factor` usual steps "
+        "and 2 cadences; *degraded* where nodes are lost",
+        "alert",
+    ),
+    Condition(
+        "C-07",
+        "checkpoints do not advance",
+        "steps move, and the newest complete one is older than 2 `save_every`; an "
+        "unfinished one is older than one",
+        "alert; litter an info",
+    ),
+    Condition(
+        "C-08",
+        "rollback cover thin",
+        "fewer good ones than `rollback_depth` and than were there, or than the policy "
+        "(`keep`, `save_every`) should have left; a protected one is gone",
+        "alert",
+    ),
+    Condition(
+        "C-09",
+        "a number is none",
+        "one loss row; three in a row of the gradient norm",
+        "critical",
+    ),
+    Condition(
+        "C-10",
+        "instability",
+        "robust z-score over `instability_z` for `instability_rows` rows, window "
+        "`instability_window`, after `warmup_steps`",
+        "alert",
+    ),
+    Condition(
+        "C-11",
+        "loss spike or climb",
+        "more than `loss_spike` above its trend for `spike_rows` rows; more than "
+        "`loss_climb` above its best level for `climb_rows`",
+        "alert",
+    ),
+    Condition(
+        "C-12",
+        "resume mismatch",
+        "a first step that is not the expected one; `resume_catchup` on replayed steps,"
+        " `resume_after` for `resume_window` steps behind them",
+        "alert",
+    ),
+    Condition(
+        "C-13",
+        "W&B identity drift",
+        "files or server, the page in the log or the state file name another run than "
+        "is recorded; another resume policy; another Slurm job writes to it; the "
+        "tracker stands still while the log shows later steps, counted in steps where a"
+        " clock is off",
+        "alert",
+    ),
+    Condition(
+        "C-14",
+        "the same failure again, flapping",
+        "the same signature, or at the same step; `flap_restarts` restarts within `flap_window`",
+        "alert",
+    ),
+    Condition(
+        "C-15",
+        "wrong code lineage",
+        "the bundle or the tracker's commit is not the recorded one; the checkout that "
+        "a restart runs has changed, is not pushed, or is on another branch. Files of "
+        "`ignore` never count, nor what was so at the launch",
+        "alert",
+    ),
+    Condition(
+        "C-16",
+        "wrong output path",
+        "the launch, its command or the running config names a place outside of the "
+        "run's, or the logbook's run contract does; a bucket named after another region"
+        " than the job's",
+        "alert",
+    ),
+    Condition(
+        "C-17",
+        "wrong checkpoint",
+        "resumed from one that is incomplete, rejected, outside of the run's roots (a "
+        "sibling of theirs counts; what may be a root by another name does not), the "
+        "last by name only, or temporary beside a permanent one",
+        "alert",
+    ),
+    Condition(
+        "C-18",
+        "config drift",
+        "a setting of the running config differs from what the last launch recorded, "
+        "else from the job before it, whose config the store keeps; a config is the "
+        "execution's in which its launch began",
+        "alert; a setting that SPEC does not name a warning",
+    ),
+    Condition(
+        "C-19",
+        "success without its artifacts",
+        "final checkpoint, tracker's end, final step or logbook entry missing; over in "
+        "half the expected time; a hero run unsealed for 24 h",
+        "alert; the seal an info",
+    ),
+    Condition(
+        "C-20, C-21",
+        "final step misread; a diagnostic job",
+        "never alerts: how steps and children are shown",
+        "",
+    ),
+    Condition(
+        "C-22",
+        "host pressure",
+        "memory over `mem_frac`; a disk or its inodes over `disk_frac`; less room than "
+        "`free_saves` newest checkpoints; the kernel's oom_kill counter rises; "
+        "accelerators gone, or at 0 % while steps stand still; a box of "
+        "`[run.teardown]` answers `billed_after` the end. A disk that several runs of "
+        "one machine find full is told of once, by one of them that names the others",
+        "alert",
+    ),
+    Condition(
+        "C-23",
+        "the log is still while training steps",
+        "no new byte for 2 cadences",
+        "info",
+    ),
+    Condition(
+        "C-24",
+        "records overdue",
+        "a hero run's logbook silent or unpushed, its issue silent for 24 h",
+        "info",
+    ),
+    Condition(
+        "C-25",
+        "a duplicate job",
+        "two that live write to one output root or one W&B run; one that may is a warning",
+        "critical",
+    ),
+    Condition(
+        "C-26",
+        "time limit, preemption notice",
+        "the limit comes before the next save; the log, the platform (Slurm: "
+        "`PreemptTime`) or the tracker's client says that it is taken away",
+        "alert",
+    ),
+)
+"""Every condition, in SPEC's order."""
+
+
+_SECONDS: Final = {"first_step_within", "pending_after", "flap_window", "billed_after"}
+_SHARES: Final = {"throughput_drop", "loss_spike", "loss_climb", "resume_after",
+                  "disk_frac", "mem_frac"}  # fmt: skip
+_SETTING: Final = re.compile(r"`([a-z_]+)`")
+
+
+def condition(code: str) -> Condition | None:
+    """Return what is told of a condition, ``None`` for an id that there is not."""
+    return next((each for each in CONDITIONS if code in each.id.split(", ")), None)
+
+
+def limits(found: Condition, thresholds: Thresholds | None = None) -> str:
+    """Return what opens it with a run's own figures: ``more than throughput_drop (25.0 %) …``."""
+    used = thresholds or Thresholds()
+
+    def with_figure(match: re.Match[str]) -> str:
+        name = match.group(1)
+        value = getattr(used, name, None)
+        if value is None:
+            return name
+        if name in _SECONDS:
+            return f"{name} ({span(value)})"
+        return f"{name} ({share(value) if name in _SHARES else format(value, 'g')})"
+
+    return _SETTING.sub(with_figure, found.opens).replace("`", "")

@@ -1,0 +1,72 @@
+"""The page of keys: actions first, in columns, filtered by words, with codes and signs."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.model.conditions import CONDITIONS, condition, limits
+from cockpit.model.run import Thresholds
+from cockpit.model.wording import GLYPHS
+from screens.help import help_page
+from screens.hotkeys import ACTIONS
+from screens.keys import Keys
+from tests.widgets import reports as made
+from tests.widgets.anything import words
+from widgets.painting.help import SIGNS, Help, paint_help
+
+FLEET = help_page(Keys(), ("fleet", "act", "everywhere"), {"stop": "nothing is running"},
+                  made.failed())  # fmt: skip
+
+
+def told(page: Help, width: int = 76) -> str:
+    return "\n".join(line.plain for line in paint_help(page, width))
+
+
+def test_actions_come_first_and_say_why_not() -> None:
+    shown = told(FLEET)
+    assert shown.splitlines()[0].startswith("Act on run-failed")
+    assert "▲ nothing is running" in shown
+    places = [shown.index(word) for word in ("relaunch", "filter", "check now", "Move", "signs",
+                                             "elsewhere")]  # fmt: skip
+    assert places == sorted(places)
+
+
+def test_every_action_s_description_is_whole_in_one_column_and_in_three() -> None:
+    for width in (76, 164):
+        seen = set(told(FLEET, width).split())
+        assert all(set(each.help.split()) <= seen for each in ACTIONS if each.id != "stop")
+
+
+def test_more_columns_take_fewer_lines() -> None:
+    assert len(paint_help(FLEET, 164)) < len(paint_help(FLEET, 110)) < len(paint_help(FLEET, 76))
+
+
+def test_an_open_code_says_what_it_means_and_its_limit_here() -> None:
+    assert "C-01  the job ended, not with success" in told(FLEET)
+    assert "C-05" not in told(FLEET)
+    here = FLEET._replace(words="c-05", thresholds=Thresholds(throughput_drop=0.2))
+    assert "more than throughput_drop (20.0 %) below the baseline" in told(here)
+    found = condition("C-21")
+    assert found is not None and found.id == "C-20, C-21"
+    assert all("`" not in limits(each) for each in CONDITIONS)
+
+
+def test_words_leave_only_what_has_them() -> None:
+    shown = told(FLEET._replace(words="checkpoint roll"))
+    assert "go back to an older checkpoint" in shown and "filter" not in shown
+    assert told(FLEET._replace(words="no such thing at all")) == "no match"
+
+
+def test_every_glyph_of_a_state_is_in_the_legend() -> None:
+    legend = {mark for mark, _, _ in SIGNS}
+    assert {glyph for glyph, _ in GLYPHS.values()} - {"↑", "↓"} <= legend
+
+
+rows = st.lists(st.tuples(words, words, words), min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(words, rows), max_size=4), st.integers(1, 200), words)
+def test_property_no_line_is_too_wide(here: list[object], width: int, letters: str) -> None:
+    page = Help(here, here, ["C-05"], words=letters)  # type: ignore[arg-type]
+    assert all(line.cell_length <= max(width, 12) for line in paint_help(page, width))
