@@ -1,4 +1,4 @@
-"""The table of keys: footer, help, palette, README and ``[keys]`` are made from it.
+"""The table of keys: footer, help, palette, docs/keys.md and ``[keys]`` are made from it.
 
 Only plain letters, signs, ctrl+letter, F-keys, Enter, Esc, Tab and the cursor keys are used:
 nothing else arrives through every terminal and multiplexer.
