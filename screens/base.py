@@ -68,6 +68,8 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
     """A screen that is told when to show what is new; it asks the cockpit for it."""
 
     AUTO_FOCUS = ""
+    NO_RUN: ClassVar[str] = "no run is selected"
+    """What is said to a key that is about a run, where there is none."""
     SCOPES: ClassVar[tuple[str, ...]] = ("everywhere",)
     """Which keys work here, for the help and the palette."""
     DEFAULT_CSS = """

@@ -125,7 +125,7 @@ ACTIONS: Final = (
     Hotkey("goto", "T", "go to", "go to a step, a time, a line or a share of the log", "log",
            call="ask('goto')"),
     Hotkey("bookmark", "M", "bookmark", "keep the line at the cursor, or forget it", "log"),
-    Hotkey("next_bookmark", "'", "next bookmark", "the next bookmark; the alerts tab lists them",
+    Hotkey("next_bookmark", "'", "next bookmark", "the next bookmark; the timeline lists them",
            "log"),
     Hotkey("save_log", "s", "save log", "save the whole log as it is shown to a file", "log",
            call="ask('save')"),

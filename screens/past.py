@@ -41,6 +41,7 @@ IS_PAST: Final = "this is the past; esc returns to now"
 class PastScreen(ActingScreen):
     """A run at a moment: its head, one tab, what was wrong, and the timeline to scrub."""
 
+    NO_RUN = IS_PAST
     SCOPES = ("past", "everywhere")
     BINDINGS: ClassVar[list[BindingType]] = bindings("past", "act")
     DEFAULT_CSS = """

@@ -14,7 +14,7 @@ from cockpit.model.past import Timeline as Past
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, clock_time, day_time, glyph, steps
 from widgets.base.scrolled import ReportView
-from widgets.happening_list import next_kind
+from widgets.happening_list import HappeningLines, next_kind
 from widgets.painting import facts, rows
 from widgets.painting.goodput import account_of, paint_line
 from widgets.painting.journal import Done, paint_done
@@ -33,7 +33,6 @@ from widgets.painting.line import (
 )
 from widgets.painting.logline import dressed
 from widgets.painting.logline import paint_line as paint_log
-from widgets.painting.past import paint_happening, when_width
 
 TITLE: Final = 20
 """Cells below which a title is cut rather than broken."""
@@ -54,11 +53,15 @@ class Timeline(ReportView):
 
     HEADING = "timeline"
     done: Sequence[Done] = ()
-    bookmarks: Sequence[tuple[int, str]] = ()
     past: Past | None = None
     kind: Kind | None = None
     _why = ""
+    bookmarks: Sequence[tuple[int, str]] = ()
     _shown: Sequence[Block] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines_of = HappeningLines()
 
     @property
     def at_cursor(self) -> Alert | None:
@@ -81,12 +84,6 @@ class Timeline(ReportView):
                 return block
         return None
 
-    def show_kept(self, kept: Sequence[tuple[int, str]]) -> None:
-        """Show the bookmarks in the log: where each starts, and how it reads."""
-        if kept != self.bookmarks:
-            self.bookmarks = kept
-            self.repaint()
-
     @property
     def moment_at_cursor(self) -> float | None:
         """When that happened which the cursor stands on, if it stands on a happening."""
@@ -104,6 +101,12 @@ class Timeline(ReportView):
         self.kind = next_kind(self.past, self.kind)
         self.repaint()
 
+    def show_kept(self, kept: Sequence[tuple[int, str]]) -> None:
+        """Show the bookmarks in the log: where each starts, and how it reads."""
+        if kept != self.bookmarks:
+            self.bookmarks = kept
+            self.repaint()
+
     def show_done(self, done: Sequence[Done]) -> None:
         """Show what people did to the run among what went wrong with it."""
         self.done = done
@@ -113,12 +116,15 @@ class Timeline(ReportView):
         """Return open alerts, then closed ones and what was done, newest first."""
         told = [*_account(report, width), EMPTY]
         top = [Block(told)] if len(told) > 1 else []
+        kept = self._kept(width)
         if self.past is None:
-            below = timeline_blocks(report, self.now, width, self.done)
+            below = [*timeline_blocks(report, self.now, width, self.done), *kept]
         else:
-            below = happening_blocks(report, self.past, self.kind, self.now, width)
+            below = happening_blocks(
+                report, self.past, self.kind, self.now, width, kept, self._lines_of
+            )
         why = [Block(wrapped(text((self._why, "$attention")), width, 2))] if self._why else []
-        self._shown = [*top, *why, *below, *self._kept(width)]
+        self._shown = [*top, *why, *below]
         return within([line for block in self._shown for line in block.lines], width)
 
     def _kept(self, width: int) -> list[Block]:
@@ -160,8 +166,8 @@ class Block(NamedTuple):
 
     lines: list[Content]
     alert: Alert | None = None
-    bookmark: int | None = None
     at: float | None = None
+    bookmark: int | None = None
 
 
 def paint_open(report: RunReport, now: float, width: int) -> list[Content]:
@@ -254,26 +260,26 @@ def _under(line: Content, width: int) -> Content:
 
 
 def happening_blocks(
-    report: RunReport, past: Past, kind: Kind | None, now: float, width: int
+    report: RunReport,
+    past: Past,
+    kind: Kind | None,
+    now: float,
+    width: int,
+    between: Sequence[Block] = (),
+    lines: HappeningLines | None = None,
 ) -> list[Block]:
     """Return the open alerts, then what happened, newest first; what is missing says so."""
-    head = [Block([text(("open", STRONG))]), *_open(report, now, width)]
+    head = [Block([text(("open", STRONG))]), *_open(report, now, width), *between]
     title = "all that happened" if kind is None else f"{kind.value} only"
     head += [Block([EMPTY, text((title, STRONG))])]
     head += [Block(wrapped(text((each, "$attention")), width, 2)) for each in past.lacks]
     known = {each.alert.key: each.alert for each in report.closed}
     known |= {each.key: each for each in report.alerts}
-    found = past.of_kind(kind)
-    if not found:
+    listed, shown = (lines or HappeningLines()).painted(past, kind, now, width)
+    if not listed:
         return [*head, Block([text(("nothing yet", DIM))])]
-    when = when_width(found, now)
-    return [
-        *head,
-        *(
-            Block([paint_happening(each, now, width, when)], known.get(each.key), at=each.at)
-            for each in found
-        ),
-    ]
+    told = zip(listed, shown, strict=True)
+    return [*head, *(Block([line], known.get(each.key), each.at) for each, line in told)]
 
 
 def paint_timeline(

@@ -8,9 +8,30 @@ from textual.content import Content
 
 from cockpit.model.past import NEXT_KIND, Happening, Kind, Timeline
 from cockpit.model.report import RunReport
+from cockpit.model.wording import day_of
 from widgets.base.scrolled import ReportView, Scrolled
 from widgets.painting.line import DIM, STRONG, foreign, text, wrapped
 from widgets.painting.past import paint_happening, when_width
+
+
+class HappeningLines:
+    """The lines of a timeline, painted once for as long as they read the same."""
+
+    def __init__(self) -> None:
+        self._of: tuple[Timeline, Kind | None, str, int] | None = None
+        self._lines: list[Content] = []
+
+    def painted(
+        self, found: Timeline, kind: Kind | None, now: float, width: int
+    ) -> tuple[Sequence[Happening], list[Content]]:
+        """Return the happenings of a kind (``None``: all), and each one's line."""
+        listed, of = found.of_kind(kind), (found, kind, day_of(now), width)
+        former = self._of
+        if former is None or former[0] is not found or former[1:] != of[1:]:
+            when, named = when_width(listed, now), kind is None
+            self._of = of
+            self._lines = [paint_happening(each, now, width, when, named=named) for each in listed]
+        return listed, self._lines
 
 
 class HappeningList(Scrolled):
@@ -24,6 +45,7 @@ class HappeningList(Scrolled):
         self.kind: Kind | None = None
         self.why = "reading the store"
         self._now = 0.0
+        self._painted = HappeningLines()
 
     @property
     def happenings(self) -> Sequence[Happening]:
@@ -60,9 +82,7 @@ class HappeningList(Scrolled):
         if self.found is None or not listed:
             said = self.why if self.found is None else "nothing has happened yet"
             return wrapped(text((said, DIM)), width, 4)
-        alone = self.kind is None
-        when = when_width(listed, self._now)
-        return [paint_happening(each, self._now, width, when, named=alone) for each in listed]
+        return self._painted.painted(self.found, self.kind, self._now, width)[1]
 
     def place(self, lines: int) -> str:
         """Return where the cursor is among what is listed."""

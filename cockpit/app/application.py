@@ -310,7 +310,7 @@ class CockpitApp(NoticeApp):
         """Look at every source of the selected run again."""
         report = self.report_of(None)
         if report is None:
-            self.say("no run is selected")
+            self.say(CockpitScreen.NO_RUN if self._front is None else self._front.NO_RUN)
         else:
             self.say(f"looking at {report.name} again")
             self.look_again(report.name)
@@ -319,7 +319,7 @@ class CockpitApp(NoticeApp):
         """Choose what to copy of the selected run."""
         report = self.report_of(None)
         if report is None:
-            self.say("no run is selected")
+            self.say(CockpitScreen.NO_RUN if self._front is None else self._front.NO_RUN)
         else:
             chooser = CopyScreen(report.name, copies(report), self.keys)
             self.push_screen(chooser, lambda chosen: self.copy(chosen) if chosen else None)

@@ -161,6 +161,12 @@ def day_time(instant: float | None, now: float, tz: tzinfo | None = None) -> str
     return f"{moment.day} {moment.strftime('%b %H:%M')}"
 
 
+def day_of(instant: float) -> str:
+    """Return the reader's day at an instant: ``2026-03-11``."""
+    found = _moment(instant, None)
+    return UNKNOWN if found is None else found.date().isoformat()
+
+
 def zone_name(instant: float) -> str:
     """Return the reader's zone at an instant, as it is called there: ``UTC``, ``CET``."""
     found = _moment(instant, None)

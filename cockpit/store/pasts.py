@@ -54,10 +54,11 @@ class Pasts(StoreView):
         at = report.checked_at
         with self._store.writing() as connection:
             last = connection.execute(
-                "SELECT at, face FROM pasts WHERE run = ? ORDER BY at DESC LIMIT 1", (run,)
+                "SELECT at, face FROM pasts WHERE run = ? AND at <= ? ORDER BY at DESC LIMIT 1",
+                (run, at),
             ).fetchone()
             changed = last is None or last[1] != face
-            if last is not None and at <= last[0]:
+            if last is not None and at == last[0]:
                 return False
             if not changed and at - last[0] < max(every, LEAST_EVERY) / 2:
                 return False
@@ -121,9 +122,9 @@ def _packed(
 ) -> tuple[float | None, bytes]:
     """Return the base that a moment differs little from, if there is one, and what differs."""
     found = connection.execute(
-        "SELECT at, document FROM pasts WHERE run = ? AND base IS NULL AND at >= ?"
+        "SELECT at, document FROM pasts WHERE run = ? AND base IS NULL AND at >= ? AND at < ?"
         " ORDER BY at DESC LIMIT 1",
-        (run, at - BASE_FOR),
+        (run, at - BASE_FOR, at),
     ).fetchone()
     former = None if found is None else _inflated(found[1], b"")
     if former is not None:

@@ -212,7 +212,7 @@ async def test_help_palette_check_theme_and_copy() -> None:
         await pilot.press(":", *"run-lo", "enter")
         assert screen_of(app, RunScreen).selected == "run-lost"
         await pilot.press(":", *"open and", "enter")
-        assert "5 alerts" in text_of(app) and "closed" in text_of(app)
+        assert "5 timeline" in text_of(app) and "all that happened" in text_of(app)
 
 
 async def test_nothing_is_repainted_when_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,9 +53,17 @@ def test_what_changed_is_kept_at_once_and_the_rest_once_a_cadence_by_one_cockpit
     looks = [(0, "a"), (10, "a"), (12, "b"), (13, "b"), (45, "b"), (46, "a")]
     took = [kept.keep("k", at(NOW + after), face, 60) for after, face in looks]
     assert took == [True, False, True, False, True, True]
-    assert not kept.keep("k", at(NOW + 30), "late", 60), "an older look is no news"
+    assert not kept.keep("k", at(NOW + 46), "c", 60), "one report for a moment"
     moments = [(each.at - NOW, each.changed) for each in kept.moments("k")]
     assert moments == [(0, True), (12, True), (45, False), (46, True)]
+
+
+def test_a_clock_that_was_ahead_for_a_while_holds_nothing_up(store: Store) -> None:
+    kept = Pasts(store)
+    kept.keep("k", at(NOW + 1e7), "a", 60)
+    assert kept.keep("k", at(NOW), "a", 60) and kept.keep("k", at(NOW + 60), "a", 60)
+    found = kept.at("k", NOW + 61)
+    assert found is not None and found.at == NOW + 60 and found.report is not None
 
 
 def test_a_moment_takes_a_part_of_its_base(store: Store) -> None:

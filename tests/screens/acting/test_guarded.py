@@ -329,14 +329,16 @@ async def test_the_journal_opens_the_run_and_its_plan() -> None:
         assert isinstance(pilot.app.screen, RunScreen)
 
 
-async def test_the_timeline_holds_what_people_did() -> None:
+async def test_the_timeline_holds_what_people_did_also_where_the_past_cannot_be_read() -> None:
     service = StandInService()
     done = entry(
         "run-failed", 2, Outcome.DONE, ended_at=made.NOW - 700, message="resumed at [/] 8000"
     )
     service.entries = {"run-failed": (done,)}
     async with opened(service) as pilot:
+        pilot.app._engine.pasts.fault = OSError(0, "the disk is full")  # type: ignore[attr-defined]
         await pilot.press("enter", "5")
+        await until(pilot, lambda: "cannot be read: the disk is full" in text_of(pilot.app))
         await until(pilot, lambda: "✓ relaunch by ada DONE" in text_of(pilot.app))
         assert "resumed at [/] 8000" in text_of(pilot.app)
         assert "1 done" in text_of(pilot.app)
