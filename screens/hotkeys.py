@@ -52,6 +52,11 @@ class Hotkey:
         """What Textual runs: ``step(1)``."""
         return self.call or self.id
 
+    @property
+    def acts(self) -> bool:
+        """Whether it begins a guarded action."""
+        return self.call.startswith("act('")
+
 
 ACTIONS: Final = (
     Hotkey("open", "enter", "open", "open the selected run", "fleet", footer=True),
@@ -214,6 +219,8 @@ ACTIONS: Final = (
     Hotkey("entry_up", "pageup", "page up", "a page up, of the text or of the diff", "entry",
            palette=False, call="turn(-1)"),
     Hotkey("sheet_copy", "y", "copy", "copy the whole page", "page", footer=True, palette=False),
+    Hotkey("sheet_save", "m", "save", "write the page to files: Markdown, text and SVG", "page",
+           footer=True, palette=False),
     Hotkey("sheet_back", "escape q", "back", "back to where you were", "page", footer=True,
            palette=False),
     Hotkey("sheet_down", "down j", "down", "a line down", "page", palette=False, call="step(1)"),

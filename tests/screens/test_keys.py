@@ -99,3 +99,11 @@ def test_a_wrong_key_is_told_in_one_clear_line(settings: dict[str, object], told
 
 def test_keys_may_be_swapped() -> None:
     assert read_keys({"filter": "s", "sort": "/"}).of("sort") == ("/",)
+
+
+def test_a_window_that_only_looks_offers_no_action_in_its_footer() -> None:
+    scopes = ("run", "act", "everywhere")
+    acting = {each.title for each in ACTIONS if each.acts}
+    assert acting & {title for _, title in Keys().footer(*scopes)}
+    left = {title for _, title in Keys(looking=True).footer(*scopes)}
+    assert not acting & left and {"palette", "keys"} <= left
