@@ -9,6 +9,7 @@ from screens.acting.form import FormScreen
 from screens.acting.handoff_page import HandoffPage
 from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
+from screens.acting.points import PointsScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
@@ -31,6 +32,7 @@ HOLDERS = {
     "ack": AckScreen,
     "entry": EditorScreen,
     "page": HandoffPage,
+    "points": PointsScreen,
     "journal": JournalScreen,
     "leaving": LeavingScreen,
     "copying": CopyScreen,
