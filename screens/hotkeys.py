@@ -237,7 +237,7 @@ ACTIONS: Final = (
     Hotkey("point_left", "o", "leave open", "leave the point open, with a note for the page",
            "points", footer=True, palette=False),
     Hotkey("point_hand_off", "enter", "hand off", "go on to the transfer, typed as ever",
-           "points", footer=True, palette=False),
+           "points", footer=True, palette=False, call="act('handoff')"),
     Hotkey("point_back", "escape q", "back", "back to where you were; marks are kept", "points",
            footer=True, palette=False),
     Hotkey("point_down", "down j", "down", "the next point", "points", palette=False,

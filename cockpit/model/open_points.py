@@ -105,9 +105,8 @@ def _records(report: RunReport) -> tuple[Point, ...]:
 
 
 def _next_check(report: RunReport) -> Point:
-    due = report.next_check_at
-    watched = report.watched_by
-    who = f"by {watched}" if watched else "nobody watches"
-    every = f"every {duration(report.spec.cadence)}"
+    due, watched = report.next_check_at, report.watched_by
     at = utc_minute(due) if due is not None else "not known"
-    return Point("next-check", f"Next check: {at}, {every}, {who}", next=report.next_action)
+    who = f"watched by {watched}" if watched else "nobody watches"
+    told = (f"every {duration(report.spec.cadence)}, {who}", "watch")
+    return Point("next-check", f"Next check: {at}", evidence=(told,), next=report.next_action)

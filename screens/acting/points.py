@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.content import Content
 from textual.widgets import Input
 
 from cockpit.model.open_points import Mark, Point, note_of, points_of
@@ -15,6 +16,7 @@ from screens.base import CockpitScreen, Prompt
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.base.paged import Paged, Sheet
+from widgets.base.painted import Filter
 from widgets.key_line import KeyLine
 from widgets.painting.line import DIM, STRONG, text
 from widgets.painting.points import paint_points, point_row
@@ -76,9 +78,12 @@ class PointsScreen(CockpitScreen):
         if not self.is_mounted:
             return
         page, points, at = self.query_one(Paged), self.points, self.place
-        marks = dict(self._marks)
+        marks, kept = dict(self._marks), page.kept
+        points = tuple(_shown(each, kept) for each in points)
         gone = sum(each.key in marks for each in points)
-        title = text((f"open points · {self._run}", STRONG), (f"  {gone} of {len(points)}", DIM))
+        title = text(
+            (f"open points · {self._run}", STRONG), (f"  {gone} of {len(points)} gone through", DIM)
+        )
         body = partial(paint_points, points, marks, at)
         top = point_row(points, marks, at, max(1, page.size.width - 4))
         page.top = max(0, top - max(0, page.room // 2))
@@ -123,7 +128,7 @@ class PointsScreen(CockpitScreen):
         self.query_one(Prompt).close()
         self.query_one(KeyLine).display = True
 
-    def action_point_hand_off(self) -> None:
+    def action_act(self, verb: str) -> None:
         """Go on to the transfer: its form holds what was left open as the note."""
         self.dismiss(note_of(self.points, self._marks))
 
@@ -133,3 +138,13 @@ class PointsScreen(CockpitScreen):
             self._close()
         else:
             self.dismiss(None)
+
+
+def _shown(point: Point, kept: Filter) -> Point:
+    """Return a point as it may be shown: masked before it is wrapped, half a path is none."""
+
+    def shown(words: str) -> str:
+        return kept(Content(words)).plain
+
+    told = tuple((shown(words), shown(source)) for words, source in point.evidence)
+    return point._replace(title=shown(point.title), evidence=told, next=shown(point.next))

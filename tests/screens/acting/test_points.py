@@ -69,6 +69,9 @@ async def test_marks_and_notes_end_in_the_transfer_s_form() -> None:
 async def test_presenting_goes_through_the_points_and_refuses_the_transfer() -> None:
     app = cockpit(engine=StandIn(run_failed()), service=StandInService(), present=True)
     async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("P", "d", "enter")
+        await pilot.press("P", "d")
+        await until(pilot, lambda: "1 of 3" in text_of(app))
+        assert "hand off" not in text_of(app).splitlines()[-1]
+        await pilot.press("enter")
         await until(pilot, lambda: "hand off: presenting, read-only" in app.notice)
         assert isinstance(app.screen, FleetScreen)
