@@ -28,12 +28,23 @@ class Counting:
         self._offsets: list[int] = []
         self._over = True
         self._part = False
+        self._counts: tuple[str, int] | None = None
+
+    def forget(self) -> None:
+        """Take that something else is searched for, or the same anew."""
+        self._counts = None
+
+    def ensure(self, reader: LogReader) -> None:
+        """Count what the view marks, unless it was begun already."""
+        if self._counts != (self._view.term, reader.floor):
+            self.begin(reader)
 
     def begin(self, reader: LogReader) -> None:
         """Count anew what the view marks."""
-        self._offsets, self._at = [], reader.floor
+        self._offsets, self._at, self._seen = [], reader.floor, 0
         self._over, self._part = False, False
         term = self._view.term
+        self._counts = (term, reader.floor)
 
         async def count() -> None:
             await self._count(reader, term)
@@ -41,7 +52,10 @@ class Counting:
         self._start(count)
 
     def grown(self, reader: LogReader, size: int) -> None:
-        """Count on, where all was counted and the log has more by now."""
+        """Count on, where all was counted and the log has more by now; anew where it has less."""
+        if self._counts is not None and size < self._seen:
+            self.begin(reader)
+            return
         if self._over and self._view.term and not self._part and size > self._seen:
             self._over, term = False, self._view.term
 

@@ -32,8 +32,10 @@ from widgets.loss_chart import LossChart
 from widgets.run_header import RunHeader
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
-TITLES: Final = ("log", "charts", "checkpoints", "sources", "alerts", "logbook")
+TITLES: Final = ("log", "charts", "checkpoints", "sources", "timeline", "logbook")
 """The tabs by the names that keys and code know, and as a person reads them."""
+PAST_EVERY: Final = 5.0
+"""Seconds after which the timeline is asked for again while it is looked at."""
 OTHER_ROWS: Final = 5
 """Rows of the head and of the footer, about."""
 SIDE: Final = 66
@@ -68,6 +70,7 @@ class RunScreen(LogKeys):
         self._reads_book = False
         self._book: LogbookText | None = None
         self._done_stands: object | None = None
+        self._past_asked = float("-inf")
         self._views: dict[str, LogView | LossChart | ReportView | LogbookView] = {
             "log": LogView(),
             "charts": LossChart(),
@@ -163,6 +166,7 @@ class RunScreen(LogKeys):
         elif self._tab == "timeline":
             self._show_kept()
             spawn(self, self._show_done, group="done", exclusive=True)
+            self._ask_past()
         elif self._tab == "logbook":
             self._read_book(report)
 
@@ -246,6 +250,22 @@ class RunScreen(LogKeys):
             view.show_done(await done_to(self.cockpit, self._run))
             self._done_stands = stands
 
+    def _ask_past(self) -> None:
+        """Read what happened, at most once in a few seconds; it is not asked for twice at once."""
+        now = self.cockpit.now()
+        if abs(now - self._past_asked) >= PAST_EVERY:
+            self._past_asked = now
+            spawn(self, self._show_past, group="past")
+
+    async def _show_past(self) -> None:
+        view = self._views["timeline"]
+        assert isinstance(view, Timeline)
+        try:
+            view.show_past(await self.cockpit.pasts.timeline(self._run))
+        except (OSError, TimeoutError, ValueError) as error:
+            said = getattr(error, "strerror", None) or str(error) or "no answer"
+            view.show_past(None, f"the past cannot be read: {said}")
+
     def _go(self, tab: str) -> None:
         self._tab = tab
         self.show()
@@ -272,6 +292,23 @@ class RunScreen(LogKeys):
             self.close_prompt()
         elif not self.stop_saving() and not self._log_tab.stop():
             self.dismiss(self._run)
+
+    def action_travel(self) -> None:
+        """Show the screen as it was: at the happening under the cursor, else at the last change."""
+        from screens.past import PastScreen
+
+        view = self._views["timeline"]
+        assert isinstance(view, Timeline)
+        at = view.moment_at_cursor if self._tab == "timeline" else None
+        self.app.push_screen(PastScreen(self.cockpit, self._run, at))
+
+    def action_only_kind(self) -> None:
+        """List one kind of happening alone in the timeline, in turn, or all again."""
+        view = self._views["timeline"]
+        assert isinstance(view, Timeline)
+        if self._tab == "timeline":
+            view.only_next()
+        self._go("timeline")
 
     def action_jump(self) -> None:
         """Go to the evidence of the alert at the cursor, else of the worst one, then the next."""

@@ -241,11 +241,10 @@ class LogTab:
         """
         term = term_of(term)
         self._view.mark(term)
+        self._counting.forget()
         if term:
             following = self._view.following
             self._view.hold()
-            if self.reader is not None:
-                self._counting.begin(self.reader)
             self._find(term, self._view.place[1 if following else 0], back=following)
 
     def step(self, back: bool) -> None:
@@ -354,6 +353,7 @@ class LogTab:
 
         async def next_one() -> Found | None:
             hit = await reader.find(term, offset, back, self._on_progress)
+            self._counting.ensure(reader)  # not before: an expression may take too long
             return None if hit is None else Found(hit.offset, term, "")
 
         self._go_soon(next_one, "no match above" if back else "no match below")

@@ -9,9 +9,12 @@ from textual.content import Content
 
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.goodput_words import losses, took
+from cockpit.model.past import Kind
+from cockpit.model.past import Timeline as Past
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, clock_time, day_time, glyph, steps
 from widgets.base.scrolled import ReportView
+from widgets.happening_list import next_kind
 from widgets.painting import facts, rows
 from widgets.painting.goodput import account_of, paint_line
 from widgets.painting.journal import Done, paint_done
@@ -28,6 +31,7 @@ from widgets.painting.line import (
     within,
     wrapped,
 )
+from widgets.painting.past import paint_happening, when_width
 
 TITLE: Final = 20
 """Cells below which a title is cut rather than broken."""
@@ -44,11 +48,14 @@ class AlertList(ReportView):
 
 
 class Timeline(ReportView):
-    """The open alerts, the closed ones, and what was done."""
+    """The open alerts, then all that happened; without a past what closed and what was done."""
 
-    HEADING = "alerts"
+    HEADING = "timeline"
     done: Sequence[Done] = ()
     bookmarks: Sequence[tuple[int, str]] = ()
+    past: Past | None = None
+    kind: Kind | None = None
+    _why = ""
     _shown: Sequence[Block] = ()
 
     @property
@@ -78,6 +85,23 @@ class Timeline(ReportView):
             self.bookmarks = kept
             self.repaint()
 
+    @property
+    def moment_at_cursor(self) -> float | None:
+        """When that happened which the cursor stands on, if it stands on a happening."""
+        block = self._block
+        return None if block is None else block.at
+
+    def show_past(self, past: Past | None, why: str = "") -> None:
+        """Show all that happened to the run; ``why`` says that it cannot be read."""
+        if (past, why) != (self.past, self._why):
+            self.past, self._why = past, why
+            self.repaint()
+
+    def only_next(self) -> None:
+        """List one kind of happening alone, or all again."""
+        self.kind = next_kind(self.past, self.kind)
+        self.repaint()
+
     def show_done(self, done: Sequence[Done]) -> None:
         """Show what people did to the run among what went wrong with it."""
         self.done = done
@@ -87,8 +111,12 @@ class Timeline(ReportView):
         """Return open alerts, then closed ones and what was done, newest first."""
         told = [*_account(report, width), EMPTY]
         top = [Block(told)] if len(told) > 1 else []
-        below = timeline_blocks(report, self.now, width, self.done)
-        self._shown = [*top, *below, *self._kept(width)]
+        if self.past is None:
+            below = timeline_blocks(report, self.now, width, self.done)
+        else:
+            below = happening_blocks(report, self.past, self.kind, self.now, width)
+        why = [Block(wrapped(text((self._why, "$attention")), width, 2))] if self._why else []
+        self._shown = [*top, *why, *below, *self._kept(width)]
         return within([line for block in self._shown for line in block.lines], width)
 
     def _kept(self, width: int) -> list[Block]:
@@ -105,6 +133,10 @@ class Timeline(ReportView):
         """Return how many."""
         if self.report is None:
             return text("")
+        if self.past is not None:
+            only = "" if self.kind is None else f" · {self.kind.value} only"
+            shown = len(self.past.of_kind(self.kind))
+            return text((f"{len(self.report.alerts)} open · {shown:,} happenings{only}", DIM))
         counts = f"{len(self.report.alerts)} open · {len(self.report.closed)} closed"
         counts += f" · {len(self.done)} done" if self.done else ""
         return text((counts, DIM))
@@ -127,6 +159,7 @@ class Block(NamedTuple):
     lines: list[Content]
     alert: Alert | None = None
     bookmark: int | None = None
+    at: float | None = None
 
 
 def paint_open(report: RunReport, now: float, width: int) -> list[Content]:
@@ -215,6 +248,29 @@ def _acknowledged(alert: Alert, now: float) -> Content:
 
 def _under(line: Content, width: int) -> Content:
     return text("  ", cut(line, width - 2))
+
+
+def happening_blocks(
+    report: RunReport, past: Past, kind: Kind | None, now: float, width: int
+) -> list[Block]:
+    """Return the open alerts, then what happened, newest first; what is missing says so."""
+    head = [Block([text(("open", STRONG))]), *_open(report, now, width)]
+    title = "all that happened" if kind is None else f"{kind.value} only"
+    head += [Block([EMPTY, text((title, STRONG))])]
+    head += [Block(wrapped(text((each, "$attention")), width, 2)) for each in past.lacks]
+    known = {each.alert.key: each.alert for each in report.closed}
+    known |= {each.key: each for each in report.alerts}
+    found = past.of_kind(kind)
+    if not found:
+        return [*head, Block([text(("nothing yet", DIM))])]
+    when = when_width(found, now)
+    return [
+        *head,
+        *(
+            Block([paint_happening(each, now, width, when)], known.get(each.key), at=each.at)
+            for each in found
+        ),
+    ]
 
 
 def paint_timeline(

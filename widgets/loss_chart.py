@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from dataclasses import replace
 
 from textual.content import Content
 
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
-from cockpit.model.wording import glyph, number, steps
 from widgets.base.painted import Painted
-from widgets.painting.line import (
-    ACCENT,
-    DIM,
-    EMPTY,
-    STRONG,
-    cut,
-    fit,
-    frame,
-    row,
-    text,
-    whole,
-    wrapped,
-)
-from widgets.painting.series import (
-    OUT,
-    Scale,
-    Series,
-    StepAxis,
-    fold,
-    loss_columns,
-    plot,
-    scale_of,
-    why_no_curve,
-)
+from widgets.painting.chart import LABELS, Drawing, paint
+from widgets.painting.line import DIM, STRONG, frame, text
+from widgets.painting.series import loss_columns, why_no_curve
+
+__all__ = ["LABELS", "LossChart", "paint_chart"]
 
 ZOOMS = (1.0, 0.25, 0.05)
-_NAMES = {1.0: "the whole run", 0.25: "the last quarter", 0.05: "the last twentieth"}
-LABELS: Final = 9
-BAND: Final = "$band"
+_NAMES = {1.0: "the whole run", 0.25: "the last quarter", 0.05: "the last 5 %"}
 
 
 class LossChart(Painted):
@@ -69,10 +48,11 @@ class LossChart(Painted):
         """Return the framed chart."""
         if self._report is None:
             return []
-        columns = loss_columns(self._report)
         tail = ZOOMS[self._zoom]
-        why = why_no_curve(self._report)
-        body = paint_chart(columns, width - 4, height - 2, self._log, tail, why)
+        drawing = _drawing(loss_columns(self._report), self._log, tail, why_no_curve(self._report))
+        tracker = self._report.facets.tracker.value
+        newest = None if tracker is None else tracker.true_loss
+        body = paint(replace(drawing, newest=newest), width - 4, height - 2)
         title = text(("loss ", STRONG), (_NAMES[tail], DIM))
         return frame(body, width, height, title=title, note=self._read())
 
@@ -90,81 +70,15 @@ def paint_chart(
     height: int,
     log: bool | None,
     tail: float,
-    why: str = "no loss was logged yet",
+    why: str = "no loss logged yet",
 ) -> list[Content]:
-    """Return the chart's lines; the last two are the steps and the legend.
-
-    ``why`` tells of nothing to draw why that is so.
-    """
-    across = width - LABELS - 1
-    if across < 8 or height < 5:
-        return [cut(text(("too small for a chart", DIM)), width)]
-    series = fold(columns, across * 2, tail)
-    if series is None:
-        return wrapped(text((f"? {why}", DIM)), width, height)
-    scale = scale_of(series, log)
-    body = plot(series, scale, across, height - 3, ACCENT, BAND)
-    if series.extent is None:
-        nothing = "no finite loss here: all that was logged is NaN or infinite"
-        body[0] = fit(text((nothing, "$critical")), across)
-    labels = _labels(series, scale, height - 3)
-    lines = [text(fit(label, LABELS), ("┤" if label.plain else "│", "$line"), line)
-             for label, line in zip(labels, body, strict=True)]  # fmt: skip
-    axis = text(" " * LABELS, ("└" + "─" * across, "$line"))
-    return [*lines, axis, _steps(series.axis, across), _legend(series, scale, log, width)]
+    """Return a chart's lines (see ``chart.paint``) over the last ``tail`` share of its steps."""
+    return paint(_drawing(columns, log, tail, why), width, height)
 
 
-def _labels(series: Series, scale: Scale, height: int) -> list[Content]:
-    """Return a label for about every fourth row, from the top."""
-    if series.extent is None:
-        return [EMPTY] * height
-    every = max(1, min(4, (height - 1) // 2))
-    places = [at for at in range(height) if at % every == 0 or at == height - 1]
-    marks = _figures([scale.back(1 - at / max(1, height - 1)) for at in places])
-    shown = dict(zip(places, marks, strict=True))
-    return [text((f"{shown[at]:>{LABELS - 1}} ", DIM)) if at in shown else EMPTY
-            for at in range(height)]  # fmt: skip
-
-
-def _figures(values: list[float]) -> list[str]:
-    """Return the values in as few digits as tell them apart, at most as many as there is room."""
-    short = [number(value) for value in values]
-    if len(set(short)) == len(short):
-        return short
-    for digits in range(3, LABELS):
-        longer = [f"{value:.{digits}g}".replace("-", "−") for value in values]
-        if len(set(longer)) == len(longer) and max(map(len, longer)) < LABELS:
-            return longer
-    return short
-
-
-def _steps(axis: StepAxis, across: int) -> Content:
-    """Return steps below the columns in which they stand, as many as fit apart."""
-    parts = 4 if across >= 60 else 1
-    line = [" "] * across
-    end = -1
-    wanted = [axis.first + (axis.last - axis.first) * at // parts for at in range(parts + 1)]
-    for at, step in enumerate(wanted):
-        mark, place = steps(step), axis.column(step) // 2
-        begin = place - (0 if at == 0 else len(mark) - 1 if at == parts else len(mark) // 2)
-        if end < begin and 0 <= begin <= across - len(mark) and step not in wanted[:at]:
-            line[begin : begin + len(mark)] = mark
-            end = begin + len(mark)
-    return text((" " * (LABELS + 1) + "".join(line), DIM))
-
-
-def _legend(series: Series, scale: Scale, log: bool | None, width: int) -> Content:
-    low, high = series.extent or (scale.low, scale.high)
-    marks = [text((f"{glyph('nonfinite')} NaN or inf", "$critical"))] if series.bad else []
-    if high > scale.high:
-        marks.append(text((f"{glyph('above')} to {number(high)}", OUT)))
-    if low < scale.low:
-        marks.append(text((f"{glyph('below')} to {number(low)}", OUT)))
-    lines = text(("━ mean ", ACCENT), (" █ min–max", BAND))
-    kind = "log axis" if scale.log else "linear axis: not all above 0" if log else "linear axis"
-    indent = Content(" " * (LABELS + 1))
-    room = width - indent.cell_length - len(kind) - 1
-    most = [lines, *marks]
-    if sum(each.cell_length for each in most) + 2 * len(marks) > room:
-        most = [*marks, lines]
-    return row(text(indent, whole(most, room, "  ")), text((kind, DIM)), width)
+def _drawing(columns: list[Column], log: bool | None, tail: float, why: str) -> Drawing:
+    extent = None
+    if columns and tail < 1.0:
+        first, last = min(each.first for each in columns), max(each.last for each in columns)
+        extent = last - math.floor((last - first) * max(0.0, tail)), last
+    return Drawing(columns, extent=extent, log=log, why=why)

@@ -73,6 +73,7 @@ class CockpitApp(NoticeApp):
     BINDINGS: ClassVar[list[BindingType]] = bindings("everywhere")
     CSS = """
     Screen { background: $background; color: $ink; }
+    PastScreen, PastScreen Input, PastScreen Input:focus { background: $past; }
     PaletteScreen, Dialog { background: transparent; }
     """
 

@@ -28,7 +28,7 @@ MOST_OF_ALL: Final = 512 << 20
 """Bytes of all runs' pasts."""
 BASE_FOR: Final = DAY
 """Seconds for which a moment serves as the base of others."""
-GREW: Final = 4
+GREW: Final = 2
 """A moment that takes more than this part (1/n) of its base's bytes is a base of its own."""
 MOST_MOMENTS: Final = 5_000
 LARGEST: Final = 4 << 20

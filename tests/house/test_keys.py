@@ -21,6 +21,7 @@ from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
+from screens.past import PastScreen
 from screens.run import RunScreen
 from screens.welcome import WelcomeScreen
 from tests.screens.acting.stand_in_service import BLOCKED, StandInService, draft
@@ -57,9 +58,10 @@ WAYS: dict[str, Way] = {
     "ack": (AckScreen, pressed("A")),
     "entry": (EditorScreen, pressed("e")),
     "page": (HandoffPage, pressed("p")),
-    "points": (PointsScreen, pressed("P")),
+    "points": (PointsScreen, pressed("W")),
     "journal": (JournalScreen, pressed("J")),
     "leaving": (LeavingScreen, leaving),
+    "past": (PastScreen, pressed("enter", "P")),
     "copying": (CopyScreen, pressed("y")),
     "welcome": (WelcomeScreen, pressed()),
 }

@@ -17,8 +17,8 @@ from cockpit.app.application import CockpitApp
 from cockpit.attach.log_reading import LogReading
 from cockpit.model.backtested import Backtested
 from cockpit.model.curve import Curve, Curves, Span
-from cockpit.model.past import Then, Timeline
-from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.past import Happening, Kind, Moment, Sign, Then, Timeline
+from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from screens.acting.guarded import Means
 from screens.ports import Logs
@@ -67,6 +67,33 @@ class StandInPasts:
         self.found = Timeline(run="")
         self.fault: Exception | None = None
         self.asked: list[float] = []
+
+    def tell(self, report: RunReport) -> None:
+        """Tell of a run that was well an hour ago, then was as ``report``; and why."""
+        begin = made.NOW - 3600.0
+        well = report.model_copy(
+            update={"checked_at": begin, "alerts": (), "verdict": Verdict.HEALTHY}
+        )
+        for at, was in ((begin, well), (begin + 1800.0, report)):
+            self.known[at] = Then(run=report.name, at=at, report=was, recorded_at=at, watched=True)
+        told = (
+            (begin + 1800.0, Kind.ALERT, Sign.CRITICAL, "Killed by signal 9", "C-01"),
+            (begin + 60.0, Kind.CHECKPOINT, Sign.GOOD, "Checkpoint 400 saved", ""),
+            (begin - 60.0, Kind.JOB, Sign.PLAIN, "Launched r-i002: job 8", ""),
+        )
+        self.found = Timeline(
+            run=report.name,
+            happenings=tuple(
+                Happening(at=at, kind=kind, sign=sign, text=words, code=code, key=code)
+                for at, kind, sign, words, code in told
+            ),
+            moments=tuple(
+                Moment(at, each.report.verdict, True)
+                for at, each in self.known.items()
+                if each.report is not None
+            ),
+            begins=begin,
+        )
 
     async def timeline(self, run: str) -> Timeline:
         if self.fault is not None:

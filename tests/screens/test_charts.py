@@ -49,7 +49,7 @@ async def test_on_the_run_screen(report: RunReport, size: tuple[int, int]) -> No
     assert lines[bottom + 1].split("│")[1].split()[-1] == "88"
     columns = [lines[at][begin:end] for at in range(top, bottom)]
     assert all(any(row[at] not in " │" for row in columns) for at in (0, -1)), drawn
-    assert "↑ to 495" in lines[bottom + 2]
+    assert "↑ 1 beyond, to 495" in lines[bottom + 2]
 
 
 async def test_in_a_panel_and_in_the_list(report: RunReport) -> None:

@@ -16,6 +16,7 @@ from screens.fleet import FleetScreen
 from screens.help import sections
 from screens.hotkeys import ACTIONS, ARMED, TOGETHER, WHERES, Hotkey
 from screens.keys import Keys, KeysError, key_table, mistakable, read_keys
+from screens.past import PastScreen
 from screens.run import RunScreen
 from screens.welcome import WelcomeScreen
 
@@ -35,6 +36,7 @@ HOLDERS = {
     "points": PointsScreen,
     "journal": JournalScreen,
     "leaving": LeavingScreen,
+    "past": PastScreen,
     "copying": CopyScreen,
 }
 

@@ -29,8 +29,8 @@ FAILED = """\
 │ → relaunch from step 8000                                    │
 │ ▲ checkpoint 8004 is torn                          42m  C-07 │
 │ step  ~8,004/20,000  40.0 %                                  │
-│ loss  2.314                    ⠛⠶⣤⣄⣀                         │
-│ grad  0.410                       ⠈⠉⠛⠓⠒⠶⠶⠤⠤⠤⠤⣤⣤⣤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀ │
+│ loss  2.314                    ⠑⠢⢄⣀⣀                         │
+│ grad  0.410                       ⠈⠉⠉⠒⠒⠒⠤⠤⠤⠤⠤⠤⢄⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀ │
 │ ckpt  8,000 ✓ 14m · 8,004 ✗ torn                             │
 │ log   08:52:09 step 8003 loss=2.315                          │
 │       08:52:10 step 8004 loss=2.314                          │
@@ -74,7 +74,7 @@ def test_unknown_says_why_and_is_never_blank() -> None:
 
 def test_the_curve_lives_through_what_is_not_a_number() -> None:
     shown = text_of(made.diverged(), 64, 14)
-    assert any(line.rstrip("│ ").endswith("×××") for line in shown)
+    assert any(line.rstrip("│ ").endswith("×") and "××" not in line for line in shown)
     assert any("loss  NaN" in line for line in shown)
 
 

@@ -139,10 +139,14 @@ def fold(columns: Sequence[Column], count: int, tail: float = 1.0) -> Series | N
     last = max(each.last for each in columns)
     first = min(each.first for each in columns)
     first = last - math.floor((last - first) * min(1.0, max(0.0, tail)))
-    axis = StepAxis(first, last, count)
-    gathered = [_Gathered() for _ in range(count)]
+    return fold_on(columns, StepAxis(first, last, count))
+
+
+def fold_on(columns: Sequence[Column], axis: StepAxis) -> Series:
+    """Fold columns into the bins of an axis; those that lie wholly beside it are left out."""
+    gathered = [_Gathered() for _ in range(axis.columns)]
     for each in columns:
-        if each.last >= first:
+        if each.last >= axis.first and each.first <= axis.last:
             for place in range(axis.column(each.first), axis.column(each.last) + 1):
                 gathered[place].add(each)
     return Series(axis, [each.bin() for each in gathered])
@@ -188,7 +192,8 @@ class _Gathered:
         if not (math.isfinite(each.low) and math.isfinite(each.high)):
             self.bad = True
             return
-        self.low, self.high = min(self.low, each.low), max(self.high, each.high)
+        self.low = min(self.low, each.low, each.high)
+        self.high = max(self.high, each.low, each.high)
         middle = each.mean if each.mean is not None and math.isfinite(each.mean) else each.low
         self.number += 1
         self.points += (middle - self.points) / self.number
@@ -289,7 +294,7 @@ def block_line(series: Series | None, width: int, ink: str, bad: str = "$critica
     if series is None:
         return Content("")
     scale = scale_of(series)
-    return _row([_block(each, scale, ink, bad) for each in series.line(scale)[:width]])
+    return row_of([_block(each, scale, ink, bad) for each in series.line(scale)[:width]])
 
 
 def _block(each: Bin, scale: Scale, ink: str, bad: str) -> Cell:
@@ -304,28 +309,33 @@ def _block(each: Bin, scale: Scale, ink: str, bad: str) -> Cell:
 
 
 class Canvas:
-    """Braille dots, two columns and four rows a cell, each cell in one of two inks."""
+    """Braille dots, two columns and four rows a cell, each cell in one ink.
+
+    Where a line runs through a cell of the band, only the line is drawn there: it stays crisp.
+    """
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
-        self._bits = [[0] * width for _ in range(height)]
-        self._main = [[False] * width for _ in range(height)]
+        self._band = [[0] * width for _ in range(height)]
+        self._main = [[0] * width for _ in range(height)]
 
     def column(self, x: int, low: int, high: int, main: bool) -> None:
         """Set the dots ``low`` to ``high`` (0 = bottom) of dot column ``x``."""
+        bits = self._main if main else self._band
         for y in range(max(0, low), min(self.height * 4 - 1, high) + 1):
             up = self.height * 4 - 1 - y
-            self._bits[up // 4][x // 2] |= _DOTS[x % 2][up % 4]
-            self._main[up // 4][x // 2] |= main
+            bits[up // 4][x // 2] |= _DOTS[x % 2][up % 4]
 
     def cells(self, ink: str, band: str) -> list[list[Cell]]:
         """Return the rows of cells from the top."""
         return [
             [
-                (chr(0x2800 + bits), ink if main else band) if bits else (" ", "")
-                for bits, main in zip(bits_row, main_row, strict=True)
+                (chr(0x2800 + (main or around)), ink if main else band)
+                if main or around
+                else (" ", "")
+                for around, main in zip(band_row, main_row, strict=True)
             ]
-            for bits_row, main_row in zip(self._bits, self._main, strict=True)
+            for band_row, main_row in zip(self._band, self._main, strict=True)
         ]
 
 
@@ -342,20 +352,34 @@ def plot(
 
     At the edges stand marks: what lies beyond the axis, and ``×`` for what is no number.
     """
+    cells = curve_cells(series, scale, width, height, ink, band)
+    mark_edges(cells, series, scale, bad)
+    return [row_of(row) for row in cells]
+
+
+def curve_cells(
+    series: Series, scale: Scale, width: int, height: int, ink: str, band: str
+) -> list[list[Cell]]:
+    """Return the cells of line and band alone, rows from the top."""
     canvas = Canvas(width, height)
     top = height * 4 - 1
     former: int | None = None
     for x, each in enumerate(series.line(scale)[: width * 2]):
         former = _draw(canvas, x, each, scale, top, former)
-    cells = canvas.cells(ink, band)
-    for x, each in enumerate(series.bins[: width * 2]):
+    return canvas.cells(ink, band)
+
+
+def mark_edges(cells: list[list[Cell]], series: Series, scale: Scale, bad: str) -> None:
+    """Mark at the edges what lies beyond the axis; each region of no numbers once."""
+    begun = False
+    for x, each in enumerate(series.bins[: len(cells[0]) * 2]):
         if each.low is not None and each.low < scale.low and cells[-1][x // 2][1] != bad:
             cells[-1][x // 2] = (glyph("below"), OUT)
         if each.high is not None and each.high > scale.high:
             cells[0][x // 2] = (glyph("above"), OUT)
-        if each.bad:
+        if each.bad and not begun:
             cells[-1][x // 2] = (glyph("nonfinite"), bad)
-    return [_row(row) for row in cells]
+        begun = each.bad or (begun and not each.seen)
 
 
 def _draw(
@@ -371,7 +395,8 @@ def _draw(
     return mean
 
 
-def _row(cells: list[Cell]) -> Content:
+def row_of(cells: list[Cell]) -> Content:
+    """Return cells as one line."""
     runs = groupby(cells, key=lambda cell: cell[1])
     return text(*(("".join(mark for mark, _ in run), ink) for ink, run in runs))
 

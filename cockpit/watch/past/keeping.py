@@ -14,8 +14,9 @@ from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
 
 LINES: Final = 60
+"""Of each the newest so many are kept; of the curve points over the whole run."""
 POINTS: Final = 160
-CHECKPOINTS: Final = 60
+CHECKPOINTS: Final = 40
 CLOSED: Final = 20
 TOLD: Final = 20
 
@@ -71,11 +72,16 @@ def slim(report: RunReport) -> RunReport:
 
 
 def thinned(points: Sequence[T], most: int) -> tuple[T, ...]:
-    """Return at most ``most`` of the points, evenly, the first and the last among them."""
-    if len(points) <= most:
-        return tuple(points)
-    last = len(points) - 1
-    return tuple(points[last * place // (most - 1)] for place in range(most))
+    """Return fewer than ``most`` of the points, evenly, the first and the last among them.
+
+    As points are added the same ones stay, but when every other goes: what is kept of two moments
+    differs little.
+    """
+    every = 1
+    while len(points) // every >= most - 1:
+        every *= 2
+    last = points[-1:] if points and (len(points) - 1) % every else ()
+    return (*points[::every], *last)
 
 
 def _curve(tracker: TrackerValue) -> list[tuple[int, float]]:
@@ -85,7 +91,8 @@ def _curve(tracker: TrackerValue) -> list[tuple[int, float]]:
         for each in tracker.columns
         if each.mean is not None or each.nonfinite
     )
-    return sorted(dict([*tracker.history, *parts]).items())
+    known = sorted(dict([*tracker.history, *parts]).items())
+    return [(step, float(f"{loss:.6g}")) for step, loss in known]
 
 
 def _with(facet: Facet[Any], **changes: object) -> Facet[Any]:

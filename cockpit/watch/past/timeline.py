@@ -103,7 +103,7 @@ def _of_alert(alert: Alert, at: float, sign: Sign, words: str, note: str = "") -
 
 def _closed(kept: Kept, at: float) -> Happening:
     lasted = lasting(max(0.0, at - kept.alert.since))
-    unseen = "" if kept.seen else "closed unseen: nobody had looked"
+    unseen = "" if kept.seen else "nobody had looked"
     words = f"{'Closed' if kept.seen else 'Closed unseen'} after {lasted}: {kept.alert.title}"
     return _of_alert(kept.alert, at, Sign.GOOD if kept.seen else Sign.ATTENTION, words, unseen)
 
@@ -141,7 +141,7 @@ def _phase(mark: PhaseMark) -> Happening:
     sign, job = _PHASE_SIGN.get(mark.phase, Sign.PLAIN), mark.job_id or "of no id"
     late = mark.at - mark.began
     note = f"seen {lasting(late)} later" if late >= 60 else ""
-    words = f"Job {job}: {mark.phase.value}"
+    words = f"Job {job} {mark.phase.value}"
     return Happening(at=mark.began, kind=Kind.JOB, sign=sign, text=_line(words), note=note)
 
 

@@ -51,12 +51,12 @@ def test_the_note_tells_what_was_left_open_and_what_nobody_looked_at() -> None:
 async def test_marks_and_notes_end_in_the_transfer_s_form() -> None:
     app = cockpit(engine=StandIn(run_failed()), service=StandInService())
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("P")
+        await pilot.press("W")
         await until(pilot, lambda: isinstance(app.screen, PointsScreen))
         assert "0 of 3" in text_of(app) and run_failed().alerts[0].evidence[0].text in text_of(app)
         await pilot.press("d", "o", *"ada at 9", "enter")
         await until(pilot, lambda: "note: ada at 9" in text_of(app) and "2 of 3" in text_of(app))
-        await pilot.press("escape", "P")
+        await pilot.press("escape", "W")
         await until(pilot, lambda: "2 of 3" in text_of(app))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, FormScreen))
@@ -69,7 +69,7 @@ async def test_marks_and_notes_end_in_the_transfer_s_form() -> None:
 async def test_presenting_goes_through_the_points_and_refuses_the_transfer() -> None:
     app = cockpit(engine=StandIn(run_failed()), service=StandInService(), present=True)
     async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("P", "d")
+        await pilot.press("W", "d")
         await until(pilot, lambda: "1 of 3" in text_of(app))
         assert "hand off" not in text_of(app).splitlines()[-1]
         await pilot.press("enter")

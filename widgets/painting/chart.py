@@ -1,0 +1,368 @@
+"""A chart of one metric: line, band, round ticks, a faint grid, marks on the axis. Pure.
+
+The axis counts steps, or seconds since the epoch (``by_time``); columns are given in its units.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from textual.content import Content
+
+from cockpit.model.observed import Column
+from cockpit.model.wording import duration, glyph, number, steps
+from widgets.painting.line import ACCENT, DIM, cut, row, text, whole, wrapped
+from widgets.painting.series import (
+    OUT,
+    Bin,
+    Cell,
+    Scale,
+    Series,
+    StepAxis,
+    curve_cells,
+    fold_on,
+    mark_edges,
+    row_of,
+    scale_of,
+)
+from widgets.painting.ticks import (
+    figures,
+    log_values,
+    round_steps,
+    round_times,
+    round_values,
+    time_figures,
+)
+
+LABELS: Final = 9
+LAST: Final = 9
+"""Cells at the right edge for the last value."""
+ROOMY: Final = 60
+"""Cells of a chart from which on the last value has its own place."""
+BAND: Final = "$band"
+FORMER: Final = "$dim"
+GRID: Final = "$line"
+BAD: Final = "$critical"
+_SMOOTH: Final = 32
+"""A mean goes over one in so many of the columns that hold anything."""
+_CUT: Final = 0.1
+"""Share of an axis that non-finite values may fill at its end before it is cut there."""
+_WALL: Final = 0.4
+"""Share of the healthy part that is left behind the cut, for its words."""
+
+
+class Mark(NamedTuple):
+    """Something that happened: its place on the axis, sign, ink and, where there is room, words."""
+
+    at: int
+    sign: str
+    ink: str
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What is drawn. ``extent`` cuts the axis; ``newest`` is the last value that was logged.
+
+    ``former`` is what an earlier start logged at steps that were trained again; ``cursor`` a
+    place on the axis. ``why`` tells of nothing to draw why that is so.
+    """
+
+    columns: Sequence[Column]
+    former: Sequence[Column] = ()
+    extent: tuple[int, int] | None = None
+    by_time: bool = False
+    log: bool | None = None
+    smooth: bool = True
+    marks: Sequence[Mark] = ()
+    newest: float | None = None
+    cursor: int | None = None
+    why: str = "nothing was logged yet"
+    legend: bool = True
+
+
+class Broken(NamedTuple):
+    """The non-finite values at a curve's end: from where on, up to where, in how many rows."""
+
+    since: int
+    last: int
+    rows: int
+    about: bool
+
+
+def paint(drawing: Drawing, width: int, height: int) -> list[Content]:
+    """Return the chart's lines: the curve, its axis, the labels of that, and the legend."""
+    across = width - LABELS - 1
+    roomy = width >= ROOMY and drawing.newest is not None
+    across -= LAST if roomy else 0
+    rows = height - (3 if drawing.legend else 2)
+    if across < 8 or rows < 2:
+        return [cut(text(("too small for a chart", DIM)), width)]
+    if not drawing.columns:
+        return wrapped(text((f"? {drawing.why}", DIM)), width, height)
+    broken = broken_end(drawing.columns)
+    axis = axis_of(drawing, across * 2, broken)
+    series = fold_on(drawing.columns, axis)
+    scale = scale_of(series, drawing.log)
+    shown = smoothed(series, scale) if drawing.smooth else series
+    walled = broken is not None and axis.first <= broken.since <= axis.last
+    series = _without_bad(series) if walled and series.extent is not None else series
+    lines = _body(drawing, shown, series, scale, across, rows, broken)
+    if roomy:
+        lines = _with_last(lines, drawing.newest, scale)
+    lines.append(_axis_line(drawing.marks, axis, across, broken))
+    lines.append(_labels_below(axis, across, by_time=drawing.by_time))
+    if drawing.legend:
+        lines.append(_legend(drawing, series, shown, scale, width))
+    return [cut(line, width) for line in lines]
+
+
+def broken_end(columns: Sequence[Column]) -> Broken | None:
+    """Return the non-finite values that go on to the end, if there are such."""
+    ordered = sorted(columns, key=lambda each: each.last)
+    begin = len(ordered)
+    while begin and ordered[begin - 1].low is None and ordered[begin - 1].nonfinite:
+        begin -= 1
+    if begin == len(ordered):
+        return None
+    before = ordered[begin - 1] if begin else None
+    mixed = before is not None and before.nonfinite > 0
+    since = before.first if before is not None and mixed else ordered[begin].first
+    rows = sum(each.nonfinite for each in ordered[max(0, begin - mixed) :])
+    return Broken(since, ordered[-1].last, rows, mixed and before is not None
+                  and before.first != before.last)  # fmt: skip
+
+
+def axis_of(drawing: Drawing, count: int, broken: Broken | None) -> StepAxis:
+    """Return the axis: what was asked for, or all of it but a long end without a number."""
+    first = min(each.first for each in drawing.columns)
+    last = max(each.last for each in drawing.columns)
+    if drawing.extent is not None:
+        first, last = drawing.extent
+    elif broken is not None and broken.since > first:
+        healthy = broken.since - first
+        if last - broken.since > (last - first) * _CUT:
+            last = min(last, broken.since + max(1, round(healthy * _WALL)))
+    return StepAxis(first, max(first, last), count)
+
+
+def smoothed(series: Series, scale: Scale) -> Series:
+    """Return the series with each mean over its neighbours; extremes and gaps stay.
+
+    What lies beyond the scale stays as it is, and outside of all means: it is marked.
+    """
+    half = smoothing(series)
+    known = [at for at, each in enumerate(series.bins) if _inside(each, scale)]
+    if not half:
+        return series
+    bins = list(series.bins)
+    for place, at in enumerate(known):
+        near = [bins_at.mean for bins_at in _near(series.bins, known, place, half)]
+        means = [mean for mean in near if mean is not None]
+        each = series.bins[at]
+        bins[at] = Bin(each.low, each.high, _mean(means), each.bad)
+    return Series(series.axis, bins)
+
+
+def _inside(each: Bin, scale: Scale) -> bool:
+    return each.mean is not None and scale.low <= each.mean <= scale.high
+
+
+def _mean(means: Sequence[float]) -> float:
+    middle = 0.0
+    for at, mean in enumerate(means):
+        middle += mean / (at + 1) - middle / (at + 1)
+    return min(max(middle, min(means)), max(means))
+
+
+def _near(bins: Sequence[Bin], known: Sequence[int], place: int, half: int) -> list[Bin]:
+    reach = min(half, place, len(known) - 1 - place)
+    return [bins[known[each]] for each in range(place - reach, place + reach + 1)]
+
+
+def smoothing(series: Series) -> int:
+    """Return over how many columns to either side a mean goes; 0 where there are few."""
+    return sum(each.mean is not None for each in series.bins) // _SMOOTH // 2
+
+
+def _body(
+    drawing: Drawing,
+    shown: Series,
+    series: Series,
+    scale: Scale,
+    across: int,
+    rows: int,
+    broken: Broken | None,
+) -> list[Content]:
+    """Return the rows of the curve, each behind its label."""
+    ticks = _ticks(scale, rows) if series.extent is not None else {}
+    cells = curve_cells(shown, scale, across, rows, ACCENT, BAND)
+    if drawing.former:
+        former = fold_on(drawing.former, series.axis)
+        _below(cells, curve_cells(former, scale, across, rows, FORMER, FORMER))
+    for at in ticks:
+        cells[at] = [cell if cell[0] != " " else ("┈", GRID) for cell in cells[at]]
+    if broken is not None and series.extent is not None:
+        _wall(cells, series.axis, broken)
+    mark_edges(cells, series, scale, BAD)
+    if drawing.cursor is not None:
+        _cursor(cells, series.axis, drawing.cursor)
+    if series.extent is None:
+        cells[0] = _written(cells[0], "no finite value here: all is NaN or infinite", 0, BAD)
+    return [
+        text((f"{ticks.get(at, ''):>{LABELS - 1}} ", DIM), ("┤" if at in ticks else "│", GRID),
+             row_of(each))
+        for at, each in enumerate(cells)
+    ]  # fmt: skip
+
+
+def _without_bad(series: Series) -> Series:
+    return Series(series.axis, [each._replace(bad=False) for each in series.bins])
+
+
+def _ticks(scale: Scale, rows: int) -> dict[int, str]:
+    """Return the labels of a vertical axis by their rows from the top, none beside another."""
+    wanted = max(2, min(5, rows // 3))
+    values = (log_values if scale.log else round_values)(scale.low, scale.high, wanted)
+    placed: dict[int, float] = {}
+    for value in values:
+        place = rows - 1 - round(scale(value) * (rows * 4 - 1)) // 4
+        if all(abs(place - other) > (rows > 4) for other in placed):
+            placed[place] = value
+    return dict(zip(placed, figures(list(placed.values())), strict=True))
+
+
+def _below(cells: list[list[Cell]], others: list[list[Cell]]) -> None:
+    """Put others where nothing stands yet."""
+    for line, under in zip(cells, others, strict=True):
+        for at, cell in enumerate(line):
+            if cell[0] == " ":
+                line[at] = under[at]
+
+
+def _cursor(cells: list[list[Cell]], axis: StepAxis, at: int) -> None:
+    place = axis.column(at) // 2
+    for line in cells:
+        if line[place][0] == " " or line[place][1] in (BAND, FORMER, GRID):
+            line[place] = ("│", "bold")
+
+
+def _wall(cells: list[list[Cell]], axis: StepAxis, broken: Broken) -> None:
+    """Draw one line where numbers end, and say what is behind it."""
+    if not axis.first <= broken.since <= axis.last:
+        return
+    place = axis.column(broken.since) // 2
+    for line in cells:
+        line[place] = ("│", BAD)
+    words = _wall_words(broken)
+    free = len(cells[0]) - place - 2
+    begin = place + 2 if free >= max(map(len, words)) else place - 1 - max(map(len, words))
+    if begin >= 0 and len(cells) >= len(words) + 2:
+        for at, line_words in enumerate(words, 1):
+            cells[at] = _written(cells[at], line_words, begin, BAD)
+
+
+def _wall_words(broken: Broken) -> list[str]:
+    about = "about " if broken.about else ""
+    return ["NaN or inf", f"since {about}{steps(broken.since)}", f"{broken.rows:,} rows"]
+
+
+def _written(cells: list[Cell], words: str, begin: int, ink: str) -> list[Cell]:
+    words = words[: max(0, len(cells) - begin)]
+    return [*cells[:begin], *((letter, ink) for letter in words), *cells[begin + len(words) :]]
+
+
+def _with_last(lines: list[Content], newest: float | None, scale: Scale) -> list[Content]:
+    """Put the last value at the right edge, as high as it stands."""
+    if newest is None:
+        return lines
+    share = scale(newest) if math.isfinite(newest) else 1.0
+    place = len(lines) - 1 - round(share * (len(lines) * 4 - 1)) // 4
+    ink = ACCENT if math.isfinite(newest) else BAD
+    return [
+        text(line, (f" {number(newest)}", ink)) if at == place else line
+        for at, line in enumerate(lines)
+    ]
+
+
+def _axis_line(
+    marks: Sequence[Mark], axis: StepAxis, across: int, broken: Broken | None
+) -> Content:
+    """Return the axis with what happened: a mark hides none that is worse (they come in order)."""
+    cells: list[Cell] = [("─", GRID)] * across
+    taken = -1
+    shown = {
+        axis.column(each.at) // 2: each for each in marks if axis.first <= each.at <= axis.last
+    }
+    for place, mark in sorted(shown.items()):
+        if place > taken:
+            words = mark.sign + mark.words
+            ahead = min((each for each in shown if each > place), default=across + 1)
+            words = words if place + len(words) < min(ahead, across + 1) else mark.sign
+            cells = _written(cells, words, place, mark.ink)
+            taken = place
+    if broken is not None and broken.last > axis.last > broken.since:
+        words = f" axis cut: {steps(broken.since)}–{steps(broken.last)} are NaN or inf "
+        if len(words) < across:
+            cells = _written(cells, words, across - len(words), BAD)
+    return text(" " * LABELS, ("└", GRID), row_of(cells))
+
+
+def _labels_below(axis: StepAxis, across: int, *, by_time: bool) -> Content:
+    """Return steps or times below the columns in which they stand, as many as fit apart."""
+    count = max(1, across // 16)
+    if by_time:
+        places = round_times(axis.first, axis.last, count)
+        marks = time_figures(places)
+    else:
+        places = round_steps(axis.first, axis.last, count)
+        marks = [steps(each) for each in places]
+    line = [" "] * across
+    ends = {0: 0, len(places) - 1: across - len(marks[-1])} if len(places) > 1 else {0: 0}
+    for at in [0, len(places) - 1, *range(1, len(places) - 1)]:
+        middle = axis.column(places[at]) // 2 - len(marks[at]) // 2
+        begin = ends.get(at, middle)
+        free = line[max(0, begin - 1) : begin + len(marks[at]) + 1]
+        if 0 <= begin <= across - len(marks[at]) and not "".join(free).strip():
+            line[begin : begin + len(marks[at])] = marks[at]
+    return text((" " * (LABELS + 1) + "".join(line), DIM))
+
+
+def _legend(drawing: Drawing, series: Series, shown: Series, scale: Scale, width: int) -> Content:
+    indent = Content(" " * (LABELS + 1))
+    kind = "log" if scale.log else "linear: not all above 0" if drawing.log else "linear"
+    room = width - indent.cell_length - len(kind) - 1
+    lines = [text(("━ ", ACCENT), (_mean_of(drawing, series, shown), DIM))]
+    lines.append(text(("█ ", BAND), ("min–max", DIM)))
+    if drawing.former:
+        lines.append(text(("█ ", FORMER), ("before a restart", DIM)))
+    beyond = _beyond(series, scale)
+    most = [*beyond, *lines] if beyond else lines
+    return row(text(indent, whole(most, room, "  ")), text((kind, DIM)), width)
+
+
+def _mean_of(drawing: Drawing, series: Series, shown: Series) -> str:
+    """Say what the line is: a mean over so many steps, as far as it is smoothed."""
+    axis = series.axis
+    known = sum(each.mean is not None for each in series.bins)
+    if shown is series or known < 2:
+        return "mean"
+    over = (2 * smoothing(series) + 1) * max(1.0, (axis.last - axis.first) / max(1, known))
+    return f"mean of {duration(over) if drawing.by_time else f'{round(over):,} steps'}"
+
+
+def _beyond(series: Series, scale: Scale) -> list[Content]:
+    """Return what lies beyond the axis: in how many columns, and how far; and what is no number."""
+    highs = [each.high for each in series.bins if each.high is not None and each.high > scale.high]
+    lows = [each.low for each in series.bins if each.low is not None and each.low < scale.low]
+    found = []
+    if series.bad:
+        found.append(text((f"{glyph('nonfinite')} NaN or inf", BAD)))
+    if highs:
+        found.append(text((f"{glyph('above')} {len(highs)} beyond, to {number(max(highs))}", OUT)))
+    if lows:
+        found.append(text((f"{glyph('below')} {len(lows)} beyond, to {number(min(lows))}", OUT)))
+    return found
