@@ -351,7 +351,7 @@ async def test_the_handoff_page_is_shown_and_copied(size: tuple[int, int]) -> No
         assert "gpu-box" in text_of(pilot.app)
         await pilot.press("y")
         await until(
-            pilot, lambda: "clipboard" in text_of(pilot.app) or "tmux" in text_of(pilot.app)
+            pilot, lambda: "copied by OSC 52" in text_of(pilot.app) or "tmux" in text_of(pilot.app)
         )
         assert service.acted == []
         await pilot.press("escape")
