@@ -151,6 +151,10 @@ class ActingScreen(CockpitScreen):
         """Show the selected run's handoff page."""
         self.cockpit.actions.open_page()
 
+    def action_points(self) -> None:
+        """Go through the selected run's open points."""
+        self.cockpit.actions.open_points()
+
     def action_backtest(self) -> None:
         """Replay the selected run's past under the rules."""
         from screens.backtest import BacktestScreen

@@ -21,6 +21,7 @@ WHERES: Final = {
     "ack": "Acknowledge",
     "entry": "Logbook entry",
     "page": "Page",
+    "points": "Open points",
     "journal": "Journal",
     "past": "Past of a run",
     "copying": "Copy",
@@ -52,6 +53,11 @@ class Hotkey:
     def run(self) -> str:
         """What Textual runs: ``step(1)``."""
         return self.call or self.id
+
+    @property
+    def acts(self) -> bool:
+        """Whether it begins a guarded action."""
+        return self.call.startswith("act('")
 
 
 ACTIONS: Final = (
@@ -156,6 +162,8 @@ ACTIONS: Final = (
     Hotkey("seal", "Z", "seal", "verify and close a finished run: shows a plan", "act",
            palette=False, call="act('seal')"),
     Hotkey("page", "p", "handoff page", "one page about the run, to share or to copy", "act"),
+    Hotkey("points", "W", "open points",
+           "go through what is open, one by one, before handing the run over", "act"),
     Hotkey("backtest", "B", "backtest",
            "which alerts the run's past would have raised, and when", "act"),
     Hotkey("journal", "J", "journal", "what was done to the runs, and what was interrupted",
@@ -220,6 +228,8 @@ ACTIONS: Final = (
     Hotkey("entry_up", "pageup", "page up", "a page up, of the text or of the diff", "entry",
            palette=False, call="turn(-1)"),
     Hotkey("sheet_copy", "y", "copy", "copy the whole page", "page", footer=True, palette=False),
+    Hotkey("sheet_save", "m", "save", "write the page to files: Markdown, text and SVG", "page",
+           footer=True, palette=False),
     Hotkey("sheet_back", "escape q", "back", "back to where you were", "page", footer=True,
            palette=False),
     Hotkey("sheet_down", "down j", "down", "a line down", "page", palette=False, call="step(1)"),
@@ -228,6 +238,18 @@ ACTIONS: Final = (
            palette=False, call="turn(1)"),
     Hotkey("sheet_former", "pageup ctrl+u", "page up", "a page up", "page", palette=False,
            call="turn(-1)"),
+    Hotkey("point_discussed", "d", "discussed", "mark the point as discussed, go to the next",
+           "points", footer=True, palette=False),
+    Hotkey("point_left", "o", "leave open", "leave the point open, with a note for the page",
+           "points", footer=True, palette=False),
+    Hotkey("point_hand_off", "enter", "hand off", "go on to the transfer, typed as ever",
+           "points", footer=True, palette=False, call="act('handoff')"),
+    Hotkey("point_back", "escape q", "back", "back to where you were; marks are kept", "points",
+           footer=True, palette=False),
+    Hotkey("point_down", "down j", "down", "the next point", "points", palette=False,
+           call="point(1)"),
+    Hotkey("point_up", "up k", "up", "the point before", "points", palette=False,
+           call="point(-1)"),
     Hotkey("settle", "S", "settle", "look up and write down how the interrupted action ended",
            "journal", footer=True, palette=False, writes=True),
     Hotkey("journal_open", "enter", "open the run", "open the run of the selected action",
@@ -311,6 +333,7 @@ TOGETHER: Final = (
     {"welcome", "everywhere"},
     {"entry"},
     {"page"},
+    {"points"},
     {"journal", "act"},
     {"past", "act", "everywhere"},
     {"plan"},

@@ -37,6 +37,8 @@ class Keys:
     """The keys in use: the table's, changed by ``[keys]``."""
 
     own: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    looking: bool = False
+    """Nothing may be changed here: what would is in no footer, its keys say why not."""
 
     def of(self, action: str) -> tuple[str, ...]:
         """Return an action's keys."""
@@ -52,6 +54,8 @@ class Keys:
         Those come first that must be in sight on a narrow screen too.
         """
         found = [e for where in wheres for e in ACTIONS if e.footer and e.where == where]
+        if self.looking:
+            found = [each for each in found if not each.acts]
         found.sort(key=lambda each: _FIRST.index(each.id) if each.id in _FIRST else len(_FIRST))
         return [(self.shown(each.id), each.title) for each in found]
 

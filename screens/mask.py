@@ -1,8 +1,8 @@
 """What ``--present`` hides while a screen is shared: machines, people, paths. Run names stay.
 
 Applied to painted lines, so that nothing reaches the screen around it. What is hidden keeps its
-width, so that nothing moves: a path becomes dots, a name its stand-in (``host-1``, ``user-2``),
-the same one for as long as the program runs.
+width, so that nothing moves: a path becomes dots but for a file's or checkpoint's own name, a name
+its stand-in (``host-1``, ``user-2``), the same one for as long as the program runs.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ _NOT_PATHS: Final = re.compile(
     r"|(?:tok|token|sample|seq|sequence|example|img|image|it|iter|step|batch|frame|[kMGT]?i?B)(?:e?s)?"
     r"/(?:s|sec|second|min|step|it)(?:/(?:device|chip|gpu|GPU))?"
 )
+_FILE: Final = re.compile(
+    r"(?<=/)(?:[\w+-]+\.(?:c|cc|cfg|ckpt|cpp|csv|cu|err|gz|h|ini|ipynb|js|jsonl?|log|md|npz|out|parquet"
+    r"|pid|pt|pth|py|rs|safetensors|sbatch|sh|sqlite|tfrecord|toml|tsv|txt|wandb|ya?ml|zip)"
+    r"|(?:step|checkpoint|ckpt|iter|global_step)[-_]?\d+)(?::\d+)*[,.;:)]*$"
+)
+"""What a path ends in that names no place and nobody: a file, a checkpoint."""
 _STAND_IN: Final = re.compile(r"(?P<kind>[hu])(?:ost-|ser-)?(?P<number>\d{1,6})")
 _PLAIN_WORDS: Final = frozenset(
     (
@@ -166,7 +172,8 @@ class Mask:
 
     def _hidden(self, plain: str) -> Iterator[Hidden]:
         """Yield what is to be hidden, in order and apart; of what overlaps, what begins first."""
-        found = [Hidden(*each.span()) for each in _PATHS.finditer(plain)
+        found = [Hidden(each.start(), each.end() - _kept_end(each.group()))
+                 for each in _PATHS.finditer(plain)
                  if not _NOT_PATHS.fullmatch(each.group())]  # fmt: skip
         names = [each for each in names_in(plain) if not self._stands_in(plain, *each[:2])]
         learned = [self._names.learn(plain[a:b], kind) for a, b, kind, sure in names if sure]
@@ -203,6 +210,13 @@ class Mask:
         words = sorted(self._names.known, key=len, reverse=True)
         names = "|".join(_or_cut(word) for word in words) or r"(?!)"
         return re.compile(rf"(?<![\w-])(?:{names})(?![\w])", re.IGNORECASE)
+
+
+def _kept_end(path: str) -> int:
+    """Return how many letters at a path's end may be seen."""
+    found = _FILE.search(path)
+    bare = found is not None and path[: found.start()].endswith("://")
+    return 0 if found is None or bare else len(found.group())
 
 
 def _or_cut(word: str) -> str:

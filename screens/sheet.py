@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.binding import BindingType
 from textual.content import Content
 
+from cockpit.model.wording import utc_minute
+from cockpit.runtime.offload import offload
+from cockpit.runtime.pages import write_page
 from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
+from themes.loader import load_themes
 from widgets.base.paged import Paged, Sheet
 from widgets.base.painted import Filter
+from widgets.painting.export import as_svg, as_text
 from widgets.painting.line import DIM, STRONG, text
+
+SAVED_WIDTH: Final = 100
+"""Columns of a page in a file."""
+SAVE_WITHIN: Final = 5.0
 
 
 class SheetScreen(CockpitScreen):
@@ -81,6 +90,29 @@ class SheetScreen(CockpitScreen):
             self.cockpit.copy(self.page)
         else:
             self.cockpit.say("there is no page to copy")
+
+    def action_sheet_save(self) -> None:
+        """Write the page as it is shown into files: Markdown, text and a picture."""
+        if self.page:
+            spawn(self, self._save)
+        else:
+            self.cockpit.say("there is no page to save")
+
+    async def _save(self) -> None:
+        kept = self.query_one(Paged).kept
+        lines = self._body(self.page, "", kept, SAVED_WIDTH)
+        files = {
+            "md": "".join(f"{kept(Content(line)).plain}\n" for line in self.page.splitlines()),
+            "txt": as_text(lines),
+            "svg": as_svg(lines, SAVED_WIDTH, load_themes()[self.app.theme].variables()),
+        }
+        name = f"{self.NAME} {self._run} {utc_minute(self.cockpit.now())}"
+        try:
+            path = await offload(write_page, name, files, deadline=SAVE_WITHIN)
+        except (OSError, TimeoutError) as error:
+            self.cockpit.warn(f"the page could not be saved: {error}")
+        else:
+            self.cockpit.say(f"saved as shown: {path}.md, .txt, .svg")
 
     def action_sheet_back(self) -> None:
         """Go back."""

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -92,7 +93,7 @@ class CockpitApp(NoticeApp):
         super().__init__()
         self._views = KeptView(views, self)
         self.file = file or CockpitFile(path="")
-        self.keys: Keys = read_keys(self.file.keys)
+        self.keys: Keys = replace(read_keys(self.file.keys), looking=read_only or present)
         self.bookmarks = Bookmarks()
         self._engine = engine
         self._clock = clock or SystemClock()

@@ -14,6 +14,7 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.actions.core.wiring import build_service
+from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
 from cockpit.model.outcome import ending_means
 from cockpit.model.people import same_person
@@ -100,6 +101,8 @@ async def _run(
     clock = SystemClock()
     engine = Engine(file, store=store, clock=clock, only=[request.run])
     service = build_service(lambda: file, engine, store, clock, operator=request.operator)
+    if getattr(args, "page", False):
+        return await _page(service, file, request, args)
     if args.confirm is None or args.dry_run:
         return await _plan(service, request, approvals, args)
     on_step = (lambda step: None) if args.json else _print_step
@@ -129,6 +132,24 @@ async def _plan(
     for line in unknown:
         say(line)
     return BLOCKED if plan.blocked or unknown else OK
+
+
+async def _page(
+    service: ActionService, file: CockpitFile, request: Request, args: argparse.Namespace
+) -> int:
+    """Print the handoff page alone, as it stands for whoever owns the run."""
+    if args.confirm is not None or args.json:
+        raise UsageError("--page prints a page: without --confirm and --json")
+    dri = next((run.dri for run in file.runs if run.name == request.run), None)
+    params = {"to": dri or request.operator, **request.params}
+    plan = await service.plan(request.model_copy(update={"params": params}), ())
+    if args.format == "md":
+        put((plan.page or "").rstrip("\n"))
+    else:
+        with quick_imports():
+            from cockpit.app.page_formats import formatted  # here: only a picture needs it
+        put(formatted(plan.page or "", args.format).rstrip("\n"))
+    return OK
 
 
 def exit_code(result: Result) -> int:

@@ -12,6 +12,7 @@ from cockpit.verbs.common import UsageError, add_config, add_json
 
 POSITIONAL: Final = {"ack": ("key",)}
 """Options that are given by their place, in INTERFACE's form of the verb."""
+FORMATS: Final = ("md", "svg", "txt")
 APPROVALS: Final = "approvals"
 PARAMS: Final = "given"
 
@@ -32,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
     parser.set_defaults(**{APPROVALS: [], PARAMS: {}, "verb": row.verb})
     _add_params(parser, row)
     _add_approvals(parser, row)
+    if row.verb == "handoff":
+        _add_page(parser)
     parser.add_argument("--confirm", metavar="WORDS", help="act: the words of the plan")
     parser.add_argument("--plan", metavar="ID", help="refuse if anything changed since that plan")
     parser.add_argument("--dry-run", action="store_true", help="print the plan, whatever is given")
@@ -70,6 +73,16 @@ def _add_params(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
             dest=PARAMS,
             default=argparse.SUPPRESS,
         )
+
+
+def _add_page(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--page",
+        action="store_true",
+        help="print the page alone; nothing is handed over, --to is not needed",
+    )
+    parser.add_argument("--format", choices=FORMATS, default=FORMATS[0],
+                        help="of --page: Markdown, a picture, or text (default: md)")  # fmt: skip
 
 
 def _add_approvals(parser: argparse.ArgumentParser, row: ActionEntry) -> None:

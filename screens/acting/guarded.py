@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from textual.app import App
 
+from cockpit.model.open_points import Mark
 from cockpit.model.outcome import Outcome, Records, means
 from cockpit.model.plan import Request, Result
 from cockpit.model.report import RunReport
@@ -85,6 +86,7 @@ class GuardedActions:
         self._making = asyncio.Lock()
         self._books: Logbooks | None = None
         self._typed: dict[tuple[str, str], dict[str, str]] = {}
+        self._marks: dict[str, dict[str, Mark]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._following: set[asyncio.Task[None]] = set()
         self._asked_to_leave = False
@@ -195,6 +197,7 @@ class GuardedActions:
         report = self._cockpit.report_of(run)
         if page.begun:
             self._typed.pop((verb, run), None)
+            self._marks.pop(run if verb == "handoff" else "", None)
         elif page.unplanned and report is not None:
             self._plan(verb, report)
 
@@ -209,6 +212,24 @@ class GuardedActions:
             self._cockpit.say(NO_SERVICE)
         else:
             self._app.push_screen(HandoffPage(self._cockpit, report.name))
+
+    def open_points(self) -> None:
+        """Go through what is open of the selected run, to hand it over."""
+        from screens.acting.points import PointsScreen
+
+        report = self._cockpit.report_of(None)
+        if report is None:
+            self._cockpit.say("no run is selected")
+        else:
+            marks = self._marks.setdefault(report.name, {})
+            screen = PointsScreen(self._cockpit, report.name, marks)
+            self._app.push_screen(screen, partial(self._hand_off, report.name))
+
+    def _hand_off(self, run: str, note: str | None) -> None:
+        """Begin a handoff with the note that its open points have made, if it goes on."""
+        if note is not None:
+            self._typed["handoff", run] = {**self._typed.get(("handoff", run), {}), "note": note}
+            self.act("handoff", run)
 
     def open_journal(self) -> None:
         """Show the journal: of what was interrupted, else of the selected run."""

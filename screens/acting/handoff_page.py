@@ -13,14 +13,14 @@ from widgets.base.paged import Paged
 from widgets.base.painted import Filter
 from widgets.key_line import KeyLine
 from widgets.painting.line import DIM, text
-from widgets.painting.plan import paint_markdown
+from widgets.painting.markdown import paint_page
 
 
 class HandoffPage(SheetScreen):
     """Shows the page that a handoff would record; changes nothing."""
 
     NAME = "handoff"
-    NOTE = "nothing is handed over"
+    NOTE = "preview, ownership unchanged"
 
     def compose(self) -> ComposeResult:
         """Lay out the page and the footer."""
@@ -30,7 +30,8 @@ class HandoffPage(SheetScreen):
     async def make(self) -> None:
         """Plan a handoff, of which only the page is taken."""
         operator = self.cockpit.watch_state.operator or "?"
-        params = {"to": operator}
+        report = self.cockpit.report_of(self._run)
+        params = {"to": (report.spec.dri if report is not None else None) or operator}
         request = Request(action="handoff", run=self._run, operator=operator, params=params)
         try:
             plan = await (await self.cockpit.actions.service()).plan(request)
@@ -44,5 +45,4 @@ class HandoffPage(SheetScreen):
         """Mask before anything is wrapped: a name over two lines is a name too."""
         if not page:
             return [text((status, DIM))]
-        lines = (kept(Content(line)).plain for line in page.splitlines())
-        return [piece for line in lines for piece in paint_markdown(line, width)]
+        return paint_page([kept(Content(line)).plain for line in page.splitlines()], width)

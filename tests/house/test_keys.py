@@ -16,6 +16,7 @@ from screens.acting.form import FormScreen
 from screens.acting.handoff_page import HandoffPage
 from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
+from screens.acting.points import PointsScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
@@ -57,6 +58,7 @@ WAYS: dict[str, Way] = {
     "ack": (AckScreen, pressed("A")),
     "entry": (EditorScreen, pressed("e")),
     "page": (HandoffPage, pressed("p")),
+    "points": (PointsScreen, pressed("W")),
     "journal": (JournalScreen, pressed("J")),
     "leaving": (LeavingScreen, leaving),
     "past": (PastScreen, pressed("enter", "P")),

@@ -23,6 +23,7 @@ from screens.acting.handoff_page import HandoffPage
 from screens.acting.journal import JournalScreen
 from screens.acting.palette import PaletteScreen
 from screens.acting.plan import PlanScreen
+from screens.acting.points import PointsScreen
 from screens.backtest import BacktestScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
@@ -169,6 +170,7 @@ WAYS: Final[dict[str, Way]] = {
     "editor": Way(EditorScreen, pressed("e")),
     "handoff page": Way(HandoffPage, pressed("p")),
     "backtest": Way(BacktestScreen, pressed("enter", "B")),
+    "open points": Way(PointsScreen, pressed("W")),
     "journal": Way(JournalScreen, pressed("J")),
     "past": Way(PastScreen, pressed("enter", "5", "P")),
     "copying": Way(CopyScreen, pressed("y")),

@@ -9,6 +9,7 @@ from screens.acting.form import FormScreen
 from screens.acting.handoff_page import HandoffPage
 from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
+from screens.acting.points import PointsScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
@@ -32,6 +33,7 @@ HOLDERS = {
     "ack": AckScreen,
     "entry": EditorScreen,
     "page": HandoffPage,
+    "points": PointsScreen,
     "journal": JournalScreen,
     "leaving": LeavingScreen,
     "past": PastScreen,
@@ -101,3 +103,11 @@ def test_a_wrong_key_is_told_in_one_clear_line(settings: dict[str, object], told
 
 def test_keys_may_be_swapped() -> None:
     assert read_keys({"filter": "s", "sort": "/"}).of("sort") == ("/",)
+
+
+def test_a_window_that_only_looks_offers_no_action_in_its_footer() -> None:
+    scopes = ("run", "act", "everywhere")
+    acting = {each.title for each in ACTIONS if each.acts}
+    assert acting & {title for _, title in Keys().footer(*scopes)}
+    left = {title for _, title in Keys(looking=True).footer(*scopes)}
+    assert not acting & left and {"palette", "keys"} <= left

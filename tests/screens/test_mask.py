@@ -14,14 +14,32 @@ def mask() -> Mask:
 @pytest.mark.parametrize(
     "secret",
     [
-        "/home/ada/runs/x.log", "~/runs/x", "./scratch/state.json", "runs/a/run.log",
-        "gs://bucket/run/step-9", "https://host.example.org:8080/x", "ssh://gpu-box/x",
-        "/home/ad…", "scratch/*_x.json",
+        "/home/ada", "~/runs/x", "runs/a/carol.smith", "https://host.example.org:8080/x",
+        "ssh://gpu-box/x", "https://evil.py", "/home/ad…", "scratch/*_x.json", "/data/x.log/",
     ],
 )  # fmt: skip
 def test_paths_are_dots(secret: str) -> None:
     shown = mask()(Content(f"saved {secret} now")).plain
     assert shown == f"saved {'•' * len(secret)} now"
+
+
+@pytest.mark.parametrize(
+    ("folders", "kept"),
+    [
+        ("/home/ada/runs/", "x.log"), ("./scratch/", "state.json"), ("src/", "evaluation.py"),
+        ("gs://bucket/run/", "step-9"), ("ssh://gpu-box/data/", "config.yaml"),
+        ("/out/", "checkpoint_0012"),
+    ],
+)  # fmt: skip
+def test_a_file_s_and_a_checkpoint_s_own_name_stay(folders: str, kept: str) -> None:
+    shown = mask()(Content(f"fix {folders}{kept}:14 now")).plain
+    assert shown == f"fix {'•' * len(folders)}{kept}:14 now"
+
+
+def test_a_name_in_a_file_s_name_is_masked_there_too() -> None:
+    assert mask()(Content("read /logs/ada.log /logs/gpu-box.log now")).plain == (
+        "read ••••••u1•.log ••••••host-1•.log now"
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +81,7 @@ def test_colours_stay_where_they_were() -> None:
 
 def test_a_path_with_a_run_s_name_in_it_is_masked_around_the_name() -> None:
     shown = mask()(Content("in `/data/gpu-box/ada-run/step-28` now")).plain
-    assert shown == f"in `{'•' * 14}ada-run{'•' * 8}` now"
+    assert shown == f"in `{'•' * 14}ada-run•step-28` now"
 
 
 def test_a_name_has_the_same_stand_in_throughout() -> None:

@@ -25,6 +25,7 @@ from widgets.painting.line import (
     within,
     wrapped,
 )
+from widgets.painting.markdown import paint_page
 from widgets.painting.steps import Short
 
 LABEL: Final = 14
@@ -280,9 +281,8 @@ def _page(page: str | None, width: int) -> list[Content]:
     if not page:
         return []
     lines = [text(("preview", STRONG))]
-    for line in page.splitlines()[:MOST]:
-        lines += [text("  ", piece) for piece in paint_markdown(line, width - 2)]
-    return lines
+    shown = paint_page(page.splitlines()[:MOST], max(1, width - 2))
+    return [*lines, *(text("  ", piece) for piece in shown)]
 
 
 def paint_markdown(line: str, width: int) -> list[Content]:

@@ -124,16 +124,11 @@ def _body(text: str) -> str:
     return "\n".join(line for line in lines if line.strip())
 
 
-def _owners(of: str, to: str) -> str:
-    """Return who owns the run before and after: ``Owner: ada → bob``, or that nothing changes."""
-    return f"Owner: {to} (unchanged)" if of == to else f"Owner: {from_to(of, to)}"
-
-
 def page(
     report: RunReport, entries: Sequence[JournalEntry], now: float, *, of: str, to: str, note: str
 ) -> str:
     """Return the page; ``of`` hands over, ``to`` owns the run from now on."""
-    lines = [f"# Handoff: {report.name}", "", f"{_owners(of, to)}, {utc_minute(now)}", ""]
+    lines = [f"# Handoff: {report.name}", "", f"{_whose(of, to)}, {utc_minute(now)}", ""]
     lines += [f"> {line}" for line in note.splitlines()] + [""] * bool(note)
     for title, part in (
         ("State", _state(report, now)),
@@ -147,8 +142,14 @@ def page(
         ("Ownership", _ownership(report, now, to)),
         ("Done to it lately", _lately(entries)),
     ):
-        lines += [f"## {title}", *(f"- {line}" for line in part), ""]
+        told = [f"- {line}" for line in part]
+        lines += [f"## {title}", *(told or ["- none known"]), ""]
     return scrub("\n".join(lines).rstrip() + "\n")
+
+
+def _whose(of: str, to: str) -> str:
+    """Return who owns the run before and after, or that nothing changes."""
+    return f"DRI: {to} (unchanged)" if same_person(of, to) else f"DRI: {from_to(of, to)}"
 
 
 def _state(report: RunReport, now: float) -> Iterator[str]:
@@ -280,7 +281,8 @@ def _resubmit(run: RunSpec) -> Iterator[str]:
 
 def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
     spec = report.spec
-    yield f"Owner now: {to}; DRI: {spec.dri or 'none'}"
+    was = "" if spec.dri is None or same_person(spec.dri, to) else f"; until now {spec.dri}"
+    yield f"DRI: {to}{was}"
     yield f"Watched by: {report.watched_by or 'nobody'}"
     due = report.next_check_at if report.next_check_at is not None else now + spec.cadence
     yield f"Next check due: {utc_minute(due)}, then every {duration(spec.cadence)}"

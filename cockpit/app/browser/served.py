@@ -27,6 +27,7 @@ LOOKING: Final = frozenset(
         *("jump", "back", "follow", "search", "next_match", "former_match", "log_right"),
         *("log_left", "log_axis", "zoom", "page", "journal", "journal_open", "journal_back"),
         *("journal_down", "journal_up", "journal_next", "journal_former", "sheet_back"),
+        *("points", "point_down", "point_up", "point_back", "point_discussed"),
         *("sheet_down", "sheet_up", "sheet_next", "sheet_former", "theme", "palette", "help"),
     )
 )

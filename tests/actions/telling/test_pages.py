@@ -40,11 +40,22 @@ async def _plan(action: Handoff | Escalate | LogEntry, run: RunSpec, **params: s
 async def test_a_handoff_page_says_what_the_next_person_needs() -> None:
     plan = await _plan(Handoff(), _run(), to="bob", note="watch the loss\n# not a heading")
     page = plan.page or ""
-    for part in ("ada → bob", "C-01", "python train.py", "Next check due", "Owner now: bob"):
+    for part in (
+        "ada → bob",
+        "C-01",
+        "python train.py",
+        "Next check due",
+        "DRI: bob; until now ada",
+    ):
         assert part in page
     assert "0123456789abcdef" not in page, "the resubmit command is scrubbed"
     assert "> # not a heading" in page, "a note cannot break the page up"
     assert (plan.words, plan.blocked) == ("handoff toy", False)
+
+
+async def test_who_keeps_a_run_is_named_once() -> None:
+    page = (await _plan(Handoff(), _run(), to="Ada")).page or ""
+    assert "\nDRI: Ada (unchanged), " in page and "- DRI: Ada\n" in page and "→" not in page
 
 
 async def test_the_owner_is_who_it_was_handed_to_last() -> None:

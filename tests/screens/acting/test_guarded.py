@@ -349,7 +349,7 @@ async def test_the_handoff_page_is_shown_and_copied(size: tuple[int, int]) -> No
     service = StandInService(lambda request: draft(request.run, page=PAGE))
     async with opened(service, size) as pilot:
         await pilot.press("p")
-        await until(pilot, lambda: "- [/] [bold]x" in text_of(pilot.app))
+        await until(pilot, lambda: "• [/] [bold]x" in text_of(pilot.app))
         assert "gpu-box" in text_of(pilot.app)
         await pilot.press("y")
         await until(pilot, lambda: "copied by OSC 52; else: cat" in text_of(pilot.app))
@@ -362,7 +362,7 @@ async def test_the_handoff_page_is_masked_while_a_screen_is_shared() -> None:
     service = StandInService(lambda request: draft(request.run, page=PAGE))
     async with opened(service, present=True) as pilot:
         await pilot.press("p")
-        await until(pilot, lambda: "- [/] [bold]x" in text_of(pilot.app))
+        await until(pilot, lambda: "• [/] [bold]x" in text_of(pilot.app))
         shown = text_of(pilot.app)
         assert "run-failed" in shown
         assert "/data/run.log" not in shown and "ada" not in shown

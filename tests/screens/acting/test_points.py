@@ -1,0 +1,77 @@
+"""A handoff goes through what is open, one by one, and ends in the typed transfer."""
+
+from __future__ import annotations
+
+from cockpit.model.open_points import Mark, note_of, points_of
+from cockpit.model.report import RunReport
+from screens.acting.form import FormScreen
+from screens.acting.points import PointsScreen
+from screens.fleet import FleetScreen
+from tests.screens.acting.stand_in_service import StandInService
+from tests.screens.acting.test_plan import until
+from tests.screens.stand_in import StandIn, cockpit, text_of
+from tests.widgets import reports as made
+
+
+def run_failed() -> RunReport:
+    return next(each for each in made.fleet() if each.name == "run-failed")
+
+
+def test_the_points_are_what_is_open_of_a_run() -> None:
+    report = run_failed().model_copy(update={"closed": (made.closed("C-11", False),)})
+    points = points_of(report, [("relaunch of 7", "its end is not known")])
+    assert [each.code for each in points] == ["", *(a.id for a in report.alerts), "C-11", ""]
+    first, worst, last = points[0], points[1], points[-1]
+    assert first.title == "Unresolved: relaunch of 7" and "not known" in first.evidence[0][0]
+    assert worst.title == report.alerts[0].title and worst.next == report.alerts[0].next_action
+    assert [text for text, _ in worst.evidence] == [e.text for e in report.alerts[0].evidence][:6]
+    assert last.title.startswith("Next check: ") and last.next == report.next_action
+    seen = report.model_copy(update={"closed": (made.closed("C-11", True),)})
+    assert "C-11" not in {each.code for each in points_of(seen, [])}
+
+
+def test_what_cannot_be_seen_or_is_not_pushed_is_open_too() -> None:
+    lost = next(each for each in made.fleet() if each.name == "run-lost")
+    unknown = [each.title for each in points_of(lost, []) if each.title.startswith("Unknown: ")]
+    facets = {name for name, each in lost.facets.items() if each.configured and not each.known}
+    assert unknown and {each.removeprefix("Unknown: ") for each in unknown} <= facets
+
+
+def test_the_note_tells_what_was_left_open_and_what_nobody_looked_at() -> None:
+    points = points_of(run_failed(), [])
+    assert len(points) == 3
+    marks = {points[0].key: Mark(True), points[1].key: Mark(False, "ada looks at 9")}
+    named = f"{points[1].title} ({points[1].code}): ada looks at 9"
+    assert note_of(points, marks) == (
+        f"Discussed: 1 of 3 open points. Left open: {named}. Not gone through: {points[2].title}"
+    )
+    assert note_of(points[:1], marks) == "Discussed: 1 of 1 open points"
+
+
+async def test_marks_and_notes_end_in_the_transfer_s_form() -> None:
+    app = cockpit(engine=StandIn(run_failed()), service=StandInService())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("W")
+        await until(pilot, lambda: isinstance(app.screen, PointsScreen))
+        assert "0 of 3" in text_of(app) and run_failed().alerts[0].evidence[0].text in text_of(app)
+        await pilot.press("d", "o", *"ada at 9", "enter")
+        await until(pilot, lambda: "note: ada at 9" in text_of(app) and "2 of 3" in text_of(app))
+        await pilot.press("escape", "W")
+        await until(pilot, lambda: "2 of 3" in text_of(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, FormScreen))
+        form = app.screen
+        assert isinstance(form, FormScreen)
+        assert form.values["note"].startswith("Discussed: 1 of 3 open points. Left open: ")
+        assert ": ada at 9. Not gone through: Next check" in form.values["note"]
+
+
+async def test_presenting_goes_through_the_points_and_refuses_the_transfer() -> None:
+    app = cockpit(engine=StandIn(run_failed()), service=StandInService(), present=True)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("W", "d")
+        await until(pilot, lambda: "1 of 3" in text_of(app))
+        assert "hand off" not in text_of(app).splitlines()[-1]
+        await pilot.press("enter")
+        await until(pilot, lambda: "hand off: presenting, read-only" in app.notice)
+        assert isinstance(app.screen, FleetScreen)

@@ -1,0 +1,56 @@
+"""The open points of a handoff: each with its mark, the one at hand with its evidence. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from textual.content import Content
+
+from cockpit.model.open_points import Mark, Point
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, row, text, wrapped
+
+MOST: Final = 6
+"""Rows that one text may take."""
+
+
+def paint_points(
+    points: Sequence[Point], marks: Mapping[str, Mark], at: int, width: int
+) -> list[Content]:
+    """Return a row for each point; below the one at hand its evidence and what to do."""
+    rows: list[Content] = []
+    for place, point in enumerate(points):
+        here = place == at
+        rows.append(_row(point, marks.get(point.key), here, width))
+        rows += _under(point, marks.get(point.key), here, width)
+    return rows
+
+
+def point_row(points: Sequence[Point], marks: Mapping[str, Mark], at: int, width: int) -> int:
+    """Return at which row the point at hand begins."""
+    return len(paint_points(points[:at], marks, -1, width))
+
+
+def _row(point: Point, mark: Mark | None, here: bool, width: int) -> Content:
+    sign = ("✓ ", "$well") if mark and mark.discussed else ("▲ ", "$attention") if mark else "○ "
+    pointer = ("▸ ", ACCENT) if here else "  "
+    said = "discussed" if mark and mark.discussed else "left open" if mark else ""
+    right = text((said, DIM), (f"  {point.code}" if point.code else "", DIM))
+    left = text(pointer, sign, (point.title, STRONG if here else ""))
+    return row(cut(left, max(1, width - right.cell_length - 2)), right, width)
+
+
+def _under(point: Point, mark: Mark | None, here: bool, width: int) -> list[Content]:
+    room = max(1, width - 6)
+    note = (
+        wrapped(text((f"note: {mark.note}", "$attention")), room, MOST)
+        if mark and mark.note
+        else []
+    )
+    told: list[Content] = []
+    if here:
+        for words, source in point.evidence:
+            told += wrapped(text(words, (f"  {source}", DIM)), room, MOST)
+        told += wrapped(text(("→ ", ACCENT), point.next), room, MOST) if point.next else []
+    lines = [text(" " * 6, piece) for piece in [*told, *note]]
+    return [*lines, EMPTY] if here else lines
