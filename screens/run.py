@@ -18,6 +18,7 @@ from screens.base import ActingScreen, Prompt, Work, spawn
 from screens.keys import bindings
 from screens.logbook_reader import LogbookText, read_book
 from screens.ports import Cockpit
+from screens.run_charts import PROMPT, ChartsTab
 from screens.run_layout import Shape, Want, shape_of, shares, strip_height
 from screens.run_log import LogTab
 from widgets.alert_list import AlertList, Timeline
@@ -29,6 +30,7 @@ from widgets.key_line import KeyLine
 from widgets.log_view import LogView
 from widgets.logbook_view import LogbookView
 from widgets.loss_chart import LossChart
+from widgets.metric_charts import MetricCharts
 from widgets.run_header import RunHeader
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
@@ -40,6 +42,7 @@ SIDE: Final = 66
 LEAST: Final = {"timeline": 8, "checkpoints": 5}
 MOST: Final = {"timeline": 40, "checkpoints": 14, "goodput": 9}
 """Rows of the panels beside the tab, as far as they have something to say."""
+SEARCH: Final = "search the whole log: words, or /a regular expression/; esc leaves"
 ADVISED: Final = ("relaunch", "rollback", "stop", "escalate", "seal")
 """What a next action may begin with that a key plans."""
 
@@ -68,15 +71,16 @@ class RunScreen(ActingScreen):
         self._reads_book = False
         self._book: LogbookText | None = None
         self._done_stands: object | None = None
-        self._views: dict[str, LogView | LossChart | ReportView | LogbookView] = {
+        self._views: dict[str, LogView | MetricCharts | ReportView | LogbookView] = {
             "log": LogView(),
-            "charts": LossChart(),
+            "charts": MetricCharts(),
             "checkpoints": CheckpointTable(),
             "facets": FacetTable(),
             "timeline": Timeline(),
             "logbook": LogbookView(),
         }
         self._log_tab = LogTab(self.log_view, self._spawn, self.cockpit.logs)
+        self._charts = ChartsTab(self.charts, self._spawn_curves, cockpit, name)
         self._side: dict[str, LossChart | ReportView] = {
             "timeline": AlertList(),
             "checkpoints": CheckpointTable(),
@@ -96,7 +100,7 @@ class RunScreen(ActingScreen):
             with Container(id="side"):
                 order = ("timeline", "charts", "checkpoints", "goodput")
                 yield from (self._side[name] for name in order)
-        yield Prompt("search the whole log: words, or /a regular expression/; esc leaves")
+        yield Prompt(SEARCH)
         yield KeyLine()
 
     @property
@@ -104,6 +108,13 @@ class RunScreen(ActingScreen):
         """The log's window."""
         view = self._views["log"]
         assert isinstance(view, LogView)
+        return view
+
+    @property
+    def charts(self) -> MetricCharts:
+        """The charts of the tab."""
+        view = self._views["charts"]
+        assert isinstance(view, MetricCharts)
         return view
 
     @property
@@ -145,6 +156,8 @@ class RunScreen(ActingScreen):
                 view.show(report)
         if self._tab == "log":
             self._log_tab.show(report)
+        elif self._tab == "charts":
+            self._charts.show(report)
         elif self._tab == "timeline":
             spawn(self, self._show_done, group="done", exclusive=True)
         elif self._tab == "logbook":
@@ -198,6 +211,9 @@ class RunScreen(ActingScreen):
 
     def _spawn(self, work: Work) -> Worker[Any]:
         return spawn(self, work, group="log", exclusive=True)
+
+    def _spawn_curves(self, work: Work) -> Worker[Any]:
+        return spawn(self, work, group="curves")
 
     def _read_book(self, report: RunReport) -> None:
         path = report.spec.records.logbook
@@ -268,19 +284,23 @@ class RunScreen(ActingScreen):
     def action_step(self, steps: int) -> None:
         """Step down, or up."""
         view = self._views[self._tab]
-        if isinstance(view, LogView | Scrolled):
+        if isinstance(view, MetricCharts):
+            self._charts.step(steps)
+        elif isinstance(view, LogView | Scrolled):
             view.move(steps)
 
     def action_turn(self, pages: int) -> None:
         """Turn pages down, or up."""
         view = self._views[self._tab]
-        if isinstance(view, LogView | Scrolled):
+        if isinstance(view, MetricCharts):
+            self._charts.page(pages)
+        elif isinstance(view, LogView | Scrolled):
             view.page(pages)
 
     def action_edge(self, end: bool) -> None:
         """Go to the first line, or the last: of the log, follow it."""
         view = self._views[self._tab]
-        if isinstance(view, Scrolled):
+        if isinstance(view, Scrolled | MetricCharts):
             view.edge(end)
         elif isinstance(view, LogView) and not end:
             self._log_tab.home()
@@ -291,27 +311,49 @@ class RunScreen(ActingScreen):
     def _wanted(self, event: LogView.Wanted) -> None:
         self._log_tab.wanted(event.offset, event.back)
 
+    @on(MetricCharts.Resized)
+    def _resized(self) -> None:
+        if self._tab == "charts":
+            self._charts.ask()
+
     def action_follow(self) -> None:
         """Follow the end of the log, or hold still."""
         self._go("log")
         self._log_tab.follow()
 
     def action_sideways(self, direction: int) -> None:
-        """Show what stands further right, or left, of the log."""
-        self.log_view.sideways(direction)
+        """Show what stands further right, or left, of the log; move the cursor of a chart."""
+        if self._tab == "charts":
+            self._charts.sideways(direction)
+        else:
+            self.log_view.sideways(direction)
 
     def action_search(self) -> None:
         """Ask what to search for."""
         self._go("log")
+        self._ask(SEARCH)
+
+    def _ask(self, label: str) -> None:
         self.query_one(KeyLine).display = False
-        self.query_one(Prompt).ask()
+        prompt = self.query_one(Prompt)
+        prompt.placeholder = label
+        prompt.ask()
 
     @on(Input.Submitted)
     def _search(self, event: Input.Submitted) -> None:
+        choosing = self._charts.choosing
         self._close_prompt()
-        self._log_tab.search(event.value)
+        if choosing:
+            self._charts.choose(event.value)
+        else:
+            self._log_tab.search(event.value)
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._charts.typed(event.value)
 
     def _close_prompt(self) -> None:
+        self._charts.leave()
         self.query_one(Prompt).close()
         self.query_one(KeyLine).display = True
 
@@ -320,13 +362,39 @@ class RunScreen(ActingScreen):
         self._log_tab.step(back)
 
     def action_log_axis(self) -> None:
-        """Change the chart's axis."""
-        for view in (self._views["charts"], self._side["charts"]):
-            if isinstance(view, LossChart):
-                view.toggle_log()
+        """Change the charts' axis of values."""
+        self._charts.look(self.charts.toggle_log)
+        self._small_chart.toggle_log()
 
     def action_zoom(self) -> None:
         """Show a smaller part of the run."""
-        for view in (self._views["charts"], self._side["charts"]):
-            if isinstance(view, LossChart):
-                view.zoom()
+        self._charts.look(self.charts.zoom)
+        self._small_chart.zoom()
+
+    @property
+    def _small_chart(self) -> LossChart:
+        view = self._side["charts"]
+        assert isinstance(view, LossChart)
+        return view
+
+    def action_metric(self) -> None:
+        """Ask for a metric by its name."""
+        self._go("charts")
+        self._charts.choosing = True
+        self._ask(PROMPT)
+        self._charts.typed("")
+
+    def action_next_metric(self) -> None:
+        """Show the next usual metric."""
+        self._go("charts")
+        self._charts.next_metric()
+
+    def action_two_metrics(self) -> None:
+        """Show two metrics, or one."""
+        self._go("charts")
+        self._charts.two()
+
+    def action_time_axis(self) -> None:
+        """Change between steps and times."""
+        self._go("charts")
+        self._charts.look(self.charts.toggle_time)
