@@ -21,7 +21,7 @@ ARGS ?=
 MINUTES ?= 15
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-iris test-ray trainers lint bench judgement screenshots fuzz soak lock clean help
+.PHONY: demo test test-iris test-ray trainers lint bench judgement docs screenshots fuzz soak lock clean help
 
 help:
 	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
@@ -32,6 +32,7 @@ help:
 	@echo 'make lint        formatting, lint, strict types, import direction'
 	@echo 'make bench       speed and memory, as ratios measured in one run'
 	@echo 'make judgement   how right triage, progress and alarms are, into bench/judgement/RESULTS.md'
+	@echo 'make docs        what docs/ repeats of the code (verbs, keys, settings) and man cockpit, anew'
 	@echo 'make screenshots docs/*.svg from the running demo'
 	@echo 'make fuzz        every screen under whatever is pressed, 15 minutes (MINUTES=, SEED=, ARGS=),'
 	@echo '                 then the property tests at full length'
@@ -111,6 +112,9 @@ bench: $(VENV)/.dev
 
 judgement: $(VENV)/.dev
 	@$(PY) -m bench.judgement --into bench/judgement/RESULTS.md $(ARGS)
+
+docs: $(VENV)/.runtime
+	@$(PY) docs/make_reference.py
 
 screenshots: $(VENV)/.runtime
 	@$(PY) docs/make_screenshots.py $(ARGS)

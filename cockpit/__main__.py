@@ -17,6 +17,10 @@ INTERRUPTED = 130
 def start() -> NoReturn:
     """Load the command line, run it and leave with its exit code, at once."""
     settle()
+    if sys.argv[1:3] == ["completions", "--values"]:  # at every Tab: nothing heavy is loaded
+        from cockpit.verbs.completing import print_values
+
+        leave(print_values(sys.argv[3:]))
     from cockpit.config.quickstart import quick_imports
 
     try:

@@ -48,7 +48,9 @@ VERBS = (
     Verb("scrub", "cockpit.verbs.scrub", "stdin to stdout with secrets masked"),
     Verb("history", "cockpit.verbs.history", "who did what to a run, when, on what evidence"),
     Verb("doctor", "cockpit.verbs.doctor", "what is installed, reachable, authorised; remedies"),
+    Verb("serve", "cockpit.verbs.serve", "the read-only UI in a browser on this machine"),
     Verb("schema", "cockpit.verbs.schema", "the run file's JSON Schema, for editors"),
+    Verb("completions", "cockpit.verbs.completions", "what makes bash, zsh or fish complete"),
     *(Verb(row.verb, "cockpit.verbs.act", row.help, guarded=True) for row in TABLE),
 )
 
@@ -104,6 +106,7 @@ def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     for verb in VERBS:
         own = verbs.add_parser(verb.name, help=verb.summary)
+        own.set_defaults(verbs=VERBS)  # for the one that describes them all
         if verb is chosen:
             with quick_imports():
                 module = importlib.import_module(verb.module)

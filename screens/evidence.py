@@ -12,6 +12,8 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import moment
 from cockpit.model.wording import step as spelled
 from screens.ports import Logs
+from widgets.log_view import Quote
+from widgets.painting.facts import SEVERITY_STYLE
 
 EVIDENCE_TERM: Final = 60
 """Characters of a quoted line that are looked for."""
@@ -70,20 +72,43 @@ def triage_targets(report: RunReport) -> tuple[Target, ...]:
     return tuple(Target("text", text=line.text.strip()[:EVIDENCE_TERM]) for line in lines[:1])
 
 
+def begin_of(report: RunReport) -> int | None:
+    """Return where the present job's lines begin, as its launcher noted it, in the log's file."""
+    job, log = report.facets.job.value, report.facets.log.value
+    mark = None if job is None else job.log_mark
+    same = mark is not None and log is not None and log.inode == mark.inode
+    return mark.offset if mark is not None and same else None
+
+
+def quotes_of(report: RunReport) -> tuple[Quote, ...]:
+    """Return the texts that open alerts quote from the log, the worst alert's first."""
+    quotes = (
+        Quote(target.text, SEVERITY_STYLE[alert.severity])
+        for alert in report.alerts
+        for target in _quoted(report, alert)
+        if target.kind == "text"
+    )
+    return tuple(dict.fromkeys(quotes))
+
+
 class Seeker:
-    """Looks in one log; ``on_progress`` is told the offset reached. Raises as a reader does."""
+    """Looks in one log from ``begin`` on: where the present job's lines do, unless it is given.
+
+    ``find`` finds a text. Raises as a reader does.
+    """
 
     def __init__(
-        self, logs: Logs, report: RunReport, find: Callable[[str], Awaitable[Hit | None]]
+        self,
+        logs: Logs,
+        report: RunReport,
+        find: Callable[[str], Awaitable[Hit | None]],
+        *,
+        begin: int | None = None,
     ) -> None:
         self._logs = logs
         self._run = report.name
         self._find = find
-        job, log = report.facets.job.value, report.facets.log.value
-        mark = None if job is None else job.log_mark
-        same = mark is not None and log is not None and log.inode == mark.inode
-        self._begin = mark.offset if mark is not None and same else 0
-        """Where the present job's lines begin, as far as that is known."""
+        self._begin = begin if begin is not None else begin_of(report) or 0
 
     async def first(self, targets: Sequence[Target]) -> Found | None:
         """Return the first target that stands in the log."""

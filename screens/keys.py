@@ -20,8 +20,8 @@ _SHOWN: Final = {
     "escape": "esc", "pagedown": "pgdn", "pageup": "pgup", "down": "↓", "up": "↑",
     "left": "←", "right": "→",
 }  # fmt: skip
-_FIRST: Final = ("open", "back", "relaunch", "entry", "handoff", "filter", "search", "palette",
-                 "help")  # fmt: skip
+_FIRST: Final = ("open", "back", "past_back", "past_earlier", "past_later", "relaunch", "entry",
+                 "handoff", "filter", "search", "palette", "help")  # fmt: skip
 
 
 class KeysError(Exception):
@@ -129,7 +129,7 @@ def shown(key: str) -> str:
 
 
 def key_table(keys: Keys | None = None) -> str:
-    """Return the README's table of all keys, in Markdown."""
+    """Return the table of all keys for docs/keys.md, in Markdown."""
     keys = keys or Keys()
     lines = ["| where | key | action id | what it does |", "|---|---|---|---|"]
     for where, title in WHERES.items():

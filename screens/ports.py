@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 from cockpit.model.backtested import Backtested
 from cockpit.model.curve import Curves, Span
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
+from cockpit.model.past import Then, Timeline
 from cockpit.model.report import RunReport
 from cockpit.model.view import View
+from screens.bookmarks import Bookmarks
 from screens.keys import Keys
 from widgets.fleet_header import Watch
 
@@ -71,6 +73,19 @@ class CurvesPort(Protocol):
         """
 
 
+class PastsPort(Protocol):
+    """The past of the runs, from the engine's store.
+
+    Every method raises ``TimeoutError`` where no engine answers, ``OSError`` and ``ValueError``.
+    """
+
+    async def timeline(self, run: str) -> Timeline:
+        """Return what is known to have happened to a run, and which moments are kept."""
+
+    async def then(self, run: str, at: float) -> Then:
+        """Return a run as it was at ``at`` (seconds since the epoch)."""
+
+
 class Cockpit(Protocol):
     """The app, as its screens see it: they stand below it and may not import it."""
 
@@ -78,6 +93,8 @@ class Cockpit(Protocol):
     """The guarded actions: what may be done to a run, and what is under way."""
     keys: Keys
     """The keys in use."""
+    bookmarks: Bookmarks
+    """Places in logs that a person keeps."""
 
     @property
     def logs(self) -> Logs:
@@ -86,6 +103,10 @@ class Cockpit(Protocol):
     @property
     def curves(self) -> CurvesPort:
         """Any metric of the runs."""
+
+    @property
+    def pasts(self) -> PastsPort:
+        """What happened to the runs, and how they were."""
 
     @property
     def reports(self) -> Sequence[RunReport]:

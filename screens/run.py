@@ -9,16 +9,17 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
-from textual.widgets import Input
 from textual.worker import Worker
 
 from cockpit.model.report import RunReport
 from screens.acting.journal import done_to
-from screens.base import ActingScreen, Prompt, Work, spawn
+from screens.base import Prompt, Work, spawn
+from screens.chart_keys import ChartKeys
 from screens.keys import bindings
+from screens.log_keys import LABELS
 from screens.logbook_reader import LogbookText, read_book
 from screens.ports import Cockpit
-from screens.run_charts import PROMPT, ChartsTab
+from screens.run_charts import ChartsTab
 from screens.run_layout import Shape, Want, shape_of, shares, strip_height
 from screens.run_log import LogTab
 from widgets.alert_list import AlertList, Timeline
@@ -34,20 +35,21 @@ from widgets.metric_charts import MetricCharts
 from widgets.run_header import RunHeader
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
-TITLES: Final = ("log", "charts", "checkpoints", "sources", "alerts", "logbook")
+TITLES: Final = ("log", "charts", "checkpoints", "sources", "timeline", "logbook")
 """The tabs by the names that keys and code know, and as a person reads them."""
+PAST_EVERY: Final = 5.0
+"""Seconds after which the timeline is asked for again while it is looked at."""
 OTHER_ROWS: Final = 5
 """Rows of the head and of the footer, about."""
 SIDE: Final = 66
 LEAST: Final = {"timeline": 8, "checkpoints": 5}
 MOST: Final = {"timeline": 40, "checkpoints": 14, "goodput": 9}
 """Rows of the panels beside the tab, as far as they have something to say."""
-SEARCH: Final = "search the whole log: words, or /a regular expression/; esc leaves"
 ADVISED: Final = ("relaunch", "rollback", "stop", "escalate", "seal")
 """What a next action may begin with that a key plans."""
 
 
-class RunScreen(ActingScreen):
+class RunScreen(ChartKeys):
     """Six tabs; what is wrong, loss and checkpoints stand below or beside them where they can."""
 
     SCOPES = ("run", "log", "charts", "everywhere", "act")
@@ -71,6 +73,7 @@ class RunScreen(ActingScreen):
         self._reads_book = False
         self._book: LogbookText | None = None
         self._done_stands: object | None = None
+        self._past_asked = float("-inf")
         self._views: dict[str, LogView | MetricCharts | ReportView | LogbookView] = {
             "log": LogView(),
             "charts": MetricCharts(),
@@ -79,7 +82,13 @@ class RunScreen(ActingScreen):
             "timeline": Timeline(),
             "logbook": LogbookView(),
         }
-        self._log_tab = LogTab(self.log_view, self._spawn, self.cockpit.logs)
+        self._log_tab = LogTab(
+            self.log_view,
+            partial(self._spawn, "log"),
+            partial(self._spawn, "count"),
+            self.cockpit.logs,
+            self.cockpit.bookmarks,
+        )
         self._charts = ChartsTab(self.charts, self._spawn_curves, cockpit, name)
         self._side: dict[str, LossChart | ReportView] = {
             "timeline": AlertList(),
@@ -100,7 +109,7 @@ class RunScreen(ActingScreen):
             with Container(id="side"):
                 order = ("timeline", "charts", "checkpoints", "goodput")
                 yield from (self._side[name] for name in order)
-        yield Prompt(SEARCH)
+        yield Prompt(LABELS["search"])
         yield KeyLine()
 
     @property
@@ -116,6 +125,31 @@ class RunScreen(ActingScreen):
         view = self._views["charts"]
         assert isinstance(view, MetricCharts)
         return view
+
+    @property
+    def charts_tab(self) -> ChartsTab:
+        """What stands between the charts and the engine."""
+        return self._charts
+
+    @property
+    def small_chart(self) -> LossChart:
+        """The loss beside or below the other tabs."""
+        view = self._side["charts"]
+        assert isinstance(view, LossChart)
+        return view
+
+    def go_to_charts(self) -> None:
+        """Show the charts' tab."""
+        self._go("charts")
+
+    @property
+    def log_tab(self) -> LogTab:
+        """What stands between the log's view and the file."""
+        return self._log_tab
+
+    def go_to_log(self) -> None:
+        """Show the log's tab."""
+        self._go("log")
 
     @property
     def selected(self) -> str | None:
@@ -159,7 +193,9 @@ class RunScreen(ActingScreen):
         elif self._tab == "charts":
             self._charts.show(report)
         elif self._tab == "timeline":
+            self._show_kept()
             spawn(self, self._show_done, group="done", exclusive=True)
+            self._ask_past()
         elif self._tab == "logbook":
             self._read_book(report)
 
@@ -209,8 +245,8 @@ class RunScreen(ActingScreen):
         wheres = [self._tab] if self._tab in ("log", "charts") else []
         return self.cockpit.keys.footer(*wheres, "run", "act", "everywhere")
 
-    def _spawn(self, work: Work) -> Worker[Any]:
-        return spawn(self, work, group="log", exclusive=True)
+    def _spawn(self, group: str, work: Work) -> Worker[Any]:
+        return spawn(self, work, group=group, exclusive=True)
 
     def _spawn_curves(self, work: Work) -> Worker[Any]:
         return spawn(self, work, group="curves")
@@ -233,6 +269,11 @@ class RunScreen(ActingScreen):
             self._reads_book = False
         view.show(book.lines, path, book.note, at_end=book.newest_last)
 
+    def _show_kept(self) -> None:
+        view = self._views["timeline"]
+        assert isinstance(view, Timeline)
+        view.show_kept([(mark.offset, mark.words) for mark in self._log_tab.bookmarks])
+
     async def _show_done(self) -> None:
         view = self._views["timeline"]
         assert isinstance(view, Timeline)
@@ -240,6 +281,22 @@ class RunScreen(ActingScreen):
         if stands is None or stands != self._done_stands:
             view.show_done(await done_to(self.cockpit, self._run))
             self._done_stands = stands
+
+    def _ask_past(self) -> None:
+        """Read what happened, at most once in a few seconds; it is not asked for twice at once."""
+        now = self.cockpit.now()
+        if abs(now - self._past_asked) >= PAST_EVERY:
+            self._past_asked = now
+            spawn(self, self._show_past, group="past")
+
+    async def _show_past(self) -> None:
+        view = self._views["timeline"]
+        assert isinstance(view, Timeline)
+        try:
+            view.show_past(await self.cockpit.pasts.timeline(self._run))
+        except (OSError, TimeoutError, ValueError) as error:
+            said = getattr(error, "strerror", None) or str(error) or "no answer"
+            view.show_past(None, f"the past cannot be read: {said}")
 
     def _go(self, tab: str) -> None:
         self._tab = tab
@@ -262,11 +319,28 @@ class RunScreen(ActingScreen):
             self.app.switch_screen(RunScreen(self.cockpit, name, self._tab))
 
     def action_back(self) -> None:
-        """Leave the search line; stop a search that runs; else go back to the fleet."""
+        """Leave the line to type in; stop a save or search that runs; else go back to the fleet."""
         if self.query_one(Prompt).is_open:
-            self._close_prompt()
-        elif not self._log_tab.stop():
+            self.close_prompt()
+        elif not self.stop_saving() and not self._log_tab.stop():
             self.dismiss(self._run)
+
+    def action_travel(self) -> None:
+        """Show the screen as it was: at the happening under the cursor, else at the last change."""
+        from screens.past import PastScreen
+
+        view = self._views["timeline"]
+        assert isinstance(view, Timeline)
+        at = view.moment_at_cursor if self._tab == "timeline" else None
+        self.app.push_screen(PastScreen(self.cockpit, self._run, at))
+
+    def action_only_kind(self) -> None:
+        """List one kind of happening alone in the timeline, in turn, or all again."""
+        view = self._views["timeline"]
+        assert isinstance(view, Timeline)
+        if self._tab == "timeline":
+            view.only_next()
+        self._go("timeline")
 
     def action_jump(self) -> None:
         """Go to the evidence of the alert at the cursor, else of the worst one, then the next."""
@@ -276,13 +350,18 @@ class RunScreen(ActingScreen):
         timeline = self._views["timeline"]
         assert isinstance(timeline, Timeline)
         alert = timeline.at_cursor if self._tab == "timeline" else None
+        kept = timeline.bookmark_at_cursor if self._tab == "timeline" else None
         self._go("log")
+        if kept is not None:
+            self._log_tab.open_bookmark(kept)
+            return
         said = self._log_tab.jump(report, alert)
         if said is not None:
             self.cockpit.say(said)
 
     def action_step(self, steps: int) -> None:
         """Step down, or up."""
+        self._log_tab.moved()
         view = self._views[self._tab]
         if isinstance(view, MetricCharts):
             self._charts.step(steps)
@@ -291,6 +370,7 @@ class RunScreen(ActingScreen):
 
     def action_turn(self, pages: int) -> None:
         """Turn pages down, or up."""
+        self._log_tab.moved()
         view = self._views[self._tab]
         if isinstance(view, MetricCharts):
             self._charts.page(pages)
@@ -310,91 +390,3 @@ class RunScreen(ActingScreen):
     @on(LogView.Wanted)
     def _wanted(self, event: LogView.Wanted) -> None:
         self._log_tab.wanted(event.offset, event.back)
-
-    @on(MetricCharts.Resized)
-    def _resized(self) -> None:
-        if self._tab == "charts":
-            self._charts.ask()
-
-    def action_follow(self) -> None:
-        """Follow the end of the log, or hold still."""
-        self._go("log")
-        self._log_tab.follow()
-
-    def action_sideways(self, direction: int) -> None:
-        """Show what stands further right, or left, of the log; move the cursor of a chart."""
-        if self._tab == "charts":
-            self._charts.sideways(direction)
-        else:
-            self.log_view.sideways(direction)
-
-    def action_search(self) -> None:
-        """Ask what to search for."""
-        self._go("log")
-        self._ask(SEARCH)
-
-    def _ask(self, label: str) -> None:
-        self.query_one(KeyLine).display = False
-        prompt = self.query_one(Prompt)
-        prompt.placeholder = label
-        prompt.ask()
-
-    @on(Input.Submitted)
-    def _search(self, event: Input.Submitted) -> None:
-        choosing = self._charts.choosing
-        self._close_prompt()
-        if choosing:
-            self._charts.choose(event.value)
-        else:
-            self._log_tab.search(event.value)
-
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        self._charts.typed(event.value)
-
-    def _close_prompt(self) -> None:
-        self._charts.leave()
-        self.query_one(Prompt).close()
-        self.query_one(KeyLine).display = True
-
-    def action_match(self, back: bool) -> None:
-        """Go to the next match below, or above."""
-        self._log_tab.step(back)
-
-    def action_log_axis(self) -> None:
-        """Change the charts' axis of values."""
-        self._charts.look(self.charts.toggle_log)
-        self._small_chart.toggle_log()
-
-    def action_zoom(self) -> None:
-        """Show a smaller part of the run."""
-        self._charts.look(self.charts.zoom)
-        self._small_chart.zoom()
-
-    @property
-    def _small_chart(self) -> LossChart:
-        view = self._side["charts"]
-        assert isinstance(view, LossChart)
-        return view
-
-    def action_metric(self) -> None:
-        """Ask for a metric by its name."""
-        self._go("charts")
-        self._charts.choosing = True
-        self._ask(PROMPT)
-        self._charts.typed("")
-
-    def action_next_metric(self) -> None:
-        """Show the next usual metric."""
-        self._go("charts")
-        self._charts.next_metric()
-
-    def action_two_metrics(self) -> None:
-        """Show two metrics, or one."""
-        self._go("charts")
-        self._charts.two()
-
-    def action_time_axis(self) -> None:
-        """Change between steps and times."""
-        self._go("charts")
-        self._charts.look(self.charts.toggle_time)

@@ -1,11 +1,10 @@
-"""The log tab: asks for pages of the log to follow, page, search, and jump to evidence."""
+"""The log tab: asks for pages of the log to follow, page, sift, search, and jump to evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 from typing import Any, Final
 
 from textual.worker import Worker
@@ -14,44 +13,79 @@ from cockpit.model.alert import Alert
 from cockpit.model.logtext import Hit, LogPage
 from cockpit.model.report import RunReport
 from screens.base import Work
-from screens.evidence import Found, Seeker, Target, targets_of, triage_targets
+from screens.bookmarks import Bookmark, Bookmarks
+from screens.evidence import Found, Seeker, Target, begin_of, quotes_of, targets_of, triage_targets
+from screens.log_counting import Counting
+from screens.log_goto import HOW, Share, target_of
+from screens.log_reader import LogReader, held_lines, since
 from screens.ports import Logs
-from widgets.log_view import LogView, Regex, term_of
+from widgets.log_view import LogView
 from widgets.painting.facts import reason
+from widgets.painting.marking import term_of
 
 Start = Callable[[Work], Worker[Any]]
 """Does some work, ending the one before it."""
 TAIL_LINES: Final = 400
-PAGE: Final = 600
-"""Lines read at once; around a place, half before and half after."""
+MOST_EMPTY: Final = 40
+"""Pages without any line that are read on for one key: then a person says whether to go on."""
+NO_FILE: Final = "only the last lines are available; nothing to search"
 
 
 class LogTab:
     """Stands between a log view and a file."""
 
-    def __init__(self, view: LogView, start: Start, logs: Logs) -> None:
+    def __init__(
+        self, view: LogView, start: Start, count: Start, logs: Logs, bookmarks: Bookmarks
+    ) -> None:
         self._view = view
         self._logs = logs
         self._start = start
-        self._reader: LogReader | None = None
+        self._counting = Counting(view, count)
+        self._bookmarks = bookmarks
         self._seen: tuple[object, ...] | None = None
         self._report: RunReport | None = None
         self._jumped: str | None = None
         self._looking: Worker[Any] | None = None
+        self._begun: object = None
+        self._empty = 0
+
+    @property
+    def reader(self) -> LogReader | None:
+        """The log as it is shown now, if it can be read in pages."""
+        report, view = self._report, self._view
+        if report is None or self._logs.place(report.name) is None:
+            return None
+        return LogReader(self._logs, report.name, view.floor, view.sifted)
+
+    @property
+    def file(self) -> object:
+        """What tells the file that is shown from another of its name."""
+        log = None if self._report is None else self._report.facets.log.value
+        return None if log is None else (log.path, log.inode)
+
+    @property
+    def bookmarks(self) -> list[Bookmark]:
+        """The bookmarks in this log."""
+        report = self._report
+        return [] if report is None else self._bookmarks.of(report.name, self.file)
 
     def show(self, report: RunReport) -> None:
         """Take a new report: while following, read the new end."""
-        self._report = report
-        here = self._logs.place(report.name) is not None
-        log = report.facets.log.value
+        former, self._report = self.file, report
+        if self._view.floor and former != self.file:
+            self._view.floor = begin_of(report) or 0
+        self._view.quoted(quotes_of(report))
+        self._show_bookmarks()
+        log, reader = report.facets.log.value, self.reader
         seen = None if log is None else (log.path, log.size, log.mtime, log.inode)
         if self._seen is None:
             self._view.show_tail(held_lines(report), placed=log is None or bool(log.offsets))
         elif log is not None and not self._view.following:
             self._view.grown(log.size)
-        self._reader = LogReader(self._logs, report.name) if here else None
-        if self._reader is None and log is None:
+        if reader is None and log is None:
             self._view.say(f"nothing to show: {reason(report.facets.log)}")
+        elif reader is not None and log is not None:
+            self._counting.grown(reader, log.size)
         if seen != self._seen and self._view.following:
             self._seen = seen
             self._tail()
@@ -68,13 +102,137 @@ class LogTab:
     def home(self) -> None:
         """Go to the first line."""
         self._view.hold()
-        self._go(0)
+        self._go(self._view.floor)
+
+    def moved(self) -> None:
+        """Take that a person has moved: what was given up for now may be read on."""
+        self._empty = 0
 
     def wanted(self, offset: int, back: bool) -> None:
-        """Read what the view needs next."""
-        if self._reader is not None:
-            more = partial(self._reader.more, offset, back)
-            self._start(partial(self._read, more, partial(self._view.extend, back=back)))
+        """Read what the view needs next; of what is sifted only so much for one key."""
+        reader = self.reader
+        if reader is None:
+            return
+        if self._empty >= MOST_EMPTY:
+            self._view.enough()
+            self._view.say(f"none further {'up' if back else 'down'} so far: page on to look")
+            return
+
+        async def more() -> None:
+            try:
+                page = await reader.more(offset, back)
+            except (OSError, TimeoutError) as error:
+                self._view.say(_trouble(error))
+                return
+            finally:
+                self._view.enough()
+            self._empty = 0 if page.lines else self._empty + 1
+            self._view.extend(page, back)
+
+        self._start(more)
+
+    def sift(self) -> None:
+        """Show only warnings and errors, or all lines again."""
+        if self.reader is None:
+            self._view.say("only the last lines are available; nothing to filter")
+            return
+        self._view.sifted = not self._view.sifted
+        self._show_anew()
+
+    def this_job(self) -> str | None:
+        """Show only the present job's lines, or all again; return why not, where that is unknown.
+
+        They begin where its launcher has noted it, else at the line nearest to its start.
+        """
+        report, reader = self._report, self.reader
+        if self._view.floor:
+            self._view.floor = 0
+            self._show_anew()
+        elif report is None or reader is None:
+            return NO_FILE
+        elif (begin := begin_of(report)) is not None:
+            self._from(begin)
+        elif (job := report.facets.job.value) is not None and job.started_at is not None:
+            self._start(partial(self._from_time, reader, job.started_at))
+        else:
+            return "unknown where this job's lines begin: its launcher noted no place and no start"
+        return None
+
+    async def _from_time(self, reader: LogReader, at: float) -> None:
+        try:
+            near = await reader.logs.nearest_time(reader.run, at, 0)
+        except (OSError, TimeoutError) as error:
+            self._view.say(_trouble(error))
+            return
+        if near is None:
+            self._view.say("unknown where this job's lines begin: no line has a time")
+        else:
+            self._from(near.offset)
+
+    def _from(self, begin: int) -> None:
+        self._view.floor = begin
+        if begin == 0:
+            self._view.say("the whole log is of this job")
+        self._show_anew()
+
+    def _show_anew(self) -> None:
+        """Read again what is shown, by what is to be shown now."""
+        self._empty, self._begun = 0, None
+        reader = self.reader
+        if self._view.term and reader is not None:
+            self._counting.begin(reader)
+        if self._view.following:
+            self._tail()
+        else:
+            self._go(max(self._view.floor, self._view.place[0]))
+
+    def bookmark(self) -> str:
+        """Keep the line at the cursor, or forget it; return what was done."""
+        line, report = self._view.at_cursor, self._report
+        if line is None or report is None:
+            return "no line to keep: where these lines stand in the file is unknown"
+        self._view.hold()
+        said = self._bookmarks.toggle(report.name, self.file, Bookmark(line[0], line[1].plain))
+        self._show_bookmarks()
+        self._view.repaint()
+        return said
+
+    def next_bookmark(self) -> str | None:
+        """Go to the next bookmark below the cursor, after the last to the first."""
+        kept = self.bookmarks
+        if not kept:
+            return "no bookmark in this log"
+        here = self._view.place[0]
+        at = next((n for n, mark in enumerate(kept) if mark.offset > here), 0)
+        self.open_bookmark(kept[at].offset, f"bookmark {at + 1} of {len(kept)}")
+        return None
+
+    def open_bookmark(self, offset: int, words: str = "bookmark") -> None:
+        """Go to a place that was kept."""
+        self._go_soon(partial(_at_once, Found(offset, self._view.term, words)), "")
+
+    def _show_bookmarks(self) -> None:
+        self._view.bookmarks = frozenset(mark.offset for mark in self.bookmarks)
+
+    def go_to(self, typed: str, now: float) -> str | None:
+        """Go to a step, a time, a line or a share; return what is wrong with what was typed."""
+        report, reader, target = self._report, self.reader, target_of(typed, now)
+        if target is None:
+            return f"not a place in a log: {typed!r}; type {HOW}"
+        if report is None or reader is None:
+            return NO_FILE
+        if isinstance(target, Share):
+            log = report.facets.log.value
+            size = 0 if log is None else log.size
+            self._view.hold()
+            self._go(reader.floor + int((size - reader.floor) * target.part))
+            return None
+        seeker = Seeker(self._logs, report, partial(self._newest, reader), begin=reader.floor)
+        self._view.say("looking (esc stops)")
+        lacks = f"no line of this log tells a {target.kind}"
+        lacks = f"there is no line {int(target.value):,}" if target.kind == "line" else lacks
+        self._go_soon(partial(seeker.first, (target,)), lacks)
+        return None
 
     def search(self, term: str) -> None:
         """Search: from the end upwards while following, else from the cursor down.
@@ -83,6 +241,7 @@ class LogTab:
         """
         term = term_of(term)
         self._view.mark(term)
+        self._counting.forget()
         if term:
             following = self._view.following
             self._view.hold()
@@ -108,7 +267,7 @@ class LogTab:
 
         Return why not, if there is none.
         """
-        words = "the triage's line"
+        words = "the line that tells the cause"
         targets: Sequence[Target] = triage_targets(report)
         alert = alert or self._next_alert(report)
         if alert is not None:
@@ -116,12 +275,12 @@ class LogTab:
             place = next((n for n, one in enumerate(report.alerts, 1) if one is alert), None)
             words = alert.id if place is None else f"{alert.id} ({place} of {len(report.alerts)})"
         if not targets:
-            return "no alert is open here"
+            return "no alert on this run has log evidence"
         self._view.hold()
-        if self._reader is None:
-            self._view.say("only the last lines are here; no file to search")
+        if self.reader is None:
+            self._view.say(NO_FILE)
             return None
-        self._seek(self._reader, report, targets, words)
+        self._seek(self.reader, report, targets, words)
         return None
 
     def _next_alert(self, report: RunReport) -> Alert | None:
@@ -133,32 +292,47 @@ class LogTab:
     def _seek(
         self, reader: LogReader, report: RunReport, targets: Sequence[Target], words: str
     ) -> None:
-        def find(term: str) -> Awaitable[Hit | None]:
-            return reader.find(term, 1 << 62, True, self._on_progress)
+        reader = replace(reader, floor=0)
+        seeker = Seeker(reader.logs, report, partial(self._newest, reader))
 
         async def first() -> Found | None:
-            found = await Seeker(reader.logs, report, find).first(targets)
+            found = await seeker.first(targets)
             return None if found is None else found._replace(words=f"{words}: {found.words}")
 
         self._view.say(f"{words}: looking for its evidence (esc stops)")
-        lacks = f"{words}: nothing of its evidence stands in this log"
-        self._looking = self._start(partial(self._go_to, reader, first, lacks))
+        lacks = f"{words}: no evidence of it in this log"
+        self._go_soon(first, lacks)
+
+    def _newest(self, reader: LogReader, term: str) -> Awaitable[Hit | None]:
+        return reader.find(term, 1 << 62, True, self._on_progress)
 
     def _on_progress(self, reached: int) -> None:
         self._view.say(f"searching, at {reached / 1e6:,.0f} MB (esc stops)")
 
     def _tail(self) -> None:
         """Show the end: as the source has read it, from the file only if that was long ago."""
-        report = self._report
+        report, reader = self._report, self.reader
         log = None if report is None else report.facets.log.value
-        if self._reader is not None and (log is None or not log.offsets):
-            read = partial(self._reader.tail, max(TAIL_LINES, self._view.room))
+        if reader is not None and reader.sifts:
+            self._tail_sifted(reader)
+        elif reader is not None and (log is None or not log.offsets):
+            read = partial(reader.tail, max(TAIL_LINES, self._view.room))
             self._start(partial(self._read, read, self._show_tail))
         elif report is not None:
-            if self._reader is not None:
+            if reader is not None:
                 self._view.say("")
             placed = log is None or bool(log.offsets)
-            self._view.show_tail(held_lines(report), placed=placed)
+            page = since(held_lines(report), self._view.floor) if placed else held_lines(report)
+            self._view.show_tail(page, placed=placed)
+
+    def _tail_sifted(self, reader: LogReader) -> None:
+        """Read warnings and errors that are new; all of them anew in another file."""
+        if self._begun == self.file:
+            more = partial(reader.more, self._view.end, False)
+            self._start(partial(self._read, more, self._view.show_more))
+            return
+        self._begun, self._empty = self.file, 0
+        self._start(partial(self._read, partial(reader.tail, TAIL_LINES), self._show_tail))
 
     def _show_tail(self, page: LogPage) -> None:
         if self._view.following or not self._view.placed:
@@ -166,22 +340,26 @@ class LogTab:
             self._view.show_tail(page)
 
     def _go(self, offset: int) -> None:
-        if self._reader is not None:
-            around = partial(self._reader.around, offset)
+        reader = self.reader
+        if reader is not None:
+            around = partial(reader.around, offset)
             self._start(partial(self._read, around, partial(self._view.show_at, offset=offset)))
 
     def _find(self, term: str, offset: int, back: bool) -> None:
-        if self._reader is None:
-            self._view.say("only the last lines are here; no file to search")
+        reader = self.reader
+        if reader is None:
+            self._view.say(NO_FILE)
             return
-        reader = self._reader
 
         async def next_one() -> Found | None:
             hit = await reader.find(term, offset, back, self._on_progress)
+            self._counting.ensure(reader)  # not before: an expression may take too long
             return None if hit is None else Found(hit.offset, term, "")
 
-        lacks = "no match above" if back else "no match below"
-        self._looking = self._start(partial(self._go_to, reader, next_one, lacks))
+        self._go_soon(next_one, "no match above" if back else "no match below")
+
+    def _go_soon(self, look: Callable[[], Awaitable[Found | None]], lacks: str) -> None:
+        self._looking = self._start(partial(self._go_to, look, lacks))
 
     async def _read(
         self, read: Callable[[], Awaitable[LogPage]], show: Callable[[LogPage], None]
@@ -191,75 +369,42 @@ class LogTab:
         except (OSError, TimeoutError) as error:
             self._view.say(_trouble(error))
 
-    async def _go_to(
-        self, reader: LogReader, look: Callable[[], Awaitable[Found | None]], lacks: str
-    ) -> None:
-        """Go to what is found, and say what it is."""
+    async def _go_to(self, look: Callable[[], Awaitable[Found | None]], lacks: str) -> None:
+        """Go to what is found, and say what it is; a filter that hides it is taken off."""
         try:
             found = await look()
-            page = None if found is None else await reader.around(found.offset)
+            page, shown = (None, "") if found is None else await self._around(found.offset)
         except (OSError, TimeoutError, ValueError) as error:
             self._view.say(_trouble(error))
             return
         if found is None or page is None:
             self._view.say(lacks)
             return
-        self._view.mark(found.mark)
+        if found.mark != self._view.term:
+            self._view.mark(found.mark)
         self._view.show_at(page, found.offset)
-        self._view.say(found.words)
+        self._view.say(" · ".join(each for each in (found.words, shown) if each))
+
+    async def _around(self, offset: int) -> tuple[LogPage | None, str]:
+        """Return the lines around a place, and what had to be shown again for it."""
+        said: list[str] = []
+        if offset < self._view.floor:
+            self._view.floor = 0
+            said.append("before this job: all jobs are shown")
+        reader = self.reader
+        page = None if reader is None else await reader.around(offset)
+        if reader is not None and page is not None and reader.sifts and offset not in page.offsets:
+            self._view.sifted = False
+            said.append("all levels are shown: the filter hides this line")
+            page = await replace(reader, sifts=False).around(offset)
+        return page, " · ".join(said)
+
+
+async def _at_once(found: Found) -> Found | None:
+    return found
 
 
 def _trouble(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return "the file did not answer in time" if isinstance(error, TimeoutError) else str(error)
-
-
-@dataclass(frozen=True)
-class LogReader:
-    """The log of one run. Raises ``OSError``, ``TimeoutError`` and, searching, ``ValueError``."""
-
-    logs: Logs
-    run: str
-
-    async def tail(self, count: int) -> LogPage:
-        """Return the last lines."""
-        return await self.logs.tail(self.run, count)
-
-    async def more(self, offset: int, back: bool) -> LogPage:
-        """Return lines that end before ``offset`` (``back``) or start at it."""
-        return await self.logs.page(self.run, offset, PAGE, back)
-
-    async def around(self, offset: int) -> LogPage:
-        """Return lines on both sides of the one that starts at ``offset``."""
-        before = await self.more(offset, back=True)
-        after = await self.more(offset, back=False)
-        lines, offsets = before.lines + after.lines, before.offsets + after.offsets
-        return LogPage(lines, offsets, before.start, after.end, after.size)
-
-    async def find(
-        self, term: str, offset: int, back: bool, on_progress: Callable[[int], None]
-    ) -> Hit | None:
-        """Return the next match; ``on_progress`` is given the offset reached, now and then."""
-        search = self.logs.find if isinstance(term, Regex) else self.logs.search
-        while True:
-            hit = await search(self.run, term, offset, back)
-            if hit is None or hit.found:
-                return hit
-            offset = hit.offset
-            on_progress(offset)
-
-
-def held_lines(report: RunReport) -> LogPage:
-    """Return the last lines that the source has brought.
-
-    Of remembered ones nobody knows where in the file they stand: they are placed from 0 on,
-    and the view must not speak of places.
-    """
-    log = report.facets.log.value
-    if log is None:
-        return LogPage((), (), 0, 0, 0)
-    if log.offsets:
-        return LogPage(log.lines, log.offsets, log.offsets[0], log.size, log.size)
-    ends = [0, *accumulate(len(line.plain) + 1 for line in log.lines)]
-    return LogPage(log.lines, tuple(ends[:-1]), 0, ends[-1], ends[-1])

@@ -65,6 +65,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_data_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert set(DATA) <= set(names)
+    beside = [name for name in names if ".data/" in name]
+    assert [name.partition(".data/")[2] for name in beside] == ["data/share/man/man1/cockpit.1"]
+    names = [name for name in names if name not in beside]
     tops = {name.partition("/")[0] for name in names if ".dist-info" not in name}
     assert tops == {"cockpit", "widgets", "screens", "themes", "run_cockpit.py"}
 

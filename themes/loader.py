@@ -25,6 +25,8 @@ class Colours(_Strict):
     """One accent, three severities (critical, attention, well), text and dim text."""
 
     background: Colour
+    past: Colour
+    """The background of what is shown of the past."""
     ink: Colour
     dim: Colour
     line: Colour

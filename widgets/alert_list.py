@@ -9,9 +9,12 @@ from textual.content import Content
 
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.goodput_words import losses, took
+from cockpit.model.past import Kind
+from cockpit.model.past import Timeline as Past
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, clock_time, day_time, glyph, steps
 from widgets.base.scrolled import ReportView
+from widgets.happening_list import next_kind
 from widgets.painting import facts, rows
 from widgets.painting.goodput import account_of, paint_line
 from widgets.painting.journal import Done, paint_done
@@ -28,6 +31,7 @@ from widgets.painting.line import (
     within,
     wrapped,
 )
+from widgets.painting.past import paint_happening, when_width
 
 TITLE: Final = 20
 """Cells below which a title is cut rather than broken."""
@@ -44,21 +48,59 @@ class AlertList(ReportView):
 
 
 class Timeline(ReportView):
-    """The open alerts, the closed ones, and what was done."""
+    """The open alerts, then all that happened; without a past what closed and what was done."""
 
-    HEADING = "alerts"
+    HEADING = "timeline"
     done: Sequence[Done] = ()
+    bookmarks: Sequence[tuple[int, str]] = ()
+    past: Past | None = None
+    kind: Kind | None = None
+    _why = ""
     _shown: Sequence[Block] = ()
 
     @property
     def at_cursor(self) -> Alert | None:
         """The alert that the cursor stands on, if it stands on one."""
+        block = self._block
+        return None if block is None else block.alert
+
+    @property
+    def bookmark_at_cursor(self) -> int | None:
+        """Where the bookmarked line starts that the cursor stands on, if it stands on one."""
+        block = self._block
+        return None if block is None else block.bookmark
+
+    @property
+    def _block(self) -> Block | None:
         seen = 0
         for block in self._shown:
             seen += len(block.lines)
             if self.cursor < seen:
-                return block.alert
+                return block
         return None
+
+    def show_kept(self, kept: Sequence[tuple[int, str]]) -> None:
+        """Show the bookmarks in the log: where each starts, and how it reads."""
+        if kept != self.bookmarks:
+            self.bookmarks = kept
+            self.repaint()
+
+    @property
+    def moment_at_cursor(self) -> float | None:
+        """When that happened which the cursor stands on, if it stands on a happening."""
+        block = self._block
+        return None if block is None else block.at
+
+    def show_past(self, past: Past | None, why: str = "") -> None:
+        """Show all that happened to the run; ``why`` says that it cannot be read."""
+        if (past, why) != (self.past, self._why):
+            self.past, self._why = past, why
+            self.repaint()
+
+    def only_next(self) -> None:
+        """List one kind of happening alone, or all again."""
+        self.kind = next_kind(self.past, self.kind)
+        self.repaint()
 
     def show_done(self, done: Sequence[Done]) -> None:
         """Show what people did to the run among what went wrong with it."""
@@ -69,13 +111,32 @@ class Timeline(ReportView):
         """Return open alerts, then closed ones and what was done, newest first."""
         told = [*_account(report, width), EMPTY]
         top = [Block(told)] if len(told) > 1 else []
-        self._shown = [*top, *timeline_blocks(report, self.now, width, self.done)]
+        if self.past is None:
+            below = timeline_blocks(report, self.now, width, self.done)
+        else:
+            below = happening_blocks(report, self.past, self.kind, self.now, width)
+        why = [Block(wrapped(text((self._why, "$attention")), width, 2))] if self._why else []
+        self._shown = [*top, *why, *below, *self._kept(width)]
         return within([line for block in self._shown for line in block.lines], width)
+
+    def _kept(self, width: int) -> list[Block]:
+        """Return the bookmarks in the log; what they read is asked about as a line of it is."""
+        head = [Block([EMPTY, text(("bookmarks in the log", STRONG))])] if self.bookmarks else []
+        lines = ((at, self.kept_line(words)) for at, words in self.bookmarks)
+        return [*head, *(Block([cut(line, width)], bookmark=at) for at, line in lines)]
+
+    def kept_line(self, words: str) -> Content:
+        """Return a bookmarked line as it may be shown."""
+        return text(("⚑ ", ACCENT), self.kept(Content(words)))
 
     def note(self) -> Content:
         """Return how many."""
         if self.report is None:
             return text("")
+        if self.past is not None:
+            only = "" if self.kind is None else f" · {self.kind.value} only"
+            shown = len(self.past.of_kind(self.kind))
+            return text((f"{len(self.report.alerts)} open · {shown:,} happenings{only}", DIM))
         counts = f"{len(self.report.alerts)} open · {len(self.report.closed)} closed"
         counts += f" · {len(self.done)} done" if self.done else ""
         return text((counts, DIM))
@@ -93,10 +154,12 @@ def _account(report: RunReport, width: int) -> list[Content]:
 
 
 class Block(NamedTuple):
-    """Lines that belong together, and the alert that they are about."""
+    """Lines that belong together, and the alert or the place in the log that they are about."""
 
     lines: list[Content]
     alert: Alert | None = None
+    bookmark: int | None = None
+    at: float | None = None
 
 
 def paint_open(report: RunReport, now: float, width: int) -> list[Content]:
@@ -185,6 +248,29 @@ def _acknowledged(alert: Alert, now: float) -> Content:
 
 def _under(line: Content, width: int) -> Content:
     return text("  ", cut(line, width - 2))
+
+
+def happening_blocks(
+    report: RunReport, past: Past, kind: Kind | None, now: float, width: int
+) -> list[Block]:
+    """Return the open alerts, then what happened, newest first; what is missing says so."""
+    head = [Block([text(("open", STRONG))]), *_open(report, now, width)]
+    title = "all that happened" if kind is None else f"{kind.value} only"
+    head += [Block([EMPTY, text((title, STRONG))])]
+    head += [Block(wrapped(text((each, "$attention")), width, 2)) for each in past.lacks]
+    known = {each.alert.key: each.alert for each in report.closed}
+    known |= {each.key: each for each in report.alerts}
+    found = past.of_kind(kind)
+    if not found:
+        return [*head, Block([text(("nothing yet", DIM))])]
+    when = when_width(found, now)
+    return [
+        *head,
+        *(
+            Block([paint_happening(each, now, width, when)], known.get(each.key), at=each.at)
+            for each in found
+        ),
+    ]
 
 
 def paint_timeline(

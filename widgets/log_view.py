@@ -5,12 +5,10 @@ It reads nothing: the screen answers ``Wanted`` messages with pages.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from textual.content import Content
 from textual.message import Message
@@ -18,19 +16,32 @@ from textual.message import Message
 from cockpit.model.logtext import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import size
-from widgets.base.briefly import briefly
-from widgets.base.painted import Filter, Painted
+from widgets.base.painted import Painted
+from widgets.log_buffer import MOST, Buffer
 from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, text
+from widgets.painting.logline import dressed, gutter, paint_line
+from widgets.painting.marking import Regex, marked, places
 
-MOST: Final = 4000
-"""Lines kept in the buffer."""
 SIDE_STEP: Final = 20
-HIT: Final = "bold on $hit"
+GUTTER: Final = 3
+WRAPS_FROM: Final = 110
+"""Columns from which long lines are wrapped, unless a person has said how."""
 BEYOND: Final = 1 << 62
 """An offset after every end."""
-MARK_WITHIN: Final = 0.03
-"""Seconds in which an expression is to be found in a line, else it is marked no more."""
-_SLOW: Final[set[str]] = set()
+
+
+class Quote(NamedTuple):
+    """A text that an open alert quotes from the log, and the style of the alert."""
+
+    text: str
+    style: str
+
+
+class Count(NamedTuple):
+    """Where the lines that match a search start, ascending; ``whole``: all were counted."""
+
+    offsets: Sequence[int]
+    whole: bool
 
 
 class LogView(Painted):
@@ -49,10 +60,17 @@ class LogView(Painted):
         self.placed = True
         """False while it is not known where in the file the lines stand."""
         self.term = ""
+        self.wraps: bool | None = None
+        """Whether long lines are wrapped; ``None``: where there is room."""
+        self.sifted = False
+        """Whether only warnings and errors are shown."""
+        self.floor = 0
+        """Where the lines begin that are shown at all: the present job's, or the file's."""
+        self.quotes: Sequence[Quote] = ()
+        self.bookmarks: frozenset[int] = frozenset()
+        self._count: Count | None = None
         self._status = ""
-        self._lines_held: list[SafeText] = []
-        self._offsets: list[int] = []
-        self._start = self._end = self._bytes = 0
+        self._buffer = Buffer()
         self._cursor = self._top = self._left = 0
         self._asked: LogView.Wanted | None = None
 
@@ -62,15 +80,43 @@ class LogView(Painted):
         return max(1, self.size.height - 2)
 
     @property
+    def offsets(self) -> list[int]:
+        """Where the lines start that are held."""
+        return self._buffer.offsets
+
+    @property
+    def end(self) -> int:
+        """Where the stretch ends that is held."""
+        return self._buffer.end
+
+    @property
+    def held(self) -> list[SafeText]:
+        """All lines that are held."""
+        return self._buffer.lines
+
+    @property
+    def sight(self) -> tuple[int, int]:
+        """The first line in sight and the one after the last, of those that are held."""
+        return self._top, min(self._top + self.room, len(self.held))
+
+    @property
+    def at_cursor(self) -> tuple[int, SafeText] | None:
+        """Where the line at the cursor starts, and the line."""
+        if not self.placed or not self.offsets:
+            return None
+        at = min(self._cursor, len(self.offsets) - 1)
+        return self.offsets[at], self.held[at]
+
+    @property
     def place(self) -> tuple[int, int]:
         """The byte offsets of the cursor's line and of the one after it; else beyond the end."""
         if not self.placed:
             return BEYOND, BEYOND
-        if not self._offsets:
+        if not self.offsets:
             return 0, 0
         after = self._cursor + 1
-        return self._offsets[self._cursor], (
-            self._offsets[after] if after < len(self._offsets) else self._end
+        return self.offsets[self._cursor], (
+            self.offsets[after] if after < len(self.offsets) else self.end
         )
 
     def show_tail(self, page: LogPage, *, placed: bool = True) -> None:
@@ -79,48 +125,53 @@ class LogView(Painted):
         ``placed`` is False of lines of which only the order is known.
         """
         known, self.placed = self.placed, placed
-        at = bisect_left(self._offsets, page.start)
-        held = self._lines_held[at:-1]
-        if known and self._start <= page.start and held and held == list(page.lines[: len(held)]):
-            self._lines_held[at:], self._offsets[at:] = page.lines, page.offsets
-            self._end, self._bytes = page.end, page.size
-            self._drop_first(max(0, len(self._offsets) - MOST))
-        else:
+        if not (known and self._buffer.take_end(page)):
             self._take(page)
-        self._cursor = max(0, len(self._offsets) - 1)
-        self._top = max(0, len(self._offsets) - self.room)
-        self._want_more()
-        self.repaint()
+        self._to_end()
+
+    def show_more(self, page: LogPage) -> None:
+        """Show what was written behind the lines that are held."""
+        if self._buffer.add_after(page):
+            self._buffer.drop_first(len(self.offsets) - MOST)
+        self._to_end()
 
     def show_at(self, page: LogPage, offset: int) -> None:
         """Hold still at the line that starts at ``offset``, in the middle of the window."""
         self.following, self.placed = False, True
         self._take(page)
-        self._cursor = next((n for n, at in enumerate(page.offsets) if at >= offset), 0)
-        self._top = max(0, min(self._cursor - self.room // 3, len(self._offsets) - self.room))
+        last = max(0, len(page.offsets) - 1)
+        self._cursor = min(bisect_left(page.offsets, offset), last)
+        self._top = max(0, min(self._cursor - self.room // 3, len(self.offsets) - self.room))
+        self._want_more()
         self.repaint()
 
     def extend(self, page: LogPage, back: bool) -> None:
         """Add a page that was asked for before or after what is held."""
         self._asked = None
-        self._bytes = page.size
-        if back and page.end == self._start and page.lines:
-            self._lines_held[:0], self._offsets[:0] = page.lines, page.offsets
-            self._start = page.start
-            self._cursor += len(page.lines)
-            self._top += len(page.lines)
-            self._drop_last(max(0, len(self._offsets) - MOST))
-        elif not back and page.start == self._end and page.lines:
-            self._lines_held += page.lines
-            self._offsets += page.offsets
-            self._end = page.end
-            self._drop_first(max(0, len(self._offsets) - MOST))
+        self._buffer.size = page.size
+        if back:
+            added = self._buffer.add_before(page)
+            self._cursor += added
+            self._top += added
+            if self.following:
+                self._to_end()
+        elif self._buffer.add_after(page):
+            dropped = max(0, len(self.offsets) - MOST)
+            self._buffer.drop_first(dropped)
+            self._cursor = max(0, self._cursor - dropped)
+            self._top = max(0, self._top - dropped)
+        if self.sifted:
+            self._want_more()
         self.repaint()
+
+    def enough(self) -> None:
+        """Take that nothing more comes for now; the next key asks again."""
+        self._asked = None
 
     def grown(self, size_now: int) -> None:
         """Take how large the file is now: what is in sight stands in a larger one."""
-        if self.placed and size_now > self._bytes:
-            self._bytes = size_now
+        if self.placed and size_now > self._buffer.size:
+            self._buffer.size = size_now
             self.repaint()
 
     def say(self, words: str) -> None:
@@ -130,8 +181,19 @@ class LogView(Painted):
 
     def mark(self, term: str) -> None:
         """Mark every occurrence of ``term``."""
-        self.term = term
+        self.term, self._count = term, self._count if term == self.term else None
         self.repaint()
+
+    def count(self, count: Count) -> None:
+        """Show how many lines match, as far as they were counted."""
+        self._count = count
+        self.repaint()
+
+    def quoted(self, quotes: Sequence[Quote]) -> None:
+        """Mark the lines that open alerts quote."""
+        if quotes != self.quotes:
+            self.quotes = quotes
+            self.repaint()
 
     def hold(self) -> None:
         """Stop following."""
@@ -141,30 +203,41 @@ class LogView(Painted):
     def move(self, steps: int) -> None:
         """Step the cursor; leaving the page turns half of one."""
         self.following = False
-        self._cursor = max(0, min(self._cursor + steps, len(self._offsets) - 1))
+        self._cursor = max(0, min(self._cursor + steps, len(self.offsets) - 1))
         half = self.room // 2
         if self._cursor < self._top:
             self._top = max(0, min(self._cursor, self._top - half))
         elif self._cursor >= self._top + self.room:
             self._top = max(self._cursor - self.room + 1, self._top + half)
-        self._top = max(0, min(self._top, len(self._offsets) - self.room))
+        self._top = max(0, min(self._top, len(self.offsets) - self.room))
         self._want_more()
         self.repaint()
 
     def page(self, pages: int) -> None:
         """Turn pages."""
-        last = max(0, len(self._offsets) - self.room)
+        last = max(0, len(self.offsets) - self.room)
         self._top = max(0, min(self._top + pages * self.room, last))
         self.move(pages * self.room)
 
     def sideways(self, direction: int) -> None:
-        """Show what stands further right, or left."""
+        """Show what stands further right, or left: long lines are cut for that."""
+        self.wraps = False
         self._left = max(0, self._left + direction * SIDE_STEP)
         self.repaint()
 
+    def toggle_wrap(self) -> None:
+        """Wrap long lines, or cut them."""
+        self.wraps, self._left = not self.wrapping, 0
+        self.repaint()
+
+    @property
+    def wrapping(self) -> bool:
+        """Whether long lines are wrapped now."""
+        return self.wraps if self.wraps is not None else self.size.width >= WRAPS_FROM
+
     def on_resize(self) -> None:
         """Keep the end, or the cursor, in sight."""
-        last = max(0, len(self._offsets) - self.room)
+        last = max(0, len(self.offsets) - self.room)
         if self.following:
             self._top = last
         self._top = max(0, min(max(self._top, self._cursor - self.room + 1), last))
@@ -173,36 +246,88 @@ class LogView(Painted):
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the framed lines in sight."""
-        shown = self._lines_held[self._top : self._top + max(0, height - 2)]
-        body = [
-            paint_log_line(
-                line,
-                width - 4,
-                self._left,
-                self.term,
-                not self.following and self._top + at == self._cursor,
-                self.kept,
-            )
-            for at, line in enumerate(shown)
-        ]
+        body = self._rows(width - 4, max(0, height - 2))
         return frame(
             body,
             width,
             height,
-            self._title(shown),
-            text((size(self._bytes) if self.placed else "", DIM)),
+            self._title(),
+            text((size(self._buffer.size) if self.placed else "", DIM)),
             self._foot(),
         )
 
-    def _title(self, shown: Sequence[SafeText]) -> Content:
+    def _rows(self, width: int, room: int) -> list[Content]:
+        if not self.wrapping:
+            lines = range(self._top, min(self._top + room, len(self.held)))
+            return [row for at in lines for row in self._line(at, width)]
+        if self.following:
+            rows: list[Content] = []
+            at = len(self.held)
+            while at > 0 and len(rows) < room:
+                at -= 1
+                rows[:0] = self._line(at, width)
+            return rows[-room:] if room else []
+        return self._around_cursor(width, room)
+
+    def _around_cursor(self, width: int, room: int) -> list[Content]:
+        """Return wrapped lines from the top on, which comes down until the cursor is in sight."""
+        before = [self._line(at, width) for at in range(self._top, self._cursor + 1)][-room:]
+        while len(before) > 1 and sum(map(len, before)) > room:
+            before.pop(0)
+        rows = [row for line in before for row in line]
+        self._top, at = self._cursor + 1 - len(before), self._cursor + 1
+        while at < len(self.held) and len(rows) < room:
+            rows += self._line(at, width)
+            at += 1
+        return rows[:room]
+
+    def _line(self, at: int, width: int) -> list[Content]:
+        """Return a line that is held, over as many rows as it takes."""
+        line = self.kept(foreign(self.held[at]))
+        former = dressed(self.held[at - 1].plain).day if at else ""
+        quote = next((each.style for each in self.quotes if each.text in line.plain), "")
+        kept = self.placed and self.offsets[at] in self.bookmarks
+        rows = paint_log_line(line, width - GUTTER, self._left, self.term, former, self.wrapping)
+        first = gutter(dressed(line.plain).level, quote, kept)
+        under = gutter("", quote, False)
+        rows = [text(under if number else first, row) for number, row in enumerate(rows)]
+        if self.following or at != self._cursor:
+            return rows
+        return [row.truncate(width, pad=True).stylize_before("on $cursor") for row in rows]
+
+    def _title(self) -> Content:
         state = ("following", "$well") if self.following else ("paused", "$attention")
-        found = sum(len(places(line.plain, self.term)) for line in shown) if self.term else 0
-        search = (
-            text((" · ", DIM), (self._said_term, ACCENT), f" {found} in sight") if self.term else ""
-        )
-        status = text((" · ", DIM), self._status) if self._status else ""
-        side = text((f" · from column {self._left + 1}", DIM)) if self._left else ""
-        return text(("log ", STRONG), state, search, status, side)
+        told = [self._sifting, "this job only" if self.floor else "", self._status]
+        told += [f"from column {self._left + 1}"] if self._left else []
+        parts = [text((" · ", DIM), each) for each in told if each]
+        search = text((" · ", DIM), (self._said_term, ACCENT), self._found) if self.term else ""
+        return text(("log ", STRONG), state, search, *parts)
+
+    @property
+    def _sifting(self) -> str:
+        """Return what is left out, and of how much of the file that is said."""
+        if not self.sifted:
+            return ""
+        buffer = self._buffer
+        looked = buffer.end - buffer.start
+        part = looked < buffer.size - self.floor
+        of = f" of the {size(looked)} looked at" if part else ""
+        return f"warnings and errors only, {buffer.hidden:,} lines hidden{of}"
+
+    @property
+    def _found(self) -> str:
+        """Return how many lines match, and which of them the cursor is on."""
+        if self._count is None:
+            shown = self.held[slice(*self.sight)]
+            return f" {sum(len(places(line.plain, self.term)) for line in shown)} on screen"
+        offsets, whole = self._count
+        here = self.at_cursor
+        at = bisect_left(offsets, here[0]) if here is not None and not self.following else 0
+        on = here is not None and at < len(offsets) and offsets[at] == here[0]
+        count = f"{len(offsets):,}{'' if whole else '+'}"
+        if on and whole and not self.following:
+            return f" {at + 1:,} of {count}"
+        return f" {count} {'line' if count == '1' else 'lines'}"
 
     @property
     def _said_term(self) -> str:
@@ -211,37 +336,30 @@ class LogView(Painted):
     def _foot(self) -> Content:
         if not self.placed:
             return text(("the last lines", DIM))
-        if self.following or not self._bytes:
+        if self.following or not self._buffer.size:
             return text("")
-        share = self.place[0] / self._bytes
-        return text((f"{min(share, 1):.1%} of {size(self._bytes)}", DIM))
+        share = self.place[0] / self._buffer.size
+        return text((f"{min(share, 1):.1%} of {size(self._buffer.size)}", DIM))
 
     def _take(self, page: LogPage) -> None:
-        self._lines_held, self._offsets = list(page.lines), list(page.offsets)
-        self._start, self._end, self._bytes = page.start, page.end, page.size
+        self._buffer.take(page)
         self._asked = None
 
-    def _drop_first(self, count: int) -> None:
-        if count:
-            del self._lines_held[:count], self._offsets[:count]
-            self._start = self._offsets[0]
-            self._cursor = max(0, self._cursor - count)
-            self._top = max(0, self._top - count)
-
-    def _drop_last(self, count: int) -> None:
-        if count:
-            self._end = self._offsets[-count]
-            del self._lines_held[-count:], self._offsets[-count:]
+    def _to_end(self) -> None:
+        self._cursor = max(0, len(self.offsets) - 1)
+        self._top = max(0, len(self.offsets) - self.room)
+        self._want_more()
+        self.repaint()
 
     def _want_more(self) -> None:
         """Ask for lines before the cursor reaches the buffer's edge."""
         near = 2 * self.room
         if not self.placed:
             return
-        if self._cursor < near and self._start > 0:
-            self._ask(self.Wanted(self._start, back=True))
-        elif self._cursor > len(self._offsets) - near and self._end < self._bytes:
-            self._ask(self.Wanted(self._end, back=False))
+        if self._cursor < near and self._buffer.start > self.floor:
+            self._ask(self.Wanted(self._buffer.start, back=True))
+        elif self._cursor > len(self.offsets) - near and self.end < self._buffer.size:
+            self._ask(self.Wanted(self.end, back=False))
 
     def _ask(self, wanted: LogView.Wanted) -> None:
         if self._asked is None:
@@ -250,59 +368,16 @@ class LogView(Painted):
 
 
 def paint_log_line(
-    line: SafeText, width: int, left: int, term: str, chosen: bool, keep: Filter = lambda line: line
-) -> Content:
-    """Return one line from column ``left`` on, cut to ``width``, matches of ``term`` marked.
+    line: Content, width: int, left: int, term: str, former_day: str, wraps: bool
+) -> list[Content]:
+    """Return a line over as many rows as it takes, or from column ``left`` on in one.
 
-    ``keep`` says how it may be shown; it is asked about the whole line: half a name is no name.
+    Matches of ``term`` are marked; the day of its stamp is shown where it is not ``former_day``.
     """
-    shown = marked(keep(foreign(line)), term)
+    found = places(line.plain, term)
+    shown = paint_line(marked(line, term), former_day, found[0][0] if found else None)
+    if wraps and shown.cell_length > width:
+        return [row.rstrip() for row in shown.wrap(max(1, width))]
     if left:
         shown = shown[min(left, len(shown.plain)) :]
-    shown = shown.truncate(width, ellipsis=True, pad=True)
-    return shown.stylize_before("on $cursor") if chosen else shown
-
-
-def marked(line: Content, term: str) -> Content:
-    """Return ``line`` with every occurrence of ``term`` marked, whatever its case."""
-    for start, end in places(line.plain, term):
-        line = line.stylize(HIT, start, end)
-    return line
-
-
-class Regex(str):
-    """A term that is a regular expression."""
-
-    __slots__ = ()
-
-
-def term_of(typed: str) -> str:
-    """Return what was typed to be searched for: ``/…/`` is a regular expression."""
-    slashes = len(typed) > 2 and typed[0] == typed[-1] == "/"
-    return Regex(typed[1:-1]) if slashes else typed
-
-
-def places(plain: str, term: str) -> list[tuple[int, int]]:
-    """Return where ``term`` stands in ``plain``, ASCII case ignored, as the search does."""
-    pattern = _pattern(term, isinstance(term, Regex)) if term else None
-    if pattern is None or term in _SLOW:
-        return []
-    if not isinstance(term, Regex):
-        return _spans(pattern, plain)
-    found = briefly(partial(_spans, pattern, plain), MARK_WITHIN)
-    if found is None:
-        _SLOW.add(term)
-    return found or []
-
-
-def _spans(pattern: re.Pattern[str], plain: str) -> list[tuple[int, int]]:
-    found = pattern.finditer(plain)
-    return [each.span() for each in found if each.end() > each.start()]
-
-
-@lru_cache(maxsize=16)
-def _pattern(term: str, regex: bool) -> re.Pattern[str] | None:
-    try:
-        return re.compile(term if regex else re.escape(term), re.IGNORECASE | re.ASCII)
-    except re.error:  # the search says so
-        return None
+    return [shown.truncate(max(0, width), ellipsis=True)]

@@ -30,6 +30,9 @@ MOST_LINES: Final = 3
 """Lines that the next action may take."""
 
 
+LOST: Final = "is no longer in the run file"
+
+
 class RunHeader(Painted):
     """Who it is, what is wrong, what to do, where one is: the action is never cut."""
 
@@ -45,11 +48,22 @@ class RunHeader(Painted):
         self._now = 0.0
         self._current = 0
         self._hint = ""
+        self._lost = LOST
 
     def show(
-        self, name: str, report: RunReport | None, now: float, current: int, hint: str = ""
+        self,
+        name: str,
+        report: RunReport | None,
+        now: float,
+        current: int,
+        hint: str = "",
+        lost: str = LOST,
     ) -> None:
-        """Show a run and the current tab; ``hint`` is what to press for its worst alert."""
+        """Show a run and the current tab; ``hint`` is what to press for its worst alert.
+
+        ``lost`` says of no report why there is none.
+        """
+        self._lost = lost
         self._run, self._report, self._now, self._current = name, report, now, current
         self._hint = hint
         if self.is_attached:
@@ -65,7 +79,7 @@ class RunHeader(Painted):
 
     def _head(self, width: int) -> list[Content]:
         if self._report is None:
-            return empty_head(self._run)
+            return empty_head(self._run, self._lost)
         return paint_head(self._report, self._now, width, self._hint)
 
 
@@ -160,7 +174,7 @@ def paint_tabs(names: Sequence[str], current: int, width: int) -> Content:
     return cut(text(" ", text(("│", "$line")).join(shown)), width)
 
 
-def empty_head(name: str) -> list[Content]:
-    """Return the head of a run that the run file no longer names."""
-    gone = text(" ", (name, STRONG), (" is no longer in the run file", "$attention"))
+def empty_head(name: str, why: str = LOST) -> list[Content]:
+    """Return the head of a run of which there is no report, and ``why``."""
+    gone = text(" ", (name, STRONG), (f" {why}", "$attention"))
     return [gone, text("")]

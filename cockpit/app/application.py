@@ -36,6 +36,7 @@ from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import GuardedActions, Means
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
+from screens.bookmarks import Bookmarks
 from screens.clipboard import COPIED, copy_text
 from screens.copying import CopyScreen, copies
 from screens.dialog import Dialog
@@ -44,7 +45,7 @@ from screens.help import HelpScreen
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
-from screens.ports import CurvesPort, Logs
+from screens.ports import CurvesPort, Logs, PastsPort
 from screens.run import RunScreen
 from screens.welcome import DEMO, INIT, WelcomeScreen
 from widgets.fleet_header import Watch
@@ -71,6 +72,7 @@ class CockpitApp(NoticeApp):
     BINDINGS: ClassVar[list[BindingType]] = bindings("everywhere")
     CSS = """
     Screen { background: $background; color: $ink; }
+    PastScreen, PastScreen Input, PastScreen Input:focus { background: $past; }
     PaletteScreen, Dialog { background: transparent; }
     """
 
@@ -91,6 +93,7 @@ class CockpitApp(NoticeApp):
         self._views = KeptView(views, self)
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
+        self.bookmarks = Bookmarks()
         self._engine = engine
         self._clock = clock or SystemClock()
         if ascii or self.file.ui.ascii:
@@ -161,6 +164,12 @@ class CockpitApp(NoticeApp):
         """Any metric of the runs."""
         assert self._engine is not None, "a run is shown only where an engine tells of it"
         return self._engine.curves
+
+    @property
+    def pasts(self) -> PastsPort:
+        """What happened to the runs, and how they were."""
+        assert self._engine is not None, "a run is shown only where an engine tells of it"
+        return self._engine.pasts
 
     @property
     def reports(self) -> Sequence[RunReport]:

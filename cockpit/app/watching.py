@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from cockpit.model.report import FleetReport, RunReport
-from screens.ports import CurvesPort, Logs
+from screens.ports import CurvesPort, Logs, PastsPort
 
 
 class Watching(Protocol):
@@ -27,6 +27,10 @@ class Watching(Protocol):
     @property
     def curves(self) -> CurvesPort:
         """Any metric of the runs, as it was logged."""
+
+    @property
+    def pasts(self) -> PastsPort:
+        """What happened to the runs, and how they were."""
 
     def report(self) -> FleetReport:
         """Return what is known now, at once."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from cockpit.attach.wire import WireError, page_in, report_in
 from cockpit.model.curve import curves_in
 from cockpit.model.logtext import Hit, Matches, Near
+from cockpit.model.past import Then, timeline_in
 
 Cross = Callable[[Any], Any]
 
@@ -42,8 +43,13 @@ ASKS: Final[Mapping[str, Cross]] = {
     "nearest_step": _near_in,
     "nearest_time": _near_in,
     "curves": curves_in,
+    "timeline": timeline_in,
+    "then": Then.model_validate,
 }
-"""Every question, and how its answer is read; all but ``check`` and ``curves`` are about logs."""
+"""Every question, and how its answer is read.
+
+All are about logs but ``check``, ``curves`` and, about the past, ``timeline`` and ``then``.
+"""
 
 _TROUBLE: Final[Mapping[str, type[Exception]]] = {
     "os": OSError,

@@ -21,6 +21,7 @@ from cockpit.attach.meeting import Meeting, MeetingError, Peer, connect, meeting
 from cockpit.attach.parts import Parts
 from cockpit.attach.remote_curves import RemoteCurves
 from cockpit.attach.remote_logs import RemoteLogs
+from cockpit.attach.remote_pasts import RemotePasts
 from cockpit.attach.starting import Starter
 from cockpit.attach.wire import BEAT, MISSED, Document, WireError, texts_in
 from cockpit.model.clock import Clock
@@ -57,6 +58,7 @@ class AttachedEngine:
         self.file = file
         self.logs = RemoteLogs(self._ask, self._log_place)
         self.curves = RemoteCurves(self._ask)
+        self.pasts = RemotePasts(self._ask)
         self._store = store
         self._clock = clock
         self._attends = attends

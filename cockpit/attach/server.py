@@ -56,6 +56,7 @@ class EngineServer:
         self._clock = clock
         self._logs = LogReading(self.report_of)
         self._curves = EngineCurves(engine.tracker, self.report_of, clock)
+        self._pasts = engine.pasts
         self._reports: dict[str, RunReport] = {}
         self._frames: dict[str, tuple[RunReport, bytes]] = {}
         self._notices: tuple[str, ...] = ()
@@ -180,9 +181,8 @@ class EngineServer:
     def _method(self, what: str) -> Callable[..., Awaitable[object]]:
         if what == "check":
             return self._check
-        found: Callable[..., Awaitable[object]] = getattr(
-            self._curves if what == "curves" else self._logs, what
-        )
+        others = {"curves": self._curves, "timeline": self._pasts, "then": self._pasts}
+        found: Callable[..., Awaitable[object]] = getattr(others.get(what, self._logs), what)
         return found
 
     async def _check(self, run: object) -> RunReport:

@@ -6,7 +6,6 @@ once. What they repeat of the file has been scrubbed, so no secret stands in the
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 import tomllib
@@ -15,12 +14,23 @@ from typing import Any
 
 from cockpit.config.build import build
 from cockpit.config.lines import KeyPath, key_lines, line_of
+from cockpit.config.places import FILE_NAME, config_dir, find, state_dir, store_path
+from cockpit.config.reading import answers_again
 from cockpit.config.values import too_deep
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-FILE_NAME = "cockpit.toml"
+__all__ = [
+    "FILE_NAME",
+    "ConfigError",
+    "Reloader",
+    "config_dir",
+    "find",
+    "load",
+    "state_dir",
+    "store_path",
+]
 
 _BIGGEST = 16 * 2**20
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -54,30 +64,6 @@ def load(path: Path) -> CockpitFile:
     raise ConfigError(tuple(lines_by_path.values()))
 
 
-def find(start: Path) -> Path | None:
-    """Return the nearest run file from ``start`` upwards, else the user's own, else none."""
-    start = start.absolute()
-    for folder in (start, *start.parents, config_dir()):
-        if os.path.lexists(folder / FILE_NAME):
-            return folder / FILE_NAME
-    return None
-
-
-def config_dir() -> Path:
-    """Return the folder of the user's own run file (``$XDG_CONFIG_HOME/cockpit``)."""
-    return _xdg("XDG_CONFIG_HOME", ".config")
-
-
-def state_dir() -> Path:
-    """Return the folder for what the cockpit remembers (``$XDG_STATE_HOME/cockpit``)."""
-    return _xdg("XDG_STATE_HOME", ".local/state")
-
-
-def store_path() -> Path:
-    """Return where the store lies unless a run file is asked for with another."""
-    return state_dir() / "store.sqlite"
-
-
 class Reloader:
     """Keeps a run file current: a good edit replaces it, a bad one is told and changes nothing."""
 
@@ -88,9 +74,12 @@ class Reloader:
         self._seen = _fingerprint(self._path)
 
     def check(self) -> bool:
-        """Look at the file; return whether :attr:`file` or :attr:`problems` changed."""
+        """Look at the file; return whether :attr:`file` or :attr:`problems` changed.
+
+        It is read again, too, once a file that it names and that gave no answer has answered.
+        """
         now = _fingerprint(self._path)
-        if now == self._seen:
+        if now == self._seen and not answers_again():
             return False
         self._seen = now
         before = self.file, self.problems
@@ -168,8 +157,3 @@ def _fingerprint(path: Path) -> tuple[int, int, int] | None:
     except (OSError, ValueError):
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _xdg(variable: str, default: str) -> Path:
-    base = Path(os.environ.get(variable, ""))
-    return (base if base.is_absolute() else Path.home() / default) / "cockpit"

@@ -6,17 +6,15 @@ what lies on ``job.host``, is left as written.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import glob
 import json
 import re
-import stat
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cockpit.config.reading import read_within
 from cockpit.model.base import Frozen
 from cockpit.model.finalstep import FinalStepTold, final_step_in, final_step_of_command
 from cockpit.model.place import Place, on_host
@@ -158,14 +156,25 @@ def _told(run: RunSpec, folder: Path) -> Iterator[FinalStepTold]:
     if run.final_step_from is not None:
         yield _named_setting(run.final_step_from, folder)
     if run.config_file is not None and not _SCHEME.match(run.config_file):
-        with contextlib.suppress(OSError, ValueError, RecursionError):
-            config = _config(Path(run.config_file))
-            found = final_step_in(config, _NEXT_CONFIG) if isinstance(config, dict) else None
-            yield from () if found is None else (found,)
+        yield from _by_config(run.config_file)
     for what, command in (("resubmit", run.resubmit), ("launch", run.launch)):
         found = None if command is None else final_step_of_command(command, f"{what} command")
         if found is not None:
             yield found
+
+
+def _by_config(file: str) -> Iterator[FinalStepTold]:
+    """Yield what the config of the next launch tells; one that gives no answer is unknown."""
+    try:
+        config = _config(Path(file))
+        found = final_step_in(config, _NEXT_CONFIG) if isinstance(config, dict) else None
+    except TimeoutError as error:
+        why = clean(f"{file} {error.strerror}")
+        found = FinalStepTold(step=None, source=_NEXT_CONFIG, why=why)
+    except (OSError, ValueError, RecursionError):
+        return
+    if found is not None:
+        yield found
 
 
 def _named_setting(wanted: FinalStepFrom, folder: Path) -> FinalStepTold:
@@ -189,10 +198,7 @@ def _untold(file: str, why: str) -> FinalStepTold:
 
 
 def _config(path: Path) -> object:
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(errno.EINVAL, "is no regular file")
-    with path.open("rb") as file:
-        text = file.read(_BIGGEST_FILE).decode("utf-8")
+    text = read_within(path, _BIGGEST_FILE).decode("utf-8")
     return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
 
 

@@ -380,6 +380,8 @@ class Disk(Frozen):
     inodes_frac: float | None = None
     holds: tuple[str, ...] = Field(default=(), exclude=True)
     """The run's places that lie on it, as the run file spells them."""
+    shared: str | None = Field(default=None, exclude=True)
+    """What a network file system is mounted from (``nas:/export``): the same on every machine."""
 
 
 class Gpu(Frozen):

@@ -161,6 +161,12 @@ def day_time(instant: float | None, now: float, tz: tzinfo | None = None) -> str
     return f"{moment.day} {moment.strftime('%b %H:%M')}"
 
 
+def zone_name(instant: float) -> str:
+    """Return the reader's zone at an instant, as it is called there: ``UTC``, ``CET``."""
+    found = _moment(instant, None)
+    return UNKNOWN if found is None else (found.astimezone().tzname() or UNKNOWN)
+
+
 def utc_minute(instant: float | None) -> str:
     """Return ``2026-03-11 08:57 UTC``: for texts that are read elsewhere and later."""
     moment = _moment(instant, UTC)

@@ -1,16 +1,24 @@
-"""Whether a folder that is not there may simply be made, or a disk is missing. Blocking."""
+"""What is mounted: whether a missing folder is a missing disk, which disks machines share.
+
+Blocking.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 FSTAB: Final = Path("/etc/fstab")
+MOUNTS: Final = Path("/proc/self/mounts")
+OWN: Final = ("localhost", "localhost.localdomain", "[::1]", "::1")
+"""A server of these names is each machine's own."""
 HOLDS_DISKS: Final = ("/", "/mnt", "/media", "/run/media", "/net", "/Volumes")
 """Folders whose subfolders are disks: of what is missing there nobody can tell what it was."""
+_OCTAL: Final = re.compile(r"\\(0[0-7]{2}|1[0-7]{2})")
 
 
 class Missing(NamedTuple):
@@ -29,6 +37,35 @@ def missing_disk(path: Path, fstab: Path = FSTAB) -> Missing | None:
     if str(above) in HOLDS_DISKS or str(above.parent) in ("/media", "/run/media"):
         return Missing(f"it would be made in {above}: look whether a disk is missing", sure=False)
     return None
+
+
+def shared_source(source: str) -> str | None:
+    """Return what a network file system is mounted from; ``None`` for a disk of one machine.
+
+    NFS and Lustre name ``server:/export``, CIFS ``//server/share``: on every machine the same.
+    """
+    server, sign, path = source.partition(":/")
+    if source.startswith("//"):
+        server, path = source[2:].partition("/")[::2]
+    elif not sign:
+        return None
+    own = server.lower() in OWN or server.startswith(("/", "127."))
+    return None if own or not server or not (path or sign) else source
+
+
+def source_of(mount: str, mounts: Path = MOUNTS) -> str | None:
+    """Return what is mounted at a folder of this machine, ``None`` where that is not known."""
+    found = None
+    with suppress(OSError):
+        for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines():
+            source, _, rest = line.partition(" ")
+            if _plain(rest.partition(" ")[0]) == mount:
+                found = _plain(source)  # the last one mounted there lies on top
+    return found
+
+
+def _plain(field: str) -> str:
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), field)
 
 
 def nearest(path: Path) -> Path:

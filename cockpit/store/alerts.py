@@ -93,6 +93,26 @@ class Alerts(StoreView):
         with self._store.reading() as connection:
             return _kept(connection, "run = ? ORDER BY opened_at, number", (run,))
 
+    def newest(self, run: str, count: int) -> tuple[Kept, ...]:
+        """Return the alerts of a run that opened last, newest first."""
+        with self._store.reading() as connection:
+            where = "run = ? ORDER BY opened_at DESC, number DESC LIMIT ?"
+            return _kept(connection, where, (run, count))
+
+    def acknowledgements(self, run: str, count: int) -> tuple[tuple[Alert, Acknowledgement], ...]:
+        """Return who has taken which alert, newest first; an alert may be taken several times."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT a.document, t.who, t.at, t.until, t.reason FROM acknowledgements t"
+                " JOIN alerts a ON a.number = t.alert WHERE a.run = ? ORDER BY t.at DESC LIMIT ?",
+                (run, count),
+            ).fetchall()
+        taken = (
+            (unpack(Alert, document), Acknowledgement(by=by, at=at, until=until, reason=reason))
+            for document, by, at, until, reason in rows
+        )
+        return tuple((alert, each) for alert, each in taken if alert is not None)
+
     def save(self, run: str, changed: Sequence[Kept]) -> None:
         """Store alerts that opened, changed, reopened or closed.
 

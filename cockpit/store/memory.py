@@ -85,6 +85,19 @@ class RunMemory(StoreView):
             for at, verdict, phase, step, loss in rows
         )
 
+    def observed_at(self, run: str, moment: float) -> Observation | None:
+        """Return what was seen last by ``moment``."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT at, verdict, phase, step, loss FROM observations"
+                " WHERE run = ? AND at <= ? ORDER BY at DESC LIMIT 1",
+                (run, moment),
+            ).fetchone()
+        if row is None:
+            return None
+        at, verdict, phase, step, loss = row
+        return Observation(at=at, verdict=verdict, phase=phase, step=step, loss=loss)
+
     def watched_since(self, run: str) -> float | None:
         """Return when any cockpit first saw the run, as far back as is kept; ``None``: never."""
         with self._store.reading() as connection:

@@ -87,4 +87,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     ("ALTER TABLE phases ADD COLUMN since REAL",),
     ("CREATE TABLE settings (run TEXT PRIMARY KEY, at REAL NOT NULL, present TEXT, former TEXT)",),
+    (
+        "CREATE TABLE pasts (run TEXT NOT NULL, at REAL NOT NULL, changed INTEGER NOT NULL,"
+        " verdict TEXT NOT NULL, face TEXT NOT NULL, base REAL, document BLOB NOT NULL)",
+        "CREATE UNIQUE INDEX moments ON pasts (run, at)",
+        "CREATE INDEX bases ON pasts (run, at) WHERE base IS NULL",
+    ),
 )

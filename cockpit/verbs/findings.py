@@ -96,5 +96,5 @@ def contradictions(file: CockpitFile) -> Iterator[DoctorFinding]:
 def key_findings(file: CockpitFile) -> Iterator[DoctorFinding]:
     """Name what is wrong in ``[keys]``: the UI does not open with it."""
     for problem in key_problems(file.keys):
-        remedy = "correct [keys]; `cockpit schema` and the README have the action ids"
+        remedy = "correct [keys]; `cockpit schema` and docs/keys.md have the action ids"
         yield DoctorFinding(name="keys", level="problem", text=problem, remedy=remedy)

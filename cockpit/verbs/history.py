@@ -14,8 +14,10 @@ from cockpit.model.goodput import Goodput, JobStart, Looks
 from cockpit.model.goodput_words import sentences
 from cockpit.model.history import History
 from cockpit.model.observed import Row
+from cockpit.model.past import Then
 from cockpit.model.people import name_in
 from cockpit.model.plan import Basis, Level
+from cockpit.model.report import FleetReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import Told
 from cockpit.model.trend import Trend
@@ -30,7 +32,7 @@ from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.store import Store, StoreError, run_key
-from cockpit.verbs.check import instant
+from cockpit.text.moments import read_moment
 from cockpit.verbs.common import (
     OK,
     UsageError,
@@ -42,6 +44,8 @@ from cockpit.verbs.common import (
     put,
     run_file,
 )
+from cockpit.verbs.table import fleet_lines
+from cockpit.watch.past.then import then
 
 EXAMPLE = "example: cockpit history my-run --at 2026-03-11T08:57:00Z --json"
 
@@ -57,6 +61,8 @@ class Past(Frozen):
     alerts: tuple[Kept, ...]
     launches: tuple[LaunchedJob, ...]
     observation: Observation | None
+    then: Then | None = None
+    """The run as it was at ``until``; ``None`` where no moment is asked for."""
     goodput: Goodput | None = None
     told: tuple[Told, ...] = ()
     """What others told in logbook and output root, oldest first; not what stands in the journal."""
@@ -67,12 +73,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Prints what was known, decided and done, from the store: every guarded "
         "action with its checks, approvals and steps, every alert with who took it. "
+        "With --at also the run as it was at that moment: verdict, step, loss, alerts with "
+        "their evidence, checkpoints, sources; what is not known of it says why. "
         "--json is the export."
     )
     parser.epilog = EXAMPLE
     parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
     parser.add_argument(
-        "--at", type=instant, metavar="TIME", help="only what was known then (RFC 3339)"
+        "--at",
+        type=past_instant,
+        metavar="TIME",
+        help="the run as it was then, and only what was known by then: 03:12 (UTC), "
+        "'2h ago' or RFC 3339",
     )
     add_config(parser)
     add_json(parser)
@@ -89,7 +101,10 @@ def run(args: argparse.Namespace) -> int:
     )
     if store is not None:
         try:
-            past = read(store, run_key(file.path, args.run_name), spec, args.at)
+            key = run_key(file.path, args.run_name)
+            past = read(store, key, spec, args.at)
+            if args.at is not None:
+                past = past.model_copy(update={"then": then(store, key, spec, args.at)})
         except StoreError as error:
             raise UsageError(str(error)) from error
         finally:
@@ -173,6 +188,7 @@ def document(past: Past) -> dict[str, Any]:
         "schema": 1,
         "run": past.run,
         "at": None if past.until is None else rfc3339(past.until),
+        **({} if past.then is None else {"then": past.then.document()}),
         "observation": None if past.observation is None else past.observation.to_json(),
         "goodput": None if past.goodput is None else past.goodput.document(),
         "launches": [launch.to_json() for launch in past.launches],
@@ -224,7 +240,9 @@ def _lines(past: Past) -> Iterator[str]:
         *((each.at, [_heard(each)]) for each in past.told),
         *((one.at, [f"{moment(one.at)}  launched  {_ids(one)}"]) for one in past.launches),
     ]
-    if past.observation is not None:
+    if past.then is not None:
+        yield from _then_lines(past.then)
+    elif past.observation is not None:
         seen = past.observation
         yield f"last seen {moment(seen.at)}: {seen.verdict.value}, step {seen.step}"
     yield from () if past.goodput is None else filter(None, sentences(past.goodput))
@@ -232,6 +250,26 @@ def _lines(past: Past) -> Iterator[str]:
         yield f"nothing is known of {past.run} here"
     for _, lines in sorted(dated, key=lambda pair: pair[0]):
         yield from lines
+
+
+def _then_lines(found: Then) -> Iterator[str]:
+    """Yield the run as it was: as ``check`` tells it, and how that is known."""
+    report = found.report
+    if report is None:
+        yield f"{found.run} at {moment(found.at)}: not known"
+    else:
+        known = f"recorded {moment(found.recorded_at)}" if found.recorded_at else "pieced together"
+        yield f"{found.run} at {moment(found.at)} ({known}):"
+        yield from fleet_lines(FleetReport(checked_at=found.at, runs=(report,)))
+    yield from (f"  {each}" for each in found.lacks)
+
+
+def past_instant(text: str) -> float:
+    """Return epoch seconds of a moment (no zone means UTC); raises for argparse."""
+    try:
+        return read_moment(text, SystemClock().now(), ahead=True)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _action_lines(entry: JournalEntry) -> Iterator[str]:

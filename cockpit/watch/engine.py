@@ -34,6 +34,7 @@ from cockpit.watch.judge import PATIENCE, CadenceLoop, Judge, remember_report
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.maintenance import Maintenance
 from cockpit.watch.owner import ownership_of
+from cockpit.watch.past.reading import PastReading
 from cockpit.watch.polling.asking import Answers, Asker
 from cockpit.watch.polling.onepass import OnePass
 from cockpit.watch.polling.pollers import Pollers
@@ -77,6 +78,8 @@ class Engine:
         self.ownership = ownership_of(store)
         self._store_writer = StoreWriter(store, self.ownership, clock)
         self._fleet = Fleet(file, only, self._sources.platform_of)
+        self.pasts = PastReading(store, self._fleet, clock)
+        """How its runs were, and what happened to them."""
         self._preference = Preference(self._fleet.states)
         rank = self._preference.rank
         self._judge = Judge(

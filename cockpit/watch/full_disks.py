@@ -1,43 +1,70 @@
 """Which disks of a machine press on several runs at once: one cause, however many runs. Pure.
 
 The first run that finds it out tells of it, and names the others; what each of them says of the
-same disk follows from that (SPEC C, "One cause opens one alert"; C-22).
+same disk follows from that (SPEC C, "One cause opens one alert"; C-22). A network file system is
+one disk, whichever machines have mounted it, and wherever.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple
 
 from cockpit.model.history import FullDisk
+from cockpit.model.observed import Disk
 from cockpit.model.place import HERE
 from cockpit.rules.jobs.host import beyond, disk_key
 from cockpit.watch.outages import PlatformOf
 from cockpit.watch.polling.places import places_of
 from cockpit.watch.runstate import RunState
 
+NAMED: Final = 3
+"""Machines that have one file system and are named."""
+
+
+class _Short(NamedTuple):
+    """A run whose machine is short of a disk, mounted there at ``mount``."""
+
+    state: RunState
+    mount: str
+    machine: str
+
+    @property
+    def key(self) -> str:
+        """The identity of what it says of the disk."""
+        return disk_key(self.state.spec, self.mount)
+
 
 def find_full_disks(
     states: Collection[RunState], platform_of: PlatformOf
 ) -> dict[str, tuple[FullDisk, ...]]:
     """Return, by run name, the disks that are nearly full for that run and for others."""
-    groups: dict[tuple[str, str], list[RunState]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[_Short]] = defaultdict(list)
     for state in states:
-        for mount in _short(state):
-            groups[_machine(state, platform_of), mount].append(state)
+        for disk in _short(state):
+            machine = _machine(state, platform_of)
+            own = (machine, disk.mount) if disk.shared is None else (disk.shared,)
+            groups[own].append(_Short(state, disk.mount, machine))
     found: dict[str, list[FullDisk]] = defaultdict(list)
-    for (machine, mount), group in groups.items():
-        if len(group) < 2:
+    for group in groups.values():
+        runs = tuple(dict.fromkeys(short.state.spec.name for short in group))
+        if len(runs) < 2:
             continue
-        teller = min(group, key=lambda state: _rank(state, disk_key(state.spec, mount)))
-        names = tuple(state.spec.name for state in group)
-        disk = FullDisk(machine=machine, mount=mount, runs=names, key=disk_key(teller.spec, mount))
-        for name in names:
-            found[name].append(disk)
+        key = min(group, key=_rank).key
+        machines = _named(sorted({short.machine for short in group}))
+        for short in group:
+            full = FullDisk(machine=machines, mount=short.mount, runs=runs, key=key)
+            found[short.state.spec.name].append(full)
     return {name: tuple(each) for name, each in found.items()}
 
 
-def _short(state: RunState) -> Iterator[str]:
+def _named(machines: list[str]) -> str:
+    more = len(machines) - NAMED
+    return ", ".join(machines[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _short(state: RunState) -> Iterator[Disk]:
     """Yield the disks that a living job's machine is short of, by the newest look or the alerts."""
     host, job = state.facets.host, state.facets.job.value
     if host.value is None or not state.may_judge or (job is not None and job.phase.terminal):
@@ -45,7 +72,7 @@ def _short(state: RunState) -> Iterator[str]:
     for disk in host.value.disks:
         is_open = disk_key(state.spec, disk.mount) in state.open
         if is_open or any(beyond(disk, state.spec.thresholds.disk_frac)):
-            yield disk.mount
+            yield disk
 
 
 def _machine(state: RunState, platform_of: PlatformOf) -> str:
@@ -56,9 +83,9 @@ def _machine(state: RunState, platform_of: PlatformOf) -> str:
     return ", ".join("this machine" if each == HERE else each for each in places)
 
 
-def _rank(state: RunState, key: str) -> tuple[bool, float, float, str]:
+def _rank(short: _Short) -> tuple[bool, float, float, str]:
     """Return the order in which runs tell of a disk: the one that does already comes first."""
-    kept = state.open.get(key)
+    kept, spec = short.state.open.get(short.key), short.state.spec
     tells = kept is not None and kept.alert.caused_by is None
     opened = kept.opened_at if kept is not None else float("inf")
-    return not tells, opened, state.spec.cadence, state.spec.name
+    return not tells, opened, spec.cadence, spec.name

@@ -19,6 +19,7 @@ from cockpit.watch.diagnoser import Diagnoser, asked
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.passed import kept_of, merged, settle
+from cockpit.watch.past.keeping import keep_moment
 from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.reports import (
     Case,
@@ -218,6 +219,8 @@ class Judge:
             cadence = state.spec.cadence
             state.day = state.day.with_look(report.checked_at, report.verdict.value, cadence)
         report = state.report = report.model_copy(update={"day": state.day})
+        if keep:
+            keep_moment(state, self._store_writer, round_over=False)
         if keep and _is_news(state.announced, report):
             state.announced = report
             self._news.call(report)
@@ -283,6 +286,7 @@ class CadenceLoop:
         )
         key, every = state.key, state.spec.cadence
         self._store_writer.later(lambda store: RunMemory(store).observe(key, seen, every))
+        keep_moment(state, self._store_writer, round_over=True)
         remember_report(state, self._store_writer)
 
 

@@ -12,6 +12,7 @@ from cockpit.model.run import CockpitFile
 from cockpit.runtime.heap import Heap
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import RunMemory
+from cockpit.store.pasts import Pasts
 from cockpit.watch.fleet import Fleet, share
 from cockpit.watch.judge import Judge
 from cockpit.watch.listeners import Listeners
@@ -86,6 +87,7 @@ class Maintenance:
         if monotonic - self._pruned_at >= PRUNE_EVERY:
             self._pruned_at = monotonic
             self._store_writer.later(lambda store: RunMemory(store).prune(now))
+            self._store_writer.later(lambda store: Pasts(store).prune(now))
         await self._store_writer.flush()
         by_key = {state.key: state for state in self._fleet.states.values()}
         for key, news in (await self._store_writer.news(by_key, now)).items():

@@ -135,6 +135,8 @@ class RunState:
     report: RunReport | None = None
     announced: RunReport | None = None
     stored: RunReport | None = None
+    kept_face: str = ""
+    """What was the same of the moments that were kept last (``cockpit.watch.past.keeping``)."""
     stored_configs: Configs = field(default_factory=Configs)
     judged_at: float = float("-inf")
     next_round: float | None = None

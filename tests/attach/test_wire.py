@@ -10,6 +10,7 @@ import pytest
 from cockpit.attach.asks import ASKS, answer_in, answered
 from cockpit.attach.log_reading import LogReading
 from cockpit.attach.remote_logs import RemoteLogs
+from cockpit.attach.remote_pasts import RemotePasts
 from cockpit.attach.wire import (
     MOST,
     WireError,
@@ -20,9 +21,12 @@ from cockpit.attach.wire import (
 )
 from cockpit.model.curve import Curve, Curves, Point
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
-from cockpit.model.report import RunReport
+from cockpit.model.observed import Phase
+from cockpit.model.past import Happening, Kind, Moment, Seen, Sign, Then, Timeline
+from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import safe_line
+from cockpit.watch.past.reading import PastReading
 from tests.widgets import reports as made
 
 
@@ -75,6 +79,21 @@ ANSWERS = {
     "nearest_step": Near(3, 130.0),
     "nearest_time": None,
     "curves": Curves(("train/loss",), (Curve("train/loss", newest=Point(3, None, 2.5), rows=1),)),
+    "timeline": Timeline(
+        run="r",
+        happenings=(Happening(at=3.0, kind=Kind.ALERT, sign=Sign.CRITICAL, text="a", key="C-01"),),
+        moments=(Moment(1.0, Verdict.HEALTHY, True), Moment(2.0, Verdict.UNKNOWN, False)),
+        begins=1.0,
+        lacks=("why",),
+    ),
+    "then": Then(
+        run="r",
+        at=3.0,
+        report=made.fleet()[0],
+        recorded_at=2.0,
+        watched=True,
+        seen=Seen(at=2.5, verdict=Verdict.HEALTHY, phase=Phase.RUNNING, step=7),
+    ),
 }
 
 
@@ -102,10 +121,16 @@ async def test_trouble_crosses_as_what_it_was(error: Exception, kind: type[Excep
         answer_in("tail", await crossed(await answered(fails())))
 
 
+def test_a_window_can_ask_for_all_of_the_past() -> None:
+    own = {name for name in vars(PastReading) if not name.startswith("_")}
+    assert own == {name for name in vars(RemotePasts) if not name.startswith("_")}
+    assert own == {"timeline", "then"}
+
+
 def test_a_window_can_ask_for_all_that_reads_a_log() -> None:
     own = {name for name in vars(LogReading) if not name.startswith("_")} - {"place"}
     remote = {name for name in vars(RemoteLogs) if not name.startswith("_")}
-    assert own == remote == ASKS.keys() - {"check", "curves"}
+    assert own == remote == ASKS.keys() - {"check", "curves", "timeline", "then"}
 
 
 @pytest.mark.parametrize(

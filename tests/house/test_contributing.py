@@ -30,7 +30,9 @@ def test_the_floors_are_the_layers_that_are_checked() -> None:
     assert set(floors) >= SHOWN
 
 
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/actions.md", "README.md"])
+@pytest.mark.parametrize(
+    "name", ["CONTRIBUTING.md", "docs/actions.md", "docs/babysit.md", "README.md"]
+)
 def test_every_path_of_the_documents_exists(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     roots = "cockpit|screens|widgets|themes|tests|bench"

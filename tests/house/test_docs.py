@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,14 @@ from cockpit.config.unread import unread_settings
 from cockpit.model.conditions import CONDITIONS
 from cockpit.model.run import Thresholds
 from cockpit.platforms.command import PLACEHOLDERS, places_in, words_of
-from screens.keys import key_table
 from tests.trainers.world import TRAINERS as REAL
 from tests.trainers.world import run_file_of
 
 _CONDITION = re.compile(r"C-\d\d")
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {path.name: path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md")}
+DOCUMENTS = "\n".join((README, *PAGES.values()))
 TRAINERS = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8")
 SECTIONS = {
     "Hugging Face Trainer": "hf",
@@ -30,21 +32,32 @@ SECTIONS = {
     "Levanter": "levanter",
 }
 """The sections of ``docs/trainers.md`` with a run file, and the layout that each names."""
-START, END = re.search(r"<!-- keys: .*? -->\n", README), README.index("<!-- /keys -->")
 
 
-def test_the_key_table_is_the_programs() -> None:
-    assert START is not None
-    assert README[START.end() : END].strip() == key_table().strip()
+def test_what_is_made_of_the_code_is_what_the_code_says() -> None:
+    made = dict(runpy.run_path(str(ROOT / "docs" / "make_reference.py"))["made"]())
+    assert {path.name for path in made} == {"cockpit.1", "verbs.md", "keys.md", "run-file.md"}
+    stale = [path.name for path, text in made.items() if path.read_text("utf-8") != text]
+    assert stale == [], "`make docs` writes them anew"
 
 
-@pytest.mark.parametrize(
-    "name", ["README.md", "CONTRIBUTING.md", "docs/trainers.md", "docs/SECURITY.md"]
-)
-def test_linked_files_exist(name: str) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8")
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
-    assert [link for link in links if not (ROOT / link).exists()] == []
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *(f"docs/{n}" for n in PAGES)])
+def test_linked_files_and_headings_exist(name: str) -> None:
+    here = ROOT / name
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", here.read_text("utf-8"))
+    places = [(here.parent / path if path else here, heading) for path, heading in links]
+    assert [str(path) for path, _ in places if not path.exists()] == []
+    assert [h for path, h in places if h and h not in headings(path.read_text("utf-8"))] == []
+
+
+def headings(text: str) -> set[str]:
+    """Return the anchors of a page's headings, as they are made of their words."""
+    found = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in found}
+
+
+def test_every_page_is_reached_from_the_first() -> None:
+    assert {name for name in PAGES if f"docs/{name}" not in README} == set()
 
 
 def test_the_run_file_of_the_readme_is_a_run_file(tmp_path: Path) -> None:
@@ -89,8 +102,8 @@ def test_every_trainer_that_is_run_has_its_section_and_each_placeholder_exists()
     assert told and told <= {*PLACEHOLDERS}
 
 
-def test_the_routes_of_the_readme_are_routes(tmp_path: Path) -> None:
-    example = re.findall(r"```toml\n(.*?)```", README, re.S)[1]
+def test_the_routes_that_are_shown_are_routes(tmp_path: Path) -> None:
+    example = re.findall(r"```toml\n(.*?)```", PAGES["babysit.md"], re.S)[0]
     (tmp_path / "cockpit.toml").write_text('[[run]]\nname = "a"\n' + example, encoding="utf-8")
     file = load(tmp_path / "cockpit.toml")
     assert unread_settings(file) == ()
@@ -98,8 +111,8 @@ def test_the_routes_of_the_readme_are_routes(tmp_path: Path) -> None:
     assert [route.url_env for route in notify.routes] == ["SLACK_URL", "MAIL_URL", None, None]
 
 
-def test_every_verb_of_the_readme_exists(capsys: pytest.CaptureFixture[str]) -> None:
-    verbs = set(re.findall(r"^\| `(?:cockpit` / `)?cockpit (\w+)", README, re.M))
+def test_every_verb_of_the_documents_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    verbs = set(re.findall(r"`cockpit ([a-z]\w*)", DOCUMENTS))
     assert len(verbs) >= 5
     for verb in verbs:
         with pytest.raises(SystemExit) as left:
@@ -108,12 +121,12 @@ def test_every_verb_of_the_readme_exists(capsys: pytest.CaptureFixture[str]) -> 
         assert "cockpit " + verb in capsys.readouterr().out
 
 
-def test_every_variable_and_setting_that_the_readme_names_in_its_text_is_known() -> None:
+def test_every_variable_and_setting_that_the_documents_name_in_their_text_is_known() -> None:
     code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "cockpit").rglob("*.py"))
-    variables = set(re.findall(r"`([A-Z][A-Z0-9_]{3,})`", README))
+    variables = set(re.findall(r"`([A-Z][A-Z0-9_]{3,})`", DOCUMENTS))
     assert {"GH_TOKEN", "GITHUB_API_URL"} <= variables
     assert {name for name in variables if f'"{name}"' not in code} == set()
-    written = re.findall(r"`\[(\w+)\] (\w+) = \w+`", README)
+    written = re.findall(r"`\[(\w+)\] (\w+) = \w+`", DOCUMENTS)
     assert ("ui", "mouse") in written
     assert [pair for pair in written if pair[1] not in keys_of(pair[0])] == []
 

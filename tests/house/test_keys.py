@@ -20,6 +20,7 @@ from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
+from screens.past import PastScreen
 from screens.run import RunScreen
 from screens.welcome import WelcomeScreen
 from tests.screens.acting.stand_in_service import BLOCKED, StandInService, draft
@@ -58,6 +59,7 @@ WAYS: dict[str, Way] = {
     "page": (HandoffPage, pressed("p")),
     "journal": (JournalScreen, pressed("J")),
     "leaving": (LeavingScreen, leaving),
+    "past": (PastScreen, pressed("enter", "P")),
     "copying": (CopyScreen, pressed("y")),
     "welcome": (WelcomeScreen, pressed()),
 }

@@ -28,6 +28,7 @@ from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
+from screens.past import PastScreen
 from screens.run import TABS, RunScreen
 from screens.welcome import WelcomeScreen
 from tests.screens.acting.stand_in_service import APPROVABLE, StandInService, draft, entry
@@ -86,6 +87,7 @@ def app_on(way: Way, folder: Path) -> tuple[CockpitApp, FuzzEngine]:
     app = cockpit(engine=engine, service=service, books=StandInBooks(), present=way.present)
     assert isinstance(app, StandInApp)
     app._clock = engine.clock
+    engine.pasts.tell(reports()[0])
     app.past = PAST.model_copy(update={"curve": tuple(Column(n, n, 2, 2, 2) for n in range(999))})
     return app, engine
 
@@ -168,6 +170,7 @@ WAYS: Final[dict[str, Way]] = {
     "handoff page": Way(HandoffPage, pressed("p")),
     "backtest": Way(BacktestScreen, pressed("enter", "B")),
     "journal": Way(JournalScreen, pressed("J")),
+    "past": Way(PastScreen, pressed("enter", "5", "P")),
     "copying": Way(CopyScreen, pressed("y")),
     "leaving": Way(LeavingScreen, shown(lambda app: LeavingScreen(["relaunch run-failed"]))),
     "welcome": Way(WelcomeScreen, pressed()),

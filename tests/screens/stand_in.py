@@ -17,7 +17,8 @@ from cockpit.app.application import CockpitApp
 from cockpit.attach.log_reading import LogReading
 from cockpit.model.backtested import Backtested
 from cockpit.model.curve import Curve, Curves, Span
-from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.past import Happening, Kind, Moment, Sign, Then, Timeline
+from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from screens.acting.guarded import Means
 from screens.ports import Logs
@@ -58,6 +59,57 @@ class StandInCurves:
         return Curves(tuple(self.known), tuple(found))
 
 
+class StandInPasts:
+    """The past that a test has told: moments by their time, and one timeline."""
+
+    def __init__(self) -> None:
+        self.known: dict[float, Then] = {}
+        self.found = Timeline(run="")
+        self.fault: Exception | None = None
+        self.asked: list[float] = []
+
+    def tell(self, report: RunReport) -> None:
+        """Tell of a run that was well an hour ago, then was as ``report``; and why."""
+        begin = made.NOW - 3600.0
+        well = report.model_copy(
+            update={"checked_at": begin, "alerts": (), "verdict": Verdict.HEALTHY}
+        )
+        for at, was in ((begin, well), (begin + 1800.0, report)):
+            self.known[at] = Then(run=report.name, at=at, report=was, recorded_at=at, watched=True)
+        told = (
+            (begin + 1800.0, Kind.ALERT, Sign.CRITICAL, "Killed by signal 9", "C-01"),
+            (begin + 60.0, Kind.CHECKPOINT, Sign.GOOD, "Checkpoint 400 saved", ""),
+            (begin - 60.0, Kind.JOB, Sign.PLAIN, "Launched r-i002: job 8", ""),
+        )
+        self.found = Timeline(
+            run=report.name,
+            happenings=tuple(
+                Happening(at=at, kind=kind, sign=sign, text=words, code=code, key=code)
+                for at, kind, sign, words, code in told
+            ),
+            moments=tuple(
+                Moment(at, each.report.verdict, True)
+                for at, each in self.known.items()
+                if each.report is not None
+            ),
+            begins=begin,
+        )
+
+    async def timeline(self, run: str) -> Timeline:
+        if self.fault is not None:
+            raise self.fault
+        return self.found.model_copy(update={"run": run})
+
+    async def then(self, run: str, at: float) -> Then:
+        self.asked.append(at)
+        if self.fault is not None:
+            raise self.fault
+        before = [each for each in self.known if each <= at]
+        if not before:
+            return Then(run=run, at=at, lacks=("nothing is kept of it from before",))
+        return self.known[max(before)].model_copy(update={"at": at})
+
+
 class StandIn:
     """Stands in for the engine that a window is attached to."""
 
@@ -72,6 +124,7 @@ class StandIn:
         self.cancelled = False
         self.rings: list[Callable[[str], object]] = []
         self.curves = StandInCurves()
+        self.pasts = StandInPasts()
         self.logs: Logs = LogReading(self._report_of)
         self._told: list[Callable[[RunReport], object]] = []
 

@@ -15,6 +15,7 @@ from screens.fleet import FleetScreen
 from screens.help import sections
 from screens.hotkeys import ACTIONS, ARMED, TOGETHER, WHERES, Hotkey
 from screens.keys import Keys, KeysError, key_table, mistakable, read_keys
+from screens.past import PastScreen
 from screens.run import RunScreen
 from screens.welcome import WelcomeScreen
 
@@ -33,6 +34,7 @@ HOLDERS = {
     "page": HandoffPage,
     "journal": JournalScreen,
     "leaving": LeavingScreen,
+    "past": PastScreen,
     "copying": CopyScreen,
 }
 

@@ -34,7 +34,7 @@ def quantised(colour: str, system: ColorSystem) -> str:
 
 @pytest.mark.parametrize("name", THEMES)
 @pytest.mark.parametrize("ink", TEXT)
-@pytest.mark.parametrize("paper", ["background", "cursor"])
+@pytest.mark.parametrize("paper", ["background", "past", "cursor"])
 def test_text_is_legible(name: str, ink: str, paper: str) -> None:
     colours = THEMES[name].variables()
     least = LEAST.get(ink, 4.5) - (1.0 if paper == "cursor" else 0.0)

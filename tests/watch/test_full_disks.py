@@ -17,9 +17,9 @@ from cockpit.watch.runstate import CORE, RunState
 from tests.rules.making import T0, job, run_spec
 
 
-def saving(name: str, used: float, value: JobValue | None = None) -> RunState:
+def saving(name: str, used: float, value: JobValue | None = None, **more: Any) -> RunState:
     """Return a run on ``/data`` of this machine, of which ``used`` is used."""
-    disk = Disk(mount="/data", free=10**15, used_frac=used)
+    disk = Disk(**{"mount": "/data", "free": 10**15, "used_frac": used, **more})
     host = HostValue(disks=(disk,), mem_frac=0.1, oom_kills=0, load=1.0, gpus=())
     facets = {"job": known(value or job(), "j", T0), "host": known(host, "h", T0)}
     state = RunState(run_spec(name=name), name, facets=Facets().model_copy(update=facets))
@@ -50,7 +50,7 @@ def test_one_run_tells_of_the_disk_and_the_others_follow_from_that() -> None:
     for _ in range(2):
         found = told(*states)
         assert found.keys() == {"a", "b"} and found["a"].runs == ("b", "a")
-        assert found["a"].title == "the disk /data of this machine is nearly full for 2 runs"
+        assert found["a"].title == "Disk /data of this machine nearly full, used by 2 runs"
         assert (found["a"].caused_by, found["b"].caused_by) == (None, found["a"].key)
 
 
@@ -70,3 +70,17 @@ def test_disks_of_two_machines_and_runs_that_are_not_judged_are_told_apart() -> 
     unread = saving("c", 0.95, job(node="n1"))
     unread.looked.clear()
     assert find_full_disks([near, unread], nowhere) == {}, "what tells nothing yet takes nothing"
+
+
+def test_a_network_file_system_of_two_machines_is_one_disk() -> None:
+    near = saving("a", 0.95, job(node="n1"), shared="nas:/data")
+    far = saving("b", 0.95, job(node="n2"), shared="nas:/data", mount="/mnt/big")
+    other = saving("c", 0.95, job(node="n2"), shared="nas:/home")
+    for _ in range(2):
+        found = told(near, far, other)
+        assert found["a"].title == "Disk /data of n1, n2 nearly full, used by 2 runs"
+        assert (found["a"].key, found["a"].caused_by) == ("C-22:a:disk:/data", None)
+        assert (found["b"].key, found["b"].caused_by) == ("C-22:b:disk:/mnt/big", found["a"].key)
+        assert found["c"].runs == () and found["c"].caused_by is None
+    crowd = [saving(f"r{i}", 0.95, job(node=f"n{i}"), shared="nas:/data") for i in range(5)]
+    assert find_full_disks(crowd, nowhere)["r0"][0].machine == "n0, n1, n2 and 2 more"

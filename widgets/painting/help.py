@@ -27,6 +27,8 @@ SIGNS: Final = (
     ("◌", DIM, "being written"), ("~", "", "about: not exact"), ("▸", ACCENT, "selected; picked"),
     ("→", ACCENT, "next safe action"), ("⧗", DIM, "stale: last known, with its age"),
     ("×", "$critical", "NaN or inf"), ("·", DIM, "information"), ("!", "$attention", "warning"),
+    ("▌", ACCENT, "selected run; in a log: evidence"), ("⚑", ACCENT, "bookmark"),
+    ("★", ACCENT, "favourite"),
 )  # fmt: skip
 """Every sign of the screens, its style, and what it means."""
 

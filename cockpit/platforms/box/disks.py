@@ -10,6 +10,7 @@ from cockpit.model.observed import Disk
 from cockpit.model.place import Place
 from cockpit.platforms.box import words
 from cockpit.platforms.box.probe import Actor
+from cockpit.runtime.mounts import shared_source
 from cockpit.text.safe import clean
 
 KIB: Final = 1024
@@ -69,9 +70,11 @@ def _disk(line: str, more: str) -> Disk | Problem:
         return _untold([line])
     mount, _, used, free = bytes_of
     usable = used + free
+    shared = shared_source(line.rpartition("% ")[0].rsplit(None, _NUMBERS + 1)[0].strip())
     counted = inodes_of is not None and inodes_of[1] > 0
     return Disk(
         mount=clean(mount),
+        shared=None if shared is None else clean(shared),
         free=free * KIB,
         used_frac=used / usable if usable else 1.0,
         inodes_frac=inodes_of[2] / inodes_of[1] if counted and inodes_of is not None else None,

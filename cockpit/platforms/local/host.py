@@ -15,6 +15,7 @@ from cockpit.model.observed import Disk, Gpu, HostValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.files import PidNote, read_pid
 from cockpit.platforms.local.host_memory import MemoryUse, read_memory
+from cockpit.runtime.mounts import shared_source, source_of
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.regular import is_there
 from cockpit.runtime.shell import run_command
@@ -105,8 +106,11 @@ def read_disk(path: str) -> Disk:
     used = figures.f_blocks - figures.f_bfree
     usable = used + figures.f_bavail
     files = figures.f_files
+    mount = _mount_of(place.resolve())
+    shared = shared_source(source_of(mount) or "")
     return Disk(
-        mount=clean(_mount_of(place.resolve())),
+        mount=clean(mount),
+        shared=None if shared is None else clean(shared),
         free=figures.f_bavail * figures.f_frsize,
         used_frac=used / usable if usable else 1.0,
         inodes_frac=1 - figures.f_favail / files if files else None,

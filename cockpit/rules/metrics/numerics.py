@@ -167,12 +167,12 @@ class TrendFold:
         resumed, loss = pace.resumed, row.loss
         if loss == 0.0:
             loss = row.true_loss
-        self.stepping.add(row, pace.step, resumed)
         self.throughput.add(row, resumed, pace.rate, pace.paused)
         spike.add(row, resumed, loss)
         climb.add(row, resumed, loss)
         astray = spike.above > 0 or climb.above > 0
         self.seams.add(row, resumed, pace.paused, loss, astray)
+        self.stepping.add(row, pace.step, resumed, self.seams.goes_on)
         self.stability.add(row, resumed)
         skipped = row.skipped is not None and self.skips.add(row)
         self.loss.add(row, loss)

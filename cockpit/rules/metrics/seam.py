@@ -79,20 +79,22 @@ class SeamFold:
         self._block = list(value.block)
         self._newest = deque(value.newest, LEVEL)
         self.seam, self.found, self.shifts = value.seam, value.found, value.shifts
+        self.goes_on = False
         self._heads, self._rose, self._fell = list(value.heads), value.rose, value.fell
 
     def add(self, row: Row, back: bool, paused: bool, loss: float | None, astray: bool) -> None:
         """Take one row and its loss.
 
         ``back`` tells that its step went back, ``paused`` that no step was logged for a while
-        before it, ``astray`` that the loss is in an excursion.
+        before it, ``astray`` that the loss is in an excursion. ``goes_on`` then tells that the row
+        is of another writer than the one before, which goes on where it was left.
         """
         step, former = row.step, self._step
+        self.goes_on = goes_on = False
         if step is None:
             return
-        goes_on = False
         if former is not None and (back or step - former > LEAP * self._stride > 0):
-            goes_on = self._goes_on(step, former)
+            self.goes_on = goes_on = self._goes_on(step, former)
         if (back or paused) and former is not None and step != former and not goes_on:
             self._begin(step, former, row.at, back)
         if loss is not None and step != former and isfinite(loss):

@@ -55,13 +55,18 @@ class SteppingFold:
         self.measured, self.told, self.told_s = value.measured, value.open_sum, value.open_sum_s
         self.shortest, self.late = self.window / SHORTEST, value.late
 
-    def add(self, row: Row, step: int | None, resumed: bool) -> None:
-        """Take one row; ``step`` is training's step after it, ``resumed``: it went back."""
+    def add(self, row: Row, step: int | None, resumed: bool, another: bool = False) -> None:
+        """Take one row; ``step`` is training's step after it, ``resumed``: it went back.
+
+        ``another``: it is of a second writer that goes on where it was: nothing began again.
+        """
         at, last = row.at, self.at
         if step is None or at is None or row.step != step or step == self.step:
             return
         if last is None or self.step is None or self.high is None:
             self.now["first_at"], self.high, self.at = at, step, at
+        elif another:
+            self._beside(max(0.0, at - last), step, row.throughput)
         elif resumed:
             self._back(at, step)
         elif at > last:
@@ -78,6 +83,18 @@ class SteppingFold:
         self.now["backs"] += 1
         self._close_window()
         self._list(Break(self.at, max(self.at, at), self.step, True))
+
+    def _beside(self, took: float, step: int, throughput: float | None) -> None:
+        """Take a step of another writer: only beyond the highest one it trains what none has."""
+        assert self.at is not None and self.step is not None and self.high is not None
+        if step > self.high:
+            self.step = self.high
+            self._forward(took, step, throughput)
+        elif took < self.window:
+            self.now["rework_s"] += took
+        else:
+            self._close_window()
+            self._list(Break(self.at, self.at + took, self.step, False))
 
     def _forward(self, took: float, step: int, throughput: float | None) -> None:
         assert self.step is not None and self.high is not None

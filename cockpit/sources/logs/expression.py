@@ -17,6 +17,8 @@ PATIENCE: Final = 6.0
 """Seconds after which an expression is given up: one chunk alone takes it that long."""
 TOO_SLOW: Final = "this expression takes too long on these lines: simpler, or plain words"
 
+Words = list[str | int | float | bool]
+
 
 async def find_expression(log: Ranged, pattern: str, offset: int, back: bool) -> Hit | None:
     """Find the next line that matches, as ``LogFile.search`` does, without its text.
@@ -24,8 +26,8 @@ async def find_expression(log: Ranged, pattern: str, offset: int, back: bool) ->
     Raises ``ValueError`` for a bad expression, and for one that takes too long.
     """
     scanning.Matcher.of(pattern, True, True)
-    words = [str(log.place), pattern, offset, back, STEP]
-    found: dict[str, int | None] | None = json.loads(await _asked(scanning.__name__, words))
+    words: Words = [str(log.place), pattern, offset, back, STEP]
+    found = json.loads(await _asked(scanning.__name__, words))
     if found is None:
         return None
     end = found["end"]
@@ -35,12 +37,12 @@ async def find_expression(log: Ranged, pattern: str, offset: int, back: bool) ->
 async def count_expression(log: Ranged, pattern: str, offset: int) -> Matches:
     """Return where matching lines start, as ``counting.count_from`` does; raises ``ValueError``."""
     scanning.Matcher.of(pattern, True, True)
-    words = [str(log.place), pattern, offset, STEP]
+    words: Words = [str(log.place), pattern, offset, STEP]
     offsets, begin, reached, size = json.loads(await _asked(counting.__name__, words))
     return Matches(tuple(offsets), begin, reached, size)
 
 
-async def _asked(module: str, words: list[str | int | float | bool]) -> str:
+async def _asked(module: str, words: Words) -> str:
     """Return what a program of ours answers to these words, in JSON; raises ``ValueError``."""
     done = await run_command(own_python(module), deadline=PATIENCE, stdin=json.dumps(words))
     if done.timed_out:

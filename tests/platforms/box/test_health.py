@@ -42,7 +42,7 @@ PLAIN = "/dev/sda1 1000 400 500 45% /data\n\n/dev/sda1 100 90 10 90% /data\n"
 DISKS = {
     PLAIN: Disk(mount="/data", free=500 * 1024, used_frac=400 / 900, inodes_frac=0.9),
     "//nas/my share 10 5 5 50% /mnt/my disk\n\n//nas/my share - - - - /mnt/my disk\n": Disk(
-        mount="/mnt/my disk", free=5 * 1024, used_frac=0.5, inodes_frac=None
+        mount="/mnt/my disk", free=5 * 1024, used_frac=0.5, shared="//nas/my share"
     ),
     "overlay 10 10 0 100% /\n\noverlay 0 0 0 - /\n": Disk(
         mount="/", free=0, used_frac=1.0, inodes_frac=None

@@ -44,6 +44,19 @@ def test_steps_that_are_trained_again_are_rework_until_new_ground() -> None:
     assert (one.since, one.until, one.step, one.back) == (T0 + 100.0, T0 + 400.0, 100, True)
 
 
+def test_two_writers_of_one_tracker_begin_once_not_at_every_turn() -> None:
+    rows = losses([2.0] * 101)  # to step 100
+    for turn in range(60):  # a second one began at 40: now the two take turns
+        at = T0 + 100.5 + turn
+        rows += [Row(40 + turn, at, 2.0), Row(101 + turn, at + 0.5, 2.0)]
+    found = stepped(rows)
+    assert (found.backs, found.high) == (1, 160)
+    assert found.steps_again == 100 - 40 + 1
+    assert productive(found) == pytest.approx(100 + 60 * 0.5)
+    assert found.rework_s == pytest.approx(59 * 0.5)
+    assert all_of(found) == pytest.approx((rows[-1].at or 0.0) - T0)
+
+
 def test_a_long_break_is_listed_and_a_short_one_added_up() -> None:
     rows = losses([2.0] * 50)
     rows += [Row(50 + n, T0 + 49.0 + 1.0 + CADENCE / 2 + n, 2.0) for n in range(50)]

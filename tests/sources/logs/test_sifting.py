@@ -67,7 +67,7 @@ def _log(path: Path, count: int) -> tuple[LocalLog, list[int]]:
     return LocalLog(path), wanted
 
 
-@pytest.mark.parametrize("chunk", [sifting.BLOCK // 64, sifting.CHUNK])
+@pytest.mark.parametrize("chunk", [1024, sifting.CHUNK])
 def test_what_is_sifted_is_the_same_from_both_ends_and_counts_all_that_is_left_out(
     tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

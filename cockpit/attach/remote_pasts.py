@@ -1,0 +1,23 @@
+"""The past of an engine's runs as a window is given it."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from cockpit.attach.remote_logs import Ask
+from cockpit.model.past import Then, Timeline
+
+
+class RemotePasts:
+    """As the engine's own, asked through ``ask``; raises what asking raises."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    async def timeline(self, run: str) -> Timeline:
+        """Return what is known to have happened to a run, and which moments are kept."""
+        return cast("Timeline", await self._ask("timeline", run))
+
+    async def then(self, run: str, at: float) -> Then:
+        """Return a run as it was at ``at`` (seconds since the epoch)."""
+        return cast("Then", await self._ask("then", run, at))

@@ -1,0 +1,301 @@
+"""The screen as it was: one run at a moment of its past, scrubbed with the cursor keys.
+
+Nothing here is of today but the timeline: every value is the store's, of that moment or before.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Vertical
+from textual.widgets import Input
+
+from cockpit.model.past import Then, Timeline
+from cockpit.text.moments import read_moment
+from screens.base import ActingScreen, Prompt, spawn
+from screens.keys import bindings
+from screens.ports import Cockpit
+from screens.run_layout import Shape, shape_of
+from widgets.alert_list import AlertList
+from widgets.base.scrolled import ReportView, Scrolled
+from widgets.checkpoint_table import CheckpointTable
+from widgets.facet_table import FacetTable
+from widgets.happening_list import HappeningList, KeptLog
+from widgets.key_line import KeyLine
+from widgets.loss_chart import LossChart
+from widgets.past_band import PastBand
+from widgets.run_header import RunHeader
+
+TABS: Final = ("log", "charts", "checkpoints", "facets", "alerts")
+TITLES: Final = ("log", "charts", "checkpoints", "sources", "alerts")
+TALL: Final = 34
+"""Rows from which the loss stands below the tab."""
+IS_PAST: Final = "this is the past; esc returns to now"
+
+
+class PastScreen(ActingScreen):
+    """A run at a moment: its head, one tab, what was wrong, and the timeline to scrub."""
+
+    SCOPES = ("past", "everywhere")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("past", "act")
+    DEFAULT_CSS = """
+    PastScreen #body { layout: vertical; height: 1fr; }
+    PastScreen #panel { height: 1fr; }
+    PastScreen #curve { height: 14; }
+    PastScreen #wrong { height: 12; }
+    PastScreen #beside { height: 9; }
+    PastScreen #body.-bare #panel { display: none; }
+    PastScreen #body.-bare #beside, PastScreen #body.-bare.-wide #beside {
+        width: 1fr; height: 1fr; margin-left: 0;
+    }
+    PastScreen #body.-wide { layout: horizontal; }
+    PastScreen #body.-wide #panel { width: 1fr; }
+    PastScreen #body.-wide #beside { width: 45%; height: 1fr; margin-left: 1; }
+    """
+
+    def __init__(self, cockpit: Cockpit, run: str, at: float | None = None) -> None:
+        super().__init__(cockpit)
+        self._run = run
+        self._at = self._wanted = at
+        self._tab = "alerts"
+        self._found: Then | None = None
+        self._timeline: Timeline | None = None
+        self._why = ""
+        self._views: dict[str, ReportView | LossChart] = {
+            "log": KeptLog(),
+            "charts": LossChart(),
+            "checkpoints": CheckpointTable(),
+            "facets": FacetTable(),
+            "alerts": AlertList(),
+        }
+        self._wrong = AlertList()
+        self._wrong.steered = False
+        self._wrong.id = "wrong"
+        self._curve = LossChart()
+        self._curve.id = "curve"
+
+    def compose(self) -> ComposeResult:
+        """Lay out the band, the head of then, a tab, the timeline and the footer."""
+        yield PastBand()
+        yield RunHeader(TITLES)
+        with Container(id="body"):
+            with Vertical(id="panel"):
+                yield from self._views.values()
+                yield self._curve
+            with Vertical(id="beside"):
+                yield self._wrong
+                yield HappeningList()
+        yield Prompt("go to a time: 03:12, 2h ago, 2026-03-11 08:57; esc leaves")
+        yield KeyLine()
+
+    @property
+    def runs_in_view(self) -> tuple[str, ...]:
+        """The run: of what it is now nothing stands here."""
+        return (self._run,)
+
+    @property
+    def at(self) -> float:
+        """The moment that is shown, in seconds since the epoch."""
+        return self.cockpit.now() if self._at is None else self._at
+
+    @property
+    def wanted(self) -> float:
+        """The moment that is shown next, once it is read."""
+        return self.at if self._wanted is None else self._wanted
+
+    def on_mount(self) -> None:
+        """Read the timeline, then the moment."""
+        super().on_mount()
+        spawn(self, self._read_timeline, group="timeline", exclusive=True)
+
+    def show(self) -> None:
+        """Show the moment as far as it is read."""
+        if not self.is_mounted:
+            return
+        now, found = self.cockpit.now(), self._found
+        moments = () if self._timeline is None else self._timeline.moments
+        self.query_one(PastBand).show(found, self.at, now, moments, self._why)
+        report = None if found is None else found.report
+        header = self.query_one(RunHeader)
+        header.show(self._run, report, self.at, TABS.index(self._tab), lost=self._nothing())
+        for name, view in self._views.items():
+            view.display = name == self._tab and report is not None
+            if report is not None and name == self._tab:
+                self._show_view(view)
+        self._lay_out()
+        self.query_one(HappeningList).show(self._timeline, now, self._why)
+        self.show_keys()
+
+    def _nothing(self) -> str:
+        """Return why nothing of the moment is shown."""
+        if self._found is None:
+            return self._why or "reading the store"
+        return self._found.lacks[0] if self._found.lacks else ""
+
+    def _show_view(self, view: ReportView | LossChart) -> None:
+        assert self._found is not None and self._found.report is not None
+        if isinstance(view, LossChart):
+            view.show(self._found.report)
+        else:
+            view.show(self._found.report, self.at)
+
+    def _lay_out(self) -> None:
+        shape = shape_of(*self.app.size)
+        body = self.query_one("#body")
+        body.set_class(shape is not Shape.ALONE, "-wide")
+        report = None if self._found is None else self._found.report
+        body.set_class(report is None, "-bare")
+        roomy = shape is not Shape.ALONE and report is not None
+        self._wrong.display = roomy and self._tab != "alerts"
+        self._curve.display = roomy and self._tab != "charts" and self.app.size.height >= TALL
+        for view in (self._wrong, self._curve):
+            if view.display:
+                self._show_view(view)
+
+    def footer(self) -> list[tuple[str, str]]:
+        """Return the keys that matter here: none that acts."""
+        return self.cockpit.keys.footer("past", "everywhere")
+
+    async def _read_timeline(self) -> None:
+        try:
+            self._timeline = await self.cockpit.pasts.timeline(self._run)
+        except (OSError, TimeoutError, ValueError) as error:
+            self._fail(error)
+            return
+        self._why = ""
+        self.show()
+        times = self._timeline.times
+        changes = [each.at for each in self._timeline.moments if each.changed]
+        last = next(iter([*changes[-1:], *times[-1:]]), self.cockpit.now())
+        self._go(last if self._wanted is None else self._wanted)
+
+    def _read(self, at: float) -> None:
+        self._wanted = at
+        spawn(self, partial(self._read_then, at), group="then", exclusive=True)
+
+    async def _read_then(self, at: float) -> None:
+        """Read a moment, then show it: until then the former one stands, under its own time."""
+        try:
+            found = await self.cockpit.pasts.then(self._run, at)
+        except (OSError, TimeoutError, ValueError) as error:
+            self._found, self._at = None, at
+            self._fail(error)
+            return
+        self._found, self._at, self._why = found, at, ""
+        self.show()
+
+    def _fail(self, error: BaseException) -> None:
+        said = getattr(error, "strerror", None) or str(error) or "no answer"
+        self._why = f"the past cannot be read: {said}"
+        self.show()
+
+    def _go(self, at: float) -> None:
+        """Show another moment."""
+        self.query_one(HappeningList).stand_at(at)
+        self._read(at)
+
+    def action_scrub(self, steps: int) -> None:
+        """Go to the moment before, or to the next one."""
+        times = () if self._timeline is None else self._timeline.times
+        here = self.wanted
+        if steps < 0:
+            wanted = next((each for each in reversed(times) if each < here), None)
+        else:
+            wanted = next((each for each in times if each > here), None)
+        if wanted is None:
+            self.cockpit.say(f"no {'earlier' if steps < 0 else 'later'} moment is known")
+        else:
+            self._go(wanted)
+
+    def action_happening(self, steps: int) -> None:
+        """Go to the happening below in the timeline, or above."""
+        view = self.query_one(HappeningList)
+        former, here = view.cursor, view.at_cursor
+        view.move(steps)
+        found = view.at_cursor
+        if found is None or (view.cursor == former and (here is None or here.at == self.wanted)):
+            self.cockpit.say(f"nothing {'before' if steps > 0 else 'after'} that is known")
+            return
+        self._read(found.at)
+
+    def action_past_first(self) -> None:
+        """Go to the first moment that is known."""
+        self._edge(0)
+
+    def action_past_last(self) -> None:
+        """Go to the last moment that is known."""
+        self._edge(-1)
+
+    def _edge(self, place: int) -> None:
+        times = () if self._timeline is None else self._timeline.times
+        if times:
+            self._go(times[place])
+        else:
+            self.cockpit.say("no moment is known")
+
+    def action_past_only(self) -> None:
+        """List one kind of happening alone, or all again."""
+        view = self.query_one(HappeningList)
+        view.only()
+        view.stand_at(self.wanted)
+
+    def action_past_goto(self) -> None:
+        """Ask for a time."""
+        self.query_one(KeyLine).display = False
+        self.query_one(Prompt).ask()
+
+    @on(Input.Submitted)
+    def _goto(self, event: Input.Submitted) -> None:
+        self._close_prompt()
+        zone = datetime.now().astimezone().tzinfo
+        try:
+            self._go(read_moment(event.value, self.cockpit.now(), zone))
+        except ValueError as error:
+            self.cockpit.say(str(error))
+
+    def _close_prompt(self) -> None:
+        self.query_one(Prompt).close()
+        self.query_one(KeyLine).display = True
+
+    def action_past_back(self) -> None:
+        """Leave the line to type in, else return to the present."""
+        if self.query_one(Prompt).is_open:
+            self._close_prompt()
+        else:
+            self.dismiss(self._run)
+
+    def action_tab(self, name: str) -> None:
+        """Show a tab."""
+        self._tab = name
+        self.show()
+
+    def action_next_tab(self) -> None:
+        """Show the tab to the right."""
+        self.action_tab(TABS[(TABS.index(self._tab) + 1) % len(TABS)])
+
+    def action_turn(self, pages: int) -> None:
+        """Turn pages of the tab."""
+        view = self._views[self._tab]
+        if isinstance(view, Scrolled):
+            view.page(pages)
+
+    def action_act(self, verb: str) -> None:
+        """Say that nothing can be done to what is past."""
+        self.cockpit.say(IS_PAST)
+
+    def action_page(self) -> None:
+        """Say that this is the past."""
+        self.cockpit.say(IS_PAST)
+
+    def action_backtest(self) -> None:
+        """Say that this is the past."""
+        self.cockpit.say(IS_PAST)
+
+    def action_journal(self) -> None:
+        """Say that this is the past."""
+        self.cockpit.say(IS_PAST)

@@ -1,0 +1,102 @@
+"""The screen as it was: a moment of the past, its band, the keys that scrub and those that act."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from screens.past import IS_PAST, PastScreen
+from screens.run import RunScreen
+from tests.screens.acting.stand_in_service import StandInService
+from tests.screens.stand_in import LONG, StandIn, cockpit, text_of
+from tests.screens.test_run import until
+from tests.widgets import reports as made
+
+BEGIN = made.NOW - 3600.0
+SICK = BEGIN + 1800.0
+
+
+@asynccontextmanager
+async def past(*keys: str, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[Any]]:
+    report = made.failed()
+    engine = StandIn(report)
+    engine.pasts.tell(report)
+    app = cockpit(engine=engine, run=report.name, service=StandInService())
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        await pilot.press("5")
+        await until(pilot, lambda: "all that happened" in text_of(app))
+        await pilot.press("P", *keys)
+        await until(pilot, lambda: isinstance(app.screen, PastScreen))
+        yield pilot
+
+
+def at(pilot: Pilot[Any]) -> float:
+    screen = pilot.app.screen
+    assert isinstance(screen, PastScreen)
+    return screen.at
+
+
+async def comes_to(pilot: Pilot[Any], moment: float) -> None:
+    await until(pilot, lambda: at(pilot) == moment)
+
+
+@pytest.mark.parametrize("size", [(120, 40), *([(80, 24), (200, 50)] if LONG else [])])
+async def test_the_run_is_shown_as_it_was_at_each_moment_that_is_scrubbed(
+    size: tuple[int, int],
+) -> None:
+    async with past(size=size) as pilot:
+        await comes_to(pilot, SICK)
+        shown = text_of(pilot.app)
+        assert shown.startswith(" PAST  ") and "as recorded then" in shown
+        assert "30m ago" in shown and "esc returns to now" in shown and "CRITICAL" in shown
+        await pilot.press("left")
+        await comes_to(pilot, BEGIN + 60)
+        shown = text_of(pilot.app)
+        assert "HEALTHY" in shown and "CRITICAL" not in shown
+        assert "as recorded 1m before" in shown
+        await pilot.press("down")
+        await comes_to(pilot, BEGIN - 60)
+        shown = text_of(pilot.app)
+        assert "nothing is kept of it from before" in shown and "HEALTHY" not in shown
+        await pilot.press("down")
+        assert "nothing before that is known" in text_of(pilot.app)
+        await pilot.press("end")
+        await comes_to(pilot, SICK)
+        await pilot.press("right")
+        assert "no later moment is known" in text_of(pilot.app)
+        await pilot.press("o")
+        shown = text_of(pilot.app)
+        assert "timeline · alerts only" in shown and "Checkpoint 400 saved" not in shown
+
+
+async def test_no_key_acts_on_the_past_a_time_can_be_typed_and_escape_returns_to_now() -> None:
+    async with past() as pilot:
+        await comes_to(pilot, SICK)
+        last = text_of(pilot.app).splitlines()[-1]
+        assert "relaunch" not in last and "esc now" in last
+        for key in ("r", "p", "J", "B"):
+            pilot.app.say("")  # type: ignore[attr-defined]
+            await pilot.press(key)
+            assert isinstance(pilot.app.screen, PastScreen)
+            assert IS_PAST in text_of(pilot.app), key
+        for key, frame in (("1", "log"), ("2", "loss"), ("5", "what is wrong")):
+            await pilot.press(key)
+            assert f"╭ {frame}" in text_of(pilot.app)
+        await pilot.press("slash", *"-45m", "enter")
+        await comes_to(pilot, made.NOW - 2700.0)
+        assert "as recorded 15m before" in text_of(pilot.app)
+        await pilot.press("slash", "x", "enter")
+        assert "is not a time" in text_of(pilot.app) and at(pilot) == made.NOW - 2700.0
+        engine = pilot.app._engine  # type: ignore[attr-defined]
+        engine.pasts.fault = TimeoutError("no answer within 10 s")
+        await pilot.press("left")
+        await until(pilot, lambda: "cannot be read: no answer within 10 s" in text_of(pilot.app))
+        assert "HEALTHY" not in text_of(pilot.app)
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, RunScreen)
+        assert "PAST" not in text_of(pilot.app)

@@ -1,0 +1,234 @@
+"""A run's past as the store tells it: nothing of today stands in it, what is missing is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.model.alert import Acknowledgement, Alert
+from cockpit.model.history import CheckpointMark, PhaseMark
+from cockpit.model.observed import Phase
+from cockpit.model.past import Kind, Sign, Timeline
+from cockpit.model.report import RunReport, Verdict
+from cockpit.model.run import RecordsSpec
+from cockpit.model.told import Told
+from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.journal import Journal
+from cockpit.store.memory import LaunchedJob, Observation, RunMemory
+from cockpit.store.pasts import Pasts
+from cockpit.store.store import Store, run_key
+from cockpit.watch.past.keeping import CHECKPOINTS, POINTS, face_of, slim, thinned
+from cockpit.watch.past.reading import PastReading
+from cockpit.watch.past.then import then
+from cockpit.watch.past.timeline import timeline
+from tests.screens.acting.stand_in_service import entry
+from tests.watch.fakes import World, failed, run_spec, until
+from tests.watch.test_engine import run_of, watching
+from tests.widgets import reports as made
+
+KEY, RUN, NOW = "/x#r", run_spec("r", cadence=600.0), made.NOW
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store.sqlite")
+
+
+def report(at: float, **changes: Any) -> RunReport:
+    return made.report("r", checked_at=at, spec=RUN, **changes)
+
+
+def keep(store: Store, found: RunReport) -> None:
+    assert Pasts(store).keep(KEY, slim(found), face_of(found), 600.0)
+
+
+def opened(store: Store, alert: Alert, at: float, closed_at: float | None = None) -> None:
+    Alerts(store).save(KEY, [Kept(alert=alert, opened_at=at, closed_at=closed_at)])
+
+
+def test_the_face_is_another_one_for_what_a_person_must_know_and_nothing_else() -> None:
+    base = report(NOW, alerts=(made.alert(),))
+    taken = made.alert().model_copy(update={"acknowledged": Acknowledgement(by="ada", at=NOW)})
+    worse = made.alert().model_copy(update={"title": "Throughput 80 % below baseline"})
+    job = made.job(Phase.FAILED)
+    faces = [
+        face_of(each)
+        for each in (
+            base,
+            base.model_copy(update={"verdict": Verdict.UNKNOWN}),
+            base.model_copy(update={"alerts": (taken,)}),
+            base.model_copy(update={"alerts": ()}),
+            base.model_copy(update={"facets": base.facets.model_copy(update={"job": job})}),
+        )
+    ]
+    assert len(set(faces)) == len(faces)
+    same = base.model_copy(update={"checked_at": NOW + 9, "alerts": (worse,), "next_action": "x"})
+    assert face_of(same) == faces[0]
+
+
+def test_what_is_kept_is_bounded_and_has_the_whole_curve() -> None:
+    items = tuple(made.checkpoint(step) for step in range(3000))
+    long = report(
+        NOW,
+        facets=made.facets(
+            tracker=made.tracker(columns=made.columns(4000, bad=(3999,))),
+            checkpoints=made.checkpoints(*items),
+        ),
+    )
+    kept = slim(long).facets
+    assert kept.tracker.value is not None and kept.checkpoints.value is not None
+    steps = [step for step, _ in kept.tracker.value.history]
+    assert POINTS // 2 - 1 <= len(steps) <= POINTS and steps == sorted(steps)
+    assert (steps[0], steps[-1]) == (made.columns(1)[0].last, made.columns(4000)[-1].last)
+    assert [each.step for each in kept.checkpoints.value.items] == list(
+        range(3000 - CHECKPOINTS, 3000)
+    )
+
+
+def test_of_a_growing_curve_the_same_points_stay() -> None:
+    former = thinned(range(1000), 160)
+    assert (former[0], former[-1]) == (0, 999) and len(former) <= 160
+    later = thinned(range(1010), 160)
+    assert set(former[:-1]) <= set(later)
+    assert thinned((), 160) == () and thinned((1, 2), 160) == (1, 2)
+
+
+def test_a_moment_is_shown_as_it_was_whatever_came_later(store: Store) -> None:
+    keep(store, report(NOW, verdict=Verdict.HEALTHY))
+    keep(store, report(NOW + 900, verdict=Verdict.CRITICAL, alerts=(made.alert(),)))
+    found = then(store, KEY, RUN, NOW + 899)
+    assert found.report is not None and found.watched
+    assert (found.recorded_at, found.lacks) == (NOW, ())
+    assert (found.report.verdict, found.report.alerts) == (Verdict.HEALTHY, ())
+    assert found.report.checked_at == NOW
+    later = then(store, KEY, RUN, NOW + 900)
+    assert later.report is not None and later.report.verdict is Verdict.CRITICAL
+    document = found.document()
+    assert document["report"]["verdict"] == "healthy" and document["lacks"] == []
+
+
+def test_a_later_look_of_few_figures_is_told_beside_the_whole_moment(store: Store) -> None:
+    keep(store, report(NOW))
+    look = Observation(at=NOW + 600, verdict=Verdict.HEALTHY, step=4711, loss=2.5)
+    RunMemory(store).observe(KEY, look, every=600)
+    found = then(store, KEY, RUN, NOW + 1200)
+    assert found.watched and found.recorded_at == NOW
+    assert "step 4,711, loss 2.5" in found.lacks[0]
+
+
+def test_of_a_moment_that_nobody_watched_no_verdict_is_told(store: Store) -> None:
+    keep(store, report(NOW, verdict=Verdict.HEALTHY))
+    found = then(store, KEY, RUN, NOW + 6 * 3600)
+    assert found.report is not None and not found.watched
+    assert found.report.verdict is Verdict.UNKNOWN
+    assert found.report.verdict_reason == "no cockpit looked at it: the last look was 6h 00m before"
+    assert found.report.facets.job.remembered and found.report.progress.eta_s is None
+
+
+def test_from_before_whole_moments_were_kept_only_the_figures_are_known(store: Store) -> None:
+    memory = RunMemory(store)
+    memory.observe(KEY, Observation(at=NOW, verdict=Verdict.CRITICAL, step=70, loss=2.5), every=1.0)
+    memory.add_phases(KEY, [PhaseMark(at=NOW - 60, phase=Phase.FAILED, job_id="7")])
+    memory.add_phases(KEY, [PhaseMark(at=NOW + 60, phase=Phase.RUNNING, job_id="8")])
+    opened(store, made.alert("C-01"), NOW - 60)
+    opened(store, made.alert("C-05"), NOW - 90, NOW - 30)
+    opened(store, made.alert("C-07"), NOW + 30)
+    Alerts(store).acknowledge(KEY, made.alert("C-01").key, Acknowledgement(by="bo", at=NOW + 60))
+    found = then(store, KEY, RUN, NOW + 5)
+    assert found.report is not None and found.recorded_at is None and found.watched
+    assert "too old, or from before" in found.lacks[0]
+    known = found.report
+    assert (known.verdict, known.progress.text) == (Verdict.CRITICAL, "~70/1000")
+    assert [each.id for each in known.alerts] == ["C-01"]
+    assert known.alerts[0].acknowledged is None, "it was taken later"
+    assert known.alerts[0].evidence[0].text == "its evidence is not kept of this moment"
+    job, log = known.facets.job.value, known.facets.monitor
+    assert job is not None and (job.id, job.phase) == ("7", Phase.FAILED)
+    assert known.facets.tracker.value is not None and known.facets.tracker.value.loss == 2.5
+    assert not log.configured
+    assert then(store, KEY, RUN, NOW + 61).report.alerts[0].acknowledged is not None  # type: ignore[union-attr]
+
+
+def test_of_a_moment_before_all_that_is_kept_nothing_is_known(store: Store) -> None:
+    assert then(store, KEY, RUN, NOW).lacks == ("no cockpit has looked at it yet: nothing is kept",)
+    RunMemory(store).observe(KEY, Observation(at=NOW, verdict=Verdict.HEALTHY), every=1.0)
+    found = then(store, KEY, RUN, NOW - 1)
+    assert found.report is None and "nothing is kept of it from before" in found.lacks[0]
+
+
+def everything(store: Store, tmp_path: Path) -> Timeline:
+    book = tmp_path / "book.md"
+    book.write_text(
+        "# R: Hero Run Logbook\n## Event Log\n### 2026-03-11 08:00 UTC - throughput \x1b[2Jdrop\n"
+        "- Status: bad\n### no date\n"
+    )
+    opened(store, made.alert("C-01"), NOW - 60)
+    opened(store, made.alert("C-05"), NOW - 900, NOW - 30)
+    Alerts(store).acknowledge(KEY, made.alert("C-01").key, Acknowledgement(by="bo", at=NOW - 5))
+    memory = RunMemory(store)
+    memory.add_phases(KEY, [PhaseMark(at=NOW - 1900, phase=Phase.RUNNING, job_id="8")])
+    memory.add_checkpoint_marks(KEY, [CheckpointMark(at=NOW - 4000, complete=1, newest=7)])
+    done = entry("r", operator="ada")
+    begun = Journal(store).begin(
+        KEY, done.plan, "ada", done.holder, NOW - 2100, exclusive=False, launch_id="r-i002"
+    )
+    memory.add_launch(KEY, LaunchedJob(at=NOW - 2000, job_id="8", launch_id="r-i002"))
+    told = Told(what="owner", value="bo", at=NOW - 100, typed_by="ada", source="logbook")
+    again = Told(what="launched", value="r", at=begun.begun_at, typed_by="ada", source="logbook")
+    records = made.facets().records.model_copy(update={"error": None})
+    value = {"logbook": str(book), "told": (told, again)}
+    facet = type(records).model_validate({"source": "x", "observed_at": NOW, "value": value})
+    now = report(
+        NOW,
+        facets=made.facets(records=facet, checkpoints=made.checkpoints(made.checkpoint(400))),
+    )
+    run = RUN.model_copy(update={"records": RecordsSpec(logbook=str(book))})
+    return timeline(store, KEY, run, now, NOW)
+
+
+def test_the_timeline_has_everything_once_newest_first(store: Store, tmp_path: Path) -> None:
+    found = everything(store, tmp_path)
+    times = [each.at for each in found.happenings]
+    assert times == sorted(times, reverse=True) and found.lacks == ()
+    assert {each.kind for each in found.happenings} == set(Kind)
+    words = "\n".join(f"{each.text} | {each.note}" for each in found.happenings)
+    for said in (
+        "Acknowledged: ", "by bo", "Closed unseen after ", "nobody had looked",
+        "Launched r-i002: job 8", "Job 8 running", "Checkpoint 7 complete | deleted since",
+        "Checkpoint 400 saved", "relaunch by ada: ", "handed over to bo | typed by ada",
+        "throughput", "drop",
+    ):  # fmt: skip
+        assert said in words, said
+    assert "\x1b" not in words and words.count("relaunch") == 1 and "no date" not in words
+    alerts = found.of_kind(Kind.ALERT)
+    assert [each.sign for each in alerts if each.code == "C-05"] == [Sign.ATTENTION] * 2
+    assert set(found.times) == set(times)
+
+
+def test_a_logbook_that_cannot_be_read_is_said(store: Store, tmp_path: Path) -> None:
+    run = RUN.model_copy(update={"records": RecordsSpec(logbook=str(tmp_path / "none.md"))})
+    assert timeline(store, KEY, run, None, NOW).lacks[0].endswith("no such file or directory")
+    assert timeline(None, KEY, RUN, None, NOW).lacks[0].startswith("no store")
+
+
+async def test_an_engine_keeps_what_changes_and_tells_it_again(store: Store) -> None:
+    world = World(cadence=3600.0)
+    async with watching(world, store) as engine:
+        await until(lambda: run_of(engine).verdict is Verdict.HEALTHY)
+        world.fakes["job"].value = failed(world.clock.now())
+        await engine.poke("r", "job")
+        await until(lambda: run_of(engine).verdict is Verdict.CRITICAL)
+        key = run_key(world.file.path, "r")
+        await until(lambda: len(Pasts(Store(store.path)).moments(key)) >= 2)
+        found = await engine.pasts.timeline("r")
+        verdicts = [each.verdict for each in found.moments]
+        assert verdicts[0] is Verdict.HEALTHY and verdicts[-1] is Verdict.CRITICAL
+        past = await engine.pasts.then("r", found.moments[0].at)
+        assert past.report is not None and past.report.verdict is Verdict.HEALTHY
+        with pytest.raises(ValueError, match="no run 'other'"):
+            await engine.pasts.then("other", 0.0)
+    with pytest.raises(OSError, match="no store"):
+        fleet = engine._fleet
+        await PastReading(None, fleet, world.clock).then("r", 0.0)
