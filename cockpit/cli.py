@@ -42,6 +42,7 @@ VERBS = (
     Verb("watch", "cockpit.verbs.watch", "the headless monitor: keeps the cadence, owns the runs"),
     Verb("checkpoints", "cockpit.verbs.checkpoints", "which checkpoints are complete, torn, next"),
     Verb("backtest", "cockpit.verbs.backtest", "what the rules would have told of a history"),
+    Verb("plot", "cockpit.verbs.plot", "curves of a run as text, SVG or JSON"),
     Verb("triage", "cockpit.verbs.triage", "why a log ended: one class, its lines, one action"),
     Verb("progress", "cockpit.verbs.progress", "what a log's lines tell of the training"),
     Verb("scrub", "cockpit.verbs.scrub", "stdin to stdout with secrets masked"),

@@ -14,10 +14,12 @@ from textual.worker import Worker
 from cockpit.model.report import RunReport
 from screens.acting.journal import done_to
 from screens.base import Prompt, Work, spawn
+from screens.chart_keys import ChartKeys
 from screens.keys import bindings
-from screens.log_keys import LABELS, LogKeys
+from screens.log_keys import LABELS
 from screens.logbook_reader import LogbookText, read_book
 from screens.ports import Cockpit
+from screens.run_charts import ChartsTab
 from screens.run_layout import Shape, Want, shape_of, shares, strip_height
 from screens.run_log import LogTab
 from widgets.alert_list import AlertList, Timeline
@@ -29,6 +31,7 @@ from widgets.key_line import KeyLine
 from widgets.log_view import LogView
 from widgets.logbook_view import LogbookView
 from widgets.loss_chart import LossChart
+from widgets.metric_charts import MetricCharts
 from widgets.run_header import RunHeader
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
@@ -46,7 +49,7 @@ ADVISED: Final = ("relaunch", "rollback", "stop", "escalate", "seal")
 """What a next action may begin with that a key plans."""
 
 
-class RunScreen(LogKeys):
+class RunScreen(ChartKeys):
     """Six tabs; what is wrong, loss and checkpoints stand below or beside them where they can."""
 
     SCOPES = ("run", "log", "charts", "everywhere", "act")
@@ -71,9 +74,9 @@ class RunScreen(LogKeys):
         self._book: LogbookText | None = None
         self._done_stands: object | None = None
         self._past_asked = float("-inf")
-        self._views: dict[str, LogView | LossChart | ReportView | LogbookView] = {
+        self._views: dict[str, LogView | MetricCharts | ReportView | LogbookView] = {
             "log": LogView(),
-            "charts": LossChart(),
+            "charts": MetricCharts(),
             "checkpoints": CheckpointTable(),
             "facets": FacetTable(),
             "timeline": Timeline(),
@@ -86,6 +89,7 @@ class RunScreen(LogKeys):
             self.cockpit.logs,
             self.cockpit.bookmarks,
         )
+        self._charts = ChartsTab(self.charts, self._spawn_curves, cockpit, name)
         self._side: dict[str, LossChart | ReportView] = {
             "timeline": AlertList(),
             "checkpoints": CheckpointTable(),
@@ -114,6 +118,29 @@ class RunScreen(LogKeys):
         view = self._views["log"]
         assert isinstance(view, LogView)
         return view
+
+    @property
+    def charts(self) -> MetricCharts:
+        """The charts of the tab."""
+        view = self._views["charts"]
+        assert isinstance(view, MetricCharts)
+        return view
+
+    @property
+    def charts_tab(self) -> ChartsTab:
+        """What stands between the charts and the engine."""
+        return self._charts
+
+    @property
+    def small_chart(self) -> LossChart:
+        """The loss beside or below the other tabs."""
+        view = self._side["charts"]
+        assert isinstance(view, LossChart)
+        return view
+
+    def go_to_charts(self) -> None:
+        """Show the charts' tab."""
+        self._go("charts")
 
     @property
     def log_tab(self) -> LogTab:
@@ -163,6 +190,8 @@ class RunScreen(LogKeys):
                 view.show(report)
         if self._tab == "log":
             self._log_tab.show(report)
+        elif self._tab == "charts":
+            self._charts.show(report)
         elif self._tab == "timeline":
             self._show_kept()
             spawn(self, self._show_done, group="done", exclusive=True)
@@ -218,6 +247,9 @@ class RunScreen(LogKeys):
 
     def _spawn(self, group: str, work: Work) -> Worker[Any]:
         return spawn(self, work, group=group, exclusive=True)
+
+    def _spawn_curves(self, work: Work) -> Worker[Any]:
+        return spawn(self, work, group="curves")
 
     def _read_book(self, report: RunReport) -> None:
         path = report.spec.records.logbook
@@ -331,20 +363,24 @@ class RunScreen(LogKeys):
         """Step down, or up."""
         self._log_tab.moved()
         view = self._views[self._tab]
-        if isinstance(view, LogView | Scrolled):
+        if isinstance(view, MetricCharts):
+            self._charts.step(steps)
+        elif isinstance(view, LogView | Scrolled):
             view.move(steps)
 
     def action_turn(self, pages: int) -> None:
         """Turn pages down, or up."""
         self._log_tab.moved()
         view = self._views[self._tab]
-        if isinstance(view, LogView | Scrolled):
+        if isinstance(view, MetricCharts):
+            self._charts.page(pages)
+        elif isinstance(view, LogView | Scrolled):
             view.page(pages)
 
     def action_edge(self, end: bool) -> None:
         """Go to the first line, or the last: of the log, follow it."""
         view = self._views[self._tab]
-        if isinstance(view, Scrolled):
+        if isinstance(view, Scrolled | MetricCharts):
             view.edge(end)
         elif isinstance(view, LogView) and not end:
             self._log_tab.home()
@@ -354,15 +390,3 @@ class RunScreen(LogKeys):
     @on(LogView.Wanted)
     def _wanted(self, event: LogView.Wanted) -> None:
         self._log_tab.wanted(event.offset, event.back)
-
-    def action_log_axis(self) -> None:
-        """Change the chart's axis."""
-        for view in (self._views["charts"], self._side["charts"]):
-            if isinstance(view, LossChart):
-                view.toggle_log()
-
-    def action_zoom(self) -> None:
-        """Show a smaller part of the run."""
-        for view in (self._views["charts"], self._side["charts"]):
-            if isinstance(view, LossChart):
-                view.zoom()

@@ -49,11 +49,11 @@ def chart(columns: Sequence[Column], spans: Sequence[Span], width: int) -> list[
     lanes = sorted({span.lane for span in spans})
     label = max(map(len, (*lanes, NAN)))
     lines = _curve(seen, first, last, width)
-    indent = label - _left(lines)
+    indent = label - left_of(lines)
     if indent > 0:
         lines = [" " * indent + line for line in _curve(seen, first, last, width - indent)]
-    left, right = _left(lines), max(line.rfind("│") for line in lines)
-    places = _Places(first, last, left, right - left - 1)
+    left, right = left_of(lines), max(line.rfind("│") for line in lines)
+    places = Places(first, last, left, right - left - 1)
     found = [_lane(lane, [span for span in spans if span.lane == lane], places) for lane in lanes]
     bad = [each for each in columns if each.nonfinite]
     if bad:
@@ -61,7 +61,7 @@ def chart(columns: Sequence[Column], spans: Sequence[Span], width: int) -> list[
     return [*lines, *found, LEGEND[:width]] if found else lines
 
 
-def _left(lines: Sequence[str]) -> int:
+def left_of(lines: Sequence[str]) -> int:
     """Return the column of the vertical axis."""
     return max(line.find(MARK) for line in lines)
 
@@ -103,7 +103,7 @@ def _curve(seen: Sequence[Column], first: int, last: int, width: int) -> list[st
     return [line.rstrip()[:width] for line in drawn.splitlines()]
 
 
-class _Places(NamedTuple):
+class Places(NamedTuple):
     """Where steps stand: ``first`` in the column behind ``left``, ``last`` ``across`` further."""
 
     first: int
@@ -112,11 +112,12 @@ class _Places(NamedTuple):
     across: int
 
     def of(self, step: int) -> int:
+        """Return how far behind ``left`` a step stands."""
         inside = min(max(step, self.first), self.last) - self.first
         return inside * (self.across - 1) // (self.last - self.first)
 
 
-def _lane(name: str, spans: Sequence[Span], places: _Places) -> str:
+def _lane(name: str, spans: Sequence[Span], places: Places) -> str:
     """Return one condition's line: ``[`` where it opened, ``]`` where it closed."""
     line = [" "] * places.across
     for span in spans:
@@ -127,16 +128,17 @@ def _lane(name: str, spans: Sequence[Span], places: _Places) -> str:
         line[begin] = "[" if end > begin or span.closed is None else "#"
         if span.closed is not None and end > begin:
             line[end] = "]"
-    return _named(name, line, places)
+    return lane_named(name, line, places)
 
 
-def _bad(columns: Sequence[Column], places: _Places) -> str:
+def _bad(columns: Sequence[Column], places: Places) -> str:
     line = [" "] * places.across
     for each in columns:
         begin, end = places.of(each.first), places.of(each.last)
         line[begin : end + 1] = "×" * (end + 1 - begin)
-    return _named(NAN, line, places)
+    return lane_named(NAN, line, places)
 
 
-def _named(name: str, line: list[str], places: _Places) -> str:
+def lane_named(name: str, line: list[str], places: Places) -> str:
+    """Return a line below a chart, its name before the axis."""
     return f"{name:>{places.left}}│{''.join(line)}".rstrip()

@@ -13,6 +13,14 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from cockpit.model.observed import Column
+from cockpit.model.ticks import (
+    figures,
+    log_values,
+    round_steps,
+    round_times,
+    round_values,
+    time_figures,
+)
 from cockpit.model.wording import duration, glyph, number, steps
 from widgets.painting.line import ACCENT, DIM, cut, row, text, whole, wrapped
 from widgets.painting.series import (
@@ -27,14 +35,6 @@ from widgets.painting.series import (
     mark_edges,
     row_of,
     scale_of,
-)
-from widgets.painting.ticks import (
-    figures,
-    log_values,
-    round_steps,
-    round_times,
-    round_values,
-    time_figures,
 )
 
 LABELS: Final = 9

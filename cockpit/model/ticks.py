@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from datetime import tzinfo
 from typing import Final
 
 from cockpit.model.wording import clock_time, number
@@ -103,10 +104,13 @@ def round_times(first: int, last: int, count: int) -> list[int]:
     return list(dict.fromkeys((first, *inner, last)))
 
 
-def time_figures(times: Sequence[int]) -> list[str]:
-    """Return moments as they are read: ``08:57``, with seconds where they lie close."""
+def time_figures(times: Sequence[int], tz: tzinfo | None = None) -> list[str]:
+    """Return moments as they are read: ``08:57``, with seconds where they lie close.
+
+    Without a zone they are in the reader's own.
+    """
     close = len(times) > 1 and min(_gaps(times), default=60) < 60
-    return [clock_time(float(each), seconds=close) for each in times]
+    return [clock_time(float(each), tz, seconds=close) for each in times]
 
 
 def _gaps(times: Sequence[int]) -> Iterable[int]:

@@ -1,0 +1,229 @@
+"""Curves as text: one chart for each metric (plotext), what happened to the run in lanes below."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Final, NamedTuple
+
+from cockpit.model.curve import Curve, Part, step_at
+from cockpit.model.ticks import figures, log_values, round_steps, round_times, round_values
+from cockpit.model.ticks import time_figures as clock_figures
+from cockpit.model.wording import moment, number, steps
+from cockpit.verbs.backtest_chart import MOST, Places, lane_named, left_of
+
+LEAST: Final = 40
+"""Columns below which nothing can be drawn."""
+_CUT: Final = 0.1
+"""Share of an axis that non-finite values may fill at its end before it is cut there."""
+_SIGNS: Final = {"checkpoint": "o", "torn checkpoint": "x", "rejected checkpoint": "x",
+                 "restart": "R", "alert": "!"}  # fmt: skip
+_LANES: Final = {"checkpoint": "saved", "torn checkpoint": "saved", "rejected checkpoint": "saved",
+                 "restart": "restart", "alert": "alert"}  # fmt: skip
+
+
+class Mark(NamedTuple):
+    """What happened to a run: at which step and when (epoch s), as far as that is known."""
+
+    kind: str
+    name: str
+    step: int | None
+    at: float | None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is drawn: a curve for each metric, and what is marked on all of them."""
+
+    metrics: Sequence[str]
+    curves: Sequence[Curve]
+    marks: Sequence[Mark]
+    by_time: bool
+    log: bool
+
+
+class Dots(NamedTuple):
+    """A part on its axis: the middle of its steps or times, and its finite values."""
+
+    x: float
+    low: float
+    high: float
+    mean: float
+
+
+def charts(picture: Picture, width: int, height: int) -> list[str]:
+    """Return the lines of all charts, none wider than ``width``."""
+    lines: list[str] = []
+    for asked, curve in zip(picture.metrics, picture.curves, strict=True):
+        lines += [*([""] if lines else []), *_chart(asked, curve, picture, width, height)]
+    return lines
+
+
+def title_of(asked: str, curve: Curve) -> str:
+    """Return what a chart shows: the metric, its newest value with unit, step and time."""
+    logged = f" ({curve.metric})" if curve.metric != asked else ""
+    if curve.newest is None:
+        return f"{asked}{logged}"
+    unit = f" {curve.unit}" if curve.unit else ""
+    at = "" if curve.newest.at is None else f", {moment(curve.newest.at)}"
+    told = f"{asked}{logged}  {number(curve.newest.value)}{unit} at step "
+    return f"{told}{steps(curve.newest.step)}{at}"
+
+
+def dots_of(parts: Sequence[Part], by_time: bool) -> list[Dots]:
+    """Return what can be drawn of parts, in the order of the axis."""
+    return sorted(_dots(parts, by_time))
+
+
+def _dots(parts: Sequence[Part], by_time: bool) -> Iterator[Dots]:
+    for part in parts:
+        begin, end = (part.begin, part.end) if by_time else (part.first, part.last)
+        if begin is None or end is None or part.mean is None:
+            continue
+        values = (part.low, part.high, part.mean)
+        low, high, mean = (min(MOST, max(-MOST, value or 0.0)) for value in values)
+        yield Dots((begin + end) / 2, low, high, mean)
+
+
+def extent_of(curve: Curve, by_time: bool) -> tuple[float, float]:
+    """Return the axis' ends: without a long end of values that are no numbers."""
+    ends = [(part.begin, part.end) if by_time else (part.first, part.last) for part in curve.parts]
+    begins = [begin for begin, _ in ends if begin is not None]
+    last = max((end for _, end in ends if end is not None), default=0.0)
+    first = min(begins, default=0.0)
+    broken = None if curve.broken is None else (curve.broken.at if by_time else curve.broken.step)
+    if broken is not None and first < broken and last - broken > (last - first) * _CUT:
+        last = broken
+    return first, max(last, first + 1)
+
+
+def places_of(
+    curve: Curve, marks: Sequence[Mark], by_time: bool, extent: tuple[float, float]
+) -> Iterator[tuple[float, Mark]]:
+    """Return what is marked within an extent, each with its place there."""
+    restarts = (Mark("restart", "", each.step, each.at) for each in curve.restarts)
+    for mark in (*marks, *restarts):
+        step = mark.step
+        if step is None and mark.at is not None:
+            step = step_at(curve.parts, mark.at)
+        place = mark.at if by_time else step
+        if place is not None and extent[0] <= place <= extent[1]:
+            yield place, mark
+
+
+def value_ticks(low: float, high: float, log: bool, count: int) -> tuple[list[float], list[str]]:
+    """Return round values of an axis and how they are written."""
+    values = (log_values if log else round_values)(low, high, count)
+    return values, figures(values)
+
+
+def place_ticks(
+    extent: tuple[float, float], by_time: bool, count: int
+) -> tuple[list[int], list[str]]:
+    """Return round steps or moments of an axis and how they are written."""
+    first, last = math.floor(extent[0]), math.ceil(extent[1])
+    if by_time:
+        times = round_times(first, last, count)
+        return times, clock_figures(times, UTC)
+    places = round_steps(first, last, count)
+    return places, [steps(each) for each in places]
+
+
+def log_of(dots: Sequence[Dots], wanted: bool) -> bool:
+    """Tell whether an axis can be logarithmic as it was wanted: all is above 0."""
+    return wanted and min(each.low for each in dots) > 0
+
+
+def notes_of(curve: Curve, picture: Picture, log: bool) -> list[str]:
+    """Return what has to be said beside a chart, one line each."""
+    found = [curve.note] if curve.note else []
+    if curve.share < 1:
+        found.append(f"{curve.share:.0%} of its record was read")
+    if picture.log and not log:
+        found.append("linear axis: not all is above 0")
+    if curve.broken is not None:
+        when = "" if curve.broken.at is None else f" ({moment(curve.broken.at)})"
+        since = f"NaN or inf since step {steps(curve.broken.step)}{when}"
+        place = curve.broken.at if picture.by_time else curve.broken.step
+        ends = extent_of(curve, picture.by_time)[1] == place
+        found.append(f"{since}, {curve.broken_rows:,} rows" + "; the axis ends there" * ends)
+    if picture.by_time:
+        found.append("times are UTC")
+    if curve.former:
+        found.append("dotted: what was logged before a restart at steps that were trained again")
+    return found
+
+
+def _chart(asked: str, curve: Curve, picture: Picture, width: int, height: int) -> list[str]:
+    dots = dots_of(curve.parts, picture.by_time)
+    if not dots:
+        why = "its rows tell no time" if curve.parts else "nothing was logged yet"
+        if any(part.nonfinite for part in curve.parts) and not picture.by_time:
+            why = "all is NaN or infinite"
+        return [f"{title_of(asked, curve)}: {curve.why or why}"]
+    log = log_of(dots, picture.log)
+    extent = extent_of(curve, picture.by_time)
+    former = dots_of(curve.former, picture.by_time)
+    found = list(places_of(curve, picture.marks, picture.by_time, extent))
+    label = max((len(_LANES[mark.kind]) for _, mark in found), default=0)
+
+    def drawn(columns: int) -> list[str]:
+        return _drawn(dots, former, extent, log, picture.by_time, (columns, height))
+
+    lines = drawn(width)
+    indent = label - left_of(lines)
+    if indent > 0:
+        lines = [" " * indent + line for line in drawn(width - indent)]
+    left = left_of(lines)
+    right = max(line.rfind("│") for line in lines)
+    places = Places(math.floor(extent[0]), math.ceil(extent[1]), left, right - left - 1)
+    lanes = _lanes(found, places)
+    notes = [each[:width] for each in notes_of(curve, picture, log)]
+    return [title_of(asked, curve)[:width], *lines, *lanes, *notes]
+
+
+def _drawn(
+    dots: Sequence[Dots],
+    former: Sequence[Dots],
+    extent: tuple[float, float],
+    log: bool,
+    by_time: bool,
+    size: tuple[int, int],
+) -> list[str]:
+    """Return the curve within its axes: its mean as a line, its extremes and ``former`` as dots."""
+    import plotext
+
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.plotsize(*size)
+    every = [*dots, *former]
+    middles = [each.x for each in dots]
+    plotext.scatter(middles, [each.low for each in dots], marker="braille")
+    plotext.scatter(middles, [each.high for each in dots], marker="braille")
+    if former:
+        plotext.scatter([each.x for each in former], [each.mean for each in former], marker="dot")
+    plotext.plot(middles, [each.mean for each in dots], marker="braille")
+    plotext.xlim(*extent)
+    log = log_of(every, log)
+    if log:
+        plotext.yscale("log")
+    low, high = min(each.low for each in every), max(each.high for each in every)
+    plotext.xticks(*place_ticks(extent, by_time, max(2, size[0] // 20)))
+    plotext.yticks(*value_ticks(low, high, log, max(2, size[1] // 3)))
+    drawn: str = plotext.uncolorize(plotext.build())
+    plotext.clear_figure()
+    return [line.rstrip()[: size[0]] for line in drawn.splitlines()]
+
+
+def _lanes(found: Sequence[tuple[float, Mark]], places: Places) -> list[str]:
+    """Return a line for each kind of what happened: ``saved │   o    o  x``."""
+    lanes: dict[str, list[str]] = {}
+    for place, mark in found:
+        line = lanes.setdefault(_LANES[mark.kind], [" "] * places.across)
+        at = places.of(round(place))
+        words = _SIGNS[mark.kind] + mark.name
+        words = words if at + len(words) <= places.across else words[:1]
+        line[at : at + len(words)] = words
+    return [lane_named(name, line, places) for name, line in lanes.items()]

@@ -1,0 +1,158 @@
+"""The charts tab: what is looked at, and asking the engine for what is shown of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from textual.worker import Worker
+
+from cockpit.model.curve import USUAL
+from cockpit.model.report import RunReport
+from screens.base import Work
+from screens.ports import Cockpit
+from widgets.metric_charts import MetricCharts
+
+PAN: Final = 0.5
+"""How much of what is shown a page goes further."""
+PROMPT: Final = "a metric by a few letters of its name, or two: loss, grad; esc leaves"
+OFFERED: Final = 12
+
+
+class ChartsTab:
+    """Steers the charts of one run: keys in, questions out."""
+
+    def __init__(
+        self, view: MetricCharts, spawn: Callable[[Work], Worker[Any]], cockpit: Cockpit, run: str
+    ) -> None:
+        self._view = view
+        self._spawn = spawn
+        self._cockpit = cockpit
+        self._run = run
+        self._report: RunReport | None = None
+        self._reads = False
+        self._stands: object = None
+        self.choosing = False
+        """True while a name of a metric is typed."""
+
+    def show(self, report: RunReport) -> None:
+        """Show a run as it is known now, and ask for what was logged since."""
+        self._report = report
+        self._view.show(report, self._cockpit.now())
+        self.ask()
+
+    def ask(self) -> None:
+        """Ask for what is shown, unless that is known already."""
+        if not self._reads and self._standing() != self._stands:
+            self._reads = True
+            self._spawn(self._read)
+
+    def _standing(self) -> object:
+        """Return what an answer depends on: what is shown, and how far the run is."""
+        tracker = None if self._report is None else self._report.facets.tracker.value
+        far = None if tracker is None else (tracker.step, tracker.last_step_at, tracker.file_mtime)
+        return self._view.metrics, self._view.span, far
+
+    async def _read(self) -> None:
+        """Ask until all is read: each answer brings a turn's worth of the record."""
+        far = -1.0
+        try:
+            while self._view.display:
+                stands, metrics = self._standing(), self._view.metrics
+                try:
+                    answer = await self._cockpit.curves.curves(self._run, metrics, self._view.span)
+                except (OSError, ValueError) as error:
+                    self._cockpit.say(f"metrics cannot be read now: {error}")
+                    self._stands = stands
+                    return
+                self._view.take(answer.names, metrics, answer.curves)
+                read = sum(each.share for each in answer.curves)
+                same = stands == self._standing()
+                if same and (read >= len(metrics) or read <= far):
+                    self._stands = stands if read >= len(metrics) else None
+                    return
+                far = read if same else -1.0
+        finally:
+            self._reads = False
+
+    def look(self, change: Callable[[], None]) -> None:
+        """Do what changes the look, and ask for what is shown then."""
+        change()
+        self.ask()
+
+    def step(self, steps: int) -> None:
+        """Look more closely (up), or less so (down)."""
+        self.look(lambda: self._view.closer(steps < 0))
+
+    def page(self, pages: int) -> None:
+        """Show what lies further right (down), or left."""
+        self.look(lambda: self._view.pan(pages * PAN))
+
+    def sideways(self, cells: int) -> None:
+        """Move the cursor."""
+        self.look(lambda: self._view.move(cells))
+
+    def next_metric(self) -> None:
+        """Show the next of the usual metrics."""
+        first = self._view.look.metrics[0]
+        at = USUAL.index(first) + 1 if first in USUAL else 0
+        self._turn((USUAL[at % len(USUAL)],))
+
+    def two(self) -> None:
+        """Show a second metric below the first, or the first alone."""
+        first, *others = self._view.look.metrics
+        second = next(each for each in USUAL if each != first)
+        self._turn((first,) if others else (first, second))
+
+    def _turn(self, metrics: tuple[str, ...]) -> None:
+        self.look(lambda: self._view.turn(self._view.look._replace(metrics=metrics)))
+
+    def typed(self, words: str) -> None:
+        """Show what is meant by what is typed so far."""
+        if self.choosing:
+            last = words.rpartition(",")[2]
+            self._view.offer(found(last, self._names())[:OFFERED])
+
+    def choose(self, words: str) -> None:
+        """Show the metrics that are meant; say which name nothing has."""
+        self.leave()
+        wanted = [each.strip() for each in words.split(",") if each.strip()][:2]
+        meant = [(each, found(each, self._names())) for each in wanted]
+        unknown = [each for each, names in meant if not names]
+        if unknown:
+            self._cockpit.say(f"no metric has a name like {unknown[0]}")
+        chosen = tuple(dict.fromkeys(names[0] for _, names in meant if names))
+        if chosen:
+            self._turn(chosen)
+
+    def leave(self) -> None:
+        """End the choice of a name."""
+        self.choosing = False
+        self._view.offer(None)
+
+    def _names(self) -> Sequence[str]:
+        return tuple(dict.fromkeys((*USUAL, *self._view.names)))
+
+
+def found(typed: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that hold these letters in their order, what fits best first."""
+    wanted = "".join(typed.lower().split())
+    ranked = [(_rank(wanted, each.lower().replace(" ", "")), each) for each in names]
+    fitting = [(rank, len(each), each) for rank, each in ranked if rank is not None]
+    return tuple(each for _, _, each in sorted(fitting))
+
+
+def _rank(wanted: str, name: str) -> int | None:
+    """Return 0 for the name itself, more for what fits less; ``None`` where it does not."""
+    if name == wanted:
+        return 0
+    if name.startswith(wanted) or f"/{wanted}" in name:
+        return 1
+    if wanted in name:
+        return 2
+    at = 0
+    for letter in wanted:
+        at = name.find(letter, at) + 1
+        if not at:
+            return None
+    return 3

@@ -1,0 +1,91 @@
+"""The charts tab: any metric by name, two at once, cursor, zoom and pan, asked of the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from cockpit.model.curve import USUAL, Curve
+from screens.run_charts import found
+from tests.screens.stand_in import StandIn, cockpit, text_of
+from tests.widgets import reports as made
+from tests.widgets.painting.test_metrics import a_curve
+
+LOGGED = (*USUAL, "eval/accuracy")
+
+
+def engine() -> StandIn:
+    made_up = StandIn(made.report())
+    made_up.curves.known = {each: a_curve()._replace(metric=f"train/{each}") for each in LOGGED}
+    return made_up
+
+
+async def charts(pilot: Pilot[Any], *keys: str) -> str:
+    await pilot.press(*keys)
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+    return text_of(pilot.app)
+
+
+async def test_keys_of_the_charts() -> None:
+    source = engine()
+    app = cockpit(engine=source, run="run-a")
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert "╭ loss 999.0 nats 1m ago · step 999" in await charts(pilot, "2")
+        assert "╭ throughput 999" in await charts(pilot, "m")
+        both = await charts(pilot, "d")
+        assert "╭ throughput" in both and "╭ loss" in both
+        assert source.curves.asked[-1][0] == ("throughput", "loss")
+        assert "╭ loss" not in await charts(pilot, "d")
+        assert "─ 999 nats · step 999" in await charts(pilot, "right")
+        near = await charts(pilot, "z", "left")
+        assert "25 % of the run" in near
+        span = source.curves.asked[-1][1]
+        assert (span.low, span.high) == (749.25, 999.0)
+        assert "by time" in await charts(pilot, "a")
+        assert source.curves.asked[-1][1].by_time
+        assert "linear: not all above 0" in await charts(pilot, "l")
+
+
+async def test_a_metric_is_found_by_some_of_its_letters() -> None:
+    source = engine()
+    app = cockpit(engine=source, run="run-a")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await charts(pilot, "2")
+        offered = await charts(pilot, "F", *"accu")
+        assert " eval/accuracy" in offered
+        assert "╭ eval/accuracy 999" in await charts(pilot, "enter")
+        both = await charts(pilot, "F", *"grad,lrn", "enter")
+        assert "╭ grad norm" in both and "╭ learning rate" in both
+        assert "no metric has a name like zzz" in await charts(pilot, "F", *"zzz", "enter")
+        await pilot.press("F", "escape")
+        assert "╭ grad norm" in await charts(pilot, "1", "2")
+
+
+async def test_a_wall_screen_shows_all_usual_metrics() -> None:
+    source = engine()
+    app = cockpit(engine=source, run="run-a")
+    async with app.run_test(size=(200, 50)) as pilot:
+        shown = await charts(pilot, "2")
+    assert all(f"╭ {each} 999" in shown for each in USUAL)
+    assert source.curves.asked[-1][0] == USUAL
+
+
+async def test_why_there_is_no_such_curve_is_said() -> None:
+    source = StandIn(made.report())
+    source.curves.known = {"throughput": Curve("throughput", why="no throughput was logged")}
+    app = cockpit(engine=source, run="run-a")
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert "? no throughput was logged" in await charts(pilot, "2", "m")
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [("loss", "loss"), ("acc", "eval/acc"), ("elo", "eval/loss"), ("optlr", "optim/lr"), ("", "x")],
+)
+def test_names_are_ranked_by_how_well_they_fit(typed: str, first: str) -> None:
+    names = ("train/loss", "eval/loss", "loss", "optim/lr", "x", "eval/acc", "eval/accuracy")
+    assert found(typed, names)[0] == first
+    assert found("lossy", names) == ()

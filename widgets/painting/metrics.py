@@ -1,0 +1,258 @@
+"""How metrics of a run are looked at: extent, cursor, marks, and the words for them. Pure.
+
+Places on an axis are steps, or seconds since the epoch where it is one of times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from textual.content import Content
+
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.curve import LOSS, Curve, Part, Point, of_columns, step_at
+from cockpit.model.observed import CheckpointState, Column
+from cockpit.model.report import RunReport
+from cockpit.model.wording import ago, clock_time, glyph, number, percent, share, steps
+from widgets.painting.chart import Drawing, Mark
+from widgets.painting.line import ACCENT, DIM, STRONG, text
+from widgets.painting.series import loss_columns, why_no_curve
+
+ZOOMS: Final = (1.0, 0.25, 0.05)
+LEAST: Final = 4.0
+"""Steps or seconds that an axis shows at least."""
+_MARKED: Final = {
+    CheckpointState.COMPLETE: ("finished", "$well"),
+    CheckpointState.INCOMPLETE: ("incomplete", "$critical"),
+    CheckpointState.REJECTED: ("rejected", "$critical"),
+}
+RESTARTED: Final = "↻"
+
+
+class Look(NamedTuple):
+    """What is looked at: of the whole axis ``share``, up to ``end`` (``None``: to the newest)."""
+
+    metrics: tuple[str, ...] = (LOSS,)
+    by_time: bool = False
+    log: bool = False
+    share: float = 1.0
+    end: float | None = None
+    cursor: float | None = None
+
+    def extent(self, whole: tuple[float, float] | None) -> tuple[float, float] | None:
+        """Return what is shown of the whole axis; ``None`` for all of it."""
+        if whole is None or self.share >= 1.0:
+            return None
+        low, high = whole
+        wide = min(high - low, max(LEAST, (high - low) * self.share))
+        end = high if self.end is None else min(high, max(low + wide, self.end))
+        return end - wide, end
+
+    def zoomed(self, whole: tuple[float, float] | None, part: float) -> Look:
+        """Return the look at this share of the axis, the cursor in its middle where there is one.
+
+        No share is smaller than what can be told apart.
+        """
+        if whole is None or part >= 1.0:
+            return self._replace(share=1.0, end=None)
+        wide = (whole[1] - whole[0]) * part
+        if wide < LEAST and part < self.share:
+            return self
+        shown = self.extent(whole)
+        end = self.end if self.cursor is None else self.cursor + wide / 2
+        if self.cursor is None and self.end is not None and shown is not None:
+            end = (shown[0] + shown[1] + wide) / 2
+        at_end = end is None or end >= whole[1]
+        return self._replace(share=part, end=None if at_end else end)
+
+    def panned(self, whole: tuple[float, float] | None, screens: float) -> Look:
+        """Return the look so many times its own width further right, or left; never beyond."""
+        shown = self.extent(whole)
+        if whole is None or shown is None:
+            return self
+        end = shown[1] + (shown[1] - shown[0]) * screens
+        end = max(whole[0] + shown[1] - shown[0], end)
+        return self._replace(end=None if end >= whole[1] else end)
+
+
+def whole_of(curve: Curve | None, by_time: bool) -> tuple[float, float] | None:
+    """Return the extent of all that was logged, of steps or times; ``None`` where not known."""
+    if curve is None:
+        return None
+    return curve.times if by_time else curve.extent
+
+
+def next_zoom(part: float) -> float:
+    """Return the next smaller share of the axis, then all of it again."""
+    return next((each for each in ZOOMS if each < part - 1e-9), ZOOMS[0])
+
+
+def loss_of(report: RunReport) -> Curve:
+    """Return the loss as the report tells it: what can be drawn before anything was asked."""
+    tracker = report.facets.tracker.value
+    read = 1.0 if tracker is None else tracker.scanned
+    curve = of_columns(LOSS, loss_columns(report), read)
+    if tracker is not None and tracker.true_loss is not None:
+        newest = Point(tracker.step or 0, tracker.last_step_at, tracker.true_loss)
+        curve = curve._replace(newest=newest)
+    return curve if curve.parts else curve._replace(why=why_no_curve(report))
+
+
+def drawing_of(curve: Curve, look: Look, marks: Sequence[Mark], *, legend: bool) -> Drawing:
+    """Return what is drawn of a curve."""
+    shown = look.extent(whole_of(curve, look.by_time))
+    extent = None if shown is None else (round(shown[0]), round(shown[1]))
+    why = curve.why or ("its rows tell no time" if curve.parts else "nothing was logged yet")
+    return Drawing(
+        _within(_columns(curve.parts, look.by_time), extent),
+        former=_columns(curve.former, look.by_time),
+        extent=extent,
+        by_time=look.by_time,
+        log=look.log,
+        marks=marks,
+        newest=None if curve.newest is None else curve.newest.value,
+        cursor=None if look.cursor is None else round(look.cursor),
+        why=why,
+        legend=legend,
+    )
+
+
+def _columns(parts: Iterable[Part], by_time: bool) -> list[Column]:
+    found = ((each.timed if by_time else each.column) for each in parts)
+    return [each for each in found if each is not None]
+
+
+def _within(columns: list[Column], extent: tuple[int, int] | None) -> list[Column]:
+    if extent is None:
+        return columns
+    low, high = extent
+    return [each for each in columns if each.last >= low and each.first <= high]
+
+
+def place_of(part: Part, by_time: bool) -> float | None:
+    """Return where a part ends on the axis."""
+    return part.end if by_time else part.last
+
+
+def at_cursor(curve: Curve, look: Look) -> Part | None:
+    """Return the part that lies nearest to the cursor."""
+    cursor = look.cursor
+    placed = [(place_of(part, look.by_time), part) for part in curve.parts]
+    near = [(abs(place - cursor), part) for place, part in placed
+            if place is not None and cursor is not None]  # fmt: skip
+    return min(near, key=lambda each: each[0])[1] if near else None
+
+
+def moved(curve: Curve, look: Look, cells: int, across: int) -> Look:
+    """Return the look with the cursor about so many cells further, on something logged."""
+    extent = look.extent(whole_of(curve, look.by_time))
+    places = sorted(_places(curve, look.by_time, extent))
+    if not places:
+        return look
+    if look.cursor is None:
+        return look._replace(cursor=places[-1])
+    now = min(range(len(places)), key=lambda at: abs(places[at] - (look.cursor or 0.0)))
+    leap = max(1, round(len(places) / max(1, across))) * cells
+    to = now + leap
+    if not 0 <= to < len(places) and extent is not None:
+        panned = look.panned(whole_of(curve, look.by_time), 0.5 if cells > 0 else -0.5)
+        return panned._replace(cursor=places[min(max(0, to), len(places) - 1)])
+    return look._replace(cursor=places[min(max(0, to), len(places) - 1)])
+
+
+def edge(curve: Curve, look: Look, end: bool) -> Look:
+    """Return the look with the cursor on the last value that is shown, or on the first."""
+    extent = look.extent(whole_of(curve, look.by_time))
+    places = sorted(_places(curve, look.by_time, extent))
+    return look._replace(cursor=places[-1 if end else 0]) if places else look
+
+
+def _places(curve: Curve, by_time: bool, extent: tuple[float, float] | None) -> Iterator[float]:
+    for part in curve.parts:
+        place = place_of(part, by_time)
+        if place is not None and (extent is None or extent[0] <= place <= extent[1]):
+            yield place
+
+
+def marks_of(report: RunReport, curve: Curve, by_time: bool) -> list[Mark]:
+    """Return checkpoints, restarts and open alerts on the axis, what is worse after the rest."""
+    found = [*_saved(report, by_time), *_restarted(curve, by_time)]
+    ordered = sorted(report.alerts, key=lambda each: each.severity is Severity.CRITICAL)
+    return [*found, *(mark for each in ordered for mark in _alerted(each, curve, by_time))]
+
+
+def _saved(report: RunReport, by_time: bool) -> Iterator[Mark]:
+    value = report.facets.checkpoints.value
+    for each in () if value is None else value.items:
+        at = each.saved_at if by_time else each.step
+        sign = _MARKED.get(each.state)
+        if sign is not None and at is not None:
+            yield Mark(int(at), glyph(sign[0]), sign[1])
+
+
+def _restarted(curve: Curve, by_time: bool) -> Iterator[Mark]:
+    for each in curve.restarts:
+        at = each.at if by_time else each.step
+        if at is not None:
+            yield Mark(int(at), RESTARTED, ACCENT)
+
+
+def _alerted(alert: Alert, curve: Curve, by_time: bool) -> Iterator[Mark]:
+    """Return where an alert began: by its rows, else what had been logged by then."""
+    told = None if alert.span is None else alert.span.opened_step
+    step = step_at(curve.parts, alert.since) if told is None else told
+    at = alert.since if by_time else step
+    if at is not None:
+        critical = alert.severity is Severity.CRITICAL
+        name = "critical" if critical else "attention"
+        yield Mark(int(at), glyph(name), f"${name}", alert.id)
+
+
+def headline(asked: str, curve: Curve, now: float) -> Content:
+    """Return a chart's title: its newest value with unit and age, then how it is logged."""
+    logged = f" · {curve.metric}" if curve.metric != asked else ""
+    newest = curve.newest
+    if newest is None:
+        return text((asked, STRONG), (logged, DIM))
+    old = "" if newest.at is None else f" {ago(max(0.0, now - newest.at))}"
+    return text((f"{asked} {number(newest.value)}{_unit(curve)}", STRONG),
+                (f"{old} · step {steps(newest.step)}{logged}", DIM))  # fmt: skip
+
+
+def _unit(curve: Curve) -> str:
+    return f" {curve.unit}" if curve.unit else ""
+
+
+def told_at(curve: Curve, look: Look, now: float) -> Content:
+    """Return what stands at the cursor: exactly one row, or so many with their extent."""
+    part = at_cursor(curve, look)
+    if part is None:
+        return text("")
+    when = "" if part.end is None else (
+        f" · {clock_time(part.end, seconds=True)}, {ago(max(0.0, now - part.end))}")  # fmt: skip
+    value = f"{_value(part)}{_unit(curve)}"
+    if part.first == part.last:
+        return text((value, ACCENT), f" · step {steps(part.first)}", (when, DIM))
+    span = f" · steps {steps(part.first)}–{steps(part.last)}"
+    return text((f"mean {value}", ACCENT), (_extremes(part), DIM), span, (when, DIM))
+
+
+def _value(part: Part) -> str:
+    if part.mean is None:
+        return "NaN or inf"
+    told = f"{part.mean:,.6g}"
+    return told.replace("-", "−", 1) if part.mean < 0 else told
+
+
+def _extremes(part: Part) -> str:
+    bad = f", {part.nonfinite:,} NaN or inf" if part.nonfinite else ""
+    return bad if part.low is None else f" ({number(part.low)} to {number(part.high)}{bad})"
+
+
+def state_of(look: Look, curve: Curve) -> Content:
+    """Return how the axis is shown, and how much of the record has been read or is known."""
+    read = [f"{share(curve.share)} read"] if curve.share < 1.0 and curve.parts else []
+    told = [curve.note] if curve.note else []
+    shown = "whole run" if look.share >= 1.0 else f"{percent(look.share)} of the run"
+    return text((" · ".join([*read, *told, shown, "by time" if look.by_time else "by step"]), DIM))
