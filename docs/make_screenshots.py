@@ -24,7 +24,7 @@ SHOTS = {
 
 
 def stand_alone(drawing: str) -> str:
-    """Return the drawing without fonts from elsewhere: the reader's own will do; names made short."""
+    """Return the drawing with the reader's own fonts, and with short names inside."""
     without = re.sub(r"@font-face\s*{[^}]*}", "", drawing)
     without = re.sub(r"terminal-\d+-", "t", without)
     without = re.sub(r' shape-rendering="crispEdges"', "", without)
