@@ -31,6 +31,8 @@ from widgets.painting.line import (
     within,
     wrapped,
 )
+from widgets.painting.logline import dressed
+from widgets.painting.logline import paint_line as paint_log
 from widgets.painting.past import paint_happening, when_width
 
 TITLE: Final = 20
@@ -221,7 +223,8 @@ def _evidence(alert: Alert, width: int) -> list[Content]:
         source = text(("" if name == former else cut_start(name, max(8, width // 3)), DIM))
         former = name
         room = width - source.cell_length - (2 if source.plain else 0)
-        first, *rest = wrapped(Content(each.text), room, 3) or [EMPTY]
+        said = paint_log(Content(each.text), dressed(each.text).day, None)
+        first, *rest = wrapped(said, room, 3) or [EMPTY]
         lines += [row(first, source, width, gap=2), *rest]
     return lines
 

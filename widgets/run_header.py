@@ -152,7 +152,7 @@ def _action(report: RunReport, width: int, hint: str) -> list[Content]:
     """Return the next action over as many lines as it needs; the hint where there is room."""
     if not report.next_action:
         return []
-    step, keys = rows.next_step(report), text((hint, DIM), " ")
+    step, keys = rows.next_step(report, brief=True), text((hint, DIM), " ")
     if hint and step.cell_length + keys.cell_length + 3 <= width:
         return [row(text(" ", step), keys, width)]
     first, *rest = wrapped(step, max(1, width - 3), MOST_LINES) or [EMPTY]

@@ -105,7 +105,7 @@ def unknown(kind: ErrorKind, message: str, source: str, now: float) -> Facet[Any
 
 def not_configured(what: str) -> Facet[Any]:
     """Return the facet of something that the run file does not name."""
-    problem = Problem(kind=ErrorKind.NOT_CONFIGURED, message=f"{what} is not in the run file")
+    problem = Problem(kind=ErrorKind.NOT_CONFIGURED, message=f"{what} is not in cockpit.toml")
     return Facet[Any](source="run file", error=problem)
 
 

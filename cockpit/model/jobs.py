@@ -63,7 +63,7 @@ class Live(Frozen):
 
     ``possible`` are those of which it cannot be told whether they write to it: shown, warned of,
     never stopped. ``leftovers`` are helpers that have outlived the job they served: they train
-    nothing, and go by themselves. ``held`` were accepted for a launch and never let go: they
+    nothing, and go by themselves. ``held`` were accepted for a launch and never released: they
     never start by themselves (``stop --only held`` cancels them). ``unknown`` is why this cannot
     be told at all; then ``jobs`` may be incomplete.
     """

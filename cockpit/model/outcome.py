@@ -46,7 +46,7 @@ NO_END_KNOWN: Final = "begun on another machine, no end known"
 _MEANS: Final = {
     Outcome.DONE: "",
     Outcome.REFUSED: "nothing was done",
-    Outcome.UNKNOWN: "it may have happened or still happen: look it up before anything else",
+    Outcome.UNKNOWN: "it may have happened or still happen; find out before doing anything else",
     Outcome.FAILED: "it did not happen, or only in part",
 }
 

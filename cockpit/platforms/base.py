@@ -44,10 +44,10 @@ def refuse_beside(live: Live) -> None:
     Asked once more right before a start: whoever lives now may hold none of our locks.
     """
     if live.unknown is not None:
-        raise CannotError(f"cannot tell whether a job lives: {live.unknown}")
+        raise CannotError(f"cannot tell whether a job is alive: {live.unknown}")
     if live.jobs:
         names = "; ".join(f"{job.id} {job.name} ({job.why})" for job in live.jobs)
-        raise CannotError(f"a job of this lineage lives: {names}")
+        raise CannotError(f"a job of this lineage is still alive: {names}")
 
 
 class EndpointFinding(Frozen):

@@ -33,7 +33,7 @@ def words_of(command: Command, what: str = "resubmit") -> tuple[str, ...]:
         try:
             words = tuple(shlex.split(command))
         except ValueError as error:
-            raise CommandError(f"{what} is no list of shell words: {error}") from error
+            raise CommandError(f"{what} is not a list of shell words: {error}") from error
     if not words or not words[0].strip():
         raise CommandError(f"{what} is empty")
     if any("\0" in word for word in words):

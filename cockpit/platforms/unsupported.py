@@ -18,7 +18,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, Platform
 from cockpit.sources.logs.source import Logs
 
-LOOK_THERE: Final = "look there yourself: this version reads jobs and files of this machine"
+LOOK_THERE: Final = "check there by hand: this version reads jobs and files of this machine"
 
 
 class Unsupported(Platform):
@@ -36,7 +36,7 @@ class Unsupported(Platform):
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
         """Say that its jobs are not read."""
-        message = f"{self.kind} jobs are not read yet by this version"
+        message = f"reading {self.kind} jobs is not supported yet"
         now = self._clock.now()
         facet = unknown(ErrorKind.UNSUPPORTED, message, self.kind, now)
         return {query.name: facet for query in queries}
@@ -47,7 +47,7 @@ class Unsupported(Platform):
 
     async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
         """Say that its hosts are not read."""
-        message = f"the hosts of {self.kind} jobs are not read yet by this version"
+        message = f"reading the hosts of {self.kind} jobs is not supported yet"
         now = self._clock.now()
 
         def where(run: RunSpec) -> str:
@@ -63,7 +63,7 @@ class Unsupported(Platform):
         named: dict[str, list[str]] = {}
         for run in runs:
             named.setdefault(self.endpoint(run), []).append(run.name)
-        text = f"{self.kind} jobs are not read or acted on by this version"
+        text = f"{self.kind} jobs are not supported yet"
         return [
             EndpointFinding(endpoint=where, text=f"{text}: {', '.join(names)}", remedy=LOOK_THERE)
             for where, names in named.items()
@@ -81,12 +81,12 @@ class Unsupported(Platform):
 
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Say that this cannot be told."""
-        text = f"{self.kind} jobs are not read yet by this version"
+        text = f"reading {self.kind} jobs is not supported yet"
         return {run.name: Live(unknown=text) for run in runs}
 
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         """Say that this cannot be told."""
-        text = f"this version cannot look up {self.kind} jobs"
+        text = f"looking up {self.kind} jobs is not supported yet"
         return LookUp(found=Found.UNKNOWN, text=text)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
@@ -103,7 +103,7 @@ class Unsupported(Platform):
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Say that it cannot be asked."""
-        return f"this version cannot act on {self.kind} jobs"
+        return f"acting on {self.kind} jobs is not supported yet"
 
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Raise ``CannotError``."""
@@ -114,4 +114,4 @@ class Unsupported(Platform):
         return {}
 
     def _refuse(self) -> NoReturn:
-        raise CannotError(f"this version cannot act on {self.kind} jobs")
+        raise CannotError(f"acting on {self.kind} jobs is not supported yet")

@@ -91,7 +91,7 @@ class FollowUp(Service):
         self._task = asyncio.ensure_future(self._run())
 
     async def stop(self, within: float) -> None:
-        """Stop; what is being written at this moment has ``within`` seconds to end."""
+        """Stop; what is being written has ``within`` seconds to end."""
         for leave in self._leave:
             leave()
         if self._task is not None:

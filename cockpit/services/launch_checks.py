@@ -249,7 +249,7 @@ def _begun(followup: Followup, report: RunReport) -> tuple[float | None, bool]:
 def _waits(report: RunReport) -> str:
     job = report.facets.job.value
     reason = job.reason if job is not None and job.phase is Phase.WAITING else None
-    return f"waits to start: {reason}" if reason else "waits to start"
+    return f"waiting to start: {reason}" if reason else "waiting to start"
 
 
 def _followed(followup: Followup, report: RunReport, waited: float) -> Seen:

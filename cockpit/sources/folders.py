@@ -73,7 +73,7 @@ def broken_off() -> OSError:
 def failure(word: str, path: str, limit: int) -> OSError:
     """Return why a folder could not be looked through, by the word of ``mark fail``."""
     if word == "timeout":
-        return TimeoutError(errno.ETIMEDOUT, f"its file system gave no answer within {limit} s")
+        return TimeoutError(errno.ETIMEDOUT, f"its file system did not answer within {limit} s")
     if word == "denied":
         return PermissionError(errno.EACCES, "Permission denied", path)
     if word == "nofolder":

@@ -62,13 +62,14 @@ def _row(line: bytes, otherwise: float) -> Row | None:
             return None
     at = at if type(at) is float else _number(at)
     loss, throughput, grad_norm = get("loss"), get("throughput"), get("grad_norm")
-    row = Row(
+    row = tuple.__new__(Row, (  # ``Row(…)``, in half the time
         step,
         at if at is not None and EARLIEST < at < LATEST else otherwise,
         loss if type(loss) is float else _number(loss),
         throughput if type(throughput) is float else _number(throughput),
         grad_norm if type(grad_norm) is float else _number(grad_norm),
-    )
+        False, None, None, None, None,
+    ))  # fmt: skip
     if BESIDE.isdisjoint(told):
         return row
     return row._replace(

@@ -83,7 +83,7 @@ class Busy(Exception):  # noqa: N818 - it is an answer, not an error
     """Another action holds the run; ``lease`` says whose."""
 
     def __init__(self, lease: Lease) -> None:
-        super().__init__(f"{lease.operator} does {lease.what} ({lease.holder.label})")
+        super().__init__(f"{lease.what} by {lease.operator} in progress ({lease.holder.label})")
         self.lease = lease
 
 

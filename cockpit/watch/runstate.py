@@ -122,7 +122,7 @@ class RunState:
     answered: set[str] = field(default_factory=set)
     """The facets of which this engine was given an answer, good or bad."""
     silent: dict[str, float] = field(default_factory=dict)
-    """Since when the place of a facet gives no answer at all."""
+    """Since when the place of a facet does not answer at all."""
     execution: JobValue | None = None
     """The job as it was last seen running."""
     seen_restarts: tuple[float, ...] = ()

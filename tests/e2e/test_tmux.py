@@ -127,7 +127,7 @@ def test_the_palette_says_what_a_run_is_not_offered(tmux: Tmux) -> None:
     tmux.see(*NAMES, *STATES)
     tmux.see_that(lambda seen: "next soon" not in seen, "the first look")  # it sorts the list
     tmux.press("g", ":")
-    tmux.see("Commands and runs", "✗ the run file has no [run.teardown]")
+    tmux.see("Commands and runs", "✗ no [run.teardown] in cockpit.toml")
     tmux.press("Escape")
     tmux.see_that(lambda seen: "Commands and runs" not in seen)
     tmux.press("e")

@@ -28,7 +28,7 @@ async def test_a_kind_of_the_run_file_has_its_platform(kind: str) -> None:
     for ask in (platforms.jobs, platforms.logs, platforms.hosts):
         facet = (await ask([query]))["toy"]
         error = facet.error
-        assert error is None or error.message != "[run.job] is not in the run file"
+        assert error is None or error.message != "[run.job] is not in cockpit.toml"
     if type(platform).jobs is Unsupported.jobs:
         (job,) = (await platforms.jobs([query])).values()
         assert job.error is not None and job.error.kind is ErrorKind.UNSUPPORTED

@@ -24,7 +24,7 @@ def test_what_is_known_is_filled_in_and_variables_stay() -> None:
     [
         ("ask {wandb_id}", "{wandb_id} is not known here"),
         ("ask {step}", "{step} is not known here"),
-        ("ask 'x", "job.save_command is no list of shell words"),
+        ("ask 'x", "job.save_command is not a list of shell words"),
         ("", "job.save_command is empty"),
         (("ask", "\0"), "job.save_command holds a NUL character"),
     ],

@@ -56,7 +56,7 @@ async def test_local_jobs_are_asked(tmp_path: Path, sleeper: int) -> None:
 async def test_other_kinds_say_that_they_are_not_read(kind: str) -> None:
     error = (await Platforms(SystemClock()).jobs(queries_of([run_of(kind, id="1")])))["a"].error
     assert error is not None and error.kind is ErrorKind.UNSUPPORTED
-    assert error.message == f"{kind} jobs are not read yet by this version"
+    assert error.message == f"reading {kind} jobs is not supported yet"
 
 
 @pytest.mark.parametrize("kind", OTHERS)

@@ -350,9 +350,9 @@ async def test_the_foot_of_the_table_counts_checkpoints_and_not_the_remark_above
 async def test_chart_keys_change_axis_and_range() -> None:
     async with opened(made.report("run-a"), size=(80, 24)) as pilot:
         await pilot.press("2")
-        assert "linear axis" in text_of(pilot.app) and "the whole run" in text_of(pilot.app)
+        assert " linear │" in text_of(pilot.app) and "the whole run" in text_of(pilot.app)
         await pilot.press("l", "z")
-        assert "log axis" in text_of(pilot.app) and "the last quarter" in text_of(pilot.app)
+        assert " log │" in text_of(pilot.app) and "the last quarter" in text_of(pilot.app)
 
 
 async def test_the_logbook_is_read_and_nothing_in_it_is_markup(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_queue_of_six_hours_is_waiting_and_the_clock_starts_with_the_job() -> 
     queue = job(Phase.WAITING, launch_id="toy-i002", started_at=None, reason="Priority")
     late = T0 + 6 * 3600
     found = followed(followup(), seen(at=late, job=queue))
-    assert (found.state, found.text) == (Progressed.WAITING, "is waiting to start: Priority")
+    assert (found.state, found.text) == (Progressed.WAITING, "waiting to start: Priority")
     assert (found.queued, found.started_at) == (True, None)
     waiting = followup(queued=True)
     assert followed(waiting, seen(at=late, job=blind())).state is Progressed.WAITING
@@ -177,7 +177,7 @@ def test_one_that_is_preempted_waits_and_counts_anew_from_its_new_start() -> Non
     for started in (None, T0 + 10):
         back = job(Phase.WAITING, **again, started_at=started, reason="Preempted")
         waits = followed(known, seen(at=late, job=back))
-        assert (waits.state, waits.text) == (Progressed.WAITING, "is waiting to start: Preempted")
+        assert (waits.state, waits.text) == (Progressed.WAITING, "waiting to start: Preempted")
         assert (waits.queued, waits.started_at) == (True, T0 + 10)
         held = known.model_copy(update=waits.kept)
         runs = job(**again, started_at=started or late + 50)

@@ -42,7 +42,7 @@ def judged(folder: Path, stopped_for: float, monkeypatch: pytest.MonkeyPatch) ->
     ("stopped_for", "verdict", "says"),
     [
         (5.0, "healthy", "nothing to do until the next check"),
-        (17 * 60.0, "unknown", "steps stopped 17m ago; no job is named"),
+        (17 * 60.0, "unknown", "steps stopped 17m ago; no job is configured"),
         (45 * 60.0, "attention", ""),
     ],
 )

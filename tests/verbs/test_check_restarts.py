@@ -128,6 +128,6 @@ def test_of_a_log_read_from_near_its_end_the_first_step_is_only_the_latest(resta
     log.write_text(("x" * 700 + "\n") * 800 + stamped(range(401, 459), "x" * 700))
     assert log.stat().st_size > WHOLE
     (title,) = c12(restarted)
-    assert title.startswith("restarted at or before step 4") and title.endswith(
+    assert title.startswith("Restarted at or before step 4") and title.endswith(
         " although step 460 was there"
     )

@@ -131,7 +131,7 @@ def test_a_file_that_was_not_read_whole_in_time_says_so(
     half_read(seen, monkeypatch)
     run = seen.check(capsys, 40)
     found = alert(run, "C-09")
-    assert found["title"].startswith("loss is nan at or before step 3,")
+    assert found["title"].startswith("Loss is NaN at or before step 3,")
     assert found["since_or_before"]
     assert "at or before" in found["evidence"][0]["text"]
     assert 0 <= run["facets"]["tracker"]["value"]["scanned"] < 1
@@ -147,7 +147,7 @@ def test_a_file_that_was_read_whole_names_the_first_step(
     rows = [seen.row(step, "2.5" if step < 30 else "NaN", 1 + step / 9) for step in range(300)]
     seen.tracked(rows, 35)
     found = alert(seen.check(capsys, 36), "C-09")
-    assert (found["title"], found["since_or_before"]) == ("loss is nan at step 30", False)
+    assert (found["title"], found["since_or_before"]) == ("Loss is NaN at step 30", False)
 
 
 def test_the_first_broken_line_of_a_log_is_found_above_its_tail(
@@ -156,7 +156,7 @@ def test_the_first_broken_line_of_a_log_is_found_above_its_tail(
     losses = ("2.5" if step < BROKEN else "nan" for step in range(LAST))
     seen.log("".join(LINE.format(step=n, loss=loss) for n, loss in enumerate(losses)), 40)
     found = alert(seen.check(capsys, 41), "C-09")
-    assert (found["title"], found["since_or_before"]) == ("loss is nan at step 130", False)
+    assert (found["title"], found["since_or_before"]) == ("Loss is NaN at step 130", False)
 
 
 def test_a_trouble_that_was_over_is_not_the_first(
@@ -165,7 +165,7 @@ def test_a_trouble_that_was_over_is_not_the_first(
     bad = {130, 131, *range(2000, LAST)}
     losses = ("nan" if step in bad else "2.5" for step in range(LAST))
     seen.log("".join(LINE.format(step=n, loss=loss) for n, loss in enumerate(losses)), 40)
-    assert alert(seen.check(capsys, 41), "C-09")["title"] == "loss is nan at step 2,000"
+    assert alert(seen.check(capsys, 41), "C-09")["title"] == "Loss is NaN at step 2,000"
 
 
 def test_beyond_what_is_looked_through_the_step_is_only_the_latest(
@@ -177,7 +177,7 @@ def test_beyond_what_is_looked_through_the_step_is_only_the_latest(
     losses = ("2.5" if step < BROKEN else "nan" for step in range(LAST))
     seen.log("".join(LINE.format(step=n, loss=loss) for n, loss in enumerate(losses)), 40)
     found = alert(seen.check(capsys, 41), "C-09")
-    assert found["title"].startswith("loss is nan at or before step 2,")
+    assert found["title"].startswith("Loss is NaN at or before step 2,")
     assert "at least" in found["evidence"][0]["text"]
 
 
@@ -191,7 +191,7 @@ def test_a_zero_beside_a_gradient_that_is_no_number_is_no_loss(
     ]
     seen.tracked(rows, 34)
     found = alert(seen.check(capsys, 36), "C-09")
-    assert found["title"] == "loss is 0.0 beside a grad norm of nan at step 30"
+    assert found["title"] == "Loss is 0.0 beside a grad norm of NaN at step 30"
     fine = [seen.row(step, "0.0", step / 9, **{"train/grad_norm": "0.0"}) for step in range(1, 300)]
     seen.tracked(fine, 34)
     assert "C-09" not in ids(seen.check(capsys, 36))
@@ -209,7 +209,7 @@ def test_the_log_of_a_trainer_that_writes_zeros_says_it_too(
         text += said.format(loss=2.31 if fine else 0.0, norm=1.5 if fine else "nan")
     seen.log(text, 40)
     run = seen.check(capsys, 41)
-    assert alert(run, "C-09")["title"] == "loss is 0.0 beside a grad norm of nan at step 130"
+    assert alert(run, "C-09")["title"] == "Loss is 0.0 beside a grad norm of NaN at step 130"
     assert run["progress"]["text"] == "~300/300"
 
 

@@ -50,7 +50,7 @@ def test_a_job_without_its_system_is_a_problem(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = findings(tmp_path, capsys, f'[run.job]\nkind = "{kind}"\n')["job"]
-    assert job["level"] == "problem" and "is not in the run file" in job["text"]
+    assert job["level"] == "problem" and "is not in cockpit.toml" in job["text"]
 
 
 @pytest.mark.parametrize("key", ["job.host", "job.address", "wandb.url"])

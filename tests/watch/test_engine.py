@@ -396,6 +396,6 @@ async def test_while_rows_are_still_read_the_first_broken_step_is_only_the_lates
     titles: list[str] = []
     async with watching(world) as engine:
         engine.subscribe(lambda run: titles.extend(each.title for each in run.alerts))
-        await until(lambda: "loss is nan at step 130" in titles)
-    said = {title for title in titles if "nan" in title} - {"loss is nan at step 130"}
+        await until(lambda: "Loss is NaN at step 130" in titles)
+    said = {title for title in titles if "NaN" in title} - {"Loss is NaN at step 130"}
     assert all("at or before step" in title for title in said), said

@@ -29,7 +29,8 @@ async def test_it_is_stored_when_another_job_begins_and_told_when_that_one_fails
     store.close()
     assert kept[0] == 0 and kept[-1] == 1
     (alert,) = (seen.alert for seen in watch.seen.values() if seen.alert.id == "C-14")
-    assert "the same failure" in alert.evidence[0].text
+    assert alert.evidence[0].text.startswith("same failure as lm-1b-i001 at 2025-")
+    assert ": code bug at train.py" in alert.evidence[0].text
 
 
 async def test_restarts_under_one_number_are_counted_and_a_suspension_is_none(

@@ -42,7 +42,7 @@ async def test_a_dead_controller_of_200_runs_opens_one_alert_and_closes_it() -> 
         await until(lambda: bool(told(engine)))
         ((name, alert),) = told(engine)
         assert alert.runs == NAMES and alert.key == f"C-02:{CLUSTER}"
-        assert alert.title == f"job, log, host unknown for 200 runs: {CLUSTER} does not answer"
+        assert alert.title == f"Job, log, host unknown for 200 runs: {CLUSTER} does not answer"
         assert "run-000" in alert.evidence[1].text and "and 188 more" in alert.evidence[1].text
         others = [run for run in engine.report().runs if run.name != name]
         assert {run.verdict for run in others} == {Verdict.UNKNOWN}

@@ -189,7 +189,7 @@ def titles(found: RunState) -> list[str]:
 
 def test_a_stop_of_our_own_is_told_with_its_name() -> None:
     ours = Stopped(job_ids=("host:1",), by="bob", at=T0 + 40)
-    assert titles(state(stops=(ours,))) == ["stopped by bob"]
+    assert titles(state(stops=(ours,))) == ["Stopped by bob"]
 
 
 def test_a_stop_of_another_job_or_of_a_former_one_is_not() -> None:

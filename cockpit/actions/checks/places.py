@@ -1,7 +1,7 @@
 """Proven before anything is stopped: the places that a submit writes to take a file (SPEC A).
 
 Tried by doing, as this user: a small file is made in each folder, written to the disk and taken
-away again; a log that is there is opened for appending. A place that gives no answer blocks too.
+away again; a log that is there is opened for appending. A place that does not answer blocks too.
 Those of ssh hosts are tried there (``places_away``); of a checkpoint in a bucket a little is read.
 """
 

@@ -186,26 +186,26 @@ def grown(shown: Plan, now: Plan) -> str | None:
     """Return what would be lost now, if that is past what was shown by a checkpoint's worth."""
     if now.lost is None or shown.lost is None or not now.lost.beyond(shown.lost):
         return None
-    return f"it would lose {now.lost.text} now; when it was shown, {shown.lost.text}"
+    return f"it would now lose {now.lost.text}; the plan said {shown.lost.text}"
 
 
 def other_than(shown: Plan, now: Plan) -> str:
     """Return in one line what differs between two plans that are not the same."""
     if shown.facts.get("launch_id") != now.facts.get("launch_id"):
         was, new = (plan.facts.get("launch_id", "none") for plan in (shown, now))
-        return f"the launch id is {new} now; {was} was used since, or given up"
+        return f"the launch id is now {new}; {was} was used or given up meanwhile"
     for name, what in _NAMED.items():
         was, new = getattr(shown, name), getattr(now, name)
         if was != new:
-            return f"{what}: {_said(was)} when it was shown, {_said(new)} now"
+            return f"{what}: was {_said(was)}, is now {_said(new)}"
     gone = {check.id for check in shown.checks} - {check.id for check in now.checks}
     if gone:
-        return f"{min(gone)} is no longer said of it"
+        return f"the check {min(gone)} is no longer in the plan"
     facts = {*shown.facts.items()} ^ {*now.facts.items()}
     other = sorted({name for name, _ in facts} - REMARKS)
     if not other:
-        return "it was asked for in another way"
-    return f"{', '.join(other).replace('_', ' ')} is another one now"
+        return "it was requested differently"
+    return f"{', '.join(other).replace('_', ' ')} changed"
 
 
 _NAMED: Final = {

@@ -153,9 +153,9 @@ def _elsewhere(
         if found is not None and found.found is not Found.UNKNOWN:
             level, text = Level.PASS, f"{by}; looked up: {found.text}"
         else:
-            why = "nothing here tells" if found is None else f"it is not known ({found.text})"
+            why = "" if found is None else f" ({found.text})"
             level = Level.BLOCK
-            text = f"{by}, and {why} whether it lives: look there, and approve this when it ended"
+            text = f"{by}; cannot tell whether it still runs{why}: approve once it has ended there"
         checks.append(
             Check(
                 id=ELSEWHERE, level=level, text=text, overridable=level is Level.BLOCK,
@@ -165,16 +165,20 @@ def _elsewhere(
     return checks
 
 
+def _texts(claims: Sequence[Claim]) -> str:
+    return "; ".join(claim.text for claim in claims)
+
+
 def _check(claims: Sequence[Claim]) -> Check:
     held = next((claim for claim in claims if claim.level == Level.BLOCK.value), None)
     usable = [claim for claim in claims if claim.level == Level.PASS.value]
     if held is not None:
         level, text = Level.BLOCK, held.text
     elif usable:
-        level, text = Level.PASS, "; ".join(claim.text for claim in usable)
+        level, text = Level.PASS, f"no other cockpit holds this run: {_texts(usable)}"
     else:
         level = Level.WARN
-        why = "; ".join(claim.text for claim in claims) or "no guard is set up"
+        why = _texts(claims) or "no guard is configured"
         text = f"a second machine cannot be excluded: {why}"
     return Check(
         id=Claims.CHECK, level=level, text=text, basis=Basis.OBSERVED,

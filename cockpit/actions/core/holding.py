@@ -38,7 +38,7 @@ class Hold:
         """Return why the run is not ours to act on any more; ``None``: it is. Asks everybody."""
         before = self._times()
         if not await self.claims.still_mine(self.run):
-            return "another machine has taken the run meanwhile"
+            return "another machine has taken over the run"
         journal = self.parts.journal
         if journal is None or not await asked(
             journal.holds, self.key, self.entry, leased=self.exclusive
@@ -72,7 +72,7 @@ async def take(hold: Hold, launch_id: str | None, what: str, *, over: bool) -> s
         assert platform is not None
         found = await settled(platform, hold.run, former, hold.parts.clock)
         if found.found is Found.UNKNOWN:
-            return f"whether {former} was started is not known: {found.text}; nothing was done"
+            return f"cannot tell whether {former} was started: {found.text}; nothing was done"
     return await hold.claims.take(hold.run, launch_id, what, over=over)
 
 

@@ -36,7 +36,7 @@ class Noted(NamedTuple):
 async def noted_ids(run: RunSpec, platform: Platform | None = None) -> Noted:
     """Return the launch ids of a run that logbook, places and platform name; never raises.
 
-    What is not there names none; what gives no answer, or may not be read, may name any.
+    What is not there names none; what does not answer, or may not be read, may name any.
     """
     logbook = run.records.logbook
     looks: list[tuple[Callable[[str, Path], set[str]], Path]] = []
@@ -65,7 +65,7 @@ def unread_ids(context: ActionContext) -> list[Check]:
     if not context.ids_unread:
         return []
     where = "; ".join(context.ids_unread)
-    text = f"launch ids that were given out could not all be looked up ({where})"
+    text = f"not all earlier launch ids could be read ({where})"
     return [warned("launch-ids", text).model_copy(update={"about_acting": True})]
 
 

@@ -51,7 +51,7 @@ async def look_up(
         why = f"no answer within {ANSWER_WITHIN:g} s"
     except Exception as error:  # noqa: BLE001 - whatever went wrong, nothing was learned
         why = f"{type(error).__name__}: {scrub(clean(error, 300))}"
-    return LookUp(found=Found.UNKNOWN, text=f"it could not be looked up: {why}")
+    return LookUp(found=Found.UNKNOWN, text=f"the look-up failed: {why}")
 
 
 def where_to_look(platform: Platform, run: RunSpec, launch_id: str, accepted: str | None) -> str:
@@ -60,10 +60,10 @@ def where_to_look(platform: Platform, run: RunSpec, launch_id: str, accepted: st
         name = platform.name_for(launch_id)
         where = platform.endpoint(run)
     except Exception:  # noqa: BLE001 - only words are at stake
-        return "look for yourself"
+        return "check by hand"
     place = "" if where == HERE else f" at {where}"
     known = f", accepted as {accepted}" if accepted and accepted != name else ""
-    return scrub(clean(f"look for {name}{place}{known}", 400))
+    return scrub(clean(f"check by hand for {name}{place}{known}", 400))
 
 
 class Pace:

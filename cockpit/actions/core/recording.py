@@ -29,8 +29,8 @@ MARKED: Final = "marked"
 """The fact that what will be done is written where it will be done, for all to see."""
 INTENT_WITHIN: Final = 5.0
 """Seconds for which an intent may wait for its push before the deed goes on."""
-NO_LOGBOOK: Final = "the run has no logbook (records.logbook)"
-NO_ISSUE: Final = "the run has no issue (records.issue)"
+NO_LOGBOOK: Final = "no logbook in cockpit.toml (records.logbook)"
+NO_ISSUE: Final = "no issue in cockpit.toml (records.issue)"
 
 
 def log_step(
@@ -182,7 +182,7 @@ async def records_ready(context: ActionContext) -> list[Check]:
 def logbook_check(run: RunSpec) -> Check:
     """Return whether there is a logbook to write into."""
     if run.records.logbook is None:
-        text = "no logbook in the run file: it stands in this machine's journal only"
+        text = "no logbook in cockpit.toml: recorded only in this machine's journal"
         return warned("logbook", text, Basis.RECORDED)
     return passed("logbook", f"recorded in {run.records.logbook}", Basis.RECORDED)
 
@@ -192,7 +192,7 @@ def issue_check(run: RunSpec) -> Check:
     if run.records.issue is not None:
         return passed("issue", f"posted to {run.records.issue}", Basis.RECORDED)
     say = warned if run.tier == "hero" else passed
-    return say("issue", "no issue in the run file: nothing is posted", Basis.RECORDED)
+    return say("issue", "no issue in cockpit.toml: nothing is posted", Basis.RECORDED)
 
 
 def _with_logbook(execution: Execution) -> RunSpec:
@@ -231,7 +231,7 @@ def lasting(
     A push that goes on behind is noted in ``execution``: its end is told with the outcome.
     """
     if not recorded.lasting:
-        stage, why = recorded.stage, recorded.trouble or "it did not last"
+        stage, why = recorded.stage, recorded.trouble or "it could not be kept"
         told = stage is SaveStage.NOTHING or why.startswith(f"{stage.value}, ")
         raise StepError(why if told else f"{stage.value}, but {why}")
     if recorded.queued:
@@ -243,5 +243,5 @@ def lasting(
     commit = "" if recorded.commit is None else f" {recorded.commit[:7]}"
     if recorded.pending and execution is not None and path is not None:
         execution.pushing.add(Path(path))
-    after = "; its push comes after" if recorded.pending else ""
+    after = "; the push follows" if recorded.pending else ""
     return f"{recorded.stage.value}{commit}{after}"

@@ -90,9 +90,9 @@ async def settle(
     the platform may close the launch id of what was never let go, to be certain of it.
     """
     if entry.outcome is None and alive is not False:
-        where = "is at it" if alive else "began it on another machine"
+        where = "in progress" if alive else "started on another machine"
         still = halted(entry.holder) if alive else ""
-        text = f"{_what(entry)}: {entry.operator} {where} ({entry.holder.label}){still}"
+        text = f"{_what(entry)}: {where}, by {entry.operator} ({entry.holder.label}){still}"
         return InterruptedAction(entry=entry, outcome=None, text=text, elsewhere=alive is None)
     if entry.outcome is Outcome.DONE:
         return InterruptedAction(
@@ -101,7 +101,7 @@ async def settle(
         )  # fmt: skip
     for step in map(entry.step, NOT_LOOKED_UP):
         if step is not None and step.state in (StepState.BEGUN, StepState.UNKNOWN):
-            text = f"{_what(entry)}: nobody knows whether {step.name} happened; look for yourself"
+            text = f"{_what(entry)}: cannot tell whether {step.name} happened; check by hand"
             return InterruptedAction(
                 entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True
             )
@@ -122,7 +122,7 @@ async def _looked_up(
     lost = entry.action == "lineage" and entry.plan.plan_id == UNREADABLE
     if platform is None or entry.launch_id is None or lost:
         text = f"{_what(entry)}: its submit ({entry.launch_id}) cannot be looked up by this version"
-        text += "; look for yourself"
+        text += "; check by hand"
         return InterruptedAction(entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True)
     found = await look_up(
         platform, _subject(run, entry), entry.launch_id, handle_in(entry.facts), settle=closes
@@ -130,7 +130,7 @@ async def _looked_up(
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
     if found.found is Found.UNKNOWN:
         where = where_to_look(platform, run, entry.launch_id, entry.facts.get(ACCEPTED))
-        text = f"{what}; it is looked up again before anything else; {where}"
+        text = f"{what}; it is looked up again before anything else is done; {where}"
         return InterruptedAction(
             entry=entry, outcome=Outcome.UNKNOWN, text=text, looked_up=found, by_person=found.final
         )

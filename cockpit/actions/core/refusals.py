@@ -25,7 +25,7 @@ def changed(shown: Plan, what: str, now: Plan | None = None) -> Result:
     """
     again = "plan again"
     if now is not None and not now.blocked:
-        again += f', or confirm what it is now with "{now.words}"'
+        again += f', or confirm the new plan with "{now.words}"'
     return refused(shown.plan_id, f"changed since it was shown: {what}; {again}")
 
 

@@ -189,7 +189,7 @@ class ActionService:
         else:
             mine = [plan for plan in mine if plan.plan_id == shown]
             if not mine:
-                return refused(shown, f"no plan {shown} was shown lately; plan again")
+                return refused(shown, f"no recent plan {shown}; plan again")
             plan = next((each for each in mine if each.words == words.strip()), mine[0])
             if seen is not None:
                 plan = plan.model_copy(update={"lost": seen})
@@ -232,7 +232,7 @@ class ActionService:
             plan for plan in offered if self._why_not(plan, now) is None
         ]  # fmt: skip
         if not held:
-            why = self._why_not(offered[0], now) or "it is another one now"
+            why = self._why_not(offered[0], now) or "it changed"
             return changed(offered[0], why, now.approved(given))
         plan = held[0]
         if plan.params == request.params:
@@ -260,7 +260,7 @@ class ActionService:
         except Busy as busy:
             return refused(shown.plan_id, f"{busy}; nothing was done")
         except UsedIdError as used:
-            return changed(shown, f"the launch id {used} was given out meanwhile")
+            return changed(shown, f"launch id {used} was used meanwhile")
         self._at("begun")
         claims = Claims(self._parts.guards if action.exclusive else ())
         with under_way(self._journal.place, entry.number):
@@ -328,7 +328,8 @@ class ActionService:
                 recorded=result.written.written,
             )
         except StoreError as error:
-            said = "; ".join(filter(None, (result.message, f"its end is not written: {error}")))
+            unsaid = f"its outcome could not be written: {error}"
+            said = "; ".join(filter(None, (result.message, unsaid)))
             lost = {"recorded": False, "records": Records.PARTLY, "message": said}
             return result.model_copy(update=lost)
         self._at("ended")
@@ -396,7 +397,7 @@ class ActionService:
     async def _live(self, spec: RunSpec) -> Live:
         platform = acting(self._parts.platforms(spec))
         if platform is None:
-            return Live(unknown="the run file names no job that this version can act on")
+            return Live(unknown="no job in cockpit.toml that this version can act on")
         return (await platform.live([spec]))[spec.name]
 
     async def _draft(
@@ -435,7 +436,7 @@ class ActionService:
 
     def _action(self, verb: str) -> Action:
         if verb not in self.actions:
-            raise RefuseError(f"there is no action {clean(verb)!r}")
+            raise RefuseError(f"no action {clean(verb)!r}")
         return self.actions[verb]
 
     def _spec(self, run: str) -> RunSpec:

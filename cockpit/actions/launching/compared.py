@@ -34,7 +34,7 @@ from cockpit.rules.lineage.touched import worst_first
 from cockpit.text.checks import shown, warned
 
 _NO_PAIR = (
-    "it was begun by the launch command, and what resubmit was then is not recorded: "
+    "started by the launch command; what resubmit was then is not recorded: "
     "the flags are not compared"
 )
 

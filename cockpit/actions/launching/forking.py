@@ -42,7 +42,7 @@ def fork_of(
         return None, []
     guessed = text.lower() == "yes"
     if guessed and pick is None:
-        return None, [blocked(ID, "no checkpoint is chosen, and so no step to fork at")]
+        return None, [blocked(ID, "no checkpoint chosen, so no step to fork at")]
     step = pick.step if guessed and pick is not None else step_param(text, PARAM)
     old = run.wandb.run_id if run.wandb is not None else None
     if old is None:

@@ -190,7 +190,7 @@ def create_step() -> Step:
 async def archive(execution: Execution) -> str:
     """Archive what a job before this one has left; a run that never ran has nothing."""
     if execution.context.report.facets.job.value is None:
-        raise SkipStep("there was no job before")
+        raise SkipStep("no earlier job")
     return await evidence(execution)
 
 
@@ -201,11 +201,11 @@ async def look_again(execution: Execution) -> str:
     report = await execution.context.parts.look(run.name)
     value = report.facets.checkpoints.value
     if value is not None and any(item.complete for item in value.items):
-        raise StepError("not started: there is a complete checkpoint now; this is a relaunch")
+        raise StepError("not started: there is a complete checkpoint now, so this is a relaunch")
     if value is not None and value.unlisted:
         raise StepError(f"not started: {shown(', '.join(value.unlisted))} could not be listed")
     await prepare(execution, run, run.launch or run.resubmit, report, _origin(run), {})
-    return "nothing of this lineage lives, and there is no complete checkpoint"
+    return "no job of this lineage is alive, and there is no complete checkpoint"
 
 
 async def go(execution: Execution) -> str:

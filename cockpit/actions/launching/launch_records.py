@@ -115,15 +115,15 @@ def trouble_step(name: str, word: str) -> Step:
         stopped = "; the job was stopped" if execution.facts.get(STOPPED) else ""
         title, status = f"{word} did not happen", "nothing was started"
         if execution.unknown:
-            title = f"{word} {execution.launch_id}: not known whether it happened"
-            status = "it may have been started: it is looked up before anything else"
+            title = f"{word} {execution.launch_id}: outcome unknown"
+            status = "it may have started; it is looked up before anything else is done"
         return EventEntry(
             title=title,
             at=execution.entry.begun_at,
             status=status + stopped,
             evidence=execution.trouble or "",
             decision=f"{word} was ordered by {execution.entry.operator}",
-            next="look at the journal, then plan again",
+            next="check the journal, then plan again",
         )
 
     step = log_step(entry, f"{name}: log failed {word}", after_failure=True)
@@ -226,7 +226,7 @@ def launch_event(word: str) -> Callable[[Execution], EventEntry]:
             execution.facts.get(FAILED_STEP, ""),
             "its steps advance and a checkpoint is saved",
         )
-        doing = "is accepted and waits" if execution.facts.get(WAITS) else "runs"
+        doing = "is accepted and waiting" if execution.facts.get(WAITS) else "runs"
         if failed.isdigit():
             goal = f"it is past step {steps(int(failed))}, where the last one failed"
         return EventEntry(
@@ -246,7 +246,7 @@ def _next(execution: Execution, goal: str) -> str:
     if execution.facts.get(DIED):
         return "triage its log; the same failure again is escalated (C-14)"
     if execution.facts.get(UNSEEN):
-        return f"look {execution.launch_id} up before anything else"
+        return f"look {execution.launch_id} up before doing anything else"
     return f"check {_first_check(execution)}, then every cadence, until {goal}"
 
 

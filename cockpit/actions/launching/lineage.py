@@ -134,19 +134,19 @@ def _differences(old: RunSpec, new: RunSpec) -> list[Difference]:
 async def _nothing_yet(context: ActionContext, run: RunSpec) -> list[Check]:
     """Check that nothing of the new lineage lives, and say what becomes of the old one's job."""
     if context.live.unknown is not None:
-        return [blocked("C-25", f"which jobs live cannot be told: {context.live.unknown}")]
+        return [blocked("C-25", f"cannot tell which jobs are alive: {context.live.unknown}")]
     platform = context.acting_platform
     if platform is not None:
         live = (await platform.live([run]))[run.name]
         if live.unknown is not None or live.jobs:
             left = live.unknown or ", ".join(job_name(job) for job in live.jobs)
-            return [blocked("C-25", f"something of {run.name} may live already: {left}")]
+            return [blocked("C-25", f"something of {run.name} may be alive already: {left}")]
         if live.possible:
             return [warned("C-25", jobs.possible_jobs(live))]
     if context.live.jobs:
         names = ", ".join(job_name(job) for job in context.live.jobs)
-        return [warned("C-25", f"the old lineage still trains and is left alone: {names}")]
-    return [passed("C-25", "nothing of either lineage lives")]
+        return [warned("C-25", f"the old lineage is still training and is left alone: {names}")]
+    return [passed("C-25", "no job of either lineage is alive")]
 
 
 async def _look_again(execution: Execution) -> str:

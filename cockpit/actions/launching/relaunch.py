@@ -166,7 +166,7 @@ def _checks(context: ActionContext, found: RelaunchLook, *, save: bool) -> list[
 
 def _saving(context: ActionContext, save: bool) -> list[Check]:
     if save and not jobs.own_jobs(context):
-        return [blocked("save", "nothing lives that could save a checkpoint first")]
+        return [blocked("save", "no job is alive that could save a checkpoint first")]
     return saving(context, save=save, say=warned)
 
 

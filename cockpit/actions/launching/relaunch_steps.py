@@ -66,7 +66,7 @@ async def archive(execution: Execution) -> str:
 async def stop(execution: Execution) -> str:
     """Stop what is left of the job; nothing else, and nothing when it is over."""
     if not planned(execution):
-        raise SkipStep("the job is over")
+        raise SkipStep("the job has ended")
     said = await stop_jobs(execution)
     await execution.note(**{STOPPED: "yes"})
     return said
@@ -104,7 +104,7 @@ async def nothing_lives(execution: Execution, run: RunSpec) -> None:
     live = (await platform_of(execution).live([run]))[run.name]
     if live.unknown is not None or live.jobs:
         left = live.unknown or ", ".join(job.name for job in live.jobs)
-        raise StepError(f"not started: a job of this lineage may still live: {shown(left)}")
+        raise StepError(f"not started: a job of this lineage may still be running: {shown(left)}")
 
 
 async def _settled(execution: Execution) -> tuple[RunReport, Pick]:
@@ -134,7 +134,7 @@ def _pick(execution: Execution, value: CheckpointsValue | None) -> Pick | str:
         return pick
     if theirs is None or theirs.path != pick.path:
         if theirs is None and value.unjudged:
-            return f"{unlooked(value)}, so what the trainer would load is not known"
+            return f"{unlooked(value)}, so what the trainer would load is unknown"
         what = "nothing" if theirs is None else f"{named(theirs)} ({theirs.path})"
         return f"the trainer would load {what}, not {named(pick)}"
     return pick
@@ -150,7 +150,7 @@ def _other(planned: Pick, pick: Pick, value: CheckpointsValue) -> str | None:
     if suspected(value, pick) is not None and (item is None or item.suspect is None):
         return f"{named(pick)} is suspect, and the planned one was not"
     if pick.step is None or planned.step is None:
-        return None if pick.path == planned.path else f"another one was picked: {pick.path}"
+        return None if pick.path == planned.path else f"the pick changed: {pick.path}"
     if pick.step < planned.step:
         return f"the newest complete checkpoint is step {steps(pick.step)} now, not the planned"
     if pick.step == planned.step and pick.path != planned.path:
@@ -184,13 +184,13 @@ async def prepare(
     try:
         config = None if file is None else await offload(read_config, file, deadline=DEADLINE)
     except TimeoutError as error:
-        raise StepError(f"not started: {file} gives no answer") from error
+        raise StepError(f"not started: {file} cannot be read in time") from error
     now, planned = planned_facts(code, config), execution.plan.facts
     if config is not None and config.values is None and planned.get(CONFIG):
         raise StepError(f"not started: the config file cannot be read now: {config.trouble}")
     for fact, what in ((CODE, "code"), (CONFIG, "config file")):
         if now[fact] != planned.get(fact, ""):
-            raise StepError(f"not started: the {what} is another one than planned; plan again")
+            raise StepError(f"not started: the {what} is not the planned one; plan again")
     words, template = filled(run, command, execution, pick)
     used = snapshot_of(execution, run, code, words, template, config, pick)
     await execution.note(**noted, **{SNAPSHOT: pack(used)})
@@ -225,7 +225,7 @@ async def go(execution: Execution) -> str:
     """Submit the recorded command, filled in with the checkpoint that was just seen."""
     run = execution.context.spec
     step = int(execution.facts[RESUMES_FROM]) if execution.facts[RESUMES_FROM] else None
-    pick = Pick(path=execution.facts["checkpoint"], step=step, why="looked at just now")
+    pick = Pick(path=execution.facts["checkpoint"], step=step, why="checked just now")
     words, _ = filled(run, run.resubmit, execution, pick)
     return await submit(execution, run, words)
 

@@ -31,7 +31,7 @@ from cockpit.store.snapshots import Snapshot
 from cockpit.text.scrub import scrub
 
 NAME: Final = "run-log"
-NO_RUN_LOG: Final = "the run has no run log (records.run_log)"
+NO_RUN_LOG: Final = "no run log in cockpit.toml (records.run_log)"
 EXPERIMENT: Final = "experiment"
 
 

@@ -46,7 +46,7 @@ def snapshot_in(execution: Execution) -> Snapshot:
     """Return what was noted; raises ``StepError`` if another version of the cockpit noted it."""
     used = unpack(Snapshot, execution.facts.get(SNAPSHOT, "{}"))
     if used is None:
-        raise StepError("what was launched is not in the journal in a form that can be read")
+        raise StepError("the journal's record of what was launched cannot be read")
     return used
 
 
@@ -100,7 +100,7 @@ async def _closed(execution: Execution, run: RunSpec, lost: str) -> NoReturn:
     found = await _settled(execution, run)
     if found.found is Found.ABSENT:
         raise StepError(f"not started: {lost}; what was accepted is cancelled")
-    raise StepUnknownError(f"not let go: {lost}; looked up {execution.launch_id}: {found.text}")
+    raise StepUnknownError(f"not released: {lost}; looked up {execution.launch_id}: {found.text}")
 
 
 async def _look(execution: Execution, run: RunSpec) -> LookUp:
@@ -149,15 +149,15 @@ async def verify(execution: Execution, run: RunSpec) -> str:
         if found.found is Found.LIVE:
             since = clock.monotonic() if since is None else since
             if clock.monotonic() - since >= LIVES_FOR:
-                return f"it lives: {found.text}"
+                return f"it is alive: {found.text}"
         await pace.wait()
-    text = f"not seen alive by its launch id: {found.text}"
+    text = f"no live job was found by its launch id: {found.text}"
     await execution.note(**{UNSEEN: shown(text)})
     return text
 
 
 async def _waiting(execution: Execution, found: LookUp) -> str:
-    text = f"accepted, waits: {found.reason or found.text}"
+    text = f"accepted, waiting: {found.reason or found.text}"
     await execution.note(**{WAITS: shown(text)})
     return text
 
@@ -183,7 +183,7 @@ async def confirm(execution: Execution) -> str:
         raise StepUnknownError(execution.facts[UNSEEN])
     if execution.facts.get(WAITS):
         return f"{execution.facts[WAITS]}; it is recorded"
-    return "it lives and is recorded"
+    return "it is alive and recorded"
 
 
 CONFIRM: Final = Step("confirm", confirm)

@@ -30,7 +30,7 @@ def nothing_lives(context: ActionContext, verb: str) -> Iterator[Check]:
         names = ", ".join(job_name(each) for each in live.jobs)
         yield blocked(JOB, f"still alive: {names}; stop it before a {verb}")
     elif live.unknown is not None:
-        yield blocked(JOB, f"it is not known whether a job is alive: {live.unknown}")
+        yield blocked(JOB, f"cannot tell whether a job is alive: {live.unknown}")
     elif job.configured and (not job.known or job.value is None):
         why = job.error.message if job.error is not None else "not seen yet"
         yield blocked(JOB, f"job state unknown: {why}")
@@ -48,10 +48,10 @@ def listing(context: ActionContext) -> CheckpointsValue | Check:
     """Return the checkpoints as just listed, or the hard block that says why they are not known."""
     facet = context.report.facets.checkpoints
     if not facet.configured:
-        return blocked(CHECKPOINT, "the run file names no checkpoints (run.checkpoints.path)")
+        return blocked(CHECKPOINT, "no checkpoints in cockpit.toml (checkpoints.path)")
     if not facet.known or facet.value is None:
         why = facet.error.message if facet.error is not None else "not listed yet"
-        return blocked(CHECKPOINT, f"the checkpoints are not known: {why}")
+        return blocked(CHECKPOINT, f"the checkpoints are unknown: {why}")
     return facet.value
 
 

@@ -17,14 +17,14 @@ from cockpit.runtime.offload import offload
 from cockpit.text.checks import blocked, passed
 
 COMPARE_WITHIN: Final = 120.0
-CONSOLE: Final = "look at the provider's console"
+CONSOLE: Final = "check the provider's console"
 
 
 async def pulled(context: ActionContext, pulled_to: str | None) -> tuple[Check, int]:
     """Compare the pulled copy with its source; return how many files it holds, too."""
     sources = _sources(context)
     if not sources:
-        return blocked("pulled", "the run file names no output_root to compare with"), 0
+        return blocked("pulled", "no output_root in cockpit.toml to compare with"), 0
     if pulled_to is None:
         text = "no folder is named that the artifacts are pulled to (teardown.pulled_to)"
         return blocked("pulled", text), 0
@@ -35,7 +35,7 @@ async def pulled(context: ActionContext, pulled_to: str | None) -> tuple[Check, 
             for source in sources
         ]
     except TimeoutError:
-        text = f"{named} gave no answer within {duration(COMPARE_WITHIN)}; {CONSOLE}"
+        text = f"{named} did not answer within {duration(COMPARE_WITHIN)}; {CONSOLE}"
         return blocked("pulled", text), 0
     except NotListedError as error:
         return blocked("pulled", f"{error}; {CONSOLE}"), 0

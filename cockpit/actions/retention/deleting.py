@@ -66,7 +66,7 @@ def delete(
     try:
         if aside != path:
             if os.path.lexists(aside):
-                raise NotDeletedError(f"{aside} is in the way")
+                raise NotDeletedError(f"{aside} exists already")
             Path(path).rename(aside)
         _remove(aside, markers)
     except OSError as error:

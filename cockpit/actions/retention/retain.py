@@ -106,11 +106,11 @@ class Retain(Action):
         if gone:
             why = {kept.path: kept.why for kept in now.keeps}
             told = why.get(gone[0]) or stands or "it is gone"  # what is not listed may be there
-            return f"{gone[0]} is no candidate any more: {told}"
+            return f"{gone[0]} is no longer a candidate: {told}"
         was, is_now = (json.loads(plan.facts.get(IDENTITIES, "{}")) for plan in (shown, now))
         other = [path for path in was if was[path] != is_now.get(path)]
         if other:
-            return f"{other[0]} is another one than was listed"
+            return f"{other[0]} is not the one that was listed"
         return stands
 
 
@@ -133,7 +133,7 @@ def _hard(
         text = f"{remote} is on a system that nothing is deleted on from here"
         yield blocked(CHECKPOINT, text)
     if sources.unknown is not None:
-        yield blocked("logbook", f"recovery sources are not known: {sources.unknown}")
+        yield blocked("logbook", f"recovery sources are unknown: {sources.unknown}")
 
 
 def _decide(
@@ -213,7 +213,7 @@ def _policy(context: ActionContext, keep: int | None) -> Iterator[Check]:
     if keep is not None and policy.keep != keep:
         yield warned(RETENTION, f"{text}: never fewer than the rollback depth", Basis.RECORDED)
     elif keep is None and not own:
-        yield warned(RETENTION, f"{text}; the run file names no number", Basis.INFERRED)
+        yield warned(RETENTION, f"{text}; no number is set in cockpit.toml", Basis.INFERRED)
     else:
         yield passed(RETENTION, text, Basis.RECORDED)
 

@@ -45,7 +45,7 @@ class Teardown(Action):
         """Return what stops, what survives, and whether everything is here and loads."""
         spec = context.spec.teardown
         if spec is None:
-            none = blocked("teardown", "the run file has no [run.teardown]", Basis.RECORDED)
+            none = blocked("teardown", "no [run.teardown] in cockpit.toml", Basis.RECORDED)
             return Draft(words=f"teardown {request.run}", checks=(none,))
         command, about = _command(spec)
         copied, files = await pulled(context, spec.pulled_to)
@@ -113,9 +113,9 @@ def _before(entries: Sequence[JournalEntry]) -> Iterator[Check]:
         if step is None or step.state is StepState.FAILED:
             continue
         if step.state is StepState.DONE:
-            text = f"it was torn down already by {entry.operator}"
+            text = f"already torn down by {entry.operator}"
         else:
-            text = f"a teardown by {entry.operator} was begun and its end is not known"
+            text = f"a teardown by {entry.operator} was started, outcome unknown"
         yield blocked(STEP, f"{text}; {CONSOLE}", Basis.RECORDED, overridable=True)
         return
 
@@ -144,13 +144,13 @@ async def _verified(
         text = "no command verifies the artifacts by loading them (teardown.verify)"
         return blocked("verified", text, Basis.RECORDED), 0
     if pulled.stands_in_the_way:
-        return blocked("verified", "not asked: the artifacts are not all here"), 0
+        return blocked("verified", "not asked: not all artifacts are here"), 0
     try:
         done = await execute(context, spec.verify, VERIFY_WITHIN)
     except CommandError as error:
         return blocked("verified", str(error).replace("resubmit", "teardown.verify")), 0
     if done.timed_out:
-        text = f"verify gave no answer within {duration(VERIFY_WITHIN)}"
+        text = f"verify did not end within {duration(VERIFY_WITHIN)}"
         return blocked("verified", text), 0
     if done.rc != 0:
         return blocked("verified", f"verify ended with {done.rc}: {last_line(done)}"), 0
@@ -184,7 +184,7 @@ def last_line(done: Completed) -> str:
 async def _run(execution: Execution) -> str:
     spec = execution.context.spec.teardown
     if spec is None or spec.command is None:
-        raise StepError("the run file has no teardown command any more")
+        raise StepError("cockpit.toml no longer has a teardown command")
     try:
         done = await execute(execution.context, spec.command, RUN_WITHIN)
     except CommandError as error:
@@ -208,7 +208,7 @@ def _entry(execution: Execution) -> EventEntry:
         status=f"{done}, by {execution.entry.operator}",
         evidence=f"{facts['verified']} artifacts verified by load; {execution.plan.command}",
         decision=f"confirmed as: {execution.plan.words}",
-        next=CONSOLE if trouble else "see that the meter has stopped",
+        next=CONSOLE if trouble else "check that the meter has stopped",
     )
 
 

@@ -95,7 +95,7 @@ async def _done(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     try:
         return await offload(lambda: work(*args, **kwargs), deadline=DEADLINE, key=work)
     except TimeoutError as error:
-        raise RootLostError(f"this machine's disk gave no answer within {DEADLINE:g} s") from error
+        raise RootLostError(f"this machine's disk did not answer within {DEADLINE:g} s") from error
     except NotDeletedError as error:
         raise RootError(str(error)) from error
     except OSError as error:

@@ -96,12 +96,12 @@ def checks(context: ActionContext, code: CodeToSeal | None) -> Iterator[Check]:
     """Yield what speaks for and against tagging this code."""
     repo = None if context.spec.code is None else context.spec.code.repo
     if repo is not None and not taggable(repo):
-        where = "the seal stands in the logbook alone"
-        text = f"code on {repo.endpoint} is not tagged by this version: {where}"
+        where = "the seal is in the logbook only"
+        text = f"tagging code on {repo.endpoint} is not supported yet: {where}"
         yield warned("tag", text, Basis.RECORDED)
         return
     if code is None:
-        text = "no code repository is named: no tag is made, the seal stands in the logbook alone"
+        text = "no code repository in cockpit.toml: no tag, the seal is in the logbook only"
         yield warned("tag", text, Basis.RECORDED)
         return
     facts = code.facts
@@ -119,12 +119,12 @@ def _tag(facts: SealFacts, by: str) -> Check:
     if facts.remote is None:
         return blocked("tag", "the code repository has no remote: a tag is pushed, or it is lost")
     if facts.tag_at is not None:
-        pushed = {True: "and pushed", False: "not pushed yet", None: "whether pushed is not known"}
+        pushed = {True: "and pushed", False: "not pushed yet", None: "perhaps pushed already"}
         return warned(
             "tag", f"{facts.tag} is made at {facts.tag_at[:10]}, {pushed[facts.on_remote]}"
         )
     if facts.on_remote:
-        return blocked("tag", f"{facts.tag} exists on {facts.remote} and not here: fetch, and look")
+        return blocked("tag", f"{facts.tag} exists on {facts.remote}, not here: fetch and check it")
     asked = "asked" if facts.on_remote is False else "not reachable now"
     return passed("tag", f"annotated tag {facts.tag}{by}, pushed to {facts.remote} ({asked})")
 

@@ -59,7 +59,7 @@ class Publish(Action):
                 None if folder is None else await offload(inspect, folder, deadline=HASH_WITHIN)
             )
         except TimeoutError:
-            text = f"the files gave no answer within {duration(HASH_WITHIN)}"
+            text = f"the files did not answer within {duration(HASH_WITHIN)}"
             return Draft(words=words, checks=(blocked("passport", text),))
         if signed is None:
             text = f"no {PASSPORT} and {SIGNOFF} in {', '.join(map(safe, folders)) or 'any folder'}"
@@ -178,7 +178,8 @@ def _page(page: str, folder: str) -> Check:
 def _run_log(context: ActionContext, repo: str) -> Iterator[Check]:
     path = context.spec.records.run_log
     if repo and path is None:
-        yield warned("run-log", "the run has no run log (records.run_log): no section is written")
+        text = "no run log in cockpit.toml (records.run_log): no section is written"
+        yield warned("run-log", text)
     elif repo:
         yield passed("run-log", f"a HuggingFace section for {repo} goes into {path}")
     elif path is not None:
@@ -189,7 +190,7 @@ async def training_log(context: ActionContext) -> str:
     """Return the sanitised log (it begins with a heading), or one line: why there is none."""
     path = context.spec.records.run_log or context.spec.records.logbook
     if path is None:
-        return "there is nothing to make it of: neither records.run_log nor records.logbook"
+        return "nothing to make it from: neither records.run_log nor records.logbook is set"
     try:
         text = await offload(read_text, Path(path), deadline=DEADLINE)
     except (OSError, TimeoutError) as error:
@@ -203,7 +204,7 @@ async def training_log(context: ActionContext) -> str:
 async def _write_log(execution: Execution) -> str:
     page = execution.plan.page
     if page is None:
-        raise StepError("there is no training log to write")
+        raise StepError("no training log to write")
     target = Path(execution.facts["folder"], TRAINING_LOG)
     try:
         return await offload(_written, target, page, execution.entry.begun_at, deadline=DEADLINE)

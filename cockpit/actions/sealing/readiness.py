@@ -22,16 +22,16 @@ def job_done(context: ActionContext) -> Iterator[Check]:
     elif live.possible:
         yield warned("C-25", possible_jobs(live))
     elif live.unknown is not None:
-        yield warned("C-25", f"whether a job is still alive is not known: {live.unknown}")
+        yield warned("C-25", f"cannot tell whether a job is still alive: {live.unknown}")
     if context.spec.job is None:
         tracker = context.report.facets.tracker.value
         if tracker is not None and tracker.exit_code == 0:
-            yield passed("job-state", "no job is named; the tracker says exit 0", Basis.INFERRED)
+            yield passed("job-state", "no job configured; the tracker says exit 0", Basis.INFERRED)
         else:
-            yield blocked("job-state", "no job is named, and the tracker says no success")
+            yield blocked("job-state", "no job configured, and the tracker reports no success")
     elif not job.known or job.value is None:
         why = job.error.message if job.error is not None else "not seen yet"
-        yield blocked("job-state", f"the orchestrator's word is missing: {why}")
+        yield blocked("job-state", f"the orchestrator's state is unknown: {why}")
     elif job.value.phase is not Phase.SUCCEEDED:
         yield blocked("job-state", f"the orchestrator says {job.value.phase.value}, not success")
     else:
@@ -43,11 +43,11 @@ def tracker_done(context: ActionContext) -> Iterator[Check]:
     facet = context.report.facets.tracker
     value = facet.value
     if not facet.configured:
-        yield lacking(context.spec, "tracker", "no tracker is named: there are no final metrics")
+        yield lacking(context.spec, "tracker", "no tracker in cockpit.toml: no final metrics")
         return
     if not facet.known or value is None:
         why = facet.error.message if facet.error is not None else "not read yet"
-        yield blocked("tracker", f"W&B's final state is not known: {why}")
+        yield blocked("tracker", f"W&B's final state is unknown: {why}")
         return
     if value.exit_code not in (0, None) or (value.exit_code is None and value.state != "finished"):
         yield blocked("tracker", with_code(f'W&B says "{value.state}"', value.exit_code))
@@ -64,20 +64,21 @@ def final_checkpoint(context: ActionContext) -> tuple[Checkpoint | None, Check]:
     """Return the final checkpoint, if it is complete, and what is said of it."""
     facet, run = context.report.facets.checkpoints, context.spec
     if not facet.configured:
-        return None, lacking(context.spec, "checkpoint", "the run file names no checkpoints")
+        text = "no checkpoints in cockpit.toml (checkpoints.path)"
+        return None, lacking(context.spec, "checkpoint", text)
     if not facet.known or facet.value is None:
         why = facet.error.message if facet.error is not None else "not listed yet"
-        return None, blocked("checkpoint", f"the final checkpoint is not known: {why}")
+        return None, blocked("checkpoint", f"the final checkpoint is unknown: {why}")
     items = facet.value.items
     done = [item for item in items if item.state is CheckpointState.COMPLETE]
     newest = max((item for item in done if item.step is not None), key=_step, default=None)
     if run.final_step is None:
-        text = "the final step is unknown (final_step), so the newest is not known to be final"
+        text = "the final step is unknown (final_step), so the newest may not be final"
         return newest, lacking(context.spec, "checkpoint", text)
     final = [item for item in done if item.step in (run.final_step - 1, run.final_step)]
     if not final:
         last = "none" if newest is None else steps(newest.step)
-        text = f"there is no complete checkpoint of step {steps(run.final_step)}; newest: {last}"
+        text = f"no complete checkpoint of step {steps(run.final_step)}; newest: {last}"
         return None, blocked("checkpoint", text)
     best = max(final, key=lambda item: (item.good, item.permanent is not False, _step(item)))
     if best.suspect is not None:
@@ -97,13 +98,13 @@ def records_done(context: ActionContext) -> Iterator[Check]:
     """Yield whether there is a logbook and an issue to write into."""
     spec, facet = context.spec.records, context.report.facets.records
     if spec.logbook is None:
-        yield lacking(context.spec, "logbook", "the run has no logbook (records.logbook)")
+        yield lacking(context.spec, "logbook", "no logbook in cockpit.toml (records.logbook)")
     elif facet.error is not None:
         yield blocked("logbook", f"the logbook cannot be read: {facet.error.message}")
     else:
         yield passed("logbook", f"the seal is written to {spec.logbook}")
     if spec.issue is None:
-        yield lacking(context.spec, "issue", "the run has no issue (records.issue)")
+        yield lacking(context.spec, "issue", "no issue in cockpit.toml (records.issue)")
 
 
 def open_alerts(context: ActionContext) -> Iterator[Check]:
@@ -129,9 +130,9 @@ def monitors(context: ActionContext) -> Iterator[Check]:
         where = value.path or "a state file"
         session = value.tunnel_session or value.server_session
         how = f"end its session {session}" if session else f"end what writes {where}"
-        yield blocked("monitors", f"the monitor of {who} still runs: {how}, then seal")
+        yield blocked("monitors", f"{who}'s monitor is still running: {how}, then seal")
     if value.doubt is not None and not _is_ours(value.owner, ours):
-        yield warned("monitors", f"whether a monitor still runs is not known: {value.doubt}")
+        yield warned("monitors", f"cannot tell whether a monitor is still running: {value.doubt}")
     for other in value.others:
         if other.fresh and not _is_ours(other.owner, ours):
             who = other.owner or "somebody"

@@ -122,7 +122,7 @@ def _already(context: ActionContext, code: CodeToSeal | None, logged: bool) -> C
     ]
     if code is None:
         if logged or by_us:
-            return blocked("sealed", "already sealed: it is recorded", Basis.RECORDED)
+            return blocked("sealed", "already sealed and recorded", Basis.RECORDED)
         return None
     tag = code.facts.tag_at
     written = logged or by_us or context.spec.records.logbook is None
@@ -164,7 +164,7 @@ def _once(log: Step) -> Step:
 
     async def run(execution: Execution) -> str | None:
         if execution.facts.get("logged") == "yes":
-            raise SkipStep("the logbook holds it already")
+            raise SkipStep("already in the logbook")
         return await log.run(execution)
 
     return Step(log.name, run, records=True)
@@ -173,9 +173,9 @@ def _once(log: Step) -> Step:
 async def _seal(execution: Execution) -> str:
     code, facts = execution.context.spec.code, execution.facts
     if code is None or code.repo is None:
-        raise SkipStep("no code repository is named")
+        raise SkipStep("no code repository in cockpit.toml")
     if not seal_code.taggable(code.repo):
-        raise SkipStep(f"code on {code.repo.endpoint} is not tagged by this version")
+        raise SkipStep(f"tagging code on {code.repo.endpoint} is not supported yet")
     if facts.get("tag_at") and facts.get("on_remote") == "yes":
         await execution.note(**{COMMIT: facts["tag_at"]})
         raise SkipStep(f"{facts['tag']} stands at {facts['tag_at'][:10]} already")
@@ -234,8 +234,8 @@ def _entry(execution: Execution) -> EventEntry:
         at=execution.entry.begun_at,
         status=f"sealed at step {steps(int(facts['step']))} by {execution.entry.operator}",
         evidence="\n".join(_evidence(execution)),
-        decision=approvals_text(execution.plan) or "everything that a seal needs is there",
-        next="nothing; the run is over",
+        decision=approvals_text(execution.plan) or "everything that a seal needs is in place",
+        next="nothing to do: the run is over",
     )
 
 
@@ -261,7 +261,7 @@ def _comment(execution: Execution) -> str:
     return sealed(
         execution.context.spec,
         int(facts["step"]),
-        tag=facts.get("tag") or "none: no code repository is named",
+        tag=facts.get("tag") or "none: no code repository in cockpit.toml",
         commit=facts.get(COMMIT),
         checkpoint=facts.get("checkpoint"),
         metrics={label: facts[name] for name, label in FIGURES.items() if facts.get(name)},

@@ -1,4 +1,4 @@
-"""``stop --only held``: cancels what was accepted for a launch and never let go, nothing else."""
+"""``stop --only held``: cancels what was accepted for a launch and never released, nothing else."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def draft(context: ActionContext, request: Request) -> Draft:
 def _held(context: ActionContext) -> Check:
     live = context.live
     if live.unknown is not None:
-        return blocked(JOB, f"which jobs are held is not known: {live.unknown}")
+        return blocked(JOB, f"cannot tell which jobs are held: {live.unknown}")
     if not live.held:
-        return blocked(JOB, "nothing of a launch of this run is held: there is nothing to cancel")
+        return blocked(JOB, "no held job of this run: nothing to cancel")
     how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.held)
     return passed(JOB, f"{plural(len(live.held), 'held job')}: {how}")
 
@@ -76,7 +76,7 @@ async def cancel(execution: Execution) -> str:
     """Cancel exactly the held jobs of the plan that still are held."""
     jobs = _planned(execution, (await _live(execution)).held)
     if not jobs:
-        raise SkipStep("nothing of it is held any more")
+        raise SkipStep("no job of it is held any more")
     await order(execution, jobs)
     platform = execution.context.acting_platform
     assert platform is not None
@@ -96,7 +96,7 @@ async def _cancelled(execution: Execution, live: Live) -> str:
     done = [each for each in ordered(execution) if each not in freed]
     await execution.note(**{STOPS: "\n".join(done)})
     if not done:
-        return "nothing of it is held any more, and nothing was cancelled"
+        return "no job of it is held any more, and nothing was cancelled"
     return f"{plural(len(done), 'held job')} cancelled: {', '.join(done)}"
 
 
@@ -106,7 +106,7 @@ async def _live(execution: Execution, *, told: bool = False) -> Live:
         raise CannotError("this kind of job is not supported yet")
     live = (await platform.live([spec]))[spec.name]
     if live.unknown is not None:
-        text = f"which jobs are held is not known: {live.unknown}"
+        text = f"cannot tell which jobs are held: {live.unknown}"
         raise StepUnknownError(text) if told else StepError(text)
     return live
 
@@ -123,7 +123,7 @@ def _entry(execution: Execution) -> EventEntry:
         title="stop: what was held" if trouble is None else "stop of what was held: not finished",
         at=execution.entry.begun_at,
         status=trouble or told_words(execution, done, left),
-        evidence=execution.plan.facts.get("why") or "accepted for a launch and never let go",
+        evidence=execution.plan.facts.get("why") or "accepted for a launch and never released",
         decision=execution.facts.get("reason") or "a leftover of a launch",
         next=_next(trouble, left=bool(spared(execution))),
     )
@@ -131,5 +131,5 @@ def _entry(execution: Execution) -> EventEntry:
 
 def _next(trouble: str | None, *, left: bool) -> str:
     if trouble is not None:
-        return "look whether it is held still"
-    return "look whether what is not held any more runs" if left else "nothing"
+        return "check whether it is still held"
+    return "check whether what is no longer held is running" if left else "nothing"

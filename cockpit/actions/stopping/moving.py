@@ -139,7 +139,7 @@ async def move_aside(execution: Execution) -> str:
             await execution.note(moved="\n".join([*moved, _line(one)]))
             await ways.move(one)
         except RootLostError as error:
-            text = f"whether {each.path} was moved is not known: {error}; {done}"
+            text = f"cannot tell whether {each.path} was moved: {error}; {done}"
             raise StepUnknownError(safe(text)) from error
         except RootError as error:
             raise StepError(safe(f"{each.path} cannot be moved: {error}; {done}")) from error

@@ -167,7 +167,7 @@ def _suspicion(value: CheckpointsValue, chosen: Pick | None, run: str) -> Iterat
 def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Iterator[Check]:
     writing = [item for item in newer if item.state is CheckpointState.WRITING]
     if writing:
-        yield blocked("rejected", f"{writing[0].path} is being written at this moment")
+        yield blocked("rejected", f"{writing[0].path} is being written")
     elif not newer:
         yield blocked("rejected", f"nothing is newer than step {steps(to)}: nothing to reject")
     else:
@@ -175,7 +175,7 @@ def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Ite
         yield warned("rejected", text, value=str(len(newer)))
     for item in value.items:
         if _step(item) is None:
-            yield warned("rejected", f"the step of {item.path} is unknown: it is left alone")
+            yield warned("rejected", f"the step of {item.path} is unknown, so it is left alone")
 
 
 def _would_load(
@@ -194,15 +194,15 @@ def _would_load(
         yield passed(LOADS, f"the command names the checkpoint: {wanted}")
         return
     if isinstance(after, str):
-        yield blocked(LOADS, f"it cannot be told what the trainer would load: {after}")
+        yield blocked(LOADS, f"cannot tell what the trainer would load: {after}")
         return
     load = after.trainer_would_load
     if load is not None and load.step == chosen.step:
         yield passed(LOADS, f"the trainer would load {load.path} ({load.why})", value=load.path)
         return
-    what = "the trainer would find nothing that it loads by itself, or its rule is not known"
+    what = "the trainer would find nothing to load by itself, or its rule is unknown"
     if after.unjudged:
-        what = f"{unlooked(after)}, so what the trainer would load is not known"
+        what = f"{unlooked(after)}, so what the trainer would load is unknown"
     if load is not None:
         what = f"the trainer would load step {steps(load.step)}, not {steps(chosen.step)}"
         what += f" ({load.why})"
@@ -235,7 +235,7 @@ def rejected_by(execution: Execution) -> tuple[Rejected, ...]:
 async def _reject(execution: Execution) -> str:
     store, key = execution.context.parts.store, execution.context.key
     if store is None:
-        raise StepError("there is no store to remember the rejection in; nothing was changed")
+        raise StepError("no store to remember the rejection in; nothing was changed")
     rejected = rejected_by(execution)
     try:
         await offload(lambda: Rejections(store).add(key, rejected), deadline=DEADLINE)
@@ -275,7 +275,7 @@ async def _verify(execution: Execution) -> str:
     planned = execution.plan.trainer_would_load
     if planned is not None and planned.step == to and (theirs is None or theirs.step != to):
         if theirs is None and found.unjudged:
-            raise StepError(f"what the trainer would load cannot be checked: {unlooked(found)}")
+            raise StepError(f"cannot check what the trainer would load: {unlooked(found)}")
         took = "nothing" if theirs is None else f"step {steps(theirs.step)}"
         raise StepError(f"the trainer would load {took}, not step {steps(to)}")
     return f"a relaunch takes step {steps(to)}: {ours.path}"
@@ -308,7 +308,7 @@ def _entry(execution: Execution) -> EventEntry:
         status=trouble or f"rolled back by {execution.entry.operator}; {lost}",
         evidence=_what_is_there(execution),
         decision=execution.facts["reason"],
-        next="look at the checkpoints, then roll back again" if trouble
+        next="check the checkpoints, then roll back again" if trouble
         else f"relaunch from {where}",
     )  # fmt: skip
 
@@ -326,7 +326,7 @@ def _what_is_there(execution: Execution) -> str:
     )
     if len(moved) == moving:
         return "\n".join((f"{count}, moved aside in the root", *moved))
-    doubt = f", of {len(unknown)} it is not known" if unknown else ""
+    doubt = f", {len(unknown)} unknown" if unknown else ""
     return "\n".join((f"{count}, {len(moved)} of {moving} moved aside{doubt}", *moved, *unknown))
 
 

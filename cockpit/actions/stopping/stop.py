@@ -121,7 +121,7 @@ class Stop(Action):
         if deeds(shown.facts) != deeds(now.facts) or shown.stops != now.stops:
             if shown.stops == now.stops:
                 return other_than(shown, now)
-            return f"the jobs that live are others now: {', '.join(now.stops) or 'none'}"
+            return f"the live jobs changed: {', '.join(now.stops) or 'none'}"
         for check in now.checks:
             if check.stands_in_the_way and _level(shown, check.id) is not Level.BLOCK:
                 return f"{check.id}: {check.text}"
@@ -144,11 +144,11 @@ def _alive(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
     live = context.live
     only_queued = wanted and successors.may_cancel(context)
     if live.unknown is not None:
-        yield blocked(JOB, f"which jobs are alive is not known: {live.unknown}")
+        yield blocked(JOB, f"cannot tell which jobs are alive: {live.unknown}")
     elif not live.jobs and only_queued:
-        yield passed(JOB, "nothing of this run is alive: only what would start by itself ends")
+        yield passed(JOB, "no job of this run is alive: only what would start by itself ends")
     elif not live.jobs:
-        yield blocked(JOB, f"nothing of this run is alive: {_only_held(context)}")
+        yield blocked(JOB, f"no job of this run is alive: {_only_held(context)}")
     else:
         how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.jobs)
         yield passed(JOB, f"{plural(len(live.jobs), 'job')} of this lineage: {how}")
@@ -161,8 +161,8 @@ def _only_held(context: ActionContext) -> str:
     """Return what there is to stop where nothing lives: what waits held, by its own words."""
     names = ", ".join(map(job_name, context.live.held))
     if not names:
-        return "there is nothing to stop"
-    return f"{names} is only held; cockpit stop {context.spec.name} --only held cancels it"
+        return "nothing to stop"
+    return f"{names} is only held: cockpit stop {context.spec.name} --only held cancels it"
 
 
 def with_loss(plan: Plan, lost: Loss | None) -> Plan:
@@ -175,7 +175,7 @@ def with_loss(plan: Plan, lost: Loss | None) -> Plan:
 def _loss(lost: Loss | None) -> Check:
     """Return what would be lost: a figure that moves by itself while the run lives."""
     if lost is None:
-        check = warned(LOSS, "what would be lost is not known", Basis.INFERRED)
+        check = warned(LOSS, "what would be lost is unknown", Basis.INFERRED)
     else:
         check = warned(LOSS, f"loses {lost.text}")
     return check.model_copy(update={"moves": True})
@@ -251,7 +251,7 @@ def _entry(execution: Execution) -> EventEntry:
             status=execution.trouble,
             evidence=archived,
             decision=f"stop ordered by {by}",
-            next="look whether it lives, then stop it again",
+            next="check whether it still runs, then stop it again",
         )
     return EventEntry(
         title="stop" if ordered(execution) else "stop: nothing was stopped",
@@ -272,14 +272,16 @@ def _next(execution: Execution) -> str:
     queued = execution.facts.get(QUEUED)
     if queued:
         return f"{queued} starts by itself now"
-    return "relaunch when it may go on" if ordered(execution) else "look how it ended"
+    return "relaunch when it may continue" if ordered(execution) else "check how it ended"
 
 
 def _status(execution: Execution) -> str:
     reason, step = execution.facts.get("reason"), execution.context.report.progress.step
     by = execution.entry.operator
     parts = (
-        f"stopped by {by}" if ordered(execution) else f"to be stopped by {by}: it ran no more",
+        f"stopped by {by}"
+        if ordered(execution)
+        else f"{by} meant to stop it: it had ended already",
         "" if step is None else f"near step {steps(step)}",
         _lost_or_saved(execution),
         reason,
@@ -295,7 +297,7 @@ def _lost_or_saved(execution: Execution) -> str:
     if execution.facts.get(LOST):
         return f"lost {execution.facts[LOST]}, measured when it had ended"
     loses = execution.plan.loses
-    return f"what was lost is not known; when it was planned: {loses}" if loses else ""
+    return f"what was lost is unknown; the plan said: {loses}" if loses else ""
 
 
 def can_save(context: ActionContext) -> bool:
@@ -307,7 +309,7 @@ def why_no_save(context: ActionContext) -> str | None:
     """Return why a live job of the run cannot be asked for a checkpoint; ``None``: all can."""
     platform = context.acting_platform
     if platform is None or not context.live.jobs:
-        return "nothing lives that could save a checkpoint first"
+        return "no job is alive that could save a checkpoint first"
     answers = (platform.can_save(context.spec, job) for job in context.live.jobs)
     return next((why for why in answers if why is not None), None)
 
@@ -345,7 +347,7 @@ async def save_first(execution: Execution) -> str:
     try:
         before = await saves.complete()
     except SavesUnknownError as error:
-        raise StepError(f"no save was asked for, none would be seen: {error}") from error
+        raise StepError(f"no save was requested, since none would be seen: {error}") from error
     for job in await _mine(execution):
         await _platform(execution).save(run, job)
     within = save_within(execution.context)
@@ -379,7 +381,7 @@ async def stop(execution: Execution) -> str:
     if left:
         raise StepError(f"still alive after the stop: {', '.join(left)}")
     if after.unknown is not None:
-        raise StepUnknownError(f"stopped, but whether it is gone is not known: {after.unknown}")
+        raise StepUnknownError(f"stopped, but cannot tell whether it is gone: {after.unknown}")
     return f"{plural(len(jobs), 'job')} stopped: {', '.join(map(job_name, jobs))}"
 
 
@@ -403,12 +405,12 @@ async def measure(execution: Execution) -> str:
 
 
 async def gone(execution: Execution) -> str | None:
-    """Return that nothing of what was to be stopped lives any more, if that is so."""
+    """Return that nothing that was to be stopped is running any more, if that is so."""
     if await _mine(execution):
         return None
     if not ordered(execution):  # whatever has ended it, this was not told
         await execution.note(**{STOPS: ""})
-    return "nothing of what was to be stopped lives"
+    return "nothing that was to be stopped is running"
 
 
 async def gone_and_measured(execution: Execution) -> str | None:
@@ -427,7 +429,7 @@ async def _mine(execution: Execution) -> tuple[LiveJob, ...]:
     spec = execution.context.spec
     live = (await _platform(execution).live([spec]))[spec.name]
     if live.unknown is not None:
-        raise StepError(f"which jobs are alive is not known: {live.unknown}")
+        raise StepError(f"cannot tell which jobs are alive: {live.unknown}")
     return tuple(job for job in live.jobs if job.id in wanted)
 
 

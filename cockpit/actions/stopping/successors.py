@@ -61,11 +61,11 @@ def checks(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
     """Yield what is said of each that starts by itself after the job."""
     facet = context.report.facets.job
     if wanted and facet.error is not None:
-        yield blocked(QUEUED, f"what starts by itself after it is unknown: {facet.error.message}")
+        yield blocked(QUEUED, f"cannot tell what starts by itself after it: {facet.error.message}")
         return
     queued = queued_jobs(context)
     if wanted and not queued:
-        yield passed(QUEUED, "nothing starts by itself after it: there is nothing to cancel")
+        yield passed(QUEUED, "nothing starts by itself after it")
     for job in queued:
         why, what = why_not(job), f"{job_name(job)} ({job.why})"
         if wanted and why is not None:
@@ -102,7 +102,7 @@ async def cancel(execution: Execution) -> str:
     if came:
         await execution.note(**{QUEUED: _starting(came)})
     if not found:
-        raise SkipStep("none of them waits any more")
+        raise SkipStep("none of them is waiting any more")
     await order(execution, found)
     run, platform = execution.context.spec, execution.context.acting_platform
     assert platform is not None
@@ -119,7 +119,7 @@ async def cancel(execution: Execution) -> str:
 async def cancelled(execution: Execution) -> str | None:
     """Return that none of what was to be cancelled waits any more, if that is so."""
     found, _ = await _waiting(execution)
-    return None if found else "nothing of what was to be cancelled waits"
+    return None if found else "nothing that was to be cancelled is waiting"
 
 
 async def _waiting(execution: Execution) -> tuple[tuple[LiveJob, ...], tuple[LiveJob, ...]]:
@@ -127,7 +127,7 @@ async def _waiting(execution: Execution) -> tuple[tuple[LiveJob, ...], tuple[Liv
     facet = (await execution.context.parts.look(execution.context.spec.name)).facets.job
     if facet.error is not None or facet.value is None:
         why = "no job is told of" if facet.error is None else facet.error.message
-        raise StepUnknownError(f"what starts by itself is not known now: {why}")
+        raise StepUnknownError(f"cannot tell now what starts by itself: {why}")
     wanted = ids_in(execution.plan.facts, SUCCESSORS)
     ours = tuple(job for job in facet.value.queued if job.id in wanted)
     return ours, tuple(job for job in facet.value.queued if job.id not in wanted)

@@ -40,7 +40,7 @@ class Acknowledge(Action):
         until = _until(request.params.get("until"), context.now)
         by = safe(request.params.get("by") or request.operator)
         if not by:
-            raise RefuseError("nobody is named; expected --by NAME")
+            raise RefuseError("no name given; expected --by NAME")
         return Draft(
             words=f"ack {request.run}",
             checks=(*_checks(context, key, until), *_by(context, by)),
@@ -64,7 +64,7 @@ class Acknowledge(Action):
     def revalidate(self, shown: Plan, now: Plan) -> str | None:
         """Return what changed: it may have closed, the rest of the run may move."""
         if shown.facts != now.facts:
-            return "the job is another one now"
+            return "another job is current now"
         return next((check.text for check in now.checks if check.stands_in_the_way), None)
 
 
@@ -116,10 +116,10 @@ def _checks(context: ActionContext, key: str, until: str | None) -> Iterator[Che
         return
     yield passed("alert", f"{alert.severity.value}: {alert.title}", value=alert.key)
     if until == NOW:
-        yield warned("until", "its acknowledgement ends: it is nobody's again", Basis.RECORDED)
+        yield warned("until", "its acknowledgement ends: nobody has it any more", Basis.RECORDED)
     elif alert.acknowledged is not None:
         by = alert.acknowledged.by
-        yield warned("taken", f"{by} has taken it already", Basis.RECORDED)
+        yield warned("taken", f"already acknowledged by {by}", Basis.RECORDED)
 
 
 def _over(context: ActionContext) -> Check:
@@ -128,7 +128,7 @@ def _over(context: ActionContext) -> Check:
         tracker = context.report.facets.tracker.value
         if tracker is not None and tracker.exit_code is not None:
             return passed(END, f"the tracker says that it ended with {tracker.exit_code}")
-        return blocked(END, "the run is not known to be over")
+        return blocked(END, "cannot tell that the run is over")
     if not job.known or job.value is None:
         return blocked(END, "the job's state is unknown: its end cannot be acknowledged")
     if not job.value.phase.terminal:
@@ -143,7 +143,7 @@ def _open(context: ActionContext, key: str) -> Alert | None:
 async def _take(execution: Execution) -> str:
     store = execution.context.parts.store
     if store is None:
-        raise StepError("there is no store to write the acknowledgement into")
+        raise StepError("no store to write the acknowledgement into")
     try:
         await offload(lambda: _write(execution, store), deadline=DEADLINE)
     except (StoreError, TimeoutError) as error:
@@ -174,7 +174,7 @@ def _write(execution: Execution, store: Store) -> None:
             return
         alert = _open(context, key)
         if alert is None:
-            raise StoreError(f"{key} has closed meanwhile")
+            raise StoreError(f"{key} closed meanwhile")
         alerts.save(context.key, [Kept(alert=alert, opened_at=context.now, seen=True)])
         alerts.acknowledge(context.key, key, taken, reason)
 
@@ -208,7 +208,7 @@ def _entry(execution: Execution) -> EventEntry:
     return EventEntry(
         title=f"acknowledged {what}",
         at=execution.entry.begun_at,
-        status=f"taken by {worded(facts['by'], execution.entry.operator)}{until}",
+        status=f"acknowledged by {worded(facts['by'], execution.entry.operator)}{until}",
         evidence="" if alert is None else alert.title,
         decision=facts["reason"],
         next="" if alert is None else alert.next_action,

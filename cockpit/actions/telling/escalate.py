@@ -43,7 +43,7 @@ class Escalate(PageAction):
         severity = Severity.ALERT if report.worst is None else report.worst.severity
         reason = "\n".join(filter(None, (_title(report), note)))
         if spec.dri is None:
-            text = "no DRI in the run file: there is nobody to escalate to"
+            text = "no DRI in cockpit.toml: nobody to escalate to"
             dri = blocked("dri", text, Basis.RECORDED)
         else:
             dri = passed("dri", f"to {spec.dri}, the DRI", Basis.RECORDED, spec.dri)
@@ -81,7 +81,7 @@ def _lines(report: RunReport, operator: str, note: str) -> Iterator[str]:
     yield f"- Verdict: {report.verdict.value}; progress {report.progress.text}"
     yield f"- Next safe action: {report.next_action}"
     if note:
-        yield f"- Asked of you: {note}"
+        yield f"- Decision needed: {note}"
     for alert in report.alerts:
         yield ""
         since = utc_minute(alert.since)
@@ -105,13 +105,13 @@ def _routes(context: ActionContext, severity: Severity) -> Check:
     going = [each for each in routes if severity.rank >= Severity(each.min).rank]
     if going:
         return passed("routes", f"{plural(len(going), 'route')} in [notify]", Basis.RECORDED)
-    text = "no route in [notify]: no notification is sent"
+    text = "no route in [notify]: no notification goes out"
     if routes:
         least = ", ".join(sorted({each.min for each in routes}))
         text = f"no route in [notify] takes a message of severity {severity.value} (min: {least})"
     if context.spec.records.issue is not None:
         return warned("routes", text, Basis.RECORDED)
-    text += ", and there is no issue either: nobody would hear of it"
+    text += ", and no issue either: nobody would be told"
     return blocked("routes", text, Basis.RECORDED)
 
 

@@ -45,7 +45,7 @@ class Handoff(PageAction):
         """Return the page and what speaks against handing over."""
         to = required_param(request, "to", "who owns the run from now on, by name")
         if is_agent(to):
-            raise RefuseError("--to is an agent; a run is owned by a person")
+            raise RefuseError("--to names an agent; a run is owned by a person")
         note = text_param(request, "note", lines=True)
         of = context.spec.dri or context.operator
         by = of if context.is_word_of(of) else worded(of, context.typed_by)
@@ -74,11 +74,11 @@ class Handoff(PageAction):
 
 def _owner(context: ActionContext, of: str, to: str) -> Check:
     if same_person(to, of):
-        return warned("owner", f"{to} owns it already", Basis.RECORDED, to)
+        return warned("owner", f"already owned by {to}", Basis.RECORDED, to)
     text = f"{to} owns it after this; until now {of}"
     if context.is_word_of(of):
         return passed("owner", text, Basis.RECORDED, to)
-    text += f"; it is not {of} who hands it over: typed by {context.typed_by}"
+    text += f"; typed by {context.typed_by}, not by {of}"
     return warned("owner", text, Basis.RECORDED, to)
 
 
@@ -124,11 +124,16 @@ def _body(text: str) -> str:
     return "\n".join(line for line in lines if line.strip())
 
 
+def _owners(of: str, to: str) -> str:
+    """Return who owns the run before and after: ``Owner: ada → bob``, or that nothing changes."""
+    return f"Owner: {to} (unchanged)" if of == to else f"Owner: {from_to(of, to)}"
+
+
 def page(
     report: RunReport, entries: Sequence[JournalEntry], now: float, *, of: str, to: str, note: str
 ) -> str:
     """Return the page; ``of`` hands over, ``to`` owns the run from now on."""
-    lines = [f"# Handoff: {report.name}", "", f"{from_to(of, to)}, {utc_minute(now)}", ""]
+    lines = [f"# Handoff: {report.name}", "", f"{_owners(of, to)}, {utc_minute(now)}", ""]
     lines += [f"> {line}" for line in note.splitlines()] + [""] * bool(note)
     for title, part in (
         ("State", _state(report, now)),

@@ -30,7 +30,7 @@ class LogEntry(PageAction):
         """Return the entry as it will stand in the file."""
         unknown = request.params.keys() - {"event", *FIELDS}
         if unknown:
-            raise RefuseError(f"--{min(unknown)} is no field of an entry")
+            raise RefuseError(f"--{min(unknown)} is not a field of an entry")
         entry = _entry_of(context, request)
         facts = {name: getattr(entry, name) for name in ("title", *FIELDS)}
         page, check = await _page(context, entry)
@@ -63,7 +63,7 @@ async def _page(context: ActionContext, entry: EventEntry) -> tuple[str | None, 
     try:
         page = await offload(lambda: preview(Path(path).read_bytes(), entry), deadline=DEADLINE)
     except FileNotFoundError:
-        return None, warned("logbook", f"{path} is not there yet: it will be begun")
+        return None, warned("logbook", f"{path} does not exist yet: it will be created")
     except (OSError, TimeoutError) as error:
         text = f"{path} cannot be read: {getattr(error, 'strerror', None) or 'no answer'}"
         return None, blocked("logbook", text)

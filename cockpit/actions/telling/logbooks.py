@@ -28,7 +28,7 @@ EVENTS: Final = "Event Log"
 TITLE: Final = "note"
 KIND: Final = "entry"
 """Under which name an unfinished entry is kept."""
-NO_LOGBOOK: Final = "the run file names no logbook (records.logbook)"
+NO_LOGBOOK: Final = "no logbook in cockpit.toml (records.logbook)"
 
 
 class Logbooks:

@@ -108,7 +108,7 @@ class Sync(PageAction):
         names = (SEND, "entity", "project", "id")
         other = next((each for each in names if shown.facts.get(each) != now.facts.get(each)), None)
         if other is not None:
-            return "other folders would be uploaded now" if other == SEND else f"{other} differs"
+            return "the folders to upload changed" if other == SEND else f"{other} differs"
         return super().revalidate(shown, now)
 
 
@@ -126,7 +126,7 @@ def _destination(run: RunSpec, request: Request) -> Destination:
 def _uploader(run: RunSpec) -> Uploader | Check:
     wandb = run.wandb
     if wandb is None or wandb.dir is None:
-        text = "the run file names no folder of offline W&B runs (wandb.dir): nothing to upload"
+        text = "no folder of offline W&B runs in cockpit.toml (wandb.dir): nothing to upload"
         return blocked("wandb", text, Basis.RECORDED)
     run_id = _run_id(wandb)
     if run_id is None:
@@ -151,7 +151,7 @@ def _same_place(run: RunSpec, to: Destination) -> Iterator[Check]:
         ("project", None if recorded is None else recorded.project, to.project),
     )
     other = [f"{what} {was} is recorded" for what, was, now in pairs if was and was != now]
-    server = to.base_url or "the server that the client's settings name"
+    server = to.base_url or "the server in the client's settings"
     where = f"{to.entity}/{to.project} at {server}"
     if other:
         text = f"it would go to {where}, but {' and '.join(other)}"
@@ -164,7 +164,7 @@ def _left(found: Offline, uploader: Uploader) -> Iterator[Check]:
     done = len(found.marked)
     if found.closed:
         names = ", ".join(map(safe, found.closed[:_LISTED]))
-        yield blocked("wandb:closed", f"this user may not look into {names}")
+        yield blocked("wandb:closed", f"this user cannot read {names}")
     if not found.fragments:
         text = f"no folder offline-run-*-{uploader.run_id} with a run file in {uploader.place}"
         yield blocked("wandb", text)
@@ -185,7 +185,7 @@ def _left(found: Offline, uploader: Uploader) -> Iterator[Check]:
         text = f"sent as far as it goes, its last record was cut off, and not sent again: {names}"
         yield warned("wandb:torn", text)
     if found.more:
-        yield blocked("wandb:more", f"{found.more} more folders than are looked at: do it by hand")
+        yield blocked("wandb:more", f"{found.more} more folders than can be handled: do it by hand")
     grown = [each for each in found.fragments if each.grown]
     if grown:
         names = ", ".join(safe(_name(each)) for each in grown[:_LISTED])
@@ -202,7 +202,7 @@ def _runs(found: Offline) -> str:
 def _dry(dry: Completed, found: Offline) -> Iterator[Check]:
     """Check that the client would send just these."""
     if dry.timed_out:
-        yield blocked("dry-run", "the client's dry run gave no answer in time")
+        yield blocked("dry-run", "the client's dry run did not answer in time")
         return
     said = _said(dry)
     listed = {line.rpartition("/")[2] for line in said if line.endswith(".wandb")}
@@ -225,13 +225,13 @@ def _ended(context: ActionContext) -> Iterator[Check]:
     phase = None if job.value is None else job.value.phase
     doubt = job.error.message if job.error is not None and job.configured else context.live.unknown
     if context.live.jobs or phase is Phase.RUNNING:
-        text = "the run still trains"
+        text = "the run is still training"
         if not context.live.jobs and job.error is not None:
-            text = f"the run trained when it was last seen ({job.error.message})"
+            text = f"the run was training when last seen ({job.error.message})"
         text += ": its newest file would be uploaded in part, and W&B would say that it failed"
         yield blocked("running", text, overridable=True)
     elif doubt is not None:
-        yield warned("running", f"whether the run still trains is unknown: {doubt}")
+        yield warned("running", f"cannot tell whether the run is still training: {doubt}")
 
 
 def _staging(found: Offline) -> Check:
@@ -311,7 +311,7 @@ async def _sync(execution: Execution) -> str:
     planned = set(json.loads(execution.facts[SEND]))
     away = sorted(planned - {safe(each.path) for each in found.fragments})
     if away:
-        text = f"nothing was uploaded: there is no run file any more in {', '.join(away[:_LISTED])}"
+        text = f"nothing was uploaded: no run file left in {', '.join(away[:_LISTED])}"
         raise StepError(safe(text))
     left = [each for each in found.left if safe(each.path) in planned]
     if not left:
@@ -371,13 +371,13 @@ async def _judged(
     try:
         found = await uploader.look(to.base_url)
     except RemoteError as error:
-        raise StepUnknownError(f"the client ended; whether all is there: {error}") from error
+        raise StepUnknownError(f"the client ended; perhaps not all is there: {error}") from error
     said, torn = uploaded
     missing = [_name(each) for each in sent if each.path not in found.marked]
     there = len(sent) - len(missing)
     away = {each.path for each in sent} - {each.path for each in found.fragments}
     if away:
-        text = f"the client ended; no run file is there any more in {', '.join(sorted(away))}"
+        text = f"the client ended; no run file left in {', '.join(sorted(away))}"
         raise StepUnknownError(safe(text))
     if not missing:
         return f"{plural(there, 'folder')} synced to {to.entity}/{to.project}"
@@ -395,7 +395,7 @@ async def _seen(execution: Execution) -> str | None:
     except RemoteError:
         return None
     left = set(json.loads(execution.facts[SEND])) - set(map(safe, found.marked))
-    return None if left else "all of it is synced, by the marks"
+    return None if left else "all synced, by the marks"
 
 
 def _entry(execution: Execution) -> EventEntry:
@@ -416,7 +416,7 @@ def _done(facts: Mapping[str, str], where: str) -> str:
     if TORN in facts:
         return f"uploaded to {where}"
     nothing = not json.loads(facts[SEND])
-    what = "nothing was left to upload" if nothing else "found synced already"
+    what = "nothing to upload" if nothing else "found synced already"
     return f"{what}; meant for {where}"
 
 

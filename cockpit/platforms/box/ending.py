@@ -92,7 +92,7 @@ class BoxEnding:
         told = {piece.name: said for piece, said in answers.items() if isinstance(said, bytes)}
         host = host_of(told, 0.0, 0.0)
         if host is None or not told[words.STATS.name]:
-            raise LostError(f"{self._host} does not tell its processes")
+            raise LostError(f"{self._host} does not list its processes")
         return host
 
     async def _step(self, host: Host, endings: Sequence[Ending], *, late: bool) -> list[Process]:
@@ -117,7 +117,7 @@ class BoxEnding:
         except RemoteError as error:
             if not (error.sent or self._told):
                 raise CannotError(f"{error}; nothing was told to stop") from error
-            raise LostError(f"{error}: whether it was told to stop is not known") from error
+            raise LostError(f"{error}: cannot tell whether it was told to stop") from error
         self._told = True
         refused = done.text.split()
         if refused:

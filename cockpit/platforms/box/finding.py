@@ -51,7 +51,7 @@ class Found(NamedTuple):
         """The same for who asks what lives of the lineage."""
         note = self.note if isinstance(self.note, PidNote) else None
         if isinstance(self.note, BadNote):
-            return Recorded(trouble=f"{self.note.reason}; if nothing runs, remove the file")
+            return Recorded(trouble=f"{self.note.reason}; if nothing is running, remove the file")
         if self.who.who is Who.UNSURE:
             return Recorded(note, trouble=self.who.text)
         pid = note.pid if note is not None and self.who.who is Who.SAME else None
@@ -86,8 +86,8 @@ def by_session(job: JobSpec, session: str, found: Multiplexed, sight: HostSight)
         return Found(note, gone, name, status)
     if any(_works(pane, sight) for pane in alive):
         return Found(note, Identity(Who.SAME), name)
-    idle = f"session {session} lives, but nothing runs in it but a shell: whether the job is over"
-    return Found(note, Identity(Who.UNSURE, f"{idle} cannot be told"), name)
+    idle = f"session {session} is there, but only a shell runs in it"
+    return Found(note, Identity(Who.UNSURE, f"{idle}: cannot tell whether the job is over"), name)
 
 
 def _note(pane: Session, sight: HostSight) -> PidNote:

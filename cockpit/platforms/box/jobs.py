@@ -166,7 +166,7 @@ class BoxJobs:
         told = {piece.name: said for piece, said in answers.items() if isinstance(said, bytes)}
         seen = host_of(told, sent, self._clock.now())
         if seen is None:
-            text = f"{host}: neither /proc nor ps tells its processes"
+            text = f"{host}: neither /proc nor ps lists its processes"
             return Problem(kind=ErrorKind.BAD_ANSWER, message=text)
         files = await self._one_by_one(actor, runs, files)
         return self._view(seen, runs, answers, files)
@@ -266,7 +266,9 @@ class BoxJobs:
         left = self._left.setdefault(name, log_at)
         if left is None or log_at is None or log_at <= left + FILE_SLACK:
             return facet
-        return doubted(facet, value, f"{value.reason}, but its log goes on: who writes it?", now)
+        return doubted(
+            facet, value, f"{value.reason}, but its log still grows: who writes it?", now
+        )
 
     def _seen(self, run: RunSpec, view: View, files: JobFiles, found: Found) -> Seen:
         size, at = (0, None) if files.log is None else (files.log.size, files.log.mtime)

@@ -51,13 +51,13 @@ def startable(run: RunSpec, submission: Submission) -> JobSpec:
     if not ID.fullmatch(submission.launch_id):
         raise CannotError(f"bad launch id {clean(submission.launch_id, 80)}")
     if not submission.command:
-        raise CannotError("there is no command to run")
+        raise CannotError("no command to run")
     if any("\0" in part for part in (*submission.command, *submission.env.values())):
         raise CannotError("the command holds a zero byte")
     if not all(NAME.fullmatch(name) for name in submission.env):
         raise CannotError("the environment holds a name that no shell knows")
     if not keys_of(run):
-        raise CannotError("the run names neither an output root nor a W&B id to be guarded")
+        raise CannotError("no output root and no W&B id in cockpit.toml to guard the run by")
     return job
 
 
@@ -112,7 +112,7 @@ def text_of(run: RunSpec, submission: Submission) -> str:
     own = job.workdir or run.workdir
     workdir = submission.workdir or (None if own is None else own.path)
     if not workdir:
-        raise CannotError("no job.workdir says where the command is to be run")
+        raise CannotError("no job.workdir in cockpit.toml to run the command in")
     places = {
         "R": folder,
         "L": folder.below(*BELOW.parts),

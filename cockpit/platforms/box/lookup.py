@@ -69,7 +69,7 @@ async def look_up(actor: Actor, send: Script, run: RunSpec, launch_id: str) -> L
     if not ID.fullmatch(launch_id):
         return LookUp(found=Found.ABSENT, text="no launch id of ours has such a name")
     if folder is None or job is None:
-        return _unknown("the run names no place where launches are noted")
+        return _unknown("no place in cockpit.toml where launches are noted")
     for _ in range(ROUNDS):
         noted = await _noted(actor, folder, launch_id)
         seen = noted if isinstance(noted, str) else await _seen(actor, job, launch_id)
@@ -84,7 +84,7 @@ async def look_up(actor: Actor, send: Script, run: RunSpec, launch_id: str) -> L
             return await _unused(send, job, folder, launch_id, meant=noted.meant)
         if await _noted(actor, folder, launch_id) == noted:
             return local.ended(launch_id, noted.note)
-    return _unknown(f"{launch_id} is just being started or ending: look again")
+    return _unknown(f"{launch_id} is starting or ending: check again")
 
 
 def _unknown(text: str) -> LookUp:
@@ -119,7 +119,7 @@ async def _seen(actor: Actor, job: JobSpec, launch_id: str) -> Seen | str:
     told = {piece.name: said for piece, said in answers.items() if isinstance(said, bytes)}
     host = host_of(told, 0.0, 0.0)
     if host is None:
-        return f"{job.host} does not tell its processes"
+        return f"{job.host} does not list its processes"
     found = job_files(told[files.name], [job])[0]
     return Seen(host, found)
 
@@ -141,7 +141,7 @@ def _told(
         return None
     if where(_machine(note), host.machine) in (Where.ELSEWHERE, Where.UNCLEAR):
         there = clean(note.get("host", "?"), 80)
-        return _unknown(f"{launch_id} is noted as {state} on {there}, another machine: look there")
+        return _unknown(f"{launch_id} is noted as {state} on {there}, another machine: check there")
     return None
 
 
@@ -197,14 +197,14 @@ async def _unused(
 ) -> LookUp:
     """Return that nothing was started; the id of a launch that was meant is used up first."""
     if not meant:
-        text = f"no start of {launch_id} was ever begun on {job.host}"
+        text = f"{launch_id} was never started on {job.host}"
         return LookUp(found=Found.ABSENT, text=text)
     script = _CLOSE.format(folder=words.spelled(folder), name=quote(launch_id))
     try:
         said = (await send(job.host, script, deadline=CLOSING)).text.strip()
     except RemoteError as error:
-        return _unknown(f"{launch_id} was meant; whether it is closed now is not known: {error}")
+        return _unknown(f"{launch_id} was noted; cannot tell whether it is closed now: {error}")
     if said != "closed":
-        return _unknown(f"{launch_id} is being started at this moment")
-    text = f"{launch_id} was meant and never started; its launch id is closed now"
+        return _unknown(f"{launch_id} is being started")
+    text = f"{launch_id} was noted but never started; its launch id is closed now"
     return LookUp(found=Found.ABSENT, text=text)

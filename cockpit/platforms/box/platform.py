@@ -100,7 +100,7 @@ class BoxPlatform(Unsupported):
         lost = groups.pop("", [])
         found = await asyncio.gather(*(self._jobs.live(*group) for group in groups.items()))
         lives = {name: live for answer in found for name, live in answer.items()}
-        return lives | {run.name: Live(unknown=f"{NO_HOST} is not in the run file") for run in lost}
+        return lives | {run.name: Live(unknown=f"{NO_HOST} is not in cockpit.toml") for run in lost}
 
     async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
         """Return whether each host can be reached, its clock, what it lacks; asked once."""
@@ -135,7 +135,7 @@ class BoxPlatform(Unsupported):
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         """Return what became of a launch id; one that was meant and never used is closed by it."""
         if run.job is None or not run.job.host:
-            return LookUp(found=Found.UNKNOWN, text=f"{NO_HOST} is not in the run file")
+            return LookUp(found=Found.UNKNOWN, text=f"{NO_HOST} is not in cockpit.toml")
         return await lookup.look_up(self._actor_of(run.job.host), self._send, run, launch_id)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
@@ -172,7 +172,7 @@ class BoxPlatform(Unsupported):
         elif spec is not None and spec.save_command:
             await by_command(self._send, run, spec, job)
         else:
-            raise CannotError("the run names neither job.save_signal nor job.save_command")
+            raise CannotError("neither job.save_signal nor job.save_command is set in cockpit.toml")
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return files, notes, stacks, memory and device state of these jobs."""
@@ -183,7 +183,7 @@ class BoxPlatform(Unsupported):
 
     def _ending(self, run: RunSpec) -> BoxEnding:
         if run.job is None or not run.job.host:
-            raise CannotError(f"{NO_HOST} is not in the run file")
+            raise CannotError(f"{NO_HOST} is not in cockpit.toml")
         return BoxEnding(self._actor_of(run.job.host), self._send, run.job.host)
 
 

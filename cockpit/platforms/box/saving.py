@@ -75,7 +75,7 @@ async def by_signal(ending: BoxEnding, send: Script, job: JobSpec, target: Proce
     if said != "asked":
         why = {
             "gone": "is gone",
-            "deaf": f"does not listen to SIG{name} (yet): it could kill it",
+            "deaf": f"does not handle SIG{name} (yet): it could kill it",
         }.get(said, f"cannot be sent SIG{name}")
         raise CannotError(f"pid {trainer.pid} {why}")
 
@@ -85,7 +85,7 @@ async def _asked(send: Script, job: JobSpec, script: str, within: float) -> str:
         return (await send(job.host, script, deadline=within)).text.strip()
     except RemoteError as error:
         if error.sent:
-            raise LostError(f"asking it to save had no answer: {error}") from error
+            raise LostError(f"no answer when it was asked to save: {error}") from error
         raise CannotError(f"{error}; it was not asked to save") from error
 
 

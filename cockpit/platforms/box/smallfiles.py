@@ -110,5 +110,5 @@ def _refused(told: str) -> Told:
         return Told()
     denied = told.strip() == "Permission denied"
     kind = ErrorKind.PERMISSION if denied else ErrorKind.BAD_ANSWER
-    text = clean(told, 160) or "it changed while it was looked at"
+    text = clean(told, 160) or "it changed while it was read"
     return Told(problem=Problem(kind=kind, message=text))

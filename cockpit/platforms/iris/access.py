@@ -70,7 +70,7 @@ def address_of(job: JobSpec) -> str:
         base = base_of(job.controller_url)
         if urlsplit(base).scheme in ("http", "https") and urlsplit(base).hostname:
             return base
-        text = f"job.controller_url {clean(base, 200)} is no address: http://host:port is meant"
+        text = f"job.controller_url {clean(base, 200)} is not an address; expected http://host:port"
         raise AccessError(ErrorKind.NOT_FOUND, text)
     if job.cluster is None:
         text = "neither job.controller_url nor job.cluster says which controller to ask"
@@ -230,7 +230,7 @@ def remedy_of(job: JobSpec) -> str:
     if auth is None:
         return "set job.auth, or log in (iris --cluster … login) and name its token's command"
     if auth.token_command is not None:
-        return "run job.auth.token_command by hand and look at what it says"
+        return "run job.auth.token_command by hand and check what it prints"
     return f"export a fresh token as {auth.token_env}"
 
 

@@ -1,4 +1,4 @@
-"""What an Iris controller answers, read into values: nothing of it is believed as it comes.
+"""What an Iris controller answers, read into values: it is ignored as it comes.
 
 Connect's JSON: lowerCamelCase, 64-bit integers as strings, enums by name, empty lists, maps and
 messages left out. Both released generations (June and October 2026) are read alike; what only

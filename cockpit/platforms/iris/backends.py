@@ -30,7 +30,7 @@ async def why_open(controller: Controller) -> str | None:
     except HttpError as error:
         if error.kind not in _SAID_NO:
             raise
-        return f"what places its tasks is not told: {error}"
+        return f"what places its tasks is unknown: {error}"
 
 
 async def _why(controller: Controller) -> str | None:

@@ -22,9 +22,9 @@ JUNE: Final = "of June 2026"
 REMEDIES: Final = {
     ErrorKind.FORBIDDEN: "ask for access to the cluster, or use another account's token",
     ErrorKind.NOT_FOUND: "set job.controller_url to the controller, as http://127.0.0.1:10000",
-    ErrorKind.TIMEOUT: "look whether the tunnel stands: iris --cluster NAME cluster dashboard",
+    ErrorKind.TIMEOUT: "check whether the tunnel is up: iris --cluster NAME cluster dashboard",
     ErrorKind.REFUSED: "open the tunnel: iris --cluster NAME cluster dashboard",
-    ErrorKind.DNS: "look at the name in job.controller_url, and at the network",
+    ErrorKind.DNS: "check the name in job.controller_url, and the network",
     ErrorKind.RATE_LIMITED: "wait, or ask less often: a longer cadence",
 }
 OTHERWISE: Final = "open the address in a browser: is it an Iris controller?"

@@ -56,7 +56,7 @@ LIVE_DEADLINE: Final = 20.0
 MOST_ASKED: Final = 200
 CONTROL: Final = "training_control"
 """The key of a handle that names the job through which a trainer can be asked to save."""
-WRONG: Final = "no Iris job, /user/name is meant"
+WRONG: Final = "not an Iris job; expected /user/name"
 NOT_NAMED: Final = "no job yet: job.id is not set, and no launch of the run is recorded"
 
 
@@ -137,7 +137,7 @@ class IrisJobs:
         job_id = id_of(run)
         if is_job_id(job_id):
             return None
-        text = f"job.id {clean(job_id, 80)} is no Iris job: /user/name is meant"
+        text = f"job.id {clean(job_id, 80)} is not an Iris job; expected /user/name"
         text = text if job_id else NOT_NAMED
         return unknown(ErrorKind.NOT_FOUND, text, endpoint, self._clock.now())
 
@@ -201,7 +201,7 @@ class IrisJobs:
         now, job_id = self._clock.now(), id_of(run)
         tree = asked.look.trees.get(job_id)
         if tree is None or run.job is None:
-            text = f"{endpoint} does not list {clean(job_id, 200)}: that does not say that it ended"
+            text = f"{endpoint} does not list {clean(job_id, 200)}: it may not have ended"
             return unknown(ErrorKind.NOT_FOUND, text, endpoint, now)
         details = asked.place.details
         shown = deciding(tree, run.job)
@@ -300,7 +300,7 @@ def _of_lineage(
     root = _root_of(run)
     live, tree = beside.of(run, root), look.trees.get(root)
     if tree is None and id_of(run) and not followed:
-        text = f"the controller does not list {root}: that does not say that it ended"
+        text = f"the controller does not list {root}: it may not have ended"
         return live.model_copy(update={"unknown": text})
     if tree is not None and phase_of(tree.own) is Phase.UNKNOWN:
         return live.model_copy(update={"unknown": f"{tree.own.id} is {tree.own.state}"})
@@ -311,7 +311,7 @@ def _of_lineage(
     unread = [job for job in beside.roots if user_of(job.id) == user_of(root)]
     unread = [job for job in unread if details.request_of(job) is None and job.id not in told]
     named = ", ".join(job.id for job in unread[:3])
-    why = f"{len(unread)} live jobs could not be looked into: {named}" if unread else None
+    why = f"{len(unread)} live jobs could not be read: {named}" if unread else None
     return live.model_copy(update={"jobs": jobs, "unknown": why})
 
 

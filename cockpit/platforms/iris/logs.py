@@ -20,9 +20,9 @@ from cockpit.sources.logs.source import Logs
 
 LONGEST: Final = 10.0
 """Seconds that fetching may take: reading the spools has a deadline of its own after it."""
-NO_JOB: Final = "its job is not known yet: the log is asked for after it"
+NO_JOB: Final = "its job is unknown yet: the log is asked for after it"
 IN_TURN: Final = "not fetched yet: what was written before is fetched for a few jobs at a time"
-EMPTY: Final = "nothing was written yet"
+EMPTY: Final = "nothing written yet"
 
 
 class IrisLogs:

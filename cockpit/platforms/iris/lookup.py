@@ -192,7 +192,7 @@ def _told(launch_id: str, seen: Seen) -> LookUp:
     text = f"{job.id} is {word}" + (f": {reason}" if reason else "")
     return LookUp(
         found=Found.LIVE, text=shown(text), job_id=job.id, waits=waits,
-        reason=shown(reason or "waits for the scheduler") if waits else None, bundle=bundle,
+        reason=shown(reason or "waiting for the scheduler") if waits else None, bundle=bundle,
     )  # fmt: skip
 
 
@@ -203,5 +203,5 @@ def _came_or_not(launch_id: str, seen: Seen | None) -> LookUp:
 
 
 def _unknown(launch_id: str, why: str) -> LookUp:
-    text = shown(f"whether {launch_id} was started cannot be told: {why}")
+    text = shown(f"cannot tell whether {launch_id} was started: {why}")
     return LookUp(found=Found.UNKNOWN, text=text)

@@ -101,7 +101,7 @@ class IrisPlatform(Unsupported):
             place = await self._jobs.place(runs)
             return await finding(place.controller, endpoint, runs, self._clock)
         except (AccessError, TimeoutError) as error:
-            text = str(error) or "the configuration of its cluster did not answer"
+            text = str(error) or "cannot read the configuration of its cluster"
             remedy = "set job.controller_url, or job.cluster to a configuration that is there"
             return EndpointFinding(endpoint=endpoint, text=text, remedy=remedy)
 

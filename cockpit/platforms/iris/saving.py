@@ -33,7 +33,7 @@ async def save(jobs: IrisJobs, run: RunSpec, job: LiveJob) -> None:
         controller = await jobs.acting(run)
         answer = await controller.post(path, {HEADER: REQUEST})
     except LostAnswerError as error:
-        raise LostError(f"whether {offering} was asked to save is not known: {error}") from None
+        raise LostError(f"cannot tell whether {offering} was asked to save: {error}") from None
     except (HttpError, AccessError, TimeoutError) as error:
         raise CannotError(f"{offering} was not asked to save: {error}") from None
     _expect(offering, answer)

@@ -114,7 +114,7 @@ def formed(words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...
         if told is None:
             added += [option, value]
         elif not _NAME.fullmatch(told):
-            text = f"resubmit says {option} {clean(told, 80) or '(nothing)'}: a plain name is meant"
+            text = f"resubmit says {option} {clean(told, 80) or '(nothing)'}: expected a plain name"
             raise CommandError(text)
     return (*parts.begin, *added, *parts.options, *parts.rest)
 

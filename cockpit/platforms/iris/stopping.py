@@ -45,7 +45,7 @@ class Stopper:
         """Stop exactly these jobs and what is below them; raises as ``Platform.stop`` does."""
         for job in jobs:
             if not is_job_id(job.id):
-                raise CannotError(f"{shown(job.id, 80)} is no Iris job")
+                raise CannotError(f"{shown(job.id, 80)} is not an Iris job")
         try:
             controller = await self._jobs.acting(run)
         except (AccessError, TimeoutError) as error:
@@ -69,7 +69,7 @@ class Stopper:
             try:
                 await controller.terminate(job.id)
             except LostAnswerError as error:
-                text = f"whether {job.id} was told to stop is not known: {error}"
+                text = f"cannot tell whether {job.id} was told to stop: {error}"
                 raise LostError(text) from None
             except HttpError as error:
                 raise _not_told(job, error, told) from None

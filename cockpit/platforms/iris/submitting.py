@@ -80,7 +80,7 @@ class Submitter:
         """Prove that a launch can be made, and make none; raises ``CannotError``."""
         name_for(submission.launch_id)
         if not keys_of(run):
-            raise CannotError("the run names neither an output root nor a W&B id to be guarded")
+            raise CannotError("no output root and no W&B id in cockpit.toml to guard the run by")
         nonce = secrets.token_hex(8)
         await self._ready(run, submission, nonce)
         meant = spelled(run, submission.launch_id, submission.command)
@@ -249,7 +249,7 @@ def _with_words(text: str, err: str, out: str) -> str:
 def _there(words: Sequence[str], folder: str) -> None:
     """Raise ``CannotError`` if the folder or the program is not there. Blocking."""
     if not Path(folder).is_dir():
-        raise CannotError(f"the working folder {shown(folder, 200)} is not there")
+        raise CannotError(f"the working folder {shown(folder, 200)} does not exist")
     program = words[0]
     found = Path(folder, program) if "/" in program else shutil.which(program)
     if found is None or not os.access(found, os.X_OK):

@@ -134,7 +134,7 @@ class LocalJobs:
         value, now = facet.value, self._clock.now()
         if value is None or value.state != GONE or not self._logs.by_another(name, now):
             return facet
-        text = f"{value.reason}, but its log goes on: does it run on another machine?"
+        text = f"{value.reason}, but its log still grows: is it running on another machine?"
         return doubted(facet, value, text, now)
 
     def _dated(self, job: LiveJob) -> LiveJob:

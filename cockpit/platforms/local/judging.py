@@ -78,7 +78,7 @@ def judge(job: JobSpec, seen: Seen, record: int | None, now: float) -> Facet[Job
     if unsure:
         return _unclear(seen, seen.who.text, source_of(job), now)
     if order is Order.UNCLEAR:
-        text = "no process of it lives, and whether the exit file is this job's cannot be told"
+        text = "no process of it is running, and cannot tell whether the exit file is this job's"
         return _unclear(seen, text, source_of(job), now)
     return _without_status(job, seen, now)
 
@@ -107,7 +107,7 @@ def whose(facet: Facet[JobValue], rivals: Sequence[LiveJob], now: float) -> Face
     if value is None or value.state != GONE or not others:
         return facet
     other = others[0]
-    text = f"{value.reason}, but {other.id} lives ({other.name}; {other.why}): is it the job?"
+    text = f"{value.reason}, but {other.id} is running ({other.name}; {other.why}): is it the job?"
     return doubted(facet, value, text, now)
 
 
@@ -208,7 +208,7 @@ def _without_status(job: JobSpec, seen: Seen, now: float) -> Facet[JobValue]:
     if job.pid_file is not None:
         message = f"no pid file {job.pid_file}: nothing was launched here, or it was removed"
         return unknown(ErrorKind.NOT_FOUND, message, source, now)
-    message = "no exit status yet, and the run file names no job.pid_file to find the process by"
+    message = "no exit status yet, and no job.pid_file in cockpit.toml to find the process by"
     return unknown(ErrorKind.NOT_FOUND, message, source, now)
 
 

@@ -122,7 +122,7 @@ def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Sight, now: 
     assert run.job is not None
     job = run.job
     if isinstance(note, BadNote):
-        return Recorded(trouble=f"{note.reason}; if nothing runs, remove the file")
+        return Recorded(trouble=f"{note.reason}; if nothing is running, remove the file")
     if note is None:
         return Recorded()
     identity = identify(run, note, look, now)
@@ -164,7 +164,7 @@ def _beyond(process: Process, look: Sight) -> str | None:
     for pid in (process.pid, *sorted(below)):
         one = look.processes[pid]
         if not look.may_signal(one):
-            return f"pid {pid} belongs to user {one.uid}, whom you may not signal"
+            return f"pid {pid} belongs to user {one.uid}, which you may not signal"
     return None
 
 

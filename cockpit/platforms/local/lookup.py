@@ -25,7 +25,7 @@ def look_up(run: RunSpec, launch_id: str) -> LookUp:
     """Return what became of ``launch_id``; raises ``OSError`` when its notes cannot be read."""
     folder = _folder(run)
     if folder is None:
-        return LookUp(found=Found.UNKNOWN, text="the run names no place where launches are noted")
+        return LookUp(found=Found.UNKNOWN, text="no place in cockpit.toml where launches are noted")
     note = launches.read(folder / launch_id)
     processes = census()
     alive = _living(run, launch_id, note, processes)
@@ -132,13 +132,13 @@ def _unused(run: RunSpec, folder: Path, launch_id: str) -> LookUp:
     if noted is not None:
         return noted
     if not (folder / f"{launch_id}{launches.INTENT}").exists():
-        text = f"no start of {launch_id} was ever begun here"
+        text = f"{launch_id} was never started here"
         return LookUp(found=Found.ABSENT, text=text)
     try:
         launches.claim(folder, launch_id, {"state": launches.CLOSED, "launch_id": launch_id})
     except FileExistsError:
-        return LookUp(found=Found.UNKNOWN, text=f"{launch_id} is being started at this moment")
-    text = f"{launch_id} was meant and never started; its launch id is closed now"
+        return LookUp(found=Found.UNKNOWN, text=f"{launch_id} is being started")
+    text = f"{launch_id} was noted but never started; its launch id is closed now"
     return LookUp(found=Found.ABSENT, text=text)
 
 

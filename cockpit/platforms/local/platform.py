@@ -129,7 +129,7 @@ class LocalPlatform(Platform):
             key = (live_jobs, tuple(runs))
             return await offload(live_jobs, tuple(runs), look, deadline=deadline, key=key)
         except TimeoutError as error:
-            text = f"the process table or the job's files did not answer: {error}"
+            text = f"cannot read the process table or the job's files: {error}"
             return {run.name: Live(unknown=text) for run in runs}
 
     def name_for(self, launch_id: str) -> str:
@@ -176,7 +176,7 @@ class LocalPlatform(Platform):
             if attempt.give_up():
                 text = f"the machine did not answer ({error}); nothing was started"
                 raise CannotError(text) from error
-            raise LostError(f"no answer about the start: {error}") from error
+            raise LostError(f"no answer to the start: {error}") from error
 
     def _intend(self, run: RunSpec, submission: Submission, attempt: _Attempt) -> None:
         _startable(run, submission)
@@ -262,14 +262,14 @@ class LocalPlatform(Platform):
         elif spec is not None and spec.save_command:
             await save_here(run, job)
         else:
-            raise CannotError("the run names neither job.save_signal nor job.save_command")
+            raise CannotError("neither job.save_signal nor job.save_command is set in cockpit.toml")
 
     async def _save_by_signal(self, name: str, job: LiveJob) -> None:
         number = signal_number(name)
         try:
             await offload(_send_to_trainer, target_of(job), number, deadline=LOOK)
         except TimeoutError as error:
-            raise LostError(f"asking it to save had no answer: {error}") from error
+            raise LostError(f"no answer when it was asked to save: {error}") from error
         except OSError as error:
             raise CannotError(f"cannot send {name} to {job.id}: {_line(error)}") from error
 
@@ -336,11 +336,11 @@ def _startable(run: RunSpec, submission: Submission) -> JobSpec:
     if not _ID.fullmatch(submission.launch_id):
         raise CannotError(f"bad launch id {clean(submission.launch_id, 80)}")
     if not submission.command:
-        raise CannotError("there is no command to run")
+        raise CannotError("no command to run")
     if any("\0" in part for part in (*submission.command, *submission.env.values())):
         raise CannotError("the command holds a zero byte")
     if not keys_of(run):
-        raise CannotError("the run names neither an output root nor a W&B id to be guarded")
+        raise CannotError("no output root and no W&B id in cockpit.toml to guard the run by")
     try:
         expand(submission.command, {**os.environ, **submission.env, **OWN})
     except KeyError as error:
@@ -358,9 +358,9 @@ def _workdir(run: RunSpec, submission: Submission) -> Path:
     own = (None if run.job is None else run.job.workdir) or run.workdir
     place = submission.workdir or (None if own is None else own.path)
     if not place:
-        raise CannotError("no job.workdir says where the command is to be run")
+        raise CannotError("no job.workdir in cockpit.toml to run the command in")
     if not Path(place).is_dir():
-        raise CannotError(f"the working folder {clean(place, 200)} is not there")
+        raise CannotError(f"the working folder {clean(place, 200)} does not exist")
     return Path(place)
 
 
@@ -376,7 +376,7 @@ def _send_to_trainer(target: ProcessTarget, number: int) -> None:
         raise CannotError(f"a shell runs several processes ({pids}): which is the trainer?")
     if not _listens(meant[0], number):
         name = signal.Signals(number).name
-        raise CannotError(f"pid {meant[0].pid} does not listen to {name} (yet): it could kill it")
+        raise CannotError(f"pid {meant[0].pid} does not handle {name} (yet): it could kill it")
     if not send(meant[0], number):
         raise CannotError(f"pid {meant[0].pid} is gone")
 

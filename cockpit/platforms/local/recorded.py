@@ -259,7 +259,7 @@ def _untied(note: PidNote, process: Process, look: Sight, *, later: bool) -> Ide
     return Identity(
         Who.UNSURE,
         f"pid {process.pid} lives ({name}), but nothing ties it to this run{when}:"
-        " whether it is the job cannot be told",
+        " cannot tell whether it is the job",
     )
 
 
@@ -365,4 +365,4 @@ def _by_moving_log(
     others = (one for pid, one in look.processes.items() if pid not in look.own)
     if any(look.files.why(watched, one) is not None for one in others if one not in members):
         return None
-    return "the run's log moves"
+    return "the run's log is growing"

@@ -15,14 +15,14 @@ REMEDIES: Final = {
     ErrorKind.UNAUTHORIZED: "export the head's token and name its variable in job.token_env",
     ErrorKind.FORBIDDEN: "use the token of this cluster: the one it was started with",
     ErrorKind.NOT_FOUND: "set job.address to the head's dashboard, as http://127.0.0.1:8265",
-    ErrorKind.TIMEOUT: "look at the head's gcs_server; nothing is to be restarted from here",
-    ErrorKind.REFUSED: "look whether the head runs, and whether its port is forwarded here",
-    ErrorKind.DNS: "look at the name in job.address, and at the network",
+    ErrorKind.TIMEOUT: "check the head's gcs_server; do not restart anything from here",
+    ErrorKind.REFUSED: "check whether the head is running and its port is forwarded here",
+    ErrorKind.DNS: "check the name in job.address, and the network",
     ErrorKind.RATE_LIMITED: "wait, or ask less often: a longer cadence",
 }
 COMMAND: Final = "job.token_command"
 BY_HAND: Final = "run job.token_command by hand: it must end with 0 and print the token"
-OTHERWISE: Final = "look at the address in a browser: is it a Ray dashboard?"
+OTHERWISE: Final = "open the address in a browser: is it a Ray dashboard?"
 _SHOWN: Final = 5
 
 

@@ -183,7 +183,7 @@ class Head:
         return self._checked(answer) if answer.status in (401, 403) else answer
 
     def _unclear(self, answer: Answer) -> LostAnswerError:
-        text = f"{self.name} answers with status {answer.status}{told(answer.body)}"
+        text = f"{self.name} answered with status {answer.status}{told(answer.body)}"
         return LostAnswerError(ErrorKind.BAD_ANSWER, text, status=answer.status)
 
     async def supervisors(self) -> dict[str, Supervisor]:

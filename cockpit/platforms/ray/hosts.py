@@ -73,7 +73,7 @@ async def _nodes(head: Head, queries: Sequence[Query]) -> dict[str, str | None]:
 
 
 def _unplaced(head: Head, now: float) -> Facet[HostValue]:
-    return unknown(ErrorKind.NOT_FOUND, "the job is on no node that is known", head.name, now)
+    return unknown(ErrorKind.NOT_FOUND, "the job's node is unknown", head.name, now)
 
 
 def _facet(

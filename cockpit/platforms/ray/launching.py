@@ -141,7 +141,7 @@ class RayLaunches:
                 return LookUp(found=Found.ABSENT, text=_theirs(head, job))
             return await self._came(head, await self._begun(head, job))
         except HttpError as error:
-            text = f"whether {name} came is not known: {_line(error)}"
+            text = f"cannot tell whether {name} was submitted: {_line(error)}"
             return LookUp(found=Found.UNKNOWN, text=text)
 
     async def _never_came(self, head: Head, name: str, handle: Mapping[str, str] | None) -> LookUp:
@@ -156,7 +156,7 @@ class RayLaunches:
         if not session or not handle.get(SESSION):
             why = "the head does not tell whether it has begun anew since"
         return LookUp(
-            found=Found.UNKNOWN, text=f"{text}; whether it ran is not known: {why}", final=True
+            found=Found.UNKNOWN, text=f"{text}; cannot tell whether it ran: {why}", final=True
         )
 
     async def _begun(self, head: Head, job: RayJob) -> RayJob:
@@ -213,7 +213,7 @@ def _by_command(run: RunSpec) -> bool:
 
 def _sendable(submission: Submission) -> None:
     if not submission.command:
-        raise CannotError("there is no command to run")
+        raise CannotError("no command to run")
     texts: Sequence[str] = (*submission.command, *submission.env.values())
     if any("\0" in text for text in texts):
         raise CannotError("the command or its environment holds a NUL character")

@@ -70,11 +70,11 @@ async def _lives(head: Head, target: Target) -> bool:
     """Tell whether it lives; raises ``CannotError`` when the id is another job's by now."""
     job = await head.find(target.name)
     if job is None:
-        raise CannotError(f"{head.name} lists {target.name} no more: none was told to stop")
+        raise CannotError(f"{head.name} no longer lists {target.name}: nothing was told to stop")
     if phase_of(job).terminal:
         return False
     if target.submitted_at and _stamp(job) != target.submitted_at:
-        raise CannotError(f"{target.name} is another job now: none was told to stop")
+        raise CannotError(f"{target.name} is another job now: nothing was told to stop")
     return True
 
 
@@ -111,7 +111,7 @@ async def _gone(head: Head, target: Target, grace: float, lost: str | None, cloc
             if phase_of(job) is Phase.WAITING and waits.left() <= 0 and lost is None:
                 raise CannotError(_heedless(target))
         await clock.sleep(LOOK_EVERY)
-    raise LostError(f"{target.name} was told to stop; whether it ends is not known: {last}")
+    raise LostError(f"{target.name} was told to stop; cannot tell whether it ends: {last}")
 
 
 def _heedless(target: Target) -> str:

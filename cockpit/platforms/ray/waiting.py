@@ -74,7 +74,7 @@ def is_fixed(report: Mapping[str, object]) -> bool:
 def _wait(
     wants: Mapping[str, float], nodes: Sequence[Mapping[str, float]], *, unmet: bool, fixed: bool
 ) -> Wait:
-    text = f"it waits for {_amounts(wants)}"
+    text = f"waiting for {_amounts(wants)}"
     if not unmet:
         return Wait(f"{text}, which a node has and others use", never=False)
     most = {name: max((node.get(name, 0.0) for node in nodes), default=0.0) for name in wants}

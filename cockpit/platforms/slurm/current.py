@@ -29,7 +29,7 @@ FREED_WITHIN: Final = 60.0
 class Lineage:
     """What an answer tells of a run: its current job, what came before it, and what else lives.
 
-    ``possible`` can never start by itself; ``held`` were accepted for a launch and never let go;
+    ``possible`` can never start by itself; ``held`` were accepted for a launch and never released;
     ``spared`` are diagnostic (C-21). ``why`` tells how the current job was found where it is not
     the one that the run file names.
     """
@@ -194,6 +194,6 @@ def _beside(run: RunSpec, book: Book, job: Job | None, own: set[str]) -> _Beside
 
 def _left_held(job: Job, launch_id: str) -> LiveJob:
     """Return a job that was accepted and not let go; it began to wait when it was submitted."""
-    live = live_job(job, f"held leftover of {launch_id}: never let go", launch_id)
+    live = live_job(job, f"held leftover of {launch_id}: never released", launch_id)
     handle = {**live.handle, "held": launch_id}
     return live.model_copy(update={"handle": handle, "started_at": job.main.submitted})

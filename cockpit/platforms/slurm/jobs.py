@@ -193,11 +193,11 @@ def _absent(run: RunSpec, where: str, told: Told) -> tuple[ErrorKind, str]:
         text = f"{where}: no job of yours has a launch id of {run.name} as its comment, or writes"
         return ErrorKind.NOT_FOUND, f"{text} to its output root; name job.id"
     if not is_job_id(named):
-        text = f'job.id "{clean(named, 60)}" is no id of Slurm: expected 123, 123_4 or 123+0'
+        text = f'job.id "{clean(named, 60)}" is not a Slurm job id; expected 123, 123_4 or 123+0'
         return ErrorKind.NOT_FOUND, text
     text = f"{where}: neither squeue nor scontrol lists job {named} any more"
     if told.no_accounting is not None:
-        return ErrorKind.NOT_FOUND, f"{text}, and {told.no_accounting}: how it ended is not known"
+        return ErrorKind.NOT_FOUND, f"{text}, and {told.no_accounting}: how it ended is unknown"
     return ErrorKind.NOT_FOUND, f"{text}, and accounting does not know it; is the id right?"
 
 

@@ -92,7 +92,7 @@ class LookingUp:
         """End what is held and close the id; one that was let go is told of instead."""
         noted = await self._noted(run, host, launch_id, [])
         if noted.get("state") == RUNNING and noted.get("job") in held:
-            text = f"job {noted['job']} was let go, and is held again"
+            text = f"job {noted['job']} was released, and is held again"
             return LookUp(
                 found=Found.LIVE, text=text, job_id=noted["job"], waits=True, reason="held"
             )
@@ -112,7 +112,7 @@ class LookingUp:
         script = close_script(mark, run, launch_id, held)
         found = await acted(self._run, host, script, mark, 2 * CONTROLLER + SLACK)
         if held and "rc=0" not in found.get("cancel", ""):
-            raise LostError(f"job {', '.join(held)} is held, and scancel had no answer")
+            raise LostError(f"job {', '.join(held)} is held, and scancel did not answer")
         if not held and found.get("note", "").startswith("unwritable"):
             text = "no job there has it, but it cannot be closed: no note can be written there"
             raise LostError(f"{where_of(host)}: {text} (is the disk full?)")
@@ -133,7 +133,7 @@ class LookingUp:
             if is_held(record):
                 return _unknown(f"job {record.id} is held, and was not cancelled yet")
             return _told(Job(record.base, (record,)))
-        text = f"job {named} was accepted and never let go; it was cancelled before it ran"
+        text = f"job {named} was accepted and never released; it was cancelled before it ran"
         return LookUp(found=Found.ABSENT, text=text)
 
     async def _by_note(self, host: str | None, launch_id: str, noted: dict[str, str]) -> LookUp:
@@ -142,8 +142,8 @@ class LookingUp:
         if state is None or state == CLOSED:
             return LookUp(found=Found.ABSENT, text=f"{where_of(host)}: {_NOTHING}")
         if state == LOOSE:
-            text = "a wrapper ran that did not call sbatch: what it has started is not known"
-            return _unknown(f"{text}; look there, and remove its note once you know")
+            text = "a wrapper ran that did not call sbatch: what it started is unknown"
+            return _unknown(f"{text}; check there, and remove its note once you know")
         return await self._forgotten(host, state, job)
 
     async def _forgotten(self, host: str | None, state: str, job: str) -> LookUp:
@@ -155,10 +155,10 @@ class LookingUp:
             found = book_of(told).find(job)
             if found is not None:
                 return _told(found)
-        text = f"job {clean(job, 20)} was let go; the controller has forgotten it"
+        text = f"job {clean(job, 20)} was released; the controller has forgotten it"
         if state == RUNNING:
             return LookUp(found=Found.ENDED, text=f"{text}, and how it ended", job_id=job)
-        return _unknown(f"job {clean(job, 20)} was about to be let go; it is not listed any more")
+        return _unknown(f"job {clean(job, 20)} was about to be released; it is no longer listed")
 
 
 def _unknown(text: str) -> LookUp:

@@ -64,7 +64,7 @@ class Nodes:
     def _facet(self, where: str, query: Query, told: dict[str, str]) -> Facet[HostValue]:
         now, node = self._clock.now(), _node(query)
         if query.job is None:
-            text = "which machine it runs on is told by its job, which is not known"
+            text = "its machine is unknown, since its job is"
             return unknown(ErrorKind.NOT_FOUND, text, where, now)
         if node is None:
             return known(HostValue(), f"{where}: the job is on no machine now", now)

@@ -97,13 +97,13 @@ class SlurmPlatform(Platform):
             return found
         where = self.endpoint(query.run) if found is None else found.source
         if job is None:
-            text = f"where the log of {query.name} lies is told by its job, which is not known"
+            text = f"where the log of {query.name} is is unknown, since its job is"
         elif job.phase is Phase.WAITING:
-            text = "no log yet: the job waits"
+            text = "no log yet: the job is waiting"
         elif found is not None:
             return found
         else:
-            text = f"Slurm does not tell where job {job.id} writes to; name job.log"
+            text = f"Slurm does not say where job {job.id} writes; set job.log"
         return unknown(ErrorKind.NOT_FOUND, text, where, now)
 
     async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:

@@ -12,29 +12,32 @@ _NEVER: Final = re.compile(
 _WORDS: Final = tuple(
     (re.compile(pattern, re.I), words)
     for pattern, words in (
-        ("^DependencyNeverSatisfied", "never starts: the job before it ended in another way"),
-        ("^Dependency", "waits for another job to end"),
+        ("^DependencyNeverSatisfied", "never starts: the job before it did not end as required"),
+        ("^Dependency", "waiting for another job to end"),
         ("^JobHeldUser|requeued.{0,20}held", "held: never starts before it is released"),
         ("^JobHeldAdmin", "held by an administrator: never starts before they release it"),
-        ("^PartitionNodeLimit", "never starts: more nodes than its partition gives"),
-        ("^BadConstraints", "no node has what it asks for"),
-        ("^PartitionTimeLimit", "more time than its partition gives"),
-        ("^JobArrayTaskLimit", "waits for earlier tasks of its array"),
-        ("^(Resources|Priority)", "waits for other jobs"),
-        ("^BeginTime", "waits for its begin time"),
-        ("^(ReqNodeNotAvail|Nodes.required|NodeDown|Partition(Down|Inactive))", "waits for nodes"),
-        ("^Reserv", "waits for a reservation"),
-        ("^Licenses", "waits for licences"),
-        ("^(Prolog|Cleaning|Configuring)", "its nodes are being made ready"),
+        ("^PartitionNodeLimit", "never starts: more nodes than its partition allows"),
+        ("^BadConstraints", "no node has what it requests"),
+        ("^PartitionTimeLimit", "more time than its partition allows"),
+        ("^JobArrayTaskLimit", "waiting for earlier tasks of its array"),
+        ("^(Resources|Priority)", "waiting for other jobs"),
+        ("^BeginTime", "waiting for its begin time"),
+        (
+            "^(ReqNodeNotAvail|Nodes.required|NodeDown|Partition(Down|Inactive))",
+            "waiting for nodes",
+        ),
+        ("^Reserv", "waiting for a reservation"),
+        ("^Licenses", "waiting for licences"),
+        ("^(Prolog|Cleaning|Configuring)", "its nodes are being set up"),
         (
             "^(QOS|Assoc|Max\\w*PerAccount|AccountNotAllowed|InvalidQOS)",
-            "waits: a limit is reached",
+            "waiting: a limit is reached",
         ),
         ("^TimeLimit", "its time limit was reached"),
         ("^NodeDown|^NodeFail", "a node was lost: what ran there may run on"),
         ("^JobLaunchFailure", "it could not be started: is the folder of its output there?"),
         ("^NonZeroExitCode", "its command failed"),
-        ("^OutOfMemory", "it ran out of the memory that it asked for"),
+        ("^OutOfMemory", "it ran out of the memory that it requested"),
         ("^RaisedSignal", "ended by a signal"),
         ("^(DeadLine|Deadline)", "it could not end before its deadline"),
     )
@@ -48,7 +51,7 @@ def never_starts(reason: str | None) -> bool:
 
 
 def in_words(reason: str) -> str | None:
-    """Return a reason with plain words before it: ``waits for other jobs: Resources``."""
+    """Return a reason with plain words before it: ``waiting for other jobs: Resources``."""
     told = reason.replace("_", " ").strip()
     if told.lower() in _NOTHING:
         return None

@@ -56,7 +56,7 @@ async def save(ask: Run, run: RunSpec, job: LiveJob) -> None:
     """Ask by ``save_command``, else by ``save_signal``; raises ``CannotError``, ``LostError``."""
     why, spec = why_not(run, job), run.job
     if why is not None or spec is None:
-        raise CannotError(why or "the run names no job")
+        raise CannotError(why or "no job in cockpit.toml")
     if spec.save_command:
         words, limit = save_words(run, spec.save_command, job, target_of(job)), WITHIN
     else:
@@ -76,7 +76,7 @@ async def save(ask: Run, run: RunSpec, job: LiveJob) -> None:
 
 def _judge(found: dict[str, str], name: str) -> None:
     if "folder" in found:
-        raise CannotError("the working folder is not there: job.save_command was not run")
+        raise CannotError("the working folder does not exist: job.save_command was not run")
     if "unset" in found:
         variable = clean(found["unset"].strip(), 80)
         raise CannotError(f"job.save_command uses ${variable}, which is not set there")
@@ -85,5 +85,5 @@ def _judge(found: dict[str, str], name: str) -> None:
     if code == "0" and not _LATE.search(said):
         return
     if code == "124" or _LATE.search(said):
-        raise LostError(f"asking it to save had no answer: {told or name}")
+        raise LostError(f"no answer when it was asked to save: {told or name}")
     raise CannotError(f"{scrub(clean(name, 80))} ended with {code}: {told}")

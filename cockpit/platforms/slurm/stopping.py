@@ -97,7 +97,7 @@ def target_of(job: LiveJob) -> str:
     told = re.sub(r"%\d+(?=\])", "", job.handle.get("job", ""))
     found = _STOPPABLE.fullmatch(told)
     if found is None:
-        raise CannotError(f"{clean(job.id, 60)} is no job of Slurm")
+        raise CannotError(f"{clean(job.id, 60)} is not a Slurm job")
     part = found[2] or ""
     return found[1] if part.startswith("+") else told
 
@@ -139,7 +139,7 @@ def _living(book: Book, jobs: Iterable[LiveJob]) -> list[LiveJob]:
         if now is None or not now.lives:
             continue
         if "held" in job.handle and now.main.phase is Phase.RUNNING:
-            raise CannotError(f"job {job.id} runs: it was let go; it was not touched")
+            raise CannotError(f"job {job.id} runs: it was released; it was not touched")
         found.append(job)
     return found
 

@@ -107,7 +107,7 @@ class Submitting:
         """Let the accepted job run if it is the lowest of its launch id, and return its number."""
         host, job, launch_id = _host(run), accepted.id, accepted.submission.launch_id
         if not job.isdecimal():
-            raise CannotError(f"{clean(job, 40)} is no job of Slurm")
+            raise CannotError(f"{clean(job, 40)} is not a Slurm job")
         book = await self._book(run, None)
         others = await self._chosen(host, book, job, launch_id)
         mark = new_mark()
@@ -142,7 +142,7 @@ class Submitting:
             text = f"job {first[0].id} has {launch_id} too, and was first"
             raise CannotError(f"{text}; ours ({job}) was cancelled before it ran")
         if not is_held(record):
-            raise CannotError(f"job {job} is {record.word}: it was closed before it was let go")
+            raise CannotError(f"job {job} is {record.word}: it was closed before it was released")
         return bases([each for each in same if is_held(each)])
 
     async def _let_go(
@@ -168,8 +168,8 @@ class Submitting:
         if found.get("release.rc", "").strip() == "0":
             return
         if "already finished" in said or "Invalid job id" in said:
-            raise CannotError(f"job {job} was cancelled before it was let go")
-        raise LostError(f"the release of job {job} had no answer: {last_words(said)}")
+            raise CannotError(f"job {job} was cancelled before it was released")
+        raise LostError(f"no answer to the release of job {job}: {last_words(said)}")
 
     async def _cancel(self, host: str | None, job: str) -> None:
         """Cancel our own held job; raises ``LostError`` where this is not known to be done."""
@@ -202,9 +202,9 @@ def _workdir(run: RunSpec, submission: Submission) -> str:
     own = (None if run.job is None else run.job.workdir) or run.workdir
     place = submission.workdir or (None if own is None else own.path)
     if not place:
-        raise CannotError("no job.workdir says where the command is to be run")
+        raise CannotError("no job.workdir in cockpit.toml to run the command in")
     if not submission.command:
-        raise CannotError("there is no command to run")
+        raise CannotError("no command to run")
     return place
 
 
@@ -217,7 +217,7 @@ def _refused_before(found: Mapping[str, str], workdir: str) -> None:
         text = f"its launch cannot be noted there ({where} cannot be written)"
         raise CannotError(f"{text}; nothing was submitted")
     if "folder" in found:
-        raise CannotError(f"the working folder {clean(workdir, 200)} is not there")
+        raise CannotError(f"the working folder {clean(workdir, 200)} does not exist")
     if "nosbatch" in found:
         raise CannotError("sbatch is not installed there, or not on the PATH of a plain command")
     if "nofolder" in found:
@@ -237,7 +237,7 @@ def _submitted(found: Mapping[str, str]) -> str:
             text = "it called another sbatch than the first on its PATH, which was refused"
             raise CannotError(f"{text}: let it call plain sbatch; nothing was submitted")
         if wrapper in ("0", "124"):
-            text = "the wrapper did not call sbatch: what it has started, if anything, is not known"
+            text = "the wrapper did not call sbatch: what it started, if anything, is unknown"
             raise LostError(text)
         raise CannotError(f"the wrapper ended with {wrapper} and had not called sbatch: {told}")
     code, number = found.get("sbatch.rc", "").strip(), _NUMBER.search(found.get("sbatch.out", ""))

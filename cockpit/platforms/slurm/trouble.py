@@ -58,7 +58,7 @@ _SIGNS: Final = (
         "Socket timed out|timed out|Message receive failure",
         ErrorKind.TIMEOUT,
         "the controller did not answer in time",
-        "it is asked again by itself; sinfo there shows whether it is up",
+        "retried automatically; sinfo there shows whether it is up",
     ),
     _sign(
         "Unable to contact slurm controller|Connection refused|Connection reset|No route to host"
@@ -76,7 +76,7 @@ _SIGNS: Final = (
     _sign(
         "Access/permission denied|Permission denied|Invalid user|not permitted",
         ErrorKind.PERMISSION,
-        "Slurm does not let us ask",
+        "Slurm refuses our query",
         "ask who runs the cluster for an account there",
     ),
 )
@@ -108,7 +108,7 @@ def late(where: str) -> Trouble:
 def torn(where: str, size: int, cut: bool) -> Trouble:
     """Return that an answer is not whole."""
     why = f"larger than {size // 1_000_000} MB" if cut else f"cut off after {size} bytes"
-    text = f"{where}: the answer is {why}: nothing of it is believed"
+    text = f"{where}: the answer is {why}: it is ignored"
     return Trouble(ErrorKind.BAD_ANSWER, text, "does the login shell print into every command?")
 
 

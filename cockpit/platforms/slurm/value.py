@@ -122,7 +122,7 @@ def _of_steps(record: Record) -> str | None:
     starved = [name for name, word in record.steps if word == _OOM]
     if not starved or record.word == _OOM:
         return None
-    return f"step {', '.join(starved[:3])} {_OOM}: it ran out of the memory that it asked for"
+    return f"step {', '.join(starved[:3])} {_OOM}: it ran out of the memory that it requested"
 
 
 def _of_tasks(job: Job) -> str | None:

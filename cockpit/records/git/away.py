@@ -88,7 +88,7 @@ async def _own(host: str, limits: Limits) -> dict[str, str]:
     name, _, rest = done.text.partition(" <")
     email, closed, _ = rest.rpartition("> ")
     if not done.ok or not name or not closed:
-        text = "git does not know who you are, nor does the one here"
+        text = "git does not know who you are, there or here"
         raise HostError(f"{clean(host)}: {text}: git config --global user.name and user.email")
     roles = ("AUTHOR", "COMMITTER")
     both = {"NAME": name, "EMAIL": email}

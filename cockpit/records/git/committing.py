@@ -233,4 +233,4 @@ def edited(path: Path, edit: Edit, spare: Path | None) -> None:
         data = edit(former or b"")
         if data == former or documents.replace(path, former, data, spare):
             return
-    raise OSError(0, "keeps changing under us: close what writes it, then retry")
+    raise OSError(0, "keeps changing: close what writes it, then retry")

@@ -96,7 +96,7 @@ async def _push(
             return await _arrived(repository, branch, head, made, own, clock)
         if landed is Landed.NO:
             return Pushed(False, None, f"committed, but not pushed: {trouble}")
-    text = f"others push to {to.remote} all the time: {ATTEMPTS} attempts were rejected; retry"
+    text = f"others keep pushing to {to.remote}: {ATTEMPTS} attempts were rejected; retry"
     return Pushed(False, None, f"committed, but not pushed: {text}")
 
 

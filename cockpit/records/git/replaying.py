@@ -70,7 +70,7 @@ async def replay(repository: Repository, head: str, onto: str, own: str) -> Repl
     found = await repository.run("merge-base", onto, head)
     base = found.text.strip()
     if not found.ok:
-        raise CannotReplayError("the branch and its upstream have nothing in common: pull by hand")
+        raise CannotReplayError("the branch and its upstream share no history: pull by hand")
     ours = await _ours(repository, base, head, own)
     tip = onto
     for commit in ours:

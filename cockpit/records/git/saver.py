@@ -211,7 +211,7 @@ class Saver:
             waiting = self._waiting.setdefault(job.path, [])
             waiting.append(edit)
         elif await offload(documents.read, job.path, deadline=self._limits.local) is None:
-            raise NotSavedError(f"{clean(job.path, 4096)} is not there: nothing to commit")
+            raise NotSavedError(f"{clean(job.path, 4096)} does not exist: nothing to commit")
         job.edits = list(waiting)
         job.at(SaveStage.SAVED, "committing" if spare else None)
 

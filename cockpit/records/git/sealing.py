@@ -102,7 +102,7 @@ async def seal(
         done = done.model_copy(update={"commit": await repository.oid(f"{_full(run, step)}^{{}}")})
         return await _push(repository, done)
     except (_StopError, GitError, HostError, HookRefusedError, OSError) as error:
-        unsure = "tagged, but whether it is pushed is not known: " if done.tagged else ""
+        unsure = "tagged, but cannot tell whether it is pushed: " if done.tagged else ""
         return done.model_copy(update={"trouble": f"{unsure}{_said(repo, error)}"})
 
 
@@ -134,7 +134,7 @@ async def _open(repo: Place, limits: Limits | None) -> Repository:
 
 async def _check_names(repository: Repository, run: str, step: int) -> None:
     if step < 0 or not (await repository.run("check-ref-format", _full(run, step))).ok:
-        raise _StopError(f"{clean(_tag(run, step))} is no name that git allows for a tag")
+        raise _StopError(f"{clean(_tag(run, step))} is not a valid git tag name")
 
 
 async def _facts(repository: Repository, run: str, step: int) -> SealFacts:
@@ -218,7 +218,7 @@ async def _tag_it(repository: Repository, commit: str, tag: str, message: str) -
     if None in trees or trees[0] != trees[1]:
         raise _StopError(
             f"tag {clean(tag)} stands on {stands}, and {commit} is to be sealed: "
-            "a tag is never moved; look which is right"
+            "a tag is never moved; check which is right"
         )
     return True
 
@@ -252,7 +252,7 @@ async def _refusal(
 ) -> str:
     if pushed.timed_out:
         said = of_command(pushed, f"push to {remote}")
-        unsure = "sealed; whether it is pushed is not known"
+        unsure = "sealed; cannot tell whether it is pushed"
         return f"{'sealed, but not pushed' if pushed.rc == NOT_ASKED else unsure}: {said}"
     there = await at_remote(repository, remote, refs[0], f"{refs[0]}^{{}}") or {}
     other = there.get(f"{refs[0]}^{{}}") or there.get(refs[0])
@@ -260,7 +260,7 @@ async def _refusal(
     if other is not None and other != here:
         return (
             f"{clean(refs[0].removeprefix('refs/tags/'))} stands on {clean(other)} on "
-            f"{clean(remote)} and on {here} here: a tag is never moved; look which is right"
+            f"{clean(remote)} and on {here} here: a tag is never moved; check which is right"
         )
     return f"sealed, but not pushed: {of_rejection(pushed, remote)}"
 

@@ -25,7 +25,7 @@ MOST: Final = 65536
 
 
 class Silence(NamedTuple):
-    """Since when a remote gives no answer, when it was asked last (epoch seconds), how patiently.
+    """Since when a remote does not answer, when it was asked last (epoch seconds), how patiently.
 
     Whoever has more patience than ``waited`` seconds may ask all the same: it may be just slow.
     """

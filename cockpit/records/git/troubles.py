@@ -24,7 +24,7 @@ _OWNED: Final = re.compile(r"repository at '([^']+)'")
 _REMEDIES: Final = (
     (
         ("Please tell me who you are", "empty ident name", "unable to auto-detect email"),
-        "git does not know who you are: git config user.name and user.email, then retry",
+        "git does not know who you are: set git config user.name and user.email, then retry",
     ),
     (
         ("Could not resolve host", "Name or service not known", "Temporary failure in name"),
@@ -43,11 +43,11 @@ _REMEDIES: Final = (
             "could not read Username", "could not read Password", "Authentication failed",
             "Permission denied (", "terminal prompts disabled", "Host key verification failed",
         ),
-        "the remote wants to know who you are: log in with a git push of your own, then retry",
+        "the remote asks for a login: log in with a git push of your own, then retry",
     ),
     (
         ("does not appear to be a git repository", "Repository not found", "not found: did you"),
-        "the remote is not there: look at git remote -v",
+        "the remote does not exist: check git remote -v",
     ),
     (("No space left on device", "Disk quota exceeded"), "the disk is full: make room, then retry"),
     (("insufficient permission", "Permission denied", "Read-only file system"),
@@ -64,7 +64,7 @@ def of_command(done: Completed, doing: str) -> str:
     if done.rc == NOT_ASKED and done.timed_out:
         return f"{doing}: {clean(done.err.decode('utf-8', 'replace'))}"
     if done.timed_out:
-        return f"{doing}: git gave no answer in time; retry"
+        return f"{doing}: git did not answer in time; retry"
     if done.rc == NO_PROGRAM:
         return f"{doing}: git is not installed"
     said = done.err.decode("utf-8", "replace")

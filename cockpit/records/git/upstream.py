@@ -115,7 +115,7 @@ async def _looked_up(
         return Landed.YES, None
     seconds = f"{repository.limits.network:g} s"
     if there is None:
-        text = f"{to.remote} gave no answer within {seconds}; the push may have landed: retry asks"
+        text = f"{to.remote} did not answer within {seconds}; the push may have landed: retry asks"
         return Landed.NO, text
     return Landed.NO, f"the push to {to.remote} was cut off after {seconds}; retry"
 

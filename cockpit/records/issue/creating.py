@@ -91,11 +91,11 @@ class Creator:
             return None
         if row.sent_at is None and unsettled(row, now):
             said = "the answer to the former attempt was lost"
-            raise _TakenError(f"{said}; it may still come: try again in {SETTLE:.0f} s")
+            raise _TakenError(f"{said}; it may still appear: try again in {SETTLE:.0f} s")
         number = row.number
         taken = await self._box.ask(lambda box: box.claim(number, claim, now))
         if taken is None and row.sent_at is None:
-            raise _TakenError("another cockpit is creating it at this moment; try again shortly")
+            raise _TakenError("another cockpit is creating it; try again shortly")
         return taken or row
 
     async def _created(
@@ -105,7 +105,7 @@ class Creator:
             found = await self._found(place, name, text)
             if not found.ours and found.others:
                 url = found.others[0].url
-                raise _TakenError(f'an open issue "{name}" is there: name it as records.issue', url)
+                raise _TakenError(f'an open issue "{name}" exists: set it as records.issue', url)
             if not found.ours:
                 await self._note(row, lambda box, number, now: box.trying(number, now))
                 found = await self._sent(place, name, text)

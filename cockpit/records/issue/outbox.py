@@ -158,7 +158,7 @@ class Queue:
         now = await self._box.ask(lambda box: box.row(row.number))
         if now is not None and now.sent_at is not None:
             return _sent(now.answer)
-        said = "another cockpit is sending it at this moment"
+        said = "another cockpit is sending it"
         return Recorded(stage=SaveStage.NOTHING, trouble=said, queued=True)
 
     async def _at_once(self, run: str, event: str, letter: Letter) -> Recorded:
@@ -188,7 +188,7 @@ def _behind(error: HttpError) -> HttpError:
 def said_of(error: HttpError, since: float) -> str:
     """Return one line about why it was not sent."""
     if isinstance(error, LostAnswerError):
-        return f"{error}; whether it was posted will be looked up before anything else"
+        return f"{error}; the next attempt first looks up whether it was posted"
     if error.kind in _OFFLINE and error.status is None:
         return f"no network since {rfc3339(since)[:16].replace('T', ' ')}Z ({error})"
     return str(error)

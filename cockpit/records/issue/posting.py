@@ -133,7 +133,7 @@ class Poster:
         async with self._github.http.session():
             found, newest = await self._marked(post)
             if not found and not may_post:
-                words = f"{post.place.label}: the answer was lost and the comment is not there yet"
+                words = f"{post.place.label}: the answer was lost, and the comment is not there yet"
                 raise LostAnswerError(ErrorKind.TIMEOUT, words)
             if not found:
                 await trying()

@@ -117,11 +117,11 @@ class IssueService:
 
     def _trouble(self, run: RunSpec, body: str, exact: bool) -> str | None:
         if run.records.issue is None:
-            return "the run has no issue (records.issue)"
+            return "no issue in cockpit.toml (records.issue)"
         if self._github.issue_place(run.records.issue) is None:
             return "records.issue is not the address of an issue (https://github.com/o/r/issues/1)"
         if not body.strip():
-            return "there is nothing to post: the text is empty"
+            return "nothing to post: the text is empty"
         if exact and len(body) > LONGEST:
             return f"the text has {len(body):,} characters, {LONGEST:,} can be posted; shorten it"
         return None

@@ -102,7 +102,7 @@ class HostClaim:
         """Return how the claim stands, and the highest launch id noted under the root."""
         root = _root(run)
         if root is None:
-            return _warn(f"the output root ({run.output_root or 'not set'}) is on no ssh host")
+            return _warn(f"the output root ({run.output_root or 'not set'}) is not on an ssh host")
         found = await self._read(run, root)
         if isinstance(found, Claim):
             return found
@@ -159,7 +159,7 @@ class HostClaim:
             mine = isinstance(found, _Root) and found.written is not None
             if not mine or found.written.nonce != written.nonce:  # type: ignore[union-attr]
                 self._lost.add(written.nonce)
-                text = f"whether the claim under {root} was taken is not known: {error}"
+                text = f"cannot tell whether the claim under {root} was taken: {error}"
                 return _block(f"{text}; plan again", written.launch_id)
             said = "mine"
         if said == "mine":
@@ -172,7 +172,7 @@ class HostClaim:
             found = await self._read(run, root)
             return held_by(found.written if isinstance(found, _Root) else None, None, None)
         if said == "busy":
-            return _block(f"the claim under {root} is being changed right now")
+            return _block(f"the claim under {root} is being changed")
         return _warn(f"no claim can be put under {root}: {clean(said, 160)}")
 
     async def still_mine(self, run: RunSpec) -> bool | None:
@@ -228,7 +228,7 @@ class HostClaim:
             written = parsed(text.encode("utf-8", "surrogateescape")) if mark else None
         except ValueError as error:
             where = f"{root}/.cockpit/claim.json"
-            return _block(f"{where} is not a claim of ours ({error}): look at it, then remove it")
+            return _block(f"{where} is no cockpit's claim ({error}): check it, then remove it")
         return _Root(written, highest)
 
     async def _swap(self, root: Place, former: Written | None, written: Written | None) -> str:
@@ -255,7 +255,7 @@ def _trouble(root: Place, lines: list[str]) -> str | None:
         return f"the output root {root} cannot be entered, or is no folder"
     closed = next((line[7:] for line in lines if line.startswith("closed ")), None)
     if closed is not None:
-        return f"whether somebody holds {root} is not known: {closed} there is closed to this user"
+        return f"cannot tell whether {root} is claimed: this user cannot read {closed} there"
     return f"the output root {root} cannot be written to" if "root closed" in lines else None
 
 

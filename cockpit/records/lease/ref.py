@@ -57,7 +57,7 @@ class LeaseRef(SwappedLease):
 
     async def _place(self, run: RunSpec) -> LeasePlace:
         if run.records.logbook is None:
-            raise CannotAskError("the run has no logbook, and so no remote for a lease")
+            raise CannotAskError("no logbook in cockpit.toml, so no remote for a lease")
         path = await offload(
             documents.real_path, Path(run.records.logbook), deadline=self._limits.local
         )
@@ -78,7 +78,7 @@ class _RefSeat(Seat):
         self.words = SeatWords(
             named="the lease",
             taken=f"the lease on {clean(place.remote)} is ours",
-            nobody="no machine holds a lease on the run",
+            nobody=f"no lease of this run on {clean(place.remote)}",
             foreign=f"{place.ref} on the remote",
         )
 

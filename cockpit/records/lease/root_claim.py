@@ -140,13 +140,11 @@ class RootClaim:
         except TimeoutError as error:
             return _warn(f"{root} does not answer: {error}", unanswered=True)
         except _BusyError:
-            return Claim(
-                level=Level.BLOCK.value, text=f"the claim under {root} is being changed right now"
-            )
+            return Claim(level=Level.BLOCK.value, text=f"the claim under {root} is being changed")
         except OSError as error:
             return _warn(f"no claim can be put under {root}: {error.strerror or error}")
         except ValueError as error:
-            text = f"{_file(root)} is not a claim of ours ({error}): look at it, then remove it"
+            text = f"{_file(root)} is no cockpit's claim ({error}): check it, then remove it"
             return Claim(level=Level.BLOCK.value, text=text)
 
     def _survey(self, run: RunSpec, root: Path) -> Claim:
@@ -358,14 +356,14 @@ def _launched_elsewhere(root: Path, launch_id: str) -> str | None:
 def held_by(written: Written | None, alive: bool | None, launch_id: str | None) -> Claim:
     """Return the claim of whoever holds it; ``alive`` ``None`` where that cannot be told."""
     if written is None:
-        return Claim(level=Level.BLOCK.value, text="somebody else has just taken the claim")
+        return Claim(level=Level.BLOCK.value, text="another cockpit has just taken the claim")
     when = datetime.fromtimestamp(written.at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     who, what = clean(written.operator, 80), clean(written.what, 40)
     where = clean(written.holder.label, 200)
-    unsure = "" if alive else "; whether that one still lives cannot be told from here"
+    unsure = "" if alive else "; cannot tell from here whether it still runs"
     return Claim(
         level=Level.BLOCK.value,
-        text=f"{who} does {what} ({where}) since {when}{unsure}",
+        text=f"{what} by {who} ({where}) in progress since {when}{unsure}",
         holder=f"{who}, {where}",
         launch_id=launch_id,
         at=written.at,

@@ -159,7 +159,7 @@ class SwappedLease(ABC):
             shown = shown or value.oid
         if claim.level == Level.BLOCK.value:
             return claim
-        return _blocked(f"{seat.words.named} changes hands at this moment; try again")
+        return _blocked(f"{seat.words.named} is changing hands; try again")
 
     def _mine(
         self, run: RunSpec, launch_id: str | None, what: str, former: LeaseState | None
@@ -187,14 +187,14 @@ class SwappedLease(ABC):
             return Claim(level=Level.PASS.value, text=words.nobody)
         state = value.state
         if state is None:
-            return _blocked(f"{words.foreign} is no lease that is understood here")
+            return _blocked(f"{words.foreign} is not a lease that this version understands")
         known = state.known_launch_id
         if not state.held:
             text = f"{words.named} is free; {state.given_back}"
         elif self._is_mine(state):
             text = f"{words.named} is ours"
         elif self._is_left(state):
-            text = f"{words.named} was left by a process that lives no more: {state.label}"
+            text = f"{words.named} was left by a process that has ended: {state.label}"
         else:
             return Claim(
                 level=Level.BLOCK.value,

@@ -17,7 +17,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.picking import with_suspects
 from cockpit.model.report import Facets
-from cockpit.model.trend import Taint, Taints
+from cockpit.model.trend import Taint, Trend
 from cockpit.rules.metrics.taints import ASTRAY
 from cockpit.rules.present import job_of
 
@@ -69,7 +69,7 @@ def _taints(history: History) -> Iterator[_Known]:
     yield from (_Known(taint, partly) for taint in (*own.taints.open, *own.taints.over))
     if own is not log:
         unread = history.log_from > 0
-        yield from (_Known(taint, unread) for taint in _log_only(own.taints, log.taints))
+        yield from (_Known(taint, unread) for taint in _log_only(own, log))
     value, folded = history.facets.tracker.value, own.pace.step
     newest = None if value is None else value.true_loss
     if value is None or newest is None or math.isfinite(newest):
@@ -80,18 +80,23 @@ def _taints(history: History) -> Iterator[_Known]:
         yield _Known(taint, partly)
 
 
-def _log_only(known: Taints, log: Taints) -> Iterator[Taint]:
+def _log_only(own: Trend, logged: Trend) -> Iterator[Taint]:
     """Yield the log's taints that the tracker's rows do not know, or know from a later step on.
 
     A tracker is often behind, or has fewer rows. Its rows are read from the beginning, the log's
     mostly from near its end: so how far all was sound is the tracker's to say where the log does
-    not.
+    not. What left its trend only where rows are few, and not where all of them are read, did not.
     """
+    known, log = own.taints, logged.taints
+    fewer = logged.rows < own.rows and known.rise is None
+    beyond = known.sound if fewer and known.sound is not None else -math.inf
     theirs: dict[tuple[str, bool], float] = {}
     for taint in (*known.open, *known.over):
         key = (taint.metric, taint.left)
         theirs[key] = min(_from(taint), theirs.get(key, math.inf))
     for taint in (*log.open, *log.over):
+        if taint.metric in ASTRAY and _from(taint) < beyond:
+            continue
         if _from(taint) < theirs.get((taint.metric, taint.left), math.inf):
             sound = known.sound if taint.sound is None else taint.sound
             yield taint.model_copy(update={"sound": sound})

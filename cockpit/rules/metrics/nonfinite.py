@@ -36,6 +36,9 @@ class FiniteFold:
         self.finding, self.pending = watched.finding, watched.pending
         self.clean = watched.clean
         self.metric, self.needed = metric, needed
+        self.steady = False
+        """Another finite row changes nothing."""
+        self._settle()
 
     def add(self, row: Row, value: float | None, skipped: bool = False) -> None:
         """Take one row's value of the metric.
@@ -45,23 +48,22 @@ class FiniteFold:
         """
         if value is None:
             return
-        if isfinite(value) and self.steady:
+        finite = isfinite(value)
+        if finite and self.steady:
             return  # most rows end here
-        if skipped and not isfinite(value):
-            return
-        if not isfinite(value):
+        if finite:
+            if self.clean < RECOVERED_ROWS:
+                self.clean += 1
+            if self.finding is not None or self.pending is not None:
+                self._finite(row)
+        elif not skipped:
             self._broken(row, value)
             self.clean = 0
-            return
-        if self.clean < RECOVERED_ROWS:
-            self.clean += 1
-        if self.finding is not None or self.pending is not None:
-            self._finite(row)
+        self._settle()
 
-    @property
-    def steady(self) -> bool:
-        """True where another finite row changes nothing."""
-        return self.clean >= RECOVERED_ROWS and self.finding is None and self.pending is None
+    def _settle(self) -> None:
+        settled = self.finding is None and self.pending is None
+        self.steady = settled and self.clean >= RECOVERED_ROWS
 
     def _broken(self, row: Row, value: float) -> None:
         seen = self.finding or self.pending
@@ -212,7 +214,7 @@ def _called(metric: str) -> str:
 
 
 def _shown(value: str) -> str:
-    return "NaN" if value == "nan" else value
+    return "NaN" if value == "nan" else value.replace("norm of nan", "norm of NaN")
 
 
 def _place(found: TrendFinding, history: History) -> str:

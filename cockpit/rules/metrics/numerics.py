@@ -58,7 +58,7 @@ class PaceFold:
             or row.bar
         )
         self.metrics = self.metrics or carries
-        if at is not None and self.first[1] is None:
+        if self.first[1] is None and at is not None:
             self.first = (step, at)
         if step is None or (self.step is not None and step <= self.step and not carries):
             self._alive(row, carries)

@@ -33,6 +33,7 @@ class TaintFold:
             "loss": FiniteFold(taints.loss, "loss", LOSS_ROWS),
             "grad_norm": FiniteFold(taints.grad_norm, "grad_norm", KEY_METRIC_ROWS),
         }
+        self._loss, self._norm = self._folds.values()
         self._spike, self._climb = spike, climb
         self._rise = taints.rise
         self._open = {taint.metric: taint for taint in taints.open}
@@ -63,12 +64,12 @@ class TaintFold:
         """Tell of most rows, quickly, that nothing of them changes anything but the sound step."""
         if self._open or self._rise is not None or self._spike.above or self._climb.is_open:
             return False
-        folds, norm = self._folds, row.grad_norm
+        norm = row.grad_norm
         return (
             loss is not None
+            and self._loss.steady
             and isfinite(loss)
-            and folds["loss"].steady
-            and (norm is None or (isfinite(norm) and folds["grad_norm"].steady))
+            and (norm is None or (self._norm.steady and isfinite(norm)))
         )
 
     def _go_back(self, row: Row) -> None:
@@ -81,6 +82,7 @@ class TaintFold:
             if metric in self._folds:
                 needed = self._folds[metric].needed
                 self._folds[metric] = FiniteFold(WatchedMetric(), metric, needed)
+                self._loss, self._norm = self._folds.values()
         if self._rise is not None and row.step is not None:
             self._rise = None if row.step <= (self._rise[0] or 0) else self._rise
         if not self._open:

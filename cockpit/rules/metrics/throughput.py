@@ -81,8 +81,12 @@ class ThroughputFold:
             return
         if value is None or row.at is None or not isfinite(value):
             return
-        self._roll(row.at)
-        self._keep(value)
+        at, start = row.at, self.start
+        if start is None or at >= start + self.cadence or at < start:
+            self._roll(at)
+        self.skip -= 1
+        if self.skip <= 0:
+            self._keep(value)
 
     def _restart(self) -> None:
         self.start, self.warming = None, True
@@ -105,9 +109,6 @@ class ThroughputFold:
             self.start += self.cadence * ((at - self.start) // self.cadence)
 
     def _keep(self, value: float) -> None:
-        self.skip -= 1
-        if self.skip > 0:
-            return
         self.skip = self.stride
         self.values.append(value)
         if len(self.values) >= KEPT_VALUES:

@@ -60,7 +60,7 @@ def trouble(folder: str | Place, done: Completed) -> Problem:
     where = clean(str(folder), 4096)
     said = scrub(clean(done.err))
     if done.timed_out:
-        message = f"{where}: git gave no answer within {DEADLINE:g} s"
+        message = f"{where}: git did not answer within {DEADLINE:g} s"
         return Problem(kind=ErrorKind.TIMEOUT, message=message)
     away = isinstance(folder, Place) and not folder.here
     found = _not_run_there(where, said, done.rc) if away else _not_run(where, said, done.rc)

@@ -253,7 +253,7 @@ def _failure(path: str, word: str, said: bytes) -> OSError:
     if word == "later":
         return LaterError(errno.EAGAIN, "too much was asked for at once")
     if word == "timeout":
-        return TimeoutError(errno.ETIMEDOUT, f"its file system gave no answer within {LIMIT} s")
+        return TimeoutError(errno.ETIMEDOUT, f"its file system did not answer within {LIMIT} s")
     if word == "denied" or b"ermission denied" in said:
         return PermissionError(errno.EACCES, "Permission denied", path)
     if b"No such file" in said or b"Not a directory" in said:

@@ -14,14 +14,17 @@ from cockpit.sources.logs.lines import BLOCK, iter_lines, line_start, lines_befo
 from cockpit.sources.logs.ranged import Opened, Ranged
 from cockpit.text.safe import safe_line
 
-CHUNK: Final = 4 * BLOCK
+CHUNK: Final = 8 * BLOCK
 """Bytes that are sifted at once."""
 CONTEXT: Final = 40
 """Lines before a chunk that tell whether its first ones belong to an error above."""
-_MAYBE: Final = re.compile(
-    rb"warn|error|exception|interrupt|fatal|critical|traceback|(?:^|\W)[WEFC]\d{4}", re.IGNORECASE
-)
-"""What a line has at least that tells a warning or an error of itself."""
+NEAR: Final = BLOCK // 4
+"""Bytes before a chunk in which nothing alarming stands either, if it is passed over at once."""
+_WORDS: Final = (
+    b"warn", b"error", b"exception", b"interrupt", b"fatal", b"critical", b"traceback",
+)  # fmt: skip
+_GLOG: Final = re.compile(rb"[WEFC]\d{4}")
+"""A line, or a chunk of them, has one of these at least if it tells a warning or an error."""
 
 
 class _Part(NamedTuple):
@@ -58,12 +61,16 @@ def sift(log: Ranged, offset: int, count: int, back: bool, begin: int, budget_s:
 
 
 def _part(opened: Opened, start: int, end: int) -> _Part:
+    data = opened.read(max(opened.stat.begin, start - NEAR), end)
+    if not _maybe(data):
+        own = data[len(data) - (end - start) :]
+        return _Part([], [], [], own.count(b"\n") + (not own.endswith(b"\n")))
     levels = Levels()
     for line in lines_before(opened, start, CONTEXT):
         levels.next(safe_line(line.data).plain)
     part, hidden = _Part([], [], [], 0), 0
     for line in iter_lines(opened, start, end):
-        if not levels.pending and _MAYBE.search(line.data) is None:
+        if not levels.pending and not _maybe(line.data):
             hidden += 1
             continue
         if levels.next(safe_line(line.data).plain) not in ("W", "E"):
@@ -74,6 +81,11 @@ def _part(opened: Opened, start: int, end: int) -> _Part:
         part.gaps.append(hidden)
         hidden = 0
     return part._replace(rest=hidden)
+
+
+def _maybe(data: bytes) -> bool:
+    low = data.lower()
+    return any(word in low for word in _WORDS) or _GLOG.search(data) is not None
 
 
 def _joined(parts: list[_Part], start: int, end: int, size: int) -> LogPage:

@@ -44,8 +44,8 @@ class _Cell:
     def add(self, step: int, value: float) -> None:
         """Take one row in."""
         self._shown = None
-        self.first = min(self.first, step)
-        self.last = max(self.last, step)
+        if not self.first <= step <= self.last:
+            self.first, self.last = min(self.first, step), max(self.last, step)
         if not math.isfinite(value):
             self.nonfinite += 1
             self.bad = self.bad or (step, value)
@@ -101,7 +101,9 @@ class LossColumns:
         for row in rows:
             if row.step is not None:
                 self._step = row.step
-            loss = row.true_loss
+            loss = row.loss
+            if loss == 0.0:
+                loss = row.true_loss
             if loss is not None:
                 self._add(self._step, loss)
 
@@ -110,7 +112,13 @@ class LossColumns:
         cell = self._cells.get(index)
         if cell is None:
             cell = self._cells[index] = _Cell(step)
-        cell.add(step, loss)
+            cell.add(step, loss)
+            self._fit()
+        else:
+            cell.add(step, loss)
+
+    def _fit(self) -> None:
+        """Join neighbours until there are no more columns than may be."""
         while len(self._cells) > self._most:
             self._width *= 2
             merged: dict[int, _Cell] = {}

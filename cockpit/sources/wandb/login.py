@@ -58,7 +58,7 @@ def server_for(spec: WandbSpec, env: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _server_set(files: tuple[Path, ...]) -> str:
-    """Return the server that the client's settings name; read once, since it places runs."""
+    """Return the server in the client's settings; read once, since it places runs."""
     settings = (server_of(_settings(path).get("base_url")) for path in files)
     return next((each for each in settings if each is not None), DEFAULT)
 

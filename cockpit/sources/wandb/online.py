@@ -165,7 +165,8 @@ class OnlineWandb:
         """Return what one question of its own tells of a run; raises ``HttpError``."""
         where = None if run.wandb is None else where_of(run.wandb, self._env)
         if where is None or run.wandb is None:
-            raise HttpError(ErrorKind.NOT_CONFIGURED, "the run file names no W&B project of it")
+            text = "no W&B project in cockpit.toml (wandb.project)"
+            raise HttpError(ErrorKind.NOT_CONFIGURED, text)
         document = Document(where.entity, where.project)
         document.add_run(run.wandb.recorded.run or "", fields(document))
         try:

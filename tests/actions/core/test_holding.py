@@ -74,7 +74,7 @@ async def test_one_that_was_accepted_is_closed_when_the_run_is_lost(tmp_path: Pa
     world = World(tmp_path, at=at)
     result = await world.service.act(request(), WORDS)
     assert result.outcome is Outcome.FAILED
-    assert "another machine has taken the run" in result.message
+    assert "another machine has taken over the run" in result.message
     assert "what was accepted is cancelled" in result.message
     assert (world.platform.started, list(world.platform.held.iterdir())) == ([], [])
 
@@ -90,7 +90,7 @@ async def test_whether_it_is_closed_may_stay_unknown_and_is_looked_up_later(
     world = World(tmp_path, at=at)
     monkeypatch.setattr(FilePlatform, "definite_within", 0.0)
     result = await world.service.act(request(), WORDS)
-    assert result.outcome is Outcome.UNKNOWN and "not let go" in result.message
+    assert result.outcome is Outcome.UNKNOWN and "not released" in result.message
     world.platform.blind = False
     settled = await world.service.recover(RUN)
     assert [each.outcome for each in settled] == [Outcome.FAILED]
@@ -145,7 +145,7 @@ async def test_nothing_is_taken_over_while_its_launch_may_still_start(
     world.platform.blind = True
     refused = await world.service.act(request(), WORDS, OVER)
     assert refused.outcome is Outcome.REFUSED
-    assert "whether toy-i003 was started is not known" in refused.message
+    assert "cannot tell whether toy-i003 was started" in refused.message
     assert (tmp_path / "claim").read_text() == "another machine\ntoy-i003", "it holds it still"
     world.platform.blind = False
     assert (await world.service.act(request(), WORDS, OVER)).outcome is Outcome.DONE
@@ -230,7 +230,7 @@ def test_who_must_look_is_told_where_for_which_name_and_id(
     world = World(tmp_path)
     (run,) = world.file.runs
     told = lookups.where_to_look(world.platform, run, "toy-i001", None)
-    assert told == "look for toy-i001"
+    assert told == "check by hand for toy-i001"
     monkeypatch.setattr(FilePlatform, "endpoint", lambda self, run: "slurm@isambard")
     told = lookups.where_to_look(world.platform, run, "toy-i001", "4711")
-    assert told == "look for toy-i001 at slurm@isambard, accepted as 4711"
+    assert told == "check by hand for toy-i001 at slurm@isambard, accepted as 4711"

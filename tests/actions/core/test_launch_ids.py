@@ -54,5 +54,5 @@ async def test_what_cannot_be_read_may_name_any_and_the_plan_says_so(tmp_path: P
     plan = await world.service.plan(request())
     (told,) = (check for check in plan.checks if check.id == "launch-ids")
     assert told.level.value == "warn" and not plan.blocked
-    assert "could not all be looked up" in told.text
+    assert "not all earlier launch ids could be read" in told.text
     assert f"{tmp_path}/logbook.md: too many levels" in told.text

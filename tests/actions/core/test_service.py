@@ -138,7 +138,7 @@ async def test_a_refused_repeat_offers_no_words_that_would_be_refused_too(
     world = World(tmp_path)
     plan = await world.service.plan(request())
     world.toy.checks = (block("C-15", overridable=True),)
-    offer = f'confirm what it is now with "{WORDS}"'
+    offer = f'confirm the new plan with "{WORDS}"'
     refused = await world.service.act(request(), WORDS, shown=plan.plan_id)
     assert refused.outcome is Outcome.REFUSED
     assert refused.message.endswith("; plan again") and offer not in refused.message
@@ -173,7 +173,7 @@ async def test_what_a_stopped_cockpit_holds_is_told_with_what_lets_it_go_on(tmp_
         holder = this_holder().model_copy(update=mine)
         journal.begin(key, plan, "ada", holder, 5.0, exclusive=True)
         (going,) = await world.service.interrupted(RUN)
-        assert "ada is at it" in going.text and "stopped" not in going.text
+        assert "in progress, by ada" in going.text and "stopped" not in going.text
         os.kill(child.pid, signal.SIGSTOP)
         for _ in range(500):
             if process_facts(child.pid).stopped:
@@ -220,7 +220,9 @@ async def test_a_lost_answer_is_unknown_and_stands_in_the_way_until_it_is_looked
         blocked = await world.service.plan(request())
         assert blocked.blocked
         assert "does not answer" in blocked.checks[0].text
-        assert blocked.checks[0].text.endswith("before anything else; look for toy-i001")
+        assert blocked.checks[0].text.endswith(
+            "before anything else is done; check by hand for toy-i001"
+        )
         assert (await world.service.act(request(), WORDS)).outcome is Outcome.REFUSED
     assert world.platform.started == ["toy-i001"]
     world.platform.blind = False

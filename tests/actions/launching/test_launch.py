@@ -47,7 +47,7 @@ async def test_from_scratch_is_the_dri_s_alone(place: Place) -> None:
     plan = await place.plan("launch")
     assert soft(by_id(plan.checks, "checkpoint"))
     refused = await place.act("launch", (approve("checkpoint", by="bob"),))
-    assert refused.outcome is Outcome.REFUSED and "only ada may" in refused.message
+    assert refused.outcome is Outcome.REFUSED and "needs the approval of ada" in refused.message
     allowed = await place.act("launch", (approve("checkpoint", by="ada"),))
     assert allowed.outcome is Outcome.DONE, allowed.message
 

@@ -67,7 +67,7 @@ async def test_everything_is_written_down(place: Place) -> None:
     assert "step 80" in instance.fields["Resumed from"]
     (event,) = place.book.events
     assert event.title == "relaunch toy-i001" and "C-15 approved by ada" in event.decision
-    assert "T: killed" in event.evidence
+    assert "T: cause: killed (likely)" in event.evidence
     assert place.book.commits == ["toy: log relaunch"]
     assert list(place.book.comments) and "toy-i001" in next(iter(place.book.comments.values()))
 
@@ -209,10 +209,10 @@ async def test_one_that_waits_in_a_queue_is_a_success(place: Place) -> None:
     result = await place.act(approvals=(approve("C-15"),))
     assert result.outcome is Outcome.DONE, result.message
     notes = {step.name: step.note for step in result.steps}
-    assert notes["verify"] == "accepted, waits: Priority"
-    assert "accepted, waits: Priority" in (notes["confirm"] or "")
+    assert notes["verify"] == "accepted, waiting: Priority"
+    assert "accepted, waiting: Priority" in (notes["confirm"] or "")
     assert place.book.events[-1].next.startswith("check 120 s after it has begun")
-    assert "toy-i001 is accepted and waits as toy-i001" in place.book.events[-1].status
+    assert "toy-i001 is accepted and waiting as toy-i001" in place.book.events[-1].status
     assert place.platform.looked == 1, "a shared controller is not asked again and again"
 
 

@@ -103,7 +103,7 @@ async def test_launch_checkpoints_and_sources_stay(tmp_path: Path) -> None:
 async def test_a_logbook_that_cannot_be_read_blocks(tmp_path: Path) -> None:
     rest = world(tmp_path)
     rest.logbook.mkdir()
-    assert "recovery sources are not known" in blocks(await rest.plan())["logbook"]
+    assert "recovery sources are unknown" in blocks(await rest.plan())["logbook"]
 
 
 async def test_unknown_checkpoints_and_remote_roots_block(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ async def test_verified_artifacts_and_the_words_let_it_run_once(tmp_path: Path) 
     assert (result.outcome, ran(rest)) == (Outcome.DONE, "x"), result.message
     assert "terminate" in rest.book.entries[0].title
     again = await rest.plan()
-    assert "torn down already" in blocks(again)["teardown"]
+    assert "already torn down by" in blocks(again)["teardown"]
     assert (await rest.act(again.words)).outcome is Outcome.REFUSED
     assert ran(rest) == "x"
 
@@ -137,7 +137,7 @@ async def test_an_answer_that_was_lost_is_unknown_and_looked_up_first(tmp_path: 
     assert result.outcome is Outcome.UNKNOWN
     assert "provider's console" in result.message
     again = await rest.plan()
-    assert "its end is not known" in blocks(again)["teardown"]
+    assert "was started, outcome unknown" in blocks(again)["teardown"]
     looked = [
         Approval(check=check, by="ada", reason="the console shows it running")
         for check in blocks(again)

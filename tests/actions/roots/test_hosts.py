@@ -83,7 +83,7 @@ async def test_a_move_that_did_not_come_back_is_unknown_and_found(
 
     monkeypatch.setattr(acting, "run_script", breaks)
     result = await rest.act("rollback toy 200", to="200")
-    assert result.outcome is Outcome.UNKNOWN and "is not known" in result.message
+    assert result.outcome is Outcome.UNKNOWN and "cannot tell whether" in result.message
     (_, entry) = rest.book.entries
     assert "step-300 -> " in entry.evidence, "it had moved, and that is what is logged"
 

@@ -155,7 +155,7 @@ async def test_a_move_that_cannot_be_seen_any_more_is_not_said_to_have_failed(
     await rest.act(plan.words, to="200")
     assert hidden and f"{RUN_ROOT}/step-300/metadata.json" not in rest.bucket.buckets[BUCKET]
     evidence = rest.book.entries[-1].evidence
-    assert "0 of 1 moved aside, of 1 it is not known" in evidence, evidence
+    assert "0 of 1 moved aside, 1 unknown" in evidence, evidence
     assert "step-300/metadata.json -> " in evidence
 
 

@@ -53,7 +53,7 @@ async def test_what_was_let_go_meanwhile_is_not_said_to_be_cancelled(rest: Rest)
     (entry,) = rest.book.entries
     assert entry.status.startswith("cancelled by ada, never having run: 12;")
     assert entry.status.endswith("not held any more, so not cancelled: 14")
-    assert entry.next == "look whether what is not held any more runs"
+    assert entry.next == "check whether what is no longer held is running"
     assert "stopped: `12`" in entry.said and "`14`" not in entry.said
     assert Stops(rest.store).of(run_key(rest.file.path, RUN))[0].job_ids == ("12",)
 
@@ -80,7 +80,7 @@ async def test_a_plain_stop_leaves_it(rest: Rest) -> None:
 
 async def test_nothing_held_is_nothing_to_cancel(rest: Rest) -> None:
     rest.platform.held = ()
-    assert "nothing of a launch" in blocks(await rest.plan(only="held"))["job-state"]
+    assert "no held job of this run" in blocks(await rest.plan(only="held"))["job-state"]
     rest.platform.unknown = "no answer"
     assert "no answer" in blocks(await rest.plan(only="held"))["job-state"]
 
@@ -94,4 +94,4 @@ async def test_where_only_something_held_is_left_a_stop_says_what_cancels_it(res
     rest.platform.held, rest.platform.living = (job("12"),), ()
     plan = await rest.plan()
     (check,) = [each for each in plan.checks if each.id == "job-state"]
-    assert plan.blocked and "is only held; cockpit stop toy --only held" in check.text
+    assert plan.blocked and "is only held: cockpit stop toy --only held" in check.text

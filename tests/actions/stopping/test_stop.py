@@ -69,7 +69,7 @@ async def test_one_that_ended_by_itself_meanwhile_is_not_said_to_be_stopped(rest
     plan = await rest.plan()
     assert (await rest.another(at=ends()).act(rest.request(), plan.words)).outcome is Outcome.DONE
     entry = rest.book.entries[-1]
-    assert entry.title == "stop: nothing was stopped" and entry.next == "look how it ended"
+    assert entry.title == "stop: nothing was stopped" and entry.next == "check how it ended"
     assert entry.status == "not running any more, so not stopped: pid:7"
     assert [each.said.count("`pid:7`") for each in rest.book.entries] == [0, 0]
     assert Journal(rest.store).last_stop(run_key(rest.file.path, RUN), "pid:7") is None
@@ -125,9 +125,9 @@ async def test_a_job_that_appeared_since_stops_the_stop(rest: Rest) -> None:
 
 async def test_nothing_alive_and_nothing_known_block(rest: Rest) -> None:
     rest.platform.living = ()
-    assert "nothing of this run is alive" in blocks(await rest.plan())["job-state"]
+    assert "no job of this run is alive" in blocks(await rest.plan())["job-state"]
     rest.platform.unknown = "no answer"
-    assert "not known" in blocks(await rest.plan())["job-state"]
+    assert "cannot tell which jobs are alive" in blocks(await rest.plan())["job-state"]
 
 
 async def test_a_job_that_will_not_die_is_a_failure_not_a_success(rest: Rest) -> None:
@@ -164,7 +164,7 @@ async def test_a_trainer_that_cannot_save_blocks_the_wish(rest: Rest) -> None:
     assert told == "it has no way to save", "the platform says why"
     rest.platform.living = ()
     plan = await rest.plan(save_first="yes")
-    assert "nothing lives" in blocks(plan)["save"] and not plan.can_save_first
+    assert "no job is alive" in blocks(plan)["save"] and not plan.can_save_first
 
 
 def test_how_long_a_save_may_take_is_learned_from_former_ones() -> None:
@@ -218,8 +218,8 @@ async def test_a_loss_that_has_grown_past_a_checkpoint_is_asked_for_again(rest: 
     for shown in (None, plan.plan_id):
         refused = await rest.service.act(rest.request(), plan.words, shown=shown)
         assert refused.outcome is Outcome.REFUSED and rest.platform.stopped == []
-        assert "it would lose 351 steps since step 200" in refused.message
-        assert "when it was shown, 50 steps" in refused.message
+        assert "it would now lose 351 steps since step 200" in refused.message
+        assert "the plan said 50 steps" in refused.message
     assert '"stop toy 551"' in refused.message, "the words for what it is now"
     done = await rest.act("stop toy 551")
     assert done.outcome is Outcome.DONE, done.message

@@ -142,7 +142,7 @@ async def test_with_it_they_are_cancelled_first_and_none_starts_in_between(
     assert rest.platform.living == ()
     entry = rest.book.entries[-1]
     assert "stopped by ada: 7, 8, 9" in entry.status
-    assert entry.next == "relaunch when it may go on"
+    assert entry.next == "relaunch when it may continue"
     key = run_key(rest.file.path, RUN)
     assert Stops(rest.store).of(key)[0].job_ids == ("7", "8", "9")
     assert Journal(rest.store).last_stop(key, "9") is not None, "its end is no failure"
@@ -183,7 +183,7 @@ async def test_one_that_has_begun_meanwhile_is_stopped_too_and_nothing_that_came
 
 async def test_of_a_job_that_is_over_what_waits_can_be_cancelled(rest: ChainedRest) -> None:
     rest.platform.living = ()
-    assert "nothing of this run is alive" in blocks(await rest.plan())["job-state"]
+    assert "no job of this run is alive" in blocks(await rest.plan())["job-state"]
     plan = await rest.plan(successors="yes")
     assert not plan.blocked and plan.stops == ("8", "9")
     result = await rest.act(plan.words, successors="yes")

@@ -221,7 +221,7 @@ async def test_marks_that_were_there_already_are_not_told_as_our_upload(
 
     monkeypatch.setattr(FileRecorder, "event", event)
     assert (await done(service(tmp_path, folder))).outcome is Outcome.DONE
-    assert entries[0].status == "nothing was left to upload; meant for acme/hero/abc"
+    assert entries[0].status == "nothing to upload; meant for acme/hero/abc"
 
 
 async def test_a_look_that_was_cut_off_is_no_answer(

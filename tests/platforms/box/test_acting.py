@@ -119,7 +119,7 @@ async def test_a_live_job_refuses_another(run: RunSpec) -> None:
     platform = platform_of()
     accepted = await platform.accept(run, submission(run, 2))
     first = await submit(platform, run, submission(run))
-    with pytest.raises(CannotError, match=f"a job of this lineage lives: {first} "):
+    with pytest.raises(CannotError, match=f"a job of this lineage is still alive: {first} "):
         await platform.go(run, accepted)
     assert (await platform.look_up(run, "buoy-i002")).found is Found.ABSENT
     assert len(trainers(run)) == 1
@@ -134,7 +134,7 @@ async def test_a_cockpit_on_the_host_itself_and_one_over_ssh_exclude_each_other(
     job_id = await submit(mine, here, submission(here))
     found = await theirs.look_up(run, "buoy-i001")
     assert (found.found, found.job_id) == (Found.LIVE, job_id)
-    with pytest.raises(CannotError, match="a job of this lineage lives"):
+    with pytest.raises(CannotError, match="a job of this lineage is still alive"):
         await submit(theirs, run, submission(run, 2))
     await theirs.stop(run, (await living(theirs, run)).jobs)
     assert not trainers(run)
@@ -322,7 +322,7 @@ async def test_a_trainer_that_listens_is_asked_to_save_and_people_may_look_in(
         (job,), (other,) = [(await living(platform, each)).jobs for each in (run, deaf)]
         await platform.save(run, job)
         until(lambda: told(run, "log") == "step 1\nsaved\n")
-        with pytest.raises(CannotError, match="does not listen to SIGUSR1"):
+        with pytest.raises(CannotError, match="does not handle SIGUSR1"):
             await platform.save(deaf, other)
         assert trainers(deaf) == [int(other.id[4:])]
         assert "look_in" in there("tmux list-sessions")
@@ -411,7 +411,7 @@ async def test_a_stop_whose_answer_is_lost_is_not_known_and_a_look_tells(run: Ru
     platform = platform_of()
     await submit(platform, run, submission(run))
     jobs = (await living(platform, run)).jobs
-    with pytest.raises(LostError, match="whether it was told to stop is not known"):
+    with pytest.raises(LostError, match="cannot tell whether it was told to stop"):
         await platform_of(send=Cut("k TERM", done=True)).stop(run, jobs)
     until(lambda: not carrying(run))
     assert (await living(platform, run)).jobs == ()

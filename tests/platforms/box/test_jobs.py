@@ -85,7 +85,7 @@ def test_a_session_with_a_dead_pane_has_its_status_and_one_with_a_shell_tells_no
     assert (dead.phase, dead.exit_code) == (Phase.FAILED, 7)
     idle = found["idle"]
     assert value_of(idle).phase is Phase.UNKNOWN
-    assert "nothing runs in it but a shell" in idle.error.message
+    assert "only a shell runs in it" in idle.error.message
 
 
 def test_every_way_to_find_a_job_and_two_hundred_runs_in_one_trip(

@@ -170,7 +170,7 @@ async def test_of_two_launches_at_one_moment_the_later_one_ends_itself(
         ({"job": {"id": "/ada/toy", "workdir": "/nowhere/at/all"}}, "folder .* is not there"),
         ({"resubmit": "/no/iris job run --no-wait -- true"}, "no program"),
         ({"resubmit": "env job run --no-wait -e K $NOT_SET_HERE -- true"}, "NOT_SET_HERE"),
-        ({"output_root": None}, "neither an output root nor a W&B id"),
+        ({"output_root": None}, "no output root and no W&B id"),
         ({"job": {"id": "/ada/toy", "controller_url": "http://127.0.0.1:1"}}, "refused"),
         ({"job": {"id": "/ada/gone"}}, "does not list /ada/gone"),
     ],

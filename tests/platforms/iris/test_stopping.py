@@ -90,7 +90,7 @@ async def test_a_lost_answer_of_a_stop_is_unknown_and_a_refusal_is_none(
     iris.lose = {"TerminateJob"}
     with pytest.raises(LostError, match="whether /ada/toy was told to stop"):
         await lab.platform.stop(lab.run, [living])
-    with pytest.raises(CannotError, match="no Iris job"):
+    with pytest.raises(CannotError, match="not an Iris job"):
         await lab.platform.stop(lab.run, [LiveJob(id="pid:1", name="x", why="y")])
 
 

@@ -294,4 +294,4 @@ def test_a_job_that_this_user_may_not_signal_says_so(tmp_path: Path, zoo: Zoo) -
         [PYTHON[0], "-c", AS_NOBODY, str(pid)],
         capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3],
     )  # fmt: skip
-    assert done.stdout == f"pid {pid} belongs to user 0, whom you may not signal\n"
+    assert done.stdout == f"pid {pid} belongs to user 0, which you may not signal\n"

@@ -77,7 +77,7 @@ async def test_the_same_launch_id_starts_one_job_ever(tmp_path: Path, run: RunSp
 async def test_a_live_job_refuses_another(tmp_path: Path, run: RunSpec) -> None:
     platform = local(tmp_path)
     first = await submit(platform, run, submission(run))
-    with pytest.raises(CannotError, match=f"a job of this lineage lives: {first} "):
+    with pytest.raises(CannotError, match=f"a job of this lineage is still alive: {first} "):
         await submit(platform, run, submission(run, 2))
     assert len(trainers(run)) == 1
     found = await platform.look_up(run, "toy-i002")
@@ -168,7 +168,7 @@ async def test_a_lost_output_root_is_unknown_not_absent(tmp_path: Path, run: Run
         ({"command": ("echo", "$NOT_SET_ANYWHERE")}, r"\$NOT_SET_ANYWHERE, which is not set"),
         ({"command": ("no-such-program-at-all",)}, "cannot start no-such-program-at-all"),
         ({"command": ("./missing",)}, "cannot start ./missing: No such file"),
-        ({"command": ()}, "no command"), ({"workdir": "/no/such/folder"}, "not there"),
+        ({"command": ()}, "no command"), ({"workdir": "/no/such/folder"}, "does not exist"),
         ({"launch_id": "../../x"}, "bad launch id"), ({"launch_id": ".x"}, "bad launch id"),
         ({"command": ("a\0b",)}, "zero byte"),
     ],
@@ -198,7 +198,7 @@ async def test_the_command_keeps_its_variables_in_every_record(
 
 async def test_without_anything_to_guard_nothing_starts(tmp_path: Path, run: RunSpec) -> None:
     bare = run.model_copy(update={"output_root": None, "wandb": None})
-    with pytest.raises(CannotError, match="neither an output root nor a W&B id"):
+    with pytest.raises(CannotError, match="no output root and no W&B id"):
         await submit(local(tmp_path), bare, submission(run))
 
 
@@ -256,7 +256,7 @@ async def test_a_trainer_that_does_not_listen_is_not_killed_by_asking(tmp_path: 
         await submit(platform, run, submission(run))
         until(lambda: log(run))
         (job,) = (await living(platform, run)).jobs
-        with pytest.raises(CannotError, match="does not listen to SIGUSR1"):
+        with pytest.raises(CannotError, match="does not handle SIGUSR1"):
             await platform.save(run, job)
         assert trainers(run) == [int(job.id[4:])]
         later = job.model_copy(update={"handle": {**job.handle, "ticks": "1"}})

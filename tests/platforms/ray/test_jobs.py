@@ -106,7 +106,7 @@ async def test_without_a_recorded_id_the_newest_launch_is_the_job() -> None:
         job = await job_of(platform(), run_of(ray.url, None, "hero"))
         nobody = (await platform().jobs([Query(run=run_of(ray.url, None, "nobody"))]))["nobody"]
     assert job.id == "hero-i002" and [each.id for each in job.rivals] == ["hero-i001"]
-    assert nobody.error is not None and "job.id is not in the run file" in nobody.error.message
+    assert nobody.error is not None and "job.id is not in cockpit.toml" in nobody.error.message
 
 
 async def test_a_driver_from_outside_is_found_by_its_job_id() -> None:

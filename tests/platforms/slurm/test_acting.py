@@ -150,7 +150,7 @@ async def test_a_late_twin_stays_held_and_is_told(slurm: Rig, toy: RunSpec) -> N
     held = (await own.live([toy]))[toy.name].held
     slurm.told("scontrol", "release", released)
     slurm.wait_for(released, "RUNNING")
-    with pytest.raises(CannotError, match="it was let go"):
+    with pytest.raises(CannotError, match="it was released"):
         await own.stop(toy, held)
 
 

@@ -34,10 +34,10 @@ async def value(monkeypatch: pytest.MonkeyPatch, version: str, job: str) -> JobV
         ("7_1", F, "its command failed: NonZeroExitCode", 1),
         ("11", W, "DependencyNeverSatisfied; afterok:10(failed)", None),
         ("13", W, "held: never starts before it is released: JobHeldUser", None),
-        ("14", W, "waits for its begin time: BeginTime", None),
+        ("14", W, "waiting for its begin time: BeginTime", None),
         ("16", W, "requeued once", None),
-        ("21", W, "waits for other jobs: Resources", None),
-        ("22+1", W, "waits for other jobs: Resources", None),
+        ("21", W, "waiting for other jobs: Resources", None),
+        ("22+1", W, "waiting for other jobs: Resources", None),
     ],
 )
 async def test_each_version_tells_the_same(

@@ -91,11 +91,11 @@ def test_no_time_is_no_instant() -> None:
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("Resources", "waits for other jobs: Resources"),
-        ("Priority", "waits for other jobs: Priority"),
-        ("ReqNodeNotAvail, UnavailableNodes:vm", "waits for nodes: "),
-        ("Nodes required for job are DOWN, DRAINED or", "waits for nodes: Nodes required"),
-        ("QOSMaxGRESPerUser", "waits: a limit is reached: QOSMaxGRESPerUser"),
+        ("Resources", "waiting for other jobs: Resources"),
+        ("Priority", "waiting for other jobs: Priority"),
+        ("ReqNodeNotAvail, UnavailableNodes:vm", "waiting for nodes: "),
+        ("Nodes required for job are DOWN, DRAINED or", "waiting for nodes: Nodes required"),
+        ("QOSMaxGRESPerUser", "waiting: a limit is reached: QOSMaxGRESPerUser"),
         ("launch_failed_requeued_held", "held: never starts"),
         ("SomethingNew", "SomethingNew"),
         ("None", None),

@@ -120,7 +120,7 @@ async def test_an_id_that_is_none_never_reaches_a_shell(
 ) -> None:
     jobs = reader(monkeypatch, recorded("22.05"))
     facet = (await observed(jobs, run_of("toy", job)))["toy"]
-    assert facet.error is not None and "is no id of Slurm" in facet.error.message
+    assert facet.error is not None and "is not a Slurm job id" in facet.error.message
     assert isinstance(jobs._run, Recording)
     assert all(job not in script for _, script in jobs._run.asked)
 

@@ -342,7 +342,7 @@ async def test_a_remote_that_is_gone_and_comes_back(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     (tmp_path / "remote.git").rename(tmp_path / "away.git")
     done = await save(ada, entry("one"))
-    assert done.stage is SaveStage.COMMITTED and "the remote is not there" in str(done.trouble)
+    assert done.stage is SaveStage.COMMITTED and "the remote does not exist" in str(done.trouble)
     (tmp_path / "away.git").rename(tmp_path / "remote.git")
     assert (await saver().retry(ada / LOGBOOK)).stage is SaveStage.PUSHED
 

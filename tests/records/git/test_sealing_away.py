@@ -114,7 +114,7 @@ async def test_an_answer_that_is_lost_is_no_absence_and_sealing_again_finds_it(
     assert (
         unsure.tagged
         and unsure.already
-        and "whether it is pushed is not known" in str(unsure.trouble)
+        and "cannot tell whether it is pushed" in str(unsure.trouble)
     )
     monkeypatch.undo()
     done = await sealed(repo)

@@ -104,7 +104,7 @@ async def test_an_issue_that_a_person_made_is_named_not_doubled(
 ) -> None:
     hub.add_issue("Hero run: toy", "made by hand")
     made = await service(hub, tmp_path / "s").create(RUN, BODY)
-    assert made.url == hub.url(1) and "name it as records.issue" in (made.trouble or "")
+    assert made.url == hub.url(1) and "set it as records.issue" in (made.trouble or "")
     assert hub.count("POST") == 0
 
 

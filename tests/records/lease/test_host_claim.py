@@ -61,11 +61,11 @@ async def test_it_is_free_taken_given_back_and_seen_by_the_host_itself(
     there = RootClaim(SystemClock(), lambda: "bob")
     local = run.model_copy(update={"output_root": on_host(None, str(root))})
     claim = await there.survey(local)
-    assert claim.level == "block" and "ada does relaunch" in claim.text
+    assert claim.level == "block" and "relaunch by ada (" in claim.text
     await mine.release(run)
     assert (await there.take(local, None, "stop", over=False)).level == "pass"
     claim = await guard().take(run, None, "stop", over=False)
-    assert claim.level == "block" and "bob does stop" in claim.text
+    assert claim.level == "block" and "stop by bob (" in claim.text
     assert await mine.still_mine(run) is None
     await there.release(local)
     assert [path.name for path in (root / ".cockpit").iterdir()] == ["claim.lock"]
@@ -77,7 +77,7 @@ async def test_another_machine_blocks_until_somebody_takes_over(
     other, mine = guard("bob", holder=elsewhere), guard()
     await other.take(run, "toy-i002", "relaunch", over=False)
     claim = await mine.take(run, "toy-i003", "relaunch", over=False)
-    assert claim.level == "block" and "whether that one still lives cannot be told" in claim.text
+    assert claim.level == "block" and "cannot tell from here whether it still runs" in claim.text
     await mine.clear(run)
     assert (await mine.survey(run)).level == "block"
     assert (await mine.take(run, "toy-i003", "relaunch", over=True)).level == "pass"
@@ -142,7 +142,7 @@ async def test_a_strangers_file_blocks_and_a_host_that_is_away_warns(
     (tmp_path / "out a" / ".cockpit").mkdir(parents=True)
     (tmp_path / "out a" / ".cockpit" / "claim.json").write_text("[]")
     claim = await guard().take(run, None, "stop", over=True)
-    assert claim.level == "block" and "not a claim of ours" in claim.text
+    assert claim.level == "block" and "is no cockpit's claim" in claim.text
     away = run.model_copy(update={"output_root": on_host("no-such.invalid", "/x")})
     claim = await guard().survey(away)
     assert claim.level == "warn" and claim.unanswered
@@ -160,4 +160,4 @@ async def test_what_another_user_keeps_closed_is_not_free(run: RunSpec, tmp_path
 
     for hidden in (".cockpit", ".cockpit/launches", ".cockpit/claim.json"):
         claim = await guard(send=another).survey(run)
-        assert claim.level == "warn" and f"{hidden} there is closed" in claim.text, claim
+        assert claim.level == "warn" and f"{hidden} there" in claim.text, claim

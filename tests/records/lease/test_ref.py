@@ -126,7 +126,7 @@ async def test_no_logbook_no_remote_no_answer_only_warn(tmp_path: Path) -> None:
     git(ada, "remote", "set-url", "origin", f"git://127.0.0.1:{port}/x.git")
     begun = time.monotonic()
     hung = await service(deadline=0.7).take(run_of(ada), None, "stop", over=False)
-    assert time.monotonic() - begun < 40 and hung.level == "warn" and "no answer" in hung.text
+    assert time.monotonic() - begun < 40 and hung.level == "warn" and "did not answer" in hung.text
     told = claim_checks("a.run", [Claim(level="pass", text="claimed under /out"), hung])
     assert [check.level.value for check in told] == ["pass", "warn"], "another guard holds"
     assert told[1].text == hung.text

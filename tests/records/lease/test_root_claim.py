@@ -54,7 +54,7 @@ async def test_it_is_free_taken_and_given_back(tmp_path: Path) -> None:
     assert await one.still_mine(run) is True
     for claim in (await two.survey(run), await two.take(run, None, "stop", over=False)):
         assert claim.level == "block"
-        assert "ada does relaunch" in claim.text and "since 2027-01-15 08:00:00Z" in claim.text
+        assert "relaunch by ada (" in claim.text and "since 2027-01-15 08:00:00Z" in claim.text
     assert (await one.survey(run)).level == "pass"
     await two.release(run)
     assert await one.still_mine(run) is True
@@ -80,7 +80,7 @@ async def test_another_machine_blocks_until_somebody_takes_over(tmp_path: Path) 
     await far.take(run, "toy-i001", "relaunch", over=False)
     held = await mine.survey(run)
     assert held.level == "block" and "another-machine.example" in (held.holder or "")
-    assert "cannot be told from here" in held.text
+    assert "cannot tell from here whether it still runs" in held.text
     await mine.clear(run)
     assert (await mine.take(run, None, "stop", over=False)).level == "block"
     assert (await mine.take(run, None, "stop", over=True)).level == "pass"
@@ -128,7 +128,7 @@ async def test_a_claim_that_is_none_of_ours_blocks(tmp_path: Path, text: str) ->
     claim_file(tmp_path).write_text(text, encoding="latin-1")
     run = run_at(tmp_path)
     for claim in (await guard().survey(run), await guard().take(run, None, "stop", over=False)):
-        assert claim.level == "block" and "not a claim of ours" in claim.text
+        assert claim.level == "block" and "is no cockpit's claim" in claim.text
     assert claim_file(tmp_path).read_text(encoding="latin-1") == text
 
 

@@ -127,6 +127,16 @@ def test_the_log_alone_is_enough_and_a_tracker_behind_it_too() -> None:
     assert looked(behind, saves(), tail) == ([200, 250, 300], 150)
 
 
+def test_what_leaves_its_trend_only_where_rows_are_few_did_not() -> None:
+    every_fifth = [Row(5 * n, T0 + 5 * n, 2.0 if n < 35 else 6.0) for n in range(61)]
+    few = folded(every_fifth)
+    assert few.loss.is_open
+    assert looked([], saves(), few)[0] == [200, 250, 300], "the log alone is believed"
+    assert looked(losses([2.0] * 301), saves(), few)[0] == [], "all rows say that it is sound"
+    behind = losses([2.0] * 160)
+    assert looked(behind, saves(), few)[0] == [200, 250, 300], "they do not reach so far"
+
+
 def test_rows_that_are_not_read_may_hide_an_earlier_beginning() -> None:
     tail = losses([NAN] * 101, first_step=200)
     assert looked(tail, saves(), rows_from=0.5)[0] == list(SAVES)

@@ -350,7 +350,7 @@ async def test_leaving_the_program_in_the_middle_is_asked_once() -> None:
 @pytest.mark.parametrize(
     ("outcome", "told"),
     [
-        (Outcome.UNKNOWN, "look it up before anything else"),
+        (Outcome.UNKNOWN, "find out before doing anything else"),
         (Outcome.FAILED, "it did not happen, or only in part"),
     ],
 )

@@ -82,7 +82,7 @@ def test_what_is_sifted_is_the_same_from_both_ends_and_counts_all_that_is_left_o
 
 
 def test_out_of_time_it_tells_how_far_it_has_looked_and_goes_on_from_there(tmp_path: Path) -> None:
-    log, wanted = _log(tmp_path / "run.log", 30_000)
+    log, wanted = _log(tmp_path / "run.log", 60_000)
     pages: list[LogPage] = []
     at = BEYOND
     while at > 0:

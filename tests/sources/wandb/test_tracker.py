@@ -194,4 +194,4 @@ async def test_a_run_that_says_too_little_names_what_is_missing() -> None:
             assert facet.error is not None and not facet.configured
             assert facet.error.message.startswith(f"{missing} (or wandb.url, or wandb.dir)")
     facet = (await Wandb(SkipClock()).observe(queries_of([RunSpec(name="r")])))["r"]
-    assert facet.error is not None and facet.error.message == "[run.wandb] is not in the run file"
+    assert facet.error is not None and facet.error.message == "[run.wandb] is not in cockpit.toml"
