@@ -27,7 +27,8 @@ def stand_alone(drawing: str) -> str:
     """Return the drawing with the reader's own fonts, and with short names inside."""
     without = re.sub(r"@font-face\s*{[^}]*}", "", drawing)
     without = re.sub(r"terminal-\d+-", "t", without)
-    without = re.sub(r' shape-rendering="crispEdges"', "", without)
+    without = without.replace(' shape-rendering="crispEdges"', "")
+    without = without.replace("<svg ", '<svg shape-rendering="crispEdges" ', 1)  # once, for all
     return re.sub(r"font-family:\s*Fira Code", f"font-family: {FONTS}", without)
 
 
