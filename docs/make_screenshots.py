@@ -18,13 +18,17 @@ SHOTS = {
     "fleet": ((200, 50), "cockpit-dark", ()),
     "fleet-80x24": ((80, 24), "cockpit-light", ()),
     "run": ((200, 50), "cockpit-dark", ("enter",)),
+    "run-120x40": ((120, 40), "cockpit-light", ("enter",)),
     "plan": ((120, 40), "cockpit-dark", ("slash", *"torn", "enter", "r")),
 }
 
 
 def stand_alone(drawing: str) -> str:
-    """Return the drawing without fonts from elsewhere: the reader's own will do."""
+    """Return the drawing with the reader's own fonts, and with short names inside."""
     without = re.sub(r"@font-face\s*{[^}]*}", "", drawing)
+    without = re.sub(r"terminal-\d+-", "t", without)
+    without = without.replace(' shape-rendering="crispEdges"', "")
+    without = without.replace("<svg ", '<svg shape-rendering="crispEdges" ', 1)  # once, for all
     return re.sub(r"font-family:\s*Fira Code", f"font-family: {FONTS}", without)
 
 

@@ -47,9 +47,7 @@ def path_of(name: str) -> Path:
 async def frames(name: str, folder: Path, settled: Settled) -> str:
     """Come to a screen and return its frames; ``settled(title, frame)`` says when one is whole."""
     way = FRAMES[name]
-    app, engine = app_on(way, folder)
-    if name != WITH_A_LOG:
-        engine.runs = list(reports())
+    app, _ = app_on(way, folder, None if name == WITH_A_LOG else reports())
     parts = []
     async with app.run_test(size=SIZES[0]) as pilot:
         app.theme = THEMES[0]

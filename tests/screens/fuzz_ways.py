@@ -78,9 +78,14 @@ def reports() -> tuple[RunReport, ...]:
     return (first, *(each for each in made.fleet() if each.name != first.name))
 
 
-def app_on(way: Way, folder: Path) -> tuple[CockpitApp, FuzzEngine]:
-    """Return an app that can come this way, and what it is told by; ``folder`` is for its files."""
-    engine = FuzzEngine([_with_log(each, folder) for each in reports()])
+def app_on(
+    way: Way, folder: Path, runs: Sequence[RunReport] | None = None
+) -> tuple[CockpitApp, FuzzEngine]:
+    """Return an app that can come this way, and what it is told by; ``folder`` is for its files.
+
+    Without ``runs`` they are ``reports()``, each with a real file as its log.
+    """
+    engine = FuzzEngine(runs or [_with_log(each, folder) for each in reports()])
     if way.screen is WelcomeScreen:
         return CockpitApp(None, None), engine
     service = StandInService(lambda request: draft(request.run, request.action, checks=CHECKS))
