@@ -328,8 +328,7 @@ class ActionService:
                 recorded=result.written.written,
             )
         except StoreError as error:
-            unsaid = f"its outcome could not be written: {error}"
-            said = "; ".join(filter(None, (result.message, unsaid)))
+            said = "; ".join(filter(None, (result.message, f"outcome not written: {error}")))
             lost = {"recorded": False, "records": Records.PARTLY, "message": said}
             return result.model_copy(update=lost)
         self._at("ended")
