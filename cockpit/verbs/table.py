@@ -73,8 +73,6 @@ def monitor_text(run: RunReport) -> str:
         return NONE
     if facet.value is None or facet.value.last_update is None:
         return UNKNOWN
-    if facet.value.doubt is not None:
-        return UNKNOWN
     age = wording.age(max(0.0, run.checked_at - facet.value.last_update))
     return f"{'fresh' if facet.value.fresh else 'STALE'} {age}"
 

@@ -38,5 +38,5 @@ def _a_new_store_gives_no_id_out_again(lab: Lab, here: Machine) -> None:
     plan = here.do("relaunch", "--json").document
     assert plan["facts"]["launch_id"] == "tiny-i002", "the logbook has tiny-i001"
     blocked = [each["text"] for each in plan["checks"] if each["id"] == "places"]
-    assert blocked and "the log's folder cannot be written" in blocked[0], plan["checks"]
+    assert blocked and "the log's folder is not writable" in blocked[0], plan["checks"]
     assert not lab.trainers

@@ -75,7 +75,7 @@ def test_the_ui_opens_among_strangers(hostile: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(hostile)
     env = {**environment(hostile, ROOT), "TERM": "xterm-256color", "TMUX": ""}
     terminal = Terminal([sys.executable, "-m", "cockpit"], env)
-    terminal.wait_for("seven real small training runs")
+    terminal.wait_for("seven small real training runs")
     terminal.type("q")
     terminal.end()
     assert (terminal.status, b"STRANGER" in terminal.output) == (0, False)

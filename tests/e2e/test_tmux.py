@@ -19,7 +19,7 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parents[2]
 STATES = ("RUNNING", "FAILED", "SUCCEEDED")
 A_FEW_SECONDS = 8.0
-TABS = {"1": "log ", "2": "loss ", "3": "checkpoints", "4": "facets", "5": "timeline",
+TABS = {"1": "log ", "2": "loss ", "3": "checkpoints", "4": "sources", "5": "timeline",
         "6": "logbook"}  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def test_the_run_screen_its_tabs_and_its_help(tmux: Tmux) -> None:
 def test_a_window_that_changes_its_size_stays_readable(tmux: Tmux) -> None:
     tmux.see(*NAMES, *STATES, "╭")
     tmux.resize(80, 24)
-    tmux.see_that(lambda seen: "╭" not in seen and all(name in seen for name in NAMES))
+    tmux.see_that(lambda seen: "READ-WRITE" not in seen and all(name in seen for name in NAMES))
     tmux.resize(120, 40)
     tmux.see(*NAMES, *STATES, "╭")
     leave(tmux)
@@ -127,9 +127,9 @@ def test_the_palette_says_what_a_run_is_not_offered(tmux: Tmux) -> None:
     tmux.see(*NAMES, *STATES)
     tmux.see_that(lambda seen: "next soon" not in seen, "the first look")  # it sorts the list
     tmux.press("g", ":")
-    tmux.see("Commands and runs", "✗ no [run.teardown] in cockpit.toml")
+    tmux.see("a few letters of what you want", "✗ no [run.teardown] in cockpit.toml")
     tmux.press("Escape")
-    tmux.see_that(lambda seen: "Commands and runs" not in seen)
+    tmux.see_that(lambda seen: "a few letters" not in seen)
     tmux.press("e")
     tmux.see("no logbook in cockpit.toml")
     leave(tmux)

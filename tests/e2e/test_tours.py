@@ -123,7 +123,7 @@ def test_handing_over(person: Person) -> None:
 def test_relaunching(person: Person, fleet: TinyFleet) -> None:
     before = fleet.pids()
     person.press("r")
-    person.read("Starts from step 100 and loses 102 steps", "Type  relaunch torn")
+    person.read("Starts from step 100 and loses 10", "Type  relaunch torn")
     outcome = person.confirm("relaunch torn")
     assert "✓ DONE" in outcome and "FAILED" not in outcome
     assert person.keys == len("rrelaunch torn") + 1

@@ -211,7 +211,7 @@ async def test_help_palette_check_theme_and_copy() -> None:
         assert app.theme == "cockpit-light"
         await pilot.press(":", *"run-lo", "enter")
         assert screen_of(app, RunScreen).selected == "run-lost"
-        await pilot.press(":", *"open and", "enter")
+        await pilot.press(":", *"open alerts, then", "enter")
         assert "5 timeline" in text_of(app) and "all that happened" in text_of(app)
 
 

@@ -117,7 +117,7 @@ async def test_group_hide_favourite_and_a_filter_that_is_none_stand_on_the_scree
 
 
 @pytest.mark.parametrize(
-    ("count", "width", "height"), [(1, 80, 24), (7, 200, 50), (60, 120, 40), (60, 300, 80)]
+    ("count", "width", "height"), [(1, 80, 24), (7, 200, 50), (24, 120, 40), (24, 300, 80)]
 )
 async def test_a_burst_of_keys_at_any_size_keeps_a_run_selected(
     count: int, width: int, height: int

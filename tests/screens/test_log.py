@@ -81,7 +81,9 @@ async def test_steps_times_and_bookmarks_are_gone_to(tmp_path: Path) -> None:
         await pilot.press("M", "'")
         await until(pilot, lambda: "bookmark 1 of 2" in text_of(app))
         assert "step 130 | loss" in text_of(app) and "⚑" in text_of(app)
-        await pilot.press("5", "G", "enter")
+        await pilot.press("5")
+        await until(pilot, lambda: "all that happened" in text_of(app))
+        await pilot.press("G", "enter")
         await until(pilot, lambda: "step 12050 | loss" in text_of(app))
 
 

@@ -29,6 +29,9 @@ LOOKING: Final = frozenset(
         *("journal_down", "journal_up", "journal_next", "journal_former", "sheet_back"),
         *("points", "point_down", "point_up", "point_back", "point_discussed"),
         *("sheet_down", "sheet_up", "sheet_next", "sheet_former", "theme", "palette", "help"),
+        *("group", "hide", "travel", "only_kind", "sift", "this_job", "wrap", "goto"),
+        *("bookmark", "next_bookmark", "next_metric", "metric", "two_metrics", "time_axis"),
+        *(each.id for each in ACTIONS if each.where == "past"),
     )
 )
 """Ids of the keys that only look. Any other is refused: it ends this window for all who look, or

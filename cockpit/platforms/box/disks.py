@@ -70,7 +70,8 @@ def _disk(line: str, more: str) -> Disk | Problem:
         return _untold([line])
     mount, _, used, free = bytes_of
     usable = used + free
-    shared = shared_source(line.rpartition("% ")[0].rsplit(None, _NUMBERS + 1)[0].strip())
+    source = line.rpartition("% ")[0].rsplit(None, _NUMBERS + 1)
+    shared = shared_source(source[0].strip()) if source else None
     counted = inodes_of is not None and inodes_of[1] > 0
     return Disk(
         mount=clean(mount),

@@ -11,7 +11,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import MonitorValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
-from cockpit.rules.present import phase_of, phase_since, seen_at, still_open
+from cockpit.rules.present import phase_of, phase_since, seen_at
 
 CADENCES = 2
 
@@ -20,8 +20,7 @@ def monitor_stale(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-03: no sign of the monitor for more than two of its cadences, or two monitors.
 
     A run that succeeded, or that was stopped by our order, needs no monitor any more; one
-    that failed is watched until a person has acknowledged it (SPEC W). What its clock leaves
-    open (``doubt``) neither opens nor closes anything.
+    that failed is watched until a person has acknowledged it (SPEC W).
     """
     phase, facet = phase_of(history), history.facets.monitor
     stopped = phase.terminal and history.stop_ordered_by is not None
@@ -33,10 +32,7 @@ def monitor_stale(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     last = value.last_update
     silent = last is not None and seen_at(facet, history.now) - last > CADENCES * value.cadence_s
-    former = None if value.doubt is None else still_open(history, f"C-03:{run.name}")
-    if former is not None:
-        yield former
-    elif value.doubt is None and (silent or not value.fresh):
+    if silent or not value.fresh:
         yield _stale(run, facet, value, history)
     elif value.gone:
         yield _cut_off(run, facet, value, history)

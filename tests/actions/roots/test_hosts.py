@@ -103,7 +103,7 @@ async def test_one_that_is_another_now_is_left(tmp_path: Path) -> None:
     plan = await rest.plan()
     levanter(rest.root, 200, at=1_770_000_100.0)
     result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
-    assert result.outcome is Outcome.REFUSED and "another one" in result.message
+    assert result.outcome is Outcome.REFUSED and "is not the one that was listed" in result.message
     assert len(rest.names()) == 3
 
 

@@ -45,7 +45,9 @@ async def test_a_root_that_is_in_use_is_no_new_one(bucket: ObjectStore) -> None:
     fill(bucket.put, 300)
     assert "is not empty" in (await away.occupied(place_of(ROOT), CLOCK) or "")
     assert await away.occupied(place_of(f"s3://{BUCKET}/runs/new"), CLOCK) is None
-    assert "cannot be told" in (await away.occupied(place_of("s3://nobodys/runs"), CLOCK) or "")
+    assert "cannot tell whether" in (
+        await away.occupied(place_of("s3://nobodys/runs"), CLOCK) or ""
+    )
 
 
 async def test_what_cannot_be_read_is_no_checkpoint_to_load(bucket: ObjectStore) -> None:

@@ -61,7 +61,7 @@ async def test_a_listed_one_that_is_another_now_stops_it(rest: BucketRest) -> No
     plan = await rest.plan()
     rest.bucket.put(BUCKET, f"{RUN_ROOT}/step-100/d/new", b"x", rest.clock.now() - 1800)
     result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
-    assert result.outcome is Outcome.REFUSED and "another one" in result.message
+    assert result.outcome is Outcome.REFUSED and "is not the one that was listed" in result.message
     assert len(steps(rest)) == 4
 
 

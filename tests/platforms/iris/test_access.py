@@ -40,7 +40,7 @@ def test_an_address_has_one_spelling(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["iris:10000", "ftp://iris", "http://", "file:///etc/passwd", ""])
 def test_what_is_no_address_is_said(url: str) -> None:
-    with pytest.raises(AccessError, match="is no address"):
+    with pytest.raises(AccessError, match="is not an address"):
         address_of(spec(controller_url=url))
 
 

@@ -107,7 +107,7 @@ async def test_a_look_up_without_an_answer_is_unknown_until_there_is_one(
 ) -> None:
     iris.lose = {"LaunchJob"}
     lost = await lab.platform.look_up(lab.run, LAUNCH)
-    assert lost.found is Found.UNKNOWN and "cannot be told" in lost.text
+    assert lost.found is Found.UNKNOWN and "cannot tell whether" in lost.text
     iris.lose = {"GetJobState"}
     assert (await lab.platform.look_up(lab.run, LAUNCH)).found is Found.UNKNOWN
     iris.lose = set()
@@ -189,7 +189,7 @@ async def test_nothing_is_launched_beside_a_living_job_or_as_somebody_else(
 ) -> None:
     accepted = await lab.accept()
     iris.jobs["/ada/toy"]["state"] = "JOB_STATE_RUNNING"
-    with pytest.raises(CannotError, match="a job of this lineage lives: /ada/toy"):
+    with pytest.raises(CannotError, match="a job of this lineage is still alive: /ada/toy"):
         await lab.platform.go(lab.run, accepted)
     iris.reply["GetCurrentUser"] = (200, b'{"userId": "bob", "role": "user"}', ())
     with pytest.raises(CannotError, match="knows us as bob"):

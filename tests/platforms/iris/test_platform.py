@@ -79,7 +79,7 @@ async def test_evidence_that_cannot_be_had_says_why(iris: Controller) -> None:
     found = await platform_of().evidence(run_of(iris.url, "/ada/x"), [])
     assert b"Job /ada/x not found" in found["iris-job-1-status.json"]
     found = await platform_of().evidence(run_of("nowhere", "/ada/x"), [])
-    assert b"is no address" in found["iris.txt"]
+    assert b"is not an address" in found["iris.txt"]
 
 
 def page(config: object) -> bytes:

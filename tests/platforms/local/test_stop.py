@@ -137,7 +137,7 @@ async def test_what_a_dead_job_left_behind_can_be_stopped(tmp_path: Path) -> Non
         platform = local(tmp_path)
         (left,) = (await living(platform, run)).jobs
         assert left.launch_id == "toy-i001" and left.id != job.id
-        with pytest.raises(CannotError, match="lives"):
+        with pytest.raises(CannotError, match="still alive"):
             await submit(platform, run, submission(run, 2))
         await platform.stop(run, [left])
         await submit(platform, run, submission(run, 2))

@@ -77,7 +77,7 @@ async def test_what_no_node_has_can_never_start_where_nothing_adds_nodes() -> No
         ray.documents["/api/v0/nodes"]["data"]["result"]["result"][0]["resources_total"]["GPU"] = 8
         queued = await job_of(platform(), run_of(ray.url, "never-i003"))
     assert never.never and never.reason is not None
-    assert "waits for 8 GPU, and no node has so much (the most of each: 0 GPU)" in never.reason
+    assert "waiting for 8 GPU, and no node has so much (the most of each: 0 GPU)" in never.reason
     assert not perhaps.never and "autoscaler" in (perhaps.reason or "")
     assert not queued.never and "which a node has" in (queued.reason or "")
 
@@ -106,7 +106,7 @@ async def test_without_a_recorded_id_the_newest_launch_is_the_job() -> None:
         job = await job_of(platform(), run_of(ray.url, None, "hero"))
         nobody = (await platform().jobs([Query(run=run_of(ray.url, None, "nobody"))]))["nobody"]
     assert job.id == "hero-i002" and [each.id for each in job.rivals] == ["hero-i001"]
-    assert nobody.error is not None and "job.id is not in cockpit.toml" in nobody.error.message
+    assert nobody.error is not None and "job.id is not in the run file" in nobody.error.message
 
 
 async def test_a_driver_from_outside_is_found_by_its_job_id() -> None:

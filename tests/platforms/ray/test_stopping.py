@@ -55,7 +55,7 @@ async def test_another_job_under_its_id_is_left_alone(server: Recorded) -> None:
     with pytest.raises(CannotError, match="another job now"):
         await made.stop(run, [job])
     server.documents["/api/jobs/"].remove(server.job(ID))
-    with pytest.raises(CannotError, match="lists hero-i001 no more"):
+    with pytest.raises(CannotError, match="no longer lists hero-i001"):
         await made.stop(run, [job])
     assert not server.stopped
 

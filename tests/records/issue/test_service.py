@@ -117,7 +117,7 @@ async def test_a_request_that_was_never_acted_upon_is_sent_again_but_not_at_once
     clock = SkipClock()
     one = service(hub, tmp_path / "s", clock)
     first = await one.comment(RUN, "e", "x")
-    assert first.queued and first.lasting and "looked up" in (first.trouble or "")
+    assert first.queued and first.lasting and "looks up" in (first.trouble or "")
     assert await one.flush([RUN]) == ()
     assert (await one.comment(RUN, "e", "x")).queued, "asked again: it is only looked up"
     assert hub.count("POST") == 1

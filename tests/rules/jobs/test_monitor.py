@@ -73,18 +73,6 @@ def test_blindness_does_not_make_it_stale() -> None:
     assert list(monitor_stale(run_spec(), history(NOW, job=job(), monitor=blind()))) == []
 
 
-def test_a_clock_that_leaves_it_open_neither_opens_nor_closes() -> None:
-    doubt = monitor(NOW - 3600, fresh=False, doubt="its clock may be behind")
-    assert list(monitor_stale(run_spec(), history(NOW, job=job(), monitor=doubt))) == []
-    stale = history(NOW, job=job(), monitor=monitor(NOW - 3600, fresh=False))
-    former = tuple(monitor_stale(run_spec(), stale))
-    past = history(NOW, job=job(), monitor=doubt, open=former)
-    assert tuple(monitor_stale(run_spec(), past)) == former
-    lost = doubt.model_copy(update={"gone": ("its tunnel session t is gone",)})
-    (alert,) = monitor_stale(run_spec(), history(NOW, job=job(), monitor=lost))
-    assert alert.key == "C-03:toy:gone"
-
-
 def test_a_monitor_that_never_wrote_is_stale_after_two_cadences() -> None:
     missing = blind(T0, ErrorKind.NOT_FOUND)
     early = history(T0 + 2 * CADENCE, job=job(), monitor=missing)

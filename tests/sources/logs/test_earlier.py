@@ -24,5 +24,5 @@ def test_the_part_that_was_not_read_is_never_none_of_it() -> None:
     cases = [history(T0).model_copy(update={"rows_from": share}) for share in (0.001, 0.45, 1.0)]
     told = [gap(case)[0].text for case in cases]
     assert [text.partition(" of ")[0] for text in told] == [
-        "the beginning", "the first 45%", "the first 99%"
+        "the beginning", "the first 45 %", "the first 99 %"
     ]  # fmt: skip
