@@ -88,7 +88,7 @@ def test_the_run_screen_its_tabs_and_its_help(tmux: Tmux) -> None:
         tmux.press(key)
         tmux.see(f"╭ {words}")
     tmux.press("?")
-    tmux.see("╭ keys ", "esc closes", "leave the cockpit; no run is touched")
+    tmux.see("╭ Keys, codes and signs", "esc close", "lineage: shows a plan")
     tmux.press("Escape")
     tmux.see("╭ logbook")
     tmux.press("Escape")
@@ -126,10 +126,10 @@ def test_keys_typed_ahead_confirm_nothing(tmux: Tmux, fleet: TinyFleet) -> None:
 def test_the_palette_says_what_a_run_is_not_offered(tmux: Tmux) -> None:
     tmux.see(*NAMES, *STATES)
     tmux.see_that(lambda seen: "next soon" not in seen, "the first look")  # it sorts the list
-    tmux.press("g", ":")
-    tmux.see("a few letters of what you want", "✗ no [run.teardown] in cockpit.toml")
+    tmux.press("g", ":", "t", "e", "a", "r")
+    tmux.see("Commands and runs", "✗ no [run.teardown] in cockpit.toml")
     tmux.press("Escape")
-    tmux.see_that(lambda seen: "a few letters" not in seen)
+    tmux.see_that(lambda seen: "Commands and runs" not in seen)
     tmux.press("e")
     tmux.see("no logbook in cockpit.toml")
     leave(tmux)

@@ -167,7 +167,7 @@ async def test_of_two_launches_at_one_moment_the_later_one_ends_itself(
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"job": {"id": "/ada/toy", "workdir": "/nowhere/at/all"}}, "folder .* is not there"),
+        ({"job": {"id": "/ada/toy", "workdir": "/nowhere/at/all"}}, "folder .* does not exist"),
         ({"resubmit": "/no/iris job run --no-wait -- true"}, "no program"),
         ({"resubmit": "env job run --no-wait -e K $NOT_SET_HERE -- true"}, "NOT_SET_HERE"),
         ({"output_root": None}, "no output root and no W&B id"),

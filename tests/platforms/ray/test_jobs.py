@@ -22,7 +22,7 @@ STATES = [
     ("kill9-i001", "FAILED", Phase.FAILED, -9, "JOB_ENTRYPOINT_COMMAND_ERROR"),
     ("badenv-i001", "FAILED", Phase.FAILED, None, "ValueError: /nonexistent is not a valid path."),
     ("never-i001", "FAILED", Phase.FAILED, None, "JOB_SUPERVISOR_ACTOR_START_TIMEOUT"),
-    ("cpus-i001", "PENDING", Phase.WAITING, None, "waits for 2 CPU, which a node has"),
+    ("cpus-i001", "PENDING", Phase.WAITING, None, "waiting for 2 CPU, which a node has"),
 ]
 
 

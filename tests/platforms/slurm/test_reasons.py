@@ -24,4 +24,6 @@ def test_what_has_its_turn_some_time(reason: str | None) -> None:
 def test_the_rule_says_so_at_once(reason: str) -> None:
     value = job(Phase.WAITING, pending_since=T0, reason=reason, never=never_starts(reason))
     (alert,) = pending_too_long(run_spec(), history(T0 + 1, job=value))
-    assert alert.title == "Job can never start" and "the request must" in alert.next_action
+    assert (
+        alert.title == "Job can never start" and "change the resource request" in alert.next_action
+    )

@@ -79,7 +79,7 @@ async def test_what_may_still_come_is_waited_for(hub: FakeGitHub, tmp_path: Path
     one = service(hub, tmp_path / "s", clock)
     first = await one.create(RUN, BODY)
     soon = await service(hub, tmp_path / "s", clock).create(RUN, BODY)
-    assert not first.lasting and "looked up" in (first.trouble or "")
+    assert not first.lasting and "looks up" in (first.trouble or "")
     assert not soon.lasting and "try again in" in (soon.trouble or "")
     clock.skip(SETTLE + 10)
     assert (await one.create(RUN, BODY)).url and len(hub.issues) == 1
