@@ -98,9 +98,9 @@ def why_not(verb: str, report: RunReport | None) -> str:
     if verb == "log" and spec.records.logbook is None:
         return "no logbook in cockpit.toml (records.logbook)"
     if verb == "teardown" and spec.teardown is None:
-        return "the run file has no [run.teardown]"
+        return "no [run.teardown] in cockpit.toml"
     if verb in ("relaunch", "launch", "rollback", "lineage") and spec.resubmit is None:
-        return "the run file has no resubmit command"
+        return "no resubmit command in cockpit.toml"
     if verb in ("rollback", "retain") and spec.checkpoints is None:
         return "no checkpoints in cockpit.toml"
     return ""

@@ -22,6 +22,7 @@ from screens.log_saving import just, page_through, place_of, save
 from tests.screens.stand_in import text_of
 from tests.screens.test_run import opened, steps_log, until, with_log, write_log
 from tests.widgets import reports as made
+from widgets.alert_list import Timeline
 from widgets.log_buffer import Buffer
 from widgets.log_view import paint_log_line
 from widgets.painting.logline import dressed
@@ -83,7 +84,12 @@ async def test_steps_times_and_bookmarks_are_gone_to(tmp_path: Path) -> None:
         assert "step 130 | loss" in text_of(app) and "⚑" in text_of(app)
         await pilot.press("5")
         await until(pilot, lambda: "all that happened" in text_of(app))
-        await pilot.press("G", "enter")
+        await pilot.press("G")
+        timeline = app.screen.query_one(Timeline)
+        for _ in range(9):
+            if timeline.bookmark_at_cursor is None:
+                await pilot.press("k")
+        await pilot.press("enter")
         await until(pilot, lambda: "step 12050 | loss" in text_of(app))
 
 

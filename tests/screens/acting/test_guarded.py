@@ -55,7 +55,7 @@ async def test_the_palette_lists_every_action_and_says_why_not(size: tuple[int, 
             await pilot.press("pagedown")
             seen += text_of(pilot.app)
         assert all(re.search(rf"│ [▸ ] {row.title}", seen) for row in TABLE)
-        assert "✗ the run file has no [run.teardown]" in seen
+        assert "✗ no [run.teardown] in cockpit.toml" in seen
         assert "run-failed · " in seen
 
 
@@ -68,7 +68,7 @@ async def test_an_action_is_begun_from_the_palette() -> None:
 async def test_one_that_cannot_be_begun_says_why() -> None:
     async with opened(StandInService()) as pilot:
         await pilot.press(":", *"tear", "enter")
-        await until(pilot, lambda: "tear down: the run file has no" in text_of(pilot.app))
+        await until(pilot, lambda: "tear down: no [run.teardown] in" in text_of(pilot.app))
 
 
 KEYS = "rHxbAEZ"
