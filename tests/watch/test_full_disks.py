@@ -50,7 +50,7 @@ def test_one_run_tells_of_the_disk_and_the_others_follow_from_that() -> None:
     for _ in range(2):
         found = told(*states)
         assert found.keys() == {"a", "b"} and found["a"].runs == ("b", "a")
-        assert found["a"].title == "the disk /data of this machine is nearly full for 2 runs"
+        assert found["a"].title == "Disk /data of this machine nearly full, used by 2 runs"
         assert (found["a"].caused_by, found["b"].caused_by) == (None, found["a"].key)
 
 
