@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -189,9 +190,11 @@ def test_an_interrupt_is_130_and_the_journal_tells_of_it(world: World) -> None:
     git(world.folder / "code", "push", "-q")
     assert world.said("launch", "toy", "--confirm", "launch toy").returncode == 0
     words = world.asked("stop", "toy")[1]["words"]
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     acting = subprocess.Popen(
         command("stop", "toy", "--confirm", words), cwd=world.folder, env=world.env,
         stderr=subprocess.PIPE, text=True,
+        preexec_fn=heard,  # a suite in a shell's background ignores it, and so would its children
     )  # fmt: skip
     assert acting.stderr is not None
     while "stop …" not in acting.stderr.readline():
