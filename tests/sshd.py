@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -171,3 +172,15 @@ def serving(root: Path) -> Iterator[Sshd]:
         yield server
     finally:
         server.stop()
+
+
+@contextmanager
+def reachable() -> Iterator[Sshd]:
+    """Give a server that listens, and that ``ssh`` of this process finds by its alias."""
+    with (
+        tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as root,
+        serving(Path(root)) as found,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("PATH", f"{found.root}/bin:{os.environ['PATH']}")
+        yield found

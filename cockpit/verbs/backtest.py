@@ -40,7 +40,7 @@ from cockpit.verbs.common import (
     run_file,
     say,
 )
-from cockpit.verbs.reading import STDIN, opened, raw_lines
+from cockpit.verbs.reading import STDIN, history_name, is_history, opened, raw_lines, write_picture
 
 EXAMPLE: Final = "example: cockpit backtest wandb/run-x/run-abc.wandb --set loss_spike=0.3 --json"
 CADENCE: Final = 900.0
@@ -88,8 +88,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay and print; return 0. Raises ``UsageError``."""
-    named = None if _is_path(args.what) else _run_named(args)
-    spec = _with_settings(named or RunSpec(name=_name_of(args.what), cadence=CADENCE), args)
+    named = None if is_history(args.what) else _run_named(args)
+    spec = _with_settings(named or RunSpec(name=history_name(args.what), cadence=CADENCE), args)
     found = Backtest(spec, draws=not args.json or args.curve or args.html is not None)
     asyncio.run(_replay(args.what, found, named=named is not None))
     log = args.log or (_own_log(spec) if named is not None and not found.rows else None)
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{clean(args.what, 4096)} holds no logged row: nothing to replay")
     document = _document(spec, happened, found)
     if args.html is not None:
-        _write(args.html, page(document, found.columns()))
+        write_picture("--html", args.html, page(document, found.columns()))
     if args.json:
         curve = {"curve": [list(each) for each in found.columns()]} if args.curve else {}
         print_document({**document, **curve}, one_line=args.curve)
@@ -146,23 +146,6 @@ def _own_log(spec: RunSpec) -> str | None:
     """Return the run's own log where it can be read here: its rows are all that there are."""
     log = None if spec.job is None else spec.job.log
     return log.path if log is not None and log.here else None
-
-
-def _write(name: str, text: str) -> None:
-    try:
-        Path(name).write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise UsageError(f"--html {clean(name, 4096)} cannot be written: {clean(why)}") from error
-
-
-def _is_path(what: str) -> bool:
-    return what == STDIN or "/" in what or what.endswith((".wandb", ".jsonl", ".gz"))
-
-
-def _name_of(what: str) -> str:
-    name = Path(what).name.partition(".")[0]
-    return clean(name, 100) or "history"
 
 
 def _run_named(args: argparse.Namespace) -> RunSpec:

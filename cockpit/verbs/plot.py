@@ -38,7 +38,7 @@ from cockpit.verbs.common import (
 )
 from cockpit.verbs.plot_chart import LEAST, Mark, Picture, charts
 from cockpit.verbs.plot_svg import svg
-from cockpit.verbs.reading import STDIN, opened
+from cockpit.verbs.reading import STDIN, history_name, is_history, opened, write_picture
 
 EXAMPLE: Final = 'example: cockpit plot my-run loss "grad norm" --steps 1000:2000 --svg loss.svg'
 HEIGHT: Final = 18
@@ -110,8 +110,8 @@ async def _found(
 ) -> tuple[str, Curves, tuple[Mark, ...]]:
     """Return whose curves they are, the curves, and what happened to the run."""
     what = args.what
-    if what == STDIN or "/" in what or what.endswith((".wandb", ".jsonl", ".gz")):
-        name = clean(what.rpartition("/")[2].partition(".")[0], 100) or "history"
+    if is_history(what):
+        name = history_name(what)
         if _holds_rows(what):
             return name, _of_file(what, metrics, span), ()
         spec = RunSpec(name=name, wandb=WandbSpec(dir=place_of(what)))
@@ -208,12 +208,8 @@ def _values(row: Row) -> tuple[tuple[str, float | None], ...]:
 def _write(name: str, text: str) -> None:
     if name == STDIN:
         put(text)
-        return
-    try:
-        Path(name).write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise UsageError(f"--svg {clean(name, 4096)} cannot be written: {clean(why)}") from error
+    else:
+        write_picture("--svg", name, text)
 
 
 def _document(name: str, found: Curves, picture: Picture) -> dict[str, Any]:

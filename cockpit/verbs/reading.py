@@ -1,4 +1,4 @@
-"""A text that a verb is given: a file, a packed one, or standard input."""
+"""What a verb is given to read, a file, a packed one or standard input, and a picture of it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,26 @@ LONGEST = 1_048_576
 """Bytes of a line that are looked at: what follows in it tells nothing."""
 CHUNK: Final = 131_072
 """Bytes that are read at once: few enough to stay in a processor's cache."""
+
+
+def is_history(what: str) -> bool:
+    """Tell a path (``-``: standard input) from the name of a run."""
+    return what == STDIN or "/" in what or what.endswith((".wandb", ".jsonl", ".gz"))
+
+
+def history_name(path: str) -> str:
+    """Return what a history is called by its path."""
+    return clean(Path(path).name.partition(".")[0], 100) or "history"
+
+
+def write_picture(option: str, path: str, text: str) -> None:
+    """Write what ``option`` asks for; raises ``UsageError``, one line."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        said = f"{option} {clean(path, 4096)} cannot be written: {clean(why)}"
+        raise UsageError(said) from error
 
 
 @contextmanager

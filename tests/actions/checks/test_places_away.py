@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,17 +14,12 @@ from cockpit.model.plan import Level
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
 from tests.platforms.box.making import spec
 from tests.platforms.local.making import contents
-from tests.sshd import Sshd, needs_sshd, serving
+from tests.sshd import Sshd, needs_sshd, reachable
 
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Sshd]:
-    with (
-        tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as root,
-        serving(Path(root)) as found,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("PATH", f"{found.root}/bin:{os.environ['PATH']}")
+    with reachable() as found:
         yield found
 
 

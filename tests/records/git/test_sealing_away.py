@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script
 from cockpit.runtime.ssh_trouble import RemoteError
 from tests.records.remotes import git, hook, shared, snapshot
-from tests.sshd import Sshd, needs_sshd, serving
+from tests.sshd import Sshd, needs_sshd, reachable
 
 pytestmark = needs_sshd
 QUICK = Limits(local=60, hook=60, network=60, locked=0.3)
@@ -28,12 +26,7 @@ TAG = f"seal/{RUN}/100"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Sshd]:
-    with (
-        tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as root,
-        serving(Path(root)) as found,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("PATH", f"{found.root}/bin:{os.environ['PATH']}")
+    with reachable() as found:
         yield found
 
 

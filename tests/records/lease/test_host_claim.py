@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,19 +19,14 @@ from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
 from cockpit.store.holder import this_holder
 from cockpit.store.journal import Holder
-from tests.sshd import Sshd, needs_sshd, serving
+from tests.sshd import Sshd, needs_sshd, reachable
 
 pytestmark = needs_sshd
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Sshd]:
-    with (
-        tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as root,
-        serving(Path(root)) as found,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("PATH", f"{found.root}/bin:{os.environ['PATH']}")
+    with reachable() as found:
         yield found
 
 
