@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from cockpit.model.base import Frozen, Instant, Number
 from cockpit.model.history import CheckpointMark, PhaseMark
@@ -116,7 +118,7 @@ class RunMemory(StoreView):
             )
 
     def phases(self, run: str) -> tuple[PhaseMark, ...]:
-        """Return the newest phase marks, oldest first."""
+        """Return the newest phase marks, oldest first; what several cockpits saw stands once."""
         with self._store.reading() as connection:
             rows = connection.execute(
                 "SELECT at, phase, job_id, since FROM phases WHERE run = ?"
@@ -125,9 +127,10 @@ class RunMemory(StoreView):
             ).fetchall()
         marks = [
             PhaseMark(at=at, phase=phase, job_id=job_id, since=since)
-            for at, phase, job_id, since in rows
+            for at, phase, job_id, since in reversed(rows)
         ]
-        return tuple(reversed(marks))
+        same = attrgetter("phase", "job_id", "since")
+        return tuple(next(each) for _, each in groupby(marks, same))
 
     def add_checkpoint_marks(self, run: str, marks: Sequence[CheckpointMark]) -> None:
         """Add checkpoint marks; one that is known already stays as it is."""

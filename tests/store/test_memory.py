@@ -98,6 +98,9 @@ def test_marks_come_back_oldest_first(store: Store) -> None:
     memory.add_phases("k", phases)
     memory.add_phases("k", [PhaseMark(at=2.0, phase=Phase.FAILED, job_id="other")])
     assert memory.phases("k") == (phases[1], phases[0])
+    seen_too = [mark.model_copy(update={"at": mark.at + 0.5}) for mark in phases]
+    memory.add_phases("k", seen_too)
+    assert memory.phases("k") == (phases[1], phases[0]), "another cockpit saw the same"
     memory.add_checkpoint_marks("k", [CheckpointMark(at=3.0, complete=2, newest=400)])
     assert memory.checkpoint_marks("k") == (CheckpointMark(at=3.0, complete=2, newest=400),)
 
