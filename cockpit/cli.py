@@ -1,6 +1,6 @@
 """The command line: finds the verb, runs it, and gives every kind of trouble its exit code.
 
-Exit codes are INTERFACE's; 70 is a fault in the cockpit itself (its details lie in a file that
+Exit codes are INTERFACE's; 70 is an internal error (its details lie in a file that
 only its owner can read), so that it is never mistaken for an alert (1).
 """
 

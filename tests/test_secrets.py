@@ -153,7 +153,7 @@ def test_a_secret_in_the_run_file_is_refused_and_not_repeated(tmp_path: Path) ->
     try:
         for words in (("check", "--json"), ("watch", "--once"), ("doctor",), ("relaunch", "tiny")):
             said = run.cockpit(*words)
-            assert b"exit 2" in said and b"literal secret" in said
+            assert b"exit 2" in said and b"looks like a secret" in said
             assert_none((words[0], said), *run.written())
     finally:
         run.close()

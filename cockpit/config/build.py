@@ -100,7 +100,9 @@ def _route_troubles(notify: NotifySpec) -> Iterator[Trouble]:
         local = route.kind in ("terminal", "desktop")
         ways = [local, route.url_env is not None, route.command is not None]
         if sum(ways) != 1 or (route.command is not None and route.kind not in (None, "command")):
-            text = 'expected one way: url_env = "VARIABLE", command = […] or kind = "terminal"'
+            text = (
+                'expected exactly one of url_env = "VARIABLE", command = […] or kind = "terminal"'
+            )
             yield Trouble(at, text)
         elif route.kind == "command" and route.command is None:
             yield Trouble(at, 'expected the command: command = ["program", "argument"]')
@@ -112,7 +114,7 @@ def _runs(data: Mapping[str, Any], settings: Settings, troubles: list[Trouble]) 
         troubles.append(Trouble(("run",), "expected [[run]], in double brackets, for each run"))
         return []
     if not tables:
-        troubles.append(Trouble((), "no [[run]] in it; expected at least one, with a name"))
+        troubles.append(Trouble((), "has no [[run]]; expected at least one, with a name"))
     troubles += run_names(tables)
     runs = []
     for position, table in enumerate(tables):
@@ -156,7 +158,7 @@ def _layout_troubles(table: Mapping[str, Any], at: KeyPath) -> Iterator[Trouble]
         yield Trouble((*at, "layout"), one_of(layout, LAYOUTS))
     if layout == "custom" and not isinstance(custom, dict):
         example = 'custom = { pattern = "ckpt_(\\\\d+)", marker = "DONE" }'
-        yield Trouble((*at, "layout"), f"a layout of your own needs {example}")
+        yield Trouble((*at, "layout"), f"a custom layout needs {example}")
     pattern = custom.get("pattern") if isinstance(custom, dict) else None
     if isinstance(pattern, str) and not _names_one(pattern):
         expected = "expected a regular expression with one group, the step, or with none"

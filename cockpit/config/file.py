@@ -94,7 +94,7 @@ class Reloader:
 def _read(path: Path) -> str:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            kind = "a directory" if path.is_dir() else "no regular file"
+            kind = "a directory" if path.is_dir() else "not a regular file"
             raise _failed(path, f"is {kind}; expected a file such as {FILE_NAME}")
         with path.open("rb") as file:
             raw = file.read(_BIGGEST + 1)
@@ -113,7 +113,7 @@ def _why_unreadable(error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file; name one with --config FILE, or see `cockpit demo`"
     if isinstance(error, PermissionError):
-        return "may not be read; check its permissions"
+        return "is not readable; check its permissions"
     return f"cannot be read: {clean(getattr(error, 'strerror', None) or error)}"
 
 

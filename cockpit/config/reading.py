@@ -43,13 +43,13 @@ def read_within(path: Path, most: int) -> bytes:
     """
     hangs = [name for name, each in tuple(_given_up.items()) if each.is_alive()]
     if path in hangs:
-        raise TimeoutError(errno.ETIMEDOUT, "still gives no answer")
+        raise TimeoutError(errno.ETIMEDOUT, "still does not respond")
     thread, wait = _Read(path, most), min(PATIENCE, BRIEF) if hangs else PATIENCE
     thread.start()
     thread.join(wait)
     if thread.is_alive():
         _given_up[path] = thread
-        raise TimeoutError(errno.ETIMEDOUT, f"gives no answer within {wait:g} s")
+        raise TimeoutError(errno.ETIMEDOUT, f"did not respond within {wait:g} s")
     if isinstance(thread.found, Exception):
         raise thread.found
     return thread.found
@@ -65,6 +65,6 @@ def answers_again() -> bool:
 
 def _read(path: Path, most: int) -> bytes:
     if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(errno.EINVAL, "is no regular file")
+        raise OSError(errno.EINVAL, "is not a regular file")
     with path.open("rb") as file:
         return file.read(most)

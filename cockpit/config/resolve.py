@@ -189,7 +189,7 @@ def _named_setting(wanted: FinalStepFrom, folder: Path) -> FinalStepTold:
     if isinstance(step, float) and step.is_integer():
         step = int(step)
     if isinstance(step, bool) or not isinstance(step, int) or step < 1:
-        return _untold(wanted.file, f"{name} is no whole number")
+        return _untold(wanted.file, f"{name} is not a whole number")
     return FinalStepTold(step=step, source=name, explicit=True)
 
 

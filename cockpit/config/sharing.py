@@ -23,7 +23,7 @@ class SharedPlace(NamedTuple):
     @property
     def text(self) -> str:
         """What a person is told of it."""
-        return f"runs {self.one} and {self.other} have the same {self.what}"
+        return f"runs {self.one} and {self.other} share the same {self.what}"
 
 
 def shared_places(file: CockpitFile) -> tuple[SharedPlace, ...]:

@@ -29,7 +29,7 @@ class UnreadSetting(NamedTuple):
     @property
     def text(self) -> str:
         """What a person is told of it."""
-        return f"{self.key} is set and not read by this version"
+        return f"{self.key} is set, but this version does not use it"
 
 
 def unread_settings(file: CockpitFile) -> tuple[UnreadSetting, ...]:
@@ -44,9 +44,8 @@ def unread_notice(file: CockpitFile) -> str | None:
         return None
     names = [each.key if each.run is None else f"{each.run}: {each.key}" for each in found]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return (
-        f"set and not read by this version: {', '.join(names[:_SHOWN])}{more}; see `cockpit doctor`"
-    )
+    shown = f"{', '.join(names[:_SHOWN])}{more}"
+    return f"set, but not used by this version: {shown}; see `cockpit doctor`"
 
 
 def _found(file: CockpitFile) -> Iterator[UnreadSetting]:

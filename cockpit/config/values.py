@@ -65,9 +65,11 @@ def run_names(runs: list[Any]) -> Iterator[Trouble]:
             continue
         path = ("run", position, "name")
         if not NAME.fullmatch(name):
-            yield Trouble(path, 'expected a slug of letters, digits, ".", "_" and "-"')
+            yield Trouble(path, 'expected letters, digits, ".", "_" and "-" only')
         elif name in seen:
-            yield Trouble(path, f'"{name}" is already run number {seen[name] + 1} of this file')
+            yield Trouble(
+                path, f'"{name}" is already the name of run {seen[name] + 1} of this file'
+            )
         seen.setdefault(name, position)
 
 
@@ -104,9 +106,9 @@ def _secret(path: KeyPath, value: object) -> str | None:
         return None
     key = str(path[-1])
     if _SECRET_KEY.search(key) and not is_placeholder(value):
-        return f'a secret must not be written here; name it: {key}_env = "VARIABLE"'
+        return f'do not write secrets here; name the variable: {key}_env = "VARIABLE"'
     if scrub(value) != value or scrub(f'{key} = "{value}"') != f'{key} = "{value}"':
-        return "a literal secret; put it in an environment variable and write $VARIABLE or *_env"
+        return "looks like a secret; put it in an environment variable and write $VARIABLE or *_env"
     return None
 
 
@@ -121,7 +123,7 @@ def _variable(path: KeyPath, value: object) -> str | None:
 def _showable(path: KeyPath, value: object) -> str | None:
     named = any(_UNSHOWABLE.search(str(part)) for part in path)
     if named or (isinstance(value, str) and _UNSHOWABLE.search(value)):
-        return "holds a control or invisible character; remove it"
+        return "contains a control or invisible character; remove it"
     return None
 
 
@@ -151,7 +153,7 @@ def _server(path: KeyPath, value: object) -> str | None:
 def _stated(path: KeyPath, value: object) -> str | None:
     if value != "" or not table_of(path).startswith(("run.job.", "run.wandb.")):
         return None
-    return "is empty; say what it is, or take the line out"
+    return "is empty; give it a value or remove the line"
 
 
 _CHECKS: tuple[Callable[[KeyPath, object], str | None], ...] = (

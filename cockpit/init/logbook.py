@@ -36,7 +36,7 @@ def logbook_clues(path: Path, folder: Path) -> Iterator[Clue]:
         ) from None
     source = relative(path, folder)
     if not book.contract and not book.entries:
-        raise SourceError(f"{clean(path)} is no logbook: it has neither a contract nor entries")
+        raise SourceError(f"{clean(path)} is not a logbook: it has neither a contract nor entries")
     yield Clue(("records", "logbook"), source, source)
     title = _TITLE.fullmatch(book.title.strip())
     if title is not None:

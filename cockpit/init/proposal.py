@@ -35,7 +35,7 @@ class Question(NamedTuple):
 
 
 ASKED: Final[tuple[tuple[Key, str], ...]] = (
-    (("dri",), "who answers for the run (a name)"),
+    (("dri",), "who is responsible for the run (a name)"),
     (("output_root",), "the one folder or bucket path that the run writes; a relaunch needs it"),
     (("resubmit",), "the command that starts the job again; a relaunch needs it"),
     (("final_step",), "the exact last step, from the training config"),

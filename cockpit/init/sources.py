@@ -48,7 +48,7 @@ def clues_of(what: str, folder: Path) -> Iterator[Clue]:
     ``folder`` is where the run file is to stand.
     """
     if _WANDB_RUN.fullmatch(what):
-        yield Clue(("wandb", "url"), what, "the address that was given")
+        yield Clue(("wandb", "url"), what, "the address given")
         return
     named = job_named(what)
     if named is not None:
@@ -70,7 +70,7 @@ def _file(what: str, folder: Path) -> Iterator[Clue]:
     elif path.suffix == ".md":
         yield from logbook_clues(path, folder)
     else:
-        raise SourceError(f"{clean(what)} is no source; {EXPECTED}")
+        raise SourceError(f"{clean(what)} is not a source; {EXPECTED}")
 
 
 def job_named(what: str) -> JobSpec | None:
@@ -113,7 +113,7 @@ def _job(named: JobSpec, what: str) -> Iterator[Clue]:
     for name in ("kind", "id", "session", "log", "host", "address", "controller_url"):
         value = getattr(named, name)
         if value is not None:
-            yield Clue(("job", name), str(value), f"{clean(what)}, as it was given")
+            yield Clue(("job", name), str(value), f"{clean(what)}, as given")
 
 
 def _wandb_folder(path: Path, folder: Path) -> Iterator[Clue]:

@@ -42,7 +42,7 @@ async def job_clues(named: JobSpec, clock: Clock) -> tuple[list[Clue], list[Clue
                 for key, value in each.settings.items()
             ]
             return told, [Clue(("name",), clean(each.name, 200), source)]
-    raise SourceError("it is not among your jobs that are listed there")
+    raise SourceError("it is not among your jobs listed there")
 
 
 def listed(named: JobSpec, jobs: Sequence[OwnJob]) -> Iterator[Found]:

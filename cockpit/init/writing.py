@@ -34,7 +34,7 @@ def text_of(proposal: Proposal, path: Path, *, alone: bool = True, schema: str =
         built = build(tomllib.loads(block), path)
     except tomllib.TOMLDecodeError:
         keys = sorted(".".join(clue.key) for clue in settled)
-        text = f"these settings do not go together: {clean(scrub(', '.join(keys)), 400)}"
+        text = f"these settings conflict: {clean(scrub(', '.join(keys)), 400)}"
         raise ProposalError((text,)) from None
     if not isinstance(built, CockpitFile):
         faults = {

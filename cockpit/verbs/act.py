@@ -166,9 +166,9 @@ def _not_approvable(plan: Plan, approvals: tuple[Approval, ...]) -> list[str]:
     for approval in approvals:
         check = checks.get(approval.check)
         if check is None:
-            lines.append(f"--approve {approval.check}: the plan has no such check")
+            lines.append(f"--approve {approval.check}: no such check in the plan")
         elif not check.overridable:
-            lines.append(f"--approve {approval.check}: nobody can approve this")
+            lines.append(f"--approve {approval.check}: this cannot be approved")
         elif check.level is Level.BLOCK and check.approved is None:
             lines.append(f"--approve {approval.check}: {_refusal(check, approval)}")
     return lines
@@ -177,10 +177,10 @@ def _not_approvable(plan: Plan, approvals: tuple[Approval, ...]) -> list[str]:
 def _refusal(check: Check, approval: Approval) -> str:
     """Return why an approval of a check that allows one does not count."""
     if check.approver is None:
-        return "an agent approves nothing"
+        return "an agent cannot approve anything"
     if not same_person(check.approver, approval.by):
         return f"only {check.approver} can approve this"
-    return f"only {check.approver} can approve this, typing it; it was typed by another hand"
+    return f"only {check.approver} can approve this, and must type it; someone else typed it"
 
 
 def _row(verb: str) -> ActionEntry:
@@ -262,7 +262,7 @@ def _last(plan: Plan) -> str:
         return f"blocked by {', '.join(hard)}; nobody can approve this"
     first = approvable[0]
     return (
-        f"blocked by {', '.join(approvable)}; to let one pass: "
+        f"blocked by {', '.join(approvable)}; to approve one: "
         f'--approve {first} --by NAME --reason "why"'
     )
 

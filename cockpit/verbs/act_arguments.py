@@ -36,8 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
     if row.verb == "handoff":
         _add_page(parser)
     parser.add_argument("--confirm", metavar="WORDS", help="act: the words of the plan")
-    parser.add_argument("--plan", metavar="ID", help="refuse if anything changed since that plan")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan, whatever is given")
+    parser.add_argument(
+        "--plan", metavar="ID", help="refuse if anything has changed since that plan"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only print the plan, whatever else is given"
+    )
     add_config(parser)
     add_json(parser)
 
@@ -55,7 +59,7 @@ def approvals_of(args: argparse.Namespace) -> tuple[Approval, ...]:
         for part in ("by", "reason"):
             if not given.get(part, "").strip():
                 raise UsageError(
-                    f"--approve {given['check']} needs --by NAME and --reason TEXT behind it"
+                    f"--approve {given['check']} needs --by NAME and --reason TEXT after it"
                 )
         found.append(Approval(**given))
     return tuple(found)
@@ -79,7 +83,7 @@ def _add_page(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--page",
         action="store_true",
-        help="print the page alone; nothing is handed over, --to is not needed",
+        help="only print the page; nothing is handed over, --to is not needed",
     )
     parser.add_argument("--format", choices=FORMATS, default=FORMATS[0],
                         help="of --page: Markdown, a picture, or text (default: md)")  # fmt: skip
@@ -89,11 +93,11 @@ def _add_approvals(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
     """Add ``--approve CHECK --by NAME --reason TEXT``; elsewhere ``--by`` is the verb's own."""
     parser.add_argument(
         "--approve", action=_Approve, metavar="CHECK", dest=APPROVALS, default=argparse.SUPPRESS,
-        help="let this block pass (repeatable); --by and --reason behind it say who and why",
+        help="approve this block (repeatable); --by and --reason after it say who and why",
     )  # fmt: skip
     own = {param.name: param.help for param in row.params}
     for name, what in (("by", "who approves"), ("reason", "why")):
-        text = f"{own[name]}; behind --approve: {what}" if name in own else f"{what} (--approve)"
+        text = f"{own[name]}; after --approve: {what}" if name in own else f"{what} (--approve)"
         parser.add_argument(
             f"--{name}", action=_OfApproval, metavar=name.upper(), dest=PARAMS,
             default=argparse.SUPPRESS, help=text,

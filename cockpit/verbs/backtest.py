@@ -49,7 +49,7 @@ TOLD: Final = 86_400.0 * 365
 BATCH: Final = 2000
 WIDEST: Final = 200
 """Columns of a picture at most."""
-UNTIMED: Final = "; its rows tell no time: go by the steps"
+UNTIMED: Final = "; its rows have no time: go by the steps"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="RUN|PATH", help="a run of the run file, or a history")
     parser.add_argument("--log", metavar="FILE", help="the run's log: its rows are replayed too")
     parser.add_argument(
-        "--final-step", type=int, metavar="N", help="where training ends, of a path too"
+        "--final-step",
+        type=int,
+        metavar="N",
+        help="the step at which training ends (also for a path)",
     )
     parser.add_argument("--cadence", metavar="D", help="how often it is watched (default: 15m)")
     parser.add_argument(
@@ -95,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     log = args.log or (_own_log(spec) if named is not None and not found.rows else None)
     happened = found.replay.ended() if log is None else _with_log(log, spec, found)
     if not found.rows:
-        raise UsageError(f"{clean(args.what, 4096)} holds no logged row: nothing to replay")
+        raise UsageError(f"{clean(args.what, 4096)} holds no logged rows: nothing to replay")
     document = _document(spec, happened, found)
     if args.html is not None:
         write_picture("--html", args.html, page(document, found.columns()))
@@ -295,7 +298,7 @@ def _lines(happened: Sequence[Happened], found: Backtest) -> list[str]:
     ]
     width = min(WIDEST, shutil.get_terminal_size().columns)
     picture = chart(found.columns(), spans, width)
-    return [*(lines or ["nothing would have been told"]), rows, *picture]
+    return [*(lines or ["no alert would have opened"]), rows, *picture]
 
 
 def _line(each: Happened) -> str:

@@ -22,7 +22,7 @@ MOST: Final = 1e300
 """Values beyond it are drawn there: differences of larger ones are no numbers."""
 MARK: Final = "┤"
 NAN: Final = "NaN"
-LEGEND: Final = "[==] from opening to closing; no ] while open; # both in one column"
+LEGEND: Final = "[==] opened to closed; no ] while open; # both in one column"
 
 
 class Span(NamedTuple):

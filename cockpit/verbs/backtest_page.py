@@ -54,7 +54,7 @@ def safe(value: object) -> str:
 def page(document: Mapping[str, Any], columns: Sequence[Column]) -> str:
     """Return the page of ``backtest --json``'s document and the loss of the rows behind it."""
     run, alerts = safe(document["run"]), list(document["alerts"])
-    told = f"{document['steps']:,} rows; {len(alerts)} alerts would have been told"
+    told = f"{document['steps']:,} rows; {len(alerts)} alerts would have opened"
     return "\n".join(
         (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
@@ -100,7 +100,7 @@ def _picture(columns: Sequence[Column], alerts: Sequence[Any], run: str) -> Iter
             x = across(each.first)
             yield (
                 f'<line class="bad" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}">'
-                f"<title>not a number, from step {steps(each.first)}</title></line>"
+                f"<title>NaN or inf from step {steps(each.first)}</title></line>"
             )
     yield "</svg>"
 
@@ -157,7 +157,7 @@ def _table(alerts: Sequence[Any]) -> Iterator[str]:
     if not alerts:
         return
     left = f"; {len(alerts) - SHOWN:,} more are not shown" if len(alerts) > SHOWN else ""
-    yield f'<div class="scroll"><table><caption>what would have been told{left}</caption><thead>'
+    yield f'<div class="scroll"><table><caption>what would have opened{left}</caption><thead>'
     yield f"<tr>{HEADS}</tr></thead><tbody>"
     for each in alerts[:SHOWN]:
         opened = _moment(each["opened_step"], each["opened_at"])

@@ -34,8 +34,8 @@ EXAMPLE = "example: cockpit check demo-slow --config cockpit.toml --json"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``check`` takes."""
     parser.description = (
-        "Looks at every facet of every run once, judges, prints, writes nothing. "
-        "Exit code: 0 all well, 1 something needs a look, 2 usage or configuration, "
+        "Checks every facet of every run once and prints the result; writes nothing. "
+        "Exit code: 0 all healthy, 1 something needs attention, 2 usage or configuration, "
         "3 nothing could be observed."
     )
     parser.epilog = EXAMPLE

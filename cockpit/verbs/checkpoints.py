@@ -138,11 +138,11 @@ def _marked(value: CheckpointsValue, file: CockpitFile, spec: RunSpec) -> Checkp
     try:
         facets = asyncio.run(checked(file, [spec.name], SystemClock())).runs[0].facets
     except (TimeoutError, OSError) as error:
-        say(f"which are suspect is not known: {clean(error)}")
+        say(f"it is unknown which are suspect: {clean(error)}")
         return value
     for facet in (facets.checkpoints, facets.tracker, facets.log):
         if facet.error is not None and facet.configured:
-            say(f"which are suspect is not known for sure: {facet.error.message}")
+            say(f"it is not certain which are suspect: {facet.error.message}")
     seen = facets.checkpoints.value
     items = () if seen is None else seen.items
     why = {each.path: each.suspect for each in items if each.suspect}
@@ -197,8 +197,10 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 def _picks(value: CheckpointsValue) -> list[str]:
     pick, load = value.relaunch_from, value.trainer_would_load
     whole = any(item.complete for item in value.items)
-    none = "every complete one is suspect" if whole else "no checkpoint is known to be complete"
-    lines = [f"{none}: nothing that a relaunch could resume from by itself"]
+    none = (
+        "every complete checkpoint is suspect" if whole else "no checkpoint is known to be complete"
+    )
+    lines = [f"{none}: a relaunch would not pick any by itself"]
     if pick is not None:
         lines = [f"a relaunch would take {named(pick)} ({pick.why})"]
     if load is not None and (pick is None or load.path != pick.path):

@@ -15,8 +15,8 @@ from cockpit.runtime.login import login_name
 from cockpit.verbs.findings import DoctorFinding
 
 NO_CLAIM: Final = (
-    "until it can be used, another machine is excluded by the logbook's remote only: set"
-    " records.logbook in a repository with a remote, or mend what is said here"
+    "until then only the logbook's remote keeps other machines out: set records.logbook in a"
+    " repository with a remote, or fix this"
 )
 
 
@@ -37,7 +37,7 @@ async def _finding(guard: StoreClaim, run: RunSpec) -> DoctorFinding:
             name="claim", level="note", text=claim.text, remedy=NO_CLAIM, run=run.name
         )
     heeds = guard.heeded(run)
-    seen = "the store was seen to heed conditional puts" if heeds else (
-        "whether the store heeds conditional puts is seen when the first claim is taken"
+    seen = "the store honours conditional puts (seen)" if heeds else (
+        "whether the store honours conditional puts shows when the first claim is taken"
     )  # fmt: skip
     return DoctorFinding(name="claim", level="ok", text=f"{claim.text}; {seen}", run=run.name)

@@ -106,7 +106,7 @@ def check_screen() -> None:
     term = os.environ.get("TERM", "")
     if term in ("dumb", "unknown"):
         raise UsageError(
-            f"TERM={term}: this terminal cannot show screens; `cockpit check` prints the same state"
+            f"TERM={term}: this terminal cannot show the UI; `cockpit check` prints the same state"
         )
 
 

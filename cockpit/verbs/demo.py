@@ -68,12 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``demo`` takes."""
     parser.description = DESCRIPTION
     parser.epilog = EXAMPLE
-    parser.add_argument("--dir", type=Path, metavar="D", help="where the demo lives")
+    parser.add_argument("--dir", type=Path, metavar="D", help="the demo's folder")
     parser.add_argument("--keep", action="store_true", help="leave the runs running")
     parser.add_argument(
         "--headless",
         action="store_true",
-        help="no UI: wait until each situation exists, check once, print, stop the runs",
+        help="no UI: wait for every situation, check once, print, stop the runs",
     )
     parser.add_argument("--clean", action="store_true", help="stop and remove everything")
     parser.add_argument("--on", choices=SYSTEMS, help="run it on this system (default: here)")
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
         say(str(error))
         return BLOCKED
     except LostError as error:
-        say(f"{error}; whether it was done is not known: --clean removes what there may be")
+        say(f"{error}; outcome unknown; --clean removes whatever is there")
         return NOT_MADE
     except (CannotError, LeftError, JournalError) as error:
         say(str(error))
@@ -173,13 +173,13 @@ def _demo(layout: DemoLayout, args: argparse.Namespace) -> int:
 
     folder.take(layout)
     if layout.away.exists():
-        text = f"{layout.folder} is of a demo on another system: remove that one with --clean"
+        text = f"{layout.folder} belongs to a demo on another system: remove that one with --clean"
         raise folder.FolderError(f"{text}, or name another --dir")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     with Lock(layout.lock):
         if prepare(layout):
-            say(f"the runs that were kept in {layout.folder} are still there: back to them")
+            say(f"the runs kept in {layout.folder} are still there: returning to them")
         patience = HEADLESS_PATIENCE if args.headless else LEAVING_PATIENCE
         with running(layout, keep=args.keep, patience=patience) as fleet:
             code = _headless(layout, fleet, args) if args.headless else _open(layout)
@@ -206,7 +206,7 @@ def _away(layout: DemoLayout, args: argparse.Namespace) -> int:
         if journal.ground is not None and not journal.ground.seen:
             say(f"{site.where} does not see {layout.folder}: no checkpoints, and no torn one")
         if journal.jobs:
-            say(f"the runs that were kept on {site.where} are still there: back to them")
+            say(f"the runs kept on {site.where} are still there: returning to them")
         with running(journal, keep=args.keep) as fleet:
             code = _headless(layout, fleet, args) if args.headless else _open(layout)
             say(f"the runs go on on {site.where}" if args.keep else f"removing all on {site.where}")

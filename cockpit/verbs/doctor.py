@@ -61,9 +61,9 @@ PACKAGES = (*("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pyda
 DISTRIBUTION = "run-cockpit"
 PYTHON = (3, 11)
 PROGRAMS = {
-    "git": "install git: the code and logbook facets, and every record, need it",
-    "ssh": "install an OpenSSH client if any run lives on another host",
-    "tmux": "install tmux to keep the cockpit open on a machine you leave",
+    "git": "install git: code, logbook and all records need it",
+    "ssh": "install an OpenSSH client if any run is on another host",
+    "tmux": "install tmux to keep the cockpit open after you disconnect",
 }
 NEEDED = ("git",)
 COLOURS = 256
@@ -77,19 +77,19 @@ RELAUNCH_NEEDS: Final = {
     "output_root": 'output_root = "out/my-run", the one folder that the run writes',
     "resubmit": 'resubmit = "python train.py --resume", with the trainer\'s own flag to go on',
 }
-TRY_AGAIN: Final = "set the variable to the address as the service shows it, and try again"
-LOOK_THERE: Final = "look whether it arrived; if it did, the service only answers late"
+TRY_AGAIN: Final = "set the variable to the URL exactly as the service shows it, then try again"
+LOOK_THERE: Final = "check whether it arrived; if so, the service is just slow to answer"
 ROUTE_REMEDIES: Final = {
-    "terminal": "run it in a terminal; without one this route is passed over",
-    "desktop": "run it in a desktop session with notify-send; else this route is passed over",
-    "command": "run the command by hand; it gets the message on standard input",
+    "terminal": "run it in a terminal; without one this route is skipped",
+    "desktop": "run it in a desktop session with notify-send; otherwise this route is skipped",
+    "command": "run the command by hand; it reads the message from standard input",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``doctor`` takes."""
     parser.description = (
-        "Looks at the installation, the terminal, the store, the run file, and asks "
+        "Checks the installation, the terminal, the store and the run file, and queries "
         "every facet of every run once. Exit code: 0 no problem, 1 a problem, 2 the run file."
     )
     parser.epilog = EXAMPLE
@@ -147,7 +147,7 @@ def _program() -> DoctorFinding:
     except importlib.metadata.PackageNotFoundError:
         installed = __version__  # run as it lies somewhere: nothing can be stale
     text = __version__ if installed == __version__ else f"{__version__}, installed as {installed}"
-    remedy = "install it again (in a clone: make demo): what it needs may have changed since"
+    remedy = "reinstall it (in a clone: make demo): its requirements may have changed"
     return _finding("cockpit", installed == __version__, text, remedy)
 
 
@@ -188,8 +188,8 @@ def _escape_time() -> DoctorFinding:
     asked = asyncio.run(run_command(["tmux", "show", "-sv", "escape-time"], deadline=2.0))
     said = asked.out.decode("ascii", "replace").strip()
     if asked.rc != 0 or not said.isdecimal():
-        return _finding("tmux escape-time", False, "tmux does not say", ESCAPE, needed=False)
-    text = f"{int(said)} ms: for so long tmux keeps an Esc to itself"
+        return _finding("tmux escape-time", False, "tmux does not report it", ESCAPE, needed=False)
+    text = f"{int(said)} ms: how long tmux holds back Esc"
     return _finding("tmux escape-time", int(said) <= ESCAPE_MS, text, ESCAPE, needed=False)
 
 
@@ -207,7 +207,7 @@ def _store() -> DoctorFinding:
     try:
         text = described(path)
     except StoreError as error:
-        return _finding("store", False, str(error), "without it nothing is remembered")
+        return _finding("store", False, str(error), "without it nothing is kept between sessions")
     return _finding("store", True, text if before is None else f"{text}; {before}")
 
 
@@ -222,7 +222,7 @@ def _run_file(config: Path | None) -> tuple[list[DoctorFinding], bool]:
 
 
 def _unread_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
-    remedy = "take it out, or leave it for a version that reads it: it changes nothing here"
+    remedy = "remove it, or keep it for a version that uses it: it has no effect here"
     for each in unread_settings(file):
         yield DoctorFinding(
             name="setting", level="note", text=each.text, remedy=remedy, run=each.run
@@ -239,8 +239,8 @@ def _foreign_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
         written = (key for key in JobSpec.model_fields if key in run.job.model_fields_set)
         for key in written:
             if key not in known and getattr(run.job, key) is not None:
-                text = f"run.job.{key} is set and not read for {kind.kind} jobs"
-                remedy = "take it out, or compare job.kind with where the job runs"
+                text = f"run.job.{key} is set, but not used for {kind.kind} jobs"
+                remedy = "remove it, or check that job.kind is right"
                 yield DoctorFinding(
                     name="setting", level="note", text=text, remedy=remedy, run=run.name
                 )
@@ -248,7 +248,7 @@ def _foreign_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
 
 def _shared_places(file: CockpitFile) -> Iterator[DoctorFinding]:
     """Name the runs that would write to one place: two live jobs there are a duplicate (C-25)."""
-    remedy = "give each run its own; one run needs one [[run]], whatever it was called before"
+    remedy = "give each run its own; one run needs one [[run]], even if it was renamed"
     for each in shared_places(file):
         yield DoctorFinding(
             name="run file", level="problem", text=each.text, remedy=remedy, run=each.one
@@ -299,7 +299,7 @@ def _unaddressed_paths(file: CockpitFile) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             name="paths",
             level="note",
-            text=f"{', '.join(fields)}: no scheme, so this machine is meant; the job is on {host}",
+            text=f"{', '.join(fields)}: no scheme, so it means this machine; the job is on {host}",
             remedy=f"write ssh://{host}/path, or file:///path if this machine is meant",
             run=run,
         )
@@ -339,7 +339,7 @@ async def route_findings(file: CockpitFile, clock: Clock, *, send: bool) -> list
     )
     if send and not channels.routes:
         remedy = 'add [notify] routes = [{ min = "alert", url_env = "SLACK_URL" }]'
-        text = "no route: nobody is told of anything"
+        text = "no route: nobody is notified of anything"
         return [DoctorFinding(name="notify", level="problem", text=text, remedy=remedy)]
     tests = (_tested(channels, route, clock.now(), send=send) for route in channels.routes)
     return [*await asyncio.gather(*tests), *_switch(file, clock)]
@@ -350,7 +350,7 @@ async def _tested(channels: Channels, route: Named, now: float, *, send: bool) -
     if trouble is not None:
         return _unusable(route, trouble)
     if not send:
-        return _route_finding(route, "ok", "can be used from here (--notify sends a test)", None)
+        return _route_finding(route, "ok", "usable from here (--notify sends a test)", None)
     delivery = await channels.deliver(_test_message(now), route)
     if delivery.ok:
         return _route_finding(route, "ok", f"a test message was sent: {delivery.note}", None)
@@ -374,7 +374,7 @@ def _unusable(route: Named, trouble: str) -> DoctorFinding:
     if trouble == NOT_SET:
         remedy = f"export {route.route.url_env}=… where the cockpit and its watch are started"
         return _route_finding(route, "problem", f"{route.route.url_env} is not set", remedy)
-    return _route_finding(route, "problem", trouble, "correct this route in the run file")
+    return _route_finding(route, "problem", trouble, "fix this route in cockpit.toml")
 
 
 def _switch(file: CockpitFile, clock: Clock) -> Iterator[DoctorFinding]:

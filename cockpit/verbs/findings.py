@@ -13,18 +13,18 @@ from cockpit.model.run import CockpitFile
 from cockpit.model.wandb_address import address_of
 
 REMEDIES = {
-    ErrorKind.UNSUPPORTED: "look there yourself: this version does not read it",
-    ErrorKind.UNAUTHORIZED: "log in again, or set the variable that the run file names",
-    ErrorKind.FORBIDDEN: "ask for access: the credentials are good, the right is missing",
-    ErrorKind.NOT_FOUND: "compare the path or id in the run file with what is there",
-    ErrorKind.RATE_LIMITED: "wait: it is asked for less often by itself",
-    ErrorKind.TIMEOUT: "look whether the file system or host answers at all",
-    ErrorKind.REFUSED: "look whether the service runs, and at its address in the run file",
-    ErrorKind.DNS: "look at the host's name in the run file, and at the network",
-    ErrorKind.TLS: "look at the certificate and the machine's clock",
-    ErrorKind.BAD_ANSWER: "look at the file or service itself: its answer makes no sense",
-    ErrorKind.PERMISSION: "give this user the right to read it",
-    ErrorKind.NOT_CONFIGURED: "add it to the run file to see this facet",
+    ErrorKind.UNSUPPORTED: "check it yourself: this version cannot read it",
+    ErrorKind.UNAUTHORIZED: "log in again, or set the variable named in cockpit.toml",
+    ErrorKind.FORBIDDEN: "ask for access: the credentials work, the permission is missing",
+    ErrorKind.NOT_FOUND: "check the path or id in cockpit.toml against what exists",
+    ErrorKind.RATE_LIMITED: "wait: it is polled less often automatically",
+    ErrorKind.TIMEOUT: "check whether the file system or host responds at all",
+    ErrorKind.REFUSED: "check that the service is running, and its address in cockpit.toml",
+    ErrorKind.DNS: "check the host name in cockpit.toml and the network",
+    ErrorKind.TLS: "check the certificate and the machine's clock",
+    ErrorKind.BAD_ANSWER: "check the file or service itself: its answer makes no sense",
+    ErrorKind.PERMISSION: "give this user read permission",
+    ErrorKind.NOT_CONFIGURED: "add it to cockpit.toml to see this facet",
 }
 ITS_JOB: Final = "its job"
 """In what a facet says that could be asked for only if the job were known."""
@@ -86,8 +86,8 @@ def contradictions(file: CockpitFile) -> Iterator[DoctorFinding]:
             continue
         other = address_of(run.wandb.url).run
         if other is not None and other != run.wandb.id:
-            text = f"wandb.id is {run.wandb.id}, wandb.url names the run {other}: the id is read"
-            remedy = "take out the one that is wrong"
+            text = f"wandb.id is {run.wandb.id}, but wandb.url points to {other}: the id is used"
+            remedy = "remove the wrong one"
             yield DoctorFinding(
                 name="run file", level="problem", text=text, remedy=remedy, run=run.name
             )

@@ -49,7 +49,7 @@ from cockpit.watch.past.then import then
 
 EXAMPLE = "example: cockpit history my-run --at 2026-03-11T08:57:00Z --json"
 
-NO_TIMES = "when is unknown: its rows tell no time"
+NO_TIMES = "time unknown: its rows have no time"
 
 
 class Past(Frozen):
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``history`` takes."""
     parser.description = (
         "Prints what was known, decided and done, from the store: every guarded "
-        "action with its checks, approvals and steps, every alert with who took it. "
+        "action with its checks, approvals and steps, every alert with who acknowledged it. "
         "With --at also the run as it was at that moment: verdict, step, loss, alerts with "
         "their evidence, checkpoints, sources; what is not known of it says why. "
         "--json is the export."
@@ -178,7 +178,7 @@ def _goodput(
             starts=starts,
         ),
     )
-    source = f"{len(seen)} observations, one a cadence: what came and went between two is not seen"
+    source = f"{len(seen)} observations, one a cadence: what came and went in between is not seen"
     return None if found is None else found.model_copy(update={"evidence": (source,)})
 
 
@@ -247,7 +247,7 @@ def _lines(past: Past) -> Iterator[str]:
         yield f"last seen {moment(seen.at)}: {seen.verdict.value}, step {seen.step}"
     yield from () if past.goodput is None else filter(None, sentences(past.goodput))
     if not dated:
-        yield f"nothing is known of {past.run} here"
+        yield f"nothing known about {past.run} here"
     for _, lines in sorted(dated, key=lambda pair: pair[0]):
         yield from lines
 

@@ -96,7 +96,7 @@ def _schema(only_print: bool) -> str:
     try:
         return str(keep_schema())
     except OSError as error:
-        say(f"no schema for editors was written: {error.strerror or error}")
+        say(f"no editor schema written: {error.strerror or error}")
         return ""
 
 
@@ -106,7 +106,7 @@ def _check_room(out: Path, folder: Path) -> None:
         text = f"{out} exists and is never rewritten; add --print for a [[run]] to paste into it"
         raise UsageError(clean(text))
     if not os.access(folder, os.W_OK | os.X_OK):
-        why = "is no folder that can be written to"
+        why = "is not a writable folder"
         raise UsageError(f"{clean(folder)} {why}; name another --out, or add --print")
 
 
@@ -168,7 +168,7 @@ def _ask_system(proposal: Proposal, what: str) -> None:
     try:
         told, suggested = asyncio.run(job_clues(named, SystemClock()))
     except SourceError as error:
-        say(f"{clean(what)}: {error}; only what was given is known")
+        say(f"{clean(what)}: {error}; only what was given is used")
         return
     for clue in told:
         proposal.add(clue)
@@ -215,7 +215,7 @@ def _chosen(
         say(f"  {number}  {clean(each.what, 200)}  ({each.text})")
     if not asks:
         return []
-    picked = _read("which ones (numbers, several apart by blanks): ").split()
+    picked = _read("which ones (numbers separated by spaces): ").split()
     known = {str(number): each.what for number, each in enumerate(found, 1)}
     wrong = [word for word in picked if word not in known]
     if wrong or not picked:
@@ -225,11 +225,11 @@ def _chosen(
 
 def _say_nothing(silent: Sequence[str], what: Sequence[str]) -> None:
     if silent:
-        say("whether there is anything to begin from is not known")
+        say("cannot tell whether there is anything to start from")
     elif what:
         say(f"no job of yours is listed by {clean(', '.join(what), 200)}")
     else:
-        say(f"nothing to begin from lies here; {EXPECTED}")
+        say(f"nothing to start from here; {EXPECTED}")
 
 
 def _ask(proposal: Proposal) -> None:
@@ -296,7 +296,7 @@ def _afterwards(proposal: Proposal, args: argparse.Namespace) -> Iterator[str]:
     if left:
         yield f"left open, as comments in it: {', '.join(left)}"
     if not args.only_print:
-        yield f"{args.out} is written; `cockpit doctor --config {args.out}` asks every place once"
+        yield f"{args.out} written; `cockpit doctor --config {args.out}` checks every source once"
 
 
 def _document(proposal: Proposal, text: str | None, args: argparse.Namespace) -> dict[str, Any]:

@@ -28,7 +28,7 @@ NO_TERMINAL = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``open`` takes."""
-    parser.description = "Opens the fleet, or one run of it. Without a run file: a welcome."
+    parser.description = "Opens the fleet, or one run. Without a run file it shows a welcome page."
     parser.epilog = EXAMPLE
     parser.add_argument("run_name", nargs="?", metavar="RUN", help="open this run's screen")
     add_config(parser)

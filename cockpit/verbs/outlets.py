@@ -81,10 +81,10 @@ class WatchOutput:
             self.ended.set_result(error)
 
     def _tell_of_lines(self, count: int) -> None:
-        self.say(f"{_lines(count)} of standard output dropped: nobody read it")
+        self.say(f"{_lines(count)} of standard output dropped: no reader")
 
     def _tell_of_messages(self, count: int) -> None:
-        self.say(f"{_lines(count)} dropped here: nobody read them")
+        self.say(f"{_lines(count)} dropped here: no reader")
 
 
 def _lines(count: int) -> str:

@@ -51,7 +51,7 @@ _ITEMS: Final = {"complete": "checkpoint", "incomplete": "torn checkpoint",
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``plot`` takes."""
     parser.description = (
-        "Draws metrics of a run over its steps or its time: what is meant (loss, throughput, "
+        "Draws metrics of a run by step or by time: what is meant (loss, throughput, "
         '"grad norm", "learning rate") or as it is logged (eval/accuracy); the loss if none is '
         "named. Checkpoints, restarts and open alerts of a run stand below. A path needs no run "
         "file: a .wandb file, a W&B run's folder, or JSON lines. Exit code: 0 drawn, "
@@ -64,8 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", type=int, metavar="STEP", help="from this step on")
     parser.add_argument("--x", choices=("step", "time"), default="step", help="the axis")
     parser.add_argument("--log", action="store_true", help="a logarithmic axis of values")
-    parser.add_argument("--width", type=int, metavar="N", help="columns (default: the terminal's)")
-    parser.add_argument("--height", type=int, default=HEIGHT, metavar="N", help="rows of a chart")
+    parser.add_argument(
+        "--width", type=int, metavar="N", help="width in columns (default: the terminal's)"
+    )
+    parser.add_argument(
+        "--height", type=int, default=HEIGHT, metavar="N", help="height of a chart in rows"
+    )
     parser.add_argument("--svg", metavar="FILE", help="write a picture instead; - prints it")
     add_config(parser)
     add_json(parser)
@@ -148,7 +152,7 @@ async def _checked(file: CockpitFile, name: str) -> RunReport | None:
     try:
         return (await checked(file, [name], SystemClock())).runs[0]
     except (TimeoutError, OSError) as error:
-        say(f"no checkpoint and no alert is marked: {clean(error)}")
+        say(f"checkpoints and alerts are not marked: {clean(error)}")
         return None
 
 

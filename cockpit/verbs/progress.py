@@ -27,13 +27,13 @@ AT_ONCE: Final = 500
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``progress`` takes."""
     parser.description = (
-        "Says which lines of a log are training progress, and reads step, maximum, loss and "
-        "rate from them. What a line rounds is never given as exact; an evaluation, a download "
-        "or a resume is no progress. With --json one entry per line, as a list. "
+        "Finds the training progress lines of a log and reads step, maximum, loss and rate "
+        "from them. Rounded values are never given as exact; evaluations, downloads and "
+        "resumes are not progress. With --json one entry per line, as a list. "
         "Exit code: 0, also for a log without progress, 2 no such file."
     )
     parser.epilog = EXAMPLE
-    parser.add_argument("file", metavar="FILE", help="the log, packed or not; - reads stdin")
+    parser.add_argument("file", metavar="FILE", help="the log, compressed or not; - reads stdin")
     add_json(parser)
 
 
@@ -107,7 +107,7 @@ def _words(form: str, scope: Scope, unit: str | None, exact: bool) -> str:
 
 
 def _summary(found: Iterable[Told | Run]) -> list[str]:
-    """Return for a person: how many lines tell progress, and what the last one says."""
+    """Return for a person: how many progress lines, and what the last one says."""
     lines, last = 0, None
     for each in found:
         if not isinstance(each, Run):
@@ -118,9 +118,9 @@ def _summary(found: Iterable[Told | Run]) -> list[str]:
             one_by_one = list(each.told())
             lines, last = lines + len(one_by_one), (*one_by_one[-1:], last)[0]
     if last is None:
-        return ["no line tells training progress"]
+        return ["no training progress lines found"]
     line, told = last
-    return [f"line {line}: {said(told)}", f"{lines:,} lines tell progress"]
+    return [f"line {line}: {said(told)}", f"{lines:,} progress lines"]
 
 
 def said(progress: LineProgress) -> str:

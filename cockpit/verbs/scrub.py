@@ -24,8 +24,8 @@ _BLANK = re.compile(r"[\s]")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``scrub`` takes."""
     parser.description = (
-        "Copies standard input to standard output, line by line, with every secret "
-        "replaced by ****. Bytes that are no text stay as they are."
+        "Copies standard input to standard output line by line, with every secret "
+        "replaced by ****. Bytes that are not text pass through unchanged."
     )
     parser.epilog = EXAMPLE
 

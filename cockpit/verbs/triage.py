@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Exit code: 0 whatever the class, 2 no such file."
     )
     parser.epilog = EXAMPLE
-    parser.add_argument("file", metavar="FILE", help="the log, packed or not; - reads stdin")
+    parser.add_argument("file", metavar="FILE", help="the log, compressed or not; - reads stdin")
     parser.add_argument(
         "--state", choices=STATES, default="failed", help="the job's state now (default: failed)"
     )
@@ -75,4 +75,4 @@ def _lines(found: Triage, text: PresentLog) -> list[str]:
 
 def _read(read: Read) -> str:
     what = f"read: {read.lines:,} lines"
-    return what if read.whole else f"{what}; {read.why}: what stands before may say otherwise"
+    return what if read.whole else f"{what}; {read.why}: earlier lines may say otherwise"

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``watch`` takes."""
     parser.description = (
         "Watches until every run is over and that is acknowledged, or until the "
-        "stated point. One owner per run: a second watch ends with 4 and names the first."
+        "stated point. One owner per run: a second watch exits with 4 and names the first."
     )
     parser.epilog = EXAMPLE
     add_runs(parser)
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--until", type=stopping_point, metavar="step=N|time=T", help="end at this point"
     )
     parser.add_argument(
-        "--takeover", action="store_true", help="take the runs from whoever watches them now"
+        "--takeover", action="store_true", help="take the runs over from whoever watches them now"
     )
 
 

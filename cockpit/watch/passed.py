@@ -64,8 +64,8 @@ def kept_of(each: Happened, now: float) -> Kept:
     opened_at = closed_at if span.opened_at is None else min(closed_at, span.opened_at)
     since = opened_at if span.opened_at is None else min(opened_at, each.alert.since)
     steps = f"step {wording.step(span.opened_step)} to {wording.step(span.closed_step)}"
-    when = "" if span.opened_at is not None else "; its rows tell no time"
-    line = Evidence(text=f"over by itself before anybody looked: {steps}{when}", source=SOURCE)
+    when = "" if span.opened_at is not None else "; its rows have no time"
+    line = Evidence(text=f"ended by itself before anyone looked: {steps}{when}", source=SOURCE)
     changes = {"span": span, "since": since, "evidence": (*each.alert.evidence, line)}
     return Kept(
         alert=each.alert.model_copy(update=changes), opened_at=opened_at, closed_at=closed_at

@@ -11,7 +11,7 @@ from cockpit.rules.jobs.repeated import identity
 from cockpit.rules.lineage.settings import leaves
 from cockpit.rules.present import CLOCK_SKEW
 
-JOB: str = "the config that the job itself shows"
+JOB: str = "the config shown by the job"
 TRACKER: str = "the tracker's config"
 
 

@@ -50,10 +50,10 @@ def test_a_config_on_a_hung_mount_is_unknown_and_read_when_it_answers(
     assert time.monotonic() - began < 2
     (first,), (second,) = (run.final_step_told for run in old.runs[:2])
     assert (first.step, first.text) == (
-        None, f"config file: {tmp_path / 'c.json'} gives no answer within 0.05 s",
+        None, f"config file: {tmp_path / 'c.json'} did not respond within 0.05 s",
     )  # fmt: skip
-    assert second.why == f"{tmp_path / 'c.json'} still gives no answer"
-    assert old.runs[2].final_step_source == "unknown: d.json: gives no answer within 0.05 s"
+    assert second.why == f"{tmp_path / 'c.json'} still does not respond"
+    assert old.runs[2].final_step_source == "unknown: d.json: did not respond within 0.05 s"
     keeper = Reloader(old)
     assert not keeper.check(), "nothing has answered yet"
     mount.set()

@@ -148,7 +148,7 @@ def test_init_writes_the_run_file_all_the_same_where_no_schema_can_lie(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert main(["init", "local:run.log", "--set", "name=a", "--set", "job.pid_file=p"]) == 0
-    assert "no schema for editors was written" in capsys.readouterr().err
+    assert "no editor schema written" in capsys.readouterr().err
     assert "#:schema" not in (tmp_path / "cockpit.toml").read_text()
 
 

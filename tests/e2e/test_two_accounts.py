@@ -126,7 +126,7 @@ def test_what_ada_did_bob_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     asked = ("launch", "toy", "--approve", "checkpoint", "--by", "ada", "--reason", "start anew")
     _, plan, said = two.of("bob", *asked)
     assert plan["blocked"] and check(plan, "checkpoint")["approved"] is None
-    assert "typed by another hand" in said, "what wants the DRI's own word is not typed by bob"
+    assert "someone else typed it" in said, "what wants the DRI's own word is not typed by bob"
     _, plan, _ = two.of("ada", *asked)
     assert check(plan, "checkpoint")["approved"]["typed_by"] == typed("ada")
     words = ("relaunch", "toy", "--approve", "T", "--by", "ada", "--reason", "go on")

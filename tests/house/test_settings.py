@@ -74,7 +74,7 @@ def test_doctor_names_each_setting_without_effect(
     path = tmp_path / "cockpit.toml"
     path.write_text(setting(table, key))
     (note,) = notes(path, capsys, "setting")
-    assert note["text"] == f"{shown_as(table, key)} is set and not read by this version"
+    assert note["text"] == f"{shown_as(table, key)} is set, but this version does not use it"
     assert note["run"] == ("toy" if table.startswith("run.") else None)
     assert note["level"] == "note" and note["remedy"]
 
@@ -95,7 +95,7 @@ def test_a_watch_says_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     path.write_text('[cockpit]\ncadence = "1s"\n' + setting("run.thresholds", "instability_z"))
     main(["watch", "--once", "--config", str(path)])
     said = capsys.readouterr().err
-    assert said.count("set and not read by this version: toy: run.thresholds.instability_z") == 1
+    assert said.count("set, but not used by this version: toy: run.thresholds.instability_z") == 1
 
 
 @pytest.mark.usefixtures("planted")
@@ -106,14 +106,16 @@ async def test_an_open_cockpit_says_it_when_it_starts(tmp_path: Path) -> None:
     app = CockpitApp(file, StandIn(*(made.report(run.name) for run in file.runs)))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        assert "set and not read by this version: toy: run.thresholds.instability_z" in text_of(app)
+        assert "set, but not used by this version: toy: run.thresholds.instability_z" in text_of(
+            app
+        )
 
 
 @pytest.mark.usefixtures("planted")
 def test_one_line_names_the_first_three(tmp_path: Path) -> None:
     file = load(_written(tmp_path, setting("run.thresholds", "disk_frac")))
     assert unread_notice(file) == (
-        "set and not read by this version: toy: run.thresholds.disk_frac; see `cockpit doctor`"
+        "set, but not used by this version: toy: run.thresholds.disk_frac; see `cockpit doctor`"
     )
     many = setting("run.thresholds", "instability_z") + "".join(
         f"{key} = {VALUES[key]}\n" for key in PLANTED["run.thresholds"][1:]
@@ -139,7 +141,7 @@ def test_a_path_that_silently_means_this_machine_is_a_note(
     (note,) = notes(path, capsys, "paths")
     assert (note["run"], note["level"]) == ("toy", "note")
     named = "output_root, checkpoints.path, checkpoints.initialize_from, code.repo, config_file"
-    assert note["text"].startswith(f"{named}: no scheme, so this machine is meant")
+    assert note["text"].startswith(f"{named}: no scheme, so it means this machine")
     assert "isambard" in note["text"] and "ssh://isambard/" in note["remedy"]
 
 

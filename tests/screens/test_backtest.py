@@ -81,7 +81,7 @@ async def test_a_key_of_the_run_screen_opens_it_and_esc_leaves() -> None:
 async def test_the_palette_has_it_and_what_fails_is_one_line() -> None:
     app = cockpit()
     assert isinstance(app, StandInApp)
-    app.past = OSError(0, "toy holds no logged row: nothing to replay")
+    app.past = OSError(0, "toy holds no logged rows: nothing to replay")
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         await pilot.press(":", *"backtest", "enter")

@@ -41,7 +41,7 @@ def test_json_lines_are_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["backtest", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("C-11  step 59 → step 74  Loss more than 50 %")
-    assert lines[1] == "95 rows, up to step 94; its rows tell no time: go by the steps"
+    assert lines[1] == "95 rows, up to step 94; its rows have no time: go by the steps"
 
 
 def test_numbers_that_are_none_are_read_as_python_writes_them(

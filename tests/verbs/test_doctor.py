@@ -37,7 +37,7 @@ def test_a_missing_file_is_a_problem_with_a_remedy(
     (tiny.folder / "run.log").unlink()
     tiny.stop()
     assert main(["doctor", "--config", str(tiny.config)]) == 1
-    assert "compare the path or id" in capsys.readouterr().out
+    assert "check the path or id" in capsys.readouterr().out
 
 
 def test_a_host_that_refuses_us_is_one_note_for_its_runs_with_what_to_do(
@@ -95,7 +95,7 @@ def test_a_key_of_another_kind_of_job_is_a_note(
     main(["doctor", "--json", "--config", str(path)])
     findings = json.loads(capsys.readouterr().out)["findings"]
     (note,) = [each for each in findings if each["name"] == "setting"]
-    assert note["text"] == "run.job.address is set and not read for slurm jobs"
+    assert note["text"] == "run.job.address is set, but not used for slurm jobs"
     assert (note["level"], note["run"]) == ("note", "r")
 
 
@@ -165,4 +165,4 @@ def test_code_that_is_not_what_was_installed_is_a_problem(
     findings = json.loads(capsys.readouterr().out)["findings"]
     (found,) = (each for each in findings if each["name"] == "cockpit")
     assert found["level"] == "problem" and found["text"].endswith("installed as 0.0.1")
-    assert "install it again" in found["remedy"]
+    assert "reinstall it" in found["remedy"]

@@ -74,7 +74,7 @@ def test_an_id_and_an_address_of_two_runs_are_told(
 ) -> None:
     wandb = '[run.wandb]\nurl = "http://127.0.0.1:1/e/p/runs/x"\nid = "y"\n'
     told = findings(tmp_path, capsys, wandb, code=2)["run file"]
-    assert told["level"] == "problem" and "wandb.url names the run x" in told["text"]
+    assert told["level"] == "problem" and "wandb.url points to x" in told["text"]
 
 
 def test_a_command_that_prints_no_token_is_to_be_run_by_hand(

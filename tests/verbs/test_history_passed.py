@@ -43,7 +43,7 @@ def test_what_came_and_went_is_one_line_and_one_entry(
     first, second = capsys.readouterr().out.splitlines()
     assert "closed unseen  C-11 alert: Loss more than" in first
     assert first.endswith("step 459 to 474, since 2027-01-15 08:00:00Z")
-    assert second.endswith("step 900 to 950, when is unknown: its rows tell no time")
+    assert second.endswith("step 900 to 950, time unknown: its rows have no time")
     assert main(["history", "r", "--config", str(config), "--json"]) == 0
     one, other = json.loads(capsys.readouterr().out)["alerts"]
     assert (one["seen"], one["span"]["passed"], one["span"]["opened_step"]) == (False, True, 459)

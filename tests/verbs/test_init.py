@@ -254,5 +254,5 @@ def test_a_system_that_does_not_answer_is_said_and_ends_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", "slurm:7@login2", "--set", "name=a"]) == 0
-    assert "no answer within 10 s; only what was given is known" in capsys.readouterr().err
+    assert "no answer within 10 s; only what was given is used" in capsys.readouterr().err
     assert (folder / "cockpit.toml").exists()

@@ -45,7 +45,7 @@ def state(path: Path, **settings: Any) -> str:
 @pytest.mark.parametrize(
     ("what", "said", "unanswered"),
     [
-        ("slurm@mute", "is not known", ["mute: no answer within 10 s"]),
+        ("slurm@mute", "cannot tell", ["mute: no answer within 10 s"]),
         ("slurm@login1", "no job of yours is listed by slurm@login1", []),
     ],
 )
@@ -54,7 +54,7 @@ def test_a_system_that_is_silent_is_not_one_that_has_no_jobs(
 ) -> None:
     assert main(["init", what]) == 2
     told = capsys.readouterr().err
-    assert said in told and "nothing to begin from" not in told
+    assert said in told and "nothing to start from" not in told
     assert main(["init", what, "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["unanswered"] == unanswered
 
@@ -62,7 +62,7 @@ def test_a_system_that_is_silent_is_not_one_that_has_no_jobs(
 @pytest.mark.usefixtures("cluster")
 def test_a_job_that_the_system_does_not_list_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "slurm:7@login1", "--set", "name=a"]) == 0
-    assert "not among your jobs that are listed there" in capsys.readouterr().err
+    assert "not among your jobs listed there" in capsys.readouterr().err
 
 
 def test_a_user_with_an_at_sign_has_jobs_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,7 +115,7 @@ def test_progress_lists_each_line_that_is_progress(
     told = [(each["line"], each["step"], each["loss"]) for each in entries]
     assert told == [(1, 10, 2.5), (2, 11, 2.4)]
     assert main(["progress", str(log)]) == 0
-    assert capsys.readouterr().out == "line 2: step 11, loss 2.400\n2 lines tell progress\n"
+    assert capsys.readouterr().out == "line 2: step 11, loss 2.400\n2 progress lines\n"
 
 
 def test_what_a_line_rounds_is_not_told_as_exact(

@@ -101,7 +101,7 @@ def test_the_entries_of_a_run_are_those_of_its_lines(
     runs = (_entries(each) if isinstance(each, Run) else [_entry(*each)] for each in found)
     assert [text for each in runs for text in each] == [_entry(*each) for each in told]
     last = [f"line {told[-1][0]}: {said(told[-1][1])}"] if told else []
-    count = [f"{len(told):,} lines tell progress"] if told else ["no line tells training progress"]
+    count = [f"{len(told):,} progress lines"] if told else ["no training progress lines found"]
     assert _summary(found) == last + count
 
 
@@ -111,7 +111,7 @@ def test_a_log_without_progress_is_an_empty_list(
     (tmp_path / "log").write_text("nothing here\n")
     assert entries(capsys, tmp_path / "log") == []
     assert main(["progress", str(tmp_path / "log")]) == 0
-    assert capsys.readouterr().out == "no line tells training progress\n"
+    assert capsys.readouterr().out == "no training progress lines found\n"
 
 
 def test_of_a_giant_line_the_last_state_is_told(

@@ -100,7 +100,7 @@ def test_a_listing_says_that_the_rows_which_tell_the_suspect_ones_could_not_be_r
     (folder.folder / "run.log").unlink()
     (folder.folder / "run.log").mkdir()
     assert main(["checkpoints", "out", "--config", str(folder.config)]) == 0
-    assert "which are suspect is not known for sure: " in folder.capsys.readouterr().err
+    assert "it is not certain which are suspect: " in folder.capsys.readouterr().err
 
 
 def test_a_listing_has_the_remark_on_one_saved_between_the_last_sound_row_and_the_first_other(

@@ -203,7 +203,7 @@ async def test_a_log_without_times_is_told_by_its_steps_once(tmp_path: Path) -> 
         await hand.look(at)
         (kept,) = hand.kept()
         assert kept.alert.span is not None and kept.alert.span.opened_at is None
-        assert kept.alert.evidence[-1].text.endswith("its rows tell no time")
+        assert kept.alert.evidence[-1].text.endswith("its rows have no time")
 
 
 async def test_steps_that_a_resume_replays_are_an_event_of_their_own_known_as_replayed(

@@ -69,7 +69,7 @@ def test_one_process_under_two_names_is_one_job() -> None:
 def test_a_run_file_that_names_one_place_twice_is_told() -> None:
     pair = (run("a", "/r"), run("b", "/r"))
     (found,) = shared_places(CockpitFile(path="x", runs=pair))
-    assert found.text == "runs a and b have the same output root /r"
+    assert found.text == "runs a and b share the same output root /r"
     saves = CheckpointSpec(path=["/c"])
     both = tuple(RunSpec(name=name, checkpoints=saves) for name in "ab")
     (found,) = shared_places(CockpitFile(path="x", runs=both))

@@ -172,7 +172,7 @@ def _config_was(prior: Snapshot | None, facets: Facets) -> ResolvedConfig | None
         return ResolvedConfig(values=prior.config, source=f"launch {prior.launch_id}")
     job, tracker = facets.job.value, facets.tracker.value
     told = {
-        "the config that the job itself shows": job.config if job is not None else {},
+        "the config shown by the job": job.config if job is not None else {},
         "the tracker's config": tracker.config if tracker is not None else {},
     }
     for source, config in told.items():

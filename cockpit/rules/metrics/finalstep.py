@@ -12,7 +12,7 @@ from cockpit.model.run import RunSpec
 def told_final_step(run: RunSpec, history: History) -> tuple[FinalStepTold, ...]:
     """Return all that tells the final step, whose word counts most first.
 
-    First whoever wrote it into the run file, then the config that the job itself shows, then the
+    First whoever wrote it into the run file, then the config shown by the job, then the
     one that it logged; the config and the command of the next launch last.
     """
     explicit = tuple(each for each in run.final_step_told if each.explicit)

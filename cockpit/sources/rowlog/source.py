@@ -86,7 +86,7 @@ class FileTracker(Generic[Spec]):
         place, now = self._place_of(spec), self._clock.now()
         source = f"{self._name} in {clean(str(place), 300)}"
         if not _is_read(place):
-            text = f"{clean(str(place), 300)}: {self._name} files there are not read yet"
+            text = f"{clean(str(place), 300)}: {self._name} files there cannot be read yet"
             return unknown(ErrorKind.UNSUPPORTED, text, source, now)
         rows = self._rows_of(run, spec)
         outcome = await _settled(lambda: rows.value(self._clock), place)

@@ -8,14 +8,14 @@ from typing import Final
 from cockpit.verbs.reference.described import Argument, VerbPage
 
 EXIT_CODES: Final = (
-    (0, "all well, or done"),
-    (1, "something is open or unknown, or an action failed"),
+    (0, "healthy, or done"),
+    (1, "an alert is open, something is unknown, or an action failed"),
     (2, "the call or the run file is wrong"),
     (3, "nothing could be observed"),
     (4, "blocked or refused: nothing was done"),
-    (5, "sent, the outcome is unknown: look it up"),
+    (5, "sent, outcome unknown: look it up"),
     (6, "done, but recording it failed"),
-    (70, "a fault in the cockpit itself"),
+    (70, "an internal error"),
     (130, "interrupted"),
 )
 """Every exit code and what it means (INTERFACE)."""

@@ -42,6 +42,6 @@ async def test_the_config_that_a_job_shows_comes_before_the_trackers(tmp_path: P
     assert was is not None and was.source == "the tracker's config"
     shows = job(id="/ada/toy", config={"trainer": {"num_train_steps": 400, "api_key": "s" * 30}})
     was = (await material(tmp_path, code=code(), tracker=told, job=shows)).config_was
-    assert was is not None and was.source == "the config that the job itself shows"
+    assert was is not None and was.source == "the config shown by the job"
     assert was.values is not None and was.values["trainer.num_train_steps"] == "400"
     assert "s" * 30 not in str(was)

@@ -257,7 +257,7 @@ async def test_doctor_reads_how_it_stands_and_writes_nothing(
     found = await claim_findings(file, (), FixedClock(1773219300.0))
     said = {each.run: (each.level, each.text) for each in found}
     assert list(said) == ["toy", "other", "gone"]
-    assert said["toy"][0] == "ok" and "was seen to heed conditional puts" in said["toy"][1]
+    assert said["toy"][0] == "ok" and "honours conditional puts (seen)" in said["toy"][1]
     assert said["other"][0] == "ok" and "when the first claim is taken" in said["other"][1]
     assert said["gone"][0] == "note" and "does not exist" in said["gone"][1]
     assert {line.split()[0] for line in store.asked} == {"GET"}
