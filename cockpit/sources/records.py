@@ -117,7 +117,7 @@ def _noted(former: Moved | None, error: HttpError) -> Moved:
 
 def _known(watched: _Watched | None) -> Moved:
     if watched is None:
-        return Moved(note="records.issue is not the address of an issue on GitHub")
+        return Moved(note="records.issue is not a GitHub issue URL")
     return watched.moved or Moved(note=f"{watched.place.label}: not read yet")
 
 

@@ -145,7 +145,7 @@ class Trackers:
                 lambda names: self._event_rows(folder.model_copy(update={"metrics": names})),
                 folder.metrics, lambda: names_in(self._event_log(folder)), now,
             )  # fmt: skip
-        raise NoCurveError("no tracker in the run file: nothing else keeps metrics")
+        raise NoCurveError("no tracker in cockpit.toml: nothing else read here has metrics")
 
     def curve_server(self, run: RunSpec) -> SampledCurves:
         """Return who asks the run's server."""
@@ -155,10 +155,12 @@ class Trackers:
         if not self._wandb.seen_in_files(run):
             return None
         if run.same_tracker:
-            raise NoCurveError("another run reads the same W&B folder: set wandb.id, or a dir each")
+            raise NoCurveError(
+                "another run reads the same W&B folder: set wandb.id, or one dir each"
+            )
         if spec.dir is None or not spec.dir.here:
             where = "" if spec.dir is None else f" on {clean(spec.dir.endpoint, 100)}"
-            raise NoCurveError(f"W&B files{where}: only the loss is brought from there")
+            raise NoCurveError(f"W&B files{where}: only the loss is read from there")
         return FileCurves(
             lambda names: RunFiles(spec.model_copy(update={"metrics": names})),
             spec.metrics, lambda: metric_names(spec), self._clock.monotonic,

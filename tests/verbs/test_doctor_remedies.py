@@ -66,7 +66,7 @@ def test_an_address_that_names_no_run_is_not_a_missing_one(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tracker = findings(tmp_path, capsys, f'[run.wandb]\nurl = "{url}"\n')["tracker"]
-    assert tracker["level"] == "problem" and "wandb.url names no run" in tracker["text"]
+    assert tracker["level"] == "problem" and "wandb.url is not the URL of a run" in tracker["text"]
 
 
 def test_an_id_and_an_address_of_two_runs_are_told(

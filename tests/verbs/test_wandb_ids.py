@@ -56,6 +56,6 @@ def test_two_runs_that_read_one_folder_without_ids_are_told_that_nobody_knows_wh
     found = trackers(capsys, tmp_path, both.format('dir = "./wandb"'))
     assert {name: each["value"] for name, each in found.items()} == {"a": None, "b": None}
     assert found["a"]["error"]["message"].startswith("b reads the same folder")
-    assert "set wandb.id, or a dir each" in found["b"]["error"]["message"]
+    assert "set wandb.id, or one dir each" in found["b"]["error"]["message"]
     found = trackers(capsys, tmp_path, both.format('dir = "wandb", id = "q1w2e3r4"'))
     assert found["b"]["value"]["id"] == "q1w2e3r4" and found["a"]["value"] is None

@@ -122,7 +122,7 @@ def why_no_curve(report: RunReport) -> str:
         return f"tracker: {why}"
     if value is None:
         log = "no log either" if read is None else "no loss in the log's lines so far"
-        return f"no tracker in the run file, {log}"
+        return f"no tracker in cockpit.toml, {log}"
     if value.step is None and value.last_step_at is None:
         return "nothing was logged yet"
     if value.loss is None and value.scanned >= 1:

@@ -156,7 +156,7 @@ class HostWays:
         done = await self._run(script, DEADLINE)
         said = done.out.split()
         if len(said) != len(paths) or set(said) - {b"0", b"1"}:
-            raise RootLostError(f"{self._host}: what its shell answers is not understood")
+            raise RootLostError(f"{self._host}: its shell's answer cannot be parsed")
         return [each == b"1" for each in said]
 
     async def _refusal(self, script: str, deadline: float = DEADLINE) -> str | None:

@@ -109,7 +109,7 @@ def _document(folder: str, name: str, wrong: list[str]) -> dict[str, Any] | None
         wrong.append(f"{path} is not JSON")
         return None
     if not isinstance(document, dict):
-        wrong.append(f"{path} holds no JSON object")
+        wrong.append(f"{path} is not a JSON object")
         return None
     return document
 

@@ -133,7 +133,7 @@ def spoken(done: Completed) -> str:
     """Return a command's own words as one safe line without secrets."""
     text = done.err.decode("utf-8", "replace") or done.out.decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if not _NOISE.match(line)]
-    return _short(lines) or f"it ended with {done.rc} and said nothing"
+    return _short(lines) or f"it exited with {done.rc} and said nothing"
 
 
 def _short(lines: list[str]) -> str:

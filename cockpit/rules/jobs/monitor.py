@@ -43,9 +43,9 @@ def monitor_stale(run: RunSpec, history: History) -> Iterator[Alert]:
 def _stale(
     run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history: History
 ) -> Alert:
-    when = "never" if value.last_update is None else f"at {wording.moment(value.last_update)}"
+    when = "never" if value.last_update is None else wording.moment(value.last_update)
     limit = f"{CADENCES} cadences of {wording.span(value.cadence_s)}"
-    owner = f" of {value.owner}" if value.owner else ""
+    whose = f"{value.owner}'s" if value.owner else "the"
     return Alert(
         id="C-03",
         key=f"C-03:{run.name}",
@@ -54,7 +54,7 @@ def _stale(
         since=present.first(value.last_update, phase_since(history)),
         evidence=present.evidence(
             facet.source,
-            f"the monitor{owner} last gave a sign {when}; limit {limit}",
+            f"last sign of {whose} monitor: {when}; limit {limit}",
             *value.gone,
         ),
         confidence="sure",

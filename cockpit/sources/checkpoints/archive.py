@@ -66,12 +66,12 @@ def archive_says(pread: Pread, size: int) -> ArchiveSays:
             names = archive.infolist()
             pickles = [each for each in names if each.filename.rpartition("/")[2] == "data.pkl"]
             if not pickles:
-                return ArchiveSays(False, problem="it holds no data.pkl")
+                return ArchiveSays(False, problem="it has no data.pkl")
             first = min(pickles, key=lambda each: each.filename.count("/"))
             with archive.open(first) as file:
                 data = file.read(PICKLE + 1)
     except (zipfile.BadZipFile, _TooMuchError, EOFError, struct.error, NotImplementedError) as e:
-        return ArchiveSays(False, problem=f"it is no readable archive ({e})")
+        return ArchiveSays(False, problem=f"it is not a readable archive ({e})")
     except (OSError, ValueError, RuntimeError, zlib.error, MemoryError) as error:
         return ArchiveSays(False, problem=f"it cannot be read ({error})")
     return _told(data)

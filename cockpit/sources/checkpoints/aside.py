@@ -54,7 +54,7 @@ def aside_in(folder: Folder) -> Aside | None:
         return None
     if gone is not None:
         return Aside(note.path, True, f"half deleted by a clean-up ({note.path})")
-    return Aside(note.path, False, f"rejected: its marker was moved aside ({note.path})")
+    return Aside(note.path, False, f"rejected: its marker file was moved aside ({note.path})")
 
 
 def _is_note(path: str) -> bool:

@@ -60,7 +60,7 @@ class _Found:
             found = next(filter(None, (index.level(path) for index in self.indexes)), None)
         if found == Level((), ()):
             where = f"{self.bucket}/{path}".rstrip("/")
-            text = clean(f"{where}: nothing lies there (no key begins so)", _LIMIT)
+            text = clean(f"{where}: nothing there (no key has this prefix)", _LIMIT)
             return ListingError(ErrorKind.NOT_FOUND, text, whole=False)
         return found
 

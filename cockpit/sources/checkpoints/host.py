@@ -136,7 +136,7 @@ class HostTree:
             raise ListingError(ErrorKind.TIMEOUT, clean(error, _LIMIT)) from error
         clock, answers = taken_apart(done.out)
         if clock is None:
-            text = f"{self._host or 'this machine'}: what its shell answers is not understood"
+            text = f"{self._host or 'this machine'}: its shell's answer cannot be parsed"
             said = clean(done.err.decode("utf-8", "replace").strip()[:200])
             raise ListingError(ErrorKind.BAD_ANSWER, f"{text}: {said}" if said else text)
         self._heed(clock + 0.5 - (began + time.time()) / 2)

@@ -280,7 +280,7 @@ def _state(
         return CheckpointState.INCOMPLETE, None
     recent = _recent(folder, before, around.now)
     if before is not None and before.complete and recent:
-        return CheckpointState.UNKNOWN, "was complete: being deleted or overwritten"
+        return CheckpointState.UNKNOWN, "was complete before; now being deleted or overwritten"
     if recent and around.alive is not False and not _left_behind(folder, before, around):
         return CheckpointState.WRITING, None
     return CheckpointState.INCOMPLETE, None

@@ -345,7 +345,7 @@ def _with_step(found: FolderFinding) -> FolderFinding:
     file = found.marker
     if file is None or file.inside is None or file.inside.whole:
         return found
-    note = "of the older form of torch.save: whether it is whole cannot be told"
+    note = "old torch.save format: cannot tell whether it is complete"
     return replace(found, grade=Grade.DOUBTFUL, note=note)
 
 
@@ -355,9 +355,9 @@ def _without_step(found: FolderFinding) -> FolderFinding:
     inside = file.inside if file is not None else None
     if inside is not None and inside.whole:
         return replace(found, note=f"step unknown: {found.note}")
-    note = f"its step is inside the file: unknown; whether it is whole cannot be told: {found.note}"
+    note = f"its step is inside the file: unknown; cannot tell whether it is complete: {found.note}"
     if inside is None:
-        note = "its step is inside the file: unknown; a save overwrites it in place"
+        note = "its step is inside the file and unknown; each save overwrites it in place"
     return FolderFinding(Grade.DOUBTFUL, note, file)
 
 

@@ -64,7 +64,7 @@ def unconfirmed(folder: Folder, root: Root) -> str | None:
         return None
     if any(zero_ranks(other) == ranks for other in root.folders if other.name != folder.name):
         return None
-    return "how many ranks have saved cannot be told: whether it is whole is unknown"
+    return "cannot tell how many ranks have saved, so completeness is unknown"
 
 
 def missing_ranks(paths: Iterable[str], pattern: re.Pattern[str]) -> bool:

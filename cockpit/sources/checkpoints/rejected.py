@@ -57,7 +57,7 @@ def parse_marks(root: str, raw: bytes) -> tuple[Rejected, ...]:
         listed = json.loads(raw)["rejected"]
         return tuple(_mark(root, one) for one in listed)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        text = f"{path} cannot be understood, so rejected checkpoints cannot be told; repair it"
+        text = f"{path} cannot be parsed: which checkpoints are rejected is unknown; repair it"
         raise ValueError(clean(text, _PATH_LIMIT)) from error
 
 

@@ -60,7 +60,7 @@ class Surveys:
                 await turn.acquire()
         except TimeoutError:
             late = ListingError(
-                ErrorKind.TIMEOUT, f"{endpoint}: no listing yet, the former look still goes on"
+                ErrorKind.TIMEOUT, f"{endpoint}: no listing yet; the previous one is still running"
             )
             return dict.fromkeys(every, late)
         try:

@@ -62,7 +62,7 @@ async def _between(
     if base is None:
         return None, "no launch has recorded its commit"
     if not _SHA.fullmatch(base):
-        return None, f"the record names no commit: {clean(base, 80)}"
+        return None, f"the record has no commit: {clean(base, 80)}"
     if head.startswith(base):
         return (), None
     done = await git(repo, "diff", *_NAMES, f"{base}^{{commit}}", "HEAD", "--")

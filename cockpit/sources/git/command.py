@@ -73,9 +73,9 @@ def trouble(folder: str | Place, done: Completed) -> Problem:
     if "not a git repository" in said:
         return Problem(kind=ErrorKind.NOT_FOUND, message=f"{where} is not a git repository")
     if done.cut:
-        message = f"{where}: git's answer is longer than {_CAP:,} bytes"
+        message = f"{where}: git's output is larger than {_CAP:,} bytes"
         return Problem(kind=ErrorKind.BAD_ANSWER, message=message)
-    message = f"{where}: git ended with {done.rc}: {said or 'no message'}"
+    message = f"{where}: git failed with exit code {done.rc}: {said or 'no message'}"
     return Problem(kind=ErrorKind.BAD_ANSWER, message=clean(message))
 
 

@@ -182,12 +182,12 @@ class GitHub:
 
 def _meaning(status: int, remedy: str) -> str:
     known = {
-        301: "the repository has moved; put its new address into the run file",
-        401: f"the token is not accepted; {remedy}",
+        301: "the repository has moved; update its address in cockpit.toml",
+        401: f"the token was rejected; {remedy}",
         403: f"not allowed: the issue may be locked, or the token lacks rights to it; {remedy}",
         404: f"not found, or not visible without a token that may see it; {remedy}",
         410: "gone: deleted, or issues are disabled there; name another in [run.records]",
-        422: "GitHub refuses this text as invalid",
+        422: "GitHub rejected this text as invalid",
     }
     return known.get(status, f"unexpected answer, status {status}")
 
@@ -254,4 +254,4 @@ def _dicts(items: object) -> list[dict[str, Any]]:
 
 
 def _odd(answer: Answer, what: str) -> HttpError:
-    return HttpError(ErrorKind.BAD_ANSWER, f"{answer.host}: the {what} is not of GitHub's shape")
+    return HttpError(ErrorKind.BAD_ANSWER, f"{answer.host}: the {what} does not look like GitHub's")

@@ -15,7 +15,7 @@ STEP: Final = 1.0
 """Seconds that one program searches: then it tells how far, and the next one goes on."""
 PATIENCE: Final = 6.0
 """Seconds after which an expression is given up: one chunk alone takes it that long."""
-TOO_SLOW: Final = "this expression takes too long on these lines: simpler, or plain words"
+TOO_SLOW: Final = "this expression is too slow on these lines; use a simpler one or plain words"
 
 Words = list[str | int | float | bool]
 

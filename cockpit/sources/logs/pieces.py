@@ -222,7 +222,7 @@ def _told(name: bytes, records: Sequence[Record], now: float, whole: bool) -> To
     try:
         path = name.decode()
     except UnicodeDecodeError:
-        return OSError(errno.EILSEQ, "its name is no text")
+        return OSError(errno.EILSEQ, "its name is not valid text")
     answer: Answer | None = None
     pieces: list[tuple[int, bytes]] = []
     for words, payload in records:
@@ -251,7 +251,7 @@ def _measured(path: str, words: Sequence[str], now: float) -> Answer | None:
 
 def _failure(path: str, word: str, said: bytes) -> OSError:
     if word == "later":
-        return LaterError(errno.EAGAIN, "too much was asked for at once")
+        return LaterError(errno.EAGAIN, "too much requested at once")
     if word == "timeout":
         return TimeoutError(errno.ETIMEDOUT, f"its file system did not answer within {LIMIT} s")
     if word == "denied" or b"ermission denied" in said:

@@ -44,7 +44,7 @@ GUARD: Final = 64
 MOST_FORMER: Final = 5
 PACKED: Final = 1_048_576
 """Bytes of a compressed file that are read at once."""
-DROPPED: Final = "older lines are no longer kept here"
+DROPPED: Final = "older lines are no longer kept"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|.)")
 _BAR = re.compile(rb"%\||it/s|s/it|\xe2\x94\x81| rate:")
 _ROTATED = re.compile(r"(?:[.-]\d[\dT_.:-]*|\.old|\.bak)(?:\.gz)?|\.gz")

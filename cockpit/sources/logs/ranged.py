@@ -102,7 +102,7 @@ class Opened(ABC):
         For logs that are searched where they lie. Colours do not hide it. Raises ``OSError`` where
         that is not possible, as it is here: read the bytes.
         """
-        raise OSError(errno.EOPNOTSUPP, "this log is searched by reading it")
+        raise OSError(errno.EOPNOTSUPP, "this log has to be read to be searched")
 
 
 class Ranged(ABC):

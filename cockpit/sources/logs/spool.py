@@ -176,7 +176,7 @@ class SpoolLog(Ranged):
         """Look at what is kept of it now."""
         index = _read(Path(self.place.path))
         if index is None:
-            raise FileNotFoundError(2, "nothing was fetched of this log yet", self.place.path)
+            raise FileNotFoundError(2, "nothing of this log fetched yet", self.place.path)
         with ExitStack() as stack:
             yield _OpenSpool(Path(self.place.path), index, stack)
 

@@ -82,15 +82,17 @@ def read_state(path: str) -> StateRead | Problem | None:
 
 def _parsed(path: str, raw: bytes, mtime: float) -> StateRead | Problem:
     if not raw.strip():
-        return _bad(path, "is empty or half written")
+        return _bad(path, "is empty or only partly written")
     try:
         document = json.loads(raw)
     except (ValueError, RecursionError):
-        return _bad(path, "is half written or not JSON")
+        return _bad(path, "is only partly written, or not JSON")
     if not isinstance(document, dict):
-        return _bad(path, "holds no JSON object")
+        return _bad(path, "is not a JSON object")
     if not _KNOWN & document.keys():
-        return _bad(path, f"is no monitor's state: it has none of {', '.join(sorted(_KNOWN))}")
+        return _bad(
+            path, f"is not a monitor state file: it has none of {', '.join(sorted(_KNOWN))}"
+        )
     for key, fits, expected in _FIELDS:
         value = document.get(key)
         if value is not None and not fits(value):

@@ -155,7 +155,7 @@ def _gone(
     if one.mcp_url is not None:
         alive = answered[one.mcp_url]
         if alive is False:
-            gone.append(f"its MCP server is gone: {clean(one.mcp_url, 200)} refuses connections")
+            gone.append(f"its MCP server is down: {clean(one.mcp_url, 200)} refuses connections")
         elif isinstance(alive, str):
-            notes.append(f"whether its MCP server lives is not known: {alive}")
+            notes.append(f"cannot tell whether its MCP server is up: {alive}")
     return Gone(tuple(gone), tuple(notes))

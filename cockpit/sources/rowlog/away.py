@@ -128,7 +128,7 @@ class Away:
         """Return what the last look has seen there; raises ``OSError``."""
         found = self._seen.get(place)
         if found is None:
-            raise LaterError(errno.EAGAIN, "its files were not looked for yet")
+            raise LaterError(errno.EAGAIN, "its files have not been looked up yet")
         if isinstance(found, OSError):
             raise found
         return found

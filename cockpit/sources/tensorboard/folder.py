@@ -115,7 +115,7 @@ def _read(file: EventFile, offset: int) -> Piece:
     with file.opened() as opened:
         data = opened.read(offset, min(offset + BATCH, file.size))
         if offset == 0 and not starts_well(data[:HEAD]):
-            raise BadFileError(f"{clean(file.path)} is no event file")
+            raise BadFileError(f"{clean(file.path)} is not an event file")
         piece = deframe(data, offset)
         if not piece.records and piece.wants > len(data) and offset + piece.wants <= file.size:
             data = opened.read(piece.offset, piece.offset + piece.wants)

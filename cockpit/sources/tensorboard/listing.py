@@ -106,7 +106,7 @@ def _there(place: Place, away: Away) -> tuple[list[EventFile], Folders]:
     """Return the same of a folder on a host, as it was looked at last."""
     where = away.seen(place).where
     if where == "file":
-        raise NotADirectoryError(f"{clean(str(place))} is a file, no folder of event files")
+        raise NotADirectoryError(f"{clean(str(place))} is a file, not a folder of event files")
     found: Folders = {}
     for file in _seen(place, away):
         found.setdefault(PurePosixPath(file.path).parent.name, []).append(file)

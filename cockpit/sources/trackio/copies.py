@@ -45,7 +45,9 @@ class BusyError(OSError):
     """It was written to all the time: there is no whole copy."""
 
     def __init__(self) -> None:
-        super().__init__(errno.EBUSY, "it is written to all the time: no whole copy was had")
+        super().__init__(
+            errno.EBUSY, "it is written to constantly: no consistent copy could be made"
+        )
 
 
 @dataclass(frozen=True)

@@ -118,13 +118,13 @@ class TrackioRun:
         if named is not None:
             return Place(place.scheme, place.host, there[named])
         shown = ", ".join(clean(each, 80) for each in sorted(there)[:_SHOWN]) or "none"
-        what = "trackio.project is not given" if wanted is None else f"no project {clean(wanted)}"
+        what = "trackio.project is not set" if wanted is None else f"no project {clean(wanted)}"
         raise FileNotFoundError(f"{what} in {_spelled(place)}; there: {shown}")
 
     def _read(self, database: Database, state: State) -> _Held:
         columns = {str(row[1]) for row in database.rows("PRAGMA table_info(metrics)")}
         if not {"id", "step", "timestamp", "run_name", "metrics"} <= columns:
-            raise BadFileError(f"{_spelled(database.place)} is no database of trackio's")
+            raise BadFileError(f"{_spelled(database.place)} is not a Trackio database")
         by_id = "run_id" in columns
         name = self._spec.run or _newest_name(database)
         where = "(run_name = ? OR run_id = ?)" if by_id else "run_name = ?"

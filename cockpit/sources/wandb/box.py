@@ -88,7 +88,7 @@ class BoxRun:
         if self.problem is not None:
             raise self.problem
         if not self.files:
-            raise LaterError(errno.EAGAIN, "its files were not looked for yet")
+            raise LaterError(errno.EAGAIN, "its files have not been looked up yet")
         return list({file.stat().identity: file for file in self.files.values()}.values())
 
 

@@ -104,5 +104,7 @@ class BoxFile(LaunchFile):
         if isinstance(self.told, Answer):
             return self.told
         if self.told is None:
-            raise LaterError(errno.EAGAIN, "not read yet: the files of a host are read in turn")
+            raise LaterError(
+                errno.EAGAIN, "not read yet: files on one host are read one after another"
+            )
         raise self.told

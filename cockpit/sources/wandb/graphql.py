@@ -122,25 +122,25 @@ def _accepted(answer: Answer, key: Key, what: str) -> None:
         return
     said = told(answer.body)
     if status == 401:
-        message = f"{host} does not accept the key from {key.source} (401): run wandb login"
+        message = f"{host} rejects the key from {key.source} (401): run wandb login"
         raise HttpError(ErrorKind.UNAUTHORIZED, message, status=status)
     if status == 403:
-        message = f"{host}: the key from {key.source} may not read {what} (403{said})"
+        message = f"{host}: the key from {key.source} cannot read {what} (403{said})"
         raise HttpError(ErrorKind.FORBIDDEN, message, status=status)
     if status == 404:
-        message = f"{host}: no W&B API is at this address (404): check wandb.base_url"
+        message = f"{host}: no W&B API at this address (404): check wandb.base_url"
         raise HttpError(ErrorKind.NOT_FOUND, message, status=status)
-    message = f"{host} refuses the query (status {status}{said})"
+    message = f"{host} rejects the query (status {status}{said})"
     raise HttpError(ErrorKind.BAD_ANSWER, message, status=status)
 
 
 def _document(answer: Answer) -> Json:
     if answer.body[:256].lstrip().startswith(b"<"):
-        message = f"{answer.host}: a web page came instead of W&B's answer: a proxy or a login?"
+        message = f"{answer.host}: got a web page instead of W&B's answer: a proxy or a login?"
         raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
     document = answer.json()
     if not isinstance(document, dict):
-        message = f"{answer.host}: the answer is no GraphQL document"
+        message = f"{answer.host}: the answer is not a GraphQL document"
         raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
     return document
 
@@ -156,10 +156,10 @@ def _project(answer: Answer, document: Json, errors: Sequence[Json], key: Key, w
         problem = _problem(errors[0], answer.host)
         raise HttpError(problem.kind, problem.message)
     if named and project is None:
-        advice = f"or the key from {key.source} may not see it"
+        advice = f"or the key from {key.source} cannot see it"
         message = f"{answer.host}: there is no project {what}, {advice}"
         raise HttpError(ErrorKind.NOT_FOUND, message)
-    message = f"{answer.host}: the answer says nothing of {what}"
+    message = f"{answer.host}: the answer does not mention {what}"
     raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
 
 
@@ -181,9 +181,9 @@ def _run(project: Json, errors: Sequence[Json], alias: str, what: str) -> RunAns
     if general is not None:
         return RunAnswer({}, _problem(general, what))
     if fields is not None or alias not in project:
-        said = "is no object with a name" if fields is not None else "is not in the answer"
+        said = "is not an object with a name" if fields is not None else "is not in the answer"
         return RunAnswer({}, Problem(kind=ErrorKind.BAD_ANSWER, message=f"{what} {said}"))
-    message = f"{what} does not exist: is wandb.id the one that the trainer was given?"
+    message = f"{what} does not exist: is wandb.id the id the trainer uses?"
     return RunAnswer({}, Problem(kind=ErrorKind.NOT_FOUND, message=message))
 
 

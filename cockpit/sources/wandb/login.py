@@ -73,7 +73,7 @@ def key_for(base_url: str, env: Mapping[str, str]) -> Looked:
         if _KEY.fullmatch(found.value):
             return Looked(found)
         if found.value:
-            faults.append(f"what {found.source} holds is no W&B key")
+            faults.append(f"{found.source} does not hold a W&B key")
     return Looked(None, tuple(dict.fromkeys(faults)))
 
 

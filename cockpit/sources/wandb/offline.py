@@ -179,7 +179,7 @@ async def _settled(read: Callable[..., T], *args: object) -> T | OSError | NotWa
 def _why_not_read(spec: WandbSpec) -> str | None:
     """Return why the files cannot tell about the run, or ``None``."""
     if spec.dir is None:
-        return "wandb.dir is not given"
+        return "wandb.dir is not set"
     if not spec.dir.here and spec.dir.scheme != SSH:
         return f"W&B files at {clean(spec.dir.endpoint, 300)} are not read yet by this version"
     return None
@@ -216,4 +216,5 @@ def _problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind
 
 def _whose(run: RunSpec) -> str:
     others = ", ".join(clean(name) for name in run.same_tracker)
-    return f"{others} reads the same folder: whose run is the newest? set wandb.id, or a dir each"
+    why = f"{others} reads the same folder, so the newest run may be theirs"
+    return f"{why}: set wandb.id, or one dir each"

@@ -131,7 +131,7 @@ class Wandb:
             return not_configured("[run.wandb]")
         recorded = run.wandb.recorded
         if run.wandb.url is not None and address_of(run.wandb.url).project is None:
-            text = f"wandb.url names no run: {URL_MEANT} is meant"
+            text = f"wandb.url is not the URL of a run: {URL_MEANT} is meant"
             return unknown(ErrorKind.NOT_FOUND, text, "run file", self._clock.now())
         missing = "wandb.project" if recorded.project is None else "wandb.id"
         return not_configured(f"{missing} (or wandb.url, or wandb.dir)")

@@ -66,7 +66,7 @@ async def test_marks_of_others_stay_and_a_file_not_understood_is_left(tmp_path: 
     marks = json.loads(path.read_text())["rejected"]
     assert [one["name"] for one in marks] == ["step-300", "step-400"]
     path.write_text("{ half")
-    assert "cannot be understood" in blocks(await rest.plan(to="100"))["checkpoint"]
+    assert "cannot be parsed" in blocks(await rest.plan(to="100"))["checkpoint"]
     assert path.read_text() == "{ half"
 
 

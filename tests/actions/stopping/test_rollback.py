@@ -110,7 +110,7 @@ async def test_the_root_alone_is_enough(tmp_path: Path) -> None:
     value = list_checkpoints([str(world.root)], now=0.0)
     assert (value.latest_complete, value.items[1].state) == (300, CheckpointState.REJECTED)
     (world.root / ".cockpit" / "rejected.json").write_text("{ half")
-    with pytest.raises(ValueError, match="cannot be understood"):
+    with pytest.raises(ValueError, match="cannot be parsed"):
         list_checkpoints([str(world.root)], now=0.0)
 
 

@@ -256,7 +256,7 @@ async def test_a_rate_limit_is_heeded(hub: FakeGitHub, tmp_path: Path) -> None:
         (403, "locked"),
         (404, "not found, or not visible"),
         (410, "issues are disabled"),
-        (422, "refuses this text"),
+        (422, "rejected this text"),
         (301, "has moved"),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_file_of_the_older_form_tells_its_step_and_not_whether_it_is_whole(
         "ckpt.pt": (250, "unknown"), "ckpt_none.pt": (None, "unknown"),
         "ckpt_cut.pt": (None, "unknown"),
     }  # fmt: skip
-    assert "older form" in items["ckpt.pt"]["note"]
+    assert "old torch.save format" in items["ckpt.pt"]["note"]
     assert "names none" in items["ckpt_none.pt"]["note"]
     assert "not followed" in items["ckpt_cut.pt"]["note"]
 

@@ -205,7 +205,7 @@ async def test_what_a_shell_answers_that_is_not_understood_is_said(
         facet = await looked(Checkpoints(SystemClock()), run_of("ssh://self/x"))
         assert facet.value is None and facet.error is not None
         assert facet.error.kind is ErrorKind.BAD_ANSWER
-        assert facet.error.message.startswith("self: what its shell answers is not understood")
+        assert facet.error.message.startswith("self: its shell's answer cannot be parsed")
         del answers[0]
 
 

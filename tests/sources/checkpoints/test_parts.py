@@ -40,7 +40,7 @@ def listed(root: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any
         ((0, 1, 2), [4, 4], "incomplete", "3 of 4 parts of the optimizer (rank 3 is missing)"),
         ((0, 1, 2), 4, "incomplete", "3 of 4 parts of the optimizer (rank 3 is missing)"),
         ((0, 1, 3), None, "incomplete", "files of some ranks are missing"),
-        ((0, 1, 2), None, "unknown", "how many ranks have saved cannot be told"),
+        ((0, 1, 2), None, "unknown", "cannot tell how many ranks have saved"),
     ],
 )
 def test_the_last_ranks_part_of_a_save_of_deepspeed(

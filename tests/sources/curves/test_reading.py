@@ -100,7 +100,7 @@ async def test_what_is_not_known_says_why(tmp_path: Path) -> None:
     assert "no metric acc was logged; near: eval/acc" in (await curve_of(reads, run, "acc")).why
     assert "no grad norm" in (await curve_of(reads, run, "grad norm")).why
     bare = RunSpec(name="bare")
-    assert "no tracker in the run file" in (await curve_of(reads, bare, "loss")).why
+    assert "no tracker in cockpit.toml" in (await curve_of(reads, bare, "loss")).why
     gone = RunSpec(name="gone", wandb=WandbSpec(id="x", dir=place_of(str(tmp_path / "no"))))
     assert "No such file" in (await curve_of(reads, gone, "loss")).why
     away = RunSpec(name="away", wandb=WandbSpec(id="x", dir=place_of("ssh://box/runs")))

@@ -173,7 +173,7 @@ async def test_an_answer_of_another_shape_is_said(
     hub.troubles.append(Trouble("GET", "", reply=Reply(200, hub.issues[1] | document)))
     with pytest.raises(HttpError) as caught:
         await github(hub, SkipClock()).issue(place(hub))
-    assert caught.value.kind is ErrorKind.BAD_ANSWER and "shape" in str(caught.value)
+    assert caught.value.kind is ErrorKind.BAD_ANSWER and "look like" in str(caught.value)
 
 
 async def test_what_is_refused_is_said_in_githubs_words_too(hub: FakeGitHub) -> None:
@@ -246,7 +246,7 @@ async def test_the_records_facet_carries_the_issue(hub: FakeGitHub, tmp_path: Pa
     told = {name: value.issue_updated_at for name, value in values.items() if value is not None}
     assert told == {"both": UPDATED, "issue": UPDATED, "gone": None, "odd": None, "log": None}
     notes = {name: value.notes for name, value in values.items() if value is not None}
-    assert "not found" in notes["gone"][0] and "not the address" in notes["odd"][0]
+    assert "not found" in notes["gone"][0] and "not a GitHub issue" in notes["odd"][0]
     assert notes["both"] == notes["log"] == ()
     document = facets["both"].document(clock.now())["value"]
     assert set(document) >= {"logbook", "last_entry_at", "pushed", "issue", "issue_updated_at"}

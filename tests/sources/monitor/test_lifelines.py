@@ -133,7 +133,7 @@ def test_an_mcp_server_lives_while_somebody_listens() -> None:
         assert asyncio.run(answers()) == {"a": Gone()}
     (found,) = looked(None, {"a": Wanted({}, None, f"http://127.0.0.1:{port}/mcp")}).values()
     assert found.gone == (
-        f"its MCP server is gone: http://127.0.0.1:{port}/mcp refuses connections",
+        f"its MCP server is down: http://127.0.0.1:{port}/mcp refuses connections",
     )
     (other,) = looked(None, {"a": Wanted({}, None, "http://example.org/mcp")}).values()
     assert other.gone == () and "not asked" in other.notes[0]

@@ -151,10 +151,10 @@ async def test_the_files_own_cadence_counts_when_the_run_file_sets_none(tmp_path
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("", "half written"),
-        ('{"ts": 17', "half written"),
-        ("[1, 2]", "no JSON object"),
-        ('"text"', "no JSON object"),
+        ("", "partly written"),
+        ('{"ts": 17', "partly written"),
+        ("[1, 2]", "not a JSON object"),
+        ('"text"', "not a JSON object"),
         ("[" * 5000, "not JSON"),
         ({"ts": "soon"}, "has ts"),
         ({"ts": True}, "has ts"),
@@ -181,7 +181,7 @@ async def test_a_file_that_is_just_being_written_keeps_its_former_content(tmp_pa
     state(tmp_path, '{"ts": 1770')
     value = value_of(await look(run_of(tmp_path), source))
     assert (value.owner, value.last_update) == ("ada", NOW - 60)
-    assert "half written" in value.notes[0]
+    assert "partly written" in value.notes[0]
 
 
 async def test_a_broken_file_beside_a_good_one_is_noted(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ async def test_json_that_is_no_monitor_s_state_is_not_taken_for_one(tmp_path: Pa
     state(tmp_path, {"epochs": 3, "seed": 1})
     facet = await look(run_of(tmp_path))
     assert facet.error is not None
-    assert "is no monitor's state: it has none of cadence_s, job_id" in facet.error.message
+    assert "is not a monitor state file: it has none of cadence_s, job_id" in facet.error.message
 
 
 async def test_a_clock_that_is_behind_at_every_write_is_known_by_the_second(tmp_path: Path) -> None:

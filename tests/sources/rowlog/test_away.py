@@ -181,7 +181,7 @@ async def test_what_cannot_be_had_is_unknown_in_one_line(
         told[name] = error.message.replace(str(tmp_path), "")
     assert told == {
         "gone": "there is no ssh://box/gone",
-        "file": "ssh://box/file is a file, no folder of event files",
+        "file": "ssh://box/file is a file, not a folder of event files",
         "empty": "no event files in ssh://box/empty yet",
     }
     shell.down = RemoteError(ErrorKind.REFUSED, "box: Connection refused")
@@ -271,7 +271,7 @@ async def test_a_torn_copy_is_never_read(db: Path, there: Trackers, shell: Shell
     shell.edit = cut_in(f"touch {db}")
     error = (await facet(there, run)).error
     assert error is not None and error.kind is ErrorKind.BAD_ANSWER
-    assert error.message.endswith("it is written to all the time: no whole copy was had")
+    assert error.message.endswith("it is written to constantly: no consistent copy could be made")
     shell.edit = lambda script: script
     step = (await value(there, run)).step
     logged(db, 8888).close()

@@ -165,7 +165,7 @@ async def test_which_run_and_which_project(db: Path) -> None:
     assert missing.message.endswith("there, the newest first: run-b, run-a")
     copied(db, db.parent / "my-other.db")
     unsaid = (await facet_of(run_of(db.parent))).error
-    assert unsaid is not None and "trackio.project is not given" in unsaid.message
+    assert unsaid is not None and "trackio.project is not set" in unsaid.message
     assert "my-other, proj" in unsaid.message
     assert (await value_of(run_of(db.parent, project="my-other"))).project == "my-other"
     gone = (await facet_of(run_of(db.parent, project="none"))).error

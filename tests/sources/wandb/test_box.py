@@ -305,7 +305,7 @@ async def test_what_came_in_time_of_a_slow_answer_counts(tmp_path: Path) -> None
     assert first["a"].value is not None and first["a"].value.step == 499
     error = first["b"].error
     assert error is not None and error.kind is ErrorKind.TIMEOUT
-    text = f"ssh://box{tmp_path}/b: not read yet: the files of a host are read in turn"
+    text = f"ssh://box{tmp_path}/b: not read yet: files on one host are read one after another"
     assert error.message == text
     second = await source.observe(queries_of(runs))
     assert {each.value and each.value.step for each in second.values()} == {499}

@@ -210,7 +210,7 @@ def test_an_empty_chart_says_why() -> None:
         "no loss among": made.tracker(**bare),
         "nothing was logged": made.tracker(**bare, step=None, last_step_at=None),
         "no answer in 20 s": made.missing(),
-        "no tracker in the run file": Facets().tracker,
+        "no tracker in cockpit.toml": Facets().tracker,
     }
     for words, tracker in said.items():
         assert words in why_no_curve(made.report(seen=made.facets(tracker=tracker))), words
