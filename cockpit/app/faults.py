@@ -61,7 +61,7 @@ class ScreenFaults:
             self._tell(said)
         elif screen is stack[0]:
             await self._make_anew(screen)
-            self._tell(f"the {_name(screen)} was made anew: {said}")
+            self._tell(f"the {_name(screen)} was rebuilt: {said}")
         else:
             self._answer_here()
             while screen in stack:

@@ -38,7 +38,7 @@ def make(file: CockpitFile, read_only: bool) -> Making:
     try:
         store = open_within(store_path())
     except StoreError as error:
-        trouble = f"nothing is remembered: {error}"
+        trouble = f"nothing is kept between sessions: {error}"
     engine = AttachedEngine(file, store, clock, attends=not read_only)
 
     def service(operator: str) -> ActionService:

@@ -32,4 +32,4 @@ async def replayed(run_file: str, run: str) -> Backtested:
     try:
         return Backtested.model_validate_json(done.out)
     except ValidationError as error:
-        raise OSError(0, "cockpit backtest told something of another shape") from error
+        raise OSError(0, "cockpit backtest told something of an unexpected shape") from error

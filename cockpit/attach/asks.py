@@ -79,4 +79,4 @@ def answer_in(what: str, document: Mapping[str, Any]) -> object:
     try:
         return ASKS[what](document["value"])
     except (LookupError, TypeError, ValueError) as error:
-        raise WireError(f"an answer to {what!r} of another shape") from error
+        raise WireError(f"an answer to {what!r} of an unexpected shape") from error

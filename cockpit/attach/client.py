@@ -46,7 +46,7 @@ TOLD_FOR: Final = 60.0
 RECALL_WITHIN: Final = 10.0
 RECALLED: Final = 8
 """Reports that are read from the store in one piece, so that keys have their turn."""
-ATTACHING: Final = "attaching to the engine: what is shown is what was seen last"
+ATTACHING: Final = "attaching to the engine; showing what was seen last"
 
 
 class AttachedEngine:
@@ -158,7 +158,7 @@ class AttachedEngine:
             try:
                 return meeting_of(self.file.path)
             except MeetingError as error:
-                self._state = f"no engine can be attached: {error}"
+                self._state = f"cannot attach to an engine: {error}"
                 await self._clock.sleep(PAUSES[-1])
 
     async def _attach(self, meeting: Meeting, starter: Starter, hung: Peer | None) -> Peer | None:
@@ -196,7 +196,9 @@ class AttachedEngine:
         try:
             await offload(starter.start, meeting, hung, deadline=COMES_UP_WITHIN)
         except (OSError, TimeoutError) as error:
-            await self._did_not_come_up(str(error) or f"not begun in {COMES_UP_WITHIN:.0f} s")
+            await self._did_not_come_up(
+                str(error) or f"did not start within {COMES_UP_WITHIN:.0f} s"
+            )
             return None
         while self._clock.monotonic() < until:
             await self._clock.sleep(LOOK_EVERY)
@@ -241,7 +243,7 @@ class AttachedEngine:
 
     def _gone(self, connection: Connection) -> None:
         """Say that an engine has ended; it did not because of this window."""
-        self._state = "another engine is looked for"
+        self._state = "looking for another engine"
         self._note(f"{_named(connection)} went at {clock_time(self._clock.now())}")
 
     def _note(self, event: str) -> None:
@@ -250,9 +252,9 @@ class AttachedEngine:
     def _replacing(self, connection: Connection) -> None:
         """Say that an engine hangs; one that only windows had is ended, it would hang for ever."""
         peer, hello = connection.peer, connection.hello
-        silent = f"{_named(connection)} gave no sign of life for {BEAT * MISSED:.0f} s"
+        silent = f"{_named(connection)} has been silent for {BEAT * MISSED:.0f} s"
         self._note(f"{silent}: replaced at {clock_time(self._clock.now())}")
-        self._state = f"{silent}: another one is started"
+        self._state = f"{silent}: starting another one"
         ours = hello is not None and hello.kind == "engine" and peer is not None
         if ours and peer is not None and process_facts(peer.pid).ticks == peer.ticks:
             with contextlib.suppress(OSError):
@@ -319,7 +321,7 @@ class AttachedEngine:
         try:
             self.file = CockpitFile.model_validate(content)
         except ValidationError as error:
-            raise WireError("a run file of another shape") from error
+            raise WireError("a run file of an unexpected shape") from error
 
     def _tell_all(self) -> None:
         """Have the window painted anew: what the cockpit says of itself has changed."""

@@ -80,7 +80,7 @@ class Connection:
         self._writer.close()
         for asked in self._asked.values():
             if not asked.done():
-                asked.set_exception(TimeoutError("the engine has gone"))
+                asked.set_exception(TimeoutError("the engine is gone"))
 
     def say(self, **document: object) -> None:
         """Say something that wants no answer."""
@@ -147,7 +147,7 @@ def _checked(document: Document, run_file: str) -> Hello:
         hello = Hello.model_validate(document.get("hello"))
     except ValueError as error:
         raise WireError(
-            "what answers at the engine's socket is no engine of this version"
+            "what answers at the engine's socket is not an engine of this version"
         ) from error
     if (hello.version, hello.protocol) != (cockpit.__version__, PROTOCOL):
         raise WireError(

@@ -31,7 +31,7 @@ FIRST_WITHIN: Final = 10.0
 """Seconds within which the first window comes, or the engine ends."""
 TURN_WITHIN: Final = 4.0
 LEAVE_WITHIN: Final = 2.0
-TELLS_NOBODY: Final = "this engine tells nobody: its windows only read"
+TELLS_NOBODY: Final = "this engine notifies nobody: its windows are read-only"
 
 
 def main(arguments: list[str]) -> int:
@@ -83,7 +83,7 @@ def _store() -> tuple[Store | None, str]:
     try:
         return open_within(store_path()), ""
     except StoreError as error:
-        return None, f"nothing is remembered: {error}"
+        return None, f"nothing is kept between sessions: {error}"
 
 
 class Hosting:

@@ -114,7 +114,7 @@ def report_in(content: object) -> RunReport:
     try:
         return RunReport.model_validate(content)
     except ValidationError as error:
-        raise WireError("a report of another shape") from error
+        raise WireError("a report of an unexpected shape") from error
 
 
 def page_in(content: Sequence[Any]) -> LogPage:
@@ -124,4 +124,4 @@ def page_in(content: Sequence[Any]) -> LogPage:
         safe = tuple(SafeText.model_validate(line) for line in lines)
         return LogPage(safe, tuple(offsets), start, end, size, tuple(gaps), rest)
     except (ValidationError, LookupError, TypeError, ValueError) as error:
-        raise WireError("log lines of another shape") from error
+        raise WireError("log lines of an unexpected shape") from error

@@ -87,14 +87,14 @@ class Channels:
         if route.kind == "desktop":
             return desktop_trouble(self._environ)
         if route.route.url_env is None:
-            return 'it leads nowhere: give it url_env, command or kind = "terminal"'
+            return 'it has no destination: give it url_env, command or kind = "terminal"'
         return None if address(route.route, self._environ) else NOT_SET
 
     def notices(self) -> tuple[str, ...]:
         """Return a line for each route that should work anywhere and does not here."""
         found = ((route, self.trouble(route)) for route in self.routes if not route.local)
         return tuple(
-            f"messages do not go by {route.name}: {trouble}" for route, trouble in found if trouble
+            f"messages cannot go by {route.name}: {trouble}" for route, trouble in found if trouble
         )
 
     async def send(
@@ -207,10 +207,10 @@ def _delivery(done: Completed, route: str) -> Delivery:
     if done.ok:
         return Delivery(route=route, ok=True, note="sent")
     if done.timed_out:
-        return Delivery(route=route, ok=False, note=f"no end within {DEADLINE:g} s", lost=True)
+        return Delivery(route=route, ok=False, note=f"did not end within {DEADLINE:g} s", lost=True)
     if done.rc in (126, 127):
         return Delivery(route=route, ok=False, note="the program cannot be run (is it installed?)")
-    return Delivery(route=route, ok=False, note=f"it ended with {done.rc}")
+    return Delivery(route=route, ok=False, note=f"it exited with {done.rc}")
 
 
 def sequence(message: Message, environ: Mapping[str, str]) -> str:

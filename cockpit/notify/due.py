@@ -222,7 +222,7 @@ def _body(due: Due) -> Iterator[str]:
     named = {each.key: each for each in report.alerts}
     for other in (named[key] for key in alert.consequences if key in named):
         yield f"follows from it: {other.id} {other.title}"
-    yield "next: it is over; check what it left behind" if over else f"next: {alert.next_action}"
+    yield "next: it has ended; check what it left behind" if over else f"next: {alert.next_action}"
     if report.spec.dri is not None:
         yield f"DRI: {report.spec.dri}"
     if not over:

@@ -61,7 +61,7 @@ class Heartbeat:
     async def _get(self, where: str) -> str | None:
         """Return why the address did not answer well, in words that do not repeat it."""
         if not where.startswith(("https://", "http://")):
-            return "its value is no https:// address"
+            return "its value is not an https:// address"
         try:
             answer = await self._http.get(where)
         except HttpError as error:

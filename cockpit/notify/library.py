@@ -58,7 +58,7 @@ def service_of(
     try:
         parts = urlsplit(address)
     except ValueError:
-        raise AddressError("its value is no URL") from None
+        raise AddressError("its value is not a URL") from None
     if kind == "webhook" and parts.scheme in ("http", "https"):
         return _webhook(parts, extras or {})
     if to is not None and "@" in to and address.startswith(("mailto://", "mailtos://")):
@@ -68,7 +68,7 @@ def service_of(
         service = _webhook(parts, extras or {})
     if service is None:
         raise AddressError(
-            "its value is no address that is known; expected an https:// webhook or an apprise "
+            "its value is not a known address; expected an https:// webhook or an apprise "
             "URL such as mailto://"
         )
     if kind is not None and kind != kind_of(service):
@@ -104,7 +104,7 @@ def _webhook(parts: SplitResult, extras: dict[str, str]) -> NotifyBase:
     try:
         port = parts.port
     except ValueError:
-        raise AddressError("its value is no URL") from None
+        raise AddressError("its value is not a URL") from None
     described = {
         "schema": "jsons" if parts.scheme == "https" else "json",
         "host": parts.hostname,
@@ -117,7 +117,7 @@ def _webhook(parts: SplitResult, extras: dict[str, str]) -> NotifyBase:
     }
     service = _instantiated(described) if parts.hostname else None
     if service is None:
-        raise AddressError("its value is no URL; expected https://host/path")
+        raise AddressError("its value is not a URL; expected https://host/path")
     return service
 
 

@@ -9,26 +9,26 @@ _STATUS = re.compile(r"error=(\d{3})|status[ =](\d{3})")
 _SMTP = re.compile(r"\((\d{3}), b['\"]")
 _STATUS_WORDS: Final = {
     401: "the address or its password is not valid",
-    403: "the address is not allowed to post (or was revoked)",
-    404: "the address does not exist any more",
+    403: "the address is not allowed to post, or was revoked",
+    404: "no such address there",
     410: "the address was revoked",
     413: "the message is too large for it",
-    429: "it wants fewer messages",
+    429: "it asks for fewer messages",
 }
 _SIGNS: Final = (
     (r"connect(?:ion)? ?timeout|ConnectTimeout", "no connection within the time allowed", False),
     (r"Connection refused|actively refused", "connection refused", False),
     (
         r"Name or service not known|getaddrinfo|NameResolution|nodename|name resolution",
-        "the host's name is not known (network or address)",
+        "unknown host name (network or address)",
         False,
     ),
     (r"certificate|SSLError|WRONG_VERSION", "TLS: the certificate was not accepted", False),
-    (r"unreachable|No route", "the network does not lead there", False),
-    (r"timed out|Timeout", "sent, but no answer came", True),
+    (r"unreachable|No route", "no network route to it", False),
+    (r"timed out|Timeout", "sent, but no answer", True),
     (
         r"aborted|RemoteDisconnected|reset by peer|closed by the remote|unexpectedly closed",
-        "the connection broke before an answer came",
+        "the connection broke before an answer",
         True,
     ),
 )
@@ -52,12 +52,12 @@ def reason_of(logged: str) -> Reason:
     for sign, words, lost in _SIGNS:
         if re.search(sign, logged, re.IGNORECASE):
             return Reason(words, lost)
-    return Reason("it was not taken", lost=False)
+    return Reason("it was not accepted", lost=False)
 
 
 def answered(status: int) -> Reason:
     """Return the words for an HTTP status that is no success, or came with a wrong answer."""
     if 200 <= status < 300:
-        return Reason("the answer was not the service's own (is a proxy in between?)", lost=False)
-    words = _STATUS_WORDS.get(status, "the service has trouble" if status >= 500 else "")
+        return Reason("the answer is not from the service (is there a proxy?)", lost=False)
+    words = _STATUS_WORDS.get(status, "the service has problems" if status >= 500 else "")
     return Reason(f"answered {status}" + (f": {words}" if words else ""), lost=False)

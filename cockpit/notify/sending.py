@@ -23,8 +23,8 @@ PATIENCE: Final = 60.0
 """Seconds for which a store that fails is waited for: most troubles of it pass."""
 WHY_NOT: Final = {
     SendClaim.DONE: "told before",
-    SendClaim.NOT_NOW: "another cockpit is sending it, or it is tried again later",
-    SendClaim.HELD: "kept back by the rate limit",
+    SendClaim.NOT_NOW: "another cockpit is sending it, or it will be retried",
+    SendClaim.HELD: "held back by the rate limit",
 }
 
 T = TypeVar("T")
@@ -128,7 +128,8 @@ class Sender:
         if delivery.ok:
             self.trouble.pop(delivery.route, None)
         else:
-            line = f"a message did not go by {delivery.route}: {delivery.note}"
+            what = "may not have arrived" if delivery.lost else "was not delivered"
+            line = f"a message {what} by {delivery.route}: {delivery.note}"
             self.trouble[delivery.route] = line
         return delivery
 

@@ -1,4 +1,4 @@
-"""Where the details of a fault in the cockpit itself are kept: a file only its owner can read."""
+"""Where the details of an internal error are kept: a file only its owner can read."""
 
 from __future__ import annotations
 
@@ -47,4 +47,4 @@ def told(error: BaseException, folder: Path, now: float) -> str:
 def fault_line(error: BaseException, details: Path | None) -> str:
     """Return the one line that a person sees: what, and where the details lie."""
     where = f"details in {details}" if details is not None else "details could not be written"
-    return f"a fault in the cockpit itself: {type(error).__name__}; {where}"
+    return f"an internal error: {type(error).__name__}; {where}"

@@ -26,7 +26,7 @@ from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import Store, StoreError
 from cockpit.text.safe import clean
 
-_LOOK: Final = "look at log, tracker and checkpoints"
+_LOOK: Final = "check log, tracker and checkpoints"
 RETRY_AFTER: Final = 60.0
 PLACE: Final = 900
 """Where the outcome stands among an action's steps: behind all of them."""
@@ -153,7 +153,7 @@ class LaunchChecks:
 def outcome_entry(followup: Followup, at: float) -> EventEntry:
     """Return what the logbook is told of a launch's outcome."""
     said, advice = {
-        Progressed.PASSED: ("confirmed", "the cadence goes on"),
+        Progressed.PASSED: ("confirmed", "regular checks continue"),
         Progressed.NOT_PASSED: ("has not passed", _LOOK),
         Progressed.DIED: (
             "died", "triage the log; the same failure again is escalated (C-14)",
@@ -353,7 +353,7 @@ def _beyond(followup: Followup, report: RunReport) -> tuple[list[str], list[str]
         reached.append(("checkpoint", _saved(followup, report)))
     beyond = [f"{name} ({wording.step(step)})" for name, step in reached if step and step > goal]
     missing = [
-        f"{name} {'says nothing yet' if step is None else f'at {wording.step(step)}'}"
+        f"{name} {'has nothing yet' if step is None else f'at {wording.step(step)}'}"
         for name, step in reached
         if step is None or step <= goal
     ]

@@ -55,7 +55,7 @@ class Starting(Service):
         late = self._clock.monotonic() - self._begun >= AT_ONCE
         if self._task is None or not (self._why or late):
             return ()
-        return (f"nobody is told yet: starting {self._why or 'takes long on this machine'}",)
+        return (f"nobody is notified yet: starting {self._why or 'takes long on this machine'}",)
 
     def start(self) -> None:
         """Begin to begin; needs a running event loop."""

@@ -164,7 +164,7 @@ def _read(place: Place | None, job: JobValue, log: LogValue) -> tuple[PresentLog
     False: another look may read more.
     """
     lines = tuple(line.plain for line in log.lines)
-    why = f"only its last {len(lines)} lines are at hand" if len(lines) >= TAIL else None
+    why = f"only its last {len(lines)} lines are available" if len(lines) >= TAIL else None
     if place is None:
         return held(lines, why), True
     try:

@@ -151,7 +151,7 @@ class Engine:
         try:
             await within(self._clock, deadline * FOR_RECALL, self.recall())
         except TimeoutError:
-            self._store_writer.notice = "the store does not answer: judged without history"
+            self._store_writer.notice = "the store does not respond: judged without history"
         deadline -= self._clock.monotonic() - began
         one = OnePass(self._fleet, self._sources, self._supervisor, self._clock, deadline)
         until = self._clock.monotonic() + deadline * FOR_JUDGING

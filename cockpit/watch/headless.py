@@ -78,13 +78,13 @@ class HeadlessWatch:
                 await self._clock.sleep(min(doubt, self._beat_every))
                 owned = await self._claim(name, key, takeover=takeover)
             if owned is not None:
-                busy.append(f"{name} is watched by {owned.owner.label}; --takeover takes it")
+                busy.append(f"{name} is watched by {owned.owner.label}; --takeover takes over")
         if busy:
             await self.release()
             return busy
         replaced = {} if self._ownership is None else self._ownership.replaced
         for hung in replaced.values():
-            self._say_once(f"{hung.line}: this watch tells people now")
+            self._say_once(f"{hung.line}: this watch notifies people now")
         await self._beat()
         return busy
 
@@ -252,5 +252,5 @@ class HeadlessWatch:
 def stood_in_line(stood_in: StoodIn, now: float) -> str:
     """Return what a watch says of itself that hung and goes on."""
     since, until = utc_minute(stood_in.since), utc_minute(now)
-    told = f"{stood_in.who} told people from {utc_minute(stood_in.at)} on"
-    return f"this watch hung from {since} to {until}; {told}, it tells them again now"
+    told = f"{stood_in.who} notified people from {utc_minute(stood_in.at)} on"
+    return f"this watch hung from {since} to {until}; {told}; this one notifies again now"

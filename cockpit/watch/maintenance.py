@@ -25,7 +25,7 @@ SWEEP_DEADLINE = 3.0
 STORE_EVERY = 2.0
 PRUNE_EVERY = 86400.0
 READ_DEADLINE = 5.0
-OLD_STAYS = "the run file read before stays in use"
+OLD_STAYS = "the previous version of the run file stays in use"
 
 
 class Maintenance:
@@ -101,7 +101,7 @@ class Maintenance:
         try:
             await offload(self._reloader.check, deadline=READ_DEADLINE)
         except TimeoutError as error:
-            self.notice = f"the run file does not answer: {error}; {OLD_STAYS}"
+            self.notice = f"the run file cannot be read: {error}; {OLD_STAYS}"
             return
         problems = self._reloader.problems
         self.notice = f"{problems[0]}; {OLD_STAYS}" if problems else None

@@ -249,7 +249,7 @@ def unruled(case: Case, state: RunState) -> RunReport:
     alerts = worst_first(kept.alert for kept in state.open.values())
     former = None if state.report is None else state.report.progress
     nothing = Progress(step=None, final_step=None, final_step_source=None, text="unknown/unknown")
-    why = "a fault in the cockpit itself keeps the rules from judging it: look yourself"
+    why = "an internal error keeps the rules from judging it: check it yourself"
     return RunReport(
         spec=case.spec,
         checked_at=case.history.now,

@@ -157,7 +157,7 @@ class RunState:
         """What was not looked at since the engine started, of what a verdict rests on."""
         missing = [name for name in FACETS if name in CORE and name not in self.looked]
         if missing:
-            return f"{', '.join(missing)}: not asked yet since this engine started"
+            return f"{', '.join(missing)}: not asked since this engine started"
         if not (self.rows_read or self.rows.tried):
             return "the tracker's rows are not read yet"
         return None

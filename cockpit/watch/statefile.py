@@ -82,7 +82,7 @@ class StateFile:
         if found.get("run", payload.run) != payload.run:
             taken, self._path = self._path, None
             who = clean(found.get("owner") or "no owner", 100)
-            text = f"{taken.name} is the state of run {clean(found['run'], 100)} ({who}) now"
+            text = f"{taken.name} now belongs to run {clean(found['run'], 100)} ({who})"
             raise OSError(0, f"{text}; expected run {payload.run}; it is left as it is")
         _replace(self._path, _merged(found, ours))
         return self._path
@@ -155,7 +155,7 @@ def restarted(path: Path, job_id: str, restart_count: int, now: float) -> None:
     """
     found = _read(path)
     if found is None:
-        raise OSError(0, "is not a monitor's state file (JSON object) any more")
+        raise OSError(0, "is no longer a monitor state file (JSON object)")
     former = found.get("job_id")
     ours: dict[str, Any] = {"job_id": job_id, "restart_count": restart_count}
     if former not in (None, job_id):

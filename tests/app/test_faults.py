@@ -70,7 +70,7 @@ async def test_a_fault_in_a_key_closes_its_screen_with_a_line(
             for key in ("tab", "j", "j"):
                 app.post_message(events.Key(key, key if len(key) == 1 else None))
             await until(pilot, on(app, FleetScreen))
-        await until(pilot, lambda: "the run screen was closed: a fault in the" in text_of(app))
+        await until(pilot, lambda: "the run screen was closed: an internal" in text_of(app))
         assert "OwnError" in text_of(app)
         (details,) = (_own_home / "state" / "cockpit" / "crashes").iterdir()
         assert stat.S_IMODE(details.stat().st_mode) == 0o600
@@ -123,7 +123,7 @@ async def test_the_fleet_is_made_anew_and_what_stands_over_it_stays(
         assert isinstance(app.screen, FormScreen)
         await pilot.press("escape")
         await until(pilot, on(app, FleetScreen))
-        await until(pilot, lambda: "the fleet screen was made anew" in text_of(app))
+        await until(pilot, lambda: "the fleet screen was rebuilt" in text_of(app))
         assert app.actions._typed  # the form's answer was heard
         await pilot.press("r")
         await until(pilot, on(app, PlanScreen))
@@ -133,7 +133,7 @@ async def test_a_fault_of_the_app_itself_is_told(monkeypatch: pytest.MonkeyPatch
     app = cockpit()
     async with failing(app, 1) as pilot:
         app.call_later(fail)
-        await until(pilot, lambda: "a fault in the cockpit itself: OwnError" in text_of(app))
+        await until(pilot, lambda: "an internal error: OwnError" in text_of(app))
         await pilot.press("enter")
         await until(pilot, on(app, RunScreen))
 

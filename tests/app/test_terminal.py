@@ -100,7 +100,7 @@ def test_a_worker_that_fails_is_told_and_the_program_lives(tmp_path: Path) -> No
     terminal = start("well", tmp_path, (160, 40))
     terminal.wait_for("run-failed")
     terminal.type("c")
-    terminal.wait_for("a fault in the cockpit itself: RuntimeError")
+    terminal.wait_for("an internal error: RuntimeError")
     terminal.type("q")
     terminal.end()
     assert (terminal.status, terminal.left_on) == (0, set())

@@ -144,9 +144,9 @@ async def test_windows_share_one_engine_that_ends_with_the_last(place: Place) ->
 
 async def test_that_windows_which_only_read_have_nobody_told_is_said(place: Place) -> None:
     reads = place.window(attends=False)
-    await until(lambda: any("tells nobody" in each for each in reads.notices))
+    await until(lambda: any("notifies nobody" in each for each in reads.notices))
     place.window()
-    await until(lambda: not any("tells nobody" in each for each in reads.notices))
+    await until(lambda: not any("notifies nobody" in each for each in reads.notices))
 
 
 async def test_an_edited_run_file_reaches_every_window(place: Place) -> None:
@@ -180,7 +180,7 @@ async def test_a_stopped_engine_is_replaced_and_that_is_said(
     os.kill(pid, signal.SIGSTOP)
 
     def said() -> bool:  # by the window that finds it first, and ends it
-        found = f"engine (pid {pid}) gave no sign of life"
+        found = f"engine (pid {pid}) has been silent for"
         return any(found in each for window in windows for each in window.notices)
 
     await until(said)

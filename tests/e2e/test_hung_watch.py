@@ -166,7 +166,9 @@ def test_ctrl_z_in_a_shell_gives_the_run_to_the_next_watch(tiny: TinyRun) -> Non
         )
         second = subprocess.run(argv, env=environment(), capture_output=True, timeout=PATIENCE)
         assert second.returncode in (0, 1), second
-        assert b" hung since " in second.stderr and b"this watch tells people now" in second.stderr
+        assert (
+            b" hung since " in second.stderr and b"this watch notifies people now" in second.stderr
+        )
         third = watch(tiny, out=subprocess.DEVNULL, err=subprocess.DEVNULL)
         until(lambda: owner() == third.pid)
         os.write(leader, b"fg\n")

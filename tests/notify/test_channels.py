@@ -45,7 +45,7 @@ async def test_a_webhook_gets_json_at_exactly_its_address() -> None:
     assert posted["severity"] == "critical"
 
 
-@pytest.mark.parametrize(("status", "words"), [(404, "does not exist"), (500, "has trouble")])
+@pytest.mark.parametrize(("status", "words"), [(404, "no such address"), (500, "has problems")])
 async def test_a_refusal_is_told_in_our_own_words(status: int, words: str) -> None:
     with webhook() as server:
         server.status = status
@@ -74,7 +74,7 @@ async def test_nobody_there_is_a_refusal() -> None:
 async def test_a_variable_that_is_not_set_is_said_and_no_crash() -> None:
     channels = Channels(NotifySpec(routes=(Route(url_env="NOWHERE"),)), environ={})
     assert channels.notices() == (
-        "messages do not go by url NOWHERE: the variable is not set here",
+        "messages cannot go by url NOWHERE: the variable is not set here",
     )
     (told,) = await channels.send(message())
     assert not told.ok
@@ -169,7 +169,7 @@ async def test_a_command_gets_the_message_and_its_variables(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("command", "words"), [(("/no/such",), "cannot be run"), (("false",), "ended with 1")]
+    ("command", "words"), [(("/no/such",), "cannot be run"), (("false",), "exited with 1")]
 )
 async def test_a_command_that_fails_is_said(command: tuple[str, ...], words: str) -> None:
     told = await sent(Route(command=command), {})

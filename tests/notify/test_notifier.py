@@ -229,6 +229,7 @@ async def test_too_many_become_one_summary(service: World) -> None:
     await look(cockpit, *reports)
     await look(cockpit, *reports)
     assert service.hook.titles[3:] == ["12 more alerts in 3 runs"]
+    assert "more came than one route is sent in ten minutes" in service.hook.posted[3]["message"]
 
 
 async def test_a_refusal_is_tried_again_and_said(service: World) -> None:
@@ -253,6 +254,8 @@ async def test_a_lost_answer(service: World, severity: Severity, attempts: int) 
         await look(cockpit, service.report(nan(severity)))
         service.clock.at += 31
     assert len(service.hook.posted) == attempts
+    (notice,) = cockpit.notices
+    assert "a message may not have arrived by url HOOK: " in notice and "delivered" not in notice
 
 
 async def test_whoever_does_not_own_a_run_only_rings(service: World) -> None:

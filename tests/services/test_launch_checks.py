@@ -111,7 +111,7 @@ def test_no_progress_in_time_is_said_with_what_is_missing() -> None:
     late = T0 + 86_400
     found = followed(followup(), seen(51, 60, at=late, tracker=tracker(step=None)))
     assert found.state is Progressed.NOT_PASSED
-    assert "log at 60" in found.text and "tracker says nothing yet" in found.text
+    assert "log at 60" in found.text and "tracker has nothing yet" in found.text
 
 
 def test_a_queue_of_six_hours_is_waiting_and_the_clock_starts_with_the_job() -> None:

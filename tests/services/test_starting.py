@@ -73,7 +73,7 @@ async def test_a_fault_is_said_and_it_is_tried_again_until_they_run() -> None:
 
     starting = Starting(make, clock)
     starting.start()
-    await soon(starting, "nobody is told yet: starting failed (the services: ")
+    await soon(starting, "nobody is notified yet: starting failed (the services: ")
     while not service.heard:
         await clock.move(1.0)
         await asyncio.sleep(0.005)
@@ -99,7 +99,7 @@ async def test_what_takes_long_is_said_and_is_not_given_up() -> None:
     assert not list(starting.notices)
     await clock.move(MAKE_WITHIN / 2)
     (said,) = starting.notices
-    assert said == "nobody is told yet: starting takes long on this machine"
+    assert said == "nobody is notified yet: starting takes long on this machine"
     ready.set()
     await soon(starting, "all is well")
     await starting.stop(1.0)

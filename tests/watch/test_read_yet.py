@@ -100,7 +100,7 @@ async def test_no_core_facet_may_be_missing_from_an_all_clear(facet: str) -> Non
     world = World()
     world.fakes[facet].hanging = {"r"}
     async with watching(world) as engine:
-        said = f"{facet}: not asked yet since this engine started"
+        said = f"{facet}: not asked since this engine started"
         await until(lambda: run_of(engine).not_read_yet == said)
         assert run_of(engine).verdict is Verdict.UNKNOWN
         world.fakes[facet].hanging = set()
@@ -135,6 +135,6 @@ async def test_a_run_that_the_rules_fail_on_stays_healthy_no_longer(
 
         monkeypatch.setattr(reports, "judge", fails)
         await until(lambda: run_of(engine).verdict is Verdict.UNKNOWN)
-        assert "fault in the cockpit itself" in run_of(engine).next_action
+        assert "internal error" in run_of(engine).next_action
         monkeypatch.undo()
         await until(lambda: run_of(engine).verdict is Verdict.HEALTHY)

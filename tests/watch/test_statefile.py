@@ -124,7 +124,7 @@ def test_a_file_that_became_another_run_s_is_named_and_left_alone(tmp_path: Path
     file = StateFile(tmp_path, CREATED)
     path = file.write(payload())
     path.write_text(json.dumps({"run": "b", "owner": "bob", "ts": 5}))
-    with pytest.raises(OSError, match=r"is the state of run b \(bob\) now; expected run a"):
+    with pytest.raises(OSError, match=r"now belongs to run b \(bob\); expected run a"):
         file.write(payload(CREATED + 1))
     assert read(path) == {"run": "b", "owner": "bob", "ts": 5}
     other = file.write(payload(CREATED + 2))

@@ -43,7 +43,7 @@ class PastReading:
         """Return a run as it was at ``at`` (seconds since the epoch)."""
         state = self._state(run)
         if self._store is None:
-            raise OSError(0, "no store is open: nothing of the past is known")
+            raise OSError(0, "no store is open: the past is unknown")
         return await self._asked(
             functools.partial(then, self._store, state.key, state.spec, float(at))
         )

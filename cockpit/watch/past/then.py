@@ -23,8 +23,8 @@ MISSED: Final = 2.5
 """Cadences without a look after which nobody watched."""
 STORE: Final = "store"
 ALERTS: Final = 500
-NOT_KEPT: Final = "not kept of this moment"
-NOBODY: Final = "find out what happened then in logbook and log: no cockpit looked"
+NOT_KEPT: Final = "not kept for this moment"
+NOBODY: Final = "see logbook and log for that time: no cockpit was looking"
 
 
 class _Known(NamedTuple):
@@ -53,10 +53,10 @@ def then(store: Store, key: str, run: RunSpec, at: float) -> Then:
         else:
             found = _Known(observation, RunMemory(store).phases(key), _open(store, key, at))
             report, recorded = _pieced(run, at, found), None
-            lacks = ("only verdict, step and alerts are kept of this moment: it is too old, or "
-                     "from before whole moments were kept",)  # fmt: skip
+            lacks = ("only verdict, step and alerts are kept for this moment: it is too old, or "
+                     "older than full snapshots",)  # fmt: skip
     if not watched:
-        why = f"no cockpit looked at it: the last look was {lasting(at - max(moments))} before"
+        why = f"no cockpit was looking: the last look was {lasting(at - max(moments))} before"
         report, lacks = _unwatched(report, why), (why, *lacks)
     return Then(
         run=run.name, at=at, report=report, recorded_at=recorded, seen=seen, watched=watched,
@@ -66,9 +66,9 @@ def then(store: Store, key: str, run: RunSpec, at: float) -> Then:
 
 def _nothing(store: Store, key: str, run: RunSpec, at: float) -> Then:
     begins = RunMemory(store).watched_since(key)
-    why = "no cockpit has looked at it yet: nothing is kept"
+    why = "no cockpit has looked at it yet: nothing kept"
     if begins is not None:
-        why = f"nothing is kept of it from before {moment(begins)}"
+        why = f"nothing is kept from before {moment(begins)}"
     return Then(run=run.name, at=at, lacks=(why,))
 
 

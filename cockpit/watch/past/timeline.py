@@ -56,7 +56,7 @@ def timeline(
     entries, lacks = _entries(run, now)
     if store is None:
         found = [*_told(report, set()), *_checkpoints(report), *entries]
-        lacks = (*lacks, "no store: alerts, jobs and actions of the past are not known")
+        lacks = (*lacks, "no store: past alerts, jobs and actions are unknown")
         return Timeline(run=run.name, happenings=_newest(found), lacks=lacks)
     with store.reading():
         acts, memory = _journal(store, key), RunMemory(store)

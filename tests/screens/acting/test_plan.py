@@ -392,9 +392,9 @@ async def test_a_fault_while_planning_is_told() -> None:
     app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(120, 24)) as pilot:
         await pilot.press("r")
-        await until(pilot, lambda: "no plan: a fault in the cockpit itself" in text_of(app))
+        await until(pilot, lambda: "no plan: an internal error" in text_of(app))
         await pilot.press("escape", "p")
-        await until(pilot, lambda: "a fault in the cockpit itself" in text_of(app))
+        await until(pilot, lambda: "an internal error" in text_of(app))
 
 
 async def test_a_fault_in_the_middle_leaves_the_outcome_unknown() -> None:
@@ -407,7 +407,7 @@ async def test_a_fault_in_the_middle_leaves_the_outcome_unknown() -> None:
     async with planned(service) as pilot:
         await confirm(pilot)
         await until(pilot, lambda: "? UNKNOWN" in text_of(pilot.app))
-        assert "a fault in the cockpit itself: RuntimeError" in text_of(pilot.app)
+        assert "an internal error: RuntimeError" in text_of(pilot.app)
 
 
 HOSTILE = (made.HOSTILE, "\x1b]0;x\x07\x1b[2J", "日本語" * 40, "a" * 10_000, "\u202eabc", "x\ny")

@@ -123,7 +123,7 @@ def test_of_a_moment_that_nobody_watched_no_verdict_is_told(store: Store) -> Non
     found = then(store, KEY, RUN, NOW + 6 * 3600)
     assert found.report is not None and not found.watched
     assert found.report.verdict is Verdict.UNKNOWN
-    assert found.report.verdict_reason == "no cockpit looked at it: the last look was 6h 00m before"
+    assert found.report.verdict_reason == "no cockpit was looking: the last look was 6h 00m before"
     assert found.report.facets.job.remembered and found.report.progress.eta_s is None
 
 
@@ -138,12 +138,12 @@ def test_from_before_whole_moments_were_kept_only_the_figures_are_known(store: S
     Alerts(store).acknowledge(KEY, made.alert("C-01").key, Acknowledgement(by="bo", at=NOW + 60))
     found = then(store, KEY, RUN, NOW + 5)
     assert found.report is not None and found.recorded_at is None and found.watched
-    assert "too old, or from before" in found.lacks[0]
+    assert "too old, or older than" in found.lacks[0]
     known = found.report
     assert (known.verdict, known.progress.text) == (Verdict.CRITICAL, "~70/1000")
     assert [each.id for each in known.alerts] == ["C-01"]
     assert known.alerts[0].acknowledged is None, "it was taken later"
-    assert known.alerts[0].evidence[0].text == "its evidence is not kept of this moment"
+    assert known.alerts[0].evidence[0].text == "its evidence is not kept for this moment"
     job, log = known.facets.job.value, known.facets.monitor
     assert job is not None and (job.id, job.phase) == ("7", Phase.FAILED)
     assert known.facets.tracker.value is not None and known.facets.tracker.value.loss == 2.5
@@ -152,10 +152,10 @@ def test_from_before_whole_moments_were_kept_only_the_figures_are_known(store: S
 
 
 def test_of_a_moment_before_all_that_is_kept_nothing_is_known(store: Store) -> None:
-    assert then(store, KEY, RUN, NOW).lacks == ("no cockpit has looked at it yet: nothing is kept",)
+    assert then(store, KEY, RUN, NOW).lacks == ("no cockpit has looked at it yet: nothing kept",)
     RunMemory(store).observe(KEY, Observation(at=NOW, verdict=Verdict.HEALTHY), every=1.0)
     found = then(store, KEY, RUN, NOW - 1)
-    assert found.report is None and "nothing is kept of it from before" in found.lacks[0]
+    assert found.report is None and "nothing is kept from before" in found.lacks[0]
 
 
 def everything(store: Store, tmp_path: Path) -> Timeline:

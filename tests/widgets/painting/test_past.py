@@ -54,7 +54,7 @@ def test_the_band_fills_the_line_and_tells_which_moment_and_how_it_is_known(widt
     assert line.cell_length == width and line.plain.startswith(" PAST  ")
     wide = paint_band(then, NOW - 900, NOW, 200).plain
     assert "15m ago" in wide and "as recorded 10m before" in wide
-    why = "no cockpit looked at it: the last look was 9h before"
+    why = "no cockpit was looking: the last look was 9h before"
     gap = then.model_copy(update={"watched": False, "lacks": (why,)})
     assert why in paint_band(gap, NOW - 900, NOW, 200).plain
     assert paint_band(None, NOW, NOW, 80, "broken").plain.count("broken") == 1
