@@ -32,7 +32,7 @@ class Bookmarks:
         if kept.pop(mark.offset, None) is not None:
             return "bookmark removed"
         if len(kept) >= MOST:
-            return f"{MOST} bookmarks are the most: remove one first"
+            return f"{MOST} bookmarks is the limit: remove one first"
         kept[mark.offset] = mark
         return f"bookmark set ({len(kept)} in this log)"
 

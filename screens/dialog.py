@@ -146,7 +146,7 @@ class LeavingScreen(Dialog[bool]):
 def _body(under_way: Sequence[str], width: int) -> list[Content]:
     names = [text(("● ", ACCENT), (name, STRONG)) for name in under_way]
     said = (
-        "Leaving now stops it between or within its steps. Nothing is repeated: the journal "
-        "tells how far it came, and the next start looks up what is not known."
+        "Quitting now may interrupt a step. Nothing is retried automatically: the journal "
+        "says how far it got, and the next start looks up what is unknown."
     )
     return [*names, *wrapped(Content(said), width, 6)]

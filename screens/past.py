@@ -192,7 +192,7 @@ class PastScreen(ActingScreen):
 
     def _fail(self, error: BaseException) -> None:
         said = getattr(error, "strerror", None) or str(error) or "no answer"
-        self._why = f"the past cannot be read: {said}"
+        self._why = f"cannot read the past: {said}"
         self.show()
 
     def _go(self, at: float) -> None:

@@ -296,7 +296,7 @@ class RunScreen(ChartKeys):
             view.show_past(await self.cockpit.pasts.timeline(self._run))
         except (OSError, TimeoutError, ValueError) as error:
             said = getattr(error, "strerror", None) or str(error) or "no answer"
-            view.show_past(None, f"the past cannot be read: {said}")
+            view.show_past(None, f"cannot read the past: {said}")
 
     def _go(self, tab: str) -> None:
         self._tab = tab

@@ -15,7 +15,7 @@ from widgets.metric_charts import MetricCharts
 
 PAN: Final = 0.5
 """How much of what is shown a page goes further."""
-PROMPT: Final = "a metric by a few letters of its name, or two: loss, grad; esc leaves"
+PROMPT: Final = "one or two metrics by a few letters: loss, grad   enter show · esc cancel"
 OFFERED: Final = 12
 
 

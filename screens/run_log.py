@@ -155,7 +155,7 @@ class LogTab:
         elif (job := report.facets.job.value) is not None and job.started_at is not None:
             self._start(partial(self._from_time, reader, job.started_at))
         else:
-            return "unknown where this job's lines begin: its launcher noted no place and no start"
+            return "unknown where this job's lines begin: its launcher recorded no start"
         return None
 
     async def _from_time(self, reader: LogReader, at: float) -> None:
@@ -165,7 +165,7 @@ class LogTab:
             self._view.say(_trouble(error))
             return
         if near is None:
-            self._view.say("unknown where this job's lines begin: no line has a time")
+            self._view.say("unknown where this job's lines begin: no line has a timestamp")
         else:
             self._from(near.offset)
 
@@ -190,7 +190,7 @@ class LogTab:
         """Keep the line at the cursor, or forget it; return what was done."""
         line, report = self._view.at_cursor, self._report
         if line is None or report is None:
-            return "no line to keep: where these lines stand in the file is unknown"
+            return "cannot bookmark: the position of these lines in the file is unknown"
         self._view.hold()
         said = self._bookmarks.toggle(report.name, self.file, Bookmark(line[0], line[1].plain))
         self._show_bookmarks()
@@ -229,7 +229,7 @@ class LogTab:
             return None
         seeker = Seeker(self._logs, report, partial(self._newest, reader), begin=reader.floor)
         self._view.say("looking (esc stops)")
-        lacks = f"no line of this log tells a {target.kind}"
+        lacks = f"no line of this log has a {target.kind}"
         lacks = f"there is no line {int(target.value):,}" if target.kind == "line" else lacks
         self._go_soon(partial(seeker.first, (target,)), lacks)
         return None

@@ -144,7 +144,7 @@ class Timeline(ReportView):
         if self.past is not None:
             only = "" if self.kind is None else f" · {self.kind.value} only"
             shown = len(self.past.of_kind(self.kind))
-            return text((f"{len(self.report.alerts)} open · {shown:,} happenings{only}", DIM))
+            return text((f"{len(self.report.alerts)} open · {shown:,} events{only}", DIM))
         counts = f"{len(self.report.alerts)} open · {len(self.report.closed)} closed"
         counts += f" · {len(self.done)} done" if self.done else ""
         return text((counts, DIM))

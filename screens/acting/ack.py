@@ -36,7 +36,7 @@ NOW: Final = "now"
 END: Final = "end"
 """The key of a run's end, beside those of its alerts."""
 WHY_COLUMN: Final = 12
-CLOSED: Final = "the alert that was selected here has closed: look again"
+CLOSED: Final = "the selected alert has closed: look again"
 
 
 class AckScreen(Dialog[None]):
@@ -192,7 +192,7 @@ class AckScreen(Dialog[None]):
         taken = {each.key for each in alerts if each.acknowledged is not None} | self._taken
         if self._key() == END or self._key() not in taken:
             self._show_text(
-                "that one cannot be undone" if self._key() == END else "it is not taken"
+                "that one cannot be undone" if self._key() == END else "it is not acknowledged"
             )
         else:
             self._order(NOW, "undone")
@@ -204,7 +204,7 @@ class AckScreen(Dialog[None]):
     def _order(self, until: str, why: str) -> None:
         key = self._key()
         if key is None:
-            self._show_text("there is nothing to take")
+            self._show_text("nothing to acknowledge")
             return
         operator = self.cockpit.watch_state.operator
         params = {"key": key, "by": operator}
@@ -215,7 +215,7 @@ class AckScreen(Dialog[None]):
 
     async def _do(self, request: Request) -> None:
         """Plan and act at once: it can be undone, so nothing has to be typed."""
-        self._show_text("taking it …")
+        self._show_text("acknowledging …")
         try:
             service = await self.cockpit.actions.service()
             plan = await service.plan(request)
@@ -292,11 +292,11 @@ def paint_taking(taking: Taking, now: float, width: int) -> list[Content]:
         chosen = taking.at == len(taking.alerts)
         lines.append(_chosen(text("◆ ", (f"the run's end: {taking.end}", STRONG)), width, chosen))
     if not lines:
-        lines.append(text(("nothing is open, and the run has not ended", DIM)))
+        lines.append(text(("nothing is open, and no end of the run is known", DIM)))
     spans: list[Part] = []
     for place, each in enumerate(taking.spans):
         spans += [(f" {each} ", f"bold {ACCENT} on $cursor" if place == taking.span else DIM), " "]
-    why = text(("why         ", DIM), taking.why or ("w says why", DIM))
+    why = text(("why         ", DIM), taking.why or ("w: reason", DIM))
     return within([*lines, EMPTY, text(("quiet for   ", DIM), *spans), why], width)
 
 

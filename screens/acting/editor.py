@@ -100,7 +100,7 @@ class EditorScreen(CockpitScreen):
         if event.is_printable and (opening or self._diff is not None):
             event.stop()
             event.prevent_default()
-            said = "the entry has not come yet: esc cancel" if opening else "esc for the text"
+            said = "the entry is not here yet   esc cancel" if opening else "esc for the text"
             self.query_one(SaveState).show_text(said, bad=True)
 
     def opens_for(self, event: events.Event) -> asyncio.Event | None:
@@ -186,7 +186,7 @@ class EditorScreen(CockpitScreen):
         trouble = await self._books.keep(self._report, words)
         self._kept = self._kept if trouble else words
         if not self._gone:
-            said = f"the draft is not kept: {trouble}" if trouble else "draft kept"
+            said = f"the draft is not saved: {trouble}" if trouble else "draft kept"
             warning = self._warning()
             state = self.query_one(SaveState)
             state.show_text(" · ".join(filter(None, (warning, said))), bad=bool(trouble or warning))
@@ -206,7 +206,7 @@ class EditorScreen(CockpitScreen):
         if self._is_saved:
             state.show_text("this entry is saved; esc close")
         elif not self.text.strip():
-            state.show_text("there is nothing to save", bad=True)
+            state.show_text("nothing to save", bad=True)
         elif self._opened.trouble:
             state.show_text(self._opened.trouble, bad=True)
         elif (masked := self._books.masked(self.text)) != self.text:
@@ -323,13 +323,13 @@ class EditorScreen(CockpitScreen):
         trouble = await self.keep()
         if trouble and self._told_lost != self.text:
             self._told_lost = self.text
-            said = f"the draft is not kept: {trouble} · esc again leaves, and it is lost"
+            said = f"the draft is not saved: {trouble} · esc again discards it"
             self.query_one(SaveState).show_text(said, bad=True)
             return
         if trouble:
             self.cockpit.warn(f"logbook of {self._report.name}: the draft is lost: {trouble}")
         elif self._opened is not None and not self._is_saved and self.text != self._prefilled:
-            self.cockpit.say("the draft is kept: it is here again when you come back")
+            self.cockpit.say("draft kept: it will be here when you come back")
         self.dismiss(None)
 
 
@@ -344,7 +344,7 @@ def _changes(diff: tuple[str, ...], width: int) -> list[Content]:
     styles = {"+": "$well", "-": "$critical", "@": DIM}
     found = [text((line, styles.get(line[:1], ""))) for line in diff]
     lines = [piece for line in found for piece in wrapped(line, width, 40) or [text("")]]
-    return lines or [text(("nothing: the file holds this entry already", DIM))]
+    return lines or [text(("nothing: the entry is already in the file", DIM))]
 
 
 def _begin_at(words: str) -> tuple[int, int]:

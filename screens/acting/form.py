@@ -192,8 +192,8 @@ class ApproveScreen(FormScreen):
             text((f"[{check.basis.value}]{more}", DIM)),
         ]
         fields = (
-            FormField(BY, "approved by", "who answers for this, by name", True, value=operator),
-            FormField(REASON, "reason", "why it may pass: goes into logbook and issue", True),
+            FormField(BY, "approved by", "approved by (name)", True, value=operator),
+            FormField(REASON, "reason", "reason (goes into the logbook and the issue)", True),
         )
         super().__init__(cockpit, f"approve {check.id}", fields, intro, verb="approves")
 

@@ -139,7 +139,7 @@ class GuardedActions:
         if offer.why_not or report is None:
             self._cockpit.say(f"{offer.title}: {offer.why_not}")
         elif not self._cockpit.watch_state.operator:
-            self._cockpit.say("who are you? the operator's name is still being looked up")
+            self._cockpit.say("who are you? still looking up the operator's name")
         elif verb == "ack":
             from screens.acting.ack import AckScreen
 
@@ -271,13 +271,13 @@ class GuardedActions:
             if not self.reading_only:
                 self._left += await self.planning.left(service, self._cockpit.now())
         except (RefuseError, StoreError, TimeoutError) as error:
-            self._cockpit.warn(f"the journal gives no answer: {error}")
+            self._cockpit.warn(f"cannot read the journal: {error}")
         self.interrupted = tuple(found)
         self._stood = await self.journal_stands()
         self._cockpit.show_news()
 
     async def _nothing_left(self) -> bool:
-        """Return whether it is known that nothing was left: then no service need be made.
+        """Return whether it is known that nothing is left to resolve: then no service need be made.
 
         Making it loads all that acts, which a window that only looks does without.
         """

@@ -39,7 +39,7 @@ class HandoffPage(SheetScreen):
             self.status = f"no page: {error}"
         else:
             self.page = plan.page or ""
-            self.status = "" if self.page else "no page: there is nothing to tell of this run"
+            self.status = "" if self.page else "no page: nothing to tell about this run"
 
     def _body(self, page: str, status: str, kept: Filter, width: int) -> list[Content]:
         """Mask before anything is wrapped: a name over two lines is a name too."""

@@ -28,16 +28,18 @@ if TYPE_CHECKING:
     from cockpit.actions.core.recovery import InterruptedAction
     from cockpit.store.journal import JournalEntry
 
-UNDER_WAY: Final = "nothing: whoever is at it will end it; its plan stays blocked until then"
+UNDER_WAY: Final = (
+    "nothing, unless its process is stopped: whoever runs it will finish it; what else acts on "
+    "the run stays blocked until then"
+)
 ELSEWHERE: Final = (
-    "look there: whether it goes on cannot be told from here; its plan stays blocked until its "
-    "end is known, or until somebody approves that it is over"
+    "check there: from here it is unknown whether it continues; what else acts on the run stays "
+    "blocked until its end is known, or someone approves that it is over"
 )
 _DECIDE: Final = {
-    Outcome.DONE: "nothing: {key} writes it down and finishes its records",
-    Outcome.FAILED: "{key} writes it down; then look at the run and plan again if you still want "
-    "it",
-    Outcome.UNKNOWN: "look on the system itself whether it happened; {key} looks it up again; "
+    Outcome.DONE: "nothing: {key} records how it ended and finishes its records",
+    Outcome.FAILED: "{key} records how it ended; then plan again if still needed",
+    Outcome.UNKNOWN: "check on the system itself whether it happened; {key} looks it up again; "
     "until it is known no other action on the run is possible",
     Outcome.REFUSED: "nothing",
 }
@@ -53,7 +55,7 @@ class Pages(Scrolled):
         self.open: Sequence[InterruptedAction] = ()
         self.entries: Sequence[JournalEntry] = ()
         self.now = 0.0
-        self.status = "asking the journal"
+        self.status = "reading the journal"
         self.settle_key = ""
         self._runs: list[str | None] = []
 
@@ -83,7 +85,7 @@ class Pages(Scrolled):
         if self.status:
             put(None, text((self.status, DIM)), EMPTY)
         if self.open:
-            put(None, text(("interrupted: nothing is repeated by itself", STRONG)), EMPTY)
+            put(None, text(("interrupted; nothing is retried automatically", STRONG)), EMPTY)
         for settled in self.open:
             put(
                 settled.entry.plan.run,
@@ -155,9 +157,9 @@ class JournalScreen(ActingScreen):
                 found += await service.interrupted(run)
                 entries += await service.history(run)
         except (RefuseError, StoreError, TimeoutError) as error:
-            pages.status = f"the journal gives no answer: {error}"
+            pages.status = f"cannot read the journal: {error}"
         else:
-            nothing = f"no action was ever begun on {', '.join(self._names)}"
+            nothing = f"no actions yet on {', '.join(self._names)}"
             pages.status = status or ("" if found or entries else nothing)
             pages.take(found, entries)
             self.cockpit.actions.settled(self._names, found)
@@ -188,7 +190,7 @@ class JournalScreen(ActingScreen):
         elif run is None or not mine:
             self.cockpit.say("nothing was interrupted here")
         elif not any(map(settles, mine)):
-            self.cockpit.say("somebody is at it: only they can end it")
+            self.cockpit.say("in progress elsewhere or here: nothing to resolve yet")
         else:
             spawn(self, partial(self._settle, run))
 
@@ -196,10 +198,10 @@ class JournalScreen(ActingScreen):
         try:
             settled = await (await self.cockpit.actions.service()).recover(run)
         except (RefuseError, StoreError, TimeoutError) as error:
-            self.cockpit.warn(f"not settled: {error}")
+            self.cockpit.warn(f"not resolved: {error}")
             return
         words = [f"{each.entry.action}: {each.outcome.value}" for each in settled if each.outcome]
-        self.ask(f"settled {run}: {', '.join(words) or 'nothing was left'}")
+        self.ask(f"resolved {run}: {', '.join(words) or 'nothing left to resolve'}")
 
     def action_journal_open(self) -> None:
         """Open the run of the selected action."""
@@ -274,11 +276,7 @@ def open_of(settled: InterruptedAction, key: str) -> Open:
     looked = settled.looked_up
     clear = settled.outcome is not Outcome.UNKNOWN
     steps = ", ".join(f"{step.name} {_state(step.state, clear)}" for step in entry.steps)
-    found = (
-        "nothing had to be looked up"
-        if looked is None
-        else f"{_FOUND[looked.found]}: {looked.text}"
-    )
+    found = "nothing to look up" if looked is None else f"{_FOUND[looked.found]}: {looked.text}"
     who = key or "a cockpit that may act"
     waits = ELSEWHERE if settled.elsewhere else UNDER_WAY
     decide = waits if settled.outcome is None else _DECIDE[settled.outcome].format(key=who)
@@ -289,7 +287,7 @@ def open_of(settled: InterruptedAction, key: str) -> Open:
 _FOUND: Final = {
     Found.LIVE: "it runs",
     Found.ENDED: "it ran and has ended",
-    Found.ABSENT: "it never started, and never will",
+    Found.ABSENT: "it never started and never will",
     Found.UNKNOWN: "not known",
 }
 
@@ -298,7 +296,7 @@ def _state(state: StepState, clear: bool) -> str:
     """Return how a step stands; ``clear``: what became of it all is known."""
     if state is not StepState.BEGUN:
         return state.value
-    return "begun" if clear else "begun, its end unknown"
+    return "begun" if clear else "started, outcome unknown"
 
 
 def settles(settled: InterruptedAction) -> bool:

@@ -333,7 +333,7 @@ class PlanScreen(Dialog[None]):
     def action_plan_leave(self) -> None:
         """Leave; what is under way goes on."""
         if self._running_action is not None and self._running_action.result is None:
-            self.cockpit.say(f"{self._running_action.title} continues; its key shows it again")
+            self.cockpit.say(f"{self._running_action.title} continues; its key reopens it")
         self.dismiss(None)
 
     def action_plan_approve(self) -> None:

@@ -56,7 +56,7 @@ class Planning:
     async def left(self, service: ActionService, now: float) -> list[str]:
         """Return, once, what cockpits that are gone were planning and did not do; a line each.
 
-        Raises what asking the journal raises: then the next start asks again.
+        Raises what reading the journal raises: then the next start asks again.
         """
         if self._plans is None:
             return []

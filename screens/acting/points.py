@@ -43,7 +43,7 @@ class PointsScreen(CockpitScreen):
     def compose(self) -> ComposeResult:
         """Lay out the points, the line for a note, the footer."""
         yield Paged()
-        yield Prompt("why it stays open, and who takes it: enter keeps it, esc does not")
+        yield Prompt("why it stays open, and who owns it   enter keep · esc cancel")
         yield KeyLine()
 
     @property

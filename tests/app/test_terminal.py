@@ -214,7 +214,7 @@ def test_esc_and_a_key_that_came_as_one_are_two_keys(tmp_path: Path) -> None:
     terminal = start("well", tmp_path, (120, 40))
     terminal.wait_for("run-failed")
     terminal.type("?")
-    terminal.wait_for("leave the cockpit; no run")
+    terminal.wait_for("quit; runs are not")
     terminal.type("\x1bq")
     terminal.end()
     assert (terminal.status, terminal.left_on) == (0, set())

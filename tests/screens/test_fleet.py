@@ -203,7 +203,7 @@ async def test_help_palette_check_theme_and_copy() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("?")
         assert screen_of(app, HelpScreen)
-        assert "look at every source again, now" in text_of(app)
+        assert "query every source again now" in text_of(app)
         await pilot.press("?")
         await pilot.press("c")
         assert engine.poked == ["run-failed"]

@@ -122,7 +122,7 @@ def test_bookmarks_are_of_one_file_and_bounded() -> None:
     marks = Bookmarks()
     for at in range(MOST):
         marks.toggle("r", "inode 1", Bookmark(at, "x"))
-    assert "the most" in marks.toggle("r", "inode 1", Bookmark(MOST, "x"))
+    assert "the limit" in marks.toggle("r", "inode 1", Bookmark(MOST, "x"))
     assert marks.toggle("r", "inode 1", Bookmark(3, "x")) == "bookmark removed"
     assert [each.offset for each in marks.of("r", "inode 1")][2:4] == [2, 4]
     assert marks.of("r", "inode 2") == []

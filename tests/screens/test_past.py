@@ -95,7 +95,9 @@ async def test_no_key_acts_on_the_past_a_time_can_be_typed_and_escape_returns_to
         engine = pilot.app._engine  # type: ignore[attr-defined]
         engine.pasts.fault = TimeoutError("no answer within 10 s")
         await pilot.press("left")
-        await until(pilot, lambda: "cannot be read: no answer within 10 s" in text_of(pilot.app))
+        await until(
+            pilot, lambda: "cannot read the past: no answer within 10 s" in text_of(pilot.app)
+        )
         assert "HEALTHY" not in text_of(pilot.app)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, RunScreen)

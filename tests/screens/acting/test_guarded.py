@@ -197,7 +197,7 @@ async def test_an_alert_is_taken_with_one_key_and_given_back() -> None:
         await until(pilot, lambda: "it rings again" in text_of(pilot.app))
         assert service.acted[1][0].params["until"] == "now"
         await pilot.press("u")
-        assert "it is not taken" in text_of(pilot.app)
+        assert "it is not acknowledged" in text_of(pilot.app)
         await pilot.press("escape")
         assert not isinstance(pilot.app.screen, AckScreen)
 
@@ -246,14 +246,14 @@ async def test_after_a_crash_a_line_says_so_and_its_key_opens_the_journal(
         await until(pilot, lambda: "to decide" in text_of(pilot.app))
         shown = " ".join(text_of(pilot.app).replace("│", " ").split())
         assert "relaunch run-failed by ada UNKNOWN" in shown
-        assert "stop done, submit begun, its end unknown" in shown
+        assert "stop done, submit started, outcome unknown" in shown
         assert "looked up not known: no answer in 10 s" in shown
-        assert "look on the system itself whether it happened" in shown
+        assert "check on the system itself whether it happened" in shown
         await pilot.press("s")
         assert service.recovered == []
         await pilot.press("S")
         await until(pilot, lambda: service.recovered == ["run-failed"])
-        await until(pilot, lambda: "settled run-failed: relaunch: unknown" in text_of(pilot.app))
+        await until(pilot, lambda: "resolved run-failed: relaunch: unknown" in text_of(pilot.app))
         await pilot.press("escape", "escape")
         assert isinstance(pilot.app.screen, FleetScreen)
 
@@ -268,7 +268,7 @@ async def test_reading_only_is_told_of_it_and_offered_nothing(option: str) -> No
         assert "J journal" not in text_of(pilot.app)
         await pilot.press("J", "S")
         await until(pilot, lambda: "to decide" in text_of(pilot.app))
-        assert "settle" not in text_of(pilot.app) and service.recovered == []
+        assert "resolve" not in text_of(pilot.app) and service.recovered == []
 
 
 async def test_nothing_opens_by_itself_whatever_comes() -> None:
@@ -312,9 +312,10 @@ async def test_what_somebody_is_at_is_no_crash() -> None:
         await until(pilot, lambda: bool(app_of(pilot).actions.interrupted))
         assert isinstance(pilot.app.screen, FleetScreen)
         await pilot.press("J")
-        await until(pilot, lambda: "whoever is at it will end it" in text_of(pilot.app))
+        await until(pilot, lambda: "whoever runs it will finish it" in text_of(pilot.app))
+        assert "unless its process is stopped" in text_of(pilot.app)
         await pilot.press("S")
-        assert "somebody is at it" in text_of(pilot.app)
+        assert "in progress elsewhere" in text_of(pilot.app)
 
 
 async def test_the_journal_opens_the_run_and_its_plan() -> None:
@@ -338,7 +339,7 @@ async def test_the_timeline_holds_what_people_did_also_where_the_past_cannot_be_
     async with opened(service) as pilot:
         pilot.app._engine.pasts.fault = OSError(0, "the disk is full")  # type: ignore[attr-defined]
         await pilot.press("enter", "5")
-        await until(pilot, lambda: "cannot be read: the disk is full" in text_of(pilot.app))
+        await until(pilot, lambda: "cannot read the past: the disk is full" in text_of(pilot.app))
         await until(pilot, lambda: "✓ relaunch by ada DONE" in text_of(pilot.app))
         assert "resumed at [/] 8000" in text_of(pilot.app)
         assert "1 done" in text_of(pilot.app)
