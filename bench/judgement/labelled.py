@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.judgement.filled import filled
+from bench.judgement.noise import unfolded
 from cockpit.cli import main
 from cockpit.verbs.scrub import copy
+from cockpit.verbs.triage import STATES
 
 HERE = Path(__file__).parent
 Entry = Mapping[str, Any]
@@ -30,8 +32,6 @@ AFTERMATH = 200
 LIKE = 1e-6
 HALF = 8
 """Characters of half a secret that by themselves would be too many to be left."""
-STATES = {"cancelled": "cancelled", "succeeded": "succeeded", "running": "running",
-          "pending": "pending"}  # fmt: skip
 PROGRESS = ("step", "step_exact", "max_step", "loss", "throughput", "scope")
 
 
@@ -117,10 +117,10 @@ def triaged(logs: Iterable[Entry]) -> Triaged:
     """Return how right ``cockpit triage`` is."""
     found = Triaged()
     for log in logs:
-        state = STATES.get(log["observed_state"], "failed")
+        state = log["observed_state"] if log["observed_state"] in STATES else "failed"
         code = log.get("exit_code")
         exit_words = () if code is None else ("--exit-code", str(code))
-        with written(log["text"]) as path:
+        with written(unfolded(log["text"], log["id"])) as path:
             answer = said("triage", path, "--state", state, *exit_words)
         label, action = answer["class"], answer["action"]
         classes = (log["label"], *log.get("alt_labels", ()))

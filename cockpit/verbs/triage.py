@@ -7,7 +7,7 @@ from typing import Final
 
 from cockpit.model.logtext import PresentLog, Read
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.classify import diagnose
+from cockpit.rules.triage.classify import STATE_CLASS, diagnose
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.present import read_stream
 from cockpit.text.safe import clean
@@ -15,7 +15,8 @@ from cockpit.verbs.common import OK, add_json, print_document, put
 from cockpit.verbs.reading import opened
 
 EXAMPLE: Final = "example: cockpit triage slurm-4711.out --state failed --exit-code 1 --json"
-STATES: Final = ("running", "failed", "succeeded", "cancelled", "pending")
+STATES: Final = ("running", "failed", "succeeded", "cancelled", "pending", *STATE_CLASS)
+"""A job's phase, or the orchestrator's own word where that tells more."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.add_argument("file", metavar="FILE", help="the log, compressed or not; - reads stdin")
     parser.add_argument(
-        "--state", choices=STATES, default="failed", help="the job's state now (default: failed)"
+        "--state",
+        choices=STATES,
+        default="failed",
+        help="the job's state now, or its orchestrator's own word (default: failed)",
     )
     parser.add_argument(
         "--exit-code", type=int, metavar="N", help="the job's exit status, where it is known"

@@ -59,6 +59,15 @@ def test_the_same_text_is_another_thing_while_the_job_runs(
     assert said(capsys, "triage", str(log), "--state", "succeeded")["action"] == "none"
 
 
+def test_the_orchestrators_own_word_is_a_state(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("step 1 loss 2.1\nstep 2 loss 2.0\nTerminated by SIGTERM\n")
+    assert said(capsys, "triage", str(log), "--state", "OUT_OF_MEMORY")["class"] == "oom_host"
+    assert said(capsys, "triage", str(log), "--state", "cancelled")["class"] == "user_stopped"
+
+
 def test_a_long_log_is_read_from_its_end_and_says_so(
     log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ _SETTINGS: Final = (
     r"(?:=\S*|[\"']?: ?[\"']?(?:-?\d[\d.]*|true|false|none)\b)",
     r"\b[a-z][\w ()/-]{0,60}?\s{0,40}[:=] ?(?:no|none|n/a|off|false|disabled)\b(?! \w)",
     r"\b(?:interruption|preemption|eviction|termination)[ _-]?"
-    r"(?:handl\w+|polic\w+|behaviou?r|mode)\b",
+    r"(?:handl\w+|polic\w+|behaviou?r|mode|(?:notice[ _-]?)?(?:period|grace\w*))\b",
     r"\S+:No(?:Execute|Schedule)\b",
     r"\b(?:on_\w+|\w+_(?:policy|mode|strategy|handl(?:er|ing)|behaviou?r|action))[=:] ?\w+",
 )
@@ -53,7 +53,7 @@ _SUPPOSED: Final = (
     r"|poll(?:ing)?) for\b",
     r"(?:will|can) (?:be )?(?:\w+ )?(?:if|when)\b",
     r"(?:no|not|never|without|ignor(?:e|es|ing)|disabl(?:e|es|ed|ing)) (?:any |a |an |been |be )?"
-    r"(?=preempt|oom|nan|inf\b|xid|ecc|evict|node fail|dead node)",
+    r"(?=preempt|spot\b|oom|nan|inf\b|xid|ecc|evict|node fail|dead node)",
 )
 _BEGINS: Final = "|".join(rf"\b{each}" for each in _SUPPOSED)
 _REST: Final = r"(?:(?![.;!](?:\s|$)).)*"

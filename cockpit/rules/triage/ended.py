@@ -13,7 +13,7 @@ from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.by_exception import by_exception
 from cockpit.rules.triage.lines import Log
-from cockpit.rules.triage.log_text import steps_of
+from cockpit.rules.triage.log_text import marks_of, steps_of
 from cockpit.rules.triage.prefixes import bare
 from cockpit.rules.triage.signs import SIGNS, Action, Sign
 from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions, is_echo
@@ -28,6 +28,7 @@ from cockpit.rules.triage.words import (
     FATAL,
     INTERRUPTS,
     KILLED,
+    LAUNCHER,
     NETWORK,
     OPENING,
     REQUEUED,
@@ -197,7 +198,9 @@ def _by_complaint(log: Log, exit_code: int | None) -> Triage:
     peers = [
         i for i in log.matching(ECHO) if COLLECTIVE.search(log.lines[i]) and not _healed(log, i)
     ]
-    if peers and not more and any(FATAL.search(log.lines[index]) for index in peers):
+    own = [i for i in more if not TASK_DIED.search(log.lines[i])]
+    own = [i for i in own if not LAUNCHER.search(log.lines[i])]
+    if peers and not own and any(FATAL.search(log.lines[index]) for index in peers):
         return answer(log, "distributed_hang", "escalate", "guess", peers)
     if network and not more:
         return answer(log, "network_transient", "relaunch", "guess", network)
@@ -217,7 +220,9 @@ def _complaints(log: Log) -> list[int]:
 def _just_stops(log: Log) -> bool:
     """Tell whether the log ends in the middle of training, with no word of alarm."""
     end = [bare(line) for line in log.lines[-TAIL:] if line.strip()]
-    return bool(steps_of(end[-3:])) and not any(ALARM.search(line) for line in end)
+    return bool(marks_of(end[-3:], steps_of(end[-3:]))) and not any(
+        ALARM.search(line) for line in end
+    )
 
 
 def _end(log: Log) -> list[int]:

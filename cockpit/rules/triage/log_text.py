@@ -30,6 +30,12 @@ _LOSS = re.compile(
     r"\bloss\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
     re.I,
 )
+_ANY_LOSS = re.compile(
+    r"\b\w{1,40}[_/]loss\b['\"]?\s*[:=]\s*([-+]?\d[\d.]{0,40}(?:e[-+]?\d+)?)(?![\w%])", re.I
+)
+"""A loss of some part of training: it shows that training moves, not how well."""
+_COUNTED = re.compile(r"\d\s?/\s?\d|\b(?:updates?|episodes?|epochs?|batch|rollouts?)\b", re.I)
+"""What stands beside it where it was measured: ``z_loss: 0.001`` alone is a setting."""
 _NORM = re.compile(
     r"\bgrad\w*[ _]?norm\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan"
     r"|inf(?:inity)?))(?![\w%])",
@@ -77,7 +83,7 @@ def marks_of(lines: Sequence[str], steps: Sequence[tuple[int, int]]) -> list[tup
     for index, line in enumerate(lines):
         if index in known:
             found.append((index, str(known[index])))
-        elif loss := _LOSS.search(line):
+        elif loss := _LOSS.search(line) or (_COUNTED.search(line) and _ANY_LOSS.search(line)):
             part = _PART.search(line)
             if not _EVAL.search(line):
                 found.append((index, f"epoch {part[1]}" if part else f"loss {loss[1]}"))

@@ -10,7 +10,7 @@ from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import losses_leave_trend, norms_lost
 from cockpit.rules.triage.signs import SIGNS, Sign
 from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions
-from cockpit.rules.triage.words import ALARM, FATAL, NETWORK, TRACKER, TRANSPORT, TROUBLE
+from cockpit.rules.triage.words import ALARM, FATAL, NETWORK, PROBE, TRACKER, TRANSPORT, TROUBLE
 
 _LASTING: Final = frozenset(("numeric_instability", "disk_full", "hardware_fault"))
 """What is not healed by the next progress line."""
@@ -57,7 +57,7 @@ def _trouble(log: Log) -> Triage | None:
     trouble = [i for i in log.matching(TRACKER) if TROUBLE.search(log.lines[i])]
     if trouble:
         return answer(log, "tracker_error", "none", "likely", trouble)
-    network = log.matching(NETWORK)
+    network = [i for i in log.matching(NETWORK) if not PROBE.search(log.lines[i])]
     if network:
         return answer(log, "network_transient", "none", "likely", network)
     return None

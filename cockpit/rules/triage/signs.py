@@ -28,6 +28,8 @@ TIMED_OUT = (
     r"(?:timed ?out|time ?out(?!_|[\"']?\s*(?:\([a-z]+\)\s*)?(?:=|:\s*[\"']?\d|(?:of|is)\s+\d)))"
 )
 """A time-out that happened; ``timeout: 1200 secs`` is only a setting."""
+RANKS_END = r"\b(?:terminat|kill|abort)(?:ing|ed) (?:all )?ranks?\b"
+"""What a launcher does to its ranks, not what it would do: ``will kill ranks after …``."""
 
 
 def _sign(name: str, action: Action, alive: Action, *patterns: str) -> Sign:
@@ -51,6 +53,7 @@ SIGNS: tuple[Sign, ...] = (
         r"|deallocated)",
         r"\bevicted by|eviction (notice|in \d)|evicted.{0,60}higher[- ]priority",
         r"scheduled event.{0,40}preempt",
+        r"\b(spot|preemptible)\b.{0,40}\bnotice (was |has been )?(received|arrived)\b",
         r"\bTERMINATE_ON_HOST_MAINTENANCE\b",
     ),
     _sign(
@@ -65,6 +68,7 @@ SIGNS: tuple[Sign, ...] = (
         r"exceed\w* .{0,30}(wall[- ]?(clock|time)|time limit|run ?time|run limit|h_rt|s_rt)",
         r"\b(time|run) ?limit (was |has been )?(reached|exceeded|hit|expired)",
         r"(reached|hit|over) (the |its |your )?(\w+ )?(time|runtime|duration) limit\b",
+        r"\bexiting (the )?(program|training) after [\d.]+ ?(minutes|hours)\b",
         r"hard runtime limit|max(imum)?[ _]?(run ?time|duration|run[ _]duration) (reached"
         r"|exceeded)",
         r"active deadline .{0,20}exceeded|\b(hit|reached|exceeded) (its|the) (\w+ )?timeout of\b",
@@ -91,7 +95,8 @@ SIGNS: tuple[Sign, ...] = (
         r"missed too many heartbeats",
         r"lost (communication|contact|connection) (with|to) .{0,30}\b(daemon|node|host|worker"
         r"|agent)\b",
-        rf"heartbeat(?! monitor).{{0,30}}(lost|expired|{TIMED_OUT})|stopped sending heartbeats",
+        rf"heartbeat(?! monitor)(?!.{{0,120}}{RANKS_END}).{{0,30}}(lost|expired|(?<!_){TIMED_OUT})"
+        r"|stopped sending heartbeats",
         r"\bworker (process|node|host).{0,30}(lost|unreachable|disappeared)"
         r"|\blost (executor|task ?manager|node|host) \S+"
         r"|\bhost \S+ (is |was |went )?(unreachable|down)\b"
@@ -165,7 +170,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|exceeded (your |the )?(disk|storage|file|inode|block)s? quota|over (disk )?quota\b",
         r"\berrno (28|122)\b",
         r"(out of|no (more|free)) inodes",
-        r"(disk|file ?system|volume|partition) (is |or disk is )?full\b|\bstoragefull\b",
+        r"(disk|file ?system|volume|partition) (is |or disk is )?full\b|\w*storagefull\b"
+        r"|reached its minimum free (drive|disk|space)",
         r"unexpected pos \d+ vs|PytorchStreamWriter failed writing",
         r"low on resource: ephemeral-storage|\bDiskPressure\b(?!.*\bfalse\b)"
         r"|exceed\w* .{0,40}(ephemeral|local)[- ]storage|ephemeral[- ]storage usage exceeds",
@@ -254,6 +260,9 @@ SIGNS: tuple[Sign, ...] = (
         r"|no (training )?progress (for|in) \d+|\b(ranks?|workers?|processes) (is|are"
         r"|seems?) (stuck|hung)",
         r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",
+        r"\bstore\W.{0,60}\bwait timeout after \d+",  # c10d's: the others never came
+        rf"\bheartbeat\b.{{0,120}}{RANKS_END}"
+        r"|did not get (the )?(subsequent|initial|next) heartbeat",
         r"(collective|allreduce|all_reduce|allgather|broadcast|nccl|gloo|rccl)\b.{0,80}"
         rf"{TIMED_OUT}",
         rf"barrier.{{0,60}}{TIMED_OUT}|{TIMED_OUT}.{{0,60}}barrier",

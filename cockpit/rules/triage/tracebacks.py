@@ -28,6 +28,8 @@ _ALONE = re.compile(
 """What is an exception's last line without any frame before it; ``Error: …`` may be anybody's."""
 _HINT = re.compile(rf'{_ENDING}|Traceback|File "|^│ |[a-z]\.[A-Z]')
 _CAUSED = "The above exception was the direct cause"
+_IGNORED = "Exception ignored "
+"""Python's word for what was raised where nobody can catch it: it ends no program."""
 _DIGIT = re.compile(r"\d")
 
 _STANDARD = re.compile(r"/lib/python\d[\d.]*/(?!(?:site|dist)-packages/)")
@@ -90,6 +92,9 @@ class _Reader:
         self._before = ""
         """What stood before the traceback's first line and is no prefix that is known."""
         self._line = ""
+        self._told: tuple[int, str] | None = None
+        """The line and the rank that told that the traceback behind it ends nothing."""
+        self._ignored = False
 
     def glance(self, raw: str) -> None:
         """Look at the line before: a traceback that was cut may begin with a line of code."""
@@ -99,7 +104,10 @@ class _Reader:
         """Read one line."""
         after_code = self._line.startswith("    ")
         line = self._line = self._peeled(raw)
-        if BEGIN in line:
+        if line.startswith(_IGNORED):
+            self._told = index + 1, self._who(raw)
+        elif BEGIN in line:
+            self._ignored = self._told == (index, self._who(raw))
             self._frames, self._begin = [], index
             self._before = line.partition(BEGIN)[0]
         elif frame := _FRAME.match(line):
@@ -118,10 +126,15 @@ class _Reader:
             return
         module, _, name = raised["name"].rpartition(".")
         start = index if self._begin is None else self._begin
-        who = " ".join(RANK.findall(raw[: len(raw.rstrip()) - len(self._line)]))
-        frames = tuple(self._frames)
-        self.found.append(Raised(name, raised["text"] or "", index, frames, start, who, module))
-        self._frames, self._begin = [], None
+        frames, ignored = tuple(self._frames), self._ignored
+        self._frames, self._begin, self._ignored = [], None, False
+        if not ignored or not frames:
+            text, who = raised["text"] or "", self._who(raw)
+            self.found.append(Raised(name, text, index, frames, start, who, module))
+
+    def _who(self, raw: str) -> str:
+        """Return the rank before the line as it was peeled."""
+        return " ".join(RANK.findall(raw[: len(raw.rstrip()) - len(self._line)]))
 
     def _peeled(self, raw: str) -> str:
         line = bare(raw)

@@ -28,6 +28,7 @@ _NEVER: Final = re.compile(
     r"|batch job submission failed|requested node configuration is not available"
     r"|\bno (\w+ ){0,4}?(match(es|ing)?|satisf(y|ies|ying)|(can|could) (ever )?"
     r"(fit|fulfil\w*|host|satisfy|run|hold|serve))\b"
+    r"|\b(can|could|will|would) never (be )?(start|run|begin|launch)(ed)?\b"
     r"|\b(can ?not|can't|could ?n[o']t|unable to|never) (\w+ ){0,2}?(be )?"
     r"(fit|satisf\w+|fulfil\w*|schedul\w+|placed|accommodat\w*)\b"
     r"|\b(infeasible|unsatisfiable|unschedulable:)\b"

@@ -48,6 +48,8 @@ NETWORK = re.compile(
     r"|temporary failure in name resolution|name or service not known|max retries exceeded"
     r"|remote end closed|remotedisconnected|network is unreachable|no route to host"
     r"|\b(429|502|503|504)\b.{0,40}(error|too many|unavailable|gateway|timeout|retry)"
+    r"|\b(http|server|service|api)\w*(error|exception)\b"
+    r"(\W{1,3}|.{0,120}(, |\b(status|code)\w*\W{1,3}))(429|502|503|504)\b(?! ?m?s\b)"
     r"|service ?unavailable|too many requests|unexpected eof(?! in )|: eof\b|tls handshake"
     r"|ssl.{0,20}error"
     r"|server ?disconnected|incomplete ?read|protocol ?error\b|chunked ?encoding"
@@ -138,6 +140,15 @@ DEVICE_ERROR = re.compile(
 )
 """What a program meets when its device fails: the device's own words tell why, before or after."""
 
+PROBE = re.compile(r"\b(readiness|liveness|startup) probe\b", re.I)
+"""The kubelet's question to the container itself: no network lies between them."""
+
+LAUNCHER = re.compile(
+    r"\bexit(s|ed)? with (return|exit) code\b|\bexitcode\s*: -?\d|^\W*(\w+\W+)?last error:\s*$",
+    re.I,
+)
+"""What a launcher says of a task that has gone, and what only leads to the next line."""
+
 TRANSPORT = re.compile(r"\bibv_|got completion|transport retry", re.I)
 """A transport's call that failed: where training goes on after it, another way was taken."""
 
@@ -224,6 +235,7 @@ DATA_CODE = re.compile(
     r"|tfrecord"
     r"|fairseq/data|torch/utils/data/_utils)\b|/lib/python[\d.]+/(tarfile|gzip|zipfile|lzma)\.py"
     r"|megatron/(core|data)/(datasets/)?(indexed|blended|gpt)_dataset|/streaming/base/"
+    r"|/levanter/(data|store)/|/input_pipeline/"
 )
 """Code whose work is to read data: what it raises, the data is at fault for."""
 
@@ -247,7 +259,7 @@ ECHO_NAMES = frozenset(
 )
 ECHO = re.compile(
     r"connection (was )?(reset|closed|aborted|lost|refused) ?(by peer)?|broken pipe"
-    r"|socket (closed|timeout)|remote process (exited|has)|peer .{0,20}(gone|closed|disconnect)"
+    r"|socket (closed|timeout)|remote process (exit\w*|has)|peer .{0,20}(gone|closed|disconnect)"
     r"|\b(nccl|gloo|rccl|process ?group|watchdog|c10d|tcpstore|rendezvous)\b"
     r"|killed by signal: (terminated|interrupt)|exited unexpectedly$|resource busy: \S*(\.nfs"
     r"|/tmp/)"

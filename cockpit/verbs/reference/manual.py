@@ -27,7 +27,9 @@ VARIABLES: Final = (
     ("WANDB_API_KEY, GH_TOKEN, GITHUB_TOKEN", "how W&B and GitHub are asked; never shown"),
 )
 _ESCAPES: Final = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti",
-                   "…": "...", "—": "\\(em", "·": "\\(bu", "×": "\\(mu"}  # fmt: skip
+                   "…": "...", "—": "\\(em", "·": "\\(bu", "×": "\\(mu",
+                   "|": "|\\:"}  # fmt: skip
+"""Behind a bar a line may break: a list of words is longer than one."""
 
 
 def manual(pages: Sequence[VerbPage], version: str) -> str:
