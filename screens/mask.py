@@ -27,6 +27,7 @@ _PATHS: Final = re.compile(
             r"[a-z][a-z0-9+]*://[^\s\"']+",
             r"(?<![\w~./…])(?<!\?(?=/\d[\d,]*(?:\s|$)))(?:~|\.{1,2})?/[\w.@%+*{}…-]+(?:/[\w.@%+*{}…-]*)*",
             r"~[\w.-]+(?:/[\w.@%+*{}…-]*)+",
+            r"…(?:/[\w.@%+*{}…-]+)+/?",
             r"(?<![\w.,/~])[\w.@%+-]+(?:/[\w.@%+*-]+)+/?(?:…)?",
         )
     )
@@ -42,6 +43,8 @@ _FILE: Final = re.compile(
     r"|(?:step|checkpoint|ckpt|iter|global_step)[-_]?\d+)(?::\d+)*[,.;:)]*$"
 )
 """What a path ends in that names no place and nobody: a file, a checkpoint."""
+_OWNERS: Final = re.compile(r"(?::/?/|~|/(?:home|[Uu]sers|scratch|work|data)/)([\w.@-]+)(?=/)")
+"""Whom or which machine a path names: a file that is called so as well is not shown."""
 _STAND_IN: Final = re.compile(r"(?P<kind>[hu])(?:ost-|ser-)?(?P<number>\d{1,6})")
 _PLAIN_WORDS: Final = frozenset(
     (
@@ -215,8 +218,12 @@ class Mask:
 def _kept_end(path: str) -> int:
     """Return how many letters at a path's end may be seen."""
     found = _FILE.search(path)
-    bare = found is not None and path[: found.start()].endswith("://")
-    return 0 if found is None or bare else len(found.group())
+    if found is None or path[: found.start()].endswith("://"):
+        return 0
+    names = [name for each in _OWNERS.findall(path) for name in each.split("@")]
+    called = (rf"(?<![^\W_]){re.escape(name)}(?![^\W_])" for name in names if name)
+    named = any(re.search(each, found.group(), re.IGNORECASE) for each in called)
+    return 0 if named else len(found.group())
 
 
 def _or_cut(word: str) -> str:

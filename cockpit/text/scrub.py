@@ -200,6 +200,22 @@ _KAGGLE = re.compile(
     r"(?P<value>[0-9a-f]{32})\b"
 )
 _LOGIN_WORD = re.compile(r"\b[a-z][\w-]*\s+login\s+(?P<value>(?=\w*\d)(?=\w*[a-z])[\w-]{24,})\s*$")
+_CLIENT = re.compile(
+    r"\b(?:\w*client|login|authenticate|set_(?:api_)?(?:key|token))\(\s{0,3}[\"']"
+    r"(?P<value>\w{24,200})[\"']",
+    re.I,
+)
+"""What a client is made with, or told at its log-in: a key without its name."""
+_PGPASS = re.compile(
+    r"^\s*[\w.*-]+:(?:\d{2,5}|\*):[A-Za-z_*][\w.*-]*:[A-Za-z_*][\w.*-]*:(?P<value>(?=\S*[a-z])(?=\S*[\dA-Z])\S{8,})\s*$"
+)
+"""``host:port:database:user:password``, as PostgreSQL's file of passwords has it."""
+_GROUPS = re.compile(
+    r"(?:pass|password|pwd)[\"']?\s{0,3}(?:=\s{0,3}[\"']?|:\s{0,3}[\"'])"
+    r"(?P<value>[a-z0-9]{4}(?: [a-z0-9]{4}){3})(?![\w ])",
+    re.I,
+)
+"""A mail account's password for programs: four groups of four."""
 _LOGIN_FLAG = re.compile(r"\b(?:sshpass|login)\s[^|;&]{0,120}?(?<=\s)-p\s*(?P<value>[^\s\"']+)")
 _WANDB_LOGIN = re.compile(r"\bwandb\s+login\s+(?:--?[\w-]+(?:[= ]\S+)?\s+)*(?P<value>\w[\w-]{19,})")
 _PROSE = re.compile(
@@ -209,6 +225,12 @@ _PROSE = re.compile(
 )
 """What a program tells in words: ``the password for ada is …``."""
 _TOLD = ("password", "passphrase", "passcode", "passwd", "pwd", "secret", "token", " key", "-key")
+_SPOKEN = re.compile(
+    r"\b(?i:password)\s{1,4}[\"'`]?(?P<value>(?=\S*[a-z])(?=\S*[A-Z])(?=\S*\d)[^\s\"'`,;:/()]{8,})"
+    r"[\"'`]?\s(?:is |was |has )?(?:been )?"
+    r"(?i:rejected|refused|denied|wrong|incorrect|invalid|expired|accepted)"
+)
+"""A password that a server is told to have been given."""
 _LOOSE = re.compile(r"(?:secret|token)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{16,})", re.I)
 _CONTEXTS = (
     (("auth", "secretstr"), _PAIRED),
@@ -222,6 +244,8 @@ _CONTEXTS = (
     (("curl", "wget", "http"), _CURL_USER),
     (("login", "sshpass"), _LOGIN_FLAG),
     (("wandb",), _WANDB_LOGIN),
+    (("pass", "pwd"), _GROUPS),
+    (("password ",), _SPOKEN),
     (("pwd", "password"), _ODBC),
     (("/t/",), _CONDA),
     (("key",), _AZURE),
@@ -247,6 +271,7 @@ _HINTS = (
         "hc-ping",
         "digest",
         "login",
+        "client(",
     ),
 )
 
@@ -268,6 +293,8 @@ def secrets_in(line: str) -> list[Range]:
         found += _elements(line) if "</" in line else ()
     if len(words) > 1:
         found += tool_secrets(line, words)
+    elif ":" in line:
+        found += _values(_PGPASS, line)
     return _apart(found) if found else found
 
 
@@ -277,9 +304,10 @@ def _by_context(line: str, low: str) -> Iterator[Range]:
             if hint in low:
                 yield from _values(rule, line)
                 break
-    for match in _BEARER.finditer(line):
-        if is_dense(match["value"]):
-            yield match.span("value")
+    for rule in (_BEARER, _CLIENT):
+        for match in rule.finditer(line):
+            if is_dense(match["value"]):
+                yield match.span("value")
     if holds_any(low, _TELLING):
         yield from _told(line, low)
     for match in _LOOSE.finditer(line) if "secret " in low or "token " in low else ():

@@ -36,9 +36,16 @@ _BARE = re.compile(
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[-+]?[\d.,_]+(?:[eE][-+]?\d+)?\W*$")
-_EXPRESSION = re.compile(r"(?:self|args|cfg|config|opts?|settings|kwargs|os|process)\.\w|\w+\(")
+_EXPRESSION = re.compile(
+    r"(?:self|args|cfg|config|opts?|settings|kwargs|os|process)\.\w|\w+\("
+    r"|[A-Za-z_]\w*(?:\.\w+)*[(\[](?:-?\d{1,3})?$"  # getpass.getpass("…"), config["…"]
+)
 _COMMAND = re.compile(r"(?:[./][\w./-]*|[a-z][a-z.-]{0,14}\d{0,2}(?:\.\d{1,2})?)(?= |$)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w-]*=[^=]")
+_ASKED = re.compile(r"\s")
+"""Between backticks: a command whose output is the value."""
+_CONTAINER = re.compile(r"\b(?:docker|podman|nerdctl)\s")
+"""Their ``-e NAME`` hands a variable on: the next word is the image."""
 _REFERENCE = re.compile(
     r"(?:var|vars|local|data|module|each|secrets|env|params?|inputs?|outputs?)(?:\.[A-Za-z_]\w*)+$"
     r"|[a-z]+(?:_[a-z]+)+\.\w+\.[a-z_]+$"
@@ -46,7 +53,7 @@ _REFERENCE = re.compile(
 """What Terraform and workflows refer to another value by."""
 _CALL = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*\($|[a-z_]\w*(?:\.\w+)+\(")
 _MIXED = re.compile(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])")
-_FILE = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?$")
+_FILE = re.compile(r"(?:[~.]{0,2}(?:/[\w.@+-]+){2,}|(?:~|\.{1,2})/[\w.@+-]+)/?$")
 _PLACEHOLDER = re.compile(
     r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*(?::?[-=+](?:\$\w+)?|:?\?[^}]*)?\}?$"
     r"|\$\(.*|\$\{\{.*|\$?$"
@@ -88,6 +95,8 @@ _SAYING = re.compile(
 )
 """Words with which a sentence about a flag goes on."""
 _NEAR = 24
+_AROUND = 400
+"""Characters before a name in which the program is looked for that it is an argument of."""
 _SHORTEST_PIN = 4
 _FAR_ENOUGH = 128
 """How much of a value is looked at to tell whether it is a secret: keeps long lines linear."""
@@ -97,6 +106,8 @@ _KEYS = _set(
     "api access secret private auth signing encryption account storage license master service"
     " shared hmac deploy wandb hf openai anthropic azure aws admin client"
 )
+_POINTS = _set("existing pull source")
+"""``existingSecret`` and the like give the name under which a cluster keeps one."""
 _PAIRED_KEYS = _set("primary secondary")
 """What Azure calls its two keys, and everybody else a column: the value decides."""
 _NOT_TOKENS = _set(
@@ -162,10 +173,15 @@ def named_secrets(line: str) -> Iterator[tuple[int, int]]:
         start, end, quoted = _value_at(line, match.end(), near)
         if start == end or not _follows(line, match):
             continue
+        if quoted and line[start - 1] == "`" and _ASKED.search(line, start, end):
+            continue
         if not quoted and _is_no_value(line, match, start, end):
             continue
         named = _describe(line, match, words, line[start:end], quoted)
-        if not is_placeholder(named.value) and _is_secret(named):
+        if is_placeholder(named.value):
+            if named.value.startswith("${"):  # ${NAME:?what to say}: no name of its own
+                end_of_last = end
+        elif _is_secret(named):
             end_of_last = end if end < near else _value_at(line, match.end(), len(line))[1]
             yield start, end_of_last
 
@@ -233,7 +249,10 @@ def _follows(line: str, match: re.Match[str]) -> bool:
         return False
     if _told(line, match):
         return True
-    if match["flag"] or _ENV_FLAG.search(_before(line, match)):
+    if not match["flag"] and _ENV_FLAG.search(_before(line, match)):
+        start = max(0, match.start() - _AROUND)
+        return _CONTAINER.search(line, start, match.start()) is None or _is_tight(line, match)
+    if match["flag"]:
         return True
     return (
         match["sep"][:1] in "\"'" and _before(line, match)[-2:-1] == "(" and _is_tight(line, match)
@@ -310,7 +329,8 @@ def _is_secret(named: _Named) -> bool:
     if last.endswith("token"):
         return _is_token(named)
     if last.endswith("secret"):
-        return is_dense(value) if len(named.words) == 1 else not named.prose
+        named_only = len(named.words) == 1 or named.words[-2] in _POINTS
+        return is_dense(value) if named_only else not named.prose
     if last.endswith("key"):
         return _is_key(named)
     return _is_hook(named) or _is_dense_name(named)

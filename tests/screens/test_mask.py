@@ -16,6 +16,8 @@ def mask() -> Mask:
     [
         "/home/ada", "~/runs/x", "runs/a/carol.smith", "https://host.example.org:8080/x",
         "ssh://gpu-box/x", "https://evil.py", "/home/ad…", "scratch/*_x.json", "/data/x.log/",
+        "…/lab-secret/ckpt/hero", "…/hero", "ssh://eve@box-9/logs/box-9.out",
+        "file:///home/eve/eve.log", "/home/eve/run_eve.log",
     ],
 )  # fmt: skip
 def test_paths_are_dots(secret: str) -> None:
@@ -29,6 +31,7 @@ def test_paths_are_dots(secret: str) -> None:
         ("/home/ada/runs/", "x.log"), ("./scratch/", "state.json"), ("src/", "evaluation.py"),
         ("gs://bucket/run/", "step-9"), ("ssh://gpu-box/data/", "config.yaml"),
         ("/out/", "checkpoint_0012"),
+        ("…/lab/", "x.log"),
     ],
 )  # fmt: skip
 def test_a_file_s_and_a_checkpoint_s_own_name_stay(folders: str, kept: str) -> None:

@@ -89,6 +89,11 @@ TOLD = [
     'os.environ["DB_PASSWORD"] = "{word}"',
     "tok = '{long}'",
     '{{\\"api_key\\": \\"{long}\\"}}',
+    "cohere.Client('{long}')",
+    "db.internal:5432:meta:ada:{word}",
+    "*:*:meta:ada:{word}",
+    "PASSWORD {word} was rejected by the server",
+    "docker run -e WANDB_API_KEY {hex} image",
 ]
 TORN = [
     'variable "db_password" {{\n  type = string\n  default = "{word}"\n}}',
@@ -115,6 +120,10 @@ def test_a_secret_goes_however_it_is_given(shape: str) -> None:
     for secret in (WORD, LONG, HEX, HEX[:22], HEX[22:], BODY):
         assert secret not in masked
     assert scrub(masked) == masked
+
+
+def test_four_groups_of_four_are_one_password() -> None:
+    assert scrub("SMTP_PASS=abcd efgh ijkl mnop") == f"SMTP_PASS={MASK}"
 
 
 KEPT = [
@@ -173,6 +182,18 @@ KEPT = [
     "login from box-a100-0007.cluster.example.org",
     "the token expires at 2025-11-22T02:20:11Z",
     "--bypass Hunter2Hunter2",
+    "HF_TOKEN=${HF_TOKEN:?not set} python t.py",
+    "HF_TOKEN=`cat ~/.hf` python t.py",
+    "docker run -e WANDB_API_KEY -e HF_TOKEN image:1",
+    "kubectl create secret generic x --from-file=api-key=./key",
+    "helm upgrade x --set wandb.existingSecret=wandb2",
+    'api_key = getpass.getpass("key: ")',
+    'secret_key = config["secret_key"]',
+    "token = tokens[0]",
+    "MlflowClient('run-2025-11-22-lr3e4-bs128-long')",
+    "gn7:4123:4130:3:NCCL23abc",
+    "password: this will then fail",
+    "the password Argon2id is hashed with",
 ]
 
 
