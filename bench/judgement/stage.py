@@ -104,10 +104,11 @@ class Stage:
         warm: float = 240.0,
         config: Config | None = None,
         loads: Path | None = None,
-    ) -> None:
+    ) -> Fragment:
         """Begin the newest job: compile ``warm`` seconds, then train on from ``step``.
 
         The log says what it ``loads``, the checkpoint of that step where nothing else is told.
+        Return its W&B file.
         """
         self.job.begin(self.now)
         self.config = self.config if config is None else config
@@ -122,6 +123,7 @@ class Stage:
         if step:
             place = loads or self.saves.root / f"step-{step}"
             self.log.say([(self.now + 1, f"INFO checkpoint: resuming from {place}")])
+        return fragment
 
     def fragment(
         self, run_id: str = NAME, name: str | None = None, config: Config | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cockpit.model.base import Frozen, Instant
 
+IDS = 8
+
 
 class Loaded(Frozen):
     """What the trainer says that it has resumed from: a path, a step, or both; and its line."""
@@ -27,5 +29,7 @@ class Announced(Frozen):
 
     wandb: str | None = None
     wandb_at: Instant | None = None
+    wandb_ids: tuple[tuple[str, Instant], ...] = ()
+    """The runs whose folders the client has named, and when: the newest ``IDS``."""
     loaded: Loaded | None = None
     notice: Notice | None = None

@@ -106,10 +106,10 @@ CONDITIONS: Final = (
     Condition(
         "C-13",
         "W&B identity drift",
-        "files or server, the page in the log or the state file name another run than "
-        "is recorded; another resume policy; another Slurm job writes to it; the "
-        "tracker stands still while the log shows later steps, counted in steps where a"
-        " clock is off",
+        "files or server, the page or the client's folder in the log, or the state file name"
+        " another run than is recorded; another resume policy; another Slurm job writes to it;"
+        " nothing is written of a job that has logged steps for a cadence; the tracker stands"
+        " still while the log shows later steps, counted in steps where a clock is off",
         "alert",
     ),
     Condition(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from cockpit.model.announced import Announced, Loaded, Notice
+from cockpit.model.announced import IDS, Announced, Loaded, Notice
 from cockpit.text.safe import safe_line
 from cockpit.text.scrub import scrub
 
@@ -19,11 +19,15 @@ AFTER: Final = 20
 LONGEST: Final = 400
 _READ: Final = 2000
 _WORTH: Final = re.compile(
-    rb"(?i)/runs/|checkpoint|ckpt|restor|resum|preempt|spot |interrupt|reclaim"
+    rb"(?i)/runs/|saved locally in|checkpoint|ckpt|restor|resum|preempt|spot |interrupt|reclaim"
 )
 _PAGE: Final = re.compile(
     r"(?:View run\b|run page)[^\n]*?(https?://[^\s'\"<>]+/runs/[\w.-]*[\w-])", re.I
 )
+_FOLDER: Final = re.compile(
+    r"Run data is saved locally in \S*?\b(?:offline-)?run-\d{8}_\d{6}-(?P<id>[\w-]{1,128})"
+)
+"""What W&B's client says as it begins, with a server or without one."""
 _PATH: Final = r"[\"'`]?(?P<path>[\w.~+-]*:?/[^\s\"'`,;()\[\]]*|[\w.~-]+/[^\s\"'`,;()\[\]]*)"
 _VERB: Final = r"\b(?:(?:re)?load|restor|resum)(?:e|es|ed|ing|s)?\b"
 _FROM: Final = r"\b(?:from|at)(?: (?:path|checkpoint|the))*[: =]+"
@@ -97,12 +101,15 @@ def announced(
             continue
         line = scrub(safe_line(raw[:_READ]).plain)
         page, loaded, gone = _PAGE.search(line), _loaded(line), _is_notice(line)
-        if page is None and loaded is None and not gone:
+        folder = _FOLDER.search(line)
+        if page is None and loaded is None and folder is None and not gone:
             continue
         told: dict[str, object] = {}
         when = at(place)
         if page is not None:
             told |= {"wandb": page[1], "wandb_at": when}
+        if folder is not None:
+            told["wandb_ids"] = (*found.wandb_ids, (folder["id"], when))[-IDS:]
         if loaded is not None:
             now = loaded.model_copy(update={"at": when})
             told |= {"loaded": now, "notice": None}  # what came before was of a former start

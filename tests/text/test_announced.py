@@ -16,6 +16,24 @@ def told(*lines: str, first: bool = False, former: Announced | None = None) -> A
 
 
 @pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("wandb: Run data is saved locally in /w/wandb/run-20260211_040001-x7k2m9qa", "x7k2m9qa"),
+        ("2: wandb: Run data is saved locally in wandb/offline-run-20260211_040001-a-b_1", "a-b_1"),
+        ("wandb: Run data is saved locally in /w/wandb/latest-run", None),
+        ("checkpoint is saved locally in /w/run-20260211_040001-x7k2m9qa", None),
+    ],
+)
+def test_the_folder_of_the_client(line: str, name: str | None) -> None:
+    assert told(line).wandb_ids == (() if name is None else ((name, AT),))
+
+
+def test_no_more_folders_are_kept_than_may_be() -> None:
+    many = [f"wandb: Run data is saved locally in run-20260211_040001-n{n}" for n in range(20)]
+    assert [each for each, _ in told(*many).wandb_ids] == [f"n{n}" for n in range(12, 20)]
+
+
+@pytest.mark.parametrize(
     ("line", "path", "step"),
     [
         ("INFO Loading checkpoint from gs://b/ck/step-4000", "gs://b/ck/step-4000", 4000),

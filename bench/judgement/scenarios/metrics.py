@@ -259,6 +259,20 @@ def _the_tracker_goes_on_under_another_id(stage: Stage) -> None:
     stage.at(4.6 * HOUR, again)
 
 
+@fault("C-13", at=4.6, within=LOOK, also="C-01 C-25")
+def _another_id_that_the_client_names_in_the_log(stage: Stage) -> None:
+    stage.begin()
+    stage.at(4.1 * HOUR, lambda: stage.end("PREEMPTED", "0:0"))
+
+    def again() -> None:
+        where = stage.saves.steps()[-1]
+        stage.submit()
+        folder = stage.start(where, run_id="x7k2m9qa").path.parent
+        stage.log.say([(stage.now + 2, f"wandb: Run data is saved locally in {folder}")])
+
+    stage.at(4.6 * HOUR, again)
+
+
 @fault("C-13", at=4.6, within=LOOK, also="C-01")
 def _the_tracker_run_has_another_name(stage: Stage) -> None:
     stage.changes["wandb"] = {"name": NAME, "project": "lm"}

@@ -1,8 +1,8 @@
 """C-13, W&B identity drift: metrics look plausible while they land in another run.
 
-Who names the active run: its files or the server, the page that the client prints into the log,
-the monitor's state file. Each is held against the recorded identity; one that is silent says
-nothing. A tracker that stands still while the log goes on is an alert of its own.
+Who names the active run: its files or the server, the page and the folder that the client names
+in the log, the monitor's state file. Each is held against the recorded identity; one that is silent
+says nothing. A tracker that stands still while the log goes on is an alert of its own.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from cockpit.rules.present import job_of, may_train, of_present, seen_at, still_
 
 POLICIES: Final = ("--wandb.resume", "--wandb-resume", "--wandb_resume", "WANDB_RESUME")
 """What sets the resume policy on a command line or in the environment in front of it."""
+VISIBLE: Final = 600.0
+"""Seconds in which what was written on another machine is surely seen on this one."""
 
 
 def identity_drifts(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -74,6 +76,7 @@ def _drifted(run: RunSpec, spec: WandbSpec, history: History) -> Iterator[Alert]
     found = (
         *present.evidence(facets.tracker.source, *drift(spec, facets.tracker.value)),
         *_by_pages(spec, history),
+        *_by_folders(spec, history),
         *_reused(history),
         *_policy(spec, history),
     )
@@ -115,6 +118,19 @@ def _by_pages(spec: WandbSpec, history: History) -> Iterator[Evidence]:
         if page is not None and wrong:
             text = f"{who} {page}: another {' and '.join(wrong)} than recorded"
             yield Evidence(text=text, source=source)
+
+
+def _by_folders(spec: WandbSpec, history: History) -> Iterator[Evidence]:
+    """Yield the folder that the job's client writes to, if none that it has named is the run's.
+
+    A job may log other runs beside its own one: an evaluation's, or each rank's.
+    """
+    log, recorded = history.facets.log, spec.recorded.run
+    said = () if log.value is None else log.value.announced.wandb_ids
+    named = [each for each, at in said if of_present(at, history)]
+    if recorded is not None and named and recorded not in named:
+        text = f"the log says that rows are saved as run {named[-1]}: another id than recorded"
+        yield Evidence(text=text, source=log.source)
 
 
 def _reused(history: History) -> Iterator[Evidence]:
@@ -173,6 +189,7 @@ def _stands_still(run: RunSpec, history: History) -> Iterator[Alert]:
     until = min(seen_at(tracker, history.now), logged)
     behind = _steps_behind(history)
     if until - last <= limit or (behind is not None and behind <= limit):
+        yield from _untouched(run, history)
         return
     if behind is None and _clocks_off(history):
         former = still_open(history, key)
@@ -193,6 +210,53 @@ def _stands_still(run: RunSpec, history: History) -> Iterator[Alert]:
         next_action="check whether the W&B client is still running (network, quota, disk);"
         " training continues, but the curves have a gap",
     )
+
+
+def _untouched(run: RunSpec, history: History) -> Iterator[Alert]:
+    """Yield where nothing at all was written since the job began, which has logged steps since.
+
+    The client writes as it begins, before any step: a whole cadence of steps without it (and no
+    less than ``VISIBLE``) is no lateness of its own.
+    """
+    job, tracker, log = job_of(history), history.facets.tracker, history.facets.log.value
+    began = None if job is None else job.started_at
+    written = _last_write(tracker.value)
+    if began is None or written is None or log is None or _clocks_off(history):
+        return
+    if written >= began - present.CLOCK_SKEW:
+        return
+    rows = [*history.log_trend.pace.began, *((row.step, row.at) for row in log.rows)]
+    steps = [at for step, at in rows if step is not None and at is not None and at > began]
+    until = min(seen_at(tracker, history.now), max(steps, default=began))
+    limit = max(run.cadence, VISIBLE) + held_back(history)
+    if not steps or until - min(steps) <= limit:
+        return
+    text = f"nothing written since {wording.moment(written)}, before this job began"
+    yield Alert(
+        id="C-13",
+        key=f"C-13:{run.name}:still",
+        severity=Severity.ALERT,
+        title="W&B has nothing of this job, whose log shows steps",
+        since=min(steps),
+        evidence=(
+            Evidence(text=text, source=tracker.source),
+            Evidence(
+                text=f"the log shows steps since {wording.moment(min(steps))}",
+                source=history.facets.log.source,
+            ),
+        ),
+        confidence="likely",
+        next_action="check under which id, project and folder the job logs (its command, its"
+        " environment) before more rows land elsewhere",
+    )
+
+
+def _last_write(value: TrackerValue | None) -> float | None:
+    """Return when the recorded run was written to last, by whichever of its clocks."""
+    if value is None:
+        return None
+    clocks = (value.file_mtime, value.last_record_at, value.heartbeat_at, value.last_step_at)
+    return max((at for at in clocks if at is not None), default=None)
 
 
 def _last_logged(history: History) -> float | None:

@@ -65,6 +65,34 @@ def test_the_page_in_the_log_and_the_one_in_a_state_file() -> None:
     assert found(monitor=monitor(T0, wandb="not an address")) == []
 
 
+def test_the_folder_that_the_client_names_as_the_job_begins() -> None:
+    def beside(*ids: str, at: float = T0 + 5) -> list[str]:
+        named = Announced(wandb_ids=tuple((each, at) for each in ids))
+        return found(log=log("x", announced=named))
+
+    assert "rows are saved as run abc" in beside("abc")[0]
+    assert beside("toy", "eval-1") == [], "an evaluation's run beside its own"
+    assert beside("abc", at=T0 - 60) == [], "of the job before this one"
+
+
+def untouched(written: float, cadence: float = 700.0, **changes: Any) -> list[str]:
+    """Of a job that began at T0, trains since T0 + 30 and was looked at 20 minutes later."""
+    rows = tuple(Row(100 + each, T0 + 30.0 * each, 2.0) for each in range(1, 40))
+    value = tracker(step=500, last_step_at=written, file_mtime=written, **changes)
+    shown = log("x", mtime=T0 + 1200, rows=rows)
+    past = history(T0 + 1200, job=job(started_at=T0), tracker=value, log=shown)
+    run = run_spec(cadence=cadence)
+    return [each.title for each in identity_drifts(run, past)]
+
+
+def test_a_job_whose_tracker_was_not_even_opened_is_told_of_before_one_that_stands_still() -> None:
+    nothing = ["W&B has nothing of this job, whose log shows steps"]
+    assert untouched(T0 - 100) == nothing
+    assert untouched(T0 - 100, heartbeat_at=T0 + 20) == [], "its client is there"
+    assert untouched(T0 - 100, cadence=1300.0) == [], "no cadence of steps yet"
+    assert untouched(T0 - 100, clock_offset_s=3600.0) == [], "no clock tells"
+
+
 def test_an_id_that_another_slurm_job_writes_to() -> None:
     ours = job(id="71")
     theirs = tracker(slurm_job_id="72", last_record_at=T0 + 9)
