@@ -149,7 +149,8 @@ class Row(NamedTuple):
 
     A metric that the row did not carry is ``None``; one that is not a number is NaN or ±inf.
     ``bar`` marks a training's progress bar: a trained step, whatever it carries. ``skipped`` is
-    what was logged of optimizer steps that were left out: a flag, or how many.
+    what was logged of optimizer steps that were left out: a flag, or how many. ``lr`` is the
+    learning rate, ``batch`` the samples of a step: only a history of rows tells them.
     """
 
     step: int | None
@@ -162,6 +163,8 @@ class Row(NamedTuple):
     router_loss: float | None = None
     router_entropy: float | None = None
     skipped: float | None = None
+    lr: float | None = None
+    batch: float | None = None
 
     @property
     def true_loss(self) -> float | None:

@@ -51,7 +51,9 @@ class ThroughputTrend(Frozen):
     the first of them began and ``levels`` their newest medians. ``anew`` is the highest level that
     those have held themselves, ``anew_low`` how many in a row are low against that, since
     ``anew_since``: what counts where the job runs on other hardware. ``measured`` is False while
-    the rows carry no throughput and steps per second stand in for it.
+    the rows carry no throughput and steps per second stand in for it, or samples per second where
+    they tell their ``batch``; ``first_batch`` is that of the window's first row, ``good_batch`` of
+    the newest good window's.
     """
 
     measured: bool = False
@@ -67,6 +69,9 @@ class ThroughputTrend(Frozen):
     low: int = 0
     low_since: float | None = None
     levels: tuple[float, ...] = ()
+    batch: float | None = None
+    first_batch: float | None = None
+    good_batch: float | None = None
     anew: float | None = None
     anew_low: int = 0
     anew_since: float | None = None
@@ -171,7 +176,8 @@ class Seam(Frozen):
     ``back`` tells that the step went back. Of ``compared`` steps that both have logged ``differ``
     differ, the most by ``worst`` at ``worst_step``. ``line`` is the former's trend, ``after`` how
     many rows came beyond it; ``level`` is their latest median, ``expected`` what the trend gives
-    there, ``off`` tells that the two do not agree.
+    there, ``off`` tells that the two do not agree. ``lr`` and ``lr_now`` are the learning rates
+    of the former's last row and of the first row after it that tells one.
     """
 
     last: int
@@ -188,6 +194,8 @@ class Seam(Frozen):
     level: float | None = None
     expected: float | None = None
     off: bool = False
+    lr: float | None = None
+    lr_now: float | None = None
 
 
 class Resumption(Frozen):
@@ -198,7 +206,8 @@ class Resumption(Frozen):
     median) of the newest blocks of rows and ``block`` the rows since. ``seam`` is the newest,
     ``newest`` the last losses beyond it, ``found`` the last one that went back and does not fit,
     ``shifts`` those after a pause. ``heads`` are the steps at which rows left a writer for another,
-    ``rose`` and ``fell`` the shares of the largest stairs that training made without a restart.
+    ``rose`` and ``fell`` the shares of the largest stairs that training made without a restart,
+    ``lr`` the newest learning rate.
     """
 
     kept: tuple[tuple[int, float], ...] = ()
@@ -215,6 +224,7 @@ class Resumption(Frozen):
     heads: tuple[int, ...] = ()
     rose: float = 0.0
     fell: float = 0.0
+    lr: float | None = None
 
 
 class TrendFinding(Frozen):

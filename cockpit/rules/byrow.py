@@ -75,9 +75,11 @@ class RowJudge:
     only where a fold has changed its mind, and of what stays open at doubled distances.
     """
 
-    def __init__(self, run: RunSpec, trend: Trend, standing: Standing) -> None:
+    def __init__(
+        self, run: RunSpec, trend: Trend, standing: Standing, *, whole: bool = True
+    ) -> None:
         self._run = run
-        self.fold = TrendFold(trend, run)
+        self.fold = TrendFold(trend, run, whole=whole)
         self.open = {each.alert.key: each for each in standing.open}
         self.over: list[Happened] = []
         self.left_out = 0

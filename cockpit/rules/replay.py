@@ -31,7 +31,8 @@ class Replay:
 
     def __init__(self, run: RunSpec) -> None:
         self._run = run
-        self._judge = RowJudge(run, Trend(), Standing())
+        self._judge = RowJudge(run, Trend(), Standing(), whole=False)
+        self._pace, self._every = self._judge.fold.pace, run.cadence
         self._silent: list[Happened] = []
         self._usual, self._usual_of = 0.0, -USUAL
 
@@ -52,11 +53,10 @@ class Replay:
 
     def add(self, row: Row) -> None:
         """Take one row; a row without a time is of the moment of the one before it."""
-        judge = self._judge
-        last = judge.fold.pace.at
-        if last is not None and row.at is not None and row.at - last > self._run.cadence:
-            self._silence(row, last, row.at)
-        judge.add(row)
+        last, at = self._pace.at, row.at
+        if last is not None and at is not None and at - last > self._every:
+            self._silence(row, last, at)
+        self._judge.add(row)
 
     def ended(self) -> list[Happened]:
         """Return what happened; what is open still has no end."""

@@ -16,8 +16,10 @@ EVERY: Final = 10.0
 EARLIEST: Final = -6.2e10
 LATEST: Final = 2.5e11
 """The years 5 and 9892: what is told beyond, or is no number, is no time."""
-BESIDE: Final = frozenset(("z_loss", "router_loss", "router_entropy", "skipped"))
-"""Further metrics that a row may have (C-10), under just these names."""
+BESIDE: Final = ("z_loss", "router_loss", "router_entropy", "skipped", "lr", "batch_size")
+"""Further metrics that a row may have (C-05, C-10, C-12), in a ``Row``'s order."""
+NONE: Final = (None,) * len(BESIDE)
+_BESIDE: Final = frozenset(BESIDE)
 LONGEST: Final = 1_048_576
 """Bytes of a line: a longer one is no row."""
 
@@ -25,31 +27,34 @@ LONGEST: Final = 1_048_576
 class RowFile:
     """Reads rows in order, in constant memory; ``bad`` counts the lines that are none.
 
-    ``first_bad`` is the number (from 1) of the first of these.
+    ``first_bad`` is the number (from 1) of the first of these. A row that tells no time is
+    ``every`` seconds after the one before it; its time is ``None`` where ``every`` is.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, every: float | None = EVERY) -> None:
         self._file = file
+        self._every = every
         self.bad = 0
         self.first_bad: int | None = None
 
     def __iter__(self) -> Iterator[Row]:
-        at = -EVERY
+        every = self._every
+        at = None if every is None else -every
         number = 0
         while line := self._file.readline(LONGEST):
             number += 1
             if not line.strip():
                 continue
-            row = _row(line, at + EVERY)
+            row = _row(line, None if at is None or every is None else at + every)
             if row is None:
                 self.bad += 1
                 self.first_bad = number if self.first_bad is None else self.first_bad
                 continue
-            at = at + EVERY if row.at is None else row.at
+            at = None if every is None else row.at
             yield row
 
 
-def _row(line: bytes, otherwise: float) -> Row | None:
+def _row(line: bytes, otherwise: float | None) -> Row | None:
     """Return one line's row, ``otherwise`` its time where it tells none; ``None`` for no row."""
     told = _read(line)
     if type(told) is not dict or not told:
@@ -62,22 +67,15 @@ def _row(line: bytes, otherwise: float) -> Row | None:
             return None
     at = at if type(at) is float else _number(at)
     loss, throughput, grad_norm = get("loss"), get("throughput"), get("grad_norm")
-    row = tuple.__new__(Row, (  # ``Row(…)``, in half the time
+    beside = NONE if _BESIDE.isdisjoint(told) else map(_number, map(get, BESIDE))
+    return tuple.__new__(Row, (  # ``Row(…)``, in half the time
         step,
         at if at is not None and EARLIEST < at < LATEST else otherwise,
         loss if type(loss) is float else _number(loss),
         throughput if type(throughput) is float else _number(throughput),
         grad_norm if type(grad_norm) is float else _number(grad_norm),
-        False, None, None, None, None,
+        False, *beside,
     ))  # fmt: skip
-    if BESIDE.isdisjoint(told):
-        return row
-    return row._replace(
-        z_loss=_number(get("z_loss")),
-        router_loss=_number(get("router_loss")),
-        router_entropy=_number(get("router_entropy")),
-        skipped=_number(get("skipped")),
-    )
 
 
 def _read(line: bytes) -> object:

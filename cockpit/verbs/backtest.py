@@ -57,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Replays the rules over every logged row of a history as if live, and says what would "
         "have opened and closed, at which step and when. A path needs no run file: a .wandb "
-        "file, a W&B run's folder, or JSON lines {step, loss, grad_norm?, throughput?, time?}. "
+        "file, a W&B run's folder, or JSON lines {step, loss, grad_norm?, lr?, batch_size?, "
+        "throughput?, time?}. "
         "Exit code: 0 replayed, 2 nothing to replay."
     )
     parser.epilog = EXAMPLE
@@ -126,10 +127,10 @@ class Backtest:
 
     def add(self, rows: Iterable[Row]) -> None:
         """Take rows in logged order."""
-        rows, replay = iter(rows), self.replay
+        rows, add = iter(rows), self.replay.add
         while batch := list(islice(rows, BATCH)):
             for row in batch:
-                replay.add(row)
+                add(row)
             if self._draws:
                 self._curve.add(batch)
             if self.began is None:

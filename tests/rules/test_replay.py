@@ -62,3 +62,37 @@ def test_throughput_that_collapses_is_told() -> None:
 def test_a_resume_after_a_spike_ends_it() -> None:
     rows = [*losses([2.0] * 50 + [4.0] * 30), *losses([2.0] * 100, first_step=30)]
     assert told(replay(rows, run_spec())) == [("C-11", 59, 30)]
+
+
+def grown(batch: float | None, pace: float = 4.0) -> list[Row]:
+    """Return rows whose batch doubles on the way, told or not: a step then takes ``pace``."""
+    small = [Row(i, T0 + i * 2.0, 2.0, batch=batch) for i in range(400)]
+    large = None if batch is None else 2 * batch
+    at = T0 + 800
+    return [*small, *(Row(400 + i, at + i * pace, 2.0, batch=large) for i in range(200))]
+
+
+def test_a_step_of_a_batch_twice_as_large_is_not_slow() -> None:
+    assert [name for name, *_ in told(replay(grown(None), run_spec()))] == ["C-05"]
+    assert told(replay(grown(256.0), run_spec())) == []
+
+
+def test_a_collapse_beside_a_larger_batch_is_one_and_names_it() -> None:
+    collapsed = at(replay(grown(256.0, pace=9.0), run_spec())).alert
+    assert collapsed.id == "C-05" and collapsed.confidence == "likely"
+    assert "samples/s" in collapsed.evidence[1].text
+    assert collapsed.evidence[-1].text == "batch 256 at the baseline, 512 now"
+
+
+def test_rows_that_begin_to_tell_their_batch_are_held_against_nothing_before() -> None:
+    mixed = [*grown(None)[:400], *grown(0.001)[400:]]
+    assert told(replay(mixed, run_spec())) == []
+
+
+def test_a_restart_that_does_not_fit_tells_the_learning_rates() -> None:
+    rows = [row._replace(lr=3e-4) for row in losses([2.0 + (i % 7) / 1e4 for i in range(300)])]
+    again = losses([2.5 + (i % 7) / 1e4 for i in range(200)], first_step=250)
+    found = replay([*rows, *(row._replace(lr=1e-3) for row in again)], run_spec())
+    (mismatch,) = [each.alert for each in found.ended() if each.alert.id == "C-12"]
+    lines = [each.text for each in mismatch.evidence]
+    assert "learning rate 0.0003 before the restart, 0.001 after it" in lines

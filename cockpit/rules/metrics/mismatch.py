@@ -81,6 +81,8 @@ def _lines(run: RunSpec, seam: Seam) -> Iterator[str]:
             f"{seam.differ} of {seam.compared} steps logged by both differ by more than"
             f" {limits.resume_catchup:g}{worst if seam.differ else ''}"
         )
+    if seam.lr is not None and seam.lr_now is not None:
+        yield f"learning rate {seam.lr:.4g} before the restart, {seam.lr_now:.4g} after it"
     if seam.level is not None and seam.expected is not None:
         yield (
             f"median of {LEVEL} rows {wording.number(seam.level)}, the previous job's trend gives"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
+from math import isfinite
 from statistics import median
 
 from cockpit.model.observed import Row
@@ -143,9 +144,13 @@ class PaceFold:
 
 
 class TrendFold:
-    """Accumulates a ``Trend``: every part of it has its fold, which takes each row once."""
+    """Accumulates a ``Trend``: every part of it has its fold, which takes each row once.
 
-    def __init__(self, trend: Trend, run: RunSpec) -> None:
+    Not ``whole``, it leaves out what no rule on rows alone asks for: goodput and taints.
+    """
+
+    def __init__(self, trend: Trend, run: RunSpec, *, whole: bool = True) -> None:
+        self._whole = whole
         self._rows, self._last = trend.rows, trend.last
         self._low = run.thresholds.throughput_cadences
         self.pace = PaceFold(trend.pace)
@@ -172,12 +177,16 @@ class TrendFold:
         climb.add(row, resumed, loss)
         astray = spike.above > 0 or climb.above > 0
         self.seams.add(row, resumed, pace.paused, loss, astray)
-        self.stepping.add(row, pace.step, resumed, self.seams.goes_on)
         self.stability.add(row, resumed)
         skipped = row.skipped is not None and self.skips.add(row)
-        self.loss.add(row, loss)
-        self.grad.add(row, row.grad_norm, skipped)
-        self.taints.add(row, resumed, loss, skipped)
+        if not (self.loss.steady and loss is not None and isfinite(loss)):  # most rows are sound
+            self.loss.add(row, loss)
+        norm = row.grad_norm
+        if not (self.grad.steady and norm is not None and isfinite(norm)):
+            self.grad.add(row, norm, skipped)
+        if self._whole:
+            self.stepping.add(row, pace.step, resumed, self.seams.goes_on)
+            self.taints.add(row, resumed, loss, skipped)
         self._rows, self._last = self._rows + 1, row
 
     def marks(self) -> tuple[object, ...]:

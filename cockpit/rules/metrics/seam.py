@@ -81,6 +81,7 @@ class SeamFold:
         self.seam, self.found, self.shifts = value.seam, value.found, value.shifts
         self.goes_on = False
         self._heads, self._rose, self._fell = list(value.heads), value.rose, value.fell
+        self._lr = value.lr
 
     def add(self, row: Row, back: bool, paused: bool, loss: float | None, astray: bool) -> None:
         """Take one row and its loss.
@@ -97,6 +98,8 @@ class SeamFold:
             self.goes_on = goes_on = self._goes_on(step, former)
         if (back or paused) and former is not None and step != former and not goes_on:
             self._begin(step, former, row.at, back)
+        if row.lr is not None:
+            self._rated(row.lr)
         if loss is not None and step != former and isfinite(loss):
             self._take(step, loss, astray)
         if loss is not None or back:
@@ -105,6 +108,13 @@ class SeamFold:
             self._step, self._at = step, row.at
         if self._origin is None or step < self._origin:
             self._origin = step
+
+    def _rated(self, lr: float) -> None:
+        """Take a row's learning rate: the first one after a restart is noted beside the former."""
+        seam = self.seam
+        if seam is not None and seam.lr_now is None:
+            self.seam = seam.model_copy(update={"lr_now": lr})
+        self._lr = lr
 
     def _goes_on(self, step: int, former: int) -> bool:
         """Tell whether a writer that was left goes on here; then no restart is looked at."""
@@ -133,7 +143,7 @@ class SeamFold:
         self._newest.clear()
         fresh = back and (self._origin is None or step <= self._origin + self._stride)
         self.seam = None if fresh else Seam(
-            last=last, first=step, ended=self._at, at=at, back=back, line=line
+            last=last, first=step, ended=self._at, at=at, back=back, line=line, lr=self._lr
         )  # fmt: skip
 
     def _take(self, step: int, loss: float, astray: bool) -> None:
@@ -254,6 +264,7 @@ class SeamFold:
             heads=tuple(self._heads),
             rose=self._rose,
             fell=self._fell,
+            lr=self._lr,
         )
 
 

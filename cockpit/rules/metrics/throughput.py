@@ -57,6 +57,8 @@ class ThroughputFold:
         self.values, self.stride, self.skip = list(trend.values), trend.stride, trend.skip
         self.good: deque[float] = deque(trend.good, BLOCK)
         self.best, self.latest = trend.best, trend.latest
+        self.batch, self.first_batch = trend.batch, trend.first_batch
+        self.good_batch = trend.good_batch
         self.low, self.low_since = trend.low, trend.low_since
         self.levels: deque[float] = deque(trend.levels, SHOWN)
         self.anew, self.anew_low, self.anew_since = trend.anew, trend.anew_low, trend.anew_since
@@ -71,14 +73,16 @@ class ThroughputFold:
             self._restart()
         value = row.throughput
         if value is not None and not self.measured:
-            self.measured = True  # another unit: what was held before compares with nothing
-            self.good.clear()
-            self.best = self.latest = None
-            self._restart()
+            self.measured = True
+            self._other_unit()
         elif value is None and not self.measured:
             value = rate
         if paused and value is not None and rate is not None and math.isclose(value, rate):
             return
+        if row.batch is not None:
+            self._sized(row.batch)
+        if value is not None and self.batch is not None and not self.measured:
+            value *= self.batch
         if value is None or row.at is None or not isfinite(value):
             return
         at, start = row.at, self.start
@@ -87,6 +91,19 @@ class ThroughputFold:
         self.skip -= 1
         if self.skip <= 0:
             self._keep(value)
+
+    def _sized(self, batch: float) -> None:
+        """Take a row's batch: from the first one on steps over time count its samples."""
+        if batch > 0 and isfinite(batch):
+            if self.batch is None and not self.measured:
+                self._other_unit()
+            self.batch = batch
+
+    def _other_unit(self) -> None:
+        """Begin anew: what was held before compares with nothing."""
+        self.good.clear()
+        self.best = self.latest = None
+        self._restart()
 
     def _restart(self) -> None:
         self.start, self.warming = None, True
@@ -110,6 +127,8 @@ class ThroughputFold:
 
     def _keep(self, value: float) -> None:
         self.skip = self.stride
+        if not self.values:
+            self.first_batch = self.batch
         self.values.append(value)
         if len(self.values) >= KEPT_VALUES:
             del self.values[1::2]
@@ -132,6 +151,7 @@ class ThroughputFold:
             self._learn_anew(self.latest, start)
             return
         self._forget_low()
+        self.good_batch = self.first_batch
         self.good.append(self.latest)
         if len(self.good) >= HELD:
             held = median(self.good)
@@ -168,6 +188,9 @@ class ThroughputFold:
             best=self.best,
             baseline=self.baseline(),
             latest=self.latest,
+            batch=self.batch,
+            first_batch=self.first_batch,
+            good_batch=self.good_batch,
             low=self.low,
             low_since=self.low_since,
             levels=tuple(self.levels),
@@ -193,7 +216,7 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     tracker = history.facets.tracker.value
     logged = (tracker.throughput_unit if tracker is not None else None) or "per second"
-    unit = logged if seen.measured else "steps/s"
+    unit = logged if seen.measured else "steps/s" if seen.batch is None else "samples/s"
     newest = seen.levels[-seen.low :]
     levels = ", ".join(wording.figure(level) for level in newest)
     limit = f"limit {wording.percent(run.thresholds.throughput_drop)} below"
@@ -202,7 +225,7 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
         f"baseline {wording.figure(seen.baseline)} {unit}; {limit}",
     )
     whole = history.rows_from == 0
-    since_start = (*_since_start(run, history, seen), *other)
+    since_start = (*_since_start(run, history, seen), *other, *_other_batch(seen))
     least = "" if whole else "at least "
     drop = 1 - seen.levels[-1] / seen.baseline
     held = wording.lasting(seen.low * run.cadence)
@@ -232,6 +255,13 @@ def resized_since(run: RunSpec, history: History, since: float | None) -> tuple[
     each = ", ".join(f"{key}: {former.values[key]} → {now.values[key]}" for key in changed[:3])
     text = f"the baseline is this job's own; the previous job had {each}"
     return present.evidence(f"{now.source} against the previous job", text[:TOLD])
+
+
+def _other_batch(seen: ThroughputTrend) -> Iterator[Evidence]:
+    """Say that a step has another batch than at the baseline: then its speed is no surprise."""
+    if seen.batch is not None and seen.good_batch is not None and seen.batch != seen.good_batch:
+        was, now = wording.figure(seen.good_batch), wording.figure(seen.batch)
+        yield from present.evidence("logged rows", f"batch {was} at the baseline, {now} now")
 
 
 def _begins(run: RunSpec, started_at: float, since: float) -> bool:

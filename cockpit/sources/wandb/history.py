@@ -104,18 +104,19 @@ class LossColumns:
             loss = row.loss
             if loss == 0.0:
                 loss = row.true_loss
-            if loss is not None:
+            if loss is None:
+                continue
+            cell = self._cells.get(max(0, self._step) // self._width)
+            if cell is None:
                 self._add(self._step, loss)
+            else:
+                cell.add(self._step, loss)
 
     def _add(self, step: int, loss: float) -> None:
-        index = max(0, step) // self._width
-        cell = self._cells.get(index)
-        if cell is None:
-            cell = self._cells[index] = _Cell(step)
-            cell.add(step, loss)
-            self._fit()
-        else:
-            cell.add(step, loss)
+        """Begin a column."""
+        cell = self._cells[max(0, step) // self._width] = _Cell(step)
+        cell.add(step, loss)
+        self._fit()
 
     def _fit(self) -> None:
         """Join neighbours until there are no more columns than may be."""

@@ -9,10 +9,11 @@ import pytest
 from bench.judgement.curves import Curve, faulty, quiet, strained
 from cockpit.model.observed import Row
 from cockpit.model.trend import Trend
-from cockpit.rules.byrow import BY_ROWS
+from cockpit.rules.byrow import BY_ROWS, RowJudge, Standing
 from cockpit.rules.judge import RULES
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.taints import TaintFold
+from cockpit.rules.replay import replay
 from tests.rules.making import history, job, run_spec
 
 CURVES = {
@@ -69,3 +70,13 @@ def test_the_short_way_for_sound_rows_changes_nothing(
     short = advance(Trend(), rows, RUN)
     monkeypatch.setattr(TaintFold, "_all_is_well", lambda *_: False)
     assert repr(advance(Trend(), rows, RUN)) == repr(short)
+
+
+@pytest.mark.parametrize("name", sorted(CURVES)[2::5])
+def test_a_replay_leaves_out_only_what_no_rule_on_rows_asks_for(name: str) -> None:
+    rows, whole = rows_of(CURVES[name]), RowJudge(RUN, Trend(), Standing())
+    for row in rows:
+        whole.add(row)
+    told = sorted(map(repr, [*whole.over, *whole.open.values()]))
+    replayed = [each for each in replay(rows, RUN).ended() if each.alert.id != "C-06"]
+    assert sorted(map(repr, replayed)) == told
