@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.observed import Column
+from cockpit.model.wording import share as share_of
 
 LOSS: Final = "loss"
 THROUGHPUT: Final = "throughput"
@@ -109,9 +110,10 @@ class Curves(NamedTuple):
 def of_columns(metric: str, columns: Sequence[Column], share: float) -> Curve:
     """Return a curve of which only the columns over its steps are known."""
     parts = tuple(
-        Part(each.first, each.last, None, None, each.low, each.high, each.mean, 1, each.nonfinite)
+        Part(each.first, each.last, None, None, each.low, each.high, each.mean,
+             int(each.low is not None), each.nonfinite)
         for each in columns
-    )
+    )  # fmt: skip
     extent = (min(p.first for p in parts), max(p.last for p in parts)) if parts else None
     return Curve(metric, parts=parts, extent=extent, share=share)
 
@@ -120,6 +122,28 @@ def step_at(parts: Iterable[Part], at: float) -> int | None:
     """Return the last step that was logged by a time; ``None`` where none was, or none is timed."""
     return max((each.last for each in parts if each.end is not None and each.end <= at),
                default=None)  # fmt: skip
+
+
+def step_then(curve: Curve, at: float) -> int | None:
+    """Return the last step that was logged by a time; ``None`` where its parts do not tell."""
+    if curve.times is not None and curve.newest is not None and at >= curve.times[1]:
+        return curve.newest.step
+    later = any(each.end is not None and each.end > at for each in curve.parts)
+    return step_at(curve.parts, at) if later else None
+
+
+def why_empty(curve: Curve, by_time: bool) -> str:
+    """Return why there is nothing to draw of a curve."""
+    if curve.why:
+        return curve.why
+    if not curve.rows and not curve.parts:
+        read = f"none of it in the {share_of(curve.share)} that is read"
+        return "nothing was logged yet" if curve.share >= WHOLE else read
+    if by_time and curve.times is None:
+        return "its rows have no time"
+    if curve.parts and not any(each.finite for each in curve.parts):
+        return "all is NaN or infinite"
+    return "nothing was logged in this part of the run"
 
 
 def curves_in(content: Sequence[Any]) -> Curves:

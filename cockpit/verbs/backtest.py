@@ -38,9 +38,16 @@ from cockpit.verbs.common import (
     print_document,
     put,
     run_file,
-    say,
 )
-from cockpit.verbs.reading import STDIN, history_name, is_history, opened, raw_lines, write_picture
+from cockpit.verbs.reading import (
+    STDIN,
+    history_name,
+    is_history,
+    opened,
+    raw_lines,
+    say_left_out,
+    write_picture,
+)
 
 EXAMPLE: Final = "example: cockpit backtest wandb/run-x/run-abc.wandb --set loss_spike=0.3 --json"
 CADENCE: Final = 900.0
@@ -217,8 +224,7 @@ def _from_rows(what: str, found: Backtest) -> None:
     with opened(what) as file:
         rows = RowFile(file)
         found.add(rows)
-    if rows.bad:
-        say(f"{rows.bad} lines are no rows and were left out, the first is line {rows.first_bad}")
+    say_left_out(rows)
 
 
 async def _chunks(run: RunSpec) -> AsyncIterator[tuple[Row, ...] | None]:

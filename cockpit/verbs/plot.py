@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cockpit.model.base import rfc3339
 from cockpit.model.clock import SystemClock
-from cockpit.model.curve import GRAD_NORM, LOSS, THROUGHPUT, Curve, Curves, Part, Span
+from cockpit.model.curve import GRAD_NORM, LOSS, THROUGHPUT, Curve, Curves, Part, Span, why_empty
 from cockpit.model.observed import Row
 from cockpit.model.place import place_of
 from cockpit.model.report import RunReport
@@ -38,7 +38,14 @@ from cockpit.verbs.common import (
 )
 from cockpit.verbs.plot_chart import LEAST, Mark, Picture, charts
 from cockpit.verbs.plot_svg import svg
-from cockpit.verbs.reading import STDIN, history_name, is_history, opened, write_picture
+from cockpit.verbs.reading import (
+    STDIN,
+    history_name,
+    is_history,
+    opened,
+    say_left_out,
+    write_picture,
+)
 
 EXAMPLE: Final = 'example: cockpit plot my-run loss "grad norm" --steps 1000:2000 --svg loss.svg'
 HEIGHT: Final = 18
@@ -92,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.svg is None:
         put("\n".join(charts(picture, width, max(6, min(200, args.height)))))
     elif not known:
-        say("; ".join(curve.why or "no row" for curve in found.curves))
+        say("; ".join(why_empty(each, picture.by_time) for each in found.curves))
     return OK if known else BLIND
 
 
@@ -172,8 +179,10 @@ def marks_of(report: RunReport) -> list[Mark]:
 
 def _of_file(what: str, metrics: Sequence[str], span: Span) -> Curves:
     with opened(what) as file:
-        rows = RowFile(file)
-        return _of_rows(rows, metrics, span)
+        rows = RowFile(file, every=None)
+        found = _of_rows(rows, metrics, span)
+    say_left_out(rows)
+    return found
 
 
 def _with_log(found: Curves, report: RunReport, metrics: Sequence[str], span: Span) -> Curves:

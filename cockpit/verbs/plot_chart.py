@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Final, NamedTuple
 
-from cockpit.model.curve import Curve, Part, step_at
+from cockpit.model.curve import Curve, Part, step_then, why_empty
 from cockpit.model.ticks import figures, log_values, round_steps, round_times, round_values
 from cockpit.model.ticks import time_figures as clock_figures
 from cockpit.model.wording import moment, number, steps
@@ -87,6 +87,11 @@ def _dots(parts: Sequence[Part], by_time: bool) -> Iterator[Dots]:
         yield Dots((begin + end) / 2, low, high, mean)
 
 
+def within(dots: Sequence[Dots], extent: tuple[float, float]) -> list[Dots]:
+    """Return what stands on an axis."""
+    return [each for each in dots if extent[0] <= each.x <= extent[1]]
+
+
 def extent_of(curve: Curve, by_time: bool) -> tuple[float, float]:
     """Return the axis' ends: without a long end of values that are no numbers."""
     ends = [(part.begin, part.end) if by_time else (part.first, part.last) for part in curve.parts]
@@ -107,7 +112,7 @@ def places_of(
     for mark in (*marks, *restarts):
         step = mark.step
         if step is None and mark.at is not None:
-            step = step_at(curve.parts, mark.at)
+            step = step_then(curve, mark.at)
         place = mark.at if by_time else step
         if place is not None and extent[0] <= place <= extent[1]:
             yield place, mark
@@ -142,7 +147,7 @@ def notes_of(curve: Curve, picture: Picture, log: bool) -> list[str]:
     if curve.share < 1:
         found.append(f"{curve.share:.0%} of its record was read")
     if picture.log and not log:
-        found.append("linear axis: not all is above 0")
+        found.append("linear axis: not all values are above 0")
     if curve.broken is not None:
         when = "" if curve.broken.at is None else f" ({moment(curve.broken.at)})"
         since = f"NaN or inf since step {steps(curve.broken.step)}{when}"
@@ -152,20 +157,17 @@ def notes_of(curve: Curve, picture: Picture, log: bool) -> list[str]:
     if picture.by_time:
         found.append("times are UTC")
     if curve.former:
-        found.append("dotted: what was logged before a restart at steps that were trained again")
+        found.append("dotted: logged before a restart, at steps that were trained again")
     return found
 
 
 def _chart(asked: str, curve: Curve, picture: Picture, width: int, height: int) -> list[str]:
     dots = dots_of(curve.parts, picture.by_time)
     if not dots:
-        why = "its rows tell no time" if curve.parts else "nothing was logged yet"
-        if any(part.nonfinite for part in curve.parts) and not picture.by_time:
-            why = "all is NaN or infinite"
-        return [f"{title_of(asked, curve)}: {curve.why or why}"]
-    log = log_of(dots, picture.log)
+        return [f"{title_of(asked, curve)}: {why_empty(curve, picture.by_time)}"]
     extent = extent_of(curve, picture.by_time)
-    former = dots_of(curve.former, picture.by_time)
+    former = within(dots_of(curve.former, picture.by_time), extent)
+    log = log_of([*dots, *former], picture.log)
     found = list(places_of(curve, picture.marks, picture.by_time, extent))
     label = max((len(_LANES[mark.kind]) for _, mark in found), default=0)
 
@@ -206,7 +208,6 @@ def _drawn(
         plotext.scatter([each.x for each in former], [each.mean for each in former], marker="dot")
     plotext.plot(middles, [each.mean for each in dots], marker="braille")
     plotext.xlim(*extent)
-    log = log_of(every, log)
     if log:
         plotext.yscale("log")
     low, high = min(each.low for each in every), max(each.high for each in every)

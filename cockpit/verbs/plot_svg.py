@@ -7,7 +7,7 @@ from html import escape
 from math import log10
 from typing import Final, NamedTuple
 
-from cockpit.model.curve import Curve
+from cockpit.model.curve import Curve, why_empty
 from cockpit.verbs.plot_chart import (
     Dots,
     Picture,
@@ -19,6 +19,7 @@ from cockpit.verbs.plot_chart import (
     places_of,
     title_of,
     value_ticks,
+    within,
 )
 
 LEFT, RIGHT, TOP, BELOW = 80, 30, 30, 80
@@ -62,14 +63,14 @@ def _chart(asked: str, curve: Curve, picture: Picture, width: int, height: int) 
     dots = dots_of(curve.parts, picture.by_time)
     yield _words(LEFT, 18, title_of(asked, curve), "t")
     if not dots:
-        yield _words(LEFT, 40, curve.why or "nothing to draw: no finite value on this axis")
+        yield _words(LEFT, 40, why_empty(curve, picture.by_time))
         return
-    former = dots_of(curve.former, picture.by_time)
-    log = log_of([*dots, *former], picture.log)
     extent = extent_of(curve, picture.by_time)
+    former = within(dots_of(curve.former, picture.by_time), extent)
+    log = log_of([*dots, *former], picture.log)
     axes, bottom = _axes([*dots, *former], extent, log, (width, height)), height - BELOW
     yield from _grid([*dots, *former], extent, log, picture.by_time, axes, (width, height))
-    there = [each for each in dots if extent[0] <= each.x <= extent[1]]
+    there = within(dots, extent)
     band = [(each.x, each.high) for each in there] + [(each.x, each.low) for each in there[::-1]]
     yield f'<polygon class="b" points="{_points(band, axes)}"/>'
     for kind, line in (("f", former), ("m", there)):

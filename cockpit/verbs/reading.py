@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from cockpit.sources.rowfile import RowFile
 from cockpit.text.safe import clean
-from cockpit.verbs.common import UsageError
+from cockpit.verbs.common import UsageError, say
 
 STDIN = "-"
 LONGEST = 1_048_576
@@ -69,6 +70,12 @@ def _open(name: str) -> BinaryIO:
         raise UsageError(f"{_shown(name)} is a folder; expected a file")
     file = path.open("rb")
     return cast("BinaryIO", gzip.open(file)) if name.endswith(".gz") else file
+
+
+def say_left_out(rows: RowFile) -> None:
+    """Say of which lines nothing was read."""
+    if rows.bad:
+        say(f"{rows.bad} lines are not rows and were skipped; the first is line {rows.first_bad}")
 
 
 def _shown(name: str) -> str:

@@ -81,7 +81,7 @@ def test_lines_that_are_no_rows_are_counted(
     path.write_text('{"step": 0, "loss": 2.0}\nnot json\n[]\n{"loss": 1}\n' + path.read_text())
     assert main(["backtest", str(path), "--json"]) == 0
     told = capsys.readouterr()
-    assert "3 lines are no rows and were left out, the first is line 2" in told.err
+    assert "3 lines are not rows and were skipped; the first is line 2" in told.err
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
     assert main(["backtest", str(empty)]) == 2

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from cockpit.model.alert import Alert, Severity
-from cockpit.model.curve import LOSS, Curve, Part, Point, of_columns, step_at
+from cockpit.model.curve import LOSS, Curve, Part, Point, of_columns, step_then, why_empty
 from cockpit.model.observed import CheckpointState, Column
 from cockpit.model.report import RunReport
 from cockpit.model.wording import ago, clock_time, glyph, number, percent, share, steps
@@ -103,7 +103,6 @@ def drawing_of(curve: Curve, look: Look, marks: Sequence[Mark], *, legend: bool)
     """Return what is drawn of a curve."""
     shown = look.extent(whole_of(curve, look.by_time))
     extent = None if shown is None else (round(shown[0]), round(shown[1]))
-    why = curve.why or ("its rows tell no time" if curve.parts else "nothing was logged yet")
     return Drawing(
         _within(_columns(curve.parts, look.by_time), extent),
         former=_columns(curve.former, look.by_time),
@@ -113,7 +112,7 @@ def drawing_of(curve: Curve, look: Look, marks: Sequence[Mark], *, legend: bool)
         marks=marks,
         newest=None if curve.newest is None else curve.newest.value,
         cursor=None if look.cursor is None else round(look.cursor),
-        why=why,
+        why=why_empty(curve, look.by_time),
         legend=legend,
     )
 
@@ -201,7 +200,7 @@ def _restarted(curve: Curve, by_time: bool) -> Iterator[Mark]:
 def _alerted(alert: Alert, curve: Curve, by_time: bool) -> Iterator[Mark]:
     """Return where an alert began: by its rows, else what had been logged by then."""
     told = None if alert.span is None else alert.span.opened_step
-    step = step_at(curve.parts, alert.since) if told is None else told
+    step = step_then(curve, alert.since) if told is None else told
     at = alert.since if by_time else step
     if at is not None:
         critical = alert.severity is Severity.CRITICAL

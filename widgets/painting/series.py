@@ -238,7 +238,7 @@ AUTO_LOG = 6.0
 FLAT = 6.0
 """What lies this many times the spread of the middle half away from it is beyond the axis."""
 START_FLAT = 100.0
-"""The same for a curve's beginning, which falls by itself: that is no outlier."""
+"""The same for a curve's beginning: a loss falls, a learning rate warms up, none is an outlier."""
 FEW = 4
 """Columns with a value below which nothing can be called an outlier."""
 
@@ -275,6 +275,8 @@ def _readable(bins: Sequence[Bin], by: Callable[[float], float]) -> tuple[float,
     top, bottom = by(ceiling) + FLAT * spread, by(base) - FLAT * spread
     if by(highs[0]) > top:
         top = by(ceiling) + START_FLAT * spread
+    if by(lows[0]) < bottom:
+        bottom = by(base) - START_FLAT * spread
     return (
         min((each for each in lows if by(each) >= bottom), default=base),
         max((each for each in highs if by(each) <= top), default=ceiling),

@@ -111,7 +111,7 @@ def test_a_time_axis_of_rows_without_times_says_so() -> None:
     untimed = tuple(part._replace(begin=None, end=None) for part in a_curve().parts)
     curve = Curve("loss", parts=untimed, extent=(0, 999))
     lines = paint(drawing_of(curve, Look(by_time=True), (), legend=True), 80, 12)
-    assert lines[0].plain == "? its rows tell no time"
+    assert lines[0].plain == "? its rows have no time"
 
 
 def test_what_a_restart_made_obsolete_stays_dim_and_is_marked() -> None:

@@ -113,6 +113,12 @@ def test_property_any_columns_can_be_drawn(
     assert [row.cell_length for row in rows] == [width] * height
 
 
+def test_a_learning_rate_that_warms_up_is_drawn_from_its_beginning() -> None:
+    warm = [point(step, min(1.0, (step + 1) / 8) * 3e-4) for step in range(100)]
+    series = fold(warm, 100)
+    assert series is not None and scale_of(series, log=False).low == 3e-4 / 8
+
+
 steps_logged = st.lists(st.integers(0, 5000), min_size=1, max_size=60)
 
 
