@@ -5,7 +5,6 @@ Nothing here is of today but the timeline: every value is the store's, of that m
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
 from typing import ClassVar, Final
 
@@ -253,9 +252,8 @@ class PastScreen(ActingScreen):
     @on(Input.Submitted)
     def _goto(self, event: Input.Submitted) -> None:
         self._close_prompt()
-        zone = datetime.now().astimezone().tzinfo
         try:
-            self._go(read_moment(event.value, self.cockpit.now(), zone))
+            self._go(read_moment(event.value, self.cockpit.now(), None))
         except ValueError as error:
             self.cockpit.say(str(error))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -47,3 +48,11 @@ def test_a_moment_to_come_is_none_of_the_past() -> None:
     with pytest.raises(ValueError, match="still to come"):
         read_moment("2026-03-12", NOW)
     assert read_moment("2026-03-12", NOW, ahead=True) > NOW
+
+
+def test_a_clock_time_that_the_clock_left_out_is_that_of_the_day_before() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    now = datetime(2026, 3, 29, 8, 0, tzinfo=zone).timestamp()
+    shown = datetime(2026, 3, 28, 2, 30, tzinfo=zone).timestamp()
+    assert read_moment("02:30", now, zone) == shown
+    assert read_moment("03:30", now, zone) == datetime(2026, 3, 29, 3, 30, tzinfo=zone).timestamp()

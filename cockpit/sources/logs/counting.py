@@ -18,7 +18,7 @@ from cockpit.model.place import place_of
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.lines import line_start
 from cockpit.sources.logs.ranged import Ranged
-from cockpit.sources.logs.scanning import COLOUR, Matcher, forwards
+from cockpit.sources.logs.scanning import COLOUR, Matcher, forwards, in_lines
 
 MOST: Final = 20_000
 """Places of one answer, about: then it says how far it came."""
@@ -72,7 +72,7 @@ def _finder(pattern: str, regex: bool) -> Found:
     form = pattern.encode() if regex else re.escape(pattern.encode())
     compiled = re.compile(form, re.MULTILINE | re.IGNORECASE)
     if regex:
-        return lambda data: (each.start() for each in compiled.finditer(data))
+        return lambda data: in_lines(compiled, data)
     return lambda data: _literal(pattern.encode().lower(), data.lower())
 
 

@@ -63,13 +63,24 @@ def _regex(pattern: str, ignore_case: bool) -> Matcher:
         raise ValueError(f"not a regular expression: {error}") from error
 
     def first(data: bytes) -> int:
-        found = compiled.search(data)
-        return -1 if found is None else found.start()
+        return next(in_lines(compiled, data), -1)
 
     def last(data: bytes) -> int:
-        return max((found.start() for found in compiled.finditer(data)), default=-1)
+        return max(in_lines(compiled, data), default=-1)
 
     return Matcher(first, last)
+
+
+def in_lines(compiled: re.Pattern[bytes], data: bytes) -> Iterator[int]:
+    r"""Yield where matches begin, ascending, none across the end of a line (where ``\s`` is)."""
+    at = 0
+    while (found := compiled.search(data, at)) is not None:
+        broken = data.find(b"\n", found.start(), found.end())
+        if broken >= 0:
+            found = compiled.search(data, found.start(), broken)
+        if found is not None:
+            yield found.start()
+        at = broken + 1 if found is None else max(found.end(), found.start() + 1)
 
 
 def scan(

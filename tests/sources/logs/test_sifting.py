@@ -13,6 +13,7 @@ from cockpit.sources.logs import sifting
 from cockpit.sources.logs.counting import count_from
 from cockpit.sources.logs.expression import count_expression, find_expression
 from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.scanning import Matcher
 from cockpit.sources.logs.sifting import sift
 
 BEYOND = 1 << 62
@@ -121,3 +122,20 @@ def test_a_count_in_pieces_is_the_whole_count_and_where_the_search_goes(tmp_path
     assert pieces > 1 and len(offsets) == sum(str(n).startswith("1") for n in range(60_000))
     hit = asyncio.run(find_expression(log, "step 1", offsets[7], True))
     assert hit is not None and hit.offset == offsets[6]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [(r"a\s+b", [3]), (r"a\s*", [0, 2, 3]), (r"(?s)a.*z", []), (r"x$\n^b", []), (r"b\s", [3])],
+)
+def test_no_match_goes_on_in_the_next_line(tmp_path: Path, pattern: str, lines: list[int]) -> None:
+    path = tmp_path / "run.log"
+    rows = ["x a", "b", "a ", "a b  ", "z"]
+    path.write_text("".join(f"{row}\n" for row in rows))
+    starts = [sum(len(row) + 1 for row in rows[:at]) for at in range(len(rows))]
+    log = LocalLog(str(path))
+    assert list(count_from(log, pattern, True, 0, 5.0).offsets) == [starts[at] for at in lines]
+    data, matcher = path.read_bytes(), Matcher.of(pattern, True, True)
+    ends = (matcher.find(data), matcher.find_last(data))
+    found = [at if at < 0 else data.count(b"\n", 0, at) for at in ends]
+    assert found == ([lines[0], lines[-1]] if lines else [-1, -1])
