@@ -213,14 +213,12 @@ class _Scan:
                 self._start(Line(number, text), read_stamp(text))
 
     def _heading(self, line: Line) -> None:
-        opened = self._open
-        if opened is not None and opened.level and line.level > opened.level:
-            stamp = read_stamp(line.title, self._day)
-            if stamp is None:
-                self._body.append(line.text)
-                return
+        opened, stamp = self._open, read_stamp(line.title, self._day)
+        below = opened is not None and opened.level and line.level > opened.level
+        if below and stamp is None:
+            self._body.append(line.text)
+            return
         self._close()
-        stamp = read_stamp(line.title, self._day)
         if stamp is not None and not stamp.timed:
             self._day = stamp.at
         if stamp is None and line.level <= 2:

@@ -106,13 +106,14 @@ def known_zone(text: str) -> tzinfo | None:
 
 def _around(before: str, after: str) -> str:
     """Return the words around a time, without the brackets and the dash that set it off."""
+    apart = before[-1:].isspace()  # then a mark is no emphasis: a bullet
     before, after = before.rstrip(), after.strip()
     if not before:
         dash = _SETS_OFF.match(after)
         return after if dash is None else after[dash.end() :]
     if before.endswith(("(", "[")) and after.startswith((")", "]")):
         before, after = before[:-1].rstrip(), after[1:].lstrip()
-    mark = _MARKED.search(before)
+    mark = None if apart else _MARKED.search(before)
     if mark is not None:
         before, after = before[: mark.start()], _unmarked(after, mark.group())
     dash = _SETS_OFF.match(after)

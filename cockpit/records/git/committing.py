@@ -35,6 +35,28 @@ Edit = Callable[[bytes], bytes]
 _EDIT_TRIES = 20
 
 
+class DoneOnce:
+    """An edit that reads each text once: a file's three versions mostly are the same bytes.
+
+    What it gave for one it gives again, and what it gave needs no edit, until it ``forgets``.
+    """
+
+    def __init__(self, edit: Edit) -> None:
+        self._edit = edit
+        self._done: dict[bytes, bytes] = {}
+
+    def __call__(self, data: bytes) -> bytes:
+        """Return the text with the edit done; raises what the edit raises."""
+        if data not in self._done:
+            after = self._done[data] = self._edit(data)
+            self._done.setdefault(after, after)
+        return self._done[data]
+
+    def forget(self) -> None:
+        """Keep no texts any more."""
+        self._done.clear()
+
+
 class FileChange(Frozen):
     """One file's new blob in HEAD and in the index (``None``: leave the index alone)."""
 

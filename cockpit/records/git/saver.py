@@ -16,7 +16,14 @@ from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.records.git import documents
 from cockpit.records.git.behind import Push, PushBehind, PushStage, push_of
-from cockpit.records.git.committing import Edit, FileChange, change_of, commit_file, edited
+from cockpit.records.git.committing import (
+    DoneOnce,
+    Edit,
+    FileChange,
+    change_of,
+    commit_file,
+    edited,
+)
 from cockpit.records.git.file_lock import BusyError, held
 from cockpit.records.git.pushing import NO_REMOTE, SAVE_LOCK, commit_of, is_pushed, push_branch
 from cockpit.records.git.repository import (
@@ -108,7 +115,11 @@ class Saver:
         commit message. ``on_stage`` hears each stage; the last is also returned. With ``behind``
         it is done once it is committed: the push goes on by itself (``pending``).
         """
-        return await self._whole_way(_Job(path, scrub(message), on_stage, behind=behind), edit)
+        once = DoneOnce(edit)
+        try:
+            return await self._whole_way(_Job(path, scrub(message), on_stage, behind=behind), once)
+        finally:
+            once.forget()
 
     async def push(self, path: Path) -> Recorded:
         """Push what is committed of a file; a remote that hung a while ago is not asked."""

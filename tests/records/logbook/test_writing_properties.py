@@ -134,6 +134,8 @@ def written(entry: EventEntry) -> tuple[str, ...]:
 
 
 @given(DATA, EVENT)
+@example(b"* 2026-01-04T07:00:11Z: z\n", EventEntry(title="*", at=FIRST))
+@example(b"* 2026-01-04T07:00:11Z: z\n", EventEntry(title="**a** b", at=FIRST))
 @QUICK
 def test_an_event_is_inserted_read_back_and_written_once(data: bytes, entry: EventEntry) -> None:
     after = with_event(data, entry)
