@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,6 +22,7 @@ from cockpit.model.told import Told, newest_first
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
+from cockpit.runtime.unchanged import Unchanged, stamps_beside
 from cockpit.sources.git.command import git, status
 from cockpit.sources.github.client import GitHub
 from cockpit.sources.github.place import GitHubPlace
@@ -156,6 +158,7 @@ class Records:
         self._issues = issues
         self._remotes = remotes
         self._scans: dict[str, tuple[tuple[int, int], Scanned]] = {}
+        self._pushes: Unchanged[bool | None] = Unchanged(clock)
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[RecordsValue]]:
         """Return the last entry of each run's logbook, whether it is pushed, its issue's age."""
@@ -188,7 +191,7 @@ class Records:
             reason = (getattr(error, "strerror", None) or "cannot be read").lower()
             return unknown(kind_of(error), f"{source}: {reason}", source, now)
         pushed, under, heard = await asyncio.gather(
-            _pushed(scanned.folder, scanned.name), self._under(run), self._heard(scanned)
+            self._pushed(scanned), self._under(run), self._heard(scanned)
         )
         value = RecordsValue(
             logbook=source,
@@ -204,6 +207,12 @@ class Records:
             output_root=scanned.output_root,
         )
         return known(value, source, self._clock.now())
+
+    async def _pushed(self, scanned: Scanned) -> bool | None:
+        path = f"{scanned.folder}/{scanned.name}"
+        look = partial(stamps_beside, path)
+        ask = partial(_pushed, scanned.folder, scanned.name)
+        return await self._pushes.answer(path, look, ask, lambda found: found is not None)
 
     async def _heard(self, scanned: Scanned) -> Heard:
         if self._remotes is None:
@@ -263,4 +272,6 @@ async def _pushed(folder: str, name: str) -> bool | None:
         return None
     # The branch may wait for a pull while the entry itself has been pushed.
     same = await git(folder, "diff", "--quiet", "@{upstream}", "HEAD", "--", name)
-    return not waiting.out.strip() or same.ok
+    if not waiting.out.strip() or same.ok:
+        return True
+    return False if same.rc == 1 else None

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,6 +26,7 @@ from cockpit.runtime.git import LOW_SPEED, READING, quiet_ssh, run_git
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.runtime.shell import Completed
+from cockpit.runtime.unchanged import Unchanged, stamps_of
 from cockpit.text.logbook_scan import last_entry_at, read_entries
 from cockpit.text.rejections import read_rejections
 from cockpit.text.safe import clean
@@ -133,6 +135,7 @@ class Remotes:
         self._watched: dict[str, _Watched] = {}
         self._branches: dict[tuple[str, str, str], _Branch] = {}
         self._asking: set[asyncio.Task[None]] = set()
+        self._upstreams: Unchanged[_Upstream | None] = Unchanged(clock)
 
     async def heard(self, logbook: str) -> Heard:
         """Return what is known of a logbook (a real path) on its remote."""
@@ -152,7 +155,8 @@ class Remotes:
 
     async def _ask(self, logbook: str, watched: _Watched) -> None:
         try:
-            to = await _upstream(Path(logbook))
+            look = partial(stamps_of, str(Path(logbook).parent))
+            to = await self._upstreams.answer(logbook, look, partial(_upstream, Path(logbook)))
             watched.heard = NOTHING if to is None else await self._branch(to).heard(to)
         except _NotAnsweredError as error:
             former = watched.heard or NOTHING
@@ -194,20 +198,28 @@ def told_under(run: RunSpec, now: float) -> tuple[Told, ...]:
     return read_plain(text, "output root", now + SLIP)
 
 
+async def _asked(folder: str, *words: str) -> Completed:
+    """Return what git says of a repository; one that does not answer has not said no."""
+    done = await _git(folder, *words)
+    if done.timed_out:
+        raise _NotAnsweredError(_said(done, "where the logbook is pushed to is not known"))
+    return done
+
+
 async def _upstream(logbook: Path) -> _Upstream | None:
     """Return where a logbook is pushed to, ``None`` for one without a repository or a remote."""
     folder = str(logbook.parent)
     words = ("rev-parse", "--show-toplevel", "--show-prefix", "--symbolic-full-name", "HEAD")
-    done = await _git(folder, *words)
+    done = await _asked(folder, *words)
     lines = os.fsdecode(done.out).split("\n")
     if not done.ok or len(lines) < 3 or not lines[2].startswith("refs/heads/"):
         return None
     top, prefix, branch = lines[0], lines[1], lines[2]
     form = "--format=%(upstream:remotename)%00%(upstream:remoteref)"
-    said = (await _git(folder, "for-each-ref", form, branch)).text.split("\n")[0]
+    said = (await _asked(folder, "for-each-ref", form, branch)).text.split("\n")[0]
     remote, _, ref = said.partition("\0")
     if not remote or remote == "." or not ref:
-        names = (await _git(folder, "remote")).text.split()
+        names = (await _asked(folder, "remote")).text.split()
         sole = names[0] if len(names) == 1 else "origin" if "origin" in names else ""
         remote, ref = sole, branch
     return _Upstream(top, remote, ref, prefix + logbook.name) if remote else None

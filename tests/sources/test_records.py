@@ -3,11 +3,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.records.logbook.reading import output_root_in
+from cockpit.runtime.shell import Completed
+from cockpit.sources.git import command
 from cockpit.sources.records import Records
 from tests.sources.git.repos import commit, git, repository
 
@@ -60,6 +64,21 @@ async def test_commits_that_leave_the_logbook_alone_do_not_count(tmp_path: Path)
     commit(repo, "code")
     (repo / "dirty.py").write_text("other")
     assert (await value_of(path)).pushed is True
+
+
+async def test_a_comparison_that_git_did_not_finish_is_not_read_as_not_pushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "notes")
+    path = logbook(repo)
+    commit(repo, "log")
+
+    async def lost(folder: str, *words: str) -> Completed:
+        silent = Completed(-9, b"", b"", timed_out=True)
+        return silent if words[0] == "diff" else await command.git(folder, *words)
+
+    monkeypatch.setattr("cockpit.sources.records.git", lost)
+    assert (await value_of(path)).pushed is None
 
 
 async def test_an_ignored_logbook_or_one_outside_git_is_not_pushed(tmp_path: Path) -> None:

@@ -55,6 +55,29 @@ async def test_a_clone_that_is_behind_hears_it_and_stays_as_it_is(tmp_path: Path
     assert lost.told == () and lost.trouble is not None and "origin was not read" in lost.trouble
 
 
+@pytest.mark.parametrize("lost", ["rev-parse", "for-each-ref", "remote"])
+async def test_a_git_that_does_not_answer_has_not_said_that_there_is_no_remote(
+    lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = shared(tmp_path)
+    git(ada, "branch", "-q", "--unset-upstream")
+    remotes = Remotes(FixedClock(SystemClock().now() + 60.0))
+
+    async def silent(folder: str, *words: str, **options: Any) -> Completed:
+        if words[0] == lost:
+            return Completed(-9, b"", b"", timed_out=True)
+        return await run_git(folder, *words, **options)
+
+    with monkeypatch.context() as lately:
+        lately.setattr(module, "run_git", silent)
+        heard = await remotes.heard(str(ada / LOGBOOK))
+        assert heard.trouble == "where the logbook is pushed to is not known: no answer in time"
+    make_due(remotes)
+    await remotes.heard(str(ada / LOGBOOK))
+    await asyncio.gather(*remotes._asking)
+    assert (await remotes.heard(str(ada / LOGBOOK))).trouble is None
+
+
 async def test_what_was_heard_stays_while_the_remote_is_silent(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     bob = clone(tmp_path, "bob")

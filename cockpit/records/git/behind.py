@@ -131,6 +131,8 @@ async def push_of(path: Path, limits: Limits) -> Push:
         real = await offload(documents.real_path, path, deadline=limits.local)
         found = await find_repository(real, limits)
         if isinstance(found, Completed):
+            if found.timed_out:
+                raise TimeoutError("git did not answer")
             return Push(stage=PushStage.NONE)
         branch = await found.branch()
         to = None if branch is None else await upstream_of(found, branch)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,10 +39,13 @@ from cockpit.records.git.troubles import NO_HISTORY, of_command, of_discovery, o
 from cockpit.records.git.upstream import upstream_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
+from cockpit.runtime.unchanged import Unchanged, stamps_beside
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 StageListener = Callable[[Recorded], None]
+_AT_REST: Final = (PushStage.NONE, PushStage.PUSHED)
+"""Where nothing waits until something in the repository changes."""
 _UNDER_WAY: Final = {
     "MERGE_HEAD": "a merge",
     "rebase-merge": "a rebase",
@@ -98,6 +102,7 @@ class Saver:
         self._waiting: dict[Path, list[Edit]] = {}
         """Edits that are written and not committed yet, by real path."""
         self._behind = PushBehind(self.push, self._limits)
+        self._pushes: Unchanged[Push] = Unchanged(clock)
 
     async def save(
         self,
@@ -128,7 +133,9 @@ class Saver:
 
     async def push_left(self, path: Path) -> None:
         """Let a push go on behind if something committed waits for one; never raises."""
-        push = await push_of(path, self._limits)
+        look = partial(stamps_beside, str(path))
+        ask = partial(push_of, path, self._limits)
+        push = await self._pushes.answer(path, look, ask, lambda found: found.stage in _AT_REST)
         if push.stage not in (PushStage.QUEUED, PushStage.FAILED):
             return
         real = await offload(documents.real_path, path, deadline=self._limits.local)

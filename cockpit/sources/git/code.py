@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,9 +18,11 @@ from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
+from cockpit.runtime.unchanged import Unchanged, stamps_of
 from cockpit.sources.git import away
 from cockpit.sources.git.changes import Changes, changes_since
 from cockpit.sources.git.command import DEADLINE, GitStatus, git, status, told
+from cockpit.sources.git.tracked import looked_at
 from cockpit.text.logbook_scan import launched_sha, read_entries
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -34,6 +37,21 @@ class _Asked(NamedTuple):
     record: str
 
 
+class _Looked(NamedTuple):
+    """What git says of a checkout of this machine: its state, the seals, the changes' identity."""
+
+    status: GitStatus | Problem
+    tags: Completed | None = None
+    patch_id: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether git has answered each question."""
+        if isinstance(self.status, Problem) or self.tags is None or not self.tags.ok:
+            return False
+        return self.patch_id is not None or self.status.files == self.status.untracked
+
+
 _State = tuple[str | None, int | None]
 """A checkout's present commit, and how many commits are not pushed."""
 
@@ -46,6 +64,9 @@ class Code:
         self._tags: dict[Place, tuple[str, ...]] = {}
         self._changes: dict[_Asked, tuple[_State, Changes]] = {}
         """One for each recorded commit: at which state it was asked for, and the answer."""
+        self._unchanged: Unchanged[_Looked] = Unchanged(clock)
+        self._looked_at: dict[Place, tuple[str, ...] | None] = {}
+        """What its files' identity rests on since the last full look."""
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[CodeValue]]:
         """Return commit, branch, changed files and unpushed commits of each run's code."""
@@ -78,17 +99,30 @@ class Code:
         }
 
     async def _here(self, repo: Place) -> Facet[CodeValue]:
+        look = partial(stamps_of, repo.path, self._looked_at.get(repo))
+        ask = partial(self._look, repo)
+        found = await self._unchanged.answer(repo, look, ask, lambda each: each.whole)
+        return self._facet(repo, *found)
+
+    async def _look(self, repo: Place) -> _Looked:
+        """Ask git itself, and what to look at until it is asked again."""
         found = await status(repo.path)
         if isinstance(found, Problem):
-            return unknown(found.kind, found.message, _source(repo), self._clock.now())
+            return _Looked(found)
+        self._looked_at[repo] = await looked_at(repo, found.untracked)
         tags = await git(repo, *away.TAGS, SEALS)
-        return self._facet(repo, found, tags, await _patch_id(repo.path, found))
+        return _Looked(found, tags, await _patch_id(repo.path, found))
 
     def _facet(
-        self, repo: Place, found: GitStatus | Problem, tags: Completed, patch_id: str | None
+        self,
+        repo: Place,
+        found: GitStatus | Problem,
+        tags: Completed | None,
+        patch_id: str | None,
     ) -> Facet[CodeValue]:
         if isinstance(found, Problem):
             return unknown(found.kind, found.message, _source(repo), self._clock.now())
+        assert tags is not None, "git was asked for both"
         # None where git cannot tell; the newest last.
         self._tags[repo] = tuple(tags.text.splitlines()) if tags.ok and not tags.cut else ()
         value = CodeValue(

@@ -10,6 +10,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, Problem
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
+from cockpit.runtime.unchanged import asked_anew
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.ingest import feed_chunk
 from cockpit.watch.polling.asking import Answers, Asker, Key
@@ -46,12 +47,16 @@ class OnePass:
         self._readers = asyncio.Semaphore(READERS)
 
     async def run(self, runs: Sequence[RunSpec], *, feed: bool) -> None:
-        """Fill the runs' states; ends within the deadline given, with or without answers."""
+        """Fill the runs' states; ends within the deadline given, with or without answers.
+
+        What an action does rests on this: no answer is one that git gave some time ago.
+        """
         after = [run for run in runs if self._log_needs_job(run)]
         before = [run for run in runs if not self._log_needs_job(run)]
         alone = (self._facet(facet, before) for facet in ("log", "host"))
         chain = self._chain(runs, after, feed=feed)
-        await asyncio.gather(chain, self._facet("code", runs), *alone)
+        with asked_anew():
+            await asyncio.gather(chain, self._facet("code", runs), *alone)
 
     def _log_needs_job(self, run: RunSpec) -> bool:
         platform = self._asker.platform_of(run)

@@ -6,10 +6,13 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from cockpit.model.clock import SystemClock
 from cockpit.records.git.behind import PushStage, push_of
 from cockpit.records.git.repository import Limits
 from cockpit.records.git.saver import Saver
+from cockpit.runtime.shell import Completed
 from tests.records.remotes import LOGBOOK, adding, entry, git, remote_logbook, shared
 
 HANGS = "ext::sleep 60"
@@ -78,3 +81,18 @@ async def test_what_a_killed_cockpit_left_is_pushed_by_the_next(tmp_path: Path) 
     saver = Saver(SystemClock())
     await saver.push_left(ada / LOGBOOK)
     assert (await saver.pushes(ada / LOGBOOK, within=30.0)).stage is PushStage.PUSHED
+
+
+async def test_a_git_that_does_not_answer_has_not_said_that_nothing_is_pushed_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = shared(tmp_path)
+
+    async def silent(*_: object, **__: object) -> Completed:
+        return Completed(-9, b"", b"", timed_out=True)
+
+    monkeypatch.setattr("cockpit.records.git.repository.run_git", silent)
+    found = await push_of(ada / LOGBOOK, Limits())
+    assert (found.stage, found.trouble) == (
+        PushStage.FAILED, "it cannot be told: git did not answer"
+    )  # fmt: skip

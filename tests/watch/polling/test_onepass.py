@@ -10,6 +10,7 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row
 from cockpit.model.report import Verdict
 from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.runtime.unchanged import Unchanged
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
@@ -103,6 +104,26 @@ async def test_check_keeps_to_the_runs_asked_for() -> None:
     assert world.fakes["job"].asked == [("b",)]
     with pytest.raises(UnknownRunError, match="it has: a, b"):
         await engine_of(world).check(["c"])
+
+
+async def test_a_check_takes_no_answer_that_git_gave_some_time_ago() -> None:
+    world = World()
+    plain, kept = world.fakes["code"].observe, Unchanged[int](world.clock)
+    given: list[int] = []
+
+    async def one_more() -> int:
+        return len(given)
+
+    async def observed(runs: Sequence[RunSpec]) -> dict[str, Facet[Any]]:
+        given.append(await kept.answer("code", lambda: (), one_more))
+        found: dict[str, Facet[Any]] = await plain(runs)
+        return found
+
+    world.fakes["code"].observe = observed
+    engine = engine_of(world)
+    await engine.check()
+    await engine.check()
+    assert given == [0, 1]
 
 
 async def test_check_writes_nothing_into_the_store(tmp_path: Path) -> None:
