@@ -47,6 +47,11 @@ class KeyParser(XTermParser):
             else:
                 yield from super().feed(part)
 
+    def patience(self) -> float | None:
+        """Return the seconds after which ``tick`` has something to tell; ``None``: never."""
+        due = [at for at in (self._timeout_time, self._answers.held_until) if at is not None]
+        return max(0.0, min(due) - get_time()) if due else None
+
     def tick(self) -> Iterable[Message]:
         """Yield what nothing more belongs to, by now."""
         held = self._answers.late(get_time())

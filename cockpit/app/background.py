@@ -85,6 +85,11 @@ class Answers:
         if rest:
             yield rest
 
+    @property
+    def held_until(self) -> float | None:
+        """When what is held back is no answer any more; ``None`` while nothing is."""
+        return self._held_at + HELD if self._held else None
+
     def late(self, now: float) -> str:
         """Return what was held back and is no answer after all."""
         if not self._held or now < self._held_at + HELD:

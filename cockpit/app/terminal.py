@@ -37,6 +37,7 @@ from textual.worker import Worker, WorkerState
 from cockpit.app.alt import WORD_MOTION, KeyParser, behind_escape
 from cockpit.app.background import question
 from cockpit.app.faults import ScreenFaults
+from cockpit.app.reading import EndOfInput, read_keys
 from cockpit.app.typeahead import PRESSED, TypeAhead
 from cockpit.app.writer import ScreenWriter
 from cockpit.config.file import state_dir
@@ -203,7 +204,7 @@ class TerminalApp(App[str]):
 
 def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
     """Run an app; return the exit status: 0, 70 after a crash (told in one line), 128 + signal."""
-    vars(linux_driver).update(WriterThread=ScreenWriter, XTermParser=KeyParser)
+    vars(linux_driver).update(WriterThread=ScreenWriter)
     with _signals_kept():
         app.run(mouse=mouse)
     file = terminal_file()
@@ -313,6 +314,8 @@ class TerminalDriver(LinuxDriver):
         size: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._end_of_input = EndOfInput()
+        self.exit_event = self._end_of_input
         file = terminal_file()
         if file is not None:
             charset = app.charset if isinstance(app, TerminalApp) else Charset.UNICODE
@@ -355,3 +358,7 @@ class TerminalDriver(LinuxDriver):
             self.run_input_thread()
         except OSError:
             self._app.call_later(self._app.exit, None, 129)
+
+    def run_input_thread(self) -> None:
+        """Read keys until the program has had enough of them."""
+        read_keys(self.fileno, self._end_of_input, KeyParser(self._debug), self.process_message)

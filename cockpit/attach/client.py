@@ -24,7 +24,7 @@ from cockpit.attach.remote_logs import RemoteLogs
 from cockpit.attach.remote_pasts import RemotePasts
 from cockpit.attach.starting import Starter
 from cockpit.attach.wire import BEAT, MISSED, Document, WireError, texts_in
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, next_beat
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.told import RUN_FILE
@@ -267,7 +267,7 @@ class AttachedEngine:
         """
         quiet, since = 0, self._clock.now()
         while True:
-            await self._clock.sleep(1.0)
+            await next_beat(self._clock, 1.0)
             if self._heard:
                 quiet, since, self._heard, self.silent = 0, self._clock.now(), False, ""
             quiet += 1

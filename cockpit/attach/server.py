@@ -27,7 +27,7 @@ from cockpit.attach.wire import (
     read_frame,
     texts_in,
 )
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, next_beat
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from cockpit.watch.engine import Engine
@@ -101,7 +101,7 @@ class EngineServer:
             if notices != self._notices:
                 self._notices, sign = notices, {"say": "beat", "notices": notices}
             self._tell(sign)
-            await self._clock.sleep(BEAT)
+            await next_beat(self._clock, BEAT)
 
     def ring(self, sequence: str) -> bool:
         """Ring the terminal of every window; return whether there is one."""

@@ -9,6 +9,8 @@ from typing import Final, Protocol
 
 FILE_SKEW: Final = 2.0
 """Seconds by which the clock of a file system and that of a job's start may differ."""
+SOONEST: Final = 0.25
+"""The share of a beat that must lie before it, else the one behind it is waited for."""
 _STEADY: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Also counts the time that a laptop sleeps, and is the same for all processes of a machine."""
 
@@ -40,6 +42,16 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait without blocking the event loop."""
         await asyncio.sleep(seconds)
+
+
+async def next_beat(clock: Clock, seconds: float) -> None:
+    """Wait until ``clock.monotonic()`` is a multiple of ``seconds`` again.
+
+    All loops of this machine that wait so wake at one moment: its processor is woken once for
+    them together.
+    """
+    wait = seconds - clock.monotonic() % seconds
+    await clock.sleep(wait if wait >= SOONEST * seconds else wait + seconds)
 
 
 class FixedClock(SystemClock):

@@ -118,6 +118,8 @@ class _Load:
     def __init__(self, loop: _Loop) -> None:
         self._due = loop.time() + PATIENCE
         self._spent = 0.0
+        self.timer: asyncio.TimerHandle | None = None
+        """The next look."""
 
     def look(self, loop: _Loop, clocks: Iterable[int]) -> bool:
         """Return that, ``PATIENCE`` after the last look: a loop that has to wait comes too late.
@@ -170,7 +172,16 @@ class Pool:
         self._tokens.put(None)
         if loop not in self._relieving:
             self._relieving[loop] = _Load(loop)
-            loop.call_later(PATIENCE, self._relieve, loop)
+            self._look_soon(loop)
+
+    def relieved(self, loop: _Loop) -> None:
+        """Look no more whether calls wait in vain, where none waits: a timer would wake for it."""
+        load = None if self._calls else self._relieving.pop(loop, None)
+        if load is not None and load.timer is not None:
+            load.timer.cancel()
+
+    def _look_soon(self, loop: _Loop) -> None:
+        self._relieving[loop].timer = loop.call_later(PATIENCE, self._relieve, loop)
 
     def _relieve(self, loop: _Loop) -> None:
         """Start more threads while calls wait and every thread hangs; look again while they do."""
@@ -183,7 +194,7 @@ class Pool:
         if slow >= self._threads:
             for _ in range(min(self.ready, len(self._calls), self.cap - self._threads)):
                 self._start()
-        loop.call_later(PATIENCE, self._relieve, loop)
+        self._look_soon(loop)
 
     def stuck(self, key: Hashable) -> bool:
         """Tell whether an abandoned call with this ``key`` still runs."""
@@ -325,6 +336,7 @@ async def offload(
     if not call.future.done():
         pool.abandon(call)
         raise TimeoutError(f"no answer within {deadline:.2g} s")
+    pool.relieved(loop)
     result: T = call.future.result()
     return result
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.config.file import state_dir
 from cockpit.model.alert import Severity
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, next_beat
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.report import RunReport
 from cockpit.model.wording import number
@@ -126,7 +126,7 @@ class FollowUp(Service):
 
     async def _run(self) -> None:
         while True:
-            await self._clock.sleep(EVERY)
+            await next_beat(self._clock, EVERY)
             await self.look()
 
     async def _criticals_of(self, report: RunReport) -> None:

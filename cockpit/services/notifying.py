@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cockpit.config.file import state_dir
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, next_beat
 from cockpit.model.facet import Problem
 from cockpit.notify.notifier import Notifications
 from cockpit.services.service import Service
@@ -82,7 +82,7 @@ class Notifying(Service):
     async def _pause(self) -> None:
         """Wait for the next look; who stood still lets others write down what they told."""
         begun = self._clock.monotonic()
-        await self._clock.sleep(EVERY)
+        await next_beat(self._clock, EVERY)
         if self._clock.monotonic() - begun > EVERY + STOOD_STILL:
             await self._clock.sleep(AFTER_STANDING)
 

@@ -9,7 +9,7 @@ import socket
 from functools import partial
 from typing import Final
 
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, next_beat
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
 from cockpit.services.service import Service
@@ -52,7 +52,7 @@ class StandingIn(Service):
     async def _run(self) -> None:
         while True:
             await self._leave_word()
-            await self._clock.sleep(EVERY)
+            await next_beat(self._clock, EVERY)
 
     async def _leave_word(self) -> None:
         """Write down, once for each time that it hangs, who tells people in its place."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, next_beat
 from cockpit.model.facet import Problem
 from cockpit.model.figures import present_tracker
 from cockpit.model.report import RunReport
@@ -254,7 +254,7 @@ class CadenceLoop:
             for state in self._fleet.states.values():
                 if now - state.judged_at >= min(REJUDGE, max(TICK, state.spec.cadence / 4)):
                     self._judge.touch(state.spec.name)
-            await self._clock.sleep(TICK)
+            await next_beat(self._clock, TICK)
 
     def _due(self, state: RunState, now: float) -> bool:
         if state.next_round is not None:

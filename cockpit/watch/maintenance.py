@@ -7,7 +7,7 @@ import functools
 from collections.abc import Awaitable, Callable
 
 from cockpit.config.file import Reloader
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, next_beat
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.heap import Heap
 from cockpit.runtime.offload import offload
@@ -22,6 +22,7 @@ from cockpit.watch.store_writer import StoreWriter
 
 SWEEP_EVERY = 1.0
 SWEEP_DEADLINE = 3.0
+READ_EVERY = 2.0
 STORE_EVERY = 2.0
 PRUNE_EVERY = 86400.0
 READ_DEADLINE = 5.0
@@ -62,12 +63,12 @@ class Maintenance:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._every(SWEEP_EVERY, self._sweep))
             tasks.create_task(self._every(STORE_EVERY, self._keep_store))
-            tasks.create_task(self._every(SWEEP_EVERY, self._read_file))
+            tasks.create_task(self._every(READ_EVERY, self._read_file))
 
     async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await work()
-            await self._clock.sleep(seconds)
+            await next_beat(self._clock, seconds)
 
     async def _sweep(self) -> None:
         watched = {name: state.paths for name, state in self._fleet.states.items()}

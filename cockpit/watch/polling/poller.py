@@ -13,6 +13,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.run import RunSpec
 from cockpit.watch.polling.cadences import DEADLINES, SLOWEST, back_off, cadence_of
+from cockpit.watch.polling.preference import OTHER
 from cockpit.watch.polling.supervise import Supervisor
 
 AnyFacet = Facet[Any]
@@ -20,6 +21,8 @@ Ask = Callable[[Sequence[RunSpec]], Coroutine[Any, Any, Mapping[str, AnyFacet]]]
 Deliver = Callable[[str, Mapping[str, AnyFacet]], None]
 
 SPACING = 1.0
+UNSEEN = 5.0
+"""Seconds between two looks at a log that moves all the time, of a run that is on no screen."""
 HEAD_START = 20.0
 """Seconds by which a run of one rank is asked before those of the next: none waits for good."""
 EARLY = 0.25
@@ -103,10 +106,16 @@ class Poller:
         if slot is None:
             return
         now = self._clock.monotonic()
-        soon = now if at_once else max(now, slot.asked + SPACING)
+        soon = now if at_once else max(now, slot.asked + self._spacing(slot))
         if soon < slot.due:
             slot.due = soon
             self._bell.set()
+
+    def _spacing(self, slot: Slot) -> float:
+        """Return the seconds between two looks at least; well and unseen, a log may wait."""
+        if self.facet != "log" or self._rank(slot.run.name) < OTHER:
+            return SPACING
+        return max(SPACING, min(UNSEEN, slot.run.cadence / 2))
 
     async def run(self) -> None:
         """Poll until cancelled."""

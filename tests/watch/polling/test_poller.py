@@ -5,9 +5,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.watch.polling.cadences import back_off, cadence_of
-from cockpit.watch.polling.poller import ALONE_AT_ONCE, FEW, Poller
+from cockpit.watch.polling.poller import ALONE_AT_ONCE, FEW, SPACING, UNSEEN, Poller
+from cockpit.watch.polling.preference import OTHER, UNWELL, VISIBLE
 from cockpit.watch.polling.supervise import Supervisor
 from tests.watch.fakes import Fake, FastClock, checkpoints, run_spec, until
 
@@ -57,6 +60,23 @@ async def test_a_wake_asks_soon_and_many_wakes_ask_once(tmp_path: Path) -> None:
         bench.poller.wake("nobody")
         await asyncio.sleep(0)
     assert len(bench.source.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("rank", "soonest"), [(VISIBLE, SPACING), (UNWELL, SPACING), (OTHER, UNSEEN)]
+)
+def test_a_log_that_moves_all_the_time_is_read_less_often_where_nobody_sees_it(
+    rank: int, soonest: float, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path, [])
+    bench.poller = Poller("log", bench.source.observe, bench.clock, bench._take,
+                          Supervisor(bench.clock, tmp_path), lambda _: rank)  # fmt: skip
+    bench.poller.assign([run_spec("a", cadence=3600.0), run_spec("b", cadence=4.0)])
+    for slot in bench.poller._slots.values():
+        slot.asked, slot.due = bench.clock.monotonic(), float("inf")
+        bench.poller.wake(slot.run.name)
+    waits = {name: slot.due - slot.asked for name, slot in bench.poller._slots.items()}
+    assert waits == {"a": pytest.approx(soonest), "b": pytest.approx(min(soonest, 2.0))}
 
 
 async def test_a_wake_during_a_request_asks_again_after_it(tmp_path: Path) -> None:
