@@ -161,6 +161,11 @@ class Mask:
             hosts |= _places(run)
         return cls(hosts, users, (run.name for run in file.runs), former)
 
+    @property
+    def knows(self) -> int:
+        """How many names it looks for by now: with each one more it may hide more of a line."""
+        return len(self._names.known)
+
     def __call__(self, line: Content) -> Content:
         """Return the line with every name as its stand-in, every path as dots."""
         plain = line.plain

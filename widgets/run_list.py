@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from operator import is_
 from typing import Final, NamedTuple
 
 from textual import events
 from textual.content import Content
 
+from cockpit.model.lasting import lasting
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import glyph
+from widgets.base.kept import Kept, kept
 from widgets.base.painted import Painted
 from widgets.painting import facts, rows
 from widgets.painting.fitting import lines_of
@@ -55,8 +58,8 @@ class RunList(Painted):
         self._titles: dict[int, str] = {}
         self._liked: frozenset[str] = frozenset()
         self._shared = _Columns()
-        self._kept: dict[str, _Kept] = {}
-        """The rows that were painted last: most stand as they stood when a key is pressed."""
+        self._kept: dict[str, Kept] = {}
+        """The rows that were painted last: most stand as they stood, whatever comes."""
 
     def show(
         self,
@@ -129,18 +132,18 @@ class RunList(Painted):
         width: int,
         shared: ListColumns,
         high: int,
-        former: dict[str, _Kept],
+        former: dict[str, Kept],
     ) -> list[Content]:
         """Return a run's lines, the same ones as long as nothing that they show has changed."""
         report = self._reports[place]
         marks = Marks(place == self._selected, report.name in self._liked)
-        asked = (int(self._now), width, shared, marks, high)
-        kept = former.get(report.name)
-        if kept is None or kept.report is not report or kept.asked != asked:
-            lines = paint_row(report, self._now, width, shared, marks, high)
-            kept = _Kept(report, asked, lines)
-        self._kept[report.name] = kept
-        return kept.lines
+        about = (width, shared, marks, high)
+        row = former.get(report.name)
+        if row is None or not row.holds(report, self._now, about):
+            paint = partial(paint_row, report, self._now, width, shared, marks, high)
+            row = kept(report, self._now, about, paint)
+        self._kept[report.name] = row
+        return row.lines
 
     def _first_in_sight(self, height: int, width: int) -> int:
         """Return the first run to show: as before, moved just enough to hold the selected one."""
@@ -183,31 +186,27 @@ class Marks(NamedTuple):
 PLAIN: Final = Marks()
 
 
-class _Kept(NamedTuple):
-    """A run's painted lines, and what they were painted from; ages count whole seconds."""
-
-    report: RunReport
-    asked: tuple[object, ...]
-    lines: list[Content]
-
-
 class _Columns:
-    """The widths of the runs in sight, reckoned anew only when these or the second change."""
+    """The widths of the runs in sight, reckoned anew only when these or their ages change."""
 
     def __init__(self) -> None:
         self._reports: Sequence[RunReport] = ()
-        self._asked: tuple[int, int, frozenset[str]] = (0, 0, frozenset())
+        self._asked: tuple[int, frozenset[str]] = (0, frozenset())
+        self._begin = self._end = 0.0
         self._found: ListColumns | None = None
 
     def of(
         self, reports: Sequence[RunReport], now: float, width: int, liked: frozenset[str]
     ) -> ListColumns:
         """Return the widths for these runs."""
-        asked = (int(now), width, liked)
+        asked = (width, liked)
         same = len(reports) == len(self._reports) and all(map(is_, reports, self._reports))
-        if self._found is None or asked != self._asked or not same:
+        timely = self._begin <= now < self._end
+        if self._found is None or asked != self._asked or not (same and timely):
             self._reports, self._asked = tuple(reports), asked
-            self._found = columns(reports, now, width, liked)
+            with lasting() as words:
+                self._found = columns(reports, now, width, liked)
+            self._begin, self._end = now, now + words.seconds
         return self._found
 
 

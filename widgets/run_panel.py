@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from textual.content import Content
 from textual.message import Message
 
 from cockpit.model.report import RunReport
+from widgets.base.kept import Kept, kept
 from widgets.base.painted import Painted
 from widgets.painting.panel import paint_panel
 
@@ -27,8 +29,8 @@ class RunPanel(Painted):
         self.report: RunReport | None = None
         self._now = 0.0
         self._marks = (False, False)
-        self._kept: tuple[RunReport, tuple[object, ...], list[Content]] | None = None
-        """What was painted last, and from what: most panels stand as they stood at a key."""
+        self._kept: Kept | None = None
+        """What was painted last: most panels stand as they stood, whatever is pressed or told."""
 
     def show(
         self, report: RunReport | None, now: float, selected: bool, liked: bool = False
@@ -41,11 +43,11 @@ class RunPanel(Painted):
         """Return the panel's lines."""
         if self.report is None:
             return []
-        asked = (int(self._now), width, height, self._marks)
-        if self._kept is None or self._kept[0] is not self.report or self._kept[1] != asked:
-            lines = paint_panel(self.report, self._now, width, height, *self._marks)
-            self._kept = (self.report, asked, lines)
-        return self._kept[2]
+        about = (width, height, self._marks)
+        if self._kept is None or not self._kept.holds(self.report, self._now, about):
+            paint = partial(paint_panel, self.report, self._now, width, height, *self._marks)
+            self._kept = kept(self.report, self._now, about, paint)
+        return self._kept.lines
 
     def on_click(self) -> None:
         """Tell which run was clicked."""

@@ -212,6 +212,15 @@ class CockpitApp(NoticeApp):
             line = self._mask(line)
         return drawn_line(line, self.charset)
 
+    @property
+    def paint_form(self) -> object:
+        """What ``paint_filter`` goes by: as long as it is equal, so is what becomes of a line."""
+        return (
+            self._mask,
+            0 if self._mask is None else self._mask.knows,
+            self.charset,
+        )
+
     def ring(self, sequence: str) -> None:
         """Ring the terminal, if the run file asks for that: otherwise it stays quiet."""
         asked = any(route.kind == "terminal" for route in self.file.notify.routes)

@@ -1,16 +1,17 @@
 """Reports cross in parts, so that a window reads anew only what has changed of a run.
 
-Each facet and the run's table are sent as texts of their own. Of a thousand runs most say the
-same of what is not configured, and of one run most facets stay as they were: a window decodes
-and checks every such text once, whichever run it comes with, and knows it again by its digest.
+The run's table, each facet and each facet's value are texts of their own: a facet is looked at
+again and again, its value mostly stays. Of a thousand runs most say the same of what is not
+configured, and of one run most values stay as they were: the engine writes such a text once, and
+a window decodes and checks it once, whichever run it comes with, and knows it by its digest.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Container, Mapping
+from typing import Any, Final, get_args
 from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
@@ -21,17 +22,41 @@ from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 
 _SPEC: Final = "spec"
-_KINDS: Final[Mapping[str, Any]] = {
-    _SPEC: RunSpec,
-    **{name: Facets.model_fields[name].annotation for name in FACETS},
+_FACETS: Final[Mapping[str, Any]] = {name: Facets.model_fields[name].annotation for name in FACETS}
+_VALUES: Final[Mapping[str, Any]] = {
+    name: get_args(facet.model_fields["value"].annotation)[0] for name, facet in _FACETS.items()
 }
 _DIGEST: Final = 16
 
 
-def parted(report: RunReport) -> Document:
-    """Return a report as it crosses."""
-    facets = {name: as_text(facet) for name, facet in report.facets.items()}
-    return {**report.__dict__, _SPEC: as_text(report.spec), "facets": facets}
+class Texts:
+    """What is told of runs as texts; a value that is still the same one is not written anew."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, tuple[object, str]]] = {}
+
+    def parted(self, report: RunReport) -> Document:
+        """Return a report as it crosses."""
+        known = self._known.setdefault(report.name, {})
+        facets = {}
+        for name, facet in report.facets.items():
+            told = {**facet.__dict__, "value": None}
+            facets[name] = (as_text(told), _kept(known, name, facet.value))
+        spec = _kept(known, _SPEC, report.spec)
+        return {**report.__dict__, _SPEC: spec, "facets": facets}
+
+    def keep(self, names: Container[str]) -> None:
+        """Forget all but these runs."""
+        self._known = {name: texts for name, texts in self._known.items() if name in names}
+
+
+def _kept(known: dict[str, tuple[object, str]], name: str, value: object) -> str | None:
+    if value is None:
+        known.pop(name, None)
+        return None
+    if name not in known or known[name][0] is not value:
+        known[name] = (value, as_text(value))
+    return known[name][1]
 
 
 class Parts:
@@ -43,20 +68,34 @@ class Parts:
     def joined(self, content: object) -> RunReport:
         """Return the report that crossed; raises ``WireError``."""
         if not isinstance(content, dict) or not isinstance(content.get("facets"), dict):
-            raise WireError("a report of another shape")
-        facets = {name: self._part(name, part) for name, part in content["facets"].items()}
-        spec = self._part(_SPEC, content.get(_SPEC))
+            raise WireError("a report of an unexpected shape")
+        facets = {name: self._facet(name, part) for name, part in content["facets"].items()}
+        spec = content.get(_SPEC)
+        if isinstance(spec, str):
+            spec = self._part(RunSpec, spec)
         return report_in({**content, _SPEC: spec, "facets": facets})
 
-    def _part(self, name: str, part: object) -> object:
-        """Return a part that came as a text; what came as it is stays so."""
-        if not isinstance(part, str) or name not in _KINDS:
-            return part
-        digest = hashlib.blake2b(f"{name} {part}".encode(), digest_size=_DIGEST).digest()
-        found = self._known.get(digest)
+    def _facet(self, name: str, part: object) -> object:
+        """Return a facet that came as two texts; what came as it is stays so."""
+        match part:
+            case [str(told), str() | None as text] if name in _FACETS:
+                pass
+            case _:
+                return part
+        if text is None:
+            return self._part(_FACETS[name], told)
+        value = self._part(_VALUES[name], text)
+        return self._part(_FACETS[name], told, text, value)
+
+    def _part(self, kind: Any, told: str, text: str = "", value: Frozen | None = None) -> Frozen:  # noqa: ANN401 - a class of the model
+        """Return what texts say, the same object as long as they do."""
+        digest = hashlib.blake2b(f"{kind.__name__} {told}\0{text}".encode(), digest_size=_DIGEST)
+        found = self._known.get(digest.digest())
         if found is None:
             try:
-                found = self._known[digest] = _KINDS[name].model_validate(json.loads(part))
-            except (ValidationError, ValueError) as error:
-                raise WireError("a report of another shape") from error
+                content = json.loads(told)
+                content = content if value is None else {**content, "value": value}
+                found = self._known[digest.digest()] = kind.model_validate(content)
+            except (ValidationError, ValueError, TypeError) as error:
+                raise WireError("a report of an unexpected shape") from error
         return found

@@ -16,7 +16,7 @@ from cockpit.attach.asks import ASKS, answered
 from cockpit.attach.curve_reading import EngineCurves
 from cockpit.attach.log_reading import LogReading, log_place
 from cockpit.attach.meeting import Meeting, leave, listen, ours, place_of
-from cockpit.attach.parts import parted
+from cockpit.attach.parts import Texts
 from cockpit.attach.wire import (
     BEAT,
     PROTOCOL,
@@ -58,7 +58,7 @@ class EngineServer:
         self._curves = EngineCurves(engine.tracker, self.report_of, clock)
         self._pasts = engine.pasts
         self._reports: dict[str, RunReport] = {}
-        self._frames: dict[str, tuple[RunReport, bytes]] = {}
+        self._texts = Texts()
         self._notices: tuple[str, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
         self._inode: int | None = None
@@ -118,15 +118,12 @@ class EngineServer:
         return self._reports.get(name)
 
     def frame_of(self, name: str) -> bytes | None:
-        """Return the newest report of a run as it crosses; made once for all windows."""
+        """Return the newest report of a run as it crosses."""
         report = self._reports.get(name)
         if report is None:
             return None
-        made = self._frames.get(name)
-        if made is None or made[0] is not report:
-            document = {"say": "report", "log": log_place(report), "report": parted(report)}
-            made = self._frames[name] = (report, frame(document))
-        return made[1]
+        parted = self._texts.parted(report)
+        return frame({"say": "report", "log": log_place(report), "report": parted})
 
     def order(self) -> Document:
         """Return the runs there are, and the ones to tell of first."""
@@ -206,7 +203,7 @@ class EngineServer:
         reports = {each.name: each for each in self._engine.report().runs}
         former, self._reports = self._reports, reports
         if list(former) != list(reports):
-            self._frames = {name: made for name, made in self._frames.items() if name in reports}
+            self._texts.keep(reports)
             self._tell(self.order())
         for name, report in reports.items():
             if former.get(name) is not report:

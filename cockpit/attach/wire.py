@@ -22,7 +22,7 @@ from cockpit.model.place import Place
 from cockpit.model.report import RunReport
 from cockpit.model.safetext import SafeText
 
-PROTOCOL: Final = 3
+PROTOCOL: Final = 4
 """Raised whenever a frame changes its meaning: windows and engines of two never meet."""
 BEAT: Final = 2.0
 """Seconds between two signs of life."""

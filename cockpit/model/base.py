@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 
-NO_TIME = "unknown"
+from cockpit.model.instant import NO_TIME
+from cockpit.model.instant import rfc3339 as rfc3339
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])")
 
@@ -31,15 +32,6 @@ STEPS: Final = 1e15
 def step_of(value: float | None) -> int | None:
     """Return a number that was logged as a step, ``None`` for what can be none."""
     return int(value) if value is not None and -STEPS < value < STEPS else None
-
-
-def rfc3339(instant: float) -> str:
-    """Return ``instant`` (seconds since the epoch) as RFC 3339 in UTC, whole milliseconds."""
-    try:
-        moment = datetime.fromtimestamp(instant, tz=UTC)
-    except (OverflowError, ValueError, OSError):
-        return NO_TIME
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def plain_number(value: float) -> float | str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from cockpit.model.base import Frozen
 from cockpit.model.goodput import UNWATCHED
+from cockpit.model.lasting import lasts
 
 CELL: Final = 1800.0
 """Seconds of one cell."""
@@ -35,6 +36,7 @@ class Day(Frozen):
         """Return the cells of the 24 hours up to ``now``."""
         if not self.end:
             return UNSEEN * CELLS
+        lasts(_end(now) - now)
         passed = int((_end(now) - self.end) // CELL)
         return (self.cells + UNSEEN * max(0, min(passed, CELLS)))[-CELLS:]
 

@@ -8,16 +8,20 @@ stands still changes nothing on the screen. What goes into an alert or a record 
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, tzinfo
-from typing import Final
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING, Final
 
-from cockpit.model.base import rfc3339
-from cockpit.model.logtext import Skipped
-from cockpit.model.run import RunSpec
+from cockpit.model.instant import Elapsed, Noting, rfc3339
+from cockpit.model.lasting import lasts
+
+if TYPE_CHECKING:
+    from cockpit.model.logtext import Skipped
+    from cockpit.model.run import RunSpec
 
 UNKNOWN: Final = "?"
 MOST_PERCENT: Final = 9_999
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_YOUNG = ((15, "now"), (30, "15s"), (_MINUTE, "30s"))
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 _SHORT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -105,19 +109,44 @@ def size(count: int | None) -> str:
 
 def age(seconds: float | None) -> str:
     """Return an age in steps: ``now`` (under 15 s), ``15s``, ``30s``, ``1m`` … ``3d 04h``."""
+    return _noted("age", seconds, _age(seconds))
+
+
+def ago(seconds: float | None, now: str = "now") -> str:
+    """Return an age as a person says it: ``42m ago``; ``now`` (or other words) and ``?`` alone."""
+    text = _age(seconds)
+    form = "ago" if now == "now" else "just"
+    return _noted(form, seconds, f"{text} ago" if text not in ("now", UNKNOWN) else now)
+
+
+def aged(form: str, since: float, now: float) -> str:
+    """Return what is told now of an instant, in one of the forms that are noted."""
+    if form == "day":
+        return day_time(since, now)
+    if form == "age":
+        return age(now - since)
+    return ago(now - since, "just now" if form == "just" else "now")
+
+
+FORMS: Final = ("age", "ago", "just", "day")
+
+
+def _age(seconds: float | None) -> str:
     if seconds is None or not math.isfinite(seconds):
         return UNKNOWN
-    if seconds < 15:
-        return "now"
-    if seconds < _MINUTE:
-        return "15s" if seconds < 30 else "30s"
+    for step, words in _YOUNG:
+        if seconds < step:
+            lasts(step - seconds)
+            return words
+    unit = _MINUTE if seconds < _DAY else _HOUR
+    lasts(unit - seconds % unit)
     return _span(seconds)
 
 
-def ago(seconds: float | None) -> str:
-    """Return an age as a person says it: ``42m ago``; ``now`` and ``?`` stand alone."""
-    text = age(seconds)
-    return text if text in ("now", UNKNOWN) else f"{text} ago"
+def _noted(form: str, seconds: float | None, words: str) -> str:
+    if isinstance(seconds, Elapsed) and words != UNKNOWN:
+        return seconds.note(form, words)
+    return words
 
 
 def eta(seconds: float | None) -> str:
@@ -154,11 +183,14 @@ def clock_time(instant: float | None, tz: tzinfo | None = None, seconds: bool = 
 def day_time(instant: float | None, now: float, tz: tzinfo | None = None) -> str:
     """Return ``08:57``, with the day before it (``11 Mar 08:57``) unless that is today."""
     moment, today = _moment(instant, tz), _moment(now, tz)
-    if moment is None:
+    if instant is None or moment is None:
         return UNKNOWN
-    if today is not None and moment.date() == today.date():
-        return moment.strftime("%H:%M")
-    return f"{moment.day} {moment.strftime('%b %H:%M')}"
+    if today is not None:
+        midnight = datetime(today.year, today.month, today.day) + timedelta(days=1)
+        lasts((midnight - today.replace(tzinfo=None)).total_seconds())
+    same = today is not None and moment.date() == today.date()
+    words = moment.strftime("%H:%M") if same else f"{moment.day} {moment.strftime('%b %H:%M')}"
+    return now.note("day", instant, words) if isinstance(now, Noting) else words
 
 
 def day_of(instant: float) -> str:

@@ -226,6 +226,8 @@ class RunState:
         if name == "job" and facet.known:
             self.partial_since = partial_since(self.partial_since, old.value, facet)
         merged = merge(None if first and not old.observed_at else old, facet)
+        if merged.value is not old.value and merged.value == old.value:
+            merged = merged.model_copy(update={"value": old.value})  # known again as the same one
         self.host = of_job(self.host, (merged if name == "job" else self.facets.job).value)
         if name == "host":
             self.host = looked_at(self.host, facet)

@@ -34,6 +34,9 @@ class Painted(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._lines: list[Content] = []
+        self._unfiltered: list[Content] = []
+        """The lines before the app's filter."""
+        self._form: object = None
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the lines for this size."""
@@ -83,7 +86,17 @@ class Painted(Widget):
         return line if keep is None else keep(line)
 
     def _filtered(self, width: int, height: int) -> list[Content]:
-        return [self.kept(_harmless(line)) for line in self.paint(width, height)[:height]]
+        """Return the lines as they may be shown; one that is the same as before is not asked about.
+
+        The app's ``paint_form`` is another one whenever its filter would say something else.
+        """
+        form: object = getattr(self.app, "paint_form", None)
+        former = zip(self._unfiltered, self._lines, strict=False) if form == self._form else ()
+        known = {id(painted): line for painted, line in former}
+        painted = self.paint(width, height)[:height]
+        lines = [known.get(id(line)) or self.kept(_harmless(line)) for line in painted]
+        self._unfiltered, self._form = painted, form
+        return lines
 
 
 def _harmless(line: Content) -> Content:

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
+from cockpit.model.lasting import lasts
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, JobValue, Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.wording import age, change, glyph, steps
+from cockpit.model.wording import age, ago, change, glyph, steps
 
 STALE_AT_LEAST: Final = 180.0
 """Seconds: nothing that was looked at since then is called stale."""
@@ -58,6 +59,8 @@ def look(facet: Facet[Any], report: RunReport, now: float) -> Look:
         return Look.UNKNOWN
     old = facet.age(now)
     limit = max(STALE_AT_LEAST, 2 * report.spec.cadence)
+    if old is not None and old <= limit:
+        lasts(limit - old)
     stale = facet.remembered or facet.error is not None or old is None or old > limit
     return Look.STALE if stale else Look.FRESH
 
@@ -79,7 +82,7 @@ def verdict_word(report: RunReport) -> str:
     return report.verdict.value.upper() if report.not_read_yet is None else "NOT READ YET"
 
 
-def phase_words(report: RunReport, now: float) -> str:
+def phase_words(report: RunReport, now: float, just: str = "just now") -> str:
     """Return the job's phase and what belongs to it: ``RUNNING 4/4``, ``FAILED 12m ago``.
 
     A process that is stopped (SIGSTOP) is not said to run, nor is a job that nobody has asked
@@ -91,33 +94,30 @@ def phase_words(report: RunReport, now: float) -> str:
     if job.value is None or job.value.phase is Phase.UNKNOWN:
         return "JOB UNKNOWN"
     if job.remembered or (not job.known and job.value.phase.lives):
-        return f"was {job.value.phase.value.upper()} {_ago(job.observed_at, now)}".rstrip()
+        return f"was {job.value.phase.value.upper()} {_ago(job.observed_at, now, just)}".rstrip()
     if job.value.stopped is not None:
         return f"STOPPED {age(now - job.value.stopped.since)}"
     word = job.value.phase.value.upper()
-    extra = _phase_extra(job.value, now)
+    extra = _phase_extra(job.value, now, just)
     return f"{word} {extra}" if extra else word
 
 
 def brief_phase(report: RunReport, now: float) -> str:
     """Return the phase in at most two words: ``FAILED 12m``, ``FAILED now``."""
-    return " ".join(phase_words(report, now).replace("just now", "now").split()[:2])
+    return " ".join(phase_words(report, now, just="now").split()[:2])
 
 
-def _phase_extra(job: JobValue, now: float) -> str:
+def _phase_extra(job: JobValue, now: float, just: str) -> str:
     if job.phase.terminal:
-        return _ago(job.ended_at, now)
+        return _ago(job.ended_at, now, just)
     if job.phase is Phase.WAITING and job.pending_since is not None:
         return age(now - job.pending_since)
     tasks = job.tasks
     return f"{tasks.running}/{tasks.total}" if tasks is not None else ""
 
 
-def _ago(instant: float | None, now: float) -> str:
-    if instant is None:
-        return ""
-    old = age(now - instant)
-    return "just now" if old == "now" else f"{old} ago"
+def _ago(instant: float | None, now: float, just: str) -> str:
+    return "" if instant is None else ago(now - instant, just)
 
 
 def phase_style(report: RunReport, now: float) -> str:

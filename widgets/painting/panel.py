@@ -28,6 +28,7 @@ from widgets.painting.line import (
 )
 from widgets.painting.series import (
     Series,
+    drawn_once,
     loss_columns,
     loss_curve,
     plot,
@@ -309,9 +310,13 @@ def one_row(report: RunReport, width: int) -> Content:
     series = loss_curve(report, 2 * width) if width >= LEAST_CURVE else None
     if series is None:
         return cut(_why(report), width)
+    ink = _ink(report)
+    return drawn_once(series, (width, ink), lambda: _crisp(series, width, ink))[0]
+
+
+def _crisp(series: Series, width: int, ink: str) -> list[Content]:
     bins = [each._replace(low=each.mean, high=each.mean) for each in series.bins]
-    crisp = Series(series.axis, bins)
-    return plot(crisp, scale_of(series), width, 1, _ink(report), "$band")[0]
+    return plot(Series(series.axis, bins), scale_of(series), width, 1, ink, "$band")
 
 
 def _spark(report: RunReport, series: Series | None, width: int, height: int) -> list[Content]:
@@ -319,7 +324,11 @@ def _spark(report: RunReport, series: Series | None, width: int, height: int) ->
         return []
     if series is None:
         return wrapped(_why(report), width, height)
-    return plot(series, scale_of(series), width, height, _ink(report), "$band")
+    ink = _ink(report)
+    about = (width, height, ink)
+    return drawn_once(
+        series, about, lambda: plot(series, scale_of(series), width, height, ink, "$band")
+    )
 
 
 def _why(report: RunReport) -> Content:

@@ -158,6 +158,8 @@ def loss_curve(report: RunReport, count: int) -> Series | None:
     A list draws it anew for every run in sight at each key.
     """
     tracker, log = report.facets.tracker.value, report.facets.log.value
+    if tracker is not None and (tracker.columns or tracker.history):
+        log = None  # it is not drawn, and another one at each line
     drawn = (id(tracker), id(log), count)
     kept = _CURVES.get(drawn)
     if kept is not None and kept[0] is tracker and kept[1] is log:
@@ -167,6 +169,19 @@ def loss_curve(report: RunReport, count: int) -> Series | None:
     series = fold(loss_columns(report), count)
     _CURVES[drawn] = (tracker, log, series)
     return series
+
+
+def drawn_once(
+    series: Series, about: tuple[object, ...], draw: Callable[[], list[Content]]
+) -> list[Content]:
+    """Return a curve as it was drawn before, for a series that is still the same one."""
+    drawn = (id(series), about)
+    kept = _DRAWN.get(drawn)
+    if kept is None or kept[0] is not series:
+        if len(_DRAWN) >= CURVES:
+            _DRAWN.clear()
+        kept = _DRAWN[drawn] = (series, draw())
+    return kept[1]
 
 
 def _point(step: int, value: float) -> Column:
@@ -405,3 +420,5 @@ def row_of(cells: list[Cell]) -> Content:
 
 _CURVES: Final[dict[tuple[int, int, int], tuple[object, object, Series | None]]] = {}
 """Beside each curve stand the facts that it was drawn from: none else has their id meanwhile."""
+_DRAWN: Final[dict[tuple[int, tuple[object, ...]], tuple[Series, list[Content]]]] = {}
+"""The same for what is drawn of a series."""

@@ -57,3 +57,31 @@ async def test_no_control_character_reaches_the_terminal() -> None:
         shown = [strip.text.rstrip() for strip in app.screen._compositor.render_strips()]
         assert shown[0] == "a\ufffd]52;c;xb\ufffd31m\ufffdc"
         assert shown[1] == "[/] [bold"
+
+
+class Masked(Holder):
+    word, asked = "one", 0
+
+    @property
+    def paint_form(self) -> object:
+        return self.word
+
+    def paint_filter(self, line: Content) -> Content:
+        self.asked += 1
+        return Content(line.plain.replace(self.word, "***"))
+
+
+async def test_a_line_is_filtered_once_and_again_when_the_filter_would_say_something_else() -> None:
+    app = Masked()
+    async with app.run_test(size=(20, 5)) as pilot:
+        await pilot.pause()
+        lines = app.query_one(Lines)
+        asked = app.asked
+        lines.repaint()
+        assert (app.asked, lines.lines[0].plain) == (asked, "***")
+        lines.content[1] = Content("one more")
+        lines.repaint()
+        assert (app.asked, lines.lines[1].plain) == (asked + 1, "*** more")
+        app.word = "three"
+        lines.repaint()
+        assert [line.plain for line in lines.lines] == ["one", "one more", "***"]

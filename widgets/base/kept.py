@@ -1,0 +1,36 @@
+"""What was painted of a run, kept until something that it shows reads otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from textual.content import Content
+
+from cockpit.model.instant import Noting
+from cockpit.model.lasting import lasting
+from cockpit.model.report import RunReport
+
+
+class Kept(NamedTuple):
+    """Painted lines, what they were painted from, and between which moments they are true."""
+
+    report: RunReport
+    about: tuple[object, ...]
+    begin: float
+    end: float
+    lines: list[Content]
+
+    def holds(self, report: RunReport, now: float, about: tuple[object, ...]) -> bool:
+        """Return whether painting anew could only give the same."""
+        same = report is self.report and about == self.about and self.begin <= now < self.end
+        return same and not isinstance(now, Noting)
+
+
+def kept(
+    report: RunReport, now: float, about: tuple[object, ...], paint: Callable[[], list[Content]]
+) -> Kept:
+    """Return what ``paint`` makes of a report ``now``; ages in it say for how long it lasts."""
+    with lasting() as words:
+        lines = paint()
+    return Kept(report, about, now, now + words.seconds, lines)
