@@ -16,6 +16,8 @@ class Query(Frozen):
     ``exit_record`` is the exit code of the tracker's exit record; it is not dated. ``rejected``
     is what the store and the logbook's remote know of rejected checkpoints. ``last_log`` is where
     the current job's log was read last, told only while ``job`` is not: it lies there still.
+    ``ended`` is the current job as some cockpit saw it end, told only to the job's own source: a
+    system that has forgotten it since does not make its end unknown.
     """
 
     run: RunSpec
@@ -23,6 +25,7 @@ class Query(Frozen):
     exit_record: int | None = None
     rejected: tuple[Rejected, ...] = ()
     last_log: str | None = None
+    ended: JobValue | None = None
 
     @property
     def name(self) -> str:
@@ -35,3 +38,10 @@ class Query(Frozen):
         if self.job is None or self.job.phase is Phase.UNKNOWN:
             return None
         return not self.job.phase.terminal
+
+    @property
+    def over(self) -> JobValue | None:
+        """The end that was seen of the job that the run names; of its last where it names none."""
+        named = self.run.job.id if self.run.job is not None else None
+        seen = self.ended
+        return seen if seen is not None and named in (None, seen.id) else None

@@ -1,7 +1,7 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.model.alert import Acknowledgement
 from cockpit.model.facet import ErrorKind, unknown
-from cockpit.model.observed import LogValue, Phase, Row, Triage
+from cockpit.model.observed import JobValue, LogValue, Phase, Row, Triage
 from cockpit.model.report import RunReport, Verdict
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
@@ -167,6 +167,23 @@ async def test_an_alert_opens_is_stored_and_closes_unseen(store: Store) -> None:
     assert report.closed[0].alert.since == since
     phases = [mark.phase for mark in RunMemory(store).phases(key)]
     assert phases == [Phase.RUNNING, Phase.FAILED, Phase.RUNNING]
+
+
+@pytest.mark.parametrize(("made", "told"), [(failed, "pid:1"), (running, None)])
+async def test_the_jobs_source_is_told_of_an_end_that_another_cockpit_saw(
+    made: Callable[[float], JobValue], told: str | None, store: Store
+) -> None:
+    """What has forgotten the job since makes no end unknown; one that ran may have gone on."""
+    world = World()
+    world.fakes["job"].value = made(world.clock.now())
+    kept, key = RunMemory(store), run_key(world.file.path, "r")
+    async with watching(world, store):
+        await until(lambda: (last := kept.report(key)) is not None and last.facets.job.known)
+    world.fakes["job"].given.clear()
+    later = Engine(world.file, store=Store(store.path), clock=world.clock, sources=world.sources)
+    await later.check()
+    ((asked,),) = world.fakes["job"].given
+    assert told == (None if asked.ended is None else asked.ended.id)
 
 
 async def test_an_acknowledged_alert_stays_acknowledged_in_another_cockpit(store: Store) -> None:

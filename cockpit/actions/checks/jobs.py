@@ -57,7 +57,7 @@ def _unknown_state(context: ActionContext) -> Check:
     idle = context.live.unknown is None and not (context.live.jobs or context.live.possible)
     if not (gone and idle and platform is not None and platform.forgets):
         return blocked(STATE, text)
-    known = f"the job is no longer listed there: {why}; nothing of this lineage is listed"
+    known = f"no such job is listed there: {why}; nothing known to be of this lineage lives there"
     return blocked(FORGOTTEN, f"{known}: approve if you know that it is over", overridable=True)
 
 

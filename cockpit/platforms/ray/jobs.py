@@ -67,7 +67,9 @@ class RayJobs:
         lives = self.live(head, listed.jobs, runs)
         self._keep_logs(head, [job for job in listed.current.values() if job is not None])
         now = self._clock.now()
-        return {run.name: self._facet(head, run, listed, lives[run.name], now) for run in runs}
+        return {
+            each.name: self._facet(head, each, listed, lives[each.name], now) for each in queries
+        }
 
     async def recent(self, head: Head, runs: Sequence[RunSpec]) -> dict[str, JobValue]:
         """Return the jobs of runs of which the watch knows none yet; raises ``HttpError``."""
@@ -138,21 +140,14 @@ class RayJobs:
         return head.ours(job.submitted_at)
 
     def _facet(
-        self, head: Head, run: RunSpec, listed: Listed, live: Live, now: float
+        self, head: Head, query: Query, listed: Listed, live: Live, now: float
     ) -> Facet[JobValue]:
-        job = listed.current[run.name]
+        run, job = query.run, listed.current[query.name]
         if job is None:
-            return unknown(ErrorKind.NOT_FOUND, _missing(head, run, listed), head.name, now)
+            return _unlisted(head, query, listed, live, now)
         rivals = [each for each in live.jobs if not job.is_called(each.id)]
         value = self._value(head, run, job, listed.waits.get(job.id))
-        value = value.model_copy(
-            update={
-                "rivals": tuple(rivals),
-                "rivals_source": f"the jobs of {head.name}" if rivals or live.possible else "",
-                "possible": _others(live.possible, job),
-            }
-        )
-        return known(value, head.name, now)
+        return known(_beside(value, head, rivals, _others(live.possible, job)), head.name, now)
 
     def _value(self, head: Head, run: RunSpec, job: RayJob, wait: Wait | None) -> JobValue:
         phase = phase_of(job)
@@ -175,6 +170,24 @@ class RayJobs:
             output=None if waiting else job.log_name,
             node=job.node,
         )
+
+
+def _beside(
+    value: JobValue, head: Head, rivals: Sequence[LiveJob], possible: Sequence[LiveJob]
+) -> JobValue:
+    """Return a job with what else lives of its lineage."""
+    source = f"the jobs of {head.name}" if rivals or possible else ""
+    found = {"rivals": tuple(rivals), "rivals_source": source, "possible": tuple(possible)}
+    return value.model_copy(update=found)
+
+
+def _unlisted(head: Head, query: Query, listed: Listed, live: Live, now: float) -> Facet[JobValue]:
+    """Return the facet of a run whose job its head does not list; an end that was seen stands."""
+    if query.over is None:
+        text = _missing(head, query.run, listed)
+        return unknown(ErrorKind.NOT_FOUND, text, head.name, now)
+    value = _beside(query.over, head, live.jobs, live.possible)
+    return known(value, f"{head.name}, as it was seen to end; not listed any more", now)
 
 
 async def _session(head: Head) -> str | None:

@@ -63,8 +63,10 @@ class SlurmJobs:
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
         """Return the job facet of each run, by run name: one question per cluster."""
+        over = {query.name: query.over for query in queries}
         groups = _by_host([query.run for query in queries])
-        answers = await asyncio.gather(*(self._facets(host, runs) for host, runs in groups.items()))
+        asked = (self._facets(host, runs, over) for host, runs in groups.items())
+        answers = await asyncio.gather(*asked)
         return {name: facet for answer in answers for name, facet in answer.items()}
 
     async def live(self, runs: Sequence[RunSpec]) -> dict[str, Live]:
@@ -97,7 +99,7 @@ class SlurmJobs:
         return off if abs(off) > SKEWED else 0.0
 
     async def _facets(
-        self, host: str | None, runs: Sequence[RunSpec]
+        self, host: str | None, runs: Sequence[RunSpec], over: Mapping[str, JobValue | None]
     ) -> dict[str, Facet[JobValue]]:
         seen = await self.look(host, runs)
         where, now = where_of(host), self._clock.now()
@@ -106,20 +108,19 @@ class SlurmJobs:
         told, book = seen
         facets = {}
         for run in runs:
-            facets[run.name] = self._facet(run, where, told, book, self._clusters[host])
+            found = lineage_of(run, book, self._clusters[host].chains)
+            if found.job is None:
+                facets[run.name] = _unlisted(run, where, told, found, over[run.name], now)
+            else:
+                facets[run.name] = self._facet(run, where, found, found.job, self._clusters[host])
             await asyncio.sleep(0)  # hundreds of runs: others go on meanwhile
         return facets
 
     def _facet(
-        self, run: RunSpec, where: str, told: Told, book: Book, cluster: _Cluster
+        self, run: RunSpec, where: str, found: Lineage, job: Job, cluster: _Cluster
     ) -> Facet[JobValue]:
-        now, found = self._clock.now(), lineage_of(run, book, cluster.chains)
-        if found.job is None:
-            kind, text = _absent(run, where, told)
-            left = "".join(f"; {job.id}: {job.why}" for job in found.held)
-            return unknown(kind, text + left, where, now)
-        cluster.current[run.name] = found.job
-        value = value_of(run, found.job, found.passed, found.queued, found.freed)
+        cluster.current[run.name] = job
+        value = value_of(run, job, found.passed, found.queued, found.freed)
         value = _first_estimate(cluster, value)
         value = value.model_copy(
             update={
@@ -131,7 +132,7 @@ class SlurmJobs:
             }
         )
         why = f"; {found.why}" if found.why else ""
-        return known(value, f"{where}, {found.job.main.said_by}{why}", now)
+        return known(value, f"{where}, {job.main.said_by}{why}", self._clock.now())
 
     async def _living(self, host: str | None, runs: Sequence[RunSpec]) -> dict[str, Live]:
         seen = await self.look(host, runs, steps=True)
@@ -139,7 +140,10 @@ class SlurmJobs:
             return {run.name: Live(unknown=seen.line) for run in runs}
         told, book = seen
         chains = self._clusters[host].chains
-        return {run.name: _live(lineage_of(run, book, chains), told, book) for run in runs}
+        return {
+            run.name: _misnamed(run) or _live(lineage_of(run, book, chains), told, book)
+            for run in runs
+        }
 
 
 def _with_texts(told: Told, cluster: _Cluster) -> Told:
@@ -157,6 +161,16 @@ def _texted(record: Record, known: Mapping[str, Record]) -> Record:
         return record
     texts = {name: getattr(record, name) or getattr(former, name) for name in TEXTS}
     return replace(record, **texts)
+
+
+def _misnamed(run: RunSpec) -> Live | None:
+    """Return that nothing can be told of a run whose job has a name that no job has."""
+    named = run.job.id if run.job is not None else None
+    return None if named is None or is_job_id(named) else Live(unknown=_no_id(named))
+
+
+def _no_id(named: str) -> str:
+    return f'job.id "{clean(named, 60)}" is not a Slurm job id; expected 123, 123_4 or 123+0'
 
 
 def _live(found: Lineage, told: Told, book: Book) -> Live:
@@ -186,6 +200,22 @@ def _by_host(runs: Sequence[RunSpec]) -> dict[str | None, list[RunSpec]]:
     return groups
 
 
+def _unlisted(
+    run: RunSpec, where: str, told: Told, found: Lineage, over: JobValue | None, now: float
+) -> Facet[JobValue]:
+    """Return the facet of a run whose job the cluster, which has answered, does not tell of.
+
+    The controller forgets an ended job within minutes, and not every cluster has accounting: an
+    end that was seen (``over``) stands. Only one that was not is unknown.
+    """
+    if over is not None:
+        value = over.model_copy(update={"held": found.held, "rivals_source": where})
+        return known(value, f"{where}, as it was seen to end; not listed any more", now)
+    kind, text = _absent(run, where, told)
+    left = "".join(f"; {job.id}: {job.why}" for job in found.held)
+    return unknown(kind, text + left, where, now)
+
+
 def _absent(run: RunSpec, where: str, told: Told) -> tuple[ErrorKind, str]:
     """Return why nothing is known of a run's job, though the cluster has answered."""
     named = run.job.id if run.job is not None else None
@@ -193,8 +223,7 @@ def _absent(run: RunSpec, where: str, told: Told) -> tuple[ErrorKind, str]:
         text = f"{where}: no job of yours has a launch id of {run.name} as its comment, or writes"
         return ErrorKind.NOT_FOUND, f"{text} to its output root; name job.id"
     if not is_job_id(named):
-        text = f'job.id "{clean(named, 60)}" is not a Slurm job id; expected 123, 123_4 or 123+0'
-        return ErrorKind.NOT_FOUND, text
+        return ErrorKind.NOT_FOUND, _no_id(named)
     text = f"{where}: neither squeue nor scontrol lists job {named} any more"
     if told.no_accounting is not None:
         return ErrorKind.NOT_FOUND, f"{text}, and {told.no_accounting}: how it ended is unknown"

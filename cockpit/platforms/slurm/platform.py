@@ -52,6 +52,8 @@ class SlurmPlatform(Platform):
     bundled: ClassVar[bool] = False
     """The checkout of the login node is what runs: nothing travels but the batch script."""
     log_needs_job: ClassVar[bool] = True
+    forgets: ClassVar[bool] = True
+    """The controller within minutes of a job's end; not every cluster has accounting."""
 
     def __init__(self, clock: Clock, logs: Logs, run: Run = run_script) -> None:
         self._clock = clock

@@ -74,15 +74,19 @@ class Asker:
         current = [
             with_current_job(run, self._states[run.name], self.platform_of(run)) for run in runs
         ]
-        queries = [
-            Query(run=run, exit_record=self._states[run.name].exit_record) for run, _ in current
-        ]
+        queries = [self._about_job(run) for run, _ in current]
         answers = dict(await self._sources.job.observe(queries))
         for run, named in current:
             if named is not None and (facet := answers.get(run.name)) is not None:
                 source = f"{facet.source}; id from {named}"
                 answers[run.name] = facet.model_copy(update={"source": source})
         return answers
+
+    def _about_job(self, run: RunSpec) -> Query:
+        state = self._states[run.name]
+        last = state.facets.job.value
+        ended = last if last is not None and last.phase.terminal else None
+        return Query(run=run, exit_record=state.exit_record, ended=ended)
 
     def _queries(self, runs: Sequence[RunSpec]) -> list[Query]:
         return [self._query(run) for run in runs]

@@ -13,6 +13,7 @@ from cockpit.model.plan import Level
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import Platform
 from cockpit.platforms.ray.platform import RayPlatform
+from cockpit.platforms.slurm.platform import SlurmPlatform
 from tests.actions.contexts import context, hard, living, soft
 from tests.platforms.stand_in import StandIn
 from tests.rules.making import T0, blind, run_spec
@@ -22,13 +23,21 @@ class Forgets(StandIn):
     forgets: ClassVar[bool] = RayPlatform.forgets
 
 
+class SlurmForgets(StandIn):
+    forgets: ClassVar[bool] = SlurmPlatform.forgets
+
+
 GONE = unknown(ErrorKind.NOT_FOUND, "the head does not list job toy-i001", "ray", T0)
 
 
-def test_a_person_says_that_it_is_over_where_the_list_is_here_and_names_nothing() -> None:
-    (check,) = jobs.relaunch_state(context(job=GONE, platform=Forgets()))
+@pytest.mark.parametrize("platform", [Forgets(), SlurmForgets()])
+def test_a_person_says_that_it_is_over_where_the_list_is_here_and_names_nothing(
+    platform: Platform,
+) -> None:
+    (check,) = jobs.relaunch_state(context(job=GONE, platform=platform))
     assert soft(check) and check.id == jobs.FORGOTTEN and "does not list job toy-i001" in check.text
     assert "approve if you know that it is over" in check.text
+    assert check.text.startswith("no such job is listed there: "), "one may never have been"
 
 
 @pytest.mark.parametrize(

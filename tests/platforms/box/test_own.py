@@ -38,7 +38,13 @@ async def test_the_sessions_of_a_host(box: Sshd) -> None:
     folder = box.home / "a folder"
     folder.mkdir()
     start = f"tmux new-session -d -s train -c '{folder}' 'sleep 60'; tmux new-session -d -s two; "
-    split = "tmux split-window -t two -c /"
+    split = "tmux split-window -t two -c /; "
+    # a pane's folder and command are those of its process, which is not there at once
+    seen = "tmux list-panes -a -F '#{pane_current_command} #{pane_current_path}'"
+    wait = (
+        f'until t=$({seen}) && echo "$t" | grep -q "sleep .*a folder" && echo "$t" | grep -q " /$"'
+    )
+    split += wait + "; do sleep 0.05; done"
     try:
         assert run_script_blocking(box.host, start + split, deadline=20.0).rc == 0
         found = {job.id: job for job in await platform().own_jobs(spec)}

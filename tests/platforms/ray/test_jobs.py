@@ -92,6 +92,20 @@ async def test_a_job_that_is_not_listed_is_unknown_and_not_finished() -> None:
     assert "this one began 2026-11-22 11:40:38" in facet.error.message
 
 
+async def test_an_end_that_was_seen_stands_when_the_head_has_forgotten_the_job() -> None:
+    async with head() as ray:
+        run = run_of(ray.url, "fail-i001")
+        ended = await job_of(platform(), run)
+        ray.documents["/api/jobs/"] = []
+        facet = (await platform().jobs([Query(run=run, ended=ended)]))["fail"]
+        other = run_of(ray.url, "fail-i002")
+        unseen = (await platform().jobs([Query(run=other, ended=ended)]))["fail"]
+    assert facet.value is not None and facet.known
+    assert (facet.value.phase, facet.value.exit_code) == (Phase.FAILED, 3)
+    assert "not listed any more" in facet.source
+    assert unseen.value is None and unseen.error is not None
+
+
 async def test_an_empty_list_is_not_the_end_of_any_job() -> None:
     async with head() as ray:
         ray.documents["/api/jobs/"] = []

@@ -63,6 +63,45 @@ async def test_one_that_no_look_has_seen_alive_is_not_made_up() -> None:
     assert await site.value() is None
 
 
+@pytest.mark.parametrize("named", [None, "7"])
+async def test_an_end_that_another_process_saw_stands_where_nothing_keeps_it(
+    named: str | None,
+) -> None:
+    """A cockpit of a night later, on a cluster without accounting: the store has seen the end."""
+    site = Site()
+    site.cluster.accounting = False
+    site.job.end(site.clock.at, "FAILED", "3:0")
+    ended = await site.value()
+    assert ended is not None and ended.phase is Phase.FAILED
+    site.clock.at += FORGETS + 1
+    run = run_of("toy", named)
+    later = SlurmJobs(site.clock, site.cluster)
+    facet = (await later.observe([Query(run=run, ended=ended)]))["toy"]
+    assert facet.known and facet.value is not None
+    assert (facet.value.phase, facet.value.exit_code) == (Phase.FAILED, 3)
+    assert "not listed any more" in facet.source
+
+
+async def test_the_end_of_one_job_is_none_of_another_nor_of_a_silent_cluster() -> None:
+    site = Site()
+    site.cluster.accounting = False
+    site.job.end(site.clock.at, "FAILED", "3:0")
+    ended = await site.value()
+    site.clock.at += FORGETS + 1
+    jobs = SlurmJobs(site.clock, site.cluster)
+    other = (await jobs.observe([Query(run=run_of("toy", "8"), ended=ended)]))["toy"]
+    assert other.value is None and other.error is not None
+    site.cluster.silent = "timed out"
+    silent = (await jobs.observe([Query(run=run_of("toy"), ended=ended)]))["toy"]
+    assert silent.value is None and silent.error is not None
+
+
+async def test_what_lives_is_not_told_of_a_run_whose_job_no_job_can_be_called() -> None:
+    """An empty answer would be taken for *nothing lives*, and a person could say it is over."""
+    live = (await Site().jobs.live([run_of("toy", "toy-i001")]))["toy"]
+    assert live.unknown is not None and "not a Slurm job id" in live.unknown
+
+
 async def test_a_suspended_job_waits_since_then_and_has_begun_before() -> None:
     site = Site()
     began = site.clock.at
