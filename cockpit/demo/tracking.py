@@ -9,6 +9,7 @@ import importlib.util
 import os
 import sys
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ class WandbTracker(Tracker):
             x_disable_stats=True,
             x_transaction_log_flush_interval=1.0,
         )
+        self._lives = True
         self._run = wandb.init(
             project="cockpit-demo",
             id=config.trainer.id,
@@ -73,11 +75,27 @@ class WandbTracker(Tracker):
 
     def log(self, row: dict[str, Any], step: int) -> None:
         """Log one row at the trainer's own step."""
-        self._run.log({"global_step": step, **row}, step=step)
+        self._tell(lambda: self._run.log({"global_step": step, **row}, step=step))
 
     def finish(self, exit_code: int) -> None:
         """Write the exit record and flush."""
-        self._run.finish(exit_code=exit_code)
+        self._tell(lambda: self._run.finish(exit_code=exit_code))
+
+    def _tell(self, deed: Callable[[], object]) -> None:
+        """Do it while the client's own process lives; a scheduler ends that with the trainer.
+
+        What is left to do then is to save a checkpoint and to leave.
+        """
+        try:
+            if self._lives:
+                deed()
+        except OSError as error:
+            self._lives = False
+            say(
+                "trainer",
+                f"wandb takes no more rows ({error}): this log alone tells the loss.",
+                "W",
+            )
 
 
 def _keep_to(folder: Path) -> None:

@@ -56,23 +56,30 @@ def _launch(plan: Plan, does: _Tense) -> list[str]:
 
 
 def _relaunch(plan: Plan, does: _Tense) -> list[str]:
-    saves = plan.facts.get("save-first") == "yes"
-    asks = f"{does('ask')} the trainer for a checkpoint first." if saves else ""
     stops = f"{does('stop')} {_jobs(plan.stops)}. Then it " if plan.stops else ""
     begins = f"{stops}{_begins(plan, does)}{_loss(plan, does)}."
-    return [asks, begins, "" if plan.stops else _stopped(plan, does)]
+    return [_asks(plan, does), begins, "" if plan.stops else _stopped(plan, does)]
+
+
+def _saves(plan: Plan) -> bool:
+    return plan.facts.get("save-first") == "yes"
+
+
+def _asks(plan: Plan, does: _Tense) -> str:
+    return f"{does('ask')} the trainer for a checkpoint first." if _saves(plan) else ""
 
 
 def _begins(plan: Plan, does: _Tense) -> str:
-    """Return where a resumed run begins, as sure as that is."""
+    """Return where a resumed run begins, as sure as that is; at what is saved first, if it is."""
     ours, its = plan.checkpoint, plan.trainer_would_load
     if ours is None:
         return f"{does('start')} without a checkpoint that is known"
+    where = f"that one (newest now: {named(ours)})" if _saves(plan) else named(ours)
     if (its is not None and its.path == ours.path) or _names(plan.command or "", ours.path):
-        return f"{does('start')} from {named(ours)}"
+        return f"{does('start')} from {where}"
     if its is None:
-        return f"is meant to start from {named(ours)} (not known what the trainer picks itself)"
-    return f"is meant to start from {named(ours)}, though the trainer would load {named(its)}"
+        return f"is meant to start from {where} (not known what the trainer picks itself)"
+    return f"is meant to start from {where}, though the trainer would load {named(its)}"
 
 
 def _names(command: str, path: str) -> bool:
@@ -81,7 +88,12 @@ def _names(command: str, path: str) -> bool:
 
 
 def _loss(plan: Plan, does: _Tense) -> str:
-    """Return what is lost besides, without the step that the sentence has named already."""
+    """Return what is lost besides, without the step that the sentence has named already.
+
+    What is lost by now is not, where a checkpoint comes first.
+    """
+    if _saves(plan):
+        return f" and {does.also('lose')} only the steps after that checkpoint"
     if plan.loses is None:
         return ""
     pick = plan.checkpoint
@@ -124,10 +136,12 @@ def _stop(plan: Plan, does: _Tense) -> list[str]:
         return [f"{does('cancel')} only what is held of a launch: {held}." if held else ""]
     if not plan.stops:
         return []
-    asks = plan.facts.get("save-first") == "yes"
-    first = f"{does('ask')} the trainer for a checkpoint first." if asks else ""
+    waiting = plan.facts.get("successors")
+    if waiting and waiting == plan.facts.get("stops"):
+        return [f"{does('cancel')} {_jobs(plan.stops)}, which would start by itself.",
+                "" if plan.blocked else "No running job is stopped."]  # fmt: skip
     lost = _loss(plan, does) or ", and it is not known what is lost"
-    return [first, f"{does('stop')} {_jobs(plan.stops)}{lost}."]
+    return [_asks(plan, does), f"{does('stop')} {_jobs(plan.stops)}{lost}."]
 
 
 def _retain(plan: Plan, does: _Tense) -> list[str]:

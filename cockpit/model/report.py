@@ -148,6 +148,15 @@ class RunReport(Frozen):
         return self.model_copy(update=changes)
 
     @property
+    def usual_step_s(self) -> float | None:
+        """Seconds from one step to the next, as the tracker tells or the time left was reckoned."""
+        tracker, progress = self.facets.tracker.value, self.progress
+        if tracker is not None and tracker.usual_step_s is not None:
+            return tracker.usual_step_s
+        left = (progress.final_step or 0) - (progress.step or 0)
+        return progress.eta_s / left if progress.eta_s and left > 0 else None
+
+    @property
     def name(self) -> str:
         """The run's slug."""
         return self.spec.name

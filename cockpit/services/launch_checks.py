@@ -377,8 +377,7 @@ def _allowed(followup: Followup, report: RunReport) -> float:
 
     Counted from the start of its job: a queue of six hours is nobody's failure.
     """
-    run, tracker = report.spec, report.facets.tracker.value
-    usual = tracker.usual_step_s if tracker is not None else None
+    run, usual = report.spec, report.usual_step_s
     lost = max(0, _goal(followup) - (followup.resumes_from or 0))
     every = run.checkpoints.save_every if run.checkpoints is not None else None
     wait = FIRST_CHECK + GRACE_CADENCES * run.cadence + run.thresholds.first_step_within

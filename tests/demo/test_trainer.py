@@ -139,6 +139,23 @@ def test_sigusr1_saves_now_and_sigterm_saves_and_leaves(tmp_path: Path) -> None:
     assert f"step-{newest} for step {newest}" in last
 
 
+def test_a_scheduler_that_ends_the_trackers_process_too_still_gets_its_checkpoint(
+    tmp_path: Path,
+) -> None:
+    configure(tmp_path, steps=10_000, pace=15.0)
+    with trainer(tmp_path) as process:
+        until(lambda: "train step" in log(tmp_path))
+        task = Path(f"/proc/{process.pid}/task/{process.pid}")
+        until(lambda: (task / "children").read_text().split())
+        for child in (task / "children").read_text().split():
+            os.kill(int(child), signal.SIGKILL)
+        until(lambda: "this log alone tells the loss" in log(tmp_path))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 143
+    newest = max(steps(tmp_path / "checkpoints-temp"))
+    assert f"step-{newest} for step {newest}" in log(tmp_path).partition("Received SIGTERM")[2]
+
+
 def test_it_kills_itself_in_a_save_and_leaves_when_its_time_is_over(tmp_path: Path) -> None:
     configure(tmp_path, steps=10_000, save=0.2)
     faults = ("--shard-seconds", "0.01", "--killed-in-save", "2")

@@ -42,7 +42,8 @@ def test_every_action_says_what_it_does_and_blocked_what_it_would_do() -> None:
          "Is meant to start from step 46,000 (not known what the trainer picks itself) and loses "
          "49 steps (about 10s). Nothing will be stopped."),
         ({"stops": ("a", "b", "c"), "loses": None, "facts": {"save-first": "yes"}},
-         "Asks the trainer for a checkpoint first. Stops 3 jobs. Then it starts from step 46,000."),
+         "Asks the trainer for a checkpoint first. Stops 3 jobs. Then it starts from that one "
+         "(newest now: step 46,000) and loses only the steps after that checkpoint."),
     ],
 )  # fmt: skip
 def test_a_relaunch_says_where_it_begins_and_what_it_stops(
@@ -65,6 +66,8 @@ def test_what_is_not_known_is_not_said() -> None:
     assert "stopped" not in blocked
     assert plan("stop", loses=None).summary == (
         "Stops /ada/toy (4 tasks), and it is not known what is lost.")  # fmt: skip
+    saved = plan("stop", loses="49 steps", facts={"save-first": "yes"}).summary
+    assert saved.endswith("and loses only the steps after that checkpoint.") and "49" not in saved
     assert plan("stop", stops=(), checks=(BLOCKED,)).summary == (
         "Cannot run now: 1 check blocks it.")  # fmt: skip
     gone = plan("retain", targets=(target(1), target(2).model_copy(update={"size": None})))

@@ -202,12 +202,8 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     if item is not None and not any(root.contains(place_of(item.root)) for root in roots):
         text = f"{pick.path} is in {item.root}, which is none of the run's roots"
         return [blocked(f"{ID}:root", text)]
-    reached, tracker, spec = (
-        last_step(context.report),
-        context.report.facets.tracker.value,
-        context.spec,
-    )
-    usual = tracker.usual_step_s if tracker is not None else None
+    reached, spec = last_step(context.report), context.spec
+    usual = context.report.usual_step_s
     every = spec.checkpoints.save_every if spec.checkpoints is not None else None
     # About the steps between two saves: trackers are flushed late.
     between = 100 if not usual or not every else max(100, round(every / usual))

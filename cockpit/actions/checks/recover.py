@@ -109,7 +109,15 @@ def no_numbers_lost(context: ActionContext) -> list[Check]:
     found = next((alert for alert in context.report.alerts if alert.id == "C-09"), None)
     if found is None:
         return [passed("C-09", "no open NaN/inf alert")]
-    text = f"{found.title}: not an infrastructure failure; roll back to before it, or ask"
+    rolled_back = any(
+        entry.action == "rollback" and entry.outcome is Outcome.DONE
+        for entry in context.entries
+        if entry.begun_at >= found.since
+    )
+    advice = "roll back to before it, or ask"
+    if rolled_back:
+        advice = "rolled back since; approve if what caused it was changed"
+    text = f"{found.title}: not an infrastructure failure; {advice}"
     return [blocked("C-09", text, value=found.key, overridable=True)]
 
 

@@ -28,10 +28,10 @@ from cockpit.actions.launching.relaunch_steps import (
 )
 from cockpit.actions.launching.run_log_steps import resumed_step
 from cockpit.actions.launching.submitting import CONFIRM
+from cockpit.actions.stopping.losses import loss_of
 from cockpit.actions.stopping.stop import (
     SAVE,
     can_save,
-    loss_of,
     save_first,
     saving,
     with_loss,

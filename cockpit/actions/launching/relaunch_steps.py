@@ -21,7 +21,8 @@ from cockpit.actions.launching.launch_records import (
 )
 from cockpit.actions.launching.snapshot import snapshot_of
 from cockpit.actions.launching.submitting import SNAPSHOT, platform_of, submit, verify
-from cockpit.actions.stopping.stop import evidence, loss_of
+from cockpit.actions.stopping.losses import loss_of
+from cockpit.actions.stopping.stop import evidence
 from cockpit.actions.stopping.stop import gone as jobs_gone
 from cockpit.actions.stopping.stop import stop as stop_jobs
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick

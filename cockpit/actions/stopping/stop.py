@@ -26,7 +26,8 @@ from cockpit.actions.launching.launch_records import LOST
 from cockpit.actions.launching.run_log_steps import status_step
 from cockpit.actions.retention.at_rest import JOB
 from cockpit.actions.stopping import held, successors
-from cockpit.actions.stopping.saves import Saves, SavesUnknownError
+from cockpit.actions.stopping.losses import lost_of
+from cockpit.actions.stopping.saves import NoSaveError, Saves, SavesUnknownError
 from cockpit.actions.stopping.successors import CANCEL, SUCCESSORS
 from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import (
@@ -42,15 +43,12 @@ from cockpit.model.plan import (
 )
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.wording import duration, steps
+from cockpit.model.wording import steps
 from cockpit.platforms.base import CannotError, Platform
-from cockpit.runtime.awake import Awake
 from cockpit.text.checks import blocked, passed, warned
 
 LOSS: Final = "loses"
 HEALTH: Final = "health"
-GAPS: Final = 5
-"""How many of the last gaps between checkpoints tell how far apart they are."""
 SAVE: Final = "save"
 SAVED_WITHIN: Final = 120.0
 """Seconds within which a checkpoint is complete, unless former ones have taken longer."""
@@ -75,7 +73,8 @@ class Stop(Action):
         stays = (*live.beside, *successors.left_alone(context, wanted=wanted))
         healthy = context.report.verdict is Verdict.HEALTHY
         step = context.report.progress.step
-        lost = lost_of(context.report)
+        only_queued = _only_queued(context, wanted=wanted)
+        lost = None if only_queued else lost_of(context.report)
         health = passed(
             HEALTH, f"the run is {context.report.verdict.value}: {context.report.next_action}"
         )
@@ -86,7 +85,7 @@ class Stop(Action):
             checks=(
                 *_alive(context, wanted=wanted),
                 *successors.checks(context, wanted=wanted),
-                *(health, _loss(lost)),
+                *((health,) if only_queued else (health, _loss(lost))),
                 *saving(context, save=save),
             ),
             stops=tuple(job_name(job) for job in ends),
@@ -130,8 +129,8 @@ class Stop(Action):
         return None
 
     def measured(self, plan: Plan, report: RunReport) -> Plan:
-        """Return the plan with what would be lost by now."""
-        if plan.facts.get(held.ONLY) == held.HELD:
+        """Return the plan with what would be lost by now, where something may be."""
+        if _level(plan, LOSS) is None:
             return plan
         return with_loss(plan, lost_of(report))
 
@@ -142,10 +141,9 @@ def _level(plan: Plan, name: str) -> Level | None:
 
 def _alive(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
     live = context.live
-    only_queued = wanted and successors.may_cancel(context)
     if live.unknown is not None:
         yield blocked(JOB, f"cannot tell which jobs are alive: {live.unknown}")
-    elif not live.jobs and only_queued:
+    elif _only_queued(context, wanted=wanted):
         yield passed(JOB, "no job of this run is alive: only what would start by itself ends")
     elif not live.jobs:
         yield blocked(JOB, f"no job of this run is alive: {_only_held(context)}")
@@ -155,6 +153,12 @@ def _alive(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
     yield from may_be_stopped(live.jobs)
     if len(live.jobs) > 1:
         yield warned("C-25", "more than one job of this lineage is alive: all will be stopped")
+
+
+def _only_queued(context: ActionContext, *, wanted: bool) -> bool:
+    live = context.live
+    nothing = live.unknown is None and not live.jobs
+    return nothing and wanted and successors.may_cancel(context)
 
 
 def _only_held(context: ActionContext) -> str:
@@ -191,43 +195,6 @@ def saving(
     if why_not is not None:
         return [blocked("save", why_not)]
     return [say("save", "a checkpoint is asked for first; without it nothing is stopped")]
-
-
-def lost_of(report: RunReport) -> Loss | None:
-    """Return what has been done since the last complete checkpoint, in steps and about in time."""
-    step, value = report.progress.step, report.facets.checkpoints.value
-    saved = None if value is None else value.latest_complete
-    if step is None or not report.facets.checkpoints.known:
-        return None
-    since = f"since step {steps(saved)}" if saved is not None else "all: nothing is complete"
-    count = max(0, step - saved) if saved is not None else step
-    return loss_of(report, count, since)
-
-
-def loss_of(report: RunReport, count: int, since: str) -> Loss:
-    """Return so many lost steps as a loss: with their time, and a checkpoint's worth beside."""
-    return Loss(count=count, text=counted(report, count, since), worth=worth_of(report))
-
-
-def worth_of(report: RunReport) -> int | None:
-    """Return how many steps lie between two checkpoints: as seen, else by the save interval."""
-    value, spec = report.facets.checkpoints.value, report.spec.checkpoints
-    done = [item.step for item in (value.items if value is not None else ()) if item.step]
-    gaps = [late - early for early, late in pairwise(sorted(set(done))) if late > early][-GAPS:]
-    if gaps:
-        return sorted(gaps)[len(gaps) // 2]
-    tracker = report.facets.tracker.value
-    usual = tracker.usual_step_s if tracker is not None else None
-    every = spec.save_every if spec is not None else None
-    return max(1, round(every / usual)) if every and usual else None
-
-
-def counted(report: RunReport, count: int, since: str) -> str:
-    """Return steps and, where their usual pace is known, about how long they take."""
-    tracker = report.facets.tracker.value
-    usual = tracker.usual_step_s if tracker is not None else None
-    about = f" (≈ {duration(count * usual)})" if usual and count else ""
-    return f"{plural(count, 'step')} {since}{about}"
 
 
 def _ordered(log: Step) -> Step:
@@ -278,6 +245,9 @@ def _next(execution: Execution) -> str:
 def _status(execution: Execution) -> str:
     reason, step = execution.facts.get("reason"), execution.context.report.progress.step
     by = execution.entry.operator
+    if successors.only_these(execution.plan.facts):
+        told = told_words(execution, f"cancelled by {by}", "not waiting any more")
+        return ", ".join(filter(None, (told, reason)))
     parts = (
         f"stopped by {by}"
         if ordered(execution)
@@ -342,37 +312,37 @@ async def save_first(execution: Execution) -> str:
     if execution.facts.get("save-first") != "yes":
         raise SkipStep("not asked for")
     run = execution.context.spec
-    clock = execution.context.parts.clock
-    saves = Saves(run, clock)
+    saves = Saves(run, execution.context.parts.clock)
     try:
         before = await saves.complete()
     except SavesUnknownError as error:
         raise StepError(f"no save was requested, since none would be seen: {error}") from error
     for job in await _mine(execution):
         await _platform(execution).save(run, job)
-    within = save_within(execution.context)
-    until = Awake(within, within / 2, clock.monotonic)
-    unseen = ""
-    while until.left() > 0:
-        try:
-            now, unseen = await saves.complete(), ""
-        except SavesUnknownError as error:
-            now, unseen = before, f" (the last look: {error})"
-        new = [now[each] for each in now.keys() - before.keys()]
-        if new:
-            await execution.note(saved=steps(max(new)))
-            return f"a checkpoint was saved at step {steps(max(new))}"
-        await clock.sleep(min(saves.every, max(0.1, until.left())))
-    wait = duration(within)
-    text = f"no new checkpoint was complete within {wait}{unseen}; nothing was stopped"
-    raise StepError(text)
+    try:
+        new = await saves.new(before, save_within(execution.context), lambda: _some(execution))
+    except NoSaveError as error:
+        raise StepError(str(error)) from error
+    await execution.note(saved=steps(new))
+    return f"a checkpoint was saved at step {steps(new)}"
+
+
+async def _some(execution: Execution) -> bool:
+    """Tell whether any job of the plan lives; so it counts where that is not known."""
+    try:
+        return bool(await _mine(execution))
+    except StepError:
+        return True
 
 
 async def stop(execution: Execution) -> str:
     """Stop exactly the jobs of the plan that still live, and see that they are gone."""
     run, jobs = execution.context.spec, await _mine(execution)
     if not jobs:
-        raise SkipStep("they ended by themselves meanwhile")
+        only_queued = successors.only_these(execution.plan.facts)
+        raise SkipStep(
+            "nothing was running" if only_queued else "they ended by themselves meanwhile"
+        )
     await order(execution, jobs)
     platform = _platform(execution)
     await platform.stop(run, jobs)

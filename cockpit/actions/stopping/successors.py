@@ -6,13 +6,13 @@ when that is asked for, the last first and all before the job, so that no end fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from cockpit.actions.checks.jobs import QUEUED, job_name, queued_jobs
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError, StepUnknownError
 from cockpit.actions.core.context import ActionContext
-from cockpit.actions.core.orders import ids_in, order
+from cockpit.actions.core.orders import STOPS, ids_in, order
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import Check
@@ -39,6 +39,11 @@ def left_alone(context: ActionContext, *, wanted: bool) -> tuple[LiveJob, ...]:
     """Return what starts by itself after the stop."""
     ends = {job.id for job in to_cancel(context, wanted=wanted)}
     return tuple(job for job in queued_jobs(context) if job.id not in ends)
+
+
+def only_these(facts: Mapping[str, str]) -> bool:
+    """Tell whether a stop ends nothing that runs: only what would start by itself."""
+    return bool(facts.get(SUCCESSORS)) and facts[SUCCESSORS] == facts.get(STOPS)
 
 
 def goes_with_it(context: ActionContext, job: LiveJob) -> bool:

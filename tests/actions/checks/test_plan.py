@@ -148,7 +148,11 @@ def test_a_stop_of_a_former_job_with_the_same_process_id_does_not_count() -> Non
 
 def test_a_nan_is_never_infrastructure() -> None:
     (check,) = recover.no_numbers_lost(context(alerts=(alert("C-09"),)))
-    assert soft(check)
+    assert soft(check) and "roll back to before it" in check.text
+    for at, said in ((T0 - 5, "roll back to before it"), (T0 + 5, "rolled back since; approve if")):
+        went_back = context(alerts=(alert("C-09"),), entries=[entry("rollback", at)])
+        (check,) = recover.no_numbers_lost(went_back)
+        assert soft(check) and said in check.text
 
 
 def test_nothing_changed_after_a_failure_that_needs_a_fix_is_a_warning() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cockpit.actions.stopping.saves import NoSaveError, Saves
 from cockpit.actions.stopping.stop import Stop, save_within
 from cockpit.model.place import place_of
 from cockpit.model.plan import Level, Outcome, StepResult, StepState
@@ -155,8 +156,46 @@ async def test_without_the_checkpoint_nothing_is_stopped(tmp_path: Path) -> None
     plan = await world.plan(save_first="yes")
     result = await world.act(plan.words, save_first="yes")
     assert result.outcome is Outcome.FAILED
-    assert "nothing was stopped" in result.message
+    assert "within 2m; nothing was stopped: try again, or without saving" in result.message
     assert world.platform.stopped == []
+
+
+async def test_a_trainer_that_dies_of_the_signal_is_not_waited_for(tmp_path: Path) -> None:
+    world = _saving(tmp_path, clock=Hasty())
+
+    def dies() -> None:
+        world.platform.living = ()
+
+    world.platform.on_save = dies
+    plan = await world.plan(save_first="yes")
+    result = await world.act(plan.words, save_first="yes")
+    assert result.outcome is Outcome.FAILED
+    told = "the job ended within 10s of being asked to save (does it know the signal?); no new"
+    assert told in result.message, "it may have ended of something else: how soon is told"
+    assert world.platform.stopped == []
+    clock = Hasty()
+    began = clock.at
+    with pytest.raises(NoSaveError):
+        await Saves(world.spec, clock).new(
+            await Saves(world.spec, clock).complete(), 120.0, _none_lives
+        )
+    assert clock.at - began < 20.0
+
+
+async def test_one_that_saves_and_leaves_has_saved(tmp_path: Path) -> None:
+    """Trainers that are requeued save at a signal and end: the job is gone, the save is there."""
+    world = _saving(tmp_path, clock=Hasty())
+
+    def saves_and_leaves() -> None:
+        world.platform.living = ()
+        levanter(world.root, 300)
+
+    world.platform.on_save = saves_and_leaves
+    plan = await world.plan(save_first="yes")
+    result = await world.act(plan.words, save_first="yes")
+    assert result.outcome is Outcome.DONE, result.message
+    assert world.platform.stopped == []
+    assert {step.name: step.state.value for step in result.steps}["stop"] == "skipped"
 
 
 async def test_a_trainer_that_cannot_save_blocks_the_wish(rest: Rest) -> None:
@@ -314,6 +353,10 @@ def _saving(folder: Path, **more: Any) -> Rest:
     world.save(100, 200)
     world.platform.living = (job("pid:7"),)
     return world
+
+
+async def _none_lives() -> bool:
+    return False
 
 
 def _own_pid() -> str:

@@ -186,10 +186,16 @@ async def test_of_a_job_that_is_over_what_waits_can_be_cancelled(rest: ChainedRe
     assert "no job of this run is alive" in blocks(await rest.plan())["job-state"]
     plan = await rest.plan(successors="yes")
     assert not plan.blocked and plan.stops == ("8", "9")
+    assert plan.loses is None and "loses" not in {check.id for check in plan.checks}
+    assert rest.action.measured(plan, await rest.look(RUN)) == plan
+    assert plan.summary == (
+        "Cancels 8 and 9, which would start by itself. No running job is stopped."
+    )
     result = await rest.act(plan.words, successors="yes")
     assert result.outcome is Outcome.DONE, result.message
     assert rest.platform.stopped == ["9", "8"]
     assert "stopped by ada: 8, 9" in rest.book.entries[-1].status
+    assert {step.name: step.note for step in result.steps}["stop"] == "nothing was running"
     assert Stops(rest.store).of(run_key(rest.file.path, RUN))[0].job_ids == ("8", "9")
 
 
