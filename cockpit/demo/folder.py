@@ -5,6 +5,7 @@ The repositories are real ones, each with a bare remote, and with no hooks but t
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sys
 import time
@@ -21,6 +22,7 @@ from cockpit.demo.settings import write_config
 from cockpit.demo.situations import CADENCE, SITUATIONS, Situation
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
+from cockpit.platforms.command import recorded
 from cockpit.records.logbook.writing import new_logbook, with_event, with_instance
 from cockpit.runtime.login import login_name
 
@@ -58,7 +60,7 @@ def take(layout: DemoLayout) -> None:
             raise FolderError(
                 f"{folder} is not empty and was not made by `cockpit demo`; name another --dir"
             )
-        layout.marker.write_text("`cockpit demo --clean` removes this folder\n", encoding="utf-8")
+        _mark(layout)
     except OSError as error:
         raise FolderError(f"{folder}: {error.strerror}; name another --dir") from error
 
@@ -78,12 +80,28 @@ def empty(layout: DemoLayout) -> None:
 
 
 def remove(layout: DemoLayout) -> None:
-    """Remove the folder; what says that it is ours goes last: who is killed can try again."""
-    empty(layout)
-    layout.lock.unlink(missing_ok=True)
-    layout.marker.unlink(missing_ok=True)
-    with suppress(NotADirectoryError):  # a link to it, which is not ours
-        layout.folder.rmdir()
+    """Remove the folder; what says that it is ours goes last: who is killed can try again.
+
+    Raises ``FolderError`` where not all can be removed; what is left is still ours then.
+    """
+    try:
+        empty(layout)
+        layout.lock.unlink(missing_ok=True)
+        layout.marker.unlink(missing_ok=True)
+        with suppress(NotADirectoryError):  # a link to it, which is not ours
+            layout.folder.rmdir()
+    except OSError as error:
+        with suppress(OSError):
+            _mark(layout)
+        text = f"{layout.folder}: {error.strerror}"
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # something came while it was emptied
+            text += ": a cockpit that is open on it writes there; leave that, then"
+            raise FolderError(f"{text} `cockpit demo --clean` again") from error
+        raise FolderError(f"{text}: mend that, then `cockpit demo --clean` again") from error
+
+
+def _mark(layout: DemoLayout) -> None:
+    layout.marker.write_text("`cockpit demo --clean` removes this folder\n", encoding="utf-8")
 
 
 def build(layout: DemoLayout) -> None:
@@ -158,7 +176,7 @@ def log_launch(
     words = command(layout, situation, sys.executable) if words is None else words
     keep = situation.config.trainer.checkpointer
     fields = {
-        "Command": f"`{' '.join(words)}`",
+        "Command": f"`{recorded(words)}`",
         "Git SHA": sha,
         "Dirty tree": "clean",
         "Source bundle/container": "none",

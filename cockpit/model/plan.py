@@ -87,6 +87,13 @@ class Check(Frozen):
         return self.level is Level.BLOCK and (self.approved is None or not self.overridable)
 
 
+ABOUT_BEFORE: Final = frozenset(
+    {"command", "commit", "dirty files that matter", "checkpoint", "W&B id", "hardware",
+     "output root"}
+)  # fmt: skip
+"""What a launch leaves a record of: without one, it is not that it was not there."""
+
+
 class Difference(Frozen):
     """One thing side by side: what ran, and what would run (``None``: not known or not there)."""
 
@@ -98,6 +105,11 @@ class Difference(Frozen):
     def same(self) -> bool:
         """True when both are known and equal."""
         return self.ran is not None and self.ran == self.would_run
+
+    @property
+    def unrecorded(self) -> bool:
+        """True when nobody knows what ran, of what every launch has."""
+        return self.ran is None and self.what in ABOUT_BEFORE
 
 
 class Target(Frozen):

@@ -17,7 +17,7 @@ from cockpit.model.place import place_of
 from cockpit.model.run import Command, RunSpec
 from cockpit.platforms.base import CommandError, Platform
 from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
+from cockpit.text.scrub import MASK, scrub
 
 PLACEHOLDERS: Final = ("launch_id", "run", "wandb_id", "output_root", "checkpoint", "step")
 _PLACE: Final = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
@@ -102,6 +102,14 @@ def shown(words: Sequence[str]) -> str:
     """Return a command as one line that can be read and copied, its secrets masked."""
     line = " ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in words)
     return scrub(clean(line, LONGEST))
+
+
+def recorded(words: Sequence[str]) -> str:
+    """Return words that are masked already as the one line of a record: it reads back as them."""
+    plain = (word == MASK or _PLAIN.fullmatch(word) for word in words)
+    return " ".join(
+        word if as_it_is else shlex.quote(word) for word, as_it_is in zip(words, plain, strict=True)
+    )
 
 
 def masked(words: Sequence[str]) -> tuple[str, ...]:

@@ -57,6 +57,7 @@ MARKS = {Level.BLOCK: "x BLOCK", Level.WARN: "! warn ", Level.PASS: "  pass "}
 ALLOWED = "+ allow"
 KEEPS_SHOWN = 12
 NOT_KNOWN = "? (not recorded)"
+NOT_THERE = "not there"
 DOES = {"rollback": "will reject ", "retain": "will delete "}
 ORDER = (Level.BLOCK, Level.WARN, Level.PASS)
 
@@ -233,10 +234,11 @@ def _differences(differences: Sequence[Difference]) -> Iterator[str]:
     same = sum(each.same for each in differences)
     for each in differences:
         if not each.same:
-            yield f"{each.what}: ran {each.ran or NOT_KNOWN}"
-            yield f"{' ' * len(each.what)}  now {each.would_run or NOT_KNOWN}"
+            ran = NOT_KNOWN if each.unrecorded else each.ran or NOT_THERE
+            yield f"{each.what}: ran {ran}"
+            yield f"{' ' * len(each.what)}  now {each.would_run or NOT_THERE}"
     if same:
-        yield f"{same:,} more things are the same as in what ran"
+        yield f"{same:,} more are the same as what ran before"
 
 
 def _keeps(keeps: tuple[Target, ...]) -> Iterator[str]:

@@ -40,11 +40,6 @@ _LEVELS: Final = {
 _ORDER: Final = (Level.BLOCK, Level.WARN, Level.PASS)
 _FIELDS: Final = ("command", "stops", "spares", "loses", "checkpoint", "trainer_would_load",
                   "differences", "targets", "keeps", "page", "words")  # fmt: skip
-ABOUT_BEFORE: Final = frozenset(
-    {"command", "commit", "dirty files that matter", "checkpoint", "W&B id", "hardware",
-     "output root"}
-)  # fmt: skip
-"""What a launch leaves a record of: without one, it is not that it was not there."""
 BESIDE: Final = 72
 """Columns from which both stand on one line, if they fit."""
 CHECKED: Final = {
@@ -299,7 +294,7 @@ def paint_differences(
     """Return the differing rows side by side, or below each other where they are too long."""
     if not found:
         return []
-    unknown = [each.what for each in found if each.ran is None and each.what in ABOUT_BEFORE]
+    unknown = [each.what for each in found if each.unrecorded]
     found = [each for each in found if each.what not in unknown]
     lines = _differing(found, width, changed) if found else []
     return [*lines, *_not_recorded(unknown, width)]

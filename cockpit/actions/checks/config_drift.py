@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -16,6 +17,8 @@ MOST: Final = 100
 """Differences that are listed one by one; a config that differs in more is another config."""
 ENOUGH: Final = 0.5
 """Share of keys in common from which two configs count as having one shape."""
+START: Final = {"checkpoint": "{checkpoint}", "step": "{step}"}
+"""What stands in a command for the checkpoint that it begins with: any does, it is C-17's."""
 _LONGEST: Final = 200
 
 
@@ -73,15 +76,33 @@ def command_drift(was: Sequence[str] | None, now: Sequence[str]) -> Drift:
     if was is None:
         text = "no command of the last launch is recorded: flags not compared"
         return Drift((), (warned(f"{ID}:command", text, Basis.INFERRED),), 0)
-    if " ".join(was).split() == " ".join(now).split():
+    if _like(_line(was), _line(now)):
         return Drift((), (), len(flags_of(now)))
     old, new = flags_of(was), flags_of(now)
-    changed = [key for key in (old | new) if old.get(key) != new.get(key)]
+    changed = [key for key in (old | new) if not _like(old.get(key), new.get(key))]
     listed = [
         Difference(what=f"command {key}", ran=old.get(key), would_run=new.get(key))
         for key in changed
     ]
     return _drift(listed, len(old.keys() & new.keys()))
+
+
+def _line(words: Sequence[str]) -> str:
+    """Return words as one line without their bounds: older records have them unquoted."""
+    return " ".join(" ".join(words).split())
+
+
+def _like(ran: str | None, would_run: str | None) -> bool:
+    """Tell whether two values are one, whichever checkpoint it was that stands for ``START``.
+
+    It is one word: what stands behind it in a line of the shell is a setting of its own.
+    """
+    if ran is None or would_run is None:
+        return ran == would_run
+    meant = re.escape(would_run)
+    for place in START.values():
+        meant = meant.replace(re.escape(place), r"\S+")
+    return re.fullmatch(meant, ran) is not None
 
 
 def _drift(listed: Sequence[Difference], compared: int) -> Drift:
@@ -105,7 +126,8 @@ def _check(found: Difference) -> Check:
 
 
 def _side(value: str | None) -> str | None:
-    return None if value is None else shown(value, _LONGEST)
+    """Return one side of a difference; a flag without a value is there all the same."""
+    return None if value is None else shown(value, _LONGEST) or "(no value)"
 
 
 def settled(drifts: Sequence[Drift], source: str) -> list[Check]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from cockpit.actions.checks.config_drift import (
+    START,
     Drift,
     command_drift,
     config_drift,
@@ -20,8 +22,8 @@ from cockpit.model.observed import Pick
 from cockpit.model.picking import named
 from cockpit.model.plan import Basis, Check, Difference
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CommandError
-from cockpit.platforms.command import fill, masked, values_of, words_of
+from cockpit.platforms.base import CannotError, CommandError
+from cockpit.platforms.command import as_sent, fill, masked, values_of, words_of
 from cockpit.platforms.command import shown as shown_command
 from cockpit.records.logbook.reading import value_of
 from cockpit.rules.lineage.output_root import (
@@ -71,9 +73,9 @@ def compared(context: ActionContext, material: Material, would: WouldRun) -> Com
     """Compare what ran with what would run."""
     prior = material.prior
     recorded = prior is not None and bool(prior.template)  # the form in which the record has them
-    now = masked(would.template if recorded else would.words or would.template)
+    now = masked(would.template if recorded else _but_for_its_start(context, would))
     pair = () if prior is None else prior.resubmit
-    flags = _flags(context, pair or command_was(material), now)
+    flags = _flags(context, pair or command_was(material), now, recorded=recorded)
     if not pair and flags.differences and _began(context, material, recorded=recorded):
         flags = Drift((), (warned("C-18:command", _NO_PAIR, Basis.INFERRED),), 0)
     whole = prior is not None and prior.config is not None
@@ -82,6 +84,18 @@ def compared(context: ActionContext, material: Material, would: WouldRun) -> Com
     checks = settled([config, flags], f"{source} and its resubmit command" if pair else source)
     listed = tuple(_side_by_side(context, material, would))
     return Compared(tuple(checks), (*listed, *config.differences, *flags.differences))
+
+
+def _but_for_its_start(context: ActionContext, would: WouldRun) -> tuple[str, ...]:
+    """Return the words as they would be sent, without the checkpoint that this launch begins with.
+
+    A logbook has the words of a launch as they were sent: each begins with another one.
+    """
+    values = values_of(context.spec, context.launch_id, None, None)
+    try:
+        return as_sent(context.platform, context.spec, would.template, {**values, **START})
+    except (CommandError, CannotError):
+        return would.words or would.template
 
 
 def command_was(material: Material) -> tuple[str, ...] | None:
@@ -103,15 +117,29 @@ def _began(context: ActionContext, material: Material, *, recorded: bool) -> boo
         words = words if recorded else fill(words, values)
     except CommandError:
         return False
-    return not _flags(context, ran, masked(words)).differences
+    return not _flags(context, ran, masked(words), recorded=recorded).differences
 
 
-def _flags(context: ActionContext, was: Sequence[str] | None, now: Sequence[str]) -> Drift:
-    """Compare two commands without what their platform itself adds, a launch id among it."""
+def _flags(
+    context: ActionContext, was: Sequence[str] | None, now: Sequence[str], *, recorded: bool
+) -> Drift:
+    """Compare two commands without what their platform itself adds.
+
+    As they were sent (not ``recorded``) each has a launch id of its own; where the words of the
+    run file are recorded, a launch id in them is a setting.
+    """
     platform = context.platform
-    if platform is None or was is None:
-        return command_drift(was, now)
-    return command_drift(platform.unformed(was), platform.unformed(now))
+    if platform is not None:
+        was, now = was and platform.unformed(was), platform.unformed(now)
+    if not recorded:
+        was, now = was and _unnumbered(context.spec, was), _unnumbered(context.spec, now)
+    return command_drift(was, now)
+
+
+def _unnumbered(run: RunSpec, words: Sequence[str]) -> tuple[str, ...]:
+    """Return words in which no launch of the run stands: each has a number of its own."""
+    own = re.compile(rf"(?<![\w.-]){re.escape(run.name)}-i\d{{3,}}(?!\w)")
+    return tuple(own.sub("{launch_id}", word) for word in words)
 
 
 def _side_by_side(

@@ -32,6 +32,7 @@ from cockpit.model.plan import Approval, Level, Plan
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import steps
+from cockpit.platforms.command import recorded
 from cockpit.records.issue import text as issue_text
 from cockpit.records.logbook.markdown import prose
 from cockpit.runtime.offload import offload
@@ -301,7 +302,7 @@ def _launched(execution: Execution) -> str:
     used = snapshot_in(execution)
     values = {
         "Job": job_of(execution),
-        "Command": " ".join(used.command),
+        "Command": recorded(used.command),
         "Git SHA": used.sha or "unknown",
         "Output root": used.output_root or "unknown",
         "Begins with": "nothing: from scratch" if used.checkpoint is None else used.checkpoint.path,

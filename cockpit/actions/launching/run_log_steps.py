@@ -14,6 +14,7 @@ from typing import Final
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
 from cockpit.actions.core.recording import lasting
 from cockpit.actions.launching.launch_records import job_of
+from cockpit.actions.launching.snapshot import recorded_code
 from cockpit.actions.launching.submitting import snapshot_in, submitted_at
 from cockpit.model.run import RunSpec
 from cockpit.records.git.committing import Edit
@@ -129,8 +130,8 @@ def _begun(execution: Execution, path: Path, used: Snapshot | None = None) -> Ed
     task = path.stem.partition("_")[2] or path.stem
     config = {"config": f"`{run.config_file}`" if run.config_file else ""}
     if used is not None:
-        command = " ".join(used.command).replace("`", "'")
-        config = {"script": f"`{command}`", **config, "code": used.sha or ""}
+        script = recorded_code(used.command)
+        config = {"script": script, **config, "code": used.sha or ""}
     values = {
         "Mode": _masked({"run_type": run.records.run_type or "", "objective": run.goal or ""}),
         "Config": _masked(config),

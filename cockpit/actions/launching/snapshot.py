@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from cockpit.actions.checks.config_file import ResolvedConfig, digest
 from cockpit.actions.core.action import Execution
@@ -10,9 +11,13 @@ from cockpit.model import wording
 from cockpit.model.observed import CodeValue, Pick
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
-from cockpit.platforms.command import masked, words_of
+from cockpit.platforms.command import masked, recorded, words_of
+from cockpit.records.logbook.markdown import code as code_span
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.checks import shown
+
+MOST: Final = 200_000
+"""Characters of a command in a record."""
 
 
 def snapshot_of(
@@ -58,6 +63,11 @@ def _to_go_on(run: RunSpec, template: Sequence[str]) -> tuple[str, ...]:
     return () if words == tuple(template) else masked(words)
 
 
+def recorded_code(words: Sequence[str]) -> str:
+    """Return masked words as a record has them: a code span that reads back as them."""
+    return code_span(recorded(words), MOST)
+
+
 def instance_fields(
     run: RunSpec, used: Snapshot, approved: str, *, bundled: bool, bundle: str | None = None
 ) -> dict[str, str]:
@@ -65,7 +75,6 @@ def instance_fields(
 
     ``bundle`` is the identity of that code, by the platform's word.
     """
-    command = " ".join(used.command).replace("`", "'")
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
     pick, resumed = used.checkpoint, {}
     if pick is not None and pick.path != str(source):
@@ -76,7 +85,7 @@ def instance_fields(
     if used.config is not None:
         config = f"{len(used.config)} settings, sha256 {used.config_sha256} ({used.config_source})"
     return {
-        "Command": f"`{command}`",
+        "Command": recorded_code(used.command),
         "Git SHA": used.sha or "unknown",
         "Dirty tree": _dirty(used, approved),
         "Source bundle/container": bundle or (_bundle(used) if bundled else "none"),

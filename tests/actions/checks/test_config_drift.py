@@ -92,6 +92,19 @@ def test_flags_are_compared_in_any_order() -> None:
 
 def test_how_a_record_quoted_the_command_does_not_matter() -> None:
     assert command_drift(("a", "b c"), ("a", "b", "c")).checks == ()
+    older = tuple(["sh", "-c", "cd", "/r", "&&", "t", "--load", "/ck/step-80", "--lr", "1"])
+    now = ("sh", "-c", "cd /r && t --load {checkpoint}", "--lr", "1")
+    assert command_drift(older, now).checks == ()
+
+
+@pytest.mark.parametrize("between", ["--clip 5", "--lr 2 && u"])
+def test_behind_the_checkpoint_of_a_shells_line_no_setting_is_taken_for_a_part_of_it(
+    between: str,
+) -> None:
+    now = ("sh", "-c", "t --load {checkpoint} --lr 1")
+    assert command_drift(("sh", "-c", "t --load /ck/step-80 --lr 1"), now).checks == ()
+    drift = command_drift(("sh", "-c", f"t --load /ck/step-80 {between} --lr 1"), now)
+    assert set(levels(drift.checks)) == {"C-18:command -c"}
 
 
 values = st.recursive(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ import pytest
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Level, Outcome
-from cockpit.model.run import RunSpec
+from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.records.lease.holder import this_holder
+from cockpit.records.logbook.writing import with_instance
 from cockpit.store.followups import FollowupStore
 from cockpit.store.memory import RunMemory
 from cockpit.store.outcomes import Failures
@@ -104,6 +106,42 @@ async def test_going_on_by_another_command_than_the_launch_is_no_drift(tmp_path:
     assert same.level is Level.PASS and "and its resubmit command" in same.text
     place.changes["resubmit"] = "train --root {output_root} --init_from=resume --lr=9"
     assert soft(by_id((await place.plan()).checks, "C-18:command --lr"))
+
+
+async def test_from_the_logbook_of_another_machine_no_launch_id_and_no_checkpoint_drifts(
+    place: Place, tmp_path: Path
+) -> None:
+    """Every launch has its own; what a logbook tells is what was sent, word by word."""
+    line = "cd /r && x=`date` t --load {checkpoint}"
+    words = ("sh", "-c", line, "--id", "{launch_id}", "--lr", "1")
+    place.changes["resubmit"] = words
+    result = await place.act(approvals=(approve("C-15"),))
+    assert result.outcome is Outcome.DONE, result.message
+    (sent,), (instance,) = place.platform.submitted, place.book.instances
+    assert tuple(shlex.split(instance.fields["Command"].strip("`"))) == sent.command
+    book = tmp_path / "book.md"
+    book.write_bytes(with_instance(b"", instance))
+    other = Place(tmp_path / "other")
+    save(other.root / "checkpoints", 200)
+    other.changes = {"resubmit": words, "records": RecordsSpec(logbook=str(book))}
+    plan = await other.plan()
+    assert "step-200" in (plan.command or "") and "step-80" in instance.fields["Command"]
+    assert [check.id for check in plan.checks if check.id.startswith("C-18:command")] == []
+    other.changes["resubmit"] = (*words[:-1], "2", "-E")
+    drifts = {
+        check.id: check.value for check in (await other.plan()).checks if check.id[:5] == "C-18:"
+    }
+    assert drifts["C-18:command --lr"] == "1 → 2"
+    assert drifts["C-18:command -E"] == "(not set) → (no value)"
+    assert len([name for name in drifts if name.startswith("C-18:command")]) == 2
+
+
+async def test_a_launch_id_that_the_recorded_words_name_is_a_setting(place: Place) -> None:
+    place.changes["resubmit"] = ("t", "--init-from", "toy-i007", "--id", "{launch_id}")
+    await first(place)
+    place.changes["resubmit"] = ("t", "--init-from", "toy-i009", "--id", "{launch_id}")
+    drift = by_id((await place.plan()).checks, "C-18:command --init-from")
+    assert soft(drift) and drift.value == "toy-i007 → toy-i009"
 
 
 async def test_the_same_failure_twice_is_escalated(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -67,6 +68,41 @@ def test_a_removal_that_is_killed_is_tried_again(
     assert layout.marker.exists() and layout.away.exists() is away
     assert main(["demo", "--clean", "--dir", str(layout.folder)]) == 0
     assert not layout.folder.exists()
+
+
+def test_a_removal_under_an_open_cockpit_says_so_and_is_tried_again(
+    layout: DemoLayout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The engine of a window still writes its messages into the demo's folder."""
+    removed = shutil.rmtree
+
+    def rmtree(path: Path) -> None:
+        removed(path)
+        (layout.folder / "messages.log").write_text("C-01\n")
+
+    words = ["demo", "--clean", "--dir", str(layout.folder)]
+    with monkeypatch.context() as patched:
+        patched.setattr("cockpit.demo.folder.shutil.rmtree", rmtree)
+        assert main(words) == 2
+    assert "a cockpit that is open on it writes there; leave that" in capsys.readouterr().err
+    assert main(words) == 0
+    assert not layout.folder.exists()
+
+
+def test_what_may_not_be_removed_is_not_said_to_be_written_to(
+    layout: DemoLayout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("cockpit.demo.folder.shutil.rmtree", refused)
+    assert main(["demo", "--clean", "--dir", str(layout.folder)]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "Permission denied: mend that, then `cockpit demo --clean` again" in said
+        and "cockpit that" not in said
+    )
+    assert layout.marker.exists()
 
 
 def test_a_kept_demo_elsewhere_is_not_removed_for_another(
