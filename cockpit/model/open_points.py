@@ -65,7 +65,7 @@ def _named(point: Point, note: str = "") -> str:
 def _alerts(report: RunReport) -> tuple[Point, ...]:
     opened = tuple(
         Point(
-            alert.key,
+            f"{alert.key}:{alert.since:.0f}",  # what has closed and come back is another one
             alert.title,
             alert.id,
             tuple((each.text, each.source) for each in alert.evidence[:EVIDENCE]),
@@ -89,7 +89,9 @@ def _alerts(report: RunReport) -> tuple[Point, ...]:
 def _unknown(report: RunReport) -> tuple[Point, ...]:
     return tuple(
         Point(
-            f"unknown:{name}", f"Unknown: {name}", evidence=((facet.error.message, facet.source),)
+            f"unknown:{name}:{facet.since or 0.0:.0f}",
+            f"Unknown: {name}",
+            evidence=((facet.error.message, facet.source),),
         )
         for name, facet in report.facets.items()
         if facet.configured and facet.error is not None and not facet.known

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from cockpit.actions.core.pushes import refreshed
@@ -18,7 +19,7 @@ from cockpit.model.past import Then
 from cockpit.model.people import name_in
 from cockpit.model.plan import Basis, Level
 from cockpit.model.report import FleetReport
-from cockpit.model.run import RunSpec
+from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.told import Told
 from cockpit.model.trend import Trend
 from cockpit.model.wording import moment
@@ -26,6 +27,7 @@ from cockpit.model.wording import step as told_step
 from cockpit.records.lease.holder import looked_after
 from cockpit.rules.goodput import goodput
 from cockpit.rules.metrics.numerics import advance
+from cockpit.runtime.offload import offload
 from cockpit.sources.records import Records
 from cockpit.sources.told import Remotes
 from cockpit.store.alerts import Alerts, Kept
@@ -49,6 +51,7 @@ from cockpit.watch.past.then import then
 
 EXAMPLE = "example: cockpit history my-run --at 2026-03-11T08:57:00Z --json"
 
+READ_WITHIN = 60.0
 NO_TIMES = "time unknown: its rows have no time"
 
 
@@ -96,28 +99,42 @@ def run(args: argparse.Namespace) -> int:
     check_name(file, args.run_name)
     spec = next(run for run in file.runs if run.name == args.run_name)
     store = open_store(read_only=True)
-    past = Past(
-        run=args.run_name, until=args.at, actions=(), alerts=(), launches=(), observation=None
-    )
-    if store is not None:
-        try:
-            key = run_key(file.path, args.run_name)
-            past = read(store, key, spec, args.at)
-            if args.at is not None:
-                past = past.model_copy(update={"then": then(store, key, spec, args.at)})
-        except StoreError as error:
-            raise UsageError(str(error)) from error
-        finally:
+    try:
+        past = asyncio.run(known_past(store, file, spec, args.at))
+    except (StoreError, TimeoutError) as error:
+        raise UsageError(str(error)) from error
+    finally:
+        if store is not None:
             store.close()
-    acts = asyncio.run(refreshed(past.actions, spec.records.logbook))
-    past = past.model_copy(
-        update={"told": _others(asyncio.run(_told(spec)), past), "actions": acts}
-    )
     if args.json:
         print_document(document(past))
     else:
         put("\n".join(_lines(past)))
     return OK
+
+
+async def known_past(
+    store: Store | None, file: CockpitFile, spec: RunSpec, until: float | None
+) -> Past:
+    """Return what is known of a run's past, here and from others; raises ``StoreError``.
+
+    Without a store that is what others told alone. Raises ``TimeoutError`` for a store that hangs.
+    """
+    past = Past(run=spec.name, until=until, actions=(), alerts=(), launches=(), observation=None)
+    if store is not None:
+        kept = partial(_kept, store, run_key(file.path, spec.name), spec, until)
+        past = await offload(kept, deadline=READ_WITHIN)
+    acts = await refreshed(past.actions, spec.records.logbook)
+    told = _others(await _told(spec), past)
+    return past.model_copy(update={"told": told, "actions": acts})
+
+
+def _kept(store: Store, key: str, spec: RunSpec, until: float | None) -> Past:
+    """Return what the store has of a run's past, as it was at a moment too if one is asked for."""
+    past = read(store, key, spec, until)
+    if until is None:
+        return past
+    return past.model_copy(update={"then": then(store, key, spec, until)})
 
 
 async def _told(run: RunSpec) -> tuple[Told, ...]:
@@ -145,12 +162,35 @@ def read(store: Store, key: str, run: RunSpec, until: float | None) -> Past:
     return Past(
         run=run.name,
         until=until,
-        actions=looked_after(acts, journal.place),
-        alerts=tuple(k for k in Alerts(store).all(key) if k.opened_at <= limit),
+        actions=tuple(_act_then(each, limit) for each in looked_after(acts, journal.place)),
+        alerts=tuple(_alerts_then(Alerts(store).all(key), limit)),
         launches=tuple(one for one in memory.launches(key) if one.at <= limit),
         observation=seen[-1] if seen else None,
         goodput=_goodput(memory, key, run, seen, until),
     )
+
+
+def _act_then(entry: JournalEntry, limit: float) -> JournalEntry:
+    """Return an action as it was known at a moment: one that ended later was under way."""
+    if entry.ended_at is not None and entry.ended_at <= limit:
+        return entry
+    known: dict[str, object] = {"steps": tuple(each for each in entry.steps if each.at <= limit)}
+    if entry.ended_at is not None:
+        known |= {"outcome": None, "ended_at": None, "message": "", "at_it": True}
+    return entry.model_copy(update=known)
+
+
+def _alerts_then(found: Sequence[Kept], limit: float) -> Iterator[Kept]:
+    """Yield the alerts that were known at a moment, as they were: what came later is left out."""
+    for kept in found:
+        later = kept.closed_at is not None and kept.closed_at > limit
+        if kept.opened_at > limit or (later and kept.passed):
+            continue
+        taken = kept.alert.acknowledged
+        if taken is not None and taken.at > limit:
+            alert = kept.alert.model_copy(update={"acknowledged": None})
+            kept = kept.model_copy(update={"alert": alert})
+        yield kept.model_copy(update={"closed_at": None, "seen": False}) if later else kept
 
 
 def _goodput(

@@ -247,11 +247,9 @@ class AckScreen(Dialog[None]):
         undone = params.get("until") == NOW
         if done:
             self._taken ^= {params["key"]} if (params["key"] in self._taken) == undone else set()
-        text = (
-            "it rings again"
-            if undone
-            else f"acknowledged by {running_action.request.operator} (u to undo)"
-        )
+        back = "" if params["key"] == END else " (u to undo)"
+        taken = f"acknowledged by {running_action.request.operator}{back}"
+        text = "it alerts again" if undone else taken
         self._show_text(text if done else f"{result.outcome.value}: {result.message}")
         self.cockpit.look_again(self._run)
 

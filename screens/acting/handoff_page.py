@@ -31,7 +31,7 @@ class HandoffPage(SheetScreen):
         """Plan a handoff, of which only the page is taken."""
         operator = self.cockpit.watch_state.operator or "?"
         report = self.cockpit.report_of(self._run)
-        params = {"to": (report.spec.dri if report is not None else None) or operator}
+        params = {"to": (report.spec.dri if report is not None else None) or "nobody yet"}
         request = Request(action="handoff", run=self._run, operator=operator, params=params)
         try:
             plan = await (await self.cockpit.actions.service()).plan(request)

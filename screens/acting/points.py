@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from cockpit.model.open_points import Mark, Point, note_of, points_of
+from cockpit.model.wording import moment
 from screens.base import CockpitScreen, Prompt
 from screens.keys import bindings
 from screens.ports import Cockpit
@@ -39,6 +40,8 @@ class PointsScreen(CockpitScreen):
         self._run = run
         self._marks = marks
         self._at = ""
+        self._noted_of = ""
+        """Of which point the line asks for a note: it may go while that is typed."""
 
     def compose(self) -> ComposeResult:
         """Lay out the points, the line for a note, the footer."""
@@ -57,7 +60,7 @@ class PointsScreen(CockpitScreen):
         report = self.cockpit.report_of(self._run)
         actions = self.cockpit.actions.interrupted
         unresolved = [
-            (f"{each.entry.action} of {each.entry.begun_at:.0f}", each.text)
+            (f"{each.entry.action} of {moment(each.entry.begun_at)}", each.text)
             for each in actions
             if each.entry.plan.run == self._run and each.outcome is not None
         ]
@@ -103,26 +106,31 @@ class PointsScreen(CockpitScreen):
 
     def action_point_discussed(self) -> None:
         """Mark the point at hand as discussed, and go to the next."""
-        self._mark(Mark(discussed=True))
+        self._mark(self._at, Mark(discussed=True))
 
     def action_point_left(self) -> None:
         """Leave the point at hand open, with a note."""
         points = self.points
         if points:
-            mark = self._marks.get(points[self.place].key)
+            self._noted_of = points[self.place].key
+            mark = self._marks.get(self._noted_of)
             self.query_one(KeyLine).display = False
             self.query_one(Prompt).ask(mark.note if mark is not None else "")
 
     @on(Input.Submitted)
     def _noted(self, event: Input.Submitted) -> None:
         self._close()
-        self._mark(Mark(discussed=False, note=" ".join(event.value.split())[:NOTE_MOST]))
+        note = " ".join(event.value.split())[:NOTE_MOST]
+        self._mark(self._noted_of, Mark(discussed=False, note=note))
 
-    def _mark(self, mark: Mark) -> None:
-        points = self.points
-        if points:
-            self._marks[points[self.place].key] = mark
-        self.action_point(1)
+    def _mark(self, key: str, mark: Mark) -> None:
+        """Mark the point that was shown, not another one that stands in its place by now."""
+        if key in {each.key for each in self.points}:
+            self._marks[key] = mark
+            self.action_point(1)
+        else:
+            self.cockpit.say("that point is gone: nothing was noted")
+            self.show()
 
     def _close(self) -> None:
         self.query_one(Prompt).close()

@@ -47,7 +47,8 @@ class Handoff(PageAction):
         if is_agent(to):
             raise RefuseError("--to names an agent; a run is owned by a person")
         note = text_param(request, "note", lines=True)
-        of = context.spec.dri or context.operator
+        nobody = "nobody" if is_agent(context.operator) else context.operator
+        of = context.spec.dri or nobody
         by = of if context.is_word_of(of) else worded(of, context.typed_by)
         checks = (_owner(context, of, to), logbook_check(context.spec), issue_check(context.spec))
         return Draft(
@@ -112,7 +113,7 @@ def _entry(execution: Execution) -> EventEntry:
 
 
 def _handed(facts: Mapping[str, str], operator: str) -> str:
-    if facts["of"] == facts["to"]:
+    if same_person(facts["of"], facts["to"]):
         return f"{facts['to']} keeps the run"
     return f"handed from {worded(facts['of'], operator)} to {facts['to']}"
 
@@ -128,7 +129,12 @@ def page(
     report: RunReport, entries: Sequence[JournalEntry], now: float, *, of: str, to: str, note: str
 ) -> str:
     """Return the page; ``of`` hands over, ``to`` owns the run from now on."""
-    lines = [f"# Handoff: {report.name}", "", f"{_whose(of, to)}, {utc_minute(now)}", ""]
+    lines = [
+        f"# Handoff: {report.name}",
+        "",
+        f"{_whose(report.spec.dri, of, to)}, {utc_minute(now)}",
+        "",
+    ]
     lines += [f"> {line}" for line in note.splitlines()] + [""] * bool(note)
     for title, part in (
         ("State", _state(report, now)),
@@ -147,9 +153,11 @@ def page(
     return scrub("\n".join(lines).rstrip() + "\n")
 
 
-def _whose(of: str, to: str) -> str:
-    """Return who owns the run before and after, or that nothing changes."""
-    return f"DRI: {to} (unchanged)" if same_person(of, to) else f"DRI: {from_to(of, to)}"
+def _whose(dri: str | None, of: str, to: str) -> str:
+    """Return who owns the run before and after, or that nothing changes; ``of`` by whose word."""
+    if dri is None:
+        return f"DRI: {to} (none before)"
+    return f"DRI: {to} (unchanged)" if same_person(dri, to) else f"DRI: {from_to(of, to)}"
 
 
 def _state(report: RunReport, now: float) -> Iterator[str]:

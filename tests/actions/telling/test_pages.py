@@ -58,6 +58,15 @@ async def test_who_keeps_a_run_is_named_once() -> None:
     assert "\nDRI: Ada (unchanged), " in page and "- DRI: Ada\n" in page and "→" not in page
 
 
+async def test_a_page_that_another_looks_at_changes_no_dri_and_makes_none_up() -> None:
+    """The page of the key H is planned by whoever looks; a run may have no DRI yet."""
+    asked = Request(action="handoff", run="toy", operator="bob", params={"to": "ada"})
+    seen = await Handoff().draft(context(_run(), operator="bob"), asked)
+    assert "\nDRI: ada (unchanged), " in (seen.page or "")
+    none = (await _plan(Handoff(), _run(dri=None), to="bob")).page or ""
+    assert "\nDRI: bob (none before), " in none and "until now" not in none
+
+
 async def test_the_owner_is_who_it_was_handed_to_last() -> None:
     handed = [
         entry("handoff", NOW - 30, facts={"to": "bob"}),

@@ -194,7 +194,7 @@ async def test_an_alert_is_taken_with_one_key_and_given_back() -> None:
         assert first[0].params == {"key": "C-07", "by": "ada", "until": "1h", "reason": "mine"}
         assert first[1] == "ack run-failed"
         await pilot.press("u")
-        await until(pilot, lambda: "it rings again" in text_of(pilot.app))
+        await until(pilot, lambda: "it alerts again" in text_of(pilot.app))
         assert service.acted[1][0].params["until"] == "now"
         await pilot.press("u")
         assert "it is not acknowledged" in text_of(pilot.app)
@@ -222,6 +222,7 @@ async def test_the_runs_end_is_taken_and_a_refusal_is_told() -> None:
         await pilot.press("enter")
         await until(pilot, lambda: "acknowledged by ada" in text_of(pilot.app))
         assert service.acted[0][0].params == {"key": "end", "by": "ada"}
+        assert "u to undo" not in text_of(pilot.app), "a run's end is not given back from here"
         service.make = lambda request: draft(request.run, checks=(BLOCKED,))
         await pilot.press("enter")
         await until(pilot, lambda: "two live jobs write" in text_of(pilot.app))

@@ -66,6 +66,23 @@ async def test_marks_and_notes_end_in_the_transfer_s_form() -> None:
         assert ": ada at 9. Not gone through: Next check" in form.values["note"]
 
 
+async def test_a_note_is_of_the_point_that_it_was_asked_for_or_of_none() -> None:
+    """An alert closes while somebody types about it: the next one has not been looked at."""
+    engine, report = StandIn(run_failed()), run_failed()
+    app = cockpit(engine=engine, service=StandInService())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("W", "o", *"ada at 9")
+        engine.tell(report.model_copy(update={"alerts": report.alerts[1:]}))
+        await pilot.press("enter")
+        await until(pilot, lambda: "0 of 2" in text_of(app))
+        assert "ada at 9" not in text_of(app) and "gone: nothing was noted" in app.notice
+        again = report.alerts[0].model_copy(update={"since": report.alerts[0].since + 600})
+        await pilot.press("d")
+        await until(pilot, lambda: "1 of 2" in text_of(app))
+        engine.tell(report.model_copy(update={"alerts": (again, *report.alerts[1:])}))
+        await until(pilot, lambda: "1 of 3" in text_of(app))
+
+
 async def test_presenting_goes_through_the_points_and_refuses_the_transfer() -> None:
     app = cockpit(engine=StandIn(run_failed()), service=StandInService(), present=True)
     async with app.run_test(size=(100, 30)) as pilot:
