@@ -42,6 +42,10 @@ def leave(code: int) -> NoReturn:
             stream.flush()
         except (OSError, ValueError):
             code = code or 1
+    if "cockpit.runtime.shell" in sys.modules:
+        from cockpit.runtime.shell import end_reading
+
+        end_reading()
     os._exit(code)
 
 

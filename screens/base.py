@@ -56,6 +56,8 @@ def spawn(
 class KeyedModal(ModalScreen[ResultT], inherit_bindings=False):
     """What stands over a screen: its keys act here, before the next one is heard."""
 
+    COVERS: ClassVar[bool] = False
+    """Whether nothing of the screen below is in sight."""
     AUTO_FOCUS = ""
 
     async def on_key(self, event: events.Key) -> None:
@@ -70,6 +72,8 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
     AUTO_FOCUS = ""
     NO_RUN: ClassVar[str] = "no run is selected"
     """What is said to a key that is about a run, where there is none."""
+    BRIEF_NEWS: ClassVar[bool] = False
+    """Whether what was left undone is told in its last line: no other place here tells it."""
     SCOPES: ClassVar[tuple[str, ...]] = ("everywhere",)
     """Which keys work here, for the help and the palette."""
     DEFAULT_CSS = """

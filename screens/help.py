@@ -72,6 +72,7 @@ def help_page(
 class HelpScreen(KeyedModal[None], inherit_bindings=False):
     """A page over the screen; the same key that opened it closes it, ``/`` filters it."""
 
+    COVERS = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back"),
         Binding("enter", "accept", "close"),

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from cockpit.model.backtested import Backtested
-from cockpit.model.curve import Curves, Span
-from cockpit.model.logtext import Hit, LogPage, Matches, Near
-from cockpit.model.past import Then, Timeline
-from cockpit.model.report import RunReport
-from cockpit.model.view import View
-from screens.bookmarks import Bookmarks
-from screens.keys import Keys
-from widgets.fleet_header import Watch
-
 if TYPE_CHECKING:
+    from cockpit.model.backtested import Backtested
+    from cockpit.model.curve import Curves, Span
+    from cockpit.model.logtext import Hit, LogPage, Matches, Near
+    from cockpit.model.past import Then, Timeline
+    from cockpit.model.report import RunReport
+    from cockpit.model.view import View
     from screens.acting.guarded import GuardedActions
+    from screens.bookmarks import Bookmarks
+    from screens.keys import Keys
+    from widgets.fleet_header import Watch
 
 
 class Logs(Protocol):

@@ -52,6 +52,7 @@ ADVISED: Final = ("relaunch", "rollback", "stop", "escalate", "seal")
 class RunScreen(ChartKeys):
     """Six tabs; what is wrong, loss and checkpoints stand below or beside them where they can."""
 
+    BRIEF_NEWS = True
     SCOPES = ("run", "log", "charts", "everywhere", "act")
     BINDINGS: ClassVar[list[BindingType]] = bindings("run", "log", "charts", "act")
     DEFAULT_CSS = """

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-import cockpit.app.application as program
+import cockpit.app.opening as program
 from cockpit.__main__ import leave
 from cockpit.model.report import FleetReport
 from cockpit.model.run import CockpitFile

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,44 +13,34 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
-from cockpit.app.commands import commands, help_here
-from cockpit.app.first_run import config_place, look_around
-from cockpit.app.making import make
 from cockpit.app.notices import NoticeApp
-from cockpit.app.replaying import replayed
-from cockpit.app.terminal import drawn_line, run_in_terminal
+from cockpit.app.terminal import drawn_line
 from cockpit.app.typeahead import stands
 from cockpit.app.view_file import KeptView, ViewFile
-from cockpit.config.file import state_dir
+from cockpit.config.places import state_dir
 from cockpit.config.unread import unread_notice
-from cockpit.model.backtested import Backtested
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.model.view import View
 from cockpit.runtime.login import login_name
 from cockpit.runtime.operator import ask_operator
-from cockpit.runtime.own_path import own_python
-from cockpit.text.charset import Charset, given_variables, terminal_charset
+from cockpit.text.charset import Charset
 from screens.acting.guarded import GuardedActions, Means
-from screens.acting.palette import Command, PaletteScreen
-from screens.base import CockpitScreen, spawn
+from screens.base import CockpitScreen, KeyedModal, spawn
 from screens.bookmarks import Bookmarks
-from screens.clipboard import COPIED, copy_text
-from screens.copying import CopyScreen, copies
 from screens.dialog import Dialog
 from screens.fleet import FleetScreen
-from screens.help import HelpScreen
 from screens.hotkeys import ACTIONS
-from screens.keys import Keys, KeysError, bindings, read_keys
-from screens.mask import Mask
-from screens.ports import CurvesPort, Logs, PastsPort
-from screens.run import RunScreen
-from screens.welcome import DEMO, INIT, WelcomeScreen
+from screens.keys import Keys, bindings, read_keys
 from widgets.fleet_header import Watch
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what is only opened later is imported there: the first paint waits for no more
     from cockpit.app.watching import Watching
+    from cockpit.model.backtested import Backtested
+    from screens.acting.palette import Command
+    from screens.mask import Mask
+    from screens.ports import CurvesPort, Logs, PastsPort
 
 AGES: Final = 5.0
 """Seconds between two looks at the ages, which step by 15 s at least."""
@@ -62,7 +50,6 @@ NEWS: Final = 0.25
 """Seconds in which news is gathered before it is painted."""
 LEAVE_WITHIN: Final = 0.3
 """Seconds that leaving the engine may take."""
-CONFIG: Final = 2
 LEFT_ON_PURPOSE: Final = (None, 0, 130)
 """Exit statuses when a person has left; a line that drops, or a kill, gives others."""
 
@@ -116,6 +103,8 @@ class CockpitApp(NoticeApp):
         self.set_keymap(self.keys.keymap())
 
     def _masking(self) -> Mask:
+        from screens.mask import Mask
+
         people = {login_name(), self._at_work.operator}
         return Mask.of(self.file, people, self._mask)
 
@@ -123,6 +112,9 @@ class CockpitApp(NoticeApp):
         """Return the first screen."""
         if self._engine is not None:
             return FleetScreen(self)
+        from cockpit.app.first_run import config_place, look_around
+        from screens.welcome import WelcomeScreen
+
         return WelcomeScreen(self, config_place(), partial(look_around, Path.cwd(), self._clock))
 
     async def on_mount(self) -> None:
@@ -188,7 +180,7 @@ class CockpitApp(NoticeApp):
         """What to tell, what matters most first: nothing harmless takes a warning's place."""
         notices = self._engine.notices if self._engine is not None else ()
         going = [f"● {each} is under way" for each in self.actions.under_way]
-        left = self.actions.news_brief if isinstance(self._front, RunScreen) else ""
+        left = self.actions.news_brief if self._front is not None and self._front.BRIEF_NEWS else ""
         standing = [*going, left, self.trouble, *notices[::-1]]
         said = [*self.warned[::-1], self.said, *standing]
         return " · ".join(dict.fromkeys(filter(None, said)))
@@ -251,6 +243,8 @@ class CockpitApp(NoticeApp):
 
     def open_run(self, name: str) -> None:
         """Show a run's own screen."""
+        from screens.run import RunScreen
+
         self.choose(name)
         if isinstance(self.screen, RunScreen):
             self.switch_screen(RunScreen(self, name))
@@ -286,7 +280,7 @@ class CockpitApp(NoticeApp):
             if isinstance(screen, CockpitScreen | Dialog) and stands(screen):
                 with self.faults_of(screen):
                     screen.show()
-            if not screen.is_modal or isinstance(screen, HelpScreen):
+            if not screen.is_modal or (isinstance(screen, KeyedModal) and screen.COVERS):
                 break
         if self._engine is not None and self._front is not None:
             self._engine.prefer(self._front.runs_in_view)
@@ -331,15 +325,21 @@ class CockpitApp(NoticeApp):
         if report is None:
             self.say(CockpitScreen.NO_RUN if self._front is None else self._front.NO_RUN)
         else:
+            from screens.copying import CopyScreen, copies
+
             chooser = CopyScreen(report.name, copies(report), self.keys)
             self.push_screen(chooser, lambda chosen: self.copy(chosen) if chosen else None)
 
     async def replay(self, run: str) -> Backtested:
         """Return what the rules would have told of a run so far; raises ``OSError``."""
+        from cockpit.app.replaying import replayed
+
         return await replayed(self.file.path, run)
 
     def copy(self, text: str) -> None:
         """Copy text to the person's own clipboard and say which way it went."""
+        from screens.clipboard import COPIED, copy_text
+
         write = self._driver.write if self._driver else len
 
         async def copied() -> None:
@@ -349,15 +349,22 @@ class CockpitApp(NoticeApp):
 
     def action_help(self) -> None:
         """Show all keys."""
+        from cockpit.app.commands import help_here
+        from screens.help import HelpScreen
+
         self.push_screen(HelpScreen(help_here(self, self._scopes())))
 
     def action_palette(self) -> None:
         """Find a command or a run."""
+        from screens.acting.palette import PaletteScreen
+
         report = self.report_of(None)
         about = report.name if report is not None else ""
         self.push_screen(PaletteScreen(self._commands(), about), partial(self._run_command, about))
 
     def _commands(self) -> list[Command]:
+        from cockpit.app.commands import commands
+
         return commands(self, self._scopes(), self.theme)
 
     async def _run_command(self, about: str, call: str | None) -> None:
@@ -394,44 +401,3 @@ class CockpitApp(NoticeApp):
         leave = partial(self.exit, return_code=code)
         if self.actions.may_leave(leave):
             leave()
-
-
-def run_app(
-    file: CockpitFile | None,
-    engine: Watching | None = None,
-    *,
-    read_only: bool = False,
-    present: bool = False,
-    ascii: bool = False,  # noqa: A002
-    run: str | None = None,
-) -> int:
-    """Open the cockpit on a run file (``None``: the welcome) and return the exit status.
-
-    Without an ``engine`` one is made, with the store. ``run`` is opened at once.
-    """
-    trouble = ""
-    means, views = None, None
-    if file is not None and engine is None:
-        made = make(file, read_only or present)
-        engine, trouble = made.engine, made.trouble
-        means = made.means
-        views = None if present else made.views
-    try:
-        app = CockpitApp(
-            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, means=means,
-            views=views,
-        )  # fmt: skip
-    except KeysError as error:
-        path = file.path if file is not None else "cockpit.toml"
-        sys.stderr.writelines(f"{path}: {problem}\n" for problem in error.problems)
-        return CONFIG
-    app.trouble = trouble
-    if app.charset is Charset.UNICODE:
-        app.charset = terminal_charset()
-    code = run_in_terminal(app, mouse=app.file.ui.mouse)
-    if app.return_value == DEMO:
-        os.execve(sys.executable, own_python("cockpit", "demo"), given_variables())
-    if (app.return_value or "").startswith(INIT):
-        what = (app.return_value or "").removeprefix(INIT)
-        os.execve(sys.executable, own_python("cockpit", "init", "--", what), given_variables())
-    return code

@@ -31,7 +31,7 @@ from cockpit.model.told import RUN_FILE
 from cockpit.model.wording import clock_time
 from cockpit.runtime.offload import offload
 from cockpit.runtime.process import process_facts
-from cockpit.store.memory import RunMemory
+from cockpit.store.last_reports import ReportMemory
 from cockpit.store.store import Store, StoreError, run_key
 
 LOOK_EVERY: Final = 0.1
@@ -348,7 +348,7 @@ class AttachedEngine:
 
     def _remembered(self, names: tuple[str, ...]) -> list[RunReport]:
         assert self._store is not None
-        memory, specs = RunMemory(self._store), {run.name: run for run in self.file.runs}
+        memory, specs = ReportMemory(self._store), {run.name: run for run in self.file.runs}
         found = ((name, memory.report(run_key(self.file.path, name))) for name in names)
         return [_recalled(report, specs[name]) for name, report in found if report is not None]
 

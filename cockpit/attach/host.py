@@ -6,12 +6,13 @@ import argparse
 import asyncio
 import contextlib
 import fcntl
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, NoReturn, TextIO
 
 from cockpit.attach.meeting import Meeting, MeetingError, meeting_of
 from cockpit.attach.server import EngineServer
@@ -20,6 +21,7 @@ from cockpit.config.file import ConfigError, load, store_path
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.operator import ask_operator
+from cockpit.runtime.shell import end_reading
 from cockpit.services.service import Service
 from cockpit.services.starting import Starting
 from cockpit.services.wiring import app_services
@@ -171,5 +173,12 @@ class Hosting:
             await services.stop(LEAVE_WITHIN)
 
 
+def leave(code: int) -> NoReturn:
+    """End at once: all is put down by now, and taking the interpreter apart would take longer."""
+    sys.stderr.flush()
+    end_reading()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

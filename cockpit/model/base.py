@@ -18,7 +18,9 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])")
 class Frozen(BaseModel):
     """An immutable value: unknown fields are errors, equality is by value."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_inf_nan="constants", defer_build=True
+    )
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON-ready document (INTERFACE shapes, aliases used)."""

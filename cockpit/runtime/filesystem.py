@@ -113,7 +113,7 @@ def _from_kernel(path: Path, proc: Path) -> FileSystem | None:
 
 def _from_mount(path: Path) -> FileSystem:
     """Ask ``mount`` (macOS): ``/dev/disk1 on /Users (apfs, local, journaled)``."""
-    lines = run_blocking(["/sbin/mount"], deadline=5.0).text.splitlines()
+    lines = run_blocking(["/sbin/mount"], deadline=5.0, reads=True).text.splitlines()
     found = [re.match(r".* on (/.*?) \(([^,)]+)(.*)\)$", line) for line in lines]
     points = [(Path(each[1]), each[2], each[3]) for each in found if each is not None]
     over = [each for each in points if path.resolve().is_relative_to(each[0])]

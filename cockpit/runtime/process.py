@@ -84,7 +84,7 @@ def boot_time(proc: Path = PROC) -> float | None:
 
 def _from_ps(pid: int) -> ProcessFacts:
     argv = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
-    done = run_blocking(argv, deadline=5.0, env={"LC_ALL": "C"})
+    done = run_blocking(argv, deadline=5.0, env={"LC_ALL": "C"}, reads=True)
     state, _, started = done.text.strip().partition(" ")
     if not state:
         return ProcessFacts(pid=pid, alive=_answers(pid))

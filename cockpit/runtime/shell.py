@@ -7,6 +7,7 @@ event loop.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import selectors
@@ -72,6 +73,19 @@ class _Capped:
 
     def __bytes__(self) -> bytes:
         return bytes(self._kept)
+
+
+_READING: Final[set[_Run]] = set()
+"""Commands under way by which nothing is lost if they end with this process."""
+
+
+def end_reading() -> None:
+    """Kill what only reads and is still under way: else what hangs would outlive every session."""
+    for run in tuple(_READING):
+        run.kill()
+
+
+atexit.register(end_reading)
 
 
 @dataclass(eq=False)
@@ -275,9 +289,20 @@ def run_blocking(
     env: Mapping[str, str] | None = None,
     stdin: bytes | str | None = None,
     cap: int = 1_000_000,
+    reads: bool = False,
 ) -> Completed:
-    """Do what ``run_command`` does, for code that already runs in a thread."""
-    return _prepare(argv, deadline, cwd, env, stdin, cap).work()
+    """Do what ``run_command`` does, for code that already runs in a thread.
+
+    What only ``reads`` is killed when the program leaves; anything else goes on to its end.
+    """
+    run = _prepare(argv, deadline, cwd, env, stdin, cap)
+    if not reads:
+        return run.work()
+    _READING.add(run)
+    try:
+        return run.work()
+    finally:
+        _READING.discard(run)
 
 
 def _prepare(

@@ -180,7 +180,7 @@ def started(host: str, command: str) -> Session:
 
 def words(host: str) -> list[str]:
     """Return ssh and its options for a host; raises ``RemoteError``."""
-    done = run_blocking(["ssh", "-G", "--", host], deadline=CONFIG, env=_ENV)
+    done = run_blocking(["ssh", "-G", "--", host], deadline=CONFIG, env=_ENV, reads=True)
     if done.rc == NO_PROGRAM:
         text = "ssh is not installed on this machine"
         raise unreachable(host, ErrorKind.NOT_FOUND, text)

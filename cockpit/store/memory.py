@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
 from cockpit.model.base import Frozen, Instant, Number
 from cockpit.model.history import CheckpointMark, PhaseMark
 from cockpit.model.observed import Phase
-from cockpit.model.report import RunReport, Verdict
-from cockpit.store.store import StoreView, pack, unpack
+from cockpit.model.report import Verdict
+from cockpit.store.last_reports import ReportMemory
 
 DAY = 86400.0
 KEEP_OBSERVATIONS = 90 * DAY
@@ -37,26 +37,8 @@ class LaunchedJob(Frozen):
     launch_id: str | None = None
 
 
-class RunMemory(StoreView):
+class RunMemory(ReportMemory):
     """The history of runs."""
-
-    def save_reports(self, reports: Iterable[tuple[str, RunReport]]) -> None:
-        """Keep each run's last report, so that the next start shows the last known state."""
-        rows = [(run, report.checked_at, pack(report)) for run, report in reports]
-        with self._store.writing() as connection:
-            connection.executemany(
-                "INSERT INTO reports VALUES (?, ?, ?) ON CONFLICT (run) DO UPDATE"
-                " SET at = excluded.at, document = excluded.document WHERE excluded.at >= at",
-                rows,
-            )
-
-    def report(self, run: str) -> RunReport | None:
-        """Return the last report that any cockpit made of this run."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT document FROM reports WHERE run = ?", (run,)
-            ).fetchone()
-        return None if row is None else unpack(RunReport, row[0])
 
     def observe(self, run: str, observation: Observation, every: float) -> bool:
         """Add an observation unless another cockpit made one within half of ``every`` seconds."""

@@ -230,7 +230,7 @@ def _site(args: argparse.Namespace) -> Site:
 
 
 def _open(layout: DemoLayout) -> int:
-    from cockpit.app.application import run_app
+    from cockpit.app.opening import run_app
     from cockpit.attach.meeting import wait_until_left
 
     file = load(layout.run_file)

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(NO_TERMINAL)
     check_screen()
     with quick_imports():
-        from cockpit.app.application import run_app
+        from cockpit.app.opening import run_app
 
     return run_app(
         file,

@@ -14,14 +14,11 @@ from cockpit.model.outcome import Outcome, Records, means
 from cockpit.model.plan import Request, Result
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
-from screens.acting.offers import again_with, fields_of, heading, offers
-from screens.acting.palette import Command
 from screens.acting.planning import Planning
 from screens.acting.running import RunningAction, RunningActions
 from screens.base import spawn
 from screens.dialog import LeavingScreen
 from screens.ports import Cockpit
-from widgets.painting.steps import OUTCOMES
 
 if TYPE_CHECKING:
     from cockpit.actions.core.open_plans import OpenPlans
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
     from screens.acting.form import FormScreen
+    from screens.acting.palette import Command
     from screens.acting.plan import PlanScreen
 
 MAKE_WITHIN: Final = 10.0
@@ -130,6 +128,8 @@ class GuardedActions:
 
     def offers(self, report: RunReport | None) -> list[Command]:
         """Return every guarded action for a run, those that cannot be begun too."""
+        from screens.acting.offers import offers
+
         return offers(report, self._cockpit.keys, self.reading_only)
 
     def act(self, verb: str, run: str | None = None) -> None:
@@ -161,6 +161,7 @@ class GuardedActions:
 
     def _plan(self, verb: str, report: RunReport) -> None:
         from screens.acting.form import FormScreen
+        from screens.acting.offers import again_with, fields_of, heading
         from screens.acting.plan import PlanScreen
 
         operator = self._cockpit.watch_state.operator
@@ -361,6 +362,8 @@ class GuardedActions:
             self.follow(self._pushed(running_action, result))
 
     def _tell(self, running_action: RunningAction, result: Result) -> None:
+        from widgets.painting.steps import OUTCOMES
+
         word, lacks = OUTCOMES[result.outcome][0], not result.written.whole
         kept = lacks or result.written is Records.PENDING
         told = result.outcome is not Outcome.REFUSED and kept

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from cockpit.model.plan import Approval, Outcome, Plan, Request, Result, StepResult, StepState
 from cockpit.model.report import RunReport
 from cockpit.model.wording import clock_time, duration
-from cockpit.store.followups import FIRST_CHECK
 
 if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
@@ -132,6 +131,8 @@ class RunningActions:
 
 def follows(running_action: RunningAction, reports: Sequence[RunReport]) -> str:
     """Return when the run is checked next, for an action that has started a job."""
+    from cockpit.store.followups import FIRST_CHECK
+
     result = running_action.result
     if result is None or result.outcome is not Outcome.DONE or result.job_id is None:
         return ""

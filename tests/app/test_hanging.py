@@ -12,6 +12,7 @@ from cockpit.cli import main
 from cockpit.config.file import state_dir
 from cockpit.runtime import operator
 from cockpit.runtime.login import login_name
+from screens import run as run_screen
 from screens.acting import guarded
 from tests.runtime.test_operator import hanging_git
 from tests.screens.acting.stand_in_service import StandInService
@@ -43,6 +44,7 @@ async def test_each_call_that_hangs_is_said_and_none_is_a_fault(
 
         return offload
 
+    assert run_screen.__name__ in sys.modules  # what is opened later is loaded, to be made to hang
     for name, module in list(sys.modules.items()):
         if name.startswith(("screens.", "cockpit.app.")) and hasattr(module, "offload"):
             monkeypatch.setattr(module, "offload", hanging(name))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cockpit.app.application import CONFIG
 from cockpit.app.browser.door import Seats
 from cockpit.app.browser.served import ServedApp
 from cockpit.app.browser.server import Server
 from cockpit.app.making import make
+from cockpit.app.opening import CONFIG
 from cockpit.app.terminal import CRASHED
 from cockpit.model.run import CockpitFile
 from screens.keys import KeysError

@@ -52,7 +52,7 @@ Census = Mapping[int, Process]
 def census(proc: Path = PROC) -> Census:
     """Return every process but zombies and kernel threads; raises ``OSError``."""
     if not (proc / "self" / "stat").exists():
-        done = run_blocking(PS, deadline=5.0, env={"LC_ALL": "C"}, cap=8_000_000)
+        done = run_blocking(PS, deadline=5.0, env={"LC_ALL": "C"}, cap=8_000_000, reads=True)
         if not done.ok:
             raise OSError(0, f"ps failed: {done.err.decode('utf-8', 'replace')[:200]}", "ps")
         return read_ps(done.text)
