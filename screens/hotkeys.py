@@ -324,6 +324,8 @@ ACTIONS: Final = (
     Hotkey("check", "c", "check now", "query every source again now", "everywhere"),
     Hotkey("copy", "y", "copy", "copy an id, an alert, a line, a command of the run",
            "everywhere"),
+    Hotkey("repaint", "ctrl+l", "repaint", "paint the whole screen anew: something wrote on it",
+           "everywhere", palette=False),
     Hotkey("theme", "t", "theme", "dark or light", "everywhere"),
     Hotkey("palette", ": ctrl+p", "palette", "find a command or a run by name", "everywhere",
            footer=True, palette=False),

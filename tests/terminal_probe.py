@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rich.cells import cell_len
+from tests.emulator import Emulator
 
 _MODES = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
 _KITTY = re.compile(rb"\x1b\[([><])(\d*)u")
@@ -42,18 +42,18 @@ class Terminal:
     """What it answers when it is asked for its background (``rgb:…``); without one it is silent."""
 
     def __post_init__(self) -> None:
-        columns, rows = self.size
         env = {**os.environ, **self.env}
         for name in ("COLUMNS", "LINES"):  # a test runner's own size would win over the terminal's
             env.pop(name, None)
         self.fd, follower = pty.openpty()
-        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.resize(*self.size)
         self._process = subprocess.Popen(
             ["sh", "-c", _IN_FRONT, os.ttyname(follower), *self.argv],
             stdin=follower, stdout=follower, stderr=follower, env=env, start_new_session=True,
         )  # fmt: skip
         self.pid = self._process.pid
         os.close(follower)
+        self.screen = Emulator(*self.size)
         self._answered = 0
         self._told = 0
 
@@ -67,13 +67,14 @@ class Terminal:
         except OSError:
             return False
         self.output += chunk
+        self.screen.feed(chunk)
         self._answer()
         return bool(chunk)
 
     def wait_for(self, words: str, seconds: float = 60.0) -> None:
-        """Read until ``words`` were written."""
+        """Read until ``words`` stand on the screen, or were written as they are."""
         until = time.monotonic() + seconds
-        while words.encode() not in self.output:
+        while words not in self.screen.text() and words.encode() not in self.output:
             assert time.monotonic() < until and self.read(0.2), f"never saw {words!r}"
 
     def idle(self, seconds: float) -> bytes:
@@ -85,6 +86,10 @@ class Terminal:
 
     def type(self, keys: str) -> None:
         os.write(self.fd, keys.encode())
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Make it another size; the program is told."""
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
@@ -143,31 +148,6 @@ class Terminal:
         for _ in range(asked - self._told if self.background else 0):
             os.write(self.fd, b"\x1b]11;%s\x1b\\" % self.background.encode())
         self._told = asked
-
-
-_PIECE = re.compile(
-    rb"\x1b\[(\d+);(\d+)H|\x1b\[[\d;?<>=$]*[A-Za-z]|\x1b\].*?\x07|(\r?\n)|([^\x1b\r\n]+)"
-)
-
-
-def shown(output: bytes) -> dict[tuple[int, int], str]:
-    """Return the character in each cell after what the program wrote: it moves and it writes.
-
-    A wide one takes two cells, a combining one none.
-    """
-    cells: dict[tuple[int, int], str] = {}
-    y = x = 0
-    for found in _PIECE.finditer(output):
-        row, column, line, words = found.groups()
-        if row is not None:
-            y, x = int(row) - 1, int(column) - 1
-        elif line is not None:
-            y, x = y + 1, 0
-        for letter in (words or b"").decode("utf-8", "replace"):
-            width = cell_len(letter)
-            if width == 0:
-                cells[y, x - 1] = cells.get((y, x - 1), "") + letter
-            for at in range(width):
-                cells[y, x + at] = "" if at else letter
-            x += width
-    return cells
+        for answer in self.screen.answers:
+            os.write(self.fd, answer.encode())
+        self.screen.answers.clear()

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from io import TextIOWrapper
 from itertools import accumulate
@@ -35,7 +35,8 @@ from textual.widgets import Label, TextArea
 from textual.worker import Worker, WorkerState
 
 from cockpit.app.alt import WORD_MOTION, KeyParser, behind_escape
-from cockpit.app.background import question
+from cockpit.app.background import may_ask, question
+from cockpit.app.cell_output import CellApp, CellOutput, wanted_here
 from cockpit.app.faults import ScreenFaults
 from cockpit.app.reading import EndOfInput, read_keys
 from cockpit.app.typeahead import PRESSED, TypeAhead
@@ -49,7 +50,7 @@ _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _MOUSE_PIXELS_OFF: Final = "\x1b[?1016l"
 
 
-class TerminalApp(App[str]):
+class TerminalApp(CellApp):
     """Textual's app without its crash screen, its animations and its default executor."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -77,6 +78,8 @@ class TerminalApp(App[str]):
 
         By the time that it came back here another screen may stand, and take it for its own.
         """
+        if isinstance(event, events.Resize):
+            self.still_that_size(event.size)
         if isinstance(event, PRESSED) and not event.is_forwarded:
             await self._typeahead.take(event)
         elif not isinstance(event, events.Key):
@@ -109,17 +112,21 @@ class TerminalApp(App[str]):
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         """Paint; while the terminal has not taken the former frame, only note what to paint."""
         driver, renderable = self._driver, on_screen(renderable)
-        painted = renderable is not None and not self._batch_count
-        if painted and isinstance(driver, TerminalDriver) and driver.busy(self._taken):
+        if renderable is None or self._batch_count:
+            super()._display(screen, renderable)
+        elif self.cells is not None:
+            self.display_cells(renderable)
+        elif isinstance(driver, TerminalDriver) and driver.busy(self._taken):
             self._missed |= _regions(screen, renderable)
         else:
             super()._display(screen, renderable)
 
     def _taken(self) -> None:
         """Paint what was missed as it is by now; told by the thread that writes."""
-        self.call_later(self._catch_up)
+        self.call_later(self.catch_up)
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
+        """Paint what was missed as it is by now."""
         missed, self._missed = self._missed, set()
         if not missed or not self.screen_stack or not self.screen.is_mounted:
             return
@@ -286,17 +293,26 @@ class UntilGone:
     def __init__(self, file: IO[str], charset: Charset = Charset.UNICODE) -> None:
         self._file = file
         self._charset = charset
+        self.failed = False
+        """Whether a write has failed: what the terminal shows is unknown then."""
 
     def write(self, text: str) -> int:
         """Write while there is a terminal."""
-        with suppress(OSError):
+        with self._failing():
             self._file.write(drawn(text, self._charset))
         return len(text)
 
     def flush(self) -> None:
         """Flush while there is a terminal."""
-        with suppress(OSError):
+        with self._failing():
             self._file.flush()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            self.failed = True
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._file, name)
@@ -320,11 +336,19 @@ class TerminalDriver(LinuxDriver):
         if file is not None:
             charset = app.charset if isinstance(app, TerminalApp) else Charset.UNICODE
             self._file = cast("TextIOWrapper[Any]", UntilGone(file, charset))
+        self.cells: CellOutput | None = CellOutput(self) if wanted_here(os.environ) else None
 
     def start_application_mode(self) -> None:
         """Take the terminal, and ask it for its background: before the first frame."""
         super().start_application_mode()  # type: ignore[no-untyped-call]
+        if self.cells is not None:
+            self.cells.begin(None)
+            former = signal.getsignal(signal.SIGWINCH)
+            if callable(former):
+                signal.signal(signal.SIGWINCH, partial(self._resized, former))
         if self.input_tty and not self._must_signal_resume:  # else it is another program's now
+            if self.cells is not None and may_ask(os.environ):
+                self.write(self.cells.question(self._get_terminal_size()[1]))
             self.write(question(os.environ))
             self.flush()
 
@@ -333,6 +357,8 @@ class TerminalDriver(LinuxDriver):
         if self._mouse_pixels:
             self.write(_MOUSE_PIXELS_OFF)
             self._mouse_pixels = False
+        if self.cells is not None:
+            self.write(self.cells.stage.leave())
         super().stop_application_mode()
 
     def busy(self, then: Callable[[], object]) -> bool:
@@ -343,14 +369,37 @@ class TerminalDriver(LinuxDriver):
         writer = cast("ScreenWriter | None", self._writer_thread)
         return isinstance(writer, ScreenWriter) and writer.busy(then)
 
+    def process_message(self, message: Message) -> None:
+        """Hand on what the terminal sends, but for the answer to a question of the output's."""
+        if not isinstance(message, events.CursorPosition):
+            super().process_message(message)
+        elif self.cells is not None:
+            self.cells.answered(message.x, message.y)
+
+    def cut(self) -> bool:
+        """Return whether since the last call a write has failed."""
+        file = cast("object", self._file)
+        failed = isinstance(file, UntilGone) and file.failed
+        if failed:
+            vars(file)["failed"] = False
+        return failed
+
     def _sigcont_application(self, *_: object) -> None:
-        """Take up the terminal again after ctrl+z only.
+        """Take up the terminal again after ctrl+z only; after another stop paint it anew.
 
         When a session dies the kernel sends SIGHUP and SIGCONT together: starting the modes
         anew then would run a second input thread on a terminal that is no more.
         """
         if self._must_signal_resume:
             super()._sigcont_application()
+        elif isinstance(self._app, TerminalApp):
+            self._loop.call_soon_threadsafe(self._app.call_later, self._app.repaint)
+
+    def _resized(self, then: Callable[..., object], *about: object) -> None:
+        """Hear of another size before it is known which, and whether it is another at all."""
+        if self.cells is not None:
+            self.cells.doubt()
+        then(*about)
 
     def _run_input_thread(self) -> None:
         """Read keys until the terminal ends; its end is the program's, like a hang-up."""

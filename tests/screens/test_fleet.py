@@ -48,7 +48,7 @@ async def test_many_runs_become_a_list_and_few_become_panels() -> None:
         await pilot.pause()
         assert "╭" not in text_of(app)
         await pilot.press("/", *"run-07", "enter")
-        assert "┏ ▸ ● run-07" in text_of(app)
+        assert "┍ ▸ ● run-07" in text_of(app)
         assert "/run-07 1 of 30" in text_of(app)
         await pilot.press("escape")
         assert "╭" not in text_of(app)
@@ -130,7 +130,7 @@ async def test_the_selection_follows_the_run_when_the_order_changes() -> None:
         await pilot.pause(0.4)
         shown = text_of(app)
         assert shown.index("run-b") < shown.index("run-a")
-        assert "┏ ▸ ■ run-b" in shown
+        assert "┍ ▸ ■ run-b" in shown
 
 
 async def test_a_run_that_falls_sick_gets_a_wide_panel_and_one_that_is_well_again_a_few_lines() -> (
@@ -194,7 +194,7 @@ async def test_panels_turn_into_a_list_when_the_terminal_shrinks() -> None:
         assert "╭" not in text_of(app)
         await pilot.resize_terminal(200, 50)
         await pilot.pause(0.2)
-        assert text_of(app).count("╭") == 4 and text_of(app).count("┏") == 1
+        assert text_of(app).count("╭") == 4 and text_of(app).count("┍") == 1
 
 
 async def test_help_palette_check_theme_and_copy() -> None:

@@ -159,20 +159,26 @@ def frame(
     foot: Content = EMPTY,
     line: str = LINE,
 ) -> list[Content]:
-    """Return ``body`` in a thin rounded frame of exactly ``width`` by ``height`` cells.
-
-    One in the accent is heavy: what is selected is seen without any colour.
-    """
+    """Return ``body`` in a thin rounded frame of exactly ``width`` by ``height`` cells."""
     if width < 8 or height < 3:
         return [fit(piece, width) for piece in list(body)[:height]]
     inner = width - 4
-    upright, level, corners = ("┃", "━", "┏┓┗┛") if line == ACCENT else ("│", "─", "╭╮╰╯")
-    side = text((upright, line), " "), text(" ", (upright, line))
-    lines = [_edge(corners[:2], title, note, width, line, level)]
+    side = text(("│", line), " "), text(" ", ("│", line))
+    lines = [_edge("╭╮", title, note, width, line)]
     for piece, _ in zip(_padded(body), range(height - 2), strict=False):
         lines.append(text(side[0], fit(piece, inner), side[1]))
-    lines.append(_edge(corners[2:], EMPTY, foot, width, line, level))
+    lines.append(_edge("╰╯", EMPTY, foot, width, line))
     return lines
+
+
+def selected(framed: list[Content], width: int, title: Content, note: Content) -> list[Content]:
+    """Return a frame with a heavy top in the accent: what is selected is seen without any colour.
+
+    Nothing else of it changes: over a thin line each step of the selection is paid by the cell.
+    """
+    if width < 8 or len(framed) < 3:
+        return framed
+    return [_edge("┍┑", title, note, width, ACCENT, "━"), *framed[1:]]
 
 
 def _padded(body: Iterable[Content]) -> Iterable[Content]:
@@ -182,7 +188,7 @@ def _padded(body: Iterable[Content]) -> Iterable[Content]:
 
 
 def _edge(
-    corners: str, left: Content, right: Content, width: int, line: str, level: str
+    corners: str, left: Content, right: Content, width: int, line: str, level: str = "─"
 ) -> Content:
     """Return a frame's edge with texts set in: ``╭ left ──── right ╮``."""
     right = cut(right, max(0, width - 6)) if right.plain else right

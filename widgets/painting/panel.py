@@ -23,6 +23,7 @@ from widgets.painting.line import (
     foreign,
     frame,
     row,
+    selected,
     text,
     wrapped,
 )
@@ -75,25 +76,27 @@ def paint_panel(
     now: float,
     width: int,
     height: int,
-    selected: bool = False,
+    chosen: bool = False,
     liked: bool = False,
 ) -> list[Content]:
     """Return the panel's lines, exactly ``height`` of ``width`` cells (frame included)."""
-    return frame(
+    title, note = _title(report, chosen, liked), _note(report, now, width)
+    lines = frame(
         Body(report, now, max(1, width - 4)).lines(height - 2),
         width,
         height,
-        title=_title(report, selected, liked),
-        note=_note(report, now, width),
+        title=title,
+        note=note,
         foot=text(rows.where(report)),
-        line=_frame_ink(report, selected),
+        line="$critical-line" if report.verdict is Verdict.CRITICAL else LINE,
     )
+    return selected(lines, width, title, note) if chosen else lines
 
 
-def _title(report: RunReport, selected: bool, liked: bool) -> Content:
+def _title(report: RunReport, chosen: bool, liked: bool) -> Content:
     mark, style = facts.verdict_mark(report)
-    pointer = (f"{glyph('pick')} ", ACCENT) if selected else ""
-    name = (report.name, f"bold {ACCENT}" if selected else "bold")
+    pointer = (f"{glyph('pick')} ", ACCENT) if chosen else ""
+    name = (report.name, f"bold {ACCENT}" if chosen else "bold")
     return text(pointer, (f"{mark} ", style), name, (f" {glyph('liked')}" if liked else "", ACCENT))
 
 
@@ -104,12 +107,6 @@ def _note(report: RunReport, now: float, width: int) -> Content:
     verdict = text((facts.verdict_word(report), facts.VERDICT_STYLE[report.verdict]), (" · ", DIM))
     room = width - 12 - len(report.name)
     return text(verdict, phase) if verdict.cell_length + len(words) <= room else phase
-
-
-def _frame_ink(report: RunReport, selected: bool) -> str:
-    if selected:
-        return ACCENT
-    return "$critical-line" if report.verdict is Verdict.CRITICAL else LINE
 
 
 class Body:

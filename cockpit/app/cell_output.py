@@ -1,0 +1,179 @@
+"""The app's frames on their way to the terminal: as cells, and of those what differs.
+
+``COCKPIT_OUTPUT=plain`` leaves it out: then everything is written as Textual paints it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, Protocol
+
+from rich.color import ColorSystem
+from rich.console import RenderableType
+from textual.app import App
+from textual.geometry import Offset, Size
+
+from cockpit.app.output.stage import Stage, erases_coloured
+from cockpit.app.output.textual_frames import placed
+
+SWITCH: Final = "COCKPIT_OUTPUT"
+"""The variable that turns this off: ``plain``; anything else leaves it on."""
+
+_TRIED: Final = 4
+"""Blanks that a terminal is asked to write once more than the one it is given."""
+
+
+class Line(Protocol):
+    """What is written to the terminal goes through this."""
+
+    def write(self, data: str) -> None:
+        """Hand over what shall be written."""
+
+    def flush(self) -> None:
+        """Let it be written."""
+
+    def busy(self, then: Callable[[], object]) -> bool:
+        """Return whether something waits to be written; if so ``then`` is called when it is out."""
+
+    def cut(self) -> bool:
+        """Return whether since the last call a write has failed."""
+
+
+def wanted_here(variables: Mapping[str, str]) -> bool:
+    """Return whether frames go as cells here."""
+    return variables.get(SWITCH, "") != "plain"
+
+
+class CellOutput:
+    """Keeps what the terminal shows; sends what differs once it has taken what was sent before."""
+
+    def __init__(self, line: Line) -> None:
+        self.stage = Stage(erases=erases_coloured(os.environ))
+        self._line = line
+        self._begun = False
+        self._asked_at: tuple[int, int] | None = None
+
+    def take(self, update: RenderableType, size: Size, colours: ColorSystem) -> None:
+        """Take an update; raises ``TypeError`` for one that is not known."""
+        self.stage.resize(*size)
+        for y, x, cells in placed(update, colours):
+            self.stage.put(y, x, cells)
+        self._begun = True
+
+    def send(self, cursor: Offset | None, synchronized: bool, then: Callable[[], object]) -> None:
+        """Write what differs; while the terminal is busy nothing, and ``then`` is called after."""
+        if not self._begun or self._line.busy(then):
+            return
+        if self._line.cut():
+            self.stage.doubt()
+        place = None if cursor is None else (cursor.y, cursor.x)
+        text = self.stage.frame(place, synchronized=synchronized)
+        if text:
+            self._line.write(text)
+            self._line.flush()
+
+    def question(self, rows: int) -> str:
+        """Return what finds out whether the terminal repeats letters (REP), on its last row.
+
+        It says where its cursor is then. Many that go by the name of one that does do not.
+        """
+        self._asked_at = 1 + _TRIED, rows - 1
+        asked = f"\x1b[{rows};1H\N{NO-BREAK SPACE}\x1b[{_TRIED}b\x1b[6n"
+        return asked + self.stage.overwritten(rows - 1, 1 + _TRIED)
+
+    def answered(self, x: int, y: int) -> None:
+        """Take the answer: where the cursor was (0 first).
+
+        Keys read like one, too: F3 with ctrl and shift is a cursor in the sixth column of the top.
+        """
+        if (x, y) == self._asked_at:
+            self.stage.can_repeat()
+
+    def begin(self, stage: Stage | None) -> None:
+        """Begin with what the terminal shows already; ``None``: nobody knows."""
+        self.stage = stage or self.stage
+        if stage is None:
+            self.stage.doubt()
+
+    def doubt(self) -> None:
+        """Take nothing for granted of what the terminal shows; from any thread or signal."""
+        self.stage.doubt()
+
+
+class CellApp(App[str]):
+    """An app whose frames go as cells, where its driver has a ``CellOutput``."""
+
+    @property
+    def cells(self) -> CellOutput | None:
+        """Where the frames go; ``None``: Textual writes them itself."""
+        found = getattr(self._driver, "cells", None)
+        return found if isinstance(found, CellOutput) else None
+
+    @property
+    def colours(self) -> ColorSystem:
+        """Which colours this terminal has, by its own word; where it has none, all."""
+        return getattr(self.console, "_color_system", None) or ColorSystem.TRUECOLOR
+
+    def report_fault(self, error: BaseException) -> str:
+        """Keep a fault's details and tell of it; return the one line about it."""
+        raise NotImplementedError
+
+    def display_cells(self, update: RenderableType) -> None:
+        """Paint an update, in place of Textual's own way."""
+        cells = self.cells
+        if cells is not None and self._running and not self._closed:
+            with self._else_plainly():
+                cells.take(update, self.size, self.colours)
+            self._send_cells()
+        self.post_display_hook()
+
+    def repaint(self) -> None:
+        """Paint the whole screen anew: something else has written on the terminal."""
+        if self.cells is None:
+            self.refresh()
+        else:
+            self.cells.doubt()
+            self._send_cells()
+
+    def action_repaint(self) -> None:
+        """Paint the whole screen anew."""
+        self.repaint()
+
+    def still_that_size(self, size: Size) -> None:
+        """Paint anew what a terminal lost that was made smaller and as large as before at once.
+
+        Where the size is another one, everything is painted anyway.
+        """
+        if self.cells is not None and self.cells.stage.size == size and self.cells.stage.doubted:
+            self.call_later(self._send_cells)
+
+    def _send_cells(self) -> None:
+        """Write what differs from what the terminal shows, now or once it has taken the former."""
+        cells = self.cells
+        if cells is not None and self.screen_stack and not self._closed:
+            with self._else_plainly():
+                later = partial(self.call_later, self._send_cells)
+                cells.send(self._text_cursor, self._sync_available, later)
+
+    @property
+    def _text_cursor(self) -> Offset | None:
+        """Where text is typed: what composes it there looks for the terminal's cursor.
+
+        Elsewhere that is hidden, and stays where the last cell was written.
+        """
+        if not hasattr(self.focused, "cursor_screen_offset"):
+            return None
+        return self.screen.outer_size.clamp_offset(self.cursor_position)
+
+    @contextmanager
+    def _else_plainly(self) -> Iterator[None]:
+        """Let Textual write, should what stands here have a fault: nobody is left blind."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            vars(self._driver)["cells"] = None
+            self.report_fault(error)
+            self.call_later(self.refresh)

@@ -1,0 +1,160 @@
+"""What each part of the output stage promises, one by one."""
+
+from __future__ import annotations
+
+import inspect
+import os
+
+import pytest
+from textual import _compositor
+from textual.app import App
+
+from cockpit.app.cell_output import CellOutput, wanted_here
+from cockpit.app.output.cells import blank, cells_of, runs_of
+from cockpit.app.output.pens import PLAIN, Pen, change, pen_of
+from cockpit.app.output.stage import BEGIN, END, Stage, erases_coloured
+from cockpit.app.output.textual_frames import placed
+from tests.app.output.recorded import Line
+from tests.emulator import Emulator
+
+INK = Pen("38;2;140;150;165", "48;2;18;21;26")
+
+
+def test_the_private_parts_of_textual_are_as_they_are_read_here() -> None:
+    """Fails when another Textual paints otherwise: then ``textual_frames`` is to be read again."""
+    told = "Textual's updates have changed: read cockpit/app/output/textual_frames.py again"
+    known = {"LayoutUpdate": ["strips", "region"], "ChopsUpdate": ["chops", "spans", "chop_ends"]}
+    for name, fields in known.items():
+        taken = list(inspect.signature(getattr(_compositor, name)).parameters)
+        assert taken == fields, f"{told}: {name} takes {taken}"
+    kinds = {each.__name__ for each in _compositor.CompositorUpdate.__subclasses__()}
+    assert kinds == {*known, "InlineUpdate"}, f"{told}: there are {sorted(kinds)}"
+    shown = inspect.getsource(App._display)
+    for part in ("_begin_update", "render_segments", "clamp_offset", "post_display_hook"):
+        assert part in shown, f"Textual's App._display has changed ({part}): see CellApp"
+    with pytest.raises(TypeError, match="InlineUpdate"):
+        list(placed(_compositor.InlineUpdate([]), None))  # type: ignore[arg-type]
+
+
+def painted(*rows: str, width: int = 60, pen: Pen = INK) -> Stage:
+    stage = Stage()
+    stage.resize(width, len(rows))
+    for y, row in enumerate(rows):
+        stage.put(y, 0, cells_of(row.ljust(width), pen))
+    return stage
+
+
+def test_one_digit_takes_a_move_a_colour_and_itself() -> None:
+    stage = painted("step 8,003", "loss 2.5")
+    stage.frame((0, 0))
+    stage.put(0, 9, cells_of("4", Pen("38;2;213;218;225", INK.bg)))
+    assert stage.frame((0, 0)) == "\x1b[9C\x1b[38;2;213;218;225m4\r"
+    assert stage.frame((0, 0)) == ""
+
+
+def test_lines_that_move_together_are_moved_by_the_terminal() -> None:
+    lines = [f"{n * 7919 % 997:03d} some words of line {n * n}" for n in range(60)]
+    for step in (1, 3, -1, -2):
+        first, then = (5, 5 + step)
+        stage, screen = painted("title", *lines[first : first + 20], "foot"), Emulator(60, 22)
+        screen.feed("\x1b[?7l" + stage.frame((0, 0)))
+        for y in range(20):
+            stage.put(1 + y, 0, cells_of(lines[then + y].ljust(60), INK))
+        text = stage.frame((0, 0))
+        screen.feed(text)
+        fresh = Emulator(60, 22)
+        stage.doubt()
+        fresh.feed("\x1b[?7l" + stage.frame((0, 0)))
+        assert screen.seen() == fresh.seen() and len(text) < 50 + 40 * abs(step)
+
+
+def test_rows_that_only_look_alike_are_not_moved() -> None:
+    stage = painted(*["-" * 60] * 10)
+    stage.frame()
+    for y in range(10):
+        stage.put(y, 0, cells_of("=" * 60, INK))
+    assert "r" not in stage.frame().replace("\r", "")
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_a_sign_of_which_terminals_differ_how_wide_it_is_shifts_nothing(narrow: bool) -> None:
+    def measure(letter: str) -> int:
+        taken = {"🫨": 1 if narrow else 2, "⚠": 1, "\ufe0f": 0}
+        return taken.get(letter, 1)
+
+    stage, screen = painted("a 🫨 b ⚠\ufe0f c", "x", width=30), Emulator(30, 2, measure=measure)
+    screen.feed("\x1b[?7l" + stage.frame((0, 0)))
+    line = screen.lines()[0] if narrow else screen.text()
+    places = {letter: [cell[0] for cell in screen.cells[0]].index(letter) for letter in "abc"}
+    assert places == {"a": 0, "b": 5, "c": 10}, line
+
+
+def test_controls_in_a_text_never_reach_the_terminal() -> None:
+    hostile = "a\x1b[2J\x07\x9b31m\r\n\tb\u200d\u0301"
+    assert "".join(letter for letter, _ in cells_of(hostile)) == "a[2J31mb\u200d\u0301".replace(
+        "\u200d\u0301", "\u200d\u0301"
+    )
+    assert all(each.isprintable() or each in "\u200d" for each, _ in cells_of("\x00é\x85世"))
+
+
+def test_cells_can_be_kept_as_texts_and_made_again() -> None:
+    row = [*cells_of("loss 世界 2.5 ", INK), *cells_of("e\u0301 ", PLAIN), blank(INK)]
+    again = [cell for text, pen in runs_of(row) for cell in cells_of(text, Pen(*pen))]
+    assert again == row
+
+
+def test_the_way_from_pen_to_pen_is_the_shortest() -> None:
+    bold = INK._replace(marks=(1,))
+    assert change(INK, bold) == "\x1b[1m" and change(bold, INK) == "\x1b[22m"
+    assert change(bold, PLAIN) == "\x1b[m" and change(INK, INK) == ""
+    assert change(None, PLAIN) == "\x1b[m"
+    both = INK._replace(marks=(1, 2))
+    assert change(both, bold) == "\x1b[22;1m"
+    assert pen_of("1;38;2;1;2;3;48;5;7") == Pen("38;2;1;2;3", "48;5;7", (1,))
+
+
+TERMS = [
+    ({"TERM": "xterm-256color"}, True),
+    ({"TERM": "screen", "TMUX": "/tmp/tmux-0/default,1,0"}, True),
+    ({"TERM": "screen-256color"}, False),
+    ({"TERM": "xterm-256color", "STY": "1.pts-0"}, False),
+    ({"TERM": "vt100"}, False),
+    ({}, False),
+]
+
+
+@pytest.mark.parametrize(("variables", "erases"), TERMS)
+def test_where_an_erased_cell_keeps_no_colour_none_is_erased(
+    variables: dict[str, str], erases: bool
+) -> None:
+    assert erases_coloured(variables) is erases
+
+
+def test_long_frames_alone_are_told_apart_where_the_terminal_can() -> None:
+    stage = painted(*["some words " * 4] * 30)
+    whole = stage.frame(synchronized=True)
+    assert whole.startswith(BEGIN) and whole.endswith(END)
+    stage.put(0, 0, cells_of("S", INK))
+    assert BEGIN not in stage.frame(synchronized=True)
+
+
+def test_a_terminal_says_whether_it_repeats_and_only_then_it_is_asked_to() -> None:
+    for repeats in (True, False):
+        output, screen = CellOutput(Line()), Emulator(80, 24, repeats=repeats)
+        screen.feed(output.question(24))
+        (answer,) = screen.answers
+        output.answered(5, 0)  # what F3 reads like, with ctrl and shift
+        output.stage.resize(80, 1)
+        output.stage.put(0, 0, cells_of("─" * 80, INK))
+        assert "\x1b[79b" not in output.stage.frame()
+        output.stage.doubt()
+        y, x = answer.removeprefix("\x1b[").removesuffix("R").split(";")
+        output.answered(int(x) - 1, int(y) - 1)
+        output.stage.resize(80, 1)
+        output.stage.put(0, 0, cells_of("─" * 80, INK))
+        assert len(output.stage.frame()) < 70 if repeats else "\x1b[79b" not in output.stage.frame()
+
+
+def test_it_can_be_left_out() -> None:
+    assert wanted_here({}) and wanted_here(dict(os.environ, COCKPIT_OUTPUT="cells"))
+    assert not wanted_here({"COCKPIT_OUTPUT": "plain"})
