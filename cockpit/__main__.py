@@ -21,14 +21,35 @@ def start() -> NoReturn:
         from cockpit.verbs.completing import print_values
 
         leave(print_values(sys.argv[3:]))
-    from cockpit.config.quickstart import quick_imports
+    if sys.argv[1:] == ["--version"]:
+        from cockpit import __version__
 
+        sys.stdout.write(f"cockpit {__version__}\n")
+        leave(0)
     try:
-        with quick_imports():
-            from cockpit.cli import main
+        opens = sys.argv[1:2] == ["open"] or not sys.argv[1:2] or sys.argv[1].startswith("-")
+        leave(_open(sys.argv[1:]) if opens else _main())
     except KeyboardInterrupt:
         leave(INTERRUPTED)
-    leave(main())
+
+
+def _open(arguments: list[str]) -> int:
+    """Paint what was kept of the last time, then load the program; give the terminal back whole."""
+    from cockpit.app.frames.early import give_back, show
+
+    try:
+        show(arguments)
+        return _main()
+    finally:
+        give_back()
+
+
+def _main() -> int:
+    from cockpit.config.quickstart import quick_imports
+
+    with quick_imports():
+        from cockpit.cli import main
+    return main()
 
 
 def leave(code: int) -> NoReturn:

@@ -13,6 +13,9 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
+from cockpit.app.first_paint import FirstPaint
+from cockpit.app.frames.keeping import LeftFrame
+from cockpit.app.frames.taking import FrameFile
 from cockpit.app.notices import NoticeApp
 from cockpit.app.terminal import drawn_line
 from cockpit.app.typeahead import stands
@@ -20,6 +23,7 @@ from cockpit.app.view_file import KeptView, ViewFile
 from cockpit.config.places import state_dir
 from cockpit.config.unread import unread_notice
 from cockpit.model.clock import Clock, SystemClock
+from cockpit.model.instant import Noting
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.model.view import View
@@ -76,9 +80,11 @@ class CockpitApp(NoticeApp):
         run: str | None = None,
         means: Means | None = None,
         views: ViewFile | None = None,
+        frames: FrameFile | None = None,
     ) -> None:
         super().__init__()
         self._views = KeptView(views, self)
+        self._left = LeftFrame(frames, self)
         self.file = file or CockpitFile(path="")
         self.keys: Keys = replace(read_keys(self.file.keys), looking=read_only or present)
         self.bookmarks = Bookmarks()
@@ -94,6 +100,7 @@ class CockpitApp(NoticeApp):
         self.actions = GuardedActions(self, self, means or Means(), present=present)
         self.trouble = ""
         self._gathering = False
+        self._first_paint = FirstPaint(self, self.shown)
         self._watching: asyncio.Task[None] | None = None
         self._mask: Mask | None = None
         if present:
@@ -120,6 +127,8 @@ class CockpitApp(NoticeApp):
     async def on_mount(self) -> None:
         """Show what is known, then start to watch."""
         self.app_resume_signal.subscribe(self, self._resumed)
+        recalled = None if self._engine is None else self._engine.recalled
+        self._first_paint.wait(recalled, self._take_all)
         if self._engine is None:
             return
         self._engine.subscribe(self._news)
@@ -137,9 +146,13 @@ class CockpitApp(NoticeApp):
         if (unread := unread_notice(self.file)) is not None:
             self.say(unread)
 
+    def on_exit_app(self) -> None:
+        """Take the frame that the next session begins with."""
+        self._left.take()
+
     async def stop_work(self) -> None:
         """Leave the engine."""
-        await self._views.save()
+        await asyncio.gather(self._views.save(), self._left.save())
         if self.return_code in LEFT_ON_PURPOSE:
             self.actions.planning.end_all()
         if self._watching is not None and not self._watching.done():
@@ -196,13 +209,13 @@ class CockpitApp(NoticeApp):
 
     def now(self) -> float:
         """Return seconds since the epoch."""
-        return self._clock.now()
+        return self._clock.now() if self._left.now is None else self._left.now
 
     def paint_filter(self, line: Content) -> Content:
         """Return a painted line as it may be shown: masked, in ASCII, as was asked for."""
         if self._mask is not None:
-            line = self._mask(line)
-        return drawn_line(line, self.charset)
+            line = self._left.filtered(line, self._mask)
+        return line if isinstance(self._left.now, Noting) else drawn_line(line, self.charset)
 
     @property
     def paint_form(self) -> object:
@@ -211,6 +224,7 @@ class CockpitApp(NoticeApp):
             self._mask,
             0 if self._mask is None else self._mask.knows,
             self.charset,
+            self._left.now,
         )
 
     def ring(self, sequence: str) -> None:
@@ -377,7 +391,7 @@ class CockpitApp(NoticeApp):
         elif kind == "act":
             self.actions.act(name, about or None)
         elif kind == "theme":
-            self.theme = name
+            self.choose_theme(name)
         elif any(each.run == call and each.where == "everywhere" for each in ACTIONS):
             await self.run_action(call, self)
         else:

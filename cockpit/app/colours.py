@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from cockpit.app.background import BackgroundTold, dark_by
+from cockpit.app.frames.early import standing
 from cockpit.app.terminal import TerminalApp
 from themes.loader import AUTO, load_themes
 
@@ -15,6 +16,12 @@ class ThemedApp(TerminalApp):
     def __init__(self) -> None:
         super().__init__()
         self._follows = False
+        self._given = self.theme
+
+    @property
+    def theme_chosen(self) -> bool:
+        """Whether a person has chosen another theme than the run file and the terminal give."""
+        return self.theme != self._given
 
     def set_theme(self, wanted: str) -> str | None:
         """Take the theme of this name; return what is wrong with it, in one line."""
@@ -22,10 +29,12 @@ class ThemedApp(TerminalApp):
         for theme in themes.values():
             shown = theme.colourless() if self.no_color else theme
             self.register_theme(shown.textual())
-        self.theme = wanted if wanted in themes else AUTO.get(wanted, "cockpit-dark")
+        self._give(wanted if wanted in themes else AUTO.get(wanted, "cockpit-dark"))
         self._follows = wanted in AUTO
         if (dark := dark_by(os.environ)) is not None:
             self._follow(dark)
+        if (kept := standing()) is not None:  # as this terminal said it is, the last time
+            self._follow(kept.dark)
         known = (*AUTO, *themes)
         return None if wanted in known else f"no theme {wanted!r}; there are: {', '.join(known)}"
 
@@ -36,9 +45,16 @@ class ThemedApp(TerminalApp):
     def _follow(self, dark: bool) -> None:
         now = load_themes()[self.theme]
         if self._follows and now.dark != dark:
-            self.theme = now.twin
+            self._give(now.twin)
+
+    def _give(self, name: str) -> None:
+        self.theme = self._given = name
+
+    def choose_theme(self, name: str) -> None:
+        """Take the theme that a person wants, whatever the terminal says from now on."""
+        self._follows = False
+        self.theme = name
 
     def action_theme(self) -> None:
         """Toggle between the dark and the light twin."""
-        self._follows = False
-        self.theme = load_themes()[self.theme].twin
+        self.choose_theme(load_themes()[self.theme].twin)

@@ -7,6 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from cockpit.app.application import CockpitApp
+from cockpit.app.frames.early import give_back
+from cockpit.app.frames.kept import Call
+from cockpit.app.frames.taking import FrameFile
 from cockpit.app.making import make
 from cockpit.app.terminal import run_in_terminal
 from cockpit.model.run import CockpitFile
@@ -34,8 +37,9 @@ def run_app(
     Without an ``engine`` one is made, with the store. ``run`` is opened at once.
     """
     trouble = ""
-    means, views = None, None
+    means, views, frames = None, None, None
     if file is not None and engine is None:
+        frames = FrameFile(file.path, Call(None, read_only, present, ascii))
         made = make(file, read_only or present)
         engine, trouble = made.engine, made.trouble
         means = made.means
@@ -43,9 +47,10 @@ def run_app(
     try:
         app = CockpitApp(
             file, engine, read_only=read_only, present=present, ascii=ascii, run=run, means=means,
-            views=views,
+            views=views, frames=frames,
         )  # fmt: skip
     except KeysError as error:
+        give_back()
         path = file.path if file is not None else "cockpit.toml"
         sys.stderr.writelines(f"{path}: {problem}\n" for problem in error.problems)
         return CONFIG

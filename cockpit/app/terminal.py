@@ -38,6 +38,7 @@ from cockpit.app.alt import WORD_MOTION, KeyParser, behind_escape
 from cockpit.app.background import may_ask, question
 from cockpit.app.cell_output import CellApp, CellOutput, wanted_here
 from cockpit.app.faults import ScreenFaults
+from cockpit.app.frames.early import ENTER, give_back, take
 from cockpit.app.reading import EndOfInput, read_keys
 from cockpit.app.typeahead import PRESSED, TypeAhead
 from cockpit.app.writer import ScreenWriter
@@ -61,7 +62,10 @@ class TerminalApp(CellApp):
         self.crash_line: str | None = None
         self.charset = Charset.UNICODE
         self._missed: set[Region] = set()
-        self._typeahead = TypeAhead(self, self._hand_on)
+        self.laid_out, self.shown = asyncio.Event(), asyncio.Event()
+        """Set when a screen would have been painted first, and when anything is painted at all."""
+        self.shown.set()
+        self._typeahead = TypeAhead(self, self._hand_on, self.shown)
         self._faults = ScreenFaults(self, self.keep_fault, self.warn)
 
     def get_driver_class(self) -> type[Driver]:
@@ -114,6 +118,9 @@ class TerminalApp(CellApp):
         driver, renderable = self._driver, on_screen(renderable)
         if renderable is None or self._batch_count:
             super()._display(screen, renderable)
+        elif not self.shown.is_set():
+            self._missed |= _regions(screen, renderable)
+            self.laid_out.set()
         elif self.cells is not None:
             self.display_cells(renderable)
         elif isinstance(driver, TerminalDriver) and driver.busy(self._taken):
@@ -214,6 +221,7 @@ def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
     vars(linux_driver).update(WriterThread=ScreenWriter)
     with _signals_kept():
         app.run(mouse=mouse)
+    give_back()
     file = terminal_file()
     if file is not None:
         ending = UntilGone(file)
@@ -330,6 +338,7 @@ class TerminalDriver(LinuxDriver):
         size: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._entered = False
         self._end_of_input = EndOfInput()
         self.exit_event = self._end_of_input
         file = terminal_file()
@@ -340,9 +349,15 @@ class TerminalDriver(LinuxDriver):
 
     def start_application_mode(self) -> None:
         """Take the terminal, and ask it for its background: before the first frame."""
+        kept = take()
+        self._entered = kept is not None
         super().start_application_mode()  # type: ignore[no-untyped-call]
+        if kept is not None:
+            self.attrs_before = kept.attributes
+        if kept is not None and self.cells is None:
+            self.write(kept.stage.leave())
         if self.cells is not None:
-            self.cells.begin(None)
+            self.cells.begin(None if kept is None else kept.stage)
             former = signal.getsignal(signal.SIGWINCH)
             if callable(former):
                 signal.signal(signal.SIGWINCH, partial(self._resized, former))
@@ -360,6 +375,13 @@ class TerminalDriver(LinuxDriver):
         if self.cells is not None:
             self.write(self.cells.stage.leave())
         super().stop_application_mode()
+
+    def write(self, data: str) -> None:
+        """Write to the terminal; another screen that is entered twice would be cleared."""
+        if data == ENTER and self._entered:
+            self._entered = False
+        else:
+            super().write(data)
 
     def busy(self, then: Callable[[], object]) -> bool:
         """Return whether the terminal has still to take something; ``then`` is called once it has.

@@ -46,9 +46,15 @@ class Opening(Protocol):
 class TypeAhead:
     """Hands on one event at a time, once all before it is done and the screen in front stands."""
 
-    def __init__(self, app: App[Any], hand_on: Callable[[events.Event], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        app: App[Any],
+        hand_on: Callable[[events.Event], Awaitable[None]],
+        shown: asyncio.Event,
+    ) -> None:
         self._app = app
         self._hand_on = hand_on
+        self._shown = shown
         self._waiting: deque[events.Event] = deque()
         self._handing: asyncio.Task[None] | None = None
         self._unanswered: asyncio.Event | None = None
@@ -67,6 +73,7 @@ class TypeAhead:
         self._waiting.appendleft(event)
 
     async def _hand_all(self) -> None:
+        await self._shown.wait()  # nothing is done to what nobody has seen
         while self._waiting and self._app.is_running:
             try:
                 await self._stands(self._waiting[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -19,6 +20,10 @@ class Watching(Protocol):
     @property
     def silent(self) -> str:
         """Why nothing of what is shown is news, if so: nobody watches."""
+
+    @property
+    def recalled(self) -> asyncio.Event:
+        """Set once what was seen of the runs the last time is told."""
 
     @property
     def logs(self) -> Logs:

@@ -79,6 +79,7 @@ class AttachedEngine:
         self._heard = False
         self._replaced_one = False
         self.silent = ""
+        self.recalled = asyncio.Event()
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -331,6 +332,12 @@ class AttachedEngine:
 
     async def _recall(self) -> None:
         """Show what the store remembers of each run until the engine has told of it."""
+        try:
+            await self._recall_all()
+        finally:
+            self.recalled.set()
+
+    async def _recall_all(self) -> None:
         if self._store is None:
             return
         names = [run.name for run in self.file.runs]

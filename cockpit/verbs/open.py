@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from cockpit.app.frames.early import give_back
 from cockpit.config.file import find
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.run import CockpitFile
@@ -43,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Open the UI; return its exit code."""
+    try:
+        return _open(args)
+    finally:
+        give_back()  # whatever is told of a fault belongs on the terminal as it was
+
+
+def _open(args: argparse.Namespace) -> int:
     on_terminal = is_terminal(sys.stdin, sys.stdout)
     file = _file(args, on_terminal=on_terminal)
     if not on_terminal:

@@ -152,3 +152,14 @@ async def test_the_terminal_is_followed_unless_the_run_file_names_a_theme(
         app.post_message(BackgroundTold(False))
         await pilot.pause()
         assert app.theme == chosen
+
+
+async def test_a_theme_from_the_palette_is_a_choice_as_good_as_the_key() -> None:
+    app = CockpitApp(CockpitFile(path="/data/cockpit.toml"), StandIn(*made.fleet()))
+    async with app.run_test() as pilot:
+        await pilot.press(":", *"theme cockpit-light", "enter")
+        app.post_message(BackgroundTold(True))
+        await pilot.pause()
+        assert (app.theme, app.theme_chosen) == ("cockpit-light", True)
+        await pilot.press("t")
+        assert not app.theme_chosen

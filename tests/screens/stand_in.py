@@ -117,6 +117,8 @@ class StandIn:
         self.runs = list(runs)
         self.notices: Sequence[str] = ()
         self.silent = ""
+        self.recalled = asyncio.Event()
+        self.recalled.set()
         self.poked: list[str] = []
         self.seen: list[str] = []
         self.preferred: tuple[str, ...] = ()

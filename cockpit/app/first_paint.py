@@ -1,0 +1,53 @@
+"""The first thing that a person sees is the fleet as it is remembered, not an empty screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from widgets.base.painted import Painted
+
+if TYPE_CHECKING:
+    from cockpit.app.terminal import TerminalApp
+
+WITHIN: Final = 0.5
+"""Seconds after which it is shown whatever is known."""
+
+
+class FirstPaint:
+    """Holds an app's paint, and what is pressed, back until there is something to see.
+
+    ``shown`` is set from then on. What stood on the terminal before stands until then, whole.
+    """
+
+    def __init__(self, app: TerminalApp, shown: asyncio.Event) -> None:
+        self._app = app
+        self._shown = shown
+        self._task: asyncio.Task[None] | None = None
+        shown.clear()
+
+    def wait(self, known: asyncio.Event | None, show: Callable[[], None]) -> None:
+        """Begin to wait for what is remembered (``known``); then ``show`` it."""
+        self._task = asyncio.create_task(self._wait(known, show))
+
+    async def _wait(self, known: asyncio.Event | None, show: Callable[[], None]) -> None:
+        try:
+            async with asyncio.timeout(WITHIN):
+                await self._app.laid_out.wait()
+                await (self._app.laid_out if known is None else known).wait()
+            show()
+            self._repaint()
+        except TimeoutError:
+            pass
+        finally:
+            self._shown.set()
+            self._app.catch_up()
+
+    def _repaint(self) -> None:
+        """Have all lines painted that were laid out before there was anything to say."""
+        if self._app.screen_stack:
+            screen = self._app.screen
+            with self._app.faults_of(screen):
+                for each in screen.query(Painted):
+                    each.repaint()

@@ -1,0 +1,136 @@
+"""Takes the frame to keep: the fleet as it is shown, with what its ages are reckoned from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from rich.color import ColorSystem
+from textual.content import Content
+from textual.strip import Strip
+
+from cockpit.app.frames.early import frames_dir, opened
+from cockpit.app.frames.kept import Aged, Call, Frame, Piece, Place, load, place_of, save
+from cockpit.model.instant import Noting
+from cockpit.model.wording import aged, brief, clock_time
+from cockpit.runtime.offload import offload
+from cockpit.text.charset import Charset, drawn
+
+SAVE_WITHIN: Final = 0.3
+"""Seconds that leaving waits for it."""
+_NOTED: Final = re.compile("([\U00100000-\U0010fffd])\\1*(?: \\1+)*")
+Strips = Sequence[Strip]
+
+
+class NotKeptError(Exception):
+    """What is on the screen cannot be told anew later."""
+
+
+class FrameFile:
+    """Where one session keeps its frame; none once the run file has been edited meanwhile.
+
+    What was shown of its former edition may not be so any more.
+    """
+
+    def __init__(self, run_file: str, call: Call) -> None:
+        self._place = partial(place_of, frames_dir(), Path(run_file), opened(call))
+        self._began = self._edition()
+
+    async def save(self, frame: Frame, size: tuple[int, int]) -> None:
+        """Write a frame, off the event loop, unless it says what the kept one says."""
+        if self._began is not None and self._edition() == self._began:
+            with suppress(TimeoutError, OSError):
+                await offload(_save_if_new, self._place(size), frame, deadline=SAVE_WITHIN)
+
+    def _edition(self) -> object:
+        with suppress(OSError):
+            return self._place((0, 0)).about["seen"]
+        return None
+
+
+def taken(
+    paint: Callable[[float], Strips],
+    now: float,
+    charset: Charset,
+    dark: bool,
+    mark: str,
+    colours: ColorSystem = ColorSystem.TRUECOLOR,
+) -> Frame:
+    """Return the frame that ``paint`` gives for a moment; raises ``NotKeptError``.
+
+    It is painted twice, for that moment and for one that notes what is told of it: every cell
+    must be the same, or an age would stand there for ever.
+    """
+    plain = [strip.text for strip in paint(now)]
+    noting = Noting(now)
+    rows = tuple(tuple(_pieces(strip, noting, charset, colours)) for strip in paint(noting))
+    if ["".join(piece.text for piece in row) for row in rows] != [drawn(t, charset) for t in plain]:
+        raise NotKeptError("what was noted is not what is shown")
+    return Frame(now, dark, mark, rows)
+
+
+def told(text: str, noting: Noting) -> Iterator[tuple[str, Aged | None]]:
+    """Yield the parts of a painted text: words as they stand, and ages with what they are of.
+
+    Raises ``NotKeptError`` for a letter that was not noted.
+    """
+    at = 0
+    for found in _NOTED.finditer(text):
+        if found.start() > at:
+            yield text[at : found.start()], None
+        at = found.end()
+        about = noting.of(found[1])
+        if about is None:
+            raise NotKeptError("a letter that stands for nothing")
+        form, since = about
+        words = aged(form, since, float(noting))
+        short = len(found[0]) <= len(brief(words))
+        yield words[: len(found[0])], Aged(form, since, short)
+    if at < len(text):
+        yield text[at:], None
+
+
+def filtered(line: Content, noting: Noting, keep: Callable[[Content], Content]) -> Content:
+    """Return what a filter makes of a line in which ages were noted: it is asked about the words.
+
+    Raises ``NotKeptError`` where the filter moves them.
+    """
+    words = "".join(part for part, _ in told(line.plain, noting))
+    if words == line.plain:
+        return keep(line)
+    kept = keep(Content(words, list(line.spans)))
+    if len(kept.plain) != len(words):
+        raise NotKeptError("what is masked has another length")
+    shown = zip(kept.plain, words, line.plain, strict=True)
+    return Content("".join(n if k == w else k for k, w, n in shown), list(kept.spans))
+
+
+def style_of(strip: Strip, colours: ColorSystem) -> str:
+    """Return how the first cell of a strip is styled, as SGR parameters."""
+    style = next((segment.style for segment in strip), None)
+    return "" if style is None else Strip.render_ansi(style, colours)
+
+
+def _pieces(
+    strip: Strip, noting: Noting, charset: Charset, colours: ColorSystem
+) -> Iterator[Piece]:
+    cells = ((each.text, style_of(Strip([each]), colours)) for each in strip if each.text)
+    for style, group in groupby(cells, key=lambda each: each[1]):
+        for text, about in told("".join(each for each, _ in group), noting):
+            yield Piece(drawn(text, charset), style, about)
+
+
+def _save_if_new(place: Place, frame: Frame) -> None:
+    kept = load(place, frame.at)
+    if kept is None or _said(kept) != _said(frame):
+        save(place, frame)
+
+
+def _said(frame: Frame) -> tuple[object, ...]:
+    """Return what a frame says: its rows, of which minute."""
+    return clock_time(frame.at), int(frame.at // 3600), frame.dark, frame.mark, frame.rows
