@@ -47,6 +47,7 @@ VERBS = (
     Verb("progress", "cockpit.verbs.progress", "what a log's lines tell of the training"),
     Verb("scrub", "cockpit.verbs.scrub", "stdin to stdout with secrets masked"),
     Verb("history", "cockpit.verbs.history", "who did what to a run, when, on what evidence"),
+    Verb("veto", "cockpit.verbs.veto", "stop what an agent is about to do to a run"),
     Verb("doctor", "cockpit.verbs.doctor", "what is installed, reachable, authorised; remedies"),
     Verb("serve", "cockpit.verbs.serve", "the read-only UI in a browser on this machine"),
     Verb("schema", "cockpit.verbs.schema", "the run file's JSON Schema, for editors"),

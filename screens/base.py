@@ -169,6 +169,10 @@ class ActingScreen(CockpitScreen):
         else:
             self.app.push_screen(BacktestScreen(self.cockpit, report.name))
 
+    def action_veto(self) -> None:
+        """Veto what agents plan or wait to do on the selected run."""
+        self.cockpit.actions.veto()
+
     def action_journal(self) -> None:
         """Show the journal."""
         self.cockpit.actions.open_journal()

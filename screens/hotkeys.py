@@ -177,6 +177,7 @@ ACTIONS: Final = (
            "which alerts the run's history would have raised, and when", "act"),
     Hotkey("journal", "J", "journal", "actions on the runs, and what was interrupted",
            "act"),
+    Hotkey("veto", "V", "veto", "stop what an agent plans or is about to do", "act", writes=True),
     Hotkey("plan_confirm", "enter", "act", "run it, once the words match; later: close", "plan",
            palette=False, writes=True),
     Hotkey("plan_leave", "escape", "leave", "close (a running action continues)",

@@ -13,11 +13,11 @@ from cockpit.config.check import DERIVED, Settings, Trouble, checked, one_of, un
 from cockpit.config.lines import KeyPath
 from cockpit.config.resolve import resolved
 from cockpit.config.values import run_names, value_troubles
-from cockpit.model.run import CockpitFile, HostSpec, NotifySpec, RunSpec, UiSpec
+from cockpit.model.run import AgentsSpec, CockpitFile, HostSpec, NotifySpec, RunSpec, UiSpec
 
 M = TypeVar("M", bound=BaseModel)
 
-SECTIONS = ("cockpit", "run", "notify", "ui", "keys", "hosts")
+SECTIONS = ("cockpit", "run", "notify", "agents", "ui", "keys", "hosts")
 LAYOUTS = (
     *("auto", "levanter", "orbax", "hf", "accelerate", "deepspeed", "megatron"),
     *("torchtitan", "lightning", "nanogpt", "custom"),
@@ -30,6 +30,7 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
     settings = _part(Settings, data, ("cockpit",), troubles)
     notify = _part(NotifySpec, data, ("notify",), troubles)
     troubles += _route_troubles(notify)
+    agents = _part(AgentsSpec, data, ("agents",), troubles)
     screen = _part(UiSpec, data, ("ui",), troubles)
     hosts = {
         name: _part(HostSpec, data["hosts"], ("hosts", name), troubles)
@@ -45,6 +46,7 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
         operator=settings.operator,
         runs=_told_apart([resolved(run, folder) for run in runs]),
         notify=notify,
+        agents=agents,
         ui=screen,
         keys=_table(data, "keys"),
         hosts=hosts,

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from cockpit.config.lines import KeyPath
 from cockpit.model.base import Frozen
 from cockpit.model.run import (
+    AgentsSpec,
     Auth,
     CheckpointSpec,
     CodeSpec,
@@ -31,6 +32,7 @@ from cockpit.model.run import (
     NotifySpec,
     RecordsSpec,
     Route,
+    RunAgentsSpec,
     RunSpec,
     TeardownSpec,
     TensorboardSpec,
@@ -76,8 +78,10 @@ TABLES: Mapping[str, type[BaseModel]] = {
     "run.thresholds": Thresholds,
     "run.teardown": TeardownSpec,
     "run.final_step_from": FinalStepFrom,
+    "run.agents": RunAgentsSpec,
     "notify": NotifySpec,
     "notify.routes": Route,
+    "agents": AgentsSpec,
     "ui": UiSpec,
     "hosts.*": HostSpec,
 }

@@ -23,6 +23,7 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
         "cockpit": "Settings of the person and defaults of all runs.",
         "run": "One intended training trajectory; one [[run]] for each.",
         "notify": "Who is told of alerts, and how.",
+        "agents": "What agents may do by themselves (cockpit mcp).",
         "ui": "How the terminal UI looks.",
         "keys": "Keys of the terminal UI: action id = key, or a list of keys.",
         "hosts": "What to tell a person when a host refuses us; one table per ssh host.",
@@ -58,6 +59,7 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
         "trackio": "The Trackio database in which the run is logged.",
         "tensorboard": "The TensorBoard event files of the run.",
         "checkpoints": "Where checkpoints lie, and which are kept.",
+        "agents": "What agents may do to this run by themselves, where it differs from [agents].",
         "monitor": "The state file and events of whoever monitors the run.",
         "records": "Logbook, issue and run log.",
         "code": "The repository, and which changes can touch the trajectory.",
@@ -207,6 +209,16 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
         "kind": "What the address must be; desktop and terminal need none.",
         "to": "The person whom the route reaches; default: everybody.",
         "command": "A command that gets title and body on its standard input.",
+    },
+    "agents": {
+        "may": "Verbs that an agent may act with; reading and planning are always allowed.",
+        "grace": "For how long a person may veto what an agent is about to do (a duration); what "
+                 "only tells (log, escalate, ack) does not wait.",
+        "calls_per_minute": "How many calls an agent may make in a minute.",
+    },
+    "run.agents": {
+        "may": "Verbs that an agent may act with on this run; default: [agents] may.",
+        "grace": "For how long a person may veto here (a duration); default: [agents] grace.",
     },
     "ui": {
         "theme": "The colours. auto asks the terminal whether its background is light or dark.",

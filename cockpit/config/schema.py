@@ -51,7 +51,7 @@ def schema(actions: Mapping[str, tuple[str, str]], themes: Iterable[str]) -> Sha
     tables["ui"]["properties"]["theme"]["enum"] = [*themes]
     own = {action: _key(keys, does) for action, (keys, does) in actions.items()}
     shapes = {
-        **{name: tables[name] for name in ("cockpit", "notify", "ui")},
+        **{name: tables[name] for name in ("cockpit", "notify", "agents", "ui")},
         "run": {"type": "array", "items": tables["run"], "minItems": 1},
         "keys": {"type": "object", "properties": own, "additionalProperties": False},
         "hosts": {"type": "object", "additionalProperties": tables["hosts.*"]},

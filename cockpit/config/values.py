@@ -38,6 +38,7 @@ RANGES: Mapping[str, tuple[float, float, str]] = {
     "run.thresholds.instability_rows": (1, 1e6, "expected a number of rows, 1 or more"),
     "run.thresholds.instability_window": (3, 1e6, "expected a number of rows, 3 or more"),
     "run.thresholds.flap_restarts": (1, 1e6, "expected a number of restarts, 1 or more"),
+    "agents.calls_per_minute": (1, 1e6, "expected a number of calls, 1 or more"),
     "notify.most": (1, 1e6, "expected a number of messages, 1 or more"),
     "run.thresholds.disk_frac": (0, 1, "expected a share between 0 and 1"),
     "run.thresholds.mem_frac": (0, 1, "expected a share between 0 and 1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from cockpit.model.agents import AgentAct
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant, Seconds, rfc3339
 from cockpit.model.day import Day
@@ -127,6 +128,8 @@ class RunReport(Frozen):
     """How it was in the last 24 hours; not part of the document."""
     verdict_reason: str | None = None
     """Why the verdict is the one it is, in one line."""
+    agents: tuple[AgentAct, ...] = ()
+    """What agents plan, are about to do or have begun on it, newest first."""
     not_read_yet: str | None = None
     """Why it counts neither as well nor as sick: what nobody has asked since the engine started."""
 
@@ -141,6 +144,7 @@ class RunReport(Frozen):
             "verdict": Verdict.UNKNOWN if well else self.verdict,
             "verdict_reason": NOT_ASKED if well else self.verdict_reason,
             "progress": self.progress.model_copy(update={"eta_s": None}),
+            "agents": (),
             "not_read_yet": NOT_ASKED,
         }
         if not self.alerts:
@@ -177,6 +181,7 @@ class RunReport(Frozen):
         """Return one entry of ``check --json``'s ``runs``."""
         now = self.checked_at
         waits = {} if self.not_read_yet is None else {"not_read_yet": self.not_read_yet}
+        acts = {"agents": [act.to_json() for act in self.agents]} if self.agents else {}
         return {
             "name": self.name,
             "verdict": self.verdict.value,
@@ -187,6 +192,7 @@ class RunReport(Frozen):
             "next_action": self.next_action,
             "owner": None if self.owner is None else self.owner.to_json(),
             "goodput": None if self.goodput is None else self.goodput.document(),
+            **acts,
             **waits,
         }
 

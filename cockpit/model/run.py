@@ -230,6 +230,31 @@ class FinalStepFrom(Frozen):
     key: str
 
 
+Verb = Literal[
+    "launch", "relaunch", "lineage", "rollback", "stop", "retain", "seal", "handoff", "escalate",
+    "log", "sync", "teardown", "publish", "ack",
+]  # fmt: skip
+"""A guarded action by its verb, as ``[agents] may`` names it."""
+
+
+class AgentsSpec(Frozen):
+    """``[agents]``: what agents may act with; reading and planning are always allowed (SPEC A).
+
+    ``grace`` is for how long a person may veto an act that does more than tell.
+    """
+
+    may: tuple[Verb, ...] = ("log", "escalate")
+    grace: Duration = 60.0
+    calls_per_minute: int = 60
+
+
+class RunAgentsSpec(Frozen):
+    """``[run.agents]``: the same for one run, where it differs."""
+
+    may: tuple[Verb, ...] | None = None
+    grace: Duration | None = None
+
+
 class RunSpec(Frozen):
     """One ``[[run]]``: one intended training trajectory."""
 
@@ -265,6 +290,7 @@ class RunSpec(Frozen):
     code: CodeSpec | None = None
     thresholds: Thresholds = Thresholds()
     teardown: TeardownSpec | None = None
+    agents: RunAgentsSpec = RunAgentsSpec()
 
     @property
     def monitor_cadence(self) -> Seconds:
@@ -336,9 +362,17 @@ class CockpitFile(Frozen):
     operator: str | None = None
     runs: tuple[RunSpec, ...] = ()
     notify: NotifySpec = NotifySpec()
+    agents: AgentsSpec = AgentsSpec()
     ui: UiSpec = UiSpec()
     keys: dict[str, Any] = Field(default_factory=dict)
     hosts: dict[str, HostSpec] = Field(default_factory=dict)
+
+
+def agents_of(file: CockpitFile, run: RunSpec) -> AgentsSpec:
+    """Return what agents may do to one run."""
+    own = {"may": run.agents.may, "grace": run.agents.grace}
+    told = {key: value for key, value in own.items() if value is not None}
+    return file.agents.model_copy(update=told)
 
 
 def remedies_of(file: CockpitFile) -> dict[str, str]:

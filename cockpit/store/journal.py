@@ -112,12 +112,12 @@ class Journal(StoreView):
                 (run, key, plan.action, plan.made_at, plan.words, pack(plan)),
             )
 
-    def plans(self, run: str, action: str, since: float) -> tuple[Plan, ...]:
-        """Return the plans of an action that were shown since then, newest first."""
+    def plans(self, run: str, action: str | None, since: float) -> tuple[Plan, ...]:
+        """Return the plans of an action, or of all, that were shown since then, newest first."""
         with self._store.reading() as connection:
             rows = connection.execute(
-                "SELECT document FROM plans WHERE run = ? AND action = ? AND at >= ?"
-                " ORDER BY at DESC",
+                "SELECT document FROM plans WHERE run = ? AND action = coalesce(?, action)"
+                " AND at >= ? ORDER BY at DESC",
                 (run, action, since),
             ).fetchall()
         return tuple(plan for row in rows if (plan := unpack(Plan, row[0])) is not None)

@@ -93,4 +93,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE UNIQUE INDEX moments ON pasts (run, at)",
         "CREATE INDEX bases ON pasts (run, at) WHERE base IS NULL",
     ),
+    (
+        "CREATE TABLE agent_acts (number INTEGER PRIMARY KEY, run TEXT NOT NULL,"
+        " agent TEXT NOT NULL, action TEXT NOT NULL, plan_id TEXT NOT NULL, at REAL NOT NULL,"
+        " stage TEXT NOT NULL, changed_at REAL NOT NULL, until REAL, who TEXT,"
+        " said TEXT NOT NULL DEFAULT '', times INTEGER NOT NULL DEFAULT 1)",
+        "CREATE INDEX agent_acts_of_run ON agent_acts (run, changed_at)",
+        "CREATE TABLE agent_calls (run TEXT NOT NULL, agent TEXT NOT NULL, tool TEXT NOT NULL,"
+        " ended TEXT NOT NULL, hour REAL NOT NULL, count INTEGER NOT NULL, last_at REAL NOT NULL,"
+        " PRIMARY KEY (run, agent, tool, ended, hour)) WITHOUT ROWID",
+    ),
 )

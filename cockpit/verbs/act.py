@@ -191,7 +191,8 @@ def _row(verb: str) -> ActionEntry:
 def _print_step(step: StepResult) -> None:
     """Say what is being done; how it ended is told once, with the result."""
     if step.state is StepState.BEGUN:
-        say(f"{step.name} …")
+        note = f": {step.note}" if step.note else ""
+        say(f"{step.name}{note} …")
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:

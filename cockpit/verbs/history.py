@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from cockpit.actions.core.pushes import refreshed
+from cockpit.model.agents import AgentAct, AgentCalls
 from cockpit.model.base import Frozen, Instant, rfc3339
 from cockpit.model.clock import SystemClock
 from cockpit.model.goodput import Goodput, JobStart, Looks
@@ -30,6 +31,7 @@ from cockpit.rules.metrics.numerics import advance
 from cockpit.runtime.offload import offload
 from cockpit.sources.records import Records
 from cockpit.sources.told import Remotes
+from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
@@ -69,6 +71,10 @@ class Past(Frozen):
     goodput: Goodput | None = None
     told: tuple[Told, ...] = ()
     """What others told in logbook and output root, oldest first; not what stands in the journal."""
+    agents: tuple[AgentAct, ...] = ()
+    """What agents planned and sent; what began of it stands in ``actions`` too."""
+    calls: tuple[AgentCalls, ...] = ()
+    """How agents used their tools on it, by the hour."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -167,6 +173,8 @@ def read(store: Store, key: str, run: RunSpec, until: float | None) -> Past:
         launches=tuple(one for one in memory.launches(key) if one.at <= limit),
         observation=seen[-1] if seen else None,
         goodput=_goodput(memory, key, run, seen, until),
+        agents=tuple(a.known_by(limit) for a in AgentRecords(store).acts(key) if a.at <= limit),
+        calls=tuple(each for each in _calls(store, key) if each.last_at <= limit),
     )
 
 
@@ -191,6 +199,12 @@ def _alerts_then(found: Sequence[Kept], limit: float) -> Iterator[Kept]:
             alert = kept.alert.model_copy(update={"acknowledged": None})
             kept = kept.model_copy(update={"alert": alert})
         yield kept.model_copy(update={"closed_at": None, "seen": False}) if later else kept
+
+
+def _calls(store: Store, key: str) -> tuple[AgentCalls, ...]:
+    """Return the calls of agents about a run, and those about no run alone."""
+    records, (file, _, _) = AgentRecords(store), key.rpartition("#")
+    return (*records.calls(key), *records.calls(f"{file}#"))
 
 
 def _goodput(
@@ -235,6 +249,10 @@ def document(past: Past) -> dict[str, Any]:
         "actions": [_action(entry) for entry in past.actions],
         "alerts": [_alert(kept) for kept in past.alerts],
         "told": [each.to_json() for each in past.told],
+        "agents": {
+            "acts": [act.to_json() for act in past.agents],
+            "calls": [each.to_json() for each in past.calls],
+        },
     }
 
 
@@ -279,6 +297,8 @@ def _lines(past: Past) -> Iterator[str]:
         ),
         *((each.at, [_heard(each)]) for each in past.told),
         *((one.at, [f"{moment(one.at)}  launched  {_ids(one)}"]) for one in past.launches),
+        *((act.changed_at, [f"{moment(act.changed_at)}  {act.text}"]) for act in past.agents),
+        *((each.last_at, [f"{moment(each.last_at)}  {each.text}"]) for each in past.calls),
     ]
     if past.then is not None:
         yield from _then_lines(past.then)

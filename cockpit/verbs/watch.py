@@ -9,10 +9,12 @@ import re
 import signal
 from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime
+from enum import Enum
 from functools import partial
 from typing import Any, Final
 
 from cockpit.attach.serving import WindowService
+from cockpit.model.agents import going_on
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
@@ -37,6 +39,7 @@ from cockpit.verbs.common import (
 from cockpit.verbs.outlets import WatchOutput
 from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_text, rate_text
 from cockpit.watch.engine import Engine
+from cockpit.watch.events import events
 from cockpit.watch.fleet import UnknownRunError
 from cockpit.watch.headless import HeadlessWatch, StopPoint
 from cockpit.watch.owner import this_process, turns_of
@@ -48,6 +51,14 @@ READ_WITHIN: Final = 1.0
 """Seconds for which it waits for somebody to take what it has printed."""
 
 
+class Shape(Enum):
+    """What a watch prints: a line for each run a round, a document a round, or what happens."""
+
+    TEXT = "text"
+    JSON = "json"
+    EVENTS = "events"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``watch`` takes."""
     parser.description = (
@@ -57,6 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     add_runs(parser)
     add_json(parser)
+    parser.add_argument(
+        "--events",
+        action="store_true",
+        help="print one JSON object a line for each thing that happens, nothing else",
+    )
     parser.add_argument("--once", action="store_true", help="one cadence, then end")
     parser.add_argument(
         "--until", type=stopping_point, metavar="step=N|time=T", help="end at this point"
@@ -106,13 +122,33 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
         services = BackgroundServices((*windows, Starting(make, clock)))
         for each in windows:
             each.more_notices = lambda: services.notices
-        printing = _print_rounds(watching, services, heartbeat, output, as_json=args.json)
+        told = (watching, services, heartbeat, output, clock)
+        if args.events:
+            engine.subscribe(_Happenings(watching, output).print)
+        shape = Shape.EVENTS if args.events else Shape.JSON if args.json else Shape.TEXT
+        printing = _print_rounds(*told, shape)
         return await _until_done(watching, services, printing, output)
     except UnknownRunError as error:
         raise UsageError(str(error)) from error
     finally:
         if store is not None:
             store.close()
+
+
+class _Happenings:
+    """Prints what happens to the runs that this watch owns, as their reports come."""
+
+    def __init__(self, watching: HeadlessWatch, output: WatchOutput) -> None:
+        self._watching = watching
+        self._output = output
+        self._last: dict[str, RunReport] = {}
+
+    def print(self, report: RunReport) -> None:
+        """Print what is new in a report; of a run that nobody has asked about yet nothing is."""
+        if self._watching.owns(report) and report.not_read_yet is None:
+            for event in events(self._last.get(report.name), report):
+                self._output.document(event)
+            self._last[report.name] = report
 
 
 def _ring_all(own: Ring | None, windows: Sequence[WindowService]) -> Ring | None:
@@ -157,18 +193,20 @@ async def _print_rounds(
     services: Service,
     heartbeat: HeartbeatService,
     output: WatchOutput,
-    *,
-    as_json: bool,
+    clock: Clock,
+    shape: Shape,
 ) -> None:
     async for reports in watching.rounds():
-        for line in watching.messages(services.notices):
+        acts = [act for report in watching.last().runs for act in report.agents]
+        about = going_on(acts, clock.now(), "cockpit veto RUN stops it")
+        for line in watching.messages((*services.notices, *about)):
             output.say(line)
         if reports and watching.cadence is not None:
             heartbeat.pulse(watching.cadence)
-        if reports and as_json:
+        if reports and shape is Shape.JSON:
             newest = max(report.checked_at for report in reports)
             output.document(FleetReport(checked_at=newest, runs=reports).document())
-        elif reports:
+        elif shape is Shape.TEXT:
             for report in reports:
                 output.put(status_line(report))
     await services.finish()

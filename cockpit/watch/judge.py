@@ -330,6 +330,7 @@ def _face(report: RunReport) -> tuple[object, ...]:
         report.next_action,
         report.next_check_at,
         report.watched_by,
+        report.agents,
         report.not_read_yet,
         (report.day.end, report.day.cells),
         facets,

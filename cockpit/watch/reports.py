@@ -234,6 +234,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         next_action=next_action(found.spec, found.history, alerts),
         next_check_at=state.next_check_at,
         watched_by=None if watch is None else watch.owner.label,
+        agents=state.shared.agents,
         owner=owner,
         goodput=found.goodput,
         looks=state.looks,
@@ -261,6 +262,7 @@ def unruled(case: Case, state: RunState) -> RunReport:
         next_action=why,
         verdict_reason=why,
         next_check_at=state.next_check_at,
+        agents=state.shared.agents,
         looks=state.looks,
     )
 

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from cockpit.model.agents import AgentAct
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.goodput import JobStart
@@ -20,6 +21,7 @@ from cockpit.model.snapshot import Snapshot
 from cockpit.model.told import Told
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
+from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.followups import FollowupStore
 from cockpit.store.journal import Journal, handed_over
@@ -58,6 +60,8 @@ class Shared(Frozen):
     handed: tuple[Told, ...] = ()
     """To whom the run was handed over by accounts that use this store."""
     sealed: str | None = None
+    agents: tuple[AgentAct, ...] = ()
+    """What agents plan, or are about to do."""
 
 
 class Remembered(Frozen):
@@ -197,6 +201,7 @@ def _shared(store: Store, owner: Owned | None, key: str, now: float) -> Shared:
         rejected=Rejections(store).of(key),
         handed=handed_over(Journal(store).handovers(key)),
         sealed=Seals(store).last(key),
+        agents=AgentRecords(store).current(key, now),
     )
 
 

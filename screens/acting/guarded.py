@@ -14,6 +14,7 @@ from cockpit.model.outcome import Outcome, Records, means
 from cockpit.model.plan import Request, Result
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
+from screens.acting.agents import agent_news, to_veto, vetoed
 from screens.acting.planning import Planning
 from screens.acting.running import RunningAction, RunningActions
 from screens.base import spawn
@@ -312,14 +313,45 @@ class GuardedActions:
         keys = self._cockpit.keys
         shows = "" if self.reading_only else f" · {keys.shown('journal')} journal"
         planned = [(f"{line} · {keys.shown('clear')} seen", False) for line in self._left]
-        return [*([(f"{said}{shows}", True)] if left else []), *planned]
+        return [*self.agents, *([(f"{said}{shows}", True)] if left else []), *planned]
+
+    @property
+    def agents(self) -> list[tuple[str, bool]]:
+        """What agents are about, a line each, and whether it can be vetoed."""
+        key = None if self.reading_only else self._cockpit.keys.shown("veto")
+        return agent_news(self._cockpit.reports, self._cockpit.now(), key)
+
+    def veto(self) -> None:
+        """Veto what agents plan or wait to do: on the selected run, else where the only one is."""
+        report = self._cockpit.report_of(None)
+        selected = None if report is None else report.name
+        runs = to_veto(self._cockpit.reports, self._cockpit.now(), selected)
+        if self.reading_only or not runs:
+            self._cockpit.say(f"veto: {self.reading_only or 'no run is selected'}")
+        elif len(runs) > 1:
+            self._cockpit.say(f"veto: agents are at {', '.join(runs)}: select one of them")
+        else:
+            spawn(self._app, partial(self._veto, runs[0]))
+
+    async def _veto(self, run: str) -> None:
+        try:
+            service = await self.service()
+        except TimeoutError as error:
+            self._cockpit.warn(f"not vetoed: {error}")
+            return
+        said, bad = await vetoed(service, run, self._cockpit.watch_state.operator)
+        (self._cockpit.warn if bad else self._cockpit.say)(said)
 
     @property
     def news_brief(self) -> str:
-        """Return how many actions were interrupted, where the fleet's head is not in sight."""
+        """Return what agents are about and how many actions were interrupted, in short.
+
+        For where the fleet's head is not in sight.
+        """
+        agents = [line for line, _ in self.agents]
         count = sum(each.outcome is not None for each in self.interrupted)
         key = "" if self.reading_only else f": {self._cockpit.keys.shown('journal')} journal"
-        return f"■ {count} interrupted{key}" if count else ""
+        return " · ".join([*agents, *([f"■ {count} interrupted{key}"] if count else [])])
 
     def seen(self) -> None:
         """Stop telling of what was only being planned: a person has read it."""

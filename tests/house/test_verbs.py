@@ -30,6 +30,7 @@ CALLS: dict[str, tuple[str, set[int]]] = {
     "history": ("history toy --json", {0}),
     "backtest": ("backtest rows.jsonl --json", {0}),
     "plot": ("plot toy --json", {3}),
+    "veto": ("veto toy --json", {4}),
     "triage": ("triage - --json", {0}),
     "progress": ("progress - --json", {0}),
     "scrub": ("scrub", {0}),

@@ -57,7 +57,9 @@ def test_no_key_is_harmless_on_one_screen_and_writes_on_another() -> None:
     """Any screen may follow any other; only those that wait until they were read may differ."""
     assert mistakable(Keys()) == []
     writing = {each.where for each in ACTIONS if each.writes}
-    assert writing == {"plan", "ack", "leaving", "entry", "journal"}
+    assert writing == {"plan", "ack", "leaving", "entry", "journal", "act"}
+    in_sight = [each.id for each in ACTIONS if each.writes and each.where == "act"]
+    assert in_sight == ["veto"], "it only ever keeps something from being done"
     assert set(ARMED) < writing
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
 from cockpit.store import pasts
 from cockpit.store.pasts import KEEP_FOR, WHOLE_FOR, Pasts
+from cockpit.store.schema import MIGRATIONS
 from cockpit.store.store import Store
 from tests.store.test_memory import a_report
 
@@ -128,9 +130,13 @@ def test_a_store_from_before_gets_its_table_and_keeps_the_rest(tmp_path: Path) -
     path = tmp_path / "store.sqlite"
     Store(path).close()
     with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE pasts")
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        connection.execute(f"PRAGMA user_version = {version - 1}")
+        before = next(n for n, step in enumerate(MIGRATIONS) if "TABLE pasts" in step[0])
+        made = [
+            re.match(r"CREATE TABLE (\w+)", line) for step in MIGRATIONS[before:] for line in step
+        ]
+        for found in filter(None, made):
+            connection.execute(f"DROP TABLE {found[1]}")
+        connection.execute(f"PRAGMA user_version = {before}")
         connection.execute("INSERT INTO phases (run, at, phase) VALUES ('k', 1, 'running')")
     store = Store(path)
     assert Pasts(store).keep("k", at(NOW, verdict=Verdict.CRITICAL), "a", 60)

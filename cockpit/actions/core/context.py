@@ -61,6 +61,8 @@ class Dependencies:
     look: Callable[[str], Awaitable[RunReport]]
     login: str = ""
     """The account of this machine that acts, whatever name the operator goes by."""
+    reread: Callable[[], CockpitFile] | None = None
+    """Reads the run file as it lies there now, whatever is in use; raises ``ConfigError``."""
 
 
 @dataclass(frozen=True)

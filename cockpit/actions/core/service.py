@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from cockpit.actions.core.action import (
@@ -19,13 +20,14 @@ from cockpit.actions.core.action import (
     Failpoint,
     RefuseError,
     asked,
-    grown,
 )
+from cockpit.actions.core.agents import AgentGuard, Turn
 from cockpit.actions.core.context import ActionContext, Dependencies, acting, living, people_of
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
 from cockpit.actions.core.holding import Hold, looked_up_elsewhere, take
 from cockpit.actions.core.launch_ids import known_here, noted_ids, unread_ids
+from cockpit.actions.core.meaning import Meaning, Said, why_not
 from cockpit.actions.core.parameters import masked_plan, masked_request
 from cockpit.actions.core.pushes import after_push, refreshed
 from cockpit.actions.core.recording import records_ready
@@ -38,9 +40,10 @@ from cockpit.actions.core.refusals import (
     refused,
     without_journal,
 )
+from cockpit.model.agents import AgentAct
 from cockpit.model.jobs import Live
 from cockpit.model.outcome import Outcome, Records
-from cockpit.model.people import own_word, typist
+from cockpit.model.people import is_agent, own_word, typist
 from cockpit.model.plan import (
     Approval,
     Check,
@@ -49,15 +52,14 @@ from cockpit.model.plan import (
     Plan,
     Request,
     Result,
-    deeds,
     plan_of,
 )
 from cockpit.model.report import RunReport
-from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.model.run import CockpitFile, RunSpec, agents_of
 from cockpit.platforms.local.launcher.launches import next_launch_id
 from cockpit.records.git.behind import PushStage
 from cockpit.records.lease.holder import looked_after, this_holder, under_way
-from cockpit.store.journal import WORDS_FOR, Busy, JournalEntry, UsedIdError
+from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean
 
@@ -89,6 +91,9 @@ class ActionService:
         self._parts = parts
         self._at = at
         self._journal = parts.journal
+        told = (parts.notifier, self._takes_over, parts.reread)
+        self._agents = AgentGuard(parts.store, parts.clock, *told)
+        self._meaning = Meaning(parts, self._planned, self._action)
         self._settling = Recovery(parts, actions, self._context_of, self._key)
 
     async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
@@ -96,7 +101,17 @@ class ActionService:
 
         Raises ``RefuseError`` for a request that makes no sense.
         """
-        return masked_plan(await self._planned(request, approvals))
+        plan = masked_plan(await self._planned(request, approvals))
+        if self.read_only:
+            return plan
+        return await self._agents.noted(self._key(plan.run), plan, self._over(request))
+
+    async def draft(self, request: Request) -> Plan:
+        """Return a plan to look at: nobody is told that it was made.
+
+        Raises ``RefuseError`` for a request that makes no sense.
+        """
+        return masked_plan(await self._planned(request))
 
     async def _planned(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         """Return the plan as it is acted on: its paths are those of the files."""
@@ -137,15 +152,41 @@ class ActionService:
             await self.recover(request.run)
             await self._parts.recorder.push_left(self._spec(request.run))
             approvals = self._typed(request, approvals)
-            plan = await self._meant(request, words, approvals, shown, seen)
+            said = Said(request, words.strip(), approvals, shown, seen)
+            plan = await self._meaning.plan(self._key(request.run), said)
             if isinstance(plan, Result):
                 return plan
             approved = plan.approved(approvals)
             if not approved.blocked:
                 await self._settling.settle(self._spec(request.run), declared_over(approved))
-            return await self._begin(request, plan, approvals, on_step)
+            turn = self._turn(request, approved, on_step)
+            begin = partial(self._begin, request, plan, approvals, on_step)
+            return await (begin() if approved.blocked else self._agents.attended(turn, begin))
         except StoreError as error:
             return refused(shown or "", f"{NO_JOURNAL}: {error}")
+
+    async def veto(self, run: str, by: str, reason: str = "") -> tuple[AgentAct, ...]:
+        """Stop what agents plan or wait to do on a run; return what that was.
+
+        Raises ``StoreError``, and ``RefuseError`` for an agent and for a run that is not there.
+        """
+        if is_agent(by) or self.read_only:
+            raise RefuseError("a veto is for a person to give, in a cockpit that may act")
+        spec, who = self._spec(run), typist(by, self._parts.login)
+        return await self._agents.veto(self._key(spec.name), who, reason)
+
+    def _turn(self, request: Request, plan: Plan, on_step: StepListener) -> Turn:
+        spec, over = self._spec(request.run), self._over(request)
+        rules = agents_of(self._file(), spec)
+        return Turn(self._key(request.run), spec, request, plan, rules, over, on_step)
+
+    def _over(self, request: Request) -> str | None:
+        """Return who takes the run over by this, if they are a person."""
+        over = self._takes_over(request.action)
+        return typist(request.operator, self._parts.login) if over else None
+
+    def _takes_over(self, verb: str) -> bool:
+        return self._action(verb).exclusive
 
     async def recover(self, run: str) -> tuple[InterruptedAction, ...]:
         """Settle what crashed cockpits left of a run: look up, write down, give leases back."""
@@ -171,73 +212,6 @@ class ActionService:
     def measured(self, plan: Plan, report: RunReport) -> Plan:
         """Return a shown plan with its moving figures as a report has them; asks nobody."""
         return self._action(plan.action).measured(plan, report)
-
-    async def _meant(
-        self, request: Request, words: str, given: Given, shown: str | None, seen: Loss | None
-    ) -> Plan | Result:
-        """Return the plan that these words confirm, or the refusal.
-
-        What was shown to whoever acts goes before what others have planned since.
-        """
-        assert self._journal is not None
-        since = self._parts.clock.now() - WORDS_FOR
-        known = await asked(self._journal.plans, self._key(request.run), request.action, since)
-        mine = [plan for plan in known if deeds(plan.params) == deeds(request.params)]
-        mine.sort(key=lambda plan: plan.operator != request.operator)
-        if shown is None:
-            plan = await self._by_words(request, words.strip(), given, mine)
-        else:
-            mine = [plan for plan in mine if plan.plan_id == shown]
-            if not mine:
-                return refused(shown, f"no recent plan {shown}; plan again")
-            plan = next((each for each in mine if each.words == words.strip()), mine[0])
-            if seen is not None:
-                plan = plan.model_copy(update={"lost": seen})
-            if plan.params != request.params:
-                plan = await self._with_remarks(request, plan)
-        if isinstance(plan, Plan) and words.strip() != plan.words:
-            return refused(plan.plan_id, f'wrong words; expected "{plan.words}"')
-        return plan
-
-    async def _with_remarks(self, request: Request, shown: Plan) -> Plan:
-        """Return a shown plan as it is with the remarks that came only with the words."""
-        now = await self._planned(request)
-        if self._why_not(shown, now) is not None:
-            return shown
-        return now.model_copy(update={"words": shown.words, "lost": shown.lost})
-
-    def _why_not(self, shown: Plan, now: Plan) -> str | None:
-        """Return what has changed since a plan was shown so that it may not be done."""
-        return self._action(now.action).revalidate(shown, now) or grown(shown, now)
-
-    async def _by_words(
-        self, request: Request, words: str, given: Given, known: Sequence[Plan]
-    ) -> Plan | Result:
-        """Return the plan as it is now; or one shown lately that differs by moving figures only."""
-        now = await self._planned(request)
-        # A plan that nobody could confirm was no offer.
-        offered = [
-            plan
-            for plan in known
-            if plan.words == words
-            and not any(each.stands_in_the_way and not each.overridable for each in plan.checks)
-        ]
-        if not offered:
-            return now
-        if now.words == words and not now.targets:
-            # What was agreed to is what was shown: a loss past that is shown first.
-            return now.model_copy(update={"lost": offered[0].lost})
-        # Words that count what will be deleted mean the list that was shown, not a new one.
-        held = offered if now.words == words else [
-            plan for plan in offered if self._why_not(plan, now) is None
-        ]  # fmt: skip
-        if not held:
-            why = self._why_not(offered[0], now) or "it changed"
-            return changed(offered[0], why, now.approved(given))
-        plan = held[0]
-        if plan.params == request.params:
-            return plan
-        return now.model_copy(update={"words": plan.words, "lost": plan.lost})
 
     async def _begin(
         self, request: Request, shown: Plan, approvals: Given, on_step: StepListener
@@ -294,7 +268,7 @@ class ActionService:
         approvals = self._typed(request, approvals, context)
         plain = await self._draft(request, context, settled)
         fresh = plain.approved(approvals)
-        why = self._why_not(shown, fresh)
+        why = why_not(action, shown, fresh)
         if why is not None:
             # Its figures are told with the refusal: the same words again mean them.
             await asked(self._journal.keep_plan, context.key, plain)
@@ -411,6 +385,7 @@ class ActionService:
             told = await looked_up_elsewhere(context, here or ()) if action.launches else {}
             checks += claim_checks(context.spec.name, context.claims, here, told)
         checks += [*unread_ids(context), *await records_ready(context)]
+        checks = [*await self._agents.checks(context, request.action), *checks]
         facts = dict(draft.facts)
         if action.launches and context.launch_id is not None:
             facts[LAUNCH_ID] = context.launch_id

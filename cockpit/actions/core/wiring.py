@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from cockpit.actions.core.context import Dependencies
 from cockpit.actions.core.guards import ByRoot
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import Actions
+from cockpit.config.file import load
 from cockpit.model.clock import Clock
 from cockpit.model.people import typist
 from cockpit.model.place import SSH
@@ -87,6 +89,7 @@ def build_service(
         notifier=lambda: Notifications(file(), store, clock, operator=operator),
         look=look,
         login=login,
+        reread=lambda: load(Path(file().path)),
     )
     return ActionService(file, parts, Actions(), read_only=read_only)
 

@@ -68,7 +68,8 @@ def slim(report: RunReport) -> RunReport:
     if (records := facets.records.value) is not None:
         changes["records"] = _with(facets.records, told=records.told[:TOLD])
     kept = facets.model_copy(update=changes)
-    return report.model_copy(update={"facets": kept, "closed": report.closed[:CLOSED]})
+    whole = {"facets": kept, "closed": report.closed[:CLOSED], "agents": ()}
+    return report.model_copy(update=whole)
 
 
 def thinned(points: Sequence[T], most: int) -> tuple[T, ...]:

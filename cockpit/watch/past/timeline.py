@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from cockpit.model.agents import Stage
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import PhaseMark
 from cockpit.model.observed import CheckpointState, Phase
@@ -17,6 +18,7 @@ from cockpit.model.told import ACKNOWLEDGED, OWNER, STOPPED, Told
 from cockpit.model.wording import lasting, moment, size, step
 from cockpit.records.lease.holder import looked_after
 from cockpit.runtime.regular import read_text
+from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.memory import RunMemory
@@ -63,7 +65,7 @@ def timeline(
         own = {(each.operator, round(each.begun_at, 3)) for each in acts}
         found = [*_told(report, own), *_checkpoints(report), *_unsaid(entries, acts)]
         found += [*_alerts(store, key), *map(_action, acts), *_jobs(memory, key)]
-        found += _gone_checkpoints(memory, key, report)
+        found += [*_gone_checkpoints(memory, key, report), *_agents(store, key, acts)]
         return Timeline(
             run=run.name,
             happenings=_newest(found),
@@ -128,6 +130,20 @@ def _action(entry: JournalEntry) -> Happening:
     note = " · ".join(filter(None, (entry.message, launch, job)))
     kind = kinds.get(entry.action, Kind.ACTION)
     return Happening(at=entry.begun_at, kind=kind, sign=sign, text=_line(words), note=_line(note))
+
+
+def _agents(store: Store, key: str, acts: Sequence[JournalEntry]) -> Iterator[Happening]:
+    """Yield what agents planned or sent and is not in the journal.
+
+    What began is there, unless it was killed right then.
+    """
+    journaled = {entry.plan.plan_id for entry in acts}
+    signs = {Stage.VETOED: Sign.ATTENTION, Stage.TAKEN_OVER: Sign.ATTENTION}
+    for act in AgentRecords(store).acts(key):
+        begun = act.stage is Stage.BEGUN and act.plan_id in journaled
+        if not begun and act.stage is not Stage.ENDED:
+            sign, words = signs.get(act.stage, Sign.PLAIN), _line(act.text)
+            yield Happening(at=act.changed_at, kind=Kind.ACTION, sign=sign, text=words)
 
 
 def _jobs(memory: RunMemory, key: str) -> Iterator[Happening]:

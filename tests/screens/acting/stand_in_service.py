@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cockpit.actions.core.recovery import InterruptedAction
+from cockpit.model.agents import AgentAct
 from cockpit.model.observed import Pick
 from cockpit.model.plan import (
     Approval,
@@ -111,6 +112,9 @@ class StandInService:
         self.recovered: list[str] = []
         self.seen: list[Loss | None] = []
         self.measure: Callable[[Plan, RunReport], Plan] = lambda plan, report: plan
+
+    async def veto(self, run: str, by: str, reason: str = "") -> tuple[AgentAct, ...]:
+        return ()
 
     async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         if self.plan_gate is not None:

@@ -1,0 +1,287 @@
+"""What holds an agent that acts: the run file, a person's veto, a person who acts (SPEC A).
+
+It goes the one road of all actions; this stands at its begin. For the time of its grace an act
+waits where every cockpit sees it, and one change of its row decides whether it begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from cockpit.actions.core.action import asked
+from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.execution import StepListener
+from cockpit.actions.core.refusals import refused
+from cockpit.config.file import ConfigError
+from cockpit.model.agents import LATE, TAKEN_HOLDS, TELLS, VETO_HOLDS, AgentAct, Stage
+from cockpit.model.alert import Severity
+from cockpit.model.clock import Clock
+from cockpit.model.outcome import Outcome
+from cockpit.model.people import is_agent
+from cockpit.model.plan import Basis, Check, Plan, Request, Result, StepResult, StepState
+from cockpit.model.run import AgentsSpec, CockpitFile, RunSpec, agents_of
+from cockpit.model.wording import moment
+from cockpit.notify.message import NobodyReachedError
+from cockpit.runtime.offload import offload
+from cockpit.store.agents import AgentRecords, OtherWaitsError
+from cockpit.store.journal import Journal
+from cockpit.store.store import Store, StoreError
+from cockpit.text.checks import blocked, passed, shown, warned
+
+if TYPE_CHECKING:
+    from cockpit.notify.notifier import Notifications
+
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks whether a person has stopped what waits."""
+READ_WITHIN: Final = 10.0
+GRACE: Final = "grace"
+"""The step that is told of while a person may veto; once it is done the act goes on to its end."""
+NOTHING_DONE: Final = "nothing was done"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One act that is about to begin. ``over``: the person who takes the run over by it, if so."""
+
+    key: str
+    spec: RunSpec
+    request: Request
+    plan: Plan
+    rules: AgentsSpec
+    over: str | None
+    on_step: StepListener
+
+
+class AgentGuard:
+    """Stands before the begin of every action on a store that several cockpits share.
+
+    ``takes_over`` tells whether a person who plans an action has taken the run over by that,
+    ``reread`` reads the run file as it lies there.
+    """
+
+    def __init__(
+        self,
+        store: Store | None,
+        clock: Clock,
+        notifier: Callable[[], Notifications] | None = None,
+        takes_over: Callable[[str], bool] = lambda action: False,
+        reread: Callable[[], CockpitFile] | None = None,
+    ) -> None:
+        self._records = None if store is None else AgentRecords(store)
+        self._journal = None if store is None else Journal(store)
+        self._clock = clock
+        self._notifier = notifier
+        self._takes_over = takes_over
+        self._reread = reread
+
+    async def checks(self, context: ActionContext, action: str) -> list[Check]:
+        """Return whether an agent may do this, and what holds it off; of a person nothing."""
+        if not is_agent(context.operator):
+            return []
+        rules = agents_of(context.file, context.spec)
+        return await self._standing(context.key, context.spec.name, rules, action)
+
+    async def _standing(self, key: str, run: str, rules: AgentsSpec, action: str) -> list[Check]:
+        """Return whether the run file lets an agent do this, and what a person says against it."""
+        if (forbidden := _forbidden(run, rules, action)) is not None:
+            return [blocked("agents", forbidden, Basis.RECORDED)]
+        found = passed("agents", f"[agents] may of {run} has {action}", Basis.RECORDED)
+        held = await self._held(key, action)
+        return [found] if held is None else [found, blocked("veto", held, Basis.RECORDED)]
+
+    async def noted(self, key: str, plan: Plan, over: str | None) -> Plan:
+        """Note that a plan was made: an agent's is told of, by a person's ``over`` takes over.
+
+        Returns the plan, with what it has stopped by that. Raises nothing: a plan that cannot be
+        kept is blocked elsewhere.
+        """
+        if self._records is None or not self._records.writes:
+            return plan
+        now = self._clock.now()
+        try:
+            if is_agent(plan.operator):
+                asks = (key, plan.operator, plan.action, plan.plan_id, now)
+                await asked(self._records.planned, *asks)
+            elif over is not None:
+                stopped = await self._take_over(key, over, f"plans {plan.action}")
+                checks = (*map(_taken_check, stopped), *plan.checks)
+                return plan.model_copy(update={"checks": checks})
+        except StoreError:
+            return plan
+        return plan
+
+    async def veto(self, key: str, by: str, reason: str) -> tuple[AgentAct, ...]:
+        """Stop what agents plan or are about to do on a run; return what that was.
+
+        Raises ``StoreError``.
+        """
+        if self._records is None or not self._records.writes:
+            raise StoreError("the store cannot be written: a veto would not be seen")
+        now, said = self._clock.now(), shown(reason, 200)
+        return await asked(self._records.stop, key, by, said, now, Stage.VETOED)
+
+    async def attended(self, turn: Turn, begin: Callable[[], Awaitable[Result]]) -> Result:
+        """Do an act: a person's at once, an agent's after its grace, unless it was stopped.
+
+        Raises ``StoreError``. Cancelled while it waits, it never begins.
+        """
+        assert self._records is not None
+        plan, operator = turn.plan, turn.request.operator
+        if not is_agent(operator):
+            if turn.over is not None:
+                await self._take_over(turn.key, turn.over, f"acts: {plan.action}")
+            return await begin()
+        standing = await self._standing(turn.key, turn.spec.name, turn.rules, plan.action)
+        if standing[-1].stands_in_the_way:
+            return refused(plan.plan_id, f"{standing[-1].text}; {NOTHING_DONE}")
+        now, grace = self._clock.now(), 0.0 if plan.action in TELLS else turn.rules.grace
+        row = (turn.key, operator, plan.action, plan.plan_id, now, now + grace)
+        try:
+            act = await asked(self._records.wait, *row)
+        except OtherWaitsError as other:
+            said = f"{other.act.agent} waits to {other.act.action} {other.act.run} already"
+            return refused(plan.plan_id, f"{said}; {NOTHING_DONE}")
+        telling = asyncio.ensure_future(self._told(act, turn.spec) if grace else _nobody())
+        try:
+            why = await self._waited(act, turn, grace, telling)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._end(act, Stage.WITHDRAWN, "the agent went away"))
+            raise
+        finally:
+            telling.cancel()
+        if why is not None:
+            await self._end(act, Stage.WITHDRAWN, why)
+            return refused(plan.plan_id, f"{why}; {NOTHING_DONE}")
+        return await self._begun(act, begin)
+
+    async def _begun(self, act: AgentAct, begin: Callable[[], Awaitable[Result]]) -> Result:
+        """Do what may begin now, and write down how it ended."""
+        result = await begin()
+        stage = Stage.REFUSED if result.outcome is Outcome.REFUSED else Stage.ENDED
+        await self._end(act, stage, shown(result.message or result.text, 300))
+        return result
+
+    async def _waited(
+        self, act: AgentAct, turn: Turn, grace: float, telling: asyncio.Future[str]
+    ) -> str | None:
+        """Wait until the act may begin, and let it; return why it may not."""
+        assert self._records is not None
+        ends = self._clock.monotonic() + grace
+        if grace:
+            said = f"a person may veto until {moment(act.until or 0.0)}"
+            at = act.changed_at
+            turn.on_step(StepResult(name=GRACE, state=StepState.BEGUN, at=at, note=said))
+        while (left := ends - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(left, LOOK_EVERY))
+            with suppress(StoreError):  # the begin below has the last word
+                found = await asked(self._records.act, act.number)
+                if found.stage is not Stage.WAITING:
+                    return found.text
+        late, now = self._clock.monotonic() - ends, self._clock.now()
+        if late > LATE:
+            return f"this process stood still for {late:.0f} s past its grace; plan again"
+        if abs(now - (act.until or 0.0)) > LATE:  # others saw no grace, or another one
+            return "the clock was set, or this machine slept, within its grace; plan again"
+        if (forbidden := await self._forbidden_now(turn)) is not None:
+            return forbidden
+        note = f"nobody vetoed; {_who(telling)}"
+        turn.on_step(StepResult(name=GRACE, state=StepState.DONE, at=now, note=note))
+        stopped = await asked(self._records.begin, act.number, now)
+        return None if stopped is None else stopped.text
+
+    async def _forbidden_now(self, turn: Turn) -> str | None:
+        """Return why the run file as it lies there does not let an agent do this.
+
+        The one in use may be an older one: an engine hangs, or keeps it for a bad edit.
+        """
+        if self._reread is None:
+            return None
+        try:
+            file = await offload(self._reread, deadline=READ_WITHIN)
+        except ConfigError as error:
+            return f"what agents may do is not known: {error.problems[0]}"
+        except (OSError, TimeoutError) as error:
+            return f"what agents may do is not known: {shown(error)}"
+        found = next((run for run in file.runs if run.name == turn.spec.name), None)
+        if found is None:
+            return f"the run file has no run {turn.spec.name} any more"
+        return _forbidden(found.name, agents_of(file, found), turn.plan.action)
+
+    async def _told(self, act: AgentAct, spec: RunSpec) -> str:
+        """Tell people by their routes what will begin; return who was reached, or that nobody was.
+
+        Whoever looks at a cockpit sees it anyway.
+        """
+        if self._notifier is None:
+            return "nobody was told"
+        title = f"{act.agent} will {act.action} {act.run} at {moment(act.until or 0.0)}"
+        body = f"cockpit veto {act.run} stops it; so does V in an open cockpit."
+        event, severity = f"agent-act:{act.number}", Severity.ALERT.value
+        try:
+            return await self._notifier().send(spec, event, title, body, severity)
+        except NobodyReachedError as error:
+            return str(error)
+
+    async def _end(self, act: AgentAct, stage: Stage, said: str) -> None:
+        """Write how an act ended; a store that fails now costs only this line."""
+        assert self._records is not None
+        with suppress(StoreError):
+            await asked(self._records.end, act.number, stage, said, self._clock.now())
+
+    async def _take_over(self, key: str, by: str, said: str) -> tuple[AgentAct, ...]:
+        """Stop what waits on a run because a person turns to it; return what that was."""
+        assert self._records is not None
+        now = self._clock.now()
+        if not await asked(self._records.waiting, key, now):
+            return ()
+        return await asked(self._records.stop, key, by, said, now, Stage.TAKEN_OVER)
+
+    async def _held(self, key: str, action: str) -> str | None:
+        """Return what holds agents off this action on a run: a veto, a person at work there."""
+        if self._records is None or self._journal is None:
+            return None
+        now = self._clock.now()
+        try:
+            act = await asked(self._records.vetoed, key, action, now)
+            plans = await asked(self._journal.plans, key, None, now - TAKEN_HOLDS)
+        except StoreError as error:
+            return f"whether a person holds agents off is not known: {error}"
+        if act is not None:
+            ends = moment(act.changed_at + VETO_HOLDS)
+            return f"{act.text} at {moment(act.changed_at)}; it holds for agents until {ends}"
+        mine = (each for each in plans if not is_agent(each.operator))
+        found = next((each for each in mine if self._takes_over(each.action)), None)
+        if found is None:
+            return None
+        planned, ends = moment(found.made_at), moment(found.made_at + TAKEN_HOLDS)
+        return f"{found.operator} planned {found.action} at {planned}; agents keep off until {ends}"
+
+
+def _forbidden(run: str, rules: AgentsSpec, action: str) -> str | None:
+    """Return why the run file does not let an agent do this."""
+    if action in rules.may:
+        return None
+    allowed = ", ".join(rules.may) or "nothing"
+    return f"[agents] may of {run} is: {allowed}; {action} is for a person to do"
+
+
+async def _nobody() -> str:
+    return "it only tells"
+
+
+def _who(telling: asyncio.Future[str]) -> str:
+    """Return who was told, whatever became of the telling: it holds nothing up."""
+    if not telling.done():
+        return "whether anybody was told is not known yet"
+    error = telling.exception()
+    return telling.result() if error is None else f"telling failed: {type(error).__name__}"
+
+
+def _taken_check(act: AgentAct) -> Check:
+    """Return what a person's plan has kept an agent from, for that plan."""
+    text = f"{act.agent} waited to {act.action} this run and was stopped: you have taken it over"
+    return warned("agent", text, Basis.RECORDED).model_copy(update={"about_acting": True})

@@ -1,0 +1,115 @@
+"""Which plan the words of a confirmation mean: the one that was shown, or the one as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from cockpit.actions.core.action import Action, asked, grown
+from cockpit.actions.core.context import Dependencies
+from cockpit.actions.core.refusals import changed, refused
+from cockpit.model.plan import Approval, Loss, Plan, Request, Result, deeds
+from cockpit.store.journal import WORDS_FOR
+
+
+class Said(NamedTuple):
+    """A confirmation: ``shown`` is the id of the plan that was seen, ``seen`` what it would lose.
+
+    ``words`` are as typed, without blanks around them.
+    """
+
+    request: Request
+    words: str
+    given: tuple[Approval, ...]
+    shown: str | None
+    seen: Loss | None
+
+
+def why_not(action: Action, shown: Plan, now: Plan) -> str | None:
+    """Return what has changed since a plan was shown so that it may not be done."""
+    return action.revalidate(shown, now) or grown(shown, now)
+
+
+class Meaning:
+    """Finds the plan that is meant; ``planned`` makes one anew, ``action`` names who revalidates.
+
+    ``key`` is the run's in the store. Raises ``StoreError`` and ``RefuseError``.
+    """
+
+    def __init__(
+        self,
+        parts: Dependencies,
+        planned: Callable[[Request], Awaitable[Plan]],
+        action: Callable[[str], Action],
+    ) -> None:
+        self._parts = parts
+        self._planned = planned
+        self._action = action
+
+    async def plan(self, key: str, said: Said) -> Plan | Result:
+        """Return the plan that these words confirm, or the refusal.
+
+        What was shown to whoever acts goes before what others have planned since.
+        """
+        journal, request = self._parts.journal, said.request
+        assert journal is not None
+        since = self._parts.clock.now() - WORDS_FOR
+        known = await asked(journal.plans, key, request.action, since)
+        mine = [plan for plan in known if deeds(plan.params) == deeds(request.params)]
+        mine.sort(key=lambda plan: plan.operator != request.operator)
+        if said.shown is None:
+            plan = await self._by_words(said, mine)
+        else:
+            plan = await self._by_id(said, said.shown, mine)
+        if isinstance(plan, Plan) and said.words != plan.words:
+            return refused(plan.plan_id, f'wrong words; expected "{plan.words}"')
+        return plan
+
+    async def _by_id(self, said: Said, shown: str, known: Sequence[Plan]) -> Plan | Result:
+        """Return the plan of this id, as it was shown last."""
+        mine = [plan for plan in known if plan.plan_id == shown]
+        if not mine:
+            return refused(shown, f"no recent plan {shown}; plan again")
+        plan = next((each for each in mine if each.words == said.words), mine[0])
+        if said.seen is not None:
+            plan = plan.model_copy(update={"lost": said.seen})
+        if plan.params != said.request.params:
+            plan = await self._with_remarks(said.request, plan)
+        return plan
+
+    async def _with_remarks(self, request: Request, shown: Plan) -> Plan:
+        """Return a shown plan as it is with the remarks that came only with the words."""
+        now = await self._planned(request)
+        if self._why_not(shown, now) is not None:
+            return shown
+        return now.model_copy(update={"words": shown.words, "lost": shown.lost})
+
+    def _why_not(self, shown: Plan, now: Plan) -> str | None:
+        return why_not(self._action(now.action), shown, now)
+
+    async def _by_words(self, said: Said, known: Sequence[Plan]) -> Plan | Result:
+        """Return the plan as it is now; or one shown lately that differs by moving figures only."""
+        now, words = await self._planned(said.request), said.words
+        # A plan that nobody could confirm was no offer.
+        offered = [
+            plan
+            for plan in known
+            if plan.words == words
+            and not any(each.stands_in_the_way and not each.overridable for each in plan.checks)
+        ]
+        if not offered:
+            return now
+        if now.words == words and not now.targets:
+            # What was agreed to is what was shown: a loss past that is shown first.
+            return now.model_copy(update={"lost": offered[0].lost})
+        # Words that count what will be deleted mean the list that was shown, not a new one.
+        held = offered if now.words == words else [
+            plan for plan in offered if self._why_not(plan, now) is None
+        ]  # fmt: skip
+        if not held:
+            why = self._why_not(offered[0], now) or "it changed"
+            return changed(offered[0], why, now.approved(said.given))
+        plan = held[0]
+        if plan.params == said.request.params:
+            return plan
+        return now.model_copy(update={"words": plan.words, "lost": plan.lost})

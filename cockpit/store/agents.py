@@ -1,0 +1,242 @@
+"""What agents did, kept within bounds: each act and plan, and of their calls how many an hour.
+
+An act stands in here before it begins. It begins by one change of its row from ``waiting`` to
+``begun``, a veto is the change from ``waiting`` to ``vetoed``: one of the two happens, once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from cockpit.model.agents import (
+    LATE,
+    PLANNING_FOR,
+    VETO_HOLDS,
+    AgentAct,
+    AgentCalls,
+    Stage,
+)
+from cockpit.store.store import StoreError, StoreView
+
+KEEP: Final = 90 * 86400.0
+"""Seconds for which acts and calls are kept."""
+MOST: Final = 500
+"""Acts and plans of a run, and rows of calls, that are kept at most."""
+HOUR: Final = 3600.0
+_COLUMNS: Final = (
+    "number", "run", "agent", "action", "plan_id", "at", "stage", "changed_at", "until", "who",
+    "said", "times",
+)  # fmt: skip
+
+
+class OtherWaitsError(Exception):
+    """Another act waits on the run already; ``act`` says whose."""
+
+    def __init__(self, act: AgentAct) -> None:
+        super().__init__(act.text)
+        self.act = act
+
+
+class Call(NamedTuple):
+    """One use of a tool: on which run (a ``run_key``), by whom, how it ended, and when."""
+
+    run: str
+    agent: str
+    tool: str
+    ended: str
+    at: float
+
+
+class AgentRecords(StoreView):
+    """The acts and the calls of agents."""
+
+    def planned(self, run: str, agent: str, action: str, plan_id: str, now: float) -> None:
+        """Note a plan; the same one made again within the hour is counted, not repeated."""
+        with self._store.writing() as connection:
+            again = connection.execute(
+                "UPDATE agent_acts SET times = times + 1, changed_at = ? WHERE run = ?"
+                " AND agent = ? AND action = ? AND plan_id = ? AND stage = 'planned' AND at > ?",
+                (now, run, agent, action, plan_id, now - HOUR),
+            ).rowcount
+            if not again:
+                _insert(connection, (run, agent, action, plan_id, now, "planned", now, None))
+
+    def wait(
+        self, run: str, agent: str, action: str, plan_id: str, now: float, until: float
+    ) -> AgentAct:
+        """Note an act, of a plan that is noted already, that begins at ``until`` unless stopped.
+
+        Raises ``OtherWaitsError`` while one waits on the run, whoever's it is.
+        """
+        with self._store.writing() as connection:
+            waiting = _acts(connection, "run = ? AND stage = 'waiting'", (run,))
+            other = next((act for act in waiting if act.waits(now)), None)
+            if other is not None:
+                raise OtherWaitsError(other)
+            number = _planned(connection, (run, agent, action, plan_id))
+            if number is None:
+                row = (run, agent, action, plan_id, now, "waiting", now, until)
+                number = _insert(connection, row)
+            connection.execute(
+                "UPDATE agent_acts SET stage = 'waiting', changed_at = ?, until = ?"
+                " WHERE number = ?",
+                (now, until, number),
+            )
+            return self._one(connection, number)
+
+    def begin(self, number: int, now: float) -> AgentAct | None:
+        """Let an act begin; return ``None`` if it may, else how it stands: it was stopped."""
+        with self._store.writing() as connection:
+            changed = connection.execute(
+                "UPDATE agent_acts SET stage = 'begun', changed_at = ? WHERE number = ?"
+                " AND stage = 'waiting'",
+                (now, number),
+            ).rowcount
+            return None if changed else self._one(connection, number)
+
+    def act(self, number: int) -> AgentAct:
+        """Return an act as it stands."""
+        with self._store.reading() as connection:
+            return self._one(connection, number)
+
+    def end(self, number: int, stage: Stage, said: str, now: float) -> None:
+        """Write how an act ended; one that a person has stopped stays so."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "UPDATE agent_acts SET stage = ?, said = ?, changed_at = ? WHERE number = ?"
+                " AND stage IN ('waiting', 'begun')",
+                (stage.value, said, now, number),
+            )
+
+    def stop(self, run: str, by: str, said: str, now: float, stage: Stage) -> tuple[AgentAct, ...]:
+        """Stop what waits on a run, and with a veto what is only planned; return what was."""
+        with self._store.writing() as connection:
+            acts = [
+                act
+                for act in _acts(connection, "run = ? AND stage IN ('waiting', 'planned')", (run,))
+                if act.waits(now)
+                or (stage is Stage.VETOED and _planning(act, now))
+            ]  # fmt: skip
+            for act in acts:
+                connection.execute(
+                    "UPDATE agent_acts SET stage = ?, who = ?, said = ?, changed_at = ?"
+                    " WHERE number = ?",
+                    (stage.value, by, said, now, act.number),
+                )
+            found = (_acts(connection, "number = ?", (act.number,))[0] for act in acts)
+            return tuple(found)
+
+    def vetoed(self, run: str, action: str, now: float) -> AgentAct | None:
+        """Return the newest act whose veto still holds for this action."""
+        with self._store.reading() as connection:
+            where = "run = ? AND stage = 'vetoed' AND action = ? AND changed_at > ?"
+            found = _acts(connection, where, (run, action, now - VETO_HOLDS))
+        return max(found, key=lambda act: act.changed_at, default=None)
+
+    def waiting(self, run: str, now: float) -> bool:
+        """Return whether anything waits on a run: cheaper than trying to stop it."""
+        with self._store.reading() as connection:
+            found = _acts(connection, "run = ? AND stage = 'waiting'", (run,))
+        return any(act.waits(now) for act in found)
+
+    def current(self, run: str, now: float) -> tuple[AgentAct, ...]:
+        """Return what agents may be about on a run at this moment, newest first."""
+        with self._store.reading() as connection:
+            where = (
+                "run = ? AND (stage IN ('planned', 'begun') AND changed_at > ?"
+                " OR stage = 'waiting' AND until >= ?)"
+            )
+            return tuple(reversed(_acts(connection, where, (run, now - HOUR, now - LATE))))
+
+    def acts(self, run: str) -> tuple[AgentAct, ...]:
+        """Return all that is kept of what agents did on a run, oldest first."""
+        with self._store.reading() as connection:
+            return tuple(_acts(connection, "run = ?", (run,)))
+
+    def calls(self, run: str) -> tuple[AgentCalls, ...]:
+        """Return how agents used their tools on a run, hour by hour, oldest first."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT agent, tool, ended, hour, count, last_at FROM agent_calls WHERE run = ?"
+                " ORDER BY hour, last_at",
+                (run,),
+            ).fetchall()
+        names = ("agent", "tool", "ended", "hour", "count", "last_at")
+        return tuple(AgentCalls(**dict(zip(names, row, strict=True))) for row in rows)
+
+    def called(self, calls: Iterable[Call]) -> None:
+        """Count calls, by the hour."""
+        with self._store.writing() as connection:
+            for call in calls:
+                hour = call.at - call.at % HOUR
+                connection.execute(
+                    "INSERT INTO agent_calls VALUES (?, ?, ?, ?, ?, 1, ?) ON CONFLICT DO UPDATE"
+                    " SET count = count + 1, last_at = max(last_at, excluded.last_at)",
+                    (call.run, call.agent, call.tool, call.ended, hour, call.at),
+                )
+                _prune_calls(connection, call.run, call.at)
+
+    def _one(self, connection: sqlite3.Connection, number: int) -> AgentAct:
+        found = _acts(connection, "number = ?", (number,))
+        if not found:
+            raise StoreError("the store was removed or replaced while an agent waited")
+        return found[0]
+
+
+def _planned(connection: sqlite3.Connection, asks: tuple[str, ...]) -> int | None:
+    """Return the row of a plan that was not sent yet."""
+    row = connection.execute(
+        "SELECT max(number) FROM agent_acts WHERE run = ? AND agent = ? AND action = ?"
+        " AND plan_id = ? AND stage = 'planned'",
+        asks,
+    ).fetchone()
+    return None if row[0] is None else int(row[0])
+
+
+def _planning(act: AgentAct, now: float) -> bool:
+    return act.stage is Stage.PLANNED and now - act.changed_at <= PLANNING_FOR
+
+
+def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> int:
+    """Write a row of a run; what is older than all that is kept of the run goes.
+
+    What waits, and a veto that holds, stay however many come after them.
+    """
+    cursor = connection.execute(
+        "INSERT INTO agent_acts (run, agent, action, plan_id, at, stage, changed_at, until)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        row,
+    )
+    run, now = row[0], row[4]
+    assert isinstance(now, float)
+    connection.execute(
+        "DELETE FROM agent_acts WHERE run = ? AND (at < ? OR number NOT IN (SELECT number"
+        " FROM agent_acts WHERE run = ? ORDER BY number DESC LIMIT ?))"
+        " AND NOT (stage IN ('waiting', 'vetoed') AND changed_at > ?)",
+        (run, now - KEEP, run, MOST, now - VETO_HOLDS),
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def _prune_calls(connection: sqlite3.Connection, run: str, now: float) -> None:
+    connection.execute(
+        "DELETE FROM agent_calls WHERE run = ? AND (hour < ? OR hour < (SELECT min(hour) FROM"
+        " (SELECT hour FROM agent_calls WHERE run = ? ORDER BY hour DESC LIMIT ?)))",
+        (run, now - KEEP, run, MOST),
+    )
+
+
+def _acts(connection: sqlite3.Connection, where: str, values: tuple[object, ...]) -> list[AgentAct]:
+    rows = connection.execute(
+        f"SELECT {', '.join(_COLUMNS)} FROM agent_acts WHERE {where} ORDER BY number", values
+    ).fetchall()
+    return [_read(row) for row in rows]
+
+
+def _read(row: tuple[object, ...]) -> AgentAct:
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    fields["by"] = fields.pop("who")
+    fields["run"] = str(fields["run"]).rpartition("#")[2]
+    return AgentAct.model_validate(fields)

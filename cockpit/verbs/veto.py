@@ -1,0 +1,71 @@
+"""``cockpit veto``: stops what an agent plans, or is about to do, to a run (SPEC A)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from cockpit.actions.core.agents import AgentGuard
+from cockpit.model.agents import AgentAct
+from cockpit.model.clock import SystemClock
+from cockpit.model.people import is_agent, typist
+from cockpit.runtime.login import login_name
+from cockpit.runtime.operator import ask_operator
+from cockpit.store.store import Store, StoreError, run_key
+from cockpit.verbs.common import (
+    BLOCKED,
+    OK,
+    UsageError,
+    add_config,
+    add_json,
+    check_name,
+    open_store,
+    print_document,
+    put,
+    run_file,
+)
+
+EXAMPLE = 'example: cockpit veto my-run --reason "not before the meeting"'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``veto`` takes."""
+    parser.description = (
+        "Stops, at once and without words to type, what an agent plans or waits to do to a run, "
+        "and keeps agents from doing the same there for an hour. What has begun goes on: "
+        "`cockpit stop` is for that. Exit code: 0 vetoed, 4 there was nothing to veto."
+    )
+    parser.epilog = EXAMPLE
+    parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why; the agent is told")
+    add_config(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Veto; return the exit code."""
+    file = run_file(args.config)
+    check_name(file, args.run_name)
+    operator = asyncio.run(ask_operator(file)).name
+    if is_agent(operator):
+        raise UsageError("a veto is for a person to give; [cockpit] operator is an agent")
+    store = open_store(read_only=False)
+    if store is None:
+        raise UsageError("the store cannot be used: a veto would not be seen")
+    who = typist(operator, login_name())
+    try:
+        stopped = asyncio.run(_veto(store, run_key(file.path, args.run_name), who, args.reason))
+    except StoreError as error:
+        raise UsageError(str(error)) from error
+    finally:
+        store.close()
+    if args.json:
+        acts = [act.to_json() for act in stopped]
+        print_document({"schema": 1, "run": args.run_name, "vetoed": acts})
+    else:
+        put("\n".join(act.text for act in stopped) or f"no agent waits to act on {args.run_name}")
+    return OK if stopped else BLOCKED
+
+
+async def _veto(store: Store, key: str, who: str, reason: str) -> tuple[AgentAct, ...]:
+    return await AgentGuard(store, SystemClock()).veto(key, who, reason)
