@@ -50,6 +50,7 @@ VERBS = (
     Verb("veto", "cockpit.verbs.veto", "stop what an agent is about to do to a run"),
     Verb("doctor", "cockpit.verbs.doctor", "what is installed, reachable, authorised; remedies"),
     Verb("serve", "cockpit.verbs.serve", "the read-only UI in a browser on this machine"),
+    Verb("mcp", "cockpit.verbs.mcp", "an agent at the same desk: MCP on stdio, with guards"),
     Verb("schema", "cockpit.verbs.schema", "the run file's JSON Schema, for editors"),
     Verb("completions", "cockpit.verbs.completions", "what makes bash, zsh or fish complete"),
     *(Verb(row.verb, "cockpit.verbs.act", row.help, guarded=True) for row in TABLE),

@@ -15,7 +15,7 @@ LIVES_FOR: Final = 0.3
 
 if __name__ == "__main__":
     try:
-        if "relaunch" in sys.argv:
+        if {"relaunch", "mcp"} & set(sys.argv):
             from cockpit.actions.launching import submitting
 
             assert submitting.LIVES_FOR > LIVES_FOR

@@ -1,0 +1,238 @@
+"""What an agent is told of a fleet, a run and its parts: compact documents, made from reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from cockpit.mcp.foreign import fitted
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.base import rfc3339
+from cockpit.model.facet import Facet
+from cockpit.model.observed import Checkpoint, JobValue, Phase, Pick
+from cockpit.model.report import RunReport
+
+Document = dict[str, Any]
+LIVE: Final = ("job", "log", "tracker")
+EVIDENCE: Final = 3
+"""Lines of evidence of an alert that are told; the whole is in the facets."""
+
+
+def row(report: RunReport, now: float) -> Document:
+    """Return one run of the fleet in about a hundred bytes.
+
+    ``age_s`` is the age of the oldest of job, log and tracker; what is unknown is named.
+    """
+    job = report.facets.job.value
+    alerts = [f"{each.id} {each.severity.value}" for each in told(report.alerts)]
+    unknown = [name for name, each in report.facets.items() if each.configured and not each.known]
+    parts = {
+        "run": report.name,
+        "verdict": report.verdict.value,
+        "job": "unknown" if job is None else job.phase.value,
+        "step": report.progress.text,
+        "age_s": oldest(report, now),
+        "alerts": alerts,
+        "unknown": unknown,
+    }
+    return {name: value for name, value in parts.items() if value != []}
+
+
+def told(alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts that nobody has taken, what is only information left out."""
+    return [each for each in alerts if each.acknowledged is None and each.severity.rank > 0]
+
+
+def oldest(report: RunReport, now: float) -> int | None:
+    """Return the age of the oldest of job, log and tracker in seconds; ``None``: one is unknown."""
+    facets = [getattr(report.facets, name) for name in LIVE]
+    ages = [each.age(now) for each in facets if each.configured]
+    known = [age for age in ages if age is not None]
+    return int(max(known)) if known and len(known) == len(ages) else None
+
+
+def run_view(report: RunReport, now: float) -> Document:
+    """Return one run: what is wrong, on what evidence, how far it is, what is not known."""
+    return fitted(
+        {
+            "run": report.name,
+            "verdict": report.verdict.value,
+            "foreign_reason": report.verdict_reason,
+            "foreign_dri": report.spec.dri,
+            "job": _job(report, now),
+            "progress": _progress(report),
+            "metrics": _metrics(report),
+            "checkpoints": _picks(report),
+            "triage": _triage(report),
+            "alerts": [alert_view(each) for each in report.alerts],
+            "foreign_next_action": report.next_action,
+            "facets": {name: _age(each, now) for name, each in report.facets.items()},
+            "foreign_agents": [act.to_json() for act in report.agents],
+            "foreign_watched_by": report.watched_by,
+            "next_check_at": _time(report.next_check_at),
+        }
+    )
+
+
+def alert_view(alert: Alert) -> Document:
+    """Return one alert with the first lines of its evidence."""
+    taken = alert.acknowledged
+    return {
+        "id": alert.id,
+        "foreign_key": alert.key,
+        "severity": alert.severity.value,
+        "since": _time(alert.since),
+        "confidence": alert.confidence,
+        "acknowledged": taken is not None,
+        "foreign_acknowledged_by": None if taken is None else taken.by,
+        "foreign_title": alert.title,
+        "foreign_evidence": [f"{e.text} [{e.source}]" for e in alert.evidence[:EVIDENCE]],
+        "foreign_next_action": alert.next_action,
+    }
+
+
+def triage_view(report: RunReport) -> Document:
+    """Return why the job ended, or what its log tells while it runs; and what that rests on."""
+    job, log, numerics = report.facets.job.value, report.facets.log, _numerics(report)
+    found = None if log.value is None else log.value.triage
+    return fitted(
+        {
+            "run": report.name,
+            "job": "unknown" if job is None else job.phase.value,
+            "exit_code": None if job is None else job.exit_code,
+            **(_triage(report) or _undiagnosed(job, numerics)),
+            "foreign_evidence": []
+            if found is None
+            else [f"line {each.line}: {each.text}" for each in found.evidence],
+            "foreign_code": None
+            if found is None or found.code_location is None
+            else f"{found.code_location.file}:{found.code_location.line}",
+            "foreign_why_unknown": None if log.error is None else log.error.message,
+            "same_again": any(each.id == "C-14" for each in report.alerts),
+            "numerics": numerics,
+        }
+    )
+
+
+def _numerics(report: RunReport) -> list[str]:
+    """Return the open conditions about lost or unstable numbers."""
+    bad = (each for each in report.alerts if each.severity is not Severity.INFO)
+    return [each.id for each in bad if each.id in ("C-09", "C-10", "C-11")]
+
+
+def _undiagnosed(job: JobValue | None, numerics: Sequence[str]) -> Document:
+    """Return what follows where no log was diagnosed: unknown is waited for, never an end."""
+    ended = job is not None and not job.phase.lives and job.phase is not Phase.SUCCEEDED
+    if job is None or job.phase is Phase.UNKNOWN:
+        action = "wait"
+    else:
+        action = "escalate" if ended or numerics else "none"
+    return {"class": "not_diagnosed", "action": action, "confidence": None, "step": None}
+
+
+def checkpoint_view(item: Checkpoint) -> Document:
+    """Return one checkpoint."""
+    return fitted(
+        {
+            "step": item.step,
+            "state": item.state.value,
+            "saved_at": _time(item.saved_at),
+            "size": item.size,
+            "permanent": item.permanent,
+            "foreign_path": item.path,
+            "foreign_protected": list(item.protected),
+            "foreign_suspect": item.suspect,
+        }
+    )
+
+
+def picks(report: RunReport) -> Document:
+    """Return which checkpoint a relaunch takes, and which the trainer would load by itself."""
+    found = report.facets.checkpoints.value
+    return {} if found is None else fitted(
+        {
+            "latest_complete": found.latest_complete,
+            "relaunch_from": _pick(found.relaunch_from),
+            "trainer_would_load": _pick(found.trainer_would_load),
+        }
+    )  # fmt: skip
+
+
+def _pick(pick: Pick | None) -> Document | None:
+    if pick is None:
+        return None
+    return {"step": pick.step, "foreign_path": pick.path, "foreign_why": pick.why}
+
+
+def _picks(report: RunReport) -> Document | None:
+    found = report.facets.checkpoints.value
+    if found is None:
+        return None
+    would, take = found.trainer_would_load, found.relaunch_from
+    return {
+        "latest_complete": found.latest_complete,
+        "relaunch_from": None if take is None else take.step,
+        "trainer_would_load": None if would is None else would.step,
+    }
+
+
+def _job(report: RunReport, now: float) -> Document:
+    facet = report.facets.job
+    job = facet.value
+    if job is None:
+        return {"phase": "unknown", **_age(facet, now)}
+    return {
+        "phase": job.phase.value,
+        "exit_code": job.exit_code,
+        "restarts": job.restarts,
+        "started_at": _time(job.started_at),
+        "ended_at": _time(job.ended_at),
+        "foreign_id": job.id,
+        "foreign_state": job.state,
+        "foreign_reason": job.reason,
+        **_age(facet, now),
+    }
+
+
+def _progress(report: RunReport) -> Document:
+    """Return how far it is; what another source says of its end may quote that source."""
+    found = report.progress
+    return {
+        "step": found.step,
+        "final_step": found.final_step,
+        "text": found.text,
+        "eta_s": None if found.eta_s is None else int(found.eta_s),
+        "foreign_final_step_source": found.final_step_source,
+        "foreign_doubt": found.final_step_doubt,
+    }
+
+
+def _metrics(report: RunReport) -> Document | None:
+    value = report.facets.tracker.value
+    if value is None:
+        return None
+    names = ("step", "loss", "throughput", "baseline", "grad_norm")
+    found = {name: getattr(value, name) for name in names}
+    return {**found, "last_step_at": _time(value.last_step_at)}
+
+
+def _triage(report: RunReport) -> Document | None:
+    log = report.facets.log.value
+    found = None if log is None else log.triage
+    if found is None:
+        return None
+    told = {"class": found.name, "action": found.action}
+    return {**told, "confidence": found.confidence, "step": found.step}
+
+
+def _age(facet: Facet[Any], now: float) -> Document:
+    """Return how old a facet is and why it is not known, if so."""
+    age, error = facet.age(now), facet.error
+    found: Document = {"age_s": None if age is None else int(age)}
+    if error is not None:
+        found |= {"unknown": error.kind.value, "foreign_message": error.message}
+    return found | ({"remembered": True} if facet.remembered else {})
+
+
+def _time(at: float | None) -> str | None:
+    return None if at is None else rfc3339(at)
