@@ -30,7 +30,7 @@ help:
 	@echo 'make test-iris   set up a real Iris controller (0.7 GB, Python 3.12), run the tests that need it'
 	@echo 'make trainers    set up real trainers (about 2 GB), compare what is said of them with the truth'
 	@echo 'make lint        formatting, lint, strict types, import direction'
-	@echo 'make bench       speed and memory, as ratios measured in one run'
+	@echo 'make bench       the table of speed and cost, with baselines and bars (bench/README.md)'
 	@echo 'make judgement   how right triage, progress and alarms are, into bench/judgement/RESULTS.md'
 	@echo 'make docs        what docs/ repeats of the code (verbs, keys, settings) and man cockpit, anew'
 	@echo 'make snapshots   every screen as text at three sizes and in every theme, for the tests, anew'

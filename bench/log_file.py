@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import statistics
 import subprocess
@@ -94,6 +95,10 @@ def main() -> int:
             found[name] = in_fresh_process(path)
         rate = search_rate(path)
     small, big = found.values()
+    if "--json" in sys.argv:
+        ratios = {what: big[what] / max(small[what], 0.5) for what in small}
+        print(json.dumps({"ratio": max(ratios.values()), "by": ratios, "search_mib_s": rate}))
+        return 0
     worst = 0.0
     for what in small:
         ratio = big[what] / max(small[what], 0.5)
@@ -106,7 +111,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 1 and sys.argv[1] != "--json":
         for key, value in measure(Path(sys.argv[1])).items():
             print(f"{key}\t{value}")
         sys.exit(0)

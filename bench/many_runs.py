@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from tests.sources.wandb import writer  # noqa: E402
 
 FIGURES = ("first_s", "visible_s", "read_s", "lag_ms", "over_50_ms", "rss_mb", "threads",
-           "wakeups_s", "cpu_s", "idle_cpu")  # fmt: skip
+           "wakeups_s", "cpu_s", "idle_cpu", "cadence_cpu_s")  # fmt: skip
 FEW = 12
 SCREEN = 30
 """Runs at the end of the run file that stand on the screen."""
@@ -33,6 +33,8 @@ TRACKED = 5
 """One run in so many has a W&B file."""
 TICK = 0.005
 IDLE = 5.0
+CADENCE = 60.0
+"""Seconds in which each run is looked at once."""
 
 
 def make_fleet(folder: Path, count: int, rows: int) -> Path:
@@ -93,7 +95,7 @@ async def _probe(late: list[float]) -> None:
         late.append(time.perf_counter() - due)
 
 
-async def watch(config: Path, within: float) -> dict[str, float]:
+async def watch(config: Path, within: float, idle: float) -> dict[str, float]:
     """Watch a fleet until it is read (or ``within`` seconds); return the figures."""
     from cockpit.config.file import load
     from cockpit.model.clock import SystemClock
@@ -124,22 +126,27 @@ async def watch(config: Path, within: float) -> dict[str, float]:
     found |= {"rss_mb": _status("VmHWM:") / 1024, "threads": threads}
     found |= {"wakeups_s": switches / spent, "cpu_s": time.process_time()}
     before = time.process_time()
-    await asyncio.sleep(IDLE)
-    found["idle_cpu"] = (time.process_time() - before) / IDLE
+    await asyncio.sleep(idle)
+    found["idle_cpu"] = (time.process_time() - before) / idle
+    found["cadence_cpu_s"] = CADENCE * found["idle_cpu"]
     for task in (watching, probing):
         task.cancel()
     await asyncio.gather(watching, probing, return_exceptions=True)
     return found
 
 
-def measured(count: int, rows: int, within: float) -> dict[str, float]:
+def measured(count: int, rows: int, within: float, idle: float) -> dict[str, float]:
     """Return the figures of a fleet of ``count`` runs, watched in a process of its own."""
     with tempfile.TemporaryDirectory() as name:
         config = make_fleet(Path(name), count, rows)
         env = {**os.environ, "XDG_STATE_HOME": name, "XDG_RUNTIME_DIR": name}
         argv = [sys.executable, "-m", "bench.many_runs", "--watch", str(config)]
         done = subprocess.run(
-            [*argv, "--within", str(within)], cwd=ROOT, env=env, capture_output=True, check=True
+            [*argv, "--within", str(within), "--idle", str(idle)],
+            cwd=ROOT,
+            env=env,
+            capture_output=True,
+            check=True,
         )
         found: dict[str, float] = json.loads(done.stdout)
         return found
@@ -151,13 +158,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--within", type=float, default=180.0)
+    parser.add_argument("--idle", type=float, default=IDLE, help="seconds watched once all is read")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--watch", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.watch is not None:
-        print(json.dumps(asyncio.run(watch(args.watch, args.within))))
+        print(json.dumps(asyncio.run(watch(args.watch, args.within, args.idle))))
         return
-    found = {str(n): measured(n, args.rows, args.within) for n in (FEW, args.runs)}
+    found = {str(n): measured(n, args.rows, args.within, args.idle) for n in (FEW, args.runs)}
     if args.json:
         print(json.dumps(found))
         return

@@ -1,0 +1,118 @@
+"""How soon a key is answered while 200 live runs log 10,000 lines a second; a key that is held.
+
+From the key to the first byte that is written, beside an idle bare Textual table in the same
+terminal. Held: ``j`` thirty times a second for three seconds, read at 1 Mbit/s; how long after
+the last one the screen still moves, with the 80 ms added that the line itself would take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from bench.live import Pace, feeding, make_live, name_of
+from bench.program import Program, bare, opened
+from tests.terminal_probe import Terminal
+
+RUNS: Final = 200
+LINES: Final = 10_000
+"""Lines a second, of all logs together."""
+SIZE: Final = (200, 50)
+EVERY: Final = 0.1
+LOST: Final = 3.0
+REPEAT: Final = 1 / 30
+HELD: Final = 3.0
+RATE: Final = 125_000
+"""Bytes a second of a line of 1 Mbit/s."""
+ROUND_TRIP: Final = 0.08
+STILL: Final = 0.7
+"""Seconds without a byte after which the screen stands still."""
+
+
+def answered(terminal: Terminal, key: str) -> float:
+    """Press a key; return the seconds until something is written."""
+    while len(terminal.idle(0.01)):  # what was under way belongs to no key
+        pass
+    seen, began = len(terminal.output), time.perf_counter()
+    terminal.type(key)
+    while len(terminal.output) == seen:
+        terminal.read(0.02)
+        if time.perf_counter() - began > LOST:
+            return LOST
+    return time.perf_counter() - began
+
+
+def latencies(program: Program, keys: int) -> dict[str, float]:
+    """Return p50 and p99 of the answers to ``keys`` keys, in milliseconds."""
+    taken = []
+    for number in range(keys):
+        taken.append(answered(program.terminal, "jk"[number // 10 % 2]))
+        program.terminal.idle(max(0.0, EVERY - taken[-1]))
+    ranked = sorted(taken)
+    return {"p50_ms": 1000 * statistics.median(ranked), "p99_ms": 1000 * ranked[int(keys * 0.99)]}
+
+
+def held(terminal: Terminal) -> float:
+    """Hold a key; return the milliseconds until the screen stands still after the last one."""
+    began = released = last = time.perf_counter()
+    taken = pressed = 0
+    while time.perf_counter() - last < STILL or released - began < HELD:
+        now = time.perf_counter()
+        if now - began < HELD and pressed <= (now - began) / REPEAT:
+            terminal.type("jk"[pressed // 5 % 2])
+            pressed, released = pressed + 1, time.perf_counter()
+        if taken <= (now - began) * RATE:
+            seen = len(terminal.output)
+            terminal.read(REPEAT / 10)
+            if len(terminal.output) > seen:
+                taken, last = taken + len(terminal.output) - seen, time.perf_counter()
+        else:
+            time.sleep(REPEAT / 10)
+        released = max(released, min(now, began + HELD))
+    return 1000 * (max(0.0, last - released) + ROUND_TRIP)
+
+
+def figures(runs: int, keys: int, settle: float) -> dict[str, float]:
+    """Return the figures of the fleet and those of the bare table."""
+    with tempfile.TemporaryDirectory(prefix="ck") as name, bare(Path(name), SIZE) as program:
+        program.terminal.idle(2.0)
+        found = {f"bare_{key}": each for key, each in latencies(program, keys).items()}
+    with tempfile.TemporaryDirectory(prefix="ck") as name:
+        folder, pace = Path(name), Pace(lines_per_second=max(1, LINES // runs))
+        config = make_live(folder, runs, pace)
+        with feeding(folder, runs, pace), opened(config, SIZE, "run-0") as program:
+            program.terminal.idle(settle)
+            found |= latencies(program, keys)
+    with tempfile.TemporaryDirectory(prefix="ck") as name:
+        config = make_live(Path(name), 12, Pace())
+        with feeding(Path(name), 12, Pace()), opened(config, SIZE, name_of(0)) as program:
+            program.terminal.idle(10.0)
+            found["held_ms"] = held(program.terminal)
+    return found
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--keys", type=int, default=150)
+    parser.add_argument("--settle", type=float, default=25.0)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    os.environ.pop("NO_COLOR", None)
+    found = figures(args.runs, args.keys, args.settle)
+    if args.json:
+        print(json.dumps(found))
+        return
+    for key, figure in found.items():
+        print(f"{key:<14}{figure:>10.1f}")
+
+
+if __name__ == "__main__":
+    main()
