@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.picking import named, with_suspects
-from cockpit.model.place import place_of
+from cockpit.model.place import Place, place_of
 from cockpit.model.run import CockpitFile, CustomLayout, RunSpec
 from cockpit.model.wording import age, size, steps
 from cockpit.sources.checkpoints.judge import NAMES
@@ -44,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Lists the checkpoints of one run: step, complete or torn, size, age, and "
         "which one a relaunch would take. Give the permanent root first: paths, ssh://host/path, "
-        "s3://bucket/prefix or gs://bucket/prefix. Where a run of the run "
-        "file has these roots, its rows tell which are suspect. Exit code: 0 listed, "
+        "s3://bucket/prefix or gs://bucket/prefix. Where runs of the run "
+        "file have roots there, their rows tell which are suspect. Exit code: 0 listed, "
         "2 no such path, 3 it cannot be read."
     )
     parser.epilog = EXAMPLE
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     Raises ``UsageError`` for a path that does not exist and a layout that is not known.
     """
     now = SystemClock().now()
-    known = _run_of(args.paths, args.config)
+    known = _runs_of(args.paths, args.config)
     try:
         value = _listed(args.paths, *_layout(args, known))
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_document({"schema": 1, **value.to_json()})
     else:
-        put("\n".join(table(value, now)))
+        put("\n".join(table(value, now, runs=1 if known is None else len(known[1]))))
     return OK
 
 
@@ -102,10 +102,13 @@ def _listed(paths: Sequence[str], layout: str, custom: CustomLayout | None) -> C
     return asyncio.run(list_anywhere(paths, layout, custom, clock=clock))
 
 
-def _run_of(paths: Sequence[str], config: Path | None) -> tuple[CockpitFile, RunSpec] | None:
-    """Return the run whose checkpoint roots hold all ``paths``, if the run file has one.
+def _runs_of(
+    paths: Sequence[str], config: Path | None
+) -> tuple[CockpitFile, tuple[RunSpec, ...]] | None:
+    """Return the run whose roots hold all ``paths``, else every run that has a root under one.
 
-    Raises ``UsageError`` only for a run file that was named.
+    None: no run of the run file has to do with them. Raises ``UsageError`` only for a run file
+    that was named.
     """
     try:
         file = run_file(config)
@@ -116,37 +119,62 @@ def _run_of(paths: Sequence[str], config: Path | None) -> tuple[CockpitFile, Run
     places = [place_of(path) for path in paths]
     places = [place_of(plain(each.path)) if each.here else each for each in places]
     for each in file.runs:
-        roots = each.checkpoints.path if each.checkpoints is not None else ()
+        roots = _roots(each)
         if roots and all(any(root.contains(place) for root in roots) for place in places):
-            return file, each
-    return None
+            return file, (each,)
+    under = tuple(
+        each
+        for each in file.runs
+        if any(place.contains(root) for place in places for root in _roots(each))
+    )
+    return (file, under) if under else None
+
+
+def _roots(spec: RunSpec) -> tuple[Place, ...]:
+    return spec.checkpoints.path if spec.checkpoints is not None else ()
 
 
 def _layout(
-    args: argparse.Namespace, known: tuple[CockpitFile, RunSpec] | None
+    args: argparse.Namespace, known: tuple[CockpitFile, tuple[RunSpec, ...]] | None
 ) -> tuple[str, CustomLayout | None]:
-    """Return the layout that was asked for, else that of the run."""
+    """Return the layout that was asked for, else that of the run, if it is one."""
     custom = _custom(args)
-    spec = known[1].checkpoints if known is not None else None
+    spec = known[1][0].checkpoints if known is not None and len(known[1]) == 1 else None
     if custom is None and args.layout == "auto" and spec is not None:
         return spec.layout, spec.custom
     return args.layout, custom
 
 
-def _marked(value: CheckpointsValue, file: CockpitFile, spec: RunSpec) -> CheckpointsValue:
-    """Return ``value`` with those marked that a look at the run finds suspect, or has doubts of."""
+def _marked(
+    value: CheckpointsValue, file: CockpitFile, specs: Sequence[RunSpec]
+) -> CheckpointsValue:
+    """Return ``value`` with those marked that a look at the runs finds suspect, or doubts."""
     try:
-        facets = asyncio.run(checked(file, [spec.name], SystemClock())).runs[0].facets
+        reports = asyncio.run(checked(file, [each.name for each in specs], SystemClock())).runs
     except (TimeoutError, OSError) as error:
         say(f"it is unknown which are suspect: {clean(error)}")
         return value
-    for facet in (facets.checkpoints, facets.tracker, facets.log):
-        if facet.error is not None and facet.configured:
-            say(f"it is not certain which are suspect: {facet.error.message}")
-    seen = facets.checkpoints.value
-    items = () if seen is None else seen.items
+    items: list[Checkpoint] = []
+    for report in reports:
+        facets = report.facets
+        for facet in (facets.checkpoints, facets.tracker, facets.log):
+            if facet.error is not None and facet.configured:
+                whose = f"{report.name}: " if len(reports) > 1 else ""
+                say(f"it is not certain which are suspect: {whose}{facet.error.message}")
+        items += () if facets.checkpoints.value is None else facets.checkpoints.value.items
+    if len(reports) > 1:
+        return _of_several(value, {each.path: each for each in items})
     why = {each.path: each.suspect for each in items if each.suspect}
     return with_suspects(value, why, {each.path: each.doubt for each in items if each.doubt})
+
+
+def _of_several(value: CheckpointsValue, known: Mapping[str, Checkpoint]) -> CheckpointsValue:
+    """Return ``value`` as each run judges its own; none is picked: a relaunch is of one run."""
+    items = (
+        known.get(each.path, each.model_copy(update={"protected": ()})) for each in value.items
+    )
+    picks = {"relaunch_from": None, "trainer_would_load": None}
+    return value.model_copy(update={"items": tuple(items), **picks})
 
 
 def _custom(args: argparse.Namespace) -> CustomLayout | None:
@@ -159,12 +187,18 @@ def _custom(args: argparse.Namespace) -> CustomLayout | None:
     return CustomLayout(pattern=args.pattern, marker=args.marker)
 
 
-def table(value: CheckpointsValue, now: float) -> list[str]:
-    """Return the lines of the table, and below it what a relaunch and the trainer would take."""
+def table(value: CheckpointsValue, now: float, *, runs: int = 1) -> list[str]:
+    """Return the lines of the table, and below it what a relaunch and the trainer would take.
+
+    ``runs``: how many runs of the run file these are of.
+    """
     if not value.items:
         return ["no checkpoints: a relaunch would start from scratch"]
     chosen = value.relaunch_from.path if value.relaunch_from is not None else None
     rows = [_HEAD, *(_row(item, item.path == chosen, now) for item in value.items)]
+    if runs > 1:
+        several = f"checkpoints of {runs} runs: name one run's roots for what a relaunch would take"
+        return [*_aligned(rows), several]
     return [*_aligned(rows), *_picks(value)]
 
 

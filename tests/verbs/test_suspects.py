@@ -103,6 +103,25 @@ def test_a_listing_says_that_the_rows_which_tell_the_suspect_ones_could_not_be_r
     assert "it is not certain which are suspect: " in folder.capsys.readouterr().err
 
 
+def test_a_listing_of_a_folder_above_the_roots_knows_the_suspect_ones_too(folder: Folder) -> None:
+    folder.logged(1, 300, folder.began, bad=130)
+    folder.ended()
+    for step in (100, 200):
+        levanter(folder.out, step, at=folder.began + step + 0.5)
+    assert suspects(folder.told("checkpoints", str(folder.folder))) == [200]
+    second = RUN.format(command="python3 train.py", layout="auto").replace("run.", "second.")
+    second = second.replace('"out"', '"second"').replace('"toy"', '"other"')
+    folder.config.write_text(folder.config.read_text() + second)
+    levanter(folder.folder / "second", 250, at=folder.began + 250.5)
+    both = folder.told("checkpoints", str(folder.folder))
+    assert suspects(both) == [200]
+    protected = {item["step"]: item["protected"] for item in both["items"]}
+    assert "newest complete" in " ".join(protected[200]) and protected[250] == ["newest complete"]
+    assert both["relaunch_from"] is None and both["trainer_would_load"] is None
+    main(["checkpoints", str(folder.folder), "--config", str(folder.config)])
+    assert "checkpoints of 2 runs: name one run's roots" in folder.capsys.readouterr().out
+
+
 def test_a_listing_has_the_remark_on_one_saved_between_the_last_sound_row_and_the_first_other(
     folder: Folder,
 ) -> None:
