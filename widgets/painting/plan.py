@@ -29,7 +29,8 @@ from widgets.painting.markdown import paint_page
 from widgets.painting.steps import Short
 
 LABEL: Final = 14
-BASIS: Final = 11
+BASIS: Final = 16
+"""Columns for the code of a check and what it rests on."""
 MOST: Final = 400
 """Lines that one text may take; more is cut with an ellipsis."""
 _LEVELS: Final = {
@@ -129,18 +130,27 @@ def _calm(
     if not unfold:
         return _checks(calm, width, changed, short)
     told = [check for check in calm if f"check:{check.id}" in changed]
-    names = [_named(check) for check in calm if check not in told]
+    alike: dict[str, list[Check]] = {}
+    for check in calm:
+        if check not in told:
+            alike.setdefault(_name_of(check), []).append(check)
+    names = [_named(name, checks) for name, checks in alike.items()]
     lines = _checks(told, width, changed, short)
     return [*lines, *in_rows([*names, text((unfold, f"bold {ACCENT}"), (" in full", DIM))], width)
             ] if names else lines  # fmt: skip
 
 
-def _named(check: Check) -> Content:
-    """Return a check that passes as its name; an inferred one says so."""
+def _name_of(check: Check) -> str:
     begin = check.id.partition(":")[0]
-    name = CHECKED.get(check.id) or CHECKED.get(begin) or begin.replace("-", " ")
-    inferred = (" inferred", "$attention") if check.basis is Basis.INFERRED else ""
-    return text(("✓ ", "$well"), (name, DIM), inferred)
+    return CHECKED.get(check.id) or CHECKED.get(begin) or begin.replace("-", " ")
+
+
+def _named(name: str, checks: Sequence[Check]) -> Content:
+    """Return checks that pass as the name they share; an inferred one says so."""
+    several = (f" ×{len(checks)}", DIM) if len(checks) > 1 else ""
+    guessed = any(check.basis is Basis.INFERRED for check in checks)
+    inferred = (" inferred", "$attention") if guessed else ""
+    return text(("✓ ", "$well"), (name, DIM), several, inferred)
 
 
 def _shortened(found: Sequence[Difference], short: Short) -> list[Difference]:
@@ -172,13 +182,13 @@ def _check(check: Check, width: int, changed: bool, short: Short) -> list[Conten
     if check.level is Level.BLOCK and not check.stands_in_the_way:
         word, style = "✓ OVER", "$attention"
     inferred = check.basis is Basis.INFERRED
-    basis = text((f"[{check.basis.value}]", "$attention" if inferred else DIM))
+    code = (f"{check.id.partition(':')[0]} " if check.id[:2] == "C-" else "", DIM)
+    basis = text(code, (f"[{check.basis.value}]", "$attention" if inferred else DIM))
     mark = [("changed ", f"bold {ACCENT}")] if changed else []
     room = width - 9 - BASIS - 1
     if room < 16:
         basis, room = EMPTY, width - 9
-    named = [(f"{check.id} ", DIM)] if check.id[:2] == "C-" else []
-    body = wrapped(text(*mark, *named, short(check.text)), room, MOST) or [EMPTY]
+    body = wrapped(text(*mark, short(check.text)), room, MOST) or [EMPTY]
     first = row(text(fit(text((word, style)), 9), body[0]), basis, width)
     return [first, *(text(" " * 9, piece) for piece in [*body[1:], *_under(check, room)])]
 

@@ -271,7 +271,7 @@ async def test_a_plan_that_has_changed_is_shown_anew_with_an_empty_line() -> Non
     service.result = refuse
     async with planned(service) as pilot:
         await confirm(pilot)
-        await until(pilot, lambda: "changed C-17 picks step-8000" in text_of(pilot.app))
+        await until(pilot, lambda: "changed picks step-8000" in text_of(pilot.app))
         shown = text_of(pilot.app)
         assert "nothing was done: changed since it was shown" in shown
         assert shown.count("changed ") == 2
