@@ -31,6 +31,8 @@ class Stepping(Frozen):
     ``high`` is the highest step so far: what is trained up to it after going back is rework.
     ``late``: the newest step was. ``open_*`` is the window that is not full yet. ``levels`` are
     those of the newest windows that were not slow, ``slow_run`` is how many in a row were.
+    ``steps_spoilt`` are those whose loss is no number, but for what was trained again since;
+    ``spoilt_last`` of them came last, with no sound one behind.
     ``pauses_s`` are short breaks, which are not listed, ``unlisted_s`` long ones of which there
     were too many to list.
     """
@@ -44,7 +46,10 @@ class Stepping(Frozen):
     slow_s: float = 0.0
     pauses_s: float = 0.0
     unlisted_s: float = 0.0
+    spoilt_s: float = 0.0
     steps_again: int = 0
+    steps_spoilt: int = 0
+    spoilt_last: int = 0
     backs: int = 0
     breaks: tuple[Break, ...] = ()
     early: tuple[float, ...] = ()
@@ -93,7 +98,8 @@ class JobStart(NamedTuple):
 class Split(Frozen):
     """What the time went to. All of it adds up to the wall time.
 
-    ``rework_s``: steps trained again after going back. ``down_s``: a job was over and no other
+    ``rework_s``: steps trained again after going back. ``spoilt_s``: steps whose loss is NaN or
+    infinite. ``down_s``: a job was over and no other
     there. ``waiting_s``: in a queue. ``starting_s``: from a job's start to its first step.
     ``stalled_s``: no step for long, or slow (evaluation and saving that hold training up count).
     ``unwatched_s``: nobody saw what the job did; neither productive nor lost.
@@ -101,6 +107,7 @@ class Split(Frozen):
 
     productive_s: Seconds = 0.0
     rework_s: Seconds = 0.0
+    spoilt_s: Seconds = 0.0
     down_s: Seconds = 0.0
     waiting_s: Seconds = 0.0
     starting_s: Seconds = 0.0
@@ -115,7 +122,7 @@ class Split(Frozen):
     @property
     def held_s(self) -> float:
         """The time for which a job held its accelerators and trained nothing that counted."""
-        return self.rework_s + self.starting_s + self.stalled_s
+        return self.rework_s + self.spoilt_s + self.starting_s + self.stalled_s
 
 
 class Restarts(Frozen):

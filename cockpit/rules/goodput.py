@@ -52,6 +52,7 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
         _split(hole, spells, history.looks, spent)
     spent["productive_s"] += stepping.productive_s + stepping.open_s
     spent["rework_s"] += stepping.rework_s
+    spent["spoilt_s"] += stepping.spoilt_s
     spent["stalled_s"] += stepping.slow_s + stepping.pauses_s
     spent["unwatched_s"] += stepping.unlisted_s
     return _account(run, history, Split(**spent), (since, until), marks)
@@ -73,7 +74,7 @@ def _account(
         share=split.productive_s / watched if watched > 0 else None,
         split=split,
         restarts=_restarts(history, marks),
-        steps_lost=stepping.steps_again,
+        steps_lost=stepping.steps_again + stepping.steps_spoilt,
         accelerators=count,
         accelerator_hours_lost=None if count is None else split.held_s * count / HOUR,
         accelerators_why=None if count is not None else _no_count(run),

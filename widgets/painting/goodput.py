@@ -14,8 +14,8 @@ from widgets.painting.line import DIM, cut, text, wrapped
 
 BLOCKS: Final = {
     "productive_s": ("█", "$spark"), "rework_s": ("▅", "$attention"),
-    "stalled_s": ("▄", "$attention"), "starting_s": ("▃", DIM), "waiting_s": ("▂", DIM),
-    "down_s": ("▁", "$critical"), "unwatched_s": ("?", "$unknown"),
+    "spoilt_s": ("▆", "$critical"), "stalled_s": ("▄", "$attention"), "starting_s": ("▃", DIM),
+    "waiting_s": ("▂", DIM), "down_s": ("▁", "$critical"), "unwatched_s": ("?", "$unknown"),
 }  # fmt: skip
 """By part: a block, lower the less it helped, and its style."""
 

@@ -27,8 +27,8 @@ SETTLED = 96
 a longer context or a larger batch has come to stay."""
 LISTED = 128
 _SUMS = (
-    "first_at", "productive_s", "rework_s", "slow_s", "pauses_s", "unlisted_s", "steps_again",
-    "backs", "slow_run",
+    "first_at", "productive_s", "rework_s", "slow_s", "pauses_s", "unlisted_s", "spoilt_s",
+    "steps_again", "steps_spoilt", "backs", "slow_run",
 )  # fmt: skip
 
 
@@ -39,6 +39,8 @@ class SteppingFold:
     is rework. That is the same number of steps as those that were lost, at the pace of now.
     Of a window of one cadence that is slower by ``throughput_drop`` than the median of those
     before, only what the steps take at the usual level is productive (as C-05 calls it low).
+    Steps up to a row whose loss is no number (C-09) are spoilt: they are no progress, so to train
+    them again is no rework.
     """
 
     def __init__(self, value: Stepping, run: RunSpec) -> None:
@@ -54,6 +56,7 @@ class SteppingFold:
         self.open_s, self.open_steps = value.open_s, value.open_steps
         self.measured, self.told, self.told_s = value.measured, value.open_sum, value.open_sum_s
         self.shortest, self.late = self.window / SHORTEST, value.late
+        self.spoilt, self.spoilt_last = False, value.spoilt_last
 
     def add(self, row: Row, step: int | None, resumed: bool, another: bool = False) -> None:
         """Take one row; ``step`` is training's step after it, ``resumed``: it went back.
@@ -63,6 +66,7 @@ class SteppingFold:
         at, last = row.at, self.at
         if step is None or at is None or row.step != step or step == self.step:
             return
+        self.spoilt = not math.isfinite(row.true_loss or 0.0)
         if last is None or self.step is None or self.high is None:
             self.now["first_at"], self.high, self.at = at, step, at
         elif another:
@@ -74,12 +78,14 @@ class SteppingFold:
         if last is not None and at > last:
             self.at = at
         self.step = step
-        if self.high is None or step > self.high:
+        if step > self.high and not self.spoilt:
             self.high = step
 
     def _back(self, at: float, step: int) -> None:
         assert self.at is not None and self.step is not None
         self.now["steps_again"] += self.step - step + 1
+        self.now["steps_spoilt"] -= min(self.spoilt_last, self.step - step + 1)
+        self.spoilt_last = 0
         self.now["backs"] += 1
         self._close_window()
         self._list(Break(self.at, max(self.at, at), self.step, True))
@@ -108,8 +114,16 @@ class SteppingFold:
             again = (min(step, self.high) - self.step) / count
             self.now["rework_s"] += took * again
             took, count = took * (1.0 - again), step - max(self.high, self.step)
-        if count > 0:
+        if count > 0 and self.spoilt:
+            self._spoil(took, count)
+        elif count > 0:
+            self.spoilt_last = 0
             self._train(took, count, throughput)
+
+    def _spoil(self, seconds: float, steps: int) -> None:
+        self.now["spoilt_s"] += seconds
+        self.now["steps_spoilt"] += steps
+        self.spoilt_last += steps
 
     def _paused(self, took: float, trained: float) -> float:
         """Note a pause that ended with a step; return the part of it that trained the step.
@@ -189,7 +203,7 @@ class SteppingFold:
         changes = {
             "at": self.at, "step": self.step, "high": self.high, "usual_step_s": self.usual,
             "open_s": self.open_s, "open_steps": self.open_steps, "breaks": tuple(self.breaks),
-            "late": self.late, "measured": self.measured,
+            "late": self.late, "measured": self.measured, "spoilt_last": self.spoilt_last,
             "open_sum": self.told, "open_sum_s": self.told_s,
             "levels": tuple(self.levels), "paces": tuple(self.paces), "early": tuple(self.early),
         }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -24,7 +25,7 @@ def productive(found: Stepping) -> float:
 
 def all_of(found: Stepping) -> float:
     listed = sum(each.until - each.since for each in found.breaks)
-    lost = found.rework_s + found.slow_s + found.pauses_s + found.unlisted_s
+    lost = found.rework_s + found.spoilt_s + found.slow_s + found.pauses_s + found.unlisted_s
     return productive(found) + lost + listed
 
 
@@ -42,6 +43,24 @@ def test_steps_that_are_trained_again_are_rework_until_new_ground() -> None:
     assert productive(found) == pytest.approx(150.0)
     (one,) = found.breaks
     assert (one.since, one.until, one.step, one.back) == (T0 + 100.0, T0 + 400.0, 100, True)
+
+
+def test_steps_without_a_finite_loss_are_lost_until_they_are_trained_again() -> None:
+    first = losses([2.0] * 61 + [math.nan] * 40)  # sound to step 60, spoilt to step 100
+    found = stepped(first)
+    assert (productive(found), found.spoilt_s, found.steps_spoilt) == (60.0, 40.0, 40)
+    again = [Row(step, T0 + 400.0 + (step - 51), 2.0) for step in range(51, 151)]
+    found = stepped([*first, *again])
+    assert (found.steps_again, found.steps_spoilt, found.high) == (50, 0, 150)  # 51 to 100
+    assert found.rework_s == pytest.approx(9.0)  # 52 to 60: the rest was never trained
+    assert productive(found) == pytest.approx(60.0 + 90.0)
+    assert all_of(found) == pytest.approx((again[-1].at or 0.0) - T0)
+
+
+def test_one_step_without_a_finite_loss_spoils_that_step_alone() -> None:
+    found = stepped(losses([2.0] * 50 + [math.inf] + [2.0] * 50))
+    assert (productive(found), found.spoilt_s, found.steps_spoilt) == (99.0, 1.0, 1)
+    assert (found.rework_s, found.high) == (0.0, 100)
 
 
 def test_two_writers_of_one_tracker_begin_once_not_at_every_turn() -> None:

@@ -54,7 +54,7 @@ ACCOUNT = Goodput(
 
 
 @given(
-    st.lists(st.one_of(st.just(0.0), st.floats(0.0, 1e7)), min_size=7, max_size=7),
+    st.lists(st.one_of(st.just(0.0), st.floats(0.0, 1e7)), min_size=8, max_size=8),
     st.integers(0, 120),
 )
 def test_property_the_bar_fills_its_width_and_shows_every_part(
