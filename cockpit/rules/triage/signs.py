@@ -91,7 +91,7 @@ SIGNS: tuple[Sign, ...] = (
         r"(imminent|ungraceful|unexpected) node shutdown|node is shutting down|\bNodeShutdown\b",
         r"\b(host|machine)\b.{0,40}\b(rebooted|crashed|lost power|went down|kernel panic)",
         rf"heartbeat {TIMED_OUT}.{{0,80}}remote task|\btask:?\d* heartbeat timeout",
-        r"raylet.{0,60}(died|dead|lost|crashed|unreachable)",
+        r"raylet\b(?![,)]).{0,60}(died|dead|lost|crashed|unreachable)",  # (raylet) only tells it
         r"missed (too many|\d+) (\w+ )?heart-?beats"
         r"|(\b|STATE_)WORKER_FAILED\b(?![\"']? ?[=:] ?0)",
         r"\b(declar|mark|consider)\w* .{0,30}\b(worker|node|host)\b.{0,30}\b(dead|lost)\b",
@@ -195,7 +195,7 @@ SIGNS: tuple[Sign, ...] = (
         r"double[- ]bit (\(?\w+\)? )?(ecc|error)s?\b(?!\s*[:=]\s*0\b)"
         r"|row remapp\w+ (failure|failed)",
         r"\bNVRM: Xid\b|\bS?Xid \(",
-        r"\bXid (error )?\d+",
+        r"\bS?Xid (error )?\d+",
         r"fallen off the bus|gpu is lost",
         r"unable to determine the device handle",
         r"(nvlink|nvswitch|xgmi|\bici\b).{0,60}(error|fail|down|fatal)",

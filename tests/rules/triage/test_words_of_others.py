@@ -82,6 +82,13 @@ def test_what_one_rank_could_not_read_is_the_cause_of_the_others_wait() -> None:
         (["JOB_STATE_WORKER_FAILED"], "node_death", "relaunch"),
         (["w-7 missed 9 heartbeats, declaring worker dead"], "node_death", "relaunch"),
         (["the VM was stopped by a host error"], "node_death", "relaunch"),
+        (["(raylet) a worker died", "Out of memory: Killed process 9"], "oom_host", "escalate"),
+        (["the raylet on 10.0.0.1 died unexpectedly"], "node_death", "relaunch"),
+        (
+            ["RuntimeError: CUDA error: illegal memory access", "SXid 20034 on link 41"],
+            "hardware_fault",
+            "relaunch",
+        ),
         (["worker failures: WORKER_FAILED=0"], "unknown", "escalate"),
         (["Detected SLICE_FAILURE_CHIP_DRIVER_ERROR in session 7"], "hardware_fault", "relaunch"),
         (
