@@ -1,8 +1,8 @@
 """``cockpit progress`` on large logs, as a ratio to reading the file and splitting it into lines.
 
 ``python -m bench.progress_log``. Logs of 90 % noise and of progress lines alone, of many trainers
-at once; one where every line has a shape of its own, which costs time but no memory. Seconds are
-of one core (``process_time``), each beside its baseline in the same run.
+at once; one of very short lines; one where every line has a shape of its own, which costs time but
+no memory. Seconds are of one core (``process_time``), each beside its baseline in the same run.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from cockpit.verbs.progress import run
 from tests.text.test_progress_speed import NOISE, TRAINERS
 
 SIZE = 100 * MIB
-LIMITS = {"noise": 12.0, "mixed": 40.0, "progress": 70.0, "strange": 4000.0}
+LIMITS = {"noise": 12.0, "short": 8.0, "mixed": 40.0, "progress": 70.0, "strange": 4000.0}
 """How many times longer than reading and splitting each log may take."""
+SHORT = ("ok", "step {0}", "batch done", "tick {0}", "lr 0.{0}", "-----", "")
+"""Lines of some eight bytes, of which none tells of training: splitting alone costs most there."""
 MOST_MEMORY = 60
 """MiB that reading any of them may add."""
 
@@ -33,6 +35,8 @@ def lines_of(kind: str, by: random.Random) -> Callable[[int], str]:
     """Return what makes the line of a number."""
     trainers = [shape for name, shape in TRAINERS.items() if name != "bar"]
     noise = list(NOISE.values())
+    if kind == "short":
+        return lambda number: by.choice(SHORT).format(number)
 
     def line(number: int) -> str:
         told = kind == "progress" or (kind == "mixed" and number % 10 == 0)

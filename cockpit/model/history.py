@@ -195,5 +195,7 @@ class History(Frozen):
     """What the looks at the job's host add up to."""
     open: tuple[Alert, ...] = ()
     """What was open at the former judging: an open alert closes later than it opens."""
+    attended: bool = False
+    """True in a watch, which looks again by itself; ``check`` looks once."""
     sealed_by: str | None = None
     """Who sealed the run as it stands, by the store: told where no code repository holds a tag."""

@@ -35,6 +35,8 @@ class MonitorValue(Frozen):
     """The address of the W&B run that its state file holds (C-13)."""
     retired: str | None = Field(default=None, exclude=True)
     """The job that a relaunch has retired: a monitor that still names it has not heard yet."""
+    doubt: str | None = Field(default=None, exclude=True)
+    """Why it may be fresh although its stamp is old; the next write of its file tells (C-03)."""
     gone: tuple[str, ...] = Field(default=(), exclude=True)
     """What it needs to live and that is gone: its tunnel, its server; one line each (C-03)."""
     notes: tuple[str, ...] = Field(default=(), exclude=True)

@@ -150,7 +150,7 @@ class Row(NamedTuple):
     A metric that the row did not carry is ``None``; one that is not a number is NaN or ±inf.
     ``bar`` marks a training's progress bar: a trained step, whatever it carries. ``skipped`` is
     what was logged of optimizer steps that were left out: a flag, or how many. ``lr`` is the
-    learning rate, ``batch`` the samples of a step: only a history of rows tells them.
+    learning rate, ``batch`` the samples of a step: no line of a log tells them here.
     """
 
     step: int | None

@@ -62,6 +62,8 @@ _LOSS_WORDS = _set(
     " cross entropy language"
 )
 _LOSS_NAMES = frozenset({"loss", "entropy", "xent", "cost"})
+_CROSS_ENTROPIES: Final = frozenset((("ce",), ("train", "ce"), ("nll",), ("train", "nll")))
+"""What trainers call it in short; a loss by its name comes before it."""
 _OTHER_LOSS = re.compile(
     r"(?:val|valid|validation|eval\w*|test\w*|dev|best|min|max|scal\w*|aux\w*|zloss|z|balanc\w*"
     r"|router|load|mtp|kl|reg\w*|ema|delta|change|spike|prev\w*|last|target|final|improv\w*|from)$"
@@ -184,6 +186,8 @@ def _loss_rank(field: LabelledNumber) -> int:
 @lru_cache(maxsize=_LABELS)
 def _loss_word_rank(words: tuple[str, ...]) -> int:
     """Rank a loss by its name; an entropy is one only where it is a cross entropy."""
+    if words in _CROSS_ENTROPIES:
+        return 1
     named = not _LOSS_NAMES.isdisjoint(words) or any(word.endswith("loss") for word in words)
     if not named or any(_OTHER_LOSS.match(word) for word in words):
         return 0

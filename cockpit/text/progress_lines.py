@@ -9,9 +9,10 @@ is bounded, and changes nothing of what is read.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import compress, count, islice
 from typing import Final, NamedTuple
 
 from cockpit.text.line_shape import Shape, Span, pattern_of, shape_of
@@ -66,6 +67,8 @@ class _Pattern(NamedTuple):
     """The group of each of ``Meaning.figures``; of one that is not there, a group that is empty."""
     meaning: Meaning | None
     begins_block: bool
+    shape: str
+    """Its own expression, without what may follow."""
 
 
 class Run(NamedTuple):
@@ -94,11 +97,20 @@ class Run(NamedTuple):
 class _Key:
     """What is known of the lines that have one key: the newest shape, and their expressions."""
 
-    __slots__ = ("newest", "patterns")
+    __slots__ = ("newest", "patterns", "silent")
 
     def __init__(self, newest: str = "") -> None:
         self.newest = newest
         self.patterns: tuple[_Pattern, ...] = ()
+        self.silent = ""
+        """What each line of it matches, if none of its shapes tells anything; else empty."""
+
+    def learn(self, pattern: _Pattern) -> None:
+        """Take one more expression in."""
+        self.patterns += (pattern,)
+        told = any(each.meaning is not None or each.begins_block for each in self.patterns)
+        shapes = "|".join(f"(?:{each.shape})" for each in self.patterns)
+        self.silent = "" if told else shapes
 
 
 _NEW: Final = _Key()
@@ -207,29 +219,42 @@ class _Reader:
 
     def read(self, lines: Sequence[bytes], keys: Sequence[bytes]) -> Iterator[Told | Run]:
         """Yield what a chunk's lines tell."""
-        known_of, start, block = _known.get, self._read + 1, self._block
-        pairs = enumerate(zip(lines, keys, strict=True))
-        for at, (raw, key) in pairs:
-            known = known_of(key, _NEW)
-            if block:
-                if len(block) < _LONGEST_BLOCK and _is_indented(raw):
-                    block.append(raw)
-                    continue
-                yield from self.close()
-                if taken := (yield from self._run(lines, at)):
-                    _skip(pairs, taken - 1)
-                    continue
+        beyond = (yield from self._end_of_block(lines, 0)) if self._block else 0
+        worth = _worth_a_look(lines, keys)
+        places = list(compress(count(), map(worth.__contains__, keys))) if worth else []
+        place = bisect_left(places, beyond)
+        while place < len(places):
+            at = places[place]
+            place, known, beyond = place + 1, _known.get(keys[at], _NEW), at + 1
             if known is None:
                 continue
-            found, pattern = _told_by(raw, key, known)
+            found, pattern = _told_by(lines[at], keys[at], known)
             if found is _HEAD:
-                self._first = start + at
-                block.append(raw)
+                self._first = self._read + beyond
+                self._block.append(lines[at])
+                beyond = yield from self._end_of_block(lines, beyond)
             elif found is not None:
-                yield start + at, found
-                self._noted(pattern, start + at, 1)
-                _skip(pairs, (yield from self._run(lines, at + 1)))
+                yield self._read + beyond, found
+                self._noted(pattern, self._read + beyond, 1)
+                beyond += yield from self._run(lines, beyond)
+            if beyond > at + 1:
+                place = bisect_left(places, beyond, place)
         self._read += len(lines)
+
+    def _end_of_block(self, lines: Sequence[bytes], at: int) -> Generator[Told | Run, None, int]:
+        """Take what from a place on belongs to the open block, which may go on beyond the lines.
+
+        Yield what it says once it is over, and the blocks behind it that are as it is; return up
+        to where all is read.
+        """
+        block = self._block
+        while at < len(lines) and len(block) < _LONGEST_BLOCK and _is_indented(lines[at]):
+            block.append(lines[at])
+            at += 1
+        if at < len(lines):
+            yield from self.close()
+            at += yield from self._run(lines, at)
+        return at
 
     def close(self) -> Iterator[Told]:
         """Yield what the open block says, which is read as a line that has breaks."""
@@ -285,10 +310,27 @@ def _rows(pattern: _Pattern, lines: Sequence[bytes]) -> Sequence[Sequence[str]]:
     return rows[:-1] if rows and rows[-1][-1] else rows
 
 
-def _skip(pairs: Iterator[object], count: int) -> None:
-    """Pass over the next ``count`` of ``pairs``."""
-    if count:
-        next(islice(pairs, count - 1, count), None)
+def _worth_a_look(lines: Sequence[bytes], keys: Sequence[bytes]) -> set[bytes]:
+    """Return the keys of the lines that may tell something, each looked at once for all of them.
+
+    Most lines of most logs tell nothing, and have few keys between them.
+    """
+    known = {key: _known.get(key, _NEW) for key in set(keys)}
+    silent = {key for key, each in known.items() if each is not None and each.silent}
+    worth = {key for key, each in known.items() if each is not None} - silent
+    if silent and not _all_silent(lines, keys, silent):
+        worth |= {key for key in silent if not _all_silent(lines, keys, {key})}
+    return worth
+
+
+def _all_silent(lines: Sequence[bytes], keys: Sequence[bytes], silent: set[bytes]) -> bool:
+    """Tell whether all lines of these keys have shapes of which none tells anything."""
+    own = list(compress(lines, map(silent.__contains__, keys)))
+    if len(own) < _AHEAD[0] or max(map(len, own)) > LINE_LIMIT:
+        return False
+    shapes = {each.silent for key in silent if (each := _known.get(key)) is not None}
+    text = b"\n".join((*own, b"")).decode("utf-8", "replace")
+    return _compiled(f"(?:(?:{'|'.join(sorted(shapes))})\n)*+").fullmatch(text) is not None
 
 
 def _is_indented(raw: bytes) -> bool:
@@ -346,7 +388,8 @@ def _learned(text: str, key: bytes, known: _Key, whole: bool) -> LineProgress | 
         known.newest = shape.shape  # one that comes again is worth an expression
     elif len(text) <= LINE_LIMIT and len(known.patterns) < _MOST_PATTERNS:
         pattern = _pattern(text, shape, heads)
-        known.patterns += () if pattern is None else (pattern,)
+        if pattern is not None:
+            known.learn(pattern)
     return _HEAD if heads and not whole else told_in(shape)
 
 
@@ -364,7 +407,7 @@ def _pattern(text: str, shape: Shape, heads: bool) -> _Pattern | None:
     # a block is over where a line follows that is not indented
     after = "\n(?=[!-~])" if heads or lines > 1 else "\n"
     run = f"{pattern}{after}()|(?s:(.+))"
-    return _Pattern(line, run, lines, groups, meaning, heads)
+    return _Pattern(line, run, lines, groups, meaning, heads, pattern)
 
 
 def _remember(key: bytes, known: _Key | None) -> None:

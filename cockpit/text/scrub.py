@@ -182,7 +182,7 @@ _AZURE = re.compile(
 _BEARER = re.compile(r"\b(?i:bearer|basic|token|apikey|negotiate)\s+(?P<value>[\w.~+/=-]{16,})")
 _HEADER = re.compile(
     r"\b(?i:(?:proxy-)?authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
-    r"(?:bearer|basic|token|apikey|digest|negotiate)\s+)(?P<value>[^\s\"',;}]+)"
+    r"(?:bearer|basic|token|apikey|digest|negotiate)(?:\\?\s|%20|\+)\s{0,8})(?P<value>[^\s\"',;}]+)"
 )
 _COOKIE = re.compile(r"\b(?i:(?:set-)?cookie[\"']?\s{0,4}:)\s*[\"']?(?P<value>[\w.-]+=[^\"'\r\n]+)")
 _NETRC = re.compile(r"\b(?:login|account)\s+\S+\s+password\s+(?P<value>\S+)")
@@ -201,7 +201,8 @@ _KAGGLE = re.compile(
 )
 _LOGIN_WORD = re.compile(r"\b[a-z][\w-]*\s+login\s+(?P<value>(?=\w*\d)(?=\w*[a-z])[\w-]{24,})\s*$")
 _CLIENT = re.compile(
-    r"\b(?:\w*client|login|authenticate|set_(?:api_)?(?:key|token))\(\s{0,3}[\"']"
+    r"\b(?:\w*client|login|authenticate|set_(?:api_)?(?:key|token))\(\s{0,3}"
+    r"(?:(?:(?:api_)?key|token|pat|password)\s{0,3}=\s{0,3})?[\"']"
     r"(?P<value>\w{24,200})[\"']",
     re.I,
 )
@@ -231,6 +232,8 @@ _SPOKEN = re.compile(
     r"(?i:rejected|refused|denied|wrong|incorrect|invalid|expired|accepted)"
 )
 """A password that a server is told to have been given."""
+_COMMAND = re.compile(r"(?:^|[\s\"'])AUTH[\"']?\s{1,4}[\"']?(?P<value>[^\s\"']{12,})[\"']?\s*$")
+"""Redis' log-in, as its monitor shows it."""
 _LOOSE = re.compile(r"(?:secret|token)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{16,})", re.I)
 _CONTEXTS = (
     (("auth", "secretstr"), _PAIRED),
@@ -304,7 +307,7 @@ def _by_context(line: str, low: str) -> Iterator[Range]:
             if hint in low:
                 yield from _values(rule, line)
                 break
-    for rule in (_BEARER, _CLIENT):
+    for rule in (_BEARER, _CLIENT, _COMMAND):
         for match in rule.finditer(line):
             if is_dense(match["value"]):
                 yield match.span("value")

@@ -56,7 +56,7 @@ _MIXED = re.compile(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])")
 _FILE = re.compile(r"(?:[~.]{0,2}(?:/[\w.@+-]+){2,}|(?:~|\.{1,2})/[\w.@+-]+)/?$")
 _PLACEHOLDER = re.compile(
     r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*(?::?[-=+](?:\$\w+)?|:?\?[^}]*)?\}?$"
-    r"|\$\(.*|\$\{\{.*|\$?$"
+    r"|\$\(.*|\$\{\{.*|\$\{[a-z][\w.]*:[A-Za-z_][\w.]*\}?$|\$?$"
     r"|%\w+%$|\{\{[^{}]*\}\}$|\{\{?[\w .-]*\}?\}?$|\([A-Za-z]+\)?$"
     r"|<[^>]*>$|\[[\w ]*\]$|\W+$|[xX]{3,}$|\.\.\."
     r"|(?i:[\W_]{1,4}(?:redacted|masked|filtered|removed|hidden|secret|scrubbed|omitted|(?:un)?set"
@@ -272,7 +272,8 @@ def is_tight(value: str) -> bool:
 
 def _told(line: str, match: re.Match[str]) -> bool:
     """Return whether a name of several words is followed by what can only be its value."""
-    if not {"_", "-"} & set(match["name"]) and match["name"].lower() not in _ALWAYS:
+    name = match["name"]
+    if not {"_", "-"} & set(name) and len(_words(name)) < 2 and name.lower() not in _ALWAYS:
         return False
     value = _BARE.match(line, match.end(), match.end() + _FAR_ENOUGH)
     return value is not None and is_dense(value["value"])

@@ -51,6 +51,8 @@ _PREFIXES: Final = (
     r"\b1//0[\w-]{30,}",  # Google's refresh tokens
     r"\b[MNO][A-Za-z\d]{23,25}\.[\w-]{6}\.[\w-]{27,}",  # Discord
     r"\ba[ks]-[A-Za-z0-9]{22}\b",  # Modal
+    r"\$(?:2[abxy]|[156y]|argon2\w{1,2}|scrypt|pbkdf2[\w-]*)\$[\w./$=,+-]{20,}",  # crypt(3)
+    r"(?<=\.bearer\.authorization\.k8s\.io\.)[\w-]{16,}",  # Kubernetes over a WebSocket
     r"\bsecret_(?:\w{1,40}_)?(?=[A-Za-z]*\d)[A-Za-z0-9]{32,}(?:\.[A-Za-z0-9]{16,})?",  # Lambda
 )
 _SHAPE: Final = re.compile("|".join(_PREFIXES))
@@ -101,6 +103,7 @@ _HINTS: Final = (
         "gldt-",
     ),
     *("fo1_", "NRAK-", "TT3x", "fm1_", "fm2_", "dp.", "LTAI", "1//0", "ak-", "as-", "secret_"),
+    *("$2", "$1$", "$5$", "$6$", "$y$", "$argon2", "$scrypt$", "$pbkdf2", ".k8s.io."),
 )
 _CUT_SHAPE = re.compile(
     r"\b(?:hf_|gh[pousr]_|github_pat_|wandb_v1_|sk-|xox[a-z]-|AKIA|AIza|ya29\.)[\w.-]{2,}…$"

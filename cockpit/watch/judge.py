@@ -101,6 +101,8 @@ class Judge:
             states = [self._fleet.states[name] for name in names if name in self._fleet.states]
             now = self._clock.now()
             self._fleet.mark_neighbours()
+            for state in states:
+                state.attended = keep
             cases = [case_of(state, now) for state in states]
             await self._diagnoser.refresh(states, cases, patience)
             cases = [with_diagnosis(case, s) for case, s in zip(cases, states, strict=True)]

@@ -96,6 +96,7 @@ def case_of(state: RunState, now: float) -> Case:
         partial_since=state.partial_since,
         host=state.host,
         open=tuple(kept.alert for kept in state.open.values()),
+        attended=state.attended,
         sealed_by=state.shared.sealed,
         not_read_yet=state.not_read_yet,
     )

@@ -115,6 +115,8 @@ class RunState:
     """The places that do not answer for it, nor for any other run."""
     full_disks: tuple[FullDisk, ...] = ()
     """The disks that are nearly full for it and for other runs."""
+    attended: bool = False
+    """True while a watch looks at it again and again."""
     looks: Looks = field(default_factory=Looks)
     """When the job was looked at, by this engine and by those before it."""
     day: Day = field(default_factory=Day)

@@ -6,6 +6,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -237,3 +238,29 @@ def test_a_line_costs_a_fraction_of_what_it_would_alone(name: str) -> None:
     raw = [line.encode() for line in lines]
     full = cost(lambda: [read_progress(line) for line in lines[:300]]) * len(lines) / 300
     assert cost(lambda: list(read_raw(raw))) < full / (8 if name in NOISE else 2)
+
+
+def test_a_line_that_tells_something_stands_out_of_those_that_have_its_key() -> None:
+    silent = [f"step loss {n}" for n in range(200)]
+    telling = [*silent[:90], "step 41 loss 3", *silent[90:]]
+    assert key(telling[90].encode()) == key(silent[0].encode())
+    assert not list(read_chunks(["\n".join(silent).encode()] * 3))
+    (found,) = read_chunks(["\n".join(telling).encode()])
+    assert (found[0], found[1].step, found[1].loss) == (91, 41, 3.0)
+
+
+def test_lines_that_tell_nothing_are_passed_over_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a chunk's lines those of one key are looked at once, however short they are."""
+    lines = [["ok", "step {}", "batch done", "lr 0.{}", ""][n % 5].format(n) for n in range(40_000)]
+    chunks = ["\n".join(lines[at : at + 10_000]).encode() for at in range(0, len(lines), 10_000)]
+    looked: list[bytes] = []
+    told_by = progress_lines._told_by
+
+    def counted(raw: bytes, *more: Any, **others: Any) -> Any:
+        looked.append(raw)
+        return told_by(raw, *more, **others)
+
+    list(read_chunks(chunks[:1]))
+    monkeypatch.setattr(progress_lines, "_told_by", counted)
+    assert not list(read_chunks(chunks))
+    assert len(looked) < 100

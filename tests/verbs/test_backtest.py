@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,77 @@ def test_steps_and_times_that_can_be_none_are_left_out(
     assert main(["backtest", str(history), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["steps"], told["alerts"]) == (7, [])
+
+
+Figures = list[dict[str, float]]
+
+
+def _as_lines(folder: Path, rows: Figures) -> Path:
+    path = folder / "same.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def _as_wandb(folder: Path, rows: Figures) -> Path:
+    """Write the same as W&B's client does, by names that trainers use."""
+    names = {"lr": "optim/learning_rate", "batch_size": "train/global_batch_size"}
+    texts = [{names[key]: str(row[key]) for key in names if key in row} for row in rows]
+    path = folder / "offline-run-20260101_000000-r1" / "run-r1.wandb"
+    path.parent.mkdir(parents=True)
+    written = [
+        writer.row(int(row["step"]), str(row["loss"]), row["time"], **more)
+        for row, more in zip(rows, texts, strict=True)
+    ]
+    path.write_bytes(writer.log([writer.run("r1", 1e9), *written]))
+    return path
+
+
+def _slowing(sizes: tuple[int, int]) -> Figures:
+    """Return rows of steps that take twice as long from the middle on, with those batches."""
+    rows: Figures = []
+    at = 1e9
+    for step in range(1200):
+        at += 20.0 if step < 700 else 40.0
+        batch = sizes[step >= 700]
+        rows.append(
+            {"step": step, "loss": 2.0, "time": at, **({"batch_size": batch} if batch else {})}
+        )
+    return rows
+
+
+def _restarted() -> Figures:
+    """Return rows of a run that goes on from step 200, with another learning rate and loss."""
+    steps = [*range(300), *range(200, 320)]
+    return [
+        {
+            "step": step,
+            "loss": 2.0 if at < 300 else 2.2,
+            "lr": 3e-4 if at < 300 else 6e-4,
+            "time": 1e9 + 10.0 * at + (3600.0 if at >= 300 else 0.0),
+        }
+        for at, step in enumerate(steps)
+    ]
+
+
+@pytest.mark.parametrize("write", [_as_lines, _as_wandb])
+@pytest.mark.parametrize(
+    ("sizes", "slow"), [((512, 1024), []), ((512, 512), ["C-05"]), ((0, 0), ["C-05"])]
+)
+def test_a_larger_batch_is_no_slower_step_whatever_tells_it(
+    write: Callable[[Path, Figures], Path],
+    sizes: tuple[int, int],
+    slow: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = said(capsys, str(write(tmp_path, _slowing(sizes))))
+    assert [each["id"] for each in found["alerts"]] == slow
+
+
+@pytest.mark.parametrize("write", [_as_lines, _as_wandb])
+def test_a_restart_that_does_not_fit_names_both_learning_rates(
+    write: Callable[[Path, Figures], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = said(capsys, str(write(tmp_path, _restarted())))
+    (alert,) = [each for each in found["alerts"] if each["id"] == "C-12"]
+    assert any("0.0003 before the restart, 0.0006" in each["text"] for each in alert["evidence"])

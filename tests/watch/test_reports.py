@@ -259,6 +259,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         sharers=(Sharer(run="other", what="output root /x"),),
         outages=(outage(),),
         full_disks=(FullDisk(machine="m", mount="/", runs=("toy", "b"), key="C-22:b:disk:/"),),
+        attended=True,
         looks=Looks(since=T0, last=T0),
         partial_since=T0,
         host=HostMark(gpus=8),

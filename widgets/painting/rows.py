@@ -241,7 +241,7 @@ def _monitor_age(report: RunReport, now: float) -> Content:
     found = facet.value
     if look(facet, report, now) is Look.ABSENT:
         return EMPTY
-    if found is None:
+    if found is None or found.doubt is not None:
         return text(("monitor ", DIM), ("?", "$unknown"))
     old = age(None if found.last_update is None else now - found.last_update)
     of = text((f"/{duration(found.cadence_s)}", DIM))

@@ -131,6 +131,8 @@ def monitors(context: ActionContext) -> Iterator[Check]:
         session = value.tunnel_session or value.server_session
         how = f"end its session {session}" if session else f"end what writes {where}"
         yield blocked("monitors", f"{who}'s monitor is still running: {how}, then seal")
+    if value.doubt is not None and not _is_ours(value.owner, ours):
+        yield warned("monitors", f"cannot tell whether a monitor is still running: {value.doubt}")
     for other in value.others:
         if other.fresh and not _is_ours(other.owner, ours):
             who = other.owner or "somebody"

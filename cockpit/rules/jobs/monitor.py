@@ -11,7 +11,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import MonitorValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
-from cockpit.rules.present import phase_of, phase_since, seen_at
+from cockpit.rules.present import phase_of, phase_since, seen_at, still_open
 
 CADENCES = 2
 
@@ -20,7 +20,9 @@ def monitor_stale(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-03: no sign of the monitor for more than two of its cadences, or two monitors.
 
     A run that succeeded, or that was stopped by our order, needs no monitor any more; one
-    that failed is watched until a person has acknowledged it (SPEC W).
+    that failed is watched until a person has acknowledged it (SPEC W). What its clock leaves
+    open (``doubt``) neither opens nor closes anything in a watch, which sees the next write; a
+    single look has the stamp alone to go by, and says what speaks against it.
     """
     phase, facet = phase_of(history), history.facets.monitor
     stopped = phase.terminal and history.stop_ordered_by is not None
@@ -30,9 +32,12 @@ def monitor_stale(run: RunSpec, history: History) -> Iterator[Alert]:
     if value is None:
         yield from _never_written(run, history, facet)
         return
-    last = value.last_update
+    last, doubted = value.last_update, value.doubt is not None and history.attended
     silent = last is not None and seen_at(facet, history.now) - last > CADENCES * value.cadence_s
-    if silent or not value.fresh:
+    former = still_open(history, f"C-03:{run.name}") if doubted else None
+    if former is not None:
+        yield former
+    elif not doubted and (silent or not value.fresh):
         yield _stale(run, facet, value, history)
     elif value.gone:
         yield _cut_off(run, facet, value, history)
@@ -55,9 +60,10 @@ def _stale(
         evidence=present.evidence(
             facet.source,
             f"last sign of {whose} monitor: {when}; limit {limit}",
+            *([] if value.doubt is None else [value.doubt]),
             *value.gone,
         ),
-        confidence="sure",
+        confidence="sure" if value.doubt is None else "likely",
         next_action="restart the monitor; leave the run alone",
     )
 

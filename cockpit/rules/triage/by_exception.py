@@ -14,13 +14,16 @@ from cockpit.rules.triage.words import (
     DATA,
     DATA_CODE,
     DATA_FILE,
+    DATA_MODULE,
     ELSEWHERE,
     NETWORK,
     NOT_SMALL,
     OWN_CALL,
+    REFUSED,
     SMALL,
     TRACKER,
     TRAJECTORY,
+    USAGE,
 )
 
 DEEP: Final = 6
@@ -40,6 +43,8 @@ def by_exception(log: Log, raised: Raised) -> Triage:
         return answer(log, "data_error", "escalate", "likely", at, where)
     if TRACKER.search(message) or (raised.frames and TRACKER.search(raised.frames[-1].file)):
         return answer(log, "tracker_error", "fix_then_relaunch", "likely", at, where)
+    if not log.marks and REFUSED.search(message):
+        return answer(log, "capacity_wait", "escalate", "likely", at, where)
     if NETWORK.search(message):
         return answer(log, "network_transient", "relaunch", "likely", at, where)
     if _is_small(raised, own):
@@ -50,6 +55,8 @@ def by_exception(log: Log, raised: Raised) -> Triage:
 
 
 def _reads_data(raised: Raised) -> bool:
+    if DATA_MODULE.match(raised.module) and not NOT_SMALL.search(raised.text):
+        return True
     return any(DATA_CODE.search(frame.file) for frame in raised.frames[-DEEP:])
 
 
@@ -62,7 +69,7 @@ def _is_small(raised: Raised, own: str) -> bool:
     """
     if NOT_SMALL.search(own):
         return False
-    if CONFIG.search(own):
+    if CONFIG.search(own) or USAGE.search(own):
         return True
     if raised.name not in SMALL and not OWN_CALL.search(f"{raised.name}: {raised.text}"):
         return False

@@ -13,7 +13,7 @@ from typing import Final
 from cockpit.model.logtext import PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
-from cockpit.rules.triage.ended import LAST_WORDS, by_sign, ended
+from cockpit.rules.triage.ended import LAST_WORDS, by_sign, ended, told
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.running import running
 from cockpit.rules.triage.signs import SIGNS, Action
@@ -99,9 +99,9 @@ def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
         found = [index for index in log.naming(sign.pattern) if index >= last]
         if short and found and not log.outlived(found[-1]):
             return by_sign(log, sign, found)
-    told = [i for p in (STOPPED, TERMINATED) for i in log.naming(p) if i >= last]
-    if told and not log.outlived(max(told)):
-        return answer(log, "user_stopped", "none", "guess", sorted(told))
+    left = [i for p in (STOPPED, TERMINATED) for i in told(log, p) if i >= last]
+    if left and not log.outlived(max(left)):
+        return answer(log, "user_stopped", "none", "guess", sorted(left))
     if short or doubted:
         return answer(log, "unknown", "escalate", "guess", log.matching(ALARM)[-EVIDENCE:])
     return answer(log, "success", "none", "likely", done)

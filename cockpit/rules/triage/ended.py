@@ -16,7 +16,14 @@ from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import marks_of, steps_of
 from cockpit.rules.triage.prefixes import bare
 from cockpit.rules.triage.signs import SIGNS, Action, Sign
-from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions, is_echo
+from cockpit.rules.triage.tracebacks import (
+    IGNORED,
+    Raised,
+    decisive,
+    exceptions,
+    ignored,
+    is_echo,
+)
 from cockpit.rules.triage.words import (
     ALARM,
     COLLECTIVE,
@@ -31,6 +38,8 @@ from cockpit.rules.triage.words import (
     LAUNCHER,
     NETWORK,
     OPENING,
+    OTHER_END,
+    REFUSED,
     REQUEUED,
     STEP_CANCELLED,
     STOPPED,
@@ -75,10 +84,19 @@ def ended(
     stopped = _stopped(log, raised)
     after = cancelled and bool(stopped) and stopped[0] < min(found, default=0)
     if sign is not None and not (after and sign.name in _ECHOED) and _decides(sign, found, raised):
-        return by_sign(log, sign, found)
+        return _unread(log, sign, found) or by_sign(log, sign, found)
     if cancelled or stopped or exit_code in _INTERRUPT_CODES:
         return answer(log, "user_stopped", "none", "sure" if stopped else "likely", stopped)
-    return _by_exit(log, exit_code) if raised is None else by_exception(log, raised)
+    if raised is None or (raised.name in WRAPPERS and _killed(log)):
+        return _by_exit(log, exit_code)
+    return by_exception(log, raised)
+
+
+def _killed(log: Log) -> list[int]:
+    """Return the lines that tell of a kill which is no launcher's, after another one's end."""
+    if any(not _healed(log, index) for index in log.naming(OTHER_END)):
+        return []
+    return [index for index in log.naming(KILLED) if not _healed(log, index)]
 
 
 def _raised(log: Log) -> Raised | None:
@@ -132,12 +150,20 @@ def _decides(sign: Sign, found: list[int], raised: Raised | None) -> bool:
     return raised.begin >= found[0] or any(raised.begin <= index <= raised.at for index in found)
 
 
+def _unread(log: Log, sign: Sign, found: list[int]) -> Triage | None:
+    """Return what one rank could not read, if the others only waited for it."""
+    if sign.name != "distributed_hang":
+        return None
+    data = [i for i in log.naming(DATA) if i < found[0] and not log.went_on(i)]
+    return answer(log, "data_error", "escalate", "likely", data) if data else None
+
+
 def _stopped(log: Log, raised: Raised | None) -> list[int]:
     """Return the lines that tell of a stop by a person, but for what follows a failure by itself.
 
     Slurm cancels the whole step once one of its tasks has failed, and so do launchers.
     """
-    found = [index for index in log.naming(STOPPED) if len(log.lines) - index <= LAST_WORDS]
+    found = [index for index in told(log, STOPPED) if len(log.lines) - index <= LAST_WORDS]
     if raised is not None and not is_echo(raised) and found and raised.at < found[0]:
         return []
     steps = [index for index in found if STEP_CANCELLED.search(log.lines[index])]
@@ -145,6 +171,15 @@ def _stopped(log: Log, raised: Raised | None) -> list[int]:
         return found
     died = [index for index in log.matching(TASK_DIED) if index < steps[0]]
     return [index for index in found if index not in steps] if died else found
+
+
+def told(log: Log, pattern: re.Pattern[str]) -> list[int]:
+    """Return the lines that say so, but for exceptions that Python has ignored."""
+    found = log.naming(pattern)
+    if not found or not log.matching(re.compile(IGNORED)):
+        return found
+    unheard = ignored(log.lines)
+    return [index for index in found if index not in unheard]
 
 
 def by_sign(log: Log, sign: Sign, found: list[int]) -> Triage:
@@ -180,9 +215,11 @@ def _by_exit(log: Log, exit_code: int | None) -> Triage:
         return answer(log, "small_code_bug", "fix_then_relaunch", "likely", usage)
     if crash:
         return answer(log, "complex_code_bug", "escalate", "likely", crash)
-    killed = [index for index in log.naming(KILLED) if not _healed(log, index)]
+    killed = _killed(log)
     if exit_code in _KILL_CODES or killed:
-        return answer(log, "killed", "relaunch", "likely", killed or _end(log))
+        again = log.incidents(log.naming(KILLED)) > 1
+        action: Action = "escalate" if again else "relaunch"
+        return answer(log, "killed", action, "likely", killed or _end(log))
     if exit_code in _TERM_CODES:
         return answer(log, "user_stopped", "none", "guess", log.naming(TERMINATED) or _end(log))
     return _by_complaint(log, exit_code)
@@ -190,6 +227,9 @@ def _by_exit(log: Log, exit_code: int | None) -> Triage:
 
 def _by_complaint(log: Log, exit_code: int | None) -> Triage:
     """Judge by what is complained of at the end, without a traceback."""
+    refused = [] if log.marks else log.matching(REFUSED)
+    if refused:
+        return answer(log, "capacity_wait", "escalate", "likely", refused)
     data = [index for index in log.naming(DATA) if not _healed(log, index)]
     if data:
         return answer(log, "data_error", "escalate", "likely", data)

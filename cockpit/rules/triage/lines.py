@@ -29,7 +29,9 @@ may log one more, or two."""
 
 _SGR = re.compile(r"\x1b\[[\d;]*m")
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+", re.I)
-_MEANT = frozenset(("0", "2", "9", "10", "12", "15", "28", "122", "137", "502", "503", "504"))
+_MEANT = frozenset(
+    ("0", "2", "9", "10", "12", "15", "28", "122", "137", "143", "502", "503", "504")
+)
 """Numbers that a sign may spell out; all others are alike to it (and so are the 400s)."""
 
 

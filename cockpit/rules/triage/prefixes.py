@@ -28,6 +28,8 @@ _PARTS: Final = (
     r"|]*(?:[\w.<>]+:[\w.<>]+:\d+ )?(?:- )?",
     r"\[[^\]\n]{1,80}\]:?\s",  # [pod/x/y], [task 3], [default0]
     r"[-|+] ",
+    r"[a-z][\w.-]{0,40}: (?=(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b)",  # a program's name
+    r"ErrorMessage ['\"]",  # a container's toolkit that quotes its program
 )
 _PREFIX: Final = re.compile(f"^(?:{'|'.join(_PARTS)})+")
 RANK: Final = re.compile(

@@ -41,7 +41,7 @@ SIGNS: tuple[Sign, ...] = (
         "preempted",
         "relaunch",
         "none",
-        r"due to preempt(ion|ed|ing)?\b",
+        r"due to preempt(ion|ed|ing)?\b|cancelled at \S+ due to job requeue",
         r"\bTERM_PREEMPT\b",
         r"^(?!.*(sequence group|preemptionmode|kv.?cache)).*\bpreempted\b(?![\"']? ?[=:] ?(0"
         r"|false|no))",
@@ -69,7 +69,7 @@ SIGNS: tuple[Sign, ...] = (
         r"\b(time|run) ?limit (was |has been )?(reached|exceeded|hit|expired)",
         r"(reached|hit|over) (the |its |your )?(\w+ )?(time|runtime|duration) limit\b",
         r"\bexiting (the )?(program|training) after [\d.]+ ?(minutes|hours)\b",
-        r"hard runtime limit|max(imum)?[ _]?(run ?time|duration|run[ _]duration) (reached"
+        r"hard runtime limit|max(imum)?[ _]?(run ?time|duration|run[ _]duration) ?(reached"
         r"|exceeded)",
         r"active deadline .{0,20}exceeded|\b(hit|reached|exceeded) (its|the) (\w+ )?timeout of\b",
         r"active longer than specified deadline|\bjob\b.{0,30}timed out \(limit",
@@ -91,8 +91,13 @@ SIGNS: tuple[Sign, ...] = (
         r"(imminent|ungraceful|unexpected) node shutdown|node is shutting down|\bNodeShutdown\b",
         r"\b(host|machine)\b.{0,40}\b(rebooted|crashed|lost power|went down|kernel panic)",
         rf"heartbeat {TIMED_OUT}.{{0,80}}remote task|\btask:?\d* heartbeat timeout",
-        r"raylet.{0,60}(died|dead|lost|crashed|unreachable)",
-        r"missed too many heartbeats",
+        r"raylet\b(?![,)]).{0,60}(died|dead|lost|crashed|unreachable)",  # (raylet) only tells it
+        r"missed (too many|\d+) (\w+ )?heart-?beats"
+        r"|(\b|STATE_)WORKER_FAILED\b(?![\"']? ?[=:] ?0)",
+        r"\b(declar|mark|consider)\w* .{0,30}\b(worker|node|host)\b.{0,30}\b(dead|lost)\b",
+        r"\bhost ?error\b(?!s?\s*[:=]\s*0\b)"
+        r"|\b(replica|node|host|worker|vm|machine|instance)\b.{0,40}\b(became|is) unreachable\b",
+        r"\bSLICE_FAILURE_\w*(WORKER|HOST)\w*",
         r"lost (communication|contact|connection) (with|to) .{0,30}\b(daemon|node|host|worker"
         r"|agent)\b",
         rf"heartbeat(?! monitor)(?!.{{0,120}}{RANKS_END}).{{0,30}}(lost|expired|(?<!_){TIMED_OUT})"
@@ -144,6 +149,9 @@ SIGNS: tuple[Sign, ...] = (
         r"defaultcpuallocator.{0,40}memory",
         r"insufficient shared memory",
         r"low on resource: memory",
+        # Daemons that kill before the kernel must: systemd-oomd, earlyoom, nohang.
+        r"\bkilled .{0,160}\bdue to memory (pressure|used|usage)",
+        r"\b(\w*oomd|earlyoom|nohang)\b\S*\s.{0,40}\b(sending|sent) sig(term|kill)\b",
         r"dataloader worker .{0,40}killed by signal: (killed|bus)",
     ),
     _sign(
@@ -158,6 +166,8 @@ SIGNS: tuple[Sign, ...] = (
         r"out of memory (while trying to allocate|allocating) \d+",
         r"ran out of memory (trying to allocate|on device)",
         r"\bout of memory\b.{0,24}\bon (the )?(gpu|npu|xpu|device|accelerator)\b",
+        r"(\b|_)(dev(ice)?[ _]?mem(ory)?|gpu memory)\b.{0,30}\balloc\w* fail"
+        r"|failed to allocate .{0,30}\b(device|gpu) memory",
     ),
     _sign(
         "disk_full",
@@ -185,7 +195,7 @@ SIGNS: tuple[Sign, ...] = (
         r"double[- ]bit (\(?\w+\)? )?(ecc|error)s?\b(?!\s*[:=]\s*0\b)"
         r"|row remapp\w+ (failure|failed)",
         r"\bNVRM: Xid\b|\bS?Xid \(",
-        r"\bXid (error )?\d+",
+        r"\bS?Xid (error )?\d+",
         r"fallen off the bus|gpu is lost",
         r"unable to determine the device handle",
         r"(nvlink|nvswitch|xgmi|\bici\b).{0,60}(error|fail|down|fatal)",
@@ -194,6 +204,9 @@ SIGNS: tuple[Sign, ...] = (
         r"machine check (exception|error)|hardware error\]?(?!.*\bcorrected error)"
         r"|\buncorrected error\b",
         r"\bEDAC\b.{0,20}\bUE\b|hw exception by gpu|\bgpu hang\b|gpu reset (failed|begin)",
+        r"\bSLICE_FAILURE_\w*(CHIP|ICI|LINK)\w*|\btpu session error\b",
+        r"critical (medium|target) error|\b(blk_update_request|buffer i/o error|i/o error, dev)\b"
+        r"|\bnvme\S* .{0,60}\bcontroller is down\b",
         r"(gpu|tpu|npu|chip|accelerator)\b.{0,30}\b(has )?(failed|lost|hung"
         r"|wedged)\b.{0,30}hardware",
         r"ibv_\w+.{0,30}failed",
@@ -225,7 +238,11 @@ SIGNS: tuple[Sign, ...] = (
         r"/dev/(accel|vfio/|nvidia|kfd)\w*.{0,60}(no such|not permitted|denied|busy"
         r"|input/output error)",
         r"(unable to|can ?not|can't|could ?n[o']t|failed to) (open|access|initiali[sz]e|reset)"
-        r" (device )?/dev/(accel|vfio|nvidia|kfd|dri|neuron|davinci)",
+        r" ((the )?(device )?/dev/(accel|vfio|nvidia|kfd|dri|neuron|davinci)"
+        r"|(the )?(\w+ )?devices?\b(?! (mesh|map|plugin)))",
+        r"\b(gpu|tpu|npu|xpu|neuron|accelerator|device|driver)( runtime| driver)? (could not"
+        r"|couldn't|can ?not|failed to) be initiali[sz]ed",
+        r"\bdevice (acquire|open) failed\b|\bno healthy devices\b|\bunhealthy devices?\b",
         r"task launch for \S+ failed on node|invalid device ordinal|could not select device driver",
         r"system not yet initialized|no supported (gpu|device)|no hip gpus are available"
         r"|cuda initialization (error|failed)|failed call to cuinit",
@@ -242,7 +259,7 @@ SIGNS: tuple[Sign, ...] = (
         r"(?<![\w-])(nan|inf|non-?finite)s?\b(?!-).{0,30}\bin (output|forward|backward)",
         r"(returned|produced|detected|found|encountered|contains) (an? )?(nan|inf|non-?finite)s?\b"
         r"(?![-\w])|invalid value \(nan\)|\bnon-?finite (loss|grad|value|norm|metric)|not finite\b",
-        r"loss.?scale.{0,40}(minimum|too small|underflow|cannot decrease)",
+        r"(loss|grad\w*).?scale.{0,40}(minimum|too small|underflow|cannot decrease)",
         r"minimum loss scale(?! ?[:=])|loss scaler? .{0,20}\bto (0\.0\b|\d(\.\d+)?e-\d+)",
         r"\bFloatingPointError\b|\btensor\(\[[^\]]{0,200}\bnan\b",
         r"\bloss\b.{0,20}\b(diverged|exploded)|training (has )?diverged|loss (spike|explosion)\b"
@@ -257,6 +274,7 @@ SIGNS: tuple[Sign, ...] = (
         r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)|\bRendezvousTimeoutError\b",
         r"nccl operations have failed or timed out|socketStartConnect",
         r"(watchdog|hang) (detector|detected|monitor)\b.{0,80}\b(no progress|stuck|hang|hung)"
+        r"|\bhang (was )?detected\b(?!\s*[:=]\s*(0|no|false))|\babort\w* (on|due to) (a )?hang\b"
         r"|no (training )?progress (for|in) \d+|\b(ranks?|workers?|processes) (is|are"
         r"|seems?) (stuck|hung)",
         r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",

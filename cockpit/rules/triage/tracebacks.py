@@ -22,13 +22,14 @@ _RAISED = re.compile(
 )
 _ALONE = re.compile(
     r"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*[a-z]\w*(?:Error|Exception)|[A-Z]\w*OSError|OSError"
-    r"|IOError|Exception))"
+    r"|IOError|Exception)"
+    r"|(?:[A-Za-z_]\w*\.)*\w*(?:errors?|exceptions?|errorfactory)\.[A-Z]\w+)"
     r"(?::\s(?P<text>.*))?$"
 )
 """What is an exception's last line without any frame before it; ``Error: …`` may be anybody's."""
 _HINT = re.compile(rf'{_ENDING}|Traceback|File "|^│ |[a-z]\.[A-Z]')
 _CAUSED = "The above exception was the direct cause"
-_IGNORED = "Exception ignored "
+IGNORED = "Exception ignored "
 """Python's word for what was raised where nobody can catch it: it ends no program."""
 _DIGIT = re.compile(r"\d")
 
@@ -94,7 +95,11 @@ class _Reader:
         self._line = ""
         self._told: tuple[int, str] | None = None
         """The line and the rank that told that the traceback behind it ends nothing."""
+        self._inset = 0
+        """Blanks before the frames that are gathered."""
         self._ignored = False
+        self.ignored: set[int] = set()
+        """The last lines of tracebacks that end nothing."""
 
     def glance(self, raw: str) -> None:
         """Look at the line before: a traceback that was cut may begin with a line of code."""
@@ -104,16 +109,17 @@ class _Reader:
         """Read one line."""
         after_code = self._line.startswith("    ")
         line = self._line = self._peeled(raw)
-        if line.startswith(_IGNORED):
+        if line.startswith(IGNORED):
             self._told = index + 1, self._who(raw)
         elif BEGIN in line:
             self._ignored = self._told == (index, self._who(raw))
-            self._frames, self._begin = [], index
+            self._frames, self._begin, self._inset = [], index, 0
             self._before = line.partition(BEGIN)[0]
         elif frame := _FRAME.match(line):
             self._begin = index if self._begin is None else self._begin
             place = frame["file"] or frame["boxed"], int(frame["line"] or frame["at"])
             self._frames.append(Frame(*place))
+            self._inset = len(line) - len(line.lstrip())
         elif line.startswith(_CAUSED) and self.found:
             self.found[-1] = self.found[-1]._replace(causes=True)
         else:
@@ -121,13 +127,18 @@ class _Reader:
 
     def _exception(self, index: int, raw: str, after_code: bool) -> None:
         pattern = _RAISED if self._frames or after_code else _ALONE
-        raised = pattern.match(self._line[:LONGEST])
+        line = self._line[:LONGEST]
+        inset = len(line) - len(line.lstrip())
+        # A launcher that quotes a traceback insets all of it: its last line less than its frames.
+        raised = pattern.match(line.lstrip() if inset < self._inset else line)
         if raised is None:
             return
         module, _, name = raised["name"].rpartition(".")
         start = index if self._begin is None else self._begin
         frames, ignored = tuple(self._frames), self._ignored
-        self._frames, self._begin, self._ignored = [], None, False
+        self._frames, self._begin, self._ignored, self._inset = [], None, False, 0
+        if ignored:
+            self.ignored.add(index)
         if not ignored or not frames:
             text, who = raised["text"] or "", self._who(raw)
             self.found.append(Raised(name, text, index, frames, start, who, module))
@@ -150,6 +161,15 @@ def exceptions(lines: Sequence[str]) -> list[Raised]:
     Those without any frame count where nothing in the log has one: of a program that prints
     its tracebacks, a lone last line repeats what was said, or tells of what was caught.
     """
+    return _read(lines).found
+
+
+def ignored(lines: Sequence[str]) -> set[int]:
+    """Return the lines (0-based) of exceptions that Python says it has ignored."""
+    return _read(lines).ignored
+
+
+def _read(lines: Sequence[str]) -> _Reader:
     reader = _Reader()
     inside = 0
     for index, raw in enumerate(lines):
@@ -160,7 +180,7 @@ def exceptions(lines: Sequence[str]) -> list[Raised]:
         if inside:
             inside -= 1
             reader.read(index, raw)
-    return reader.found
+    return reader
 
 
 def decisive(raised: Sequence[Raised]) -> Raised | None:

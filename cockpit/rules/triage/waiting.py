@@ -71,12 +71,18 @@ _UNMADE: Final = re.compile(
 )
 """It names what does not exist: an image, a secret, a volume."""
 
+_UNFIT: Final = re.compile(r"\bno healthy devices\b|\bunhealthy devices?\b", re.I)
+"""The node that it was given has devices that cannot be opened."""
+
 
 def waiting(log: Log) -> Triage:
     """Return why a job waits, and whether that can end by itself."""
     unmade = log.matching(_UNMADE)
     if unmade:
         return answer(log, "small_code_bug", "fix_then_relaunch", "likely", unmade)
+    unfit = log.matching(_UNFIT)
+    if unfit:
+        return answer(log, "bad_node", "escalate", "likely", unfit)
     never = _never(log)
     if never:
         return answer(log, "capacity_wait", "escalate", "likely", never)

@@ -11,11 +11,14 @@ DATA = re.compile(
     r"|datasets\.(exceptions|builder|table)|\bDatasetGenerationError\b"
     r"|\bzlib\.error\b|\berror -?\d+ while decompressing|\bLZMAError\b"
     r"|\bBadZipFile\b|\bJSONDecodeError\b|EOFError: ran out of input"
+    r"|ended before the end-of-stream marker"
     r"|truncated (record|file|image|shard)|tokenizer.{0,60}(mismatch|not found|missing|invalid)"
     r"|(could not|failed to|unable to) (parse|load|read|find) .{0,40}\btokenizer\b"
     r"|not a (gzip|zip|parquet|tar) file|not a gzipped file|invalid (tar|parquet|zip) "
     r"|unexpected eof .{0,40}\b(tar|zip|shard|gzip|parquet|archive|\w+\.(tar|zst|gz|bin))\b"
-    r"|\bindex file (is|was)? ?(corrupt|truncat|invalid)"
+    r"|\bindex file (is |was )?(corrupt|truncat|invalid|doesn't match)"
+    r"|\bdataset\b.{0,20}\bis empty\b"
+    r"|\bno (samples|shards|documents|examples) (were )?(match|found)"
     r"|(no such file|not found|missing|corrupt|truncated|malformed).{0,60}"
     r"(\d{3}[\w-]*\.|\.)(tar|parquet|arrow|tfrecords?|mds|idx|zst)\b"
     r"|(\d{3}[\w-]*|shard\S*)\.(tar|parquet|arrow|tfrecords?|mds|idx|zst|npy|jsonl)\S*.{0,20}"
@@ -55,7 +58,8 @@ NETWORK = re.compile(
     r"|server ?disconnected|incomplete ?read|protocol ?error\b|chunked ?encoding"
     r"|failed to resolve|could not connect to the endpoint|endpointconnectionerror"
     r"|\bconnection to \S+.{0,30} was lost; in progress|nfs: server \S+ not responding"
-    r"|retrying (error|request|in|after)|\bretry(ing)?\b.{0,40}(attempt|request|connection)",
+    r"|retrying (error|request|in|after)|\bretry(ing)?\b.{0,40}(attempt|request|connection)"
+    r"|\bhttp (response|status)\b.{0,12}\b(429|502|503|504)\b",
     re.I,
 )
 TRACKER = re.compile(
@@ -97,7 +101,7 @@ TERMINATED = re.compile(r"\bsigterm\b|signal:? ?15\b", re.I)
 
 REQUEUED = re.compile(
     r"(?<!not )(?<!not be )\brequeu(ed|ing)\b(?!.{0,20}\b(disabled|not)\b)"
-    r"|\brequeue(_exit)?\b.{0,20}\b(job|pending)\b",
+    r"|\brequeue(_exit)?\b.{0,20}\b(job|pending)\b|due to job requeue",
     re.I,
 )
 """It comes back by itself: ``Requeue=1`` is only a setting."""
@@ -113,6 +117,11 @@ USAGE = re.compile(
     r"|config(key|attribute|composition|missing)\w*(error|exception)|missingconfigexception"
     r""
     r"|missing mandatory value|bad interpreter: no such file"
+    r"|^in '[^']*': could not find '|^available options in '"  # Hydra
+    r"|^\W*error: (invalid value for|missing (option|argument|parameter)\b|got unexpected extra)"
+    r"|^error: (unexpected argument '|the following required arguments were not)"  # clap
+    r"|flag provided but not defined: -|: (unrecognized option|invalid option --|option requires) "
+    r"|flags parsing error"
     r"|no such (option|command)\b|extra inputs are not permitted|executable file not found"
     r"|sh: .*: (no such file or directory|permission denied)$|syntax error near unexpected"
     r"|python\S*: (no module named|error while finding module)|execve\(\): \S+ no such file"
@@ -135,13 +144,22 @@ CRASH = re.compile(
 
 DEVICE_ERROR = re.compile(
     r"\b(cuda|hip|xpu|npu|nvml|cublas|cudnn) (driver )?(error|failure)\b"
-    r"|\baccelerator (device )?halted|\bdevice halted",
+    r"|\baccelerator (device )?halted|\bdevice halted|\binput/output error\b",
     re.I,
 )
 """What a program meets when its device fails: the device's own words tell why, before or after."""
 
 PROBE = re.compile(r"\b(readiness|liveness|startup) probe\b", re.I)
 """The kubelet's question to the container itself: no network lies between them."""
+
+OTHER_END = re.compile(r"\bexit_?code\s*[:=] ?(?!-9\b|137\b|-15\b|143\b|0\b)-?\d", re.I)
+"""A task that a launcher saw end by itself: its kill of the others is no cause."""
+
+REFUSED = re.compile(
+    r"\b(Resource|Instance|Vcpu)LimitExceeded\b|\bInsufficient(\w*Capacity\w*)\b"
+    r"|\baccount-level service limit\b|_RESOURCE_POOL_EXHAUSTED\b|\bstockout\b|\bno more capacity\b"
+)
+"""A cloud does not give the machines: nothing of the job has run."""
 
 LAUNCHER = re.compile(
     r"\bexit(s|ed)? with (return|exit) code\b|\bexitcode\s*: -?\d|^\W*(\w+\W+)?last error:\s*$",
@@ -209,7 +227,7 @@ CONFIG = re.compile(
     r"|not known"
     r"|not recognized|not permitted|not supported) (for|in|by)\b|\bunknown (config|option"
     r"|argument|field)"
-    r"|unrecognized (config\w*|option|argument|field|key)",
+    r"|unrecognized (config\w*|option|argument|field|key)|\b(undefined|unknown) dataset\b",
     re.I,
 )
 """A setting, or a name of something to load, that nothing knows."""
@@ -246,6 +264,12 @@ TRAJECTORY = re.compile(
 )
 """File names whose change can alter the training trajectory: then a person decides."""
 
+DATA_MODULE = re.compile(
+    r"^(tarfile|zipfile|gzip|bz2|lzma|zlib|zstandard|snappy|lz4|brotli|PIL|pyarrow|fastparquet|lmdb"
+    r"|webdataset|datasets|streaming|tfrecord|soundfile|decord|av|litdata|ffcv)(\.|$)"
+)
+"""Modules that read data, as they stand before the name of what they raise."""
+
 LIBRARY = re.compile(
     r"site-packages|dist-packages|/lib/python\d|^<|\.pyx$|/(opt|usr)/\S*python\d|^python/"
 )
@@ -278,6 +302,8 @@ WRAPPERS = frozenset(
     (
         "ChildFailedError",
         "CalledProcessError",
+        "AlgorithmError",
+        "ExecuteUserScriptError",
         "RayTaskError",
         "SignalException",
         "RayActorError",

@@ -48,6 +48,14 @@ class StateRead(Frozen):
     """The job that a relaunch has retired in this file (``retired_job_id``)."""
     behind: Seconds = 0.0
     """By how much its writer's clock is behind ours, where two writes have shown that."""
+    compared: bool = False
+    """Two writes have been seen: what lies between its stamp and its file's time is settled."""
+
+    @property
+    def doubtful(self) -> bool:
+        """Tell whether its stamp is old or its writer's clock is behind: one write cannot tell."""
+        late = 0.0 if self.stamp is None else self.mtime - self.stamp
+        return not self.compared and late > BEHIND
 
     def after(self, former: StateRead | None) -> StateRead:
         """Return it with what the ``former`` reading of the same file shows of its writer's clock.
@@ -61,9 +69,11 @@ class StateRead(Frozen):
         moved, written = (self.stamp or 0.0) - (former.stamp or 0.0), self.mtime - former.mtime
         late = self.mtime - (self.stamp or 0.0)
         if not moved and not written:
-            return self.model_copy(update={"behind": former.behind})
+            known = {"behind": former.behind, "compared": former.compared}
+            return self.model_copy(update=known)
         live = moved > 0 and abs(moved - written) <= TOGETHER
-        return self.model_copy(update={"behind": late if live and late > BEHIND else 0.0})
+        behind = late if live and late > BEHIND else 0.0
+        return self.model_copy(update={"behind": behind, "compared": True})
 
 
 def read_state(path: str) -> StateRead | Problem | None:

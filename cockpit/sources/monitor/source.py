@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.model import wording
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
 from cockpit.model.observed import MonitorValue, OtherMonitor
@@ -189,14 +190,30 @@ def judge(run: RunSpec, found: FoundFiles, now: float) -> MonitorValue:
     notes += [problem.message for problem in found.problems]
     notes += [] if mine else _foreign(run, found.states)
     notes += [found.events.problem] if found.events.problem else []
+    fresh = last is not None and now - last <= STALE_AFTER * cadence
     return MonitorValue(
-        fresh=last is not None and now - last <= STALE_AFTER * cadence,
+        fresh=fresh,
+        doubt=None if fresh or newest is None else _doubt(newest, now, cadence),
         last_update=last,
         cadence_s=cadence,
         others=_others(newest, mine, run, now),
         notes=tuple(notes),
         **_identity(newest),
     )
+
+
+def _doubt(state: StateRead, now: float, cadence: float) -> str | None:
+    """Return why nobody can tell yet whether a monitor is silent, ``None`` where one can.
+
+    Its file was written lately and its own stamp is old: either its clock is behind, or somebody
+    has copied or touched what it left. The next write shows which (``StateRead.after``).
+    """
+    if not state.doubtful or state.stamp is None or now - state.mtime > STALE_AFTER * cadence:
+        return None
+    late = wording.span(state.mtime - state.stamp)
+    written = wording.span(max(0.0, now - state.mtime))
+    said = f"{clean(state.path, 4096)}: written {written} ago with a ts that is {late} older"
+    return f"{said}; whether its clock is behind, its next write tells"
 
 
 def _identity(state: StateRead | None) -> dict[str, str | int | None]:

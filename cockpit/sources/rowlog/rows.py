@@ -15,7 +15,7 @@ from cockpit.sources.rowlog.records import About, Record, RecordLog
 from cockpit.sources.wandb.clocks import Look, Stamps, offset_of, true_time
 from cockpit.sources.wandb.history import LossColumns, RowChunk
 from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose, interesting
-from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate, usual_step_seconds
+from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate, rated, usual_step_seconds
 from cockpit.sources.wandb.series import Series
 from cockpit.sources.wandb.value import ShownConfig, with_state
 from cockpit.text.safe import clean
@@ -102,8 +102,7 @@ class RunRows:
             records, share = self._log.newest(most)
             self._names.notice(records)
             rows = [row for row in self._plain(records) if row is not None]
-            filled = rows if self._names.keys.throughput else list(StepRate().fill(rows))
-            return RowChunk(tuple(filled), True, False, share)
+            return RowChunk(tuple(rated(rows, self._names.keys, StepRate())), True, False, share)
 
     def _began_anew(self, about: About) -> bool:
         """Begin anew where files or keys are others than before; True if rows were given out."""
@@ -114,8 +113,7 @@ class RunRows:
         return reading.cursor is not None
 
     def _rows(self, records: Sequence[Record]) -> list[Row]:
-        rows = self._plain(records)
-        return rows if self._names.keys.throughput else list(self._reading.rate.fill(rows))
+        return rated(self._plain(records), self._names.keys, self._reading.rate)
 
     def _plain(self, records: Sequence[Record]) -> list[Row]:
         offset = 0.0 if self._clock_look is None else self._clock_look.offset

@@ -18,7 +18,7 @@ from cockpit.sources.wandb.decode import CONFIG, HISTORY, config_update, kind_of
 from cockpit.sources.wandb.file import MAGIC, Span
 from cockpit.sources.wandb.fragment import Fragment
 from cockpit.sources.wandb.metrics import MetricKeys
-from cockpit.sources.wandb.rows import StepRate
+from cockpit.sources.wandb.rows import StepRate, rated
 
 MOST_COLUMNS = 1024
 """Columns at most; at least half as many once the run has that many steps."""
@@ -246,8 +246,7 @@ class _Cursor:
                     self.config.update(config_update(message))
             except BadMessageError:
                 self.skipped += 1
-        rows = self.fragment.on_our_clock(rows)
-        return rows if self._keys.throughput else list(self._rate.fill(rows))
+        return rated(self.fragment.on_our_clock(rows), self._keys, self._rate)
 
 
 class Pass:

@@ -7,7 +7,8 @@ compared without regard to case, and a nested ``train.loss`` counts as ``train/l
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from cockpit.model.run import MetricNames
@@ -108,6 +109,28 @@ _NOT_TRAINING = frozenset(
         *("kl", "min", "reg", "router", "test", "val", "valid", "validation", "z"),
     )
 )
+_NO_RATE = frozenset(
+    (
+        *("base", "decay", "end", "factor", "final", "group", "init", "initial", "max", "min"),
+        *("mult", "multiplier", "peak", "ratio", "scale", "schedule", "scheduler", "warmup"),
+    )
+)
+_PART_OF_BATCH = frozenset(
+    (
+        *(
+            "accumulation",
+            "dev",
+            "device",
+            "eval",
+            "evaluation",
+            "gpu",
+            "inference",
+            "local",
+            "max",
+        ),
+        *("micro", "min", "mini", "per", "ppo", "rollout", "test", "val", "valid", "validation"),
+    )
+)
 _WORD = re.compile(r"[^a-z0-9]+")
 
 
@@ -123,17 +146,22 @@ class MetricKeys(NamedTuple):
     router_loss: str | None = None
     router_entropy: str | None = None
     skipped: str | None = None
+    lr: str | None = None
+    batch: str | None = None
 
     @property
     def beside(self) -> tuple[str | None, ...]:
         """The names of what is logged beside loss, rate and gradient, in a row's order."""
-        return self.z_loss, self.router_loss, self.router_entropy, self.skipped
+        first = (self.z_loss, self.router_loss, self.router_entropy, self.skipped)
+        return (*first, self.lr, self.batch)
 
 
 def interesting(name: str, configured: MetricNames) -> bool:
     """Tell whether a key could be one that matters (rows may hold thousands that cannot)."""
     plain = _plain(name)
     if plain in _KNOWN or _loss_like(name) or metric_of(words_of(name)) is not None:
+        return True
+    if _is_learning_rate(name) or _is_batch_size(name):
         return True
     return any(plain == _plain(key) for key in _configured(configured) if key)
 
@@ -166,13 +194,40 @@ def choose(
         router_loss=_named(configured.router_loss, names) or _beside("router_loss", names),
         router_entropy=_named(configured.router_entropy, names) or _beside("router_entropy", names),
         skipped=_named(configured.skipped, names) or _beside("skipped", names),
+        lr=_shortest(filter(_is_learning_rate, names)),
+        batch=_batch_size(names),
     )
 
 
 def _beside(kind: Beside, names: Sequence[str]) -> str | None:
     """Return the shortest name of that metric: it is the whole model's, not a part's."""
-    found = (name for name in names if metric_of(words_of(name)) == kind)
-    return min(found, key=lambda name: (len(name), name), default=None)
+    return _shortest(name for name in names if metric_of(words_of(name)) == kind)
+
+
+def _shortest(names: Iterable[str]) -> str | None:
+    return min(names, key=lambda name: (len(name), name), default=None)
+
+
+@lru_cache(maxsize=4096)
+def _is_learning_rate(name: str) -> bool:
+    """Tell ``train/lr``, ``optim/learning_rate`` or ``lr-AdamW`` from a schedule's setting."""
+    words = words_of(name)
+    said = "lr" in words or "learningrate" in words or "learning rate" in " ".join(words)
+    return said and _NO_RATE.isdisjoint(words)
+
+
+@lru_cache(maxsize=4096)
+def _is_batch_size(name: str) -> bool:
+    """Tell the samples of a step from those of a part of it, or of another work."""
+    words = words_of(name)
+    named = words[-2:] == ("batch", "size") or words[-1:] == ("batchsize",)
+    return named and _PART_OF_BATCH.isdisjoint(words)
+
+
+def _batch_size(names: Sequence[str]) -> str | None:
+    """Return the name of the batch size: the global one's, if one is called so."""
+    found = [name for name in names if _is_batch_size(name)]
+    return _shortest([name for name in found if "global" in words_of(name)] or found)
 
 
 def unit_of(name: str) -> str | None:

@@ -26,7 +26,7 @@ from cockpit.sources.wandb.online_fields import (
     row_of,
     rows_in,
 )
-from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate, usual_step_seconds
+from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate, rated, usual_step_seconds
 from cockpit.sources.wandb.series import POINTS, Series
 from cockpit.sources.wandb.tail import RECENT_ROWS, older
 from cockpit.sources.wandb.value import ShownConfig
@@ -253,8 +253,7 @@ class OnlineRun:
 
     def _fold(self) -> None:
         """Have the rows that came next in order ready to be given out, and draw them."""
-        rows = self._rows(self._ledger.next())
-        rows = rows if self._keys.throughput else list(self._rate.fill(rows))
+        rows = rated(self._rows(self._ledger.next()), self._keys, self._rate)
         self._columns.add(rows)
         self._ready.extend(rows)
         self._complete_once = self._complete_once or self._ledger.caught_up
@@ -314,8 +313,7 @@ class OnlineRun:
         """Return the newest rows, at most ``most``; ``share`` is the part of the run they cover."""
         with self._lock:
             held = list(self._ledger.recent)[-most:]
-            rows = self._rows(held)
-            rows = rows if self._keys.throughput else list(StepRate().fill(rows))
+            rows = rated(self._rows(held), self._keys, StepRate())
             last = self._ledger.last
             covered = self._ledger.head - step_of(held[0]) if held else 0
             share = min(1.0, covered / (last + 1)) if last else 1.0

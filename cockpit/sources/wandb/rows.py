@@ -230,6 +230,14 @@ class StepRate:
         return passed / steps if steps > 0 and passed > 0 else None
 
 
+def rated(rows: Iterable[Row], keys: MetricKeys, rate: StepRate) -> list[Row]:
+    """Return rows with a throughput: the logged one, else ``rate``'s.
+
+    Rows that tell their batch keep none: the fold counts its samples over time (C-05).
+    """
+    return list(rows if keys.throughput or keys.batch else rate.fill(rows))
+
+
 def usual_step_seconds(rows: Sequence[Row]) -> float | None:
     """Return the median of seconds per step between one logged row and the next."""
     bare = (Row(row.step, row.at) for row in rows)

@@ -14,7 +14,7 @@ from cockpit.sources.wandb.fragment import Fragment, find, ids_in
 from cockpit.sources.wandb.history import Pass, RowChunk
 from cockpit.sources.wandb.launches import LaunchFile, LocalFile
 from cockpit.sources.wandb.metrics import MetricKeys, choose
-from cockpit.sources.wandb.rows import StepRate
+from cockpit.sources.wandb.rows import StepRate, rated
 from cockpit.sources.wandb.tail import newest_rows
 from cockpit.sources.wandb.value import ShownConfig, newest_head, tracker_value, with_state
 
@@ -155,7 +155,7 @@ class RunFiles:
             with fragment.file.open() as log:
                 rows, start = newest_rows(log, fragment.reader(self._keys), wanted)
             rows = fragment.on_our_clock(rows)
-            parts.insert(0, tuple(rows if self._keys.throughput else StepRate().fill(rows)))
+            parts.insert(0, tuple(rated(rows, self._keys, StepRate())))
             covered += fragment.size - start
         flat = tuple(row for part in parts for row in part)
         return RowChunk(flat, True, False, min(1.0, covered / total) if total else 1.0)

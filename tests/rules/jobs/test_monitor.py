@@ -73,6 +73,23 @@ def test_blindness_does_not_make_it_stale() -> None:
     assert list(monitor_stale(run_spec(), history(NOW, job=job(), monitor=blind()))) == []
 
 
+def test_a_clock_that_leaves_it_open_neither_opens_nor_closes_in_a_watch() -> None:
+    doubt = monitor(NOW - 3600, fresh=False, doubt="its clock may be behind")
+    watched = {"attended": True}
+    once = history(NOW, job=job(), monitor=doubt)
+    assert list(monitor_stale(run_spec(), once.model_copy(update=watched))) == []
+    stale = history(NOW, job=job(), monitor=monitor(NOW - 3600, fresh=False))
+    former = tuple(monitor_stale(run_spec(), stale))
+    past = once.model_copy(update={**watched, "open": former})
+    assert tuple(monitor_stale(run_spec(), past)) == former
+    lost = doubt.model_copy(update={"gone": ("its tunnel session t is gone",)})
+    past = history(NOW, job=job(), monitor=lost).model_copy(update=watched)
+    (alert,) = monitor_stale(run_spec(), past)
+    assert alert.key == "C-03:toy:gone"
+    (alert,) = monitor_stale(run_spec(), once)
+    assert alert.confidence == "likely" and "may be behind" in alert.evidence[1].text
+
+
 def test_a_monitor_that_never_wrote_is_stale_after_two_cadences() -> None:
     missing = blind(T0, ErrorKind.NOT_FOUND)
     early = history(T0 + 2 * CADENCE, job=job(), monitor=missing)

@@ -273,14 +273,29 @@ async def test_a_clock_that_is_behind_at_every_write_is_known_by_the_second(tmp_
         clock.at = at + 5
         return value_of(await look(run, source))
 
-    assert not (await written(NOW - 3600, NOW)).fresh
+    first = await written(NOW - 3600, NOW)
+    assert not first.fresh and "5s ago with a ts that is 1h older" in (first.doubt or "")
+    again = value_of(await look(run, source))
+    assert again.doubt == first.doubt, "the same write tells nothing new"
     second = await written(NOW + CADENCE - 3600, NOW + CADENCE)
     assert (second.fresh, second.last_update) == (True, NOW + CADENCE)
-    assert "3600 s behind" in second.notes[0]
+    assert second.doubt is None and "3600 s behind" in second.notes[0]
     clock.at = NOW + CADENCE + 2 * CADENCE + 1
     assert not value_of(await look(run, source)).fresh
     touched = await written(NOW + CADENCE - 3600, NOW + 9 * CADENCE)
     assert (touched.fresh, touched.last_update) == (False, NOW + CADENCE - 3600)
+    assert touched.doubt is None
+
+
+async def test_a_stamp_that_is_old_is_no_doubt_once_the_file_is_old_too(tmp_path: Path) -> None:
+    clock = SetClock(NOW)
+    source, run = Monitors(clock), run_of(tmp_path)
+    state(tmp_path, iris(NOW - 3600), at=NOW)
+    clock.at = NOW + 2 * CADENCE
+    assert value_of(await look(run, source)).doubt is not None
+    clock.at += 1
+    late = value_of(await look(run, source))
+    assert (late.fresh, late.doubt) == (False, None)
 
 
 async def test_a_late_copy_of_an_old_state_is_no_clock(tmp_path: Path) -> None:

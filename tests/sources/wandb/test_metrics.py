@@ -96,7 +96,8 @@ def test_what_tells_of_stability_is_found_beside_the_loss() -> None:
         "train/loss eval/z_loss skipped_steps moe/z_loss moe/aux_loss router/entropy",
         "router/layer_1/entropy",
     )
-    assert found.beside == ("moe/z_loss", "moe/aux_loss", "router/entropy", "skipped_steps")
+    four = ("moe/z_loss", "moe/aux_loss", "router/entropy", "skipped_steps")
+    assert found.beside == (*four, None, None)
     assert found.loss == "train/loss"
 
 
@@ -104,4 +105,33 @@ def test_the_run_file_names_them_too() -> None:
     configured = MetricNames(z_loss="zz", router_loss="rl", router_entropy="re", skipped="sk")
     assert all(interesting(name, configured) for name in ("zz", "rl", "re", "sk"))
     rows = [frozenset(("train/loss", "zz", "rl", "re", "sk", "z_loss"))]
-    assert choose(rows, configured).beside == ("zz", "rl", "re", "sk")
+    assert choose(rows, configured).beside == ("zz", "rl", "re", "sk", None, None)
+
+
+@pytest.mark.parametrize(
+    ("names", "lr"),
+    [
+        ("train/loss optim/learning_rate", "optim/learning_rate"),
+        ("loss lr lr/group_1 lr_max", "lr"),
+        ("loss lr-AdamW/pg1 lr-AdamW/pg2", "lr-AdamW/pg1"),
+        ("loss train.learning_rate", "train.learning_rate"),
+        ("loss lr_scale warmup/lr min_lr learning_rate_schedule colour", None),
+    ],
+)
+def test_the_learning_rate_is_found_by_its_words(names: str, lr: str | None) -> None:
+    assert keys(names).lr == lr
+    assert lr is None or interesting(lr, USUAL)
+
+
+@pytest.mark.parametrize(
+    ("names", "batch"),
+    [
+        ("loss batch-size/batch-size", "batch-size/batch-size"),
+        ("loss batch_size train/global_batch_size", "train/global_batch_size"),
+        ("loss train/batchSize data.batch_size", "data.batch_size"),
+        ("loss micro_batch_size eval/batch_size batch batch_size_per_device", None),
+    ],
+)
+def test_the_batch_size_is_the_whole_step_s(names: str, batch: str | None) -> None:
+    assert keys(names).batch == batch
+    assert batch is None or interesting(batch, USUAL)
