@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Gpu
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
-from cockpit.platforms.local.host import Hosts, read_disk, read_gpus
+from cockpit.platforms.local.host import Hosts, Mounts, read_disk, read_gpus
 from cockpit.platforms.local.host_memory import MemoryHere
+from cockpit.runtime.mounts import MOUNTS
 
 GIB = 2**30
 
@@ -147,3 +149,19 @@ async def test_memory_of_the_job_s_process(tmp_path: Path) -> None:
     (tmp_path / "pid").write_text("77\n")
     facet = (await Hosts(SystemClock(), root).observe([run_in(tmp_path)]))["a"]
     assert facet.value is not None and facet.value.mem_frac == 1.0
+
+
+def test_one_look_reads_what_its_runs_share_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def reading(path: Path, **how: Any) -> str:
+        read.append(path)
+        return path.open(**how).read()
+
+    monkeypatch.setattr(Path, "read_text", reading)
+    mounts = Mounts()
+    disks = [read_disk(str(tmp_path / name), mounts) for name in "abc"]
+    assert len({disk.mount for disk in disks}) == 1 and read == [MOUNTS]
+    assert disks[0].mount == next(str(p) for p in (tmp_path, *tmp_path.parents) if p.is_mount())
