@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -156,9 +155,9 @@ def test_one_look_reads_what_its_runs_share_once(
 ) -> None:
     read: list[Path] = []
 
-    def reading(path: Path, **how: Any) -> str:
+    def reading(path: Path, **how: str) -> str:
         read.append(path)
-        return path.open(**how).read()
+        return path.read_bytes().decode(**how)
 
     monkeypatch.setattr(Path, "read_text", reading)
     mounts = Mounts()
