@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import resource
 import statistics
 import subprocess
 import tempfile
 import time
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -24,14 +26,22 @@ from cockpit.records.git.saver import Saver
 from cockpit.records.logbook.writing import with_event
 
 SIZES: Final = {"small": 40_000, "large": 4_000_000}
+ENTRY: Final = 84
+"""Bytes of an entry, about."""
+FIRST: Final = 1_640_000_000.0
+"""When the first one is of (epoch s): the newest of 4 MB is of before the new one."""
 ROUNDS: Final = 5
 
 
 def book(size: int) -> bytes:
-    """Return a logbook of about ``size`` bytes."""
-    head = b"# Run: Hero Run Logbook\n\n## Event Log\n"
-    entry = b"\n### 2026-03-11 08:55 UTC - check\n\n- Status: running, step 46,012, loss 2.314\n"
-    return head + entry * (size // len(entry))
+    """Return a logbook of about ``size`` bytes: an entry every 45 minutes, no two alike."""
+    parts = ["# Run: Hero Run Logbook\n\n## Event Log\n"]
+    for number in range(size // ENTRY):
+        at = datetime.fromtimestamp(FIRST + 2700 * number, UTC)
+        loss = 2 + random.Random(number).random()
+        text = f"- Status: running, step {100 * number:,}, loss {loss:.3f}"
+        parts.append(f"\n### {at:%Y-%m-%d %H:%M} UTC - check {number}\n\n{text}\n")
+    return "".join(parts).encode()
 
 
 def repository(folder: Path, size: int) -> Path:

@@ -19,9 +19,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from cockpit.config.file import state_dir
 from cockpit.model.clock import Clock
+from cockpit.model.observed import HostValue
 from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
+from cockpit.rules.jobs.host import at_ease
 from cockpit.runtime.jumps import Jumps
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
@@ -38,7 +40,7 @@ from cockpit.watch.past.reading import PastReading
 from cockpit.watch.polling.asking import Answers, Asker
 from cockpit.watch.polling.onepass import OnePass
 from cockpit.watch.polling.pollers import Pollers
-from cockpit.watch.polling.preference import Preference
+from cockpit.watch.polling.preference import OTHER, Preference
 from cockpit.watch.polling.sources_bundle import Sources, Tracker, real_sources
 from cockpit.watch.polling.supervise import Supervisor, within
 from cockpit.watch.runstate import RunState
@@ -212,14 +214,23 @@ class Engine:
             state = self._fleet.states.get(name)
             if state is None:
                 continue
-            whose = _told_by_job(state)
+            whose, host = _told_by_job(state), state.facets.host.value
             if state.take(facet, found):
                 self._note(facet, state)
-                self._judge.touch(name)
+                if facet != "host" or self._hurries(state, host):
+                    self._judge.touch(name)
             if facet == "job" and _told_by_job(state) != whose:
                 self._look_where_the_job_says(state)
             if facet == "tracker" and found.known:
                 self._ingest.offer(name)
+
+    def _hurries(self, state: RunState, host: HostValue | None) -> bool:
+        """Tell whether a new look at a host is judged before the run's turn comes.
+
+        Load and memory move with every look; where nobody sees them, that is no news.
+        """
+        unseen = self._preference.rank(state.spec.name) >= OTHER
+        return not (unseen and at_ease(state.spec, host, state.facets.host.value))
 
     def _look_where_the_job_says(self, state: RunState) -> None:
         """Look at a log and a host that only the job tells of, now that it tells another."""

@@ -15,7 +15,7 @@ from cockpit.watch.outages import PlatformOf, find_outages
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.reports import owner_of
 from cockpit.watch.runstate import RunState
-from cockpit.watch.sharing import find_sharers
+from cockpit.watch.sharing import Pair, pairs_of, sharers_of
 from cockpit.watch.store_writer import Shared, StoreWriter
 
 
@@ -41,6 +41,8 @@ class Fleet:
         self.states: dict[str, RunState] = {}
         self._unjudged: dict[str, tuple[Facets, RunReport]] = {}
         """Of runs that no rule has seen: the same report until there is more to say."""
+        self._pairs: tuple[Pair, ...] = ()
+        """Those that write to the same place, by the run file."""
         _must_have(file, self._only)
         self.adopt(file)
 
@@ -56,6 +58,7 @@ class Fleet:
             state.spec = spec
             state.paths = watched_paths(spec, state.facets)
             self.states[spec.name] = state
+        self._pairs = pairs_of(runs)
 
     def select(self, names: Iterable[str] | None) -> list[RunSpec]:
         """Return the named runs, or all; raises ``UnknownRunError``."""
@@ -65,7 +68,7 @@ class Fleet:
 
     def mark_neighbours(self) -> None:
         """Note in each run what it has in common with others: a place written to, an outage."""
-        sharers = find_sharers(self.states.values())
+        sharers = sharers_of(self.states, self._pairs)
         outages = find_outages(self.states.values(), self._platform_of)
         disks = find_full_disks(self.states.values(), self._platform_of)
         for name, state in self.states.items():
@@ -89,6 +92,7 @@ class Fleet:
             share(state, found.shared)
             if found.report is not None and state.report is None and not state.looked:
                 state.facets = _with_last_step(found.report.facets.as_remembered())
+                state.paths = watched_paths(state.spec, state.facets)
                 state.host = recalled(state.facets.job.value, state.facets.host.value)
                 owner = owner_of(state, state.facets)
                 spec = state.spec.model_copy(update={"dri": owner.name})

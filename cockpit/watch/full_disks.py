@@ -67,11 +67,12 @@ def _named(machines: list[str]) -> str:
 def _short(state: RunState) -> Iterator[Disk]:
     """Yield the disks that a living job's machine is short of, by the newest look or the alerts."""
     host, job = state.facets.host, state.facets.job.value
-    if host.value is None or not state.may_judge or (job is not None and job.phase.terminal):
+    if host.value is None or (job is not None and job.phase.terminal):
         return
+    limit = state.spec.thresholds.disk_frac
     for disk in host.value.disks:
-        is_open = disk_key(state.spec, disk.mount) in state.open
-        if is_open or any(beyond(disk, state.spec.thresholds.disk_frac)):
+        is_open = state.open and disk_key(state.spec, disk.mount) in state.open
+        if (is_open or any(beyond(disk, limit))) and state.may_judge:
             yield disk
 
 

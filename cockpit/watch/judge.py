@@ -20,6 +20,7 @@ from cockpit.watch.fleet import Fleet
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.passed import kept_of, merged, settle
 from cockpit.watch.past.keeping import keep_moment
+from cockpit.watch.polling.preference import Turns
 from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.reports import (
     Case,
@@ -50,6 +51,8 @@ FIRST_ROUND_WITHIN = 20.0
 """Seconds that the first round waits for facets which have not answered yet."""
 REJUDGE = 15.0
 """Seconds: time alone can open an alert, so a run without news is judged again."""
+REJUDGED = 20
+"""Runs on no screen, and well, that are judged in a second because of time alone."""
 
 
 class Judge:
@@ -69,6 +72,7 @@ class Judge:
         self._news = news
         self._supervisor = supervisor
         self._clock = clock
+        self.rank = rank
         self._waiting = WaitingRuns(rank)
         self._diagnoser = Diagnoser(supervisor, self.touch)
         self._one_at_a_time = asyncio.Lock()
@@ -245,6 +249,7 @@ class CadenceLoop:
         self._each_round = each_round
         self._clock = clock
         self._since: dict[str, float] = {}
+        self._turns = Turns(judge.rank, REJUDGED)
 
     async def run(self) -> None:
         """Keep the cadence until cancelled."""
@@ -253,9 +258,9 @@ class CadenceLoop:
             due = [state for state in self._fleet.states.values() if self._due(state, now)]
             for start in range(0, len(due), BATCH):
                 await self._round(due[start : start + BATCH], now)
-            for state in self._fleet.states.values():
-                if now - state.judged_at >= min(REJUDGE, max(TICK, state.spec.cadence / 4)):
-                    self._judge.touch(state.spec.name)
+            rested = [state for state in self._fleet.states.values() if _rested(state, now)]
+            for name in self._turns.take([state.spec.name for state in rested]):
+                self._judge.touch(name)
             await next_beat(self._clock, TICK)
 
     def _due(self, state: RunState, now: float) -> bool:
@@ -290,6 +295,11 @@ class CadenceLoop:
         self._store_writer.later(lambda store: RunMemory(store).observe(key, seen, every))
         keep_moment(state, self._store_writer, round_over=True)
         remember_report(state, self._store_writer)
+
+
+def _rested(state: RunState, now: float) -> bool:
+    """Tell whether a run was not judged for so long that time alone may have opened an alert."""
+    return now - state.judged_at >= min(REJUDGE, max(TICK, state.spec.cadence / 4))
 
 
 def remember_report(state: RunState, store_writer: StoreWriter) -> None:

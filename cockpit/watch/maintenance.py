@@ -17,10 +17,13 @@ from cockpit.watch.fleet import Fleet, share
 from cockpit.watch.judge import Judge
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.pollers import Pollers
+from cockpit.watch.polling.preference import Turns
 from cockpit.watch.polling.sweep import Signature, changed, signatures
 from cockpit.watch.store_writer import StoreWriter
 
 SWEEP_EVERY = 1.0
+SWEPT = 200
+"""Runs on no screen whose files are looked at in one sweep."""
 SWEEP_DEADLINE = 3.0
 READ_EVERY = 2.0
 STORE_EVERY = 2.0
@@ -54,6 +57,7 @@ class Maintenance:
         self._clock = clock
         self._reloader = Reloader(file)
         self._used = file
+        self._turns = Turns(pollers.rank, SWEPT)
         self._seen: dict[tuple[str, str], Signature] = {}
         self._pruned_at = float("-inf")
         self._heap = Heap()
@@ -71,7 +75,8 @@ class Maintenance:
             await next_beat(self._clock, seconds)
 
     async def _sweep(self) -> None:
-        watched = {name: state.paths for name, state in self._fleet.states.items()}
+        states = self._fleet.states
+        watched = {name: states[name].paths for name in self._turns.take(states)}
         look = functools.partial(signatures, watched)
         try:
             seen = await offload(look, deadline=SWEEP_DEADLINE)
@@ -81,7 +86,7 @@ class Maintenance:
         self._pollers.swept(True)
         for name, facet in changed(self._seen, seen):
             self._pollers.wake(facet, name)
-        self._seen = seen
+        self._seen.update(seen)
 
     async def _keep_store(self) -> None:
         now, monotonic = self._clock.now(), self._clock.monotonic()
@@ -112,6 +117,8 @@ class Maintenance:
 
     async def _adopt(self, file: CockpitFile) -> None:
         self._fleet.adopt(file)
+        known = self._fleet.states
+        self._seen = {key: seen for key, seen in self._seen.items() if key[0] in known}
         await self._fleet.recall(self._store_writer, self._clock.now())
         self._judge.announce_remembered()
         self._pollers.assign(self._fleet.file.runs)

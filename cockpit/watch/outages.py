@@ -69,7 +69,7 @@ def _dark(
     """Return the runs of each facet and place of which all that are asked there are unknown."""
     failing: dict[tuple[str, str], list[RunState]] = defaultdict(list)
     for state in states:
-        for facet in FACETS:
+        for facet in state.failing:
             for place in _failed_places(facet, state, platform_of):
                 failing[facet, place].append(state)
     for facet in {facet for facet, _ in failing}:

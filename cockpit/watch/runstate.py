@@ -143,6 +143,19 @@ class RunState:
     judged_at: float = float("-inf")
     next_round: float | None = None
     next_check_at: float | None = None
+    _failing: tuple[Facets | None, tuple[str, ...]] = (None, ())
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """The facets that are unknown for another reason than the run's own.
+
+        It is asked of every run of a fleet each time that some are judged.
+        """
+        of, names = self._failing
+        if of is not self.facets:
+            names = tuple(name for name, facet in self.facets.items() if _is_silent(facet))
+            self._failing = self.facets, names
+        return names
 
     @property
     def looked_at_all(self) -> bool:
@@ -238,7 +251,8 @@ class RunState:
             at = facet.observed_at
             self.looks = self.looks if at is None else self.looks.with_one(at, self.spec.cadence)
         self.facets = self.facets.model_copy(update={name: merged})
-        self.paths = watched_paths(self.spec, self.facets)
+        if merged.value is not old.value:
+            self.paths = watched_paths(self.spec, self.facets)
         configured = name in ("job", "tracker") and self.settings.look(
             self.facets, job_named=self.spec.job is not None
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
+from typing import NamedTuple
 
 from cockpit.model.history import Sharer
 from cockpit.model.lineage import shared_place, wandb_key
@@ -13,29 +14,46 @@ from cockpit.model.run import RunSpec
 from cockpit.watch.runstate import RunState
 
 
+class Pair(NamedTuple):
+    """Two runs that write to the same place: which one, and whether that is certain."""
+
+    one: str
+    other: str
+    what: str
+    certain: bool
+
+
 def find_sharers(states: Iterable[RunState]) -> dict[str, tuple[Sharer, ...]]:
     """Return, for each run that has any, the other runs that write to its place."""
+    by_name = {state.spec.name: state for state in states}
+    return sharers_of(by_name, pairs_of(state.spec for state in by_name.values()))
+
+
+def sharers_of(
+    states: Mapping[str, RunState], pairs: Iterable[Pair]
+) -> dict[str, tuple[Sharer, ...]]:
+    """Return the same where the pairs are known: they follow from the run file alone."""
     found: dict[str, list[Sharer]] = defaultdict(list)
-    for one, other in _pairs(list(states)):
-        shared = shared_place(one.spec, other.spec)
-        if shared is not None:
-            found[one.spec.name].append(_sharer(one, other, *shared))
-            found[other.spec.name].append(_sharer(other, one, *shared))
+    for pair in pairs:
+        one, other = states[pair.one], states[pair.other]
+        found[pair.one].append(_sharer(one, other, pair.what, pair.certain))
+        found[pair.other].append(_sharer(other, one, pair.what, pair.certain))
     return {name: tuple(each) for name, each in found.items()}
 
 
-def _pairs(states: list[RunState]) -> Iterator[tuple[RunState, RunState]]:
-    """Yield the pairs that have a root or a W&B id in common: of a hundred runs few do."""
-    groups: dict[object, list[RunState]] = defaultdict(list)
-    for state in states:
-        for key in _keys(state.spec):
-            groups[key].append(state)
-    seen = set()
+def pairs_of(runs: Iterable[RunSpec]) -> tuple[Pair, ...]:
+    """Return the runs that have a place in common, in pairs: of a hundred runs few do."""
+    groups: dict[object, list[RunSpec]] = defaultdict(list)
+    for run in runs:
+        for key in _keys(run):
+            groups[key].append(run)
+    found: dict[tuple[str, str], Pair] = {}
     for group in groups.values():
         for one, other in combinations(group, 2):
-            if (pair := (one.spec.name, other.spec.name)) not in seen:
-                seen.add(pair)
-                yield one, other
+            names = one.name, other.name
+            if names not in found and (shared := shared_place(one, other)) is not None:
+                found[names] = Pair(*names, *shared)
+    return tuple(found.values())
 
 
 def _keys(run: RunSpec) -> Iterator[object]:

@@ -92,6 +92,8 @@ class RunMarks(NamedTuple):
     """What a command line must hold somewhere to name the run at all: cheap to look for."""
     uid: int
     """Who looks: whose launches they are."""
+    places: tuple[str, ...] = ()
+    """How the path of whatever only its jobs write begins: cheap to look for, and not enough."""
     here: bool = True
     """Whether all this is of this machine: of another one only names tell what a path is."""
 
@@ -138,6 +140,7 @@ def marked(
         recorded=recorded,
         words=tuple(filter(None, (*map(posixpath.basename, roots), wandb_id, run.name))),
         uid=uid,
+        places=tuple(filter(None, (*roots, *outputs, wandb_dir))),
     )
 
 
@@ -300,6 +303,10 @@ def _same_project(watched: RunMarks, process: Process) -> bool:
     return all(mine is None or (process.variable(name) or mine) == mine for mine, name in told)
 
 
+Pipes = tuple[frozenset[str], frozenset[str]]
+"""Those that are read, and those that are written."""
+
+
 class Files:
     """The files that processes have open, looked at once, and only where needed."""
 
@@ -313,6 +320,8 @@ class Files:
         self._uid = os.getuid() if uid is None else uid
         self._proc = proc
         self._seen = dict(seen or {})
+        self._held_by: dict[int, tuple[OpenFile, ...]] = {}
+        self._pipes: dict[int, Pipes] = {}
 
     def readable(self, process: Process) -> bool:
         """Tell whether we may look at the files of a process at all."""
@@ -320,23 +329,35 @@ class Files:
 
     def why(self, watched: RunMarks, process: Process) -> str | None:
         """Return which file makes the process a job: the run's own, its fragment or its lock."""
-        for each in self.of(process):
-            if each.path.startswith("/") and (each.writes or each.locked):
-                if _is_held(watched, each):
-                    return f"{WRITES}the lock {clean(each.path, 200)}"
-                if each.writes and _is_output(watched, each.path):
-                    return f"{WRITES}{clean(each.path, 200)} open for writing"
+        for each in self._held(process):
+            if _is_held(watched, each):
+                return f"{WRITES}the lock {clean(each.path, 200)}"
+            if each.writes and _is_output(watched, each.path):
+                return f"{WRITES}{clean(each.path, 200)} open for writing"
         return None
+
+    def _held(self, process: Process) -> tuple[OpenFile, ...]:
+        """Return the files that a process writes or has locked: of most programs few or none."""
+        held = self._held_by.get(process.pid)
+        if held is None:
+            mine = (each for each in self.of(process) if each.path.startswith("/"))
+            held = tuple(each for each in mine if each.writes or each.locked)
+            self._held_by[process.pid] = held
+        return held
 
     def holds_lock(self, watched: RunMarks, process: Process) -> bool:
         """Tell whether a process holds the lineage's lock: nothing can start beside it."""
         return any(_is_held(watched, each) for each in self.of(process))
 
-    def piped(self, process: Process) -> tuple[frozenset[str], frozenset[str]]:
+    def piped(self, process: Process) -> Pipes:
         """Return the pipes that a process reads and those that it writes."""
-        pipes = [each for each in self.of(process) if each.path.startswith("pipe:")]
-        reads = frozenset(each.path for each in pipes if each.reads and not each.writes)
-        return reads, frozenset(each.path for each in pipes if each.writes and not each.reads)
+        found = self._pipes.get(process.pid)
+        if found is None:
+            pipes = [each for each in self.of(process) if each.path.startswith("pipe:")]
+            reads = frozenset(each.path for each in pipes if each.reads and not each.writes)
+            writes = frozenset(each.path for each in pipes if each.writes and not each.reads)
+            found = self._pipes[process.pid] = reads, writes
+        return found
 
     def of(self, process: Process) -> tuple[OpenFile, ...]:
         """Return what a process has open."""
@@ -348,12 +369,14 @@ class Files:
 
 
 def _is_output(watched: RunMarks, path: str) -> bool:
+    if not path.startswith(watched.places):
+        return False
     if any(_below(root, path) for root in watched.roots):
         return not any(_is_ours(root, path) for root in watched.roots)
     if any(_below(output, path) for output in watched.outputs):
         return True
     fragment = f"run-{watched.wandb_id}.wandb"
-    return posixpath.basename(path) == fragment and _below(watched.wandb_dir, path)
+    return path.endswith(f"/{fragment}") and _below(watched.wandb_dir, path)
 
 
 def _below(root: str | None, path: str) -> bool:
@@ -367,8 +390,9 @@ def _is_ours(root: str, path: str) -> bool:
 
 
 def _is_held(watched: RunMarks, file: OpenFile) -> bool:
-    named = posixpath.basename(file.path) in watched.locks
-    return file.locked and (named or _is_lock(watched, file.path))
+    if not file.locked:
+        return False
+    return posixpath.basename(file.path) in watched.locks or _is_lock(watched, file.path)
 
 
 def _is_lock(watched: RunMarks, path: str) -> bool:
@@ -387,6 +411,8 @@ def _sibling(watched: RunMarks, process: Process) -> Mark | None:
     if run is not None and run != watched.run.name and _alike(run, watched.run.name):
         return Mark(f"run {clean(run, 80)}, another one", process.variable(LAUNCH_ID))
     root = watched.roots[0] if watched.roots else None
+    if root is None and not watched.wandb_id:
+        return None
     for _, value in arguments(process.argv):
         path = posixpath.normpath(posixpath.join(process.cwd or "/", value))
         alike = root is not None and "/" in value and path.startswith(root)

@@ -152,11 +152,13 @@ def lineage_up(processes: Census, pid: int) -> Iterator[Process]:
 
 def descendants(processes: Census, pids: Iterable[int]) -> set[int]:
     """Return the processes below ``pids``, by parent links; without ``pids`` themselves."""
+    found: set[int] = set()
+    todo = list(pids)
+    if not todo:
+        return found
     below: dict[int, list[int]] = {}
     for process in processes.values():
         below.setdefault(process.ppid, []).append(process.pid)
-    found: set[int] = set()
-    todo = list(pids)
     while todo:
         for child in below.get(todo.pop(), ()):
             if child not in found:

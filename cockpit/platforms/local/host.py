@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import posixpath
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.observed import Disk, Gpu, HostValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.platforms.local.host_memory import MemoryUse, read_memory
+from cockpit.platforms.local.host_memory import MemoryHere, MemoryUse
 from cockpit.runtime.mounts import shared_source, source_of
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.regular import is_there
@@ -40,17 +40,19 @@ class Hosts:
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[HostValue]]:
         """Return the host facet of each run, by run name."""
         gpus = await read_gpus() if runs else ()
-        facets = await each(runs, lambda run: self._one(run, gpus))
+        look = _Look(MemoryHere(self._root), Mounts())
+        facets = await each(runs, lambda run: self._one(run, look, gpus))
         return {run.name: facet for run, facet in zip(runs, facets, strict=True)}
 
-    async def _one(self, run: RunSpec, gpus: tuple[Gpu, ...]) -> Facet[HostValue]:
-        now = self._clock.now()
+    async def _one(self, run: RunSpec, look: _Look, gpus: tuple[Gpu, ...]) -> Facet[HostValue]:
+        now, paths = self._clock.now(), _paths(run)
+        asked: list[str] = []
         try:
-            paths = _paths(run)
-            disks = await asyncio.gather(*(_disk(path) for path in paths))
-            memory = await offload(_memory, run, self._root, deadline=DEADLINE)
+            work, key = (_looked, run, paths, look, asked), (_looked, *paths)
+            disks, memory = await offload(*work, deadline=DEADLINE, key=key)
         except TimeoutError as error:
-            return unknown(ErrorKind.TIMEOUT, str(error), SOURCE, now)
+            disk = f"the disk of {asked[-1]}: " if asked else ""
+            return unknown(ErrorKind.TIMEOUT, f"{disk}{error}", SOURCE, now)
         except OSError as error:
             message = f"cannot read {error.filename}: {error.strerror}"
             return unknown(ErrorKind.BAD_ANSWER, message, SOURCE, now)
@@ -64,16 +66,30 @@ class Hosts:
         return known(value, SOURCE, now)
 
 
+class _Look(NamedTuple):
+    """What one look at the machine finds for all of its runs."""
+
+    memory: MemoryHere
+    mounts: Mounts
+
+
+def _looked(
+    run: RunSpec, paths: Sequence[str], look: _Look, asked: list[str]
+) -> tuple[list[Disk], MemoryUse]:
+    """Return a run's disks and its job's memory; ``asked`` says which disk it waits for."""
+    memory, disks = look.memory.around(_pid(run.job)), []
+    for path in paths:
+        asked.append(path)
+        disks.append(read_disk(path, look.mounts))
+    return disks, memory
+
+
 def _paths(run: RunSpec) -> list[str]:
     """Return the local paths that the run writes to."""
     roots = run.checkpoints.path if run.checkpoints is not None else ()
     log = run.job.log if run.job is not None else None
     found = [place for place in (run.output_root, *roots, log) if place is not None]
     return list(dict.fromkeys(place.path for place in found if place.here))
-
-
-def _memory(run: RunSpec, root: Path) -> MemoryUse:
-    return read_memory(_pid(run.job), root)
 
 
 def _pid(job: JobSpec | None) -> int | None:
@@ -87,27 +103,50 @@ def _pid(job: JobSpec | None) -> int | None:
     return note.pid if isinstance(note, PidNote) else None
 
 
-async def _disk(path: str) -> Disk:
-    try:
-        return await offload(read_disk, path, deadline=DEADLINE)
-    except TimeoutError as error:
-        raise TimeoutError(f"the disk of {path}: {error}") from error
+class Mounts:
+    """Where this machine's file systems are mounted, as one look finds it. Blocking."""
+
+    def __init__(self) -> None:
+        self._above: dict[str, str] = {}
+        self._shared: dict[str, str | None] = {}
+
+    def above(self, folder: str) -> str:
+        """Return the mount point that holds a path whose links are followed."""
+        climbed: list[str] = []
+        while folder not in self._above and not _is_mount(folder):
+            climbed.append(folder)
+            folder = posixpath.dirname(folder)
+        mount = self._above.setdefault(folder, folder)
+        self._above.update(dict.fromkeys(climbed, mount))
+        return mount
+
+    def shared(self, mount: str) -> str | None:
+        """Return what a network file system is mounted from there; ``None`` for a disk here."""
+        if mount not in self._shared:
+            self._shared[mount] = shared_source(source_of(mount) or "")
+        return self._shared[mount]
 
 
-def read_disk(path: str) -> Disk:
+def _is_mount(folder: str) -> bool:
+    above = posixpath.dirname(folder)
+    return above == folder or os.stat(folder).st_dev != os.stat(above).st_dev  # noqa: PTH116
+
+
+def read_disk(path: str, mounts: Mounts | None = None) -> Disk:
     """Return the disk that holds ``path`` or, before it exists, its nearest parent. Blocking.
 
     ``used_frac`` is what ``df`` says: the share of what is not reserved for root.
     """
-    place = Path(path).absolute()
-    while not is_there(place) and place != place.parent:
-        place = place.parent
+    mounts = mounts or Mounts()
+    place = posixpath.abspath(path)
+    while not is_there(place) and place != "/":
+        place = posixpath.dirname(place)
     figures = os.statvfs(place)
     used = figures.f_blocks - figures.f_bfree
     usable = used + figures.f_bavail
     files = figures.f_files
-    mount = _mount_of(place.resolve())
-    shared = shared_source(source_of(mount) or "")
+    mount = mounts.above(os.path.realpath(place))
+    shared = mounts.shared(mount)
     return Disk(
         mount=clean(mount),
         shared=None if shared is None else clean(shared),
@@ -115,12 +154,6 @@ def read_disk(path: str) -> Disk:
         used_frac=used / usable if usable else 1.0,
         inodes_frac=1 - figures.f_favail / files if files else None,
     )
-
-
-def _mount_of(place: Path) -> str:
-    while not place.is_mount():
-        place = place.parent
-    return str(place)
 
 
 def each_once(found: Iterable[tuple[str, Disk]]) -> tuple[Disk, ...]:

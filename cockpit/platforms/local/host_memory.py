@@ -42,16 +42,30 @@ _V1: Final = _Group(
 )
 
 
-def read_memory(pid: int | None, root: Path = Path("/")) -> MemoryUse:
-    """Return the memory pressure around process ``pid`` of this machine; see ``memory_of``."""
+class MemoryHere:
+    """The memory of this machine as one look finds it: each cgroup is read once for all jobs."""
 
-    def text(path: str) -> str:
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._machine = Machine(self._text, self._is_folder)
+        self._by_groups: dict[str, MemoryUse] = {}
+
+    def around(self, pid: int | None) -> MemoryUse:
+        """Return the memory pressure around process ``pid``; see ``memory_of``."""
+        groups = _groups_of(pid, self._machine)
+        use = self._by_groups.get(groups)
+        if use is None:
+            use = self._by_groups[groups] = _within(groups, self._machine)
+        return use
+
+    def _text(self, path: str) -> str:
         try:
-            return (root / path.lstrip("/")).read_text(encoding="ascii", errors="replace")
+            return (self._root / path.lstrip("/")).read_text(encoding="ascii", errors="replace")
         except OSError:
             return ""
 
-    return memory_of(pid, Machine(text, lambda path: (root / path.lstrip("/")).is_dir()))
+    def _is_folder(self, path: str) -> bool:
+        return (self._root / path.lstrip("/")).is_dir()
 
 
 def memory_of(pid: int | None, machine: Machine) -> MemoryUse:
@@ -59,10 +73,19 @@ def memory_of(pid: int | None, machine: Machine) -> MemoryUse:
 
     Every figure that the machine does not have is ``None``.
     """
+    return _within(_groups_of(pid, machine), machine)
+
+
+def _groups_of(pid: int | None, machine: Machine) -> str:
+    """Return the kernel's list of the cgroups that a process is in."""
     name = str(pid) if pid is not None and machine.is_folder(f"/proc/{pid}") else "self"
+    return machine.text(f"/proc/{name}/cgroup")
+
+
+def _within(groups: str, machine: Machine) -> MemoryUse:
     fullest: float | None = None
     kills: int | None = None
-    for folder, group in _folders(machine, name):
+    for folder, group in _folders(machine, groups):
         frac = _frac(machine, folder, group)
         if frac is not None and (fullest is None or frac > fullest):
             fullest = frac
@@ -77,9 +100,9 @@ def memory_of(pid: int | None, machine: Machine) -> MemoryUse:
     return MemoryUse(fullest, kills)
 
 
-def _folders(machine: Machine, name: str) -> Iterator[tuple[str, _Group]]:
+def _folders(machine: Machine, groups: str) -> Iterator[tuple[str, _Group]]:
     """Yield the memory cgroup of the process and those above it: each may have a limit."""
-    for line in machine.text(f"/proc/{name}/cgroup").splitlines():
+    for line in groups.splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if "memory" in controllers.split(","):
             for folder in _upwards(machine, f"{CGROUPS}/memory", path):

@@ -59,7 +59,7 @@ from cockpit.platforms.local.judging import (
     source_of,
     whose,
 )
-from cockpit.platforms.local.recorded import Identity, Look, Table, Who, identify
+from cockpit.platforms.local.recorded import Identity, Look, Table, Who
 from cockpit.platforms.local.stopped import STOP_STATES, StoppedSince, workers
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.process import ProcessFacts, process_facts
@@ -254,4 +254,4 @@ def _identity(
         same = None in (note.ticks, facts.ticks) or note.ticks == facts.ticks
         who = Who.GONE if not facts.alive else Who.SAME if same else Who.OTHER
         return Identity(who)
-    return identify(run, note, look, now)
+    return look.whose(run, note, now)

@@ -28,7 +28,7 @@ from cockpit.platforms.local.belonging import (
 from cockpit.platforms.local.census import Process, descendants
 from cockpit.platforms.local.family import Family, families, is_leftover, relatives
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
-from cockpit.platforms.local.recorded import Look, Sight, Who, identify
+from cockpit.platforms.local.recorded import Look, Sight, Who
 from cockpit.platforms.local.tools import is_cockpit, is_supervisor
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -105,7 +105,7 @@ def _as_recorded(watched: RunMarks) -> Mark:
     return Mark(f"recorded in {job.pid_file}", note.launch_id)
 
 
-def _recorded(run: RunSpec, look: Sight) -> Recorded:
+def _recorded(run: RunSpec, look: Look) -> Recorded:
     """Return whom the pid file means, or why that cannot be told."""
     job = run.job
     if job is None or job.pid_file is None:
@@ -117,7 +117,7 @@ def _recorded(run: RunSpec, look: Sight) -> Recorded:
     return recorded_by(run, note, look, time.time())
 
 
-def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Sight, now: float) -> Recorded:
+def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Look, now: float) -> Recorded:
     """Return whom a run's pid file means; ``now`` is by the clock of the machine looked at."""
     assert run.job is not None
     job = run.job
@@ -125,7 +125,7 @@ def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Sight, now: 
         return Recorded(trouble=f"{note.reason}; if nothing is running, remove the file")
     if note is None:
         return Recorded()
-    identity = identify(run, note, look, now)
+    identity = look.whose(run, note, now)
     if identity.who is Who.UNSURE:
         text = f"{identity.text}; if it is not, remove {job.pid_file}"
         return Recorded(note, trouble=text)

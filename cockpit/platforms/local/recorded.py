@@ -16,6 +16,7 @@ import shlex
 import threading
 from collections.abc import Callable
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -116,15 +117,27 @@ class Look:
         self.files = Files(proc)
         self.boot = _boot(proc)
         self.uid = os.getuid()
+        self._marks: dict[str, RunMarks] = {}
+        self._whose: dict[tuple[str, PidNote], Identity] = {}
 
-    @property
+    @cached_property
     def machine(self) -> Machine:
         """Where the process ids of this process count."""
         return here()
 
     def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
         """Return what a run's jobs are known by on this machine."""
-        return marks_of(run, note)
+        marks = self._marks.get(run.name)
+        if marks is None or marks.run is not run:
+            marks = self._marks[run.name] = marks_of(run, None)
+        return marks._replace(recorded=note)
+
+    def whose(self, run: RunSpec, note: PidNote, now: float) -> Identity:
+        """Return whose process the id in a run's pid file is, found out once in this look."""
+        found = self._whose.get((run.name, note))
+        if found is None:
+            found = self._whose[run.name, note] = identify(run, note, self, now)
+        return found
 
     def real(self, path: str) -> str:
         """Return a path with its links followed."""

@@ -221,7 +221,8 @@ async def change_of(
     whole = await repository.keep(data, own)
     if kept is None:
         return FileChange(path=own, blob=whole, staged=whole)
-    blob = await _edited_blob(repository, kept, own, edits) if edits else whole
+    known = {data: whole}
+    blob = await _edited_blob(repository, kept, own, edits, known) if edits else whole
     blob = blob or whole
     if blob == kept.oid:
         return None
@@ -229,21 +230,24 @@ async def change_of(
         return FileChange(path=own, blob=blob, staged=None)
     if staged == kept or not edits:
         return FileChange(path=own, blob=blob, staged=blob)
-    theirs = await _edited_blob(repository, staged, own, edits)
+    theirs = await _edited_blob(repository, staged, own, edits, known)
     return FileChange(path=own, blob=blob, staged=theirs or staged.oid)
 
 
 async def _edited_blob(
-    repository: Repository, blob: Blob, own: str, edits: Sequence[Edit]
+    repository: Repository, blob: Blob, own: str, edits: Sequence[Edit], known: Mapping[bytes, str]
 ) -> str | None:
-    """Return a blob with the edits done; ``None`` where they cannot be done to it."""
+    """Return a blob with the edits done; ``None`` where they cannot be done to it.
+
+    ``known`` are blobs of this file that git has already, by their bytes.
+    """
     data = await repository.content(blob, own)
     try:
         for edit in edits:
             data = await offload(edit, data, deadline=repository.limits.local)
     except ValueError:
         return None
-    return await repository.keep(data, own)
+    return known.get(data) or await repository.keep(data, own)
 
 
 def edited(path: Path, edit: Edit, spare: Path | None) -> None:

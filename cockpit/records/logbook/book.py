@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from cockpit.records.logbook.shortening import CutError, shortened, whole
 from cockpit.text.logbook_scan import Line, LogbookEntry, LogbookPage, entries_of
 from cockpit.text.markdown_blocks import raw_lines
 
@@ -24,11 +25,16 @@ class Heading(NamedTuple):
 
 
 class MarkdownFile:
-    """Any bytes, read as Markdown. Line numbers are 1-based, ``skipped`` are front matter."""
+    """Any bytes, read as Markdown. Line numbers are 1-based, ``skipped`` are front matter.
 
-    def __init__(self, data: bytes) -> None:
+    For an entry ``around`` a time (epoch s) a long file is read without what has nothing to do
+    with it: see ``shortening``. Lines can then only be put between those that are read.
+    """
+
+    def __init__(self, data: bytes, around: float | None = None) -> None:
         self.data = data
-        self.text = data.decode("utf-8", "surrogateescape")
+        text = data.decode("utf-8", "surrogateescape")
+        self.text, self._cuts = (text, ()) if around is None else shortened(text, around)
         self.raw: Sequence[str] = raw_lines(self.text)
         self._starts = [0, *accumulate(map(len, self.raw))]
         self._page = LogbookPage([line.rstrip("\r\n") for line in self.raw])
@@ -173,10 +179,27 @@ class MarkdownFile:
         before, after = self.text[: self._starts[first - 1]], self.text[self._starts[last] :]
         return _bytes(before) + part + _bytes(after)
 
+    def fit(self, heading: int, last: int, level: int, newest_first: bool | None) -> None:
+        """Raise ``CutError`` if a section may be another one with what was left out of it.
+
+        It stands below line ``heading`` down to ``last``, with entries of that level and order.
+        """
+        dated = {entry.line: entry.level for entry in self.entries if entry.at is not None}
+        for cut in self._cuts:
+            number = bisect_right(self._starts, cut.at)
+            if dated.get(number) != cut.level:
+                raise CutError
+            told = cut.newest_first is None or cut.newest_first == newest_first
+            if heading < number <= last and (level != cut.level or not told):
+                raise CutError
+
     def _encoded(self, start: int, stop: int, text: str) -> bytes:
         """Return the file with the characters ``start`` to ``stop`` replaced."""
         safe = text.encode("utf-8", "replace")
-        before, after = self.text[:start], self.text[stop:]
+        if any(start <= cut.at <= stop for cut in self._cuts):
+            raise CutError
+        before = whole(self.text[:start], self._cuts)
+        after = whole(self.text[stop:], self._cuts, stop)
         return _bytes(before) + safe + _bytes(after)
 
 

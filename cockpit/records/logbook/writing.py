@@ -8,7 +8,7 @@ pass the scrubber once more; what is read back is what was written.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -27,6 +27,7 @@ from cockpit.records.logbook.places import (
     next_line,
 )
 from cockpit.records.logbook.reading import entry_fields, event_of
+from cockpit.records.logbook.shortening import CutError
 from cockpit.records.logbook.stamps import form_of
 from cockpit.records.logbook.style import contract_form, entry_form, with_values
 from cockpit.text.logbook_scan import LogbookEntry, heading_of, is_instances
@@ -44,14 +45,36 @@ _DATED_ITEM: Final = re.compile(r" {0,3}[-*+][ \t]+[*_`\[(]{0,3}(?:19|20)\d\d[-/
 
 def with_event(data: bytes, entry: EventEntry) -> bytes:
     """Return the logbook with an event in its event log."""
-    book = MarkdownFile(data)
+    return _short_of(data, entry.at, lambda book: _event_in(book, entry)) or data
+
+
+def _event_in(book: MarkdownFile, entry: EventEntry) -> bytes | None:
+    """Return the file with the event; ``None`` if it is there already."""
     if any(_same_event(each, entry) for each in _titled(book, entry.title, entry.at)):
-        return data
-    place = events_place(book)
-    form = entry_form(book, place, instances_place(book))
+        return None
+    place, other = events_place(book), instances_place(book)
+    _fit(book, place, other)
+    form = entry_form(book, place, other)
     if place is None:
         return _at_end(book, EVENTS, _event_lines(_below(form, _level(book)), entry))
     return _placed(book, place, _event_lines(form, entry), form.gap)
+
+
+def _short_of(
+    data: bytes, at: float, write: Callable[[MarkdownFile], bytes | None]
+) -> bytes | None:
+    """Return what is written into as little of the file as an entry of that time concerns."""
+    try:
+        return write(MarkdownFile(data, at))
+    except CutError:
+        return write(MarkdownFile(data))
+
+
+def _fit(book: MarkdownFile, *places: EntrySection | None) -> None:
+    """Raise ``CutError`` if the sections that tell how to write may be others in the whole file."""
+    for place in filter(None, places):
+        heading = 0 if place.heading is None else place.heading.number
+        book.fit(heading, place.last, place.level, place.newest_first)
 
 
 def has_entry(data: bytes, title: str, at: float) -> bool:
@@ -67,10 +90,15 @@ def written_since(data: bytes, title: str, since: float, until: float) -> bool:
 
 def with_instance(data: bytes, entry: InstanceEntry) -> bytes:
     """Return the logbook with a launched instance; its section is made where SPEC L has it."""
-    book = MarkdownFile(data)
+    return _short_of(data, entry.at, lambda book: _instance_in(book, entry)) or data
+
+
+def _instance_in(book: MarkdownFile, entry: InstanceEntry) -> bytes | None:
+    """Return the file with the instance; ``None`` if it is there already."""
     if any(_same_instance(each, entry) for each in _titled(book, entry.launch_id, entry.at)):
-        return data
+        return None
     place, events = instances_place(book), events_place(book)
+    _fit(book, place, events)
     form = entry_form(book, place, events)
     if place is not None:
         return _placed(book, place, _instance_lines(form, entry), form.gap)

@@ -24,6 +24,8 @@ SLACK: Final = 0.02
 """How far (a share) a figure must come back below its limit before its alert closes."""
 ROOM_AGAIN: Final = 1.1
 """How many times the room that is needed must be free again."""
+NEAR: Final = 0.05
+"""How near to its limit (a share) a figure is judged as soon as it moves."""
 WORKS: Final = 0.05
 """The share of an accelerator from which on somebody uses it."""
 
@@ -44,6 +46,20 @@ def host_pressure(run: RunSpec, history: History) -> Iterator[Alert]:
         yield from _killed(run, history)
         yield from _lost(run, history, value)
         yield from _idle(run, history, value)
+
+
+def at_ease(run: RunSpec, old: HostValue | None, new: HostValue | None) -> bool:
+    """Tell whether two looks differ in no more than figures that are far from their limits."""
+    if old is None or new is None or (old.oom_kills, old.gpus) != (new.oom_kills, new.gpus):
+        return False
+    places = [[(each.mount, each.shared, each.holds) for each in one.disks] for one in (old, new)]
+    return places[0] == places[1] and all(_far(run, each) for each in (old, new))
+
+
+def _far(run: RunSpec, value: HostValue) -> bool:
+    limit = run.thresholds.disk_frac - NEAR
+    memory = value.mem_frac is not None and value.mem_frac < run.thresholds.mem_frac - NEAR
+    return memory and not any(text for disk in value.disks for text in beyond(disk, limit))
 
 
 def _memory(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:

@@ -52,9 +52,12 @@ class _Cell:
             return
         self.total += value
         self.count += 1
-        if self.low is None or value < self.low[1]:
+        low, high = self.low, self.high
+        if low is None or high is None:
+            self.low = self.high = (step, value)  # one for both: most columns hold one row
+        elif value < low[1]:
             self.low = (step, value)
-        if self.high is None or value > self.high[1]:
+        elif value > high[1]:
             self.high = (step, value)
 
     def merge(self, other: _Cell) -> None:

@@ -62,7 +62,7 @@ def slim(report: RunReport) -> RunReport:
     if (log := facets.log.value) is not None:
         changes["log"] = _with(facets.log, lines=log.lines[-LINES:], offsets=log.offsets[-LINES:])
     if (tracker := facets.tracker.value) is not None:
-        changes["tracker"] = _with(facets.tracker, history=thinned(_curve(tracker), POINTS))
+        changes["tracker"] = _with(facets.tracker, history=_rounded(_curve(tracker)))
     if (found := facets.checkpoints.value) is not None:
         changes["checkpoints"] = _with(facets.checkpoints, items=found.items[-CHECKPOINTS:])
     if (records := facets.records.value) is not None:
@@ -92,8 +92,11 @@ def _curve(tracker: TrackerValue) -> list[tuple[int, float]]:
         for each in tracker.columns
         if each.mean is not None or each.nonfinite
     )
-    known = sorted(dict([*tracker.history, *parts]).items())
-    return [(step, float(f"{loss:.6g}")) for step, loss in known]
+    return sorted(dict([*tracker.history, *parts]).items())
+
+
+def _rounded(curve: list[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    return tuple((step, float(f"{loss:.6g}")) for step, loss in thinned(curve, POINTS))
 
 
 def _with(facet: Facet[Any], **changes: object) -> Facet[Any]:

@@ -28,7 +28,7 @@ class Pollers:
         deliver: Deliver,
         rank: Callable[[str], int] = lambda _: 0,
     ) -> None:
-        self._rank = rank
+        self.rank = rank
         self._asker = asker
         self._clock = clock
         self._supervisor = supervisor
@@ -81,7 +81,7 @@ class Pollers:
         deliver = functools.partial(self._answered, place)
         poller: Poller | AwayPoller
         if place == HERE:
-            poller = Poller(facet, ask, self._clock, deliver, self._supervisor, self._rank)
+            poller = Poller(facet, ask, self._clock, deliver, self._supervisor, self.rank)
             self._here[facet] = poller
         else:
             rest = self._rests.setdefault(fate_of(place), Rest())

@@ -8,8 +8,9 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Gpu
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
-from cockpit.platforms.local.host import Hosts, read_disk, read_gpus
-from cockpit.platforms.local.host_memory import read_memory
+from cockpit.platforms.local.host import Hosts, Mounts, read_disk, read_gpus
+from cockpit.platforms.local.host_memory import MemoryHere
+from cockpit.runtime.mounts import MOUNTS
 
 GIB = 2**30
 
@@ -49,15 +50,15 @@ MACHINE = {
 
 
 def test_cgroup_v2_takes_the_tightest_limit_above(tmp_path: Path) -> None:
-    assert read_memory(None, tree(tmp_path, V2)) == (0.5, 2)
+    assert MemoryHere(tree(tmp_path, V2)).around(None) == (0.5, 2)
 
 
 def test_cgroup_v1_without_droppable_caches(tmp_path: Path) -> None:
-    assert read_memory(None, tree(tmp_path, V1)) == (0.5, 7)
+    assert MemoryHere(tree(tmp_path, V1)).around(None) == (0.5, 7)
 
 
 def test_without_a_limit_the_machine_counts(tmp_path: Path) -> None:
-    assert read_memory(None, tree(tmp_path, MACHINE)) == (0.6, 4)
+    assert MemoryHere(tree(tmp_path, MACHINE)).around(None) == (0.6, 4)
 
 
 def test_inside_a_container_the_path_is_not_there(tmp_path: Path) -> None:
@@ -66,23 +67,23 @@ def test_inside_a_container_the_path_is_not_there(tmp_path: Path) -> None:
         "sys/fs/cgroup/memory.max": "100\n",
         "sys/fs/cgroup/memory.current": "95\n",
     }
-    assert read_memory(None, tree(tmp_path, files)) == (0.95, None)
+    assert MemoryHere(tree(tmp_path, files)).around(None) == (0.95, None)
 
 
 def test_the_job_s_own_group_is_read(tmp_path: Path) -> None:
     root = tree(tmp_path, MACHINE | {"proc/77/cgroup": "0::/job\n"})
     tree(root, {f"sys/fs/cgroup/job/memory.{name}": "10\n" for name in ("max", "current")})
-    assert read_memory(77, root).frac == 1.0
-    assert read_memory(78, root).frac == 0.6
+    assert MemoryHere(root).around(77).frac == 1.0
+    assert MemoryHere(root).around(78).frac == 0.6
 
 
 def test_nothing_known(tmp_path: Path) -> None:
-    assert read_memory(None, tmp_path) == (None, None)
+    assert MemoryHere(tmp_path).around(None) == (None, None)
 
 
 def test_a_disk_before_its_folder_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = os.statvfs(tmp_path)  # once: others write to this disk between two readings
-    monkeypatch.setattr(os, "statvfs", {tmp_path: figures}.__getitem__)
+    monkeypatch.setattr(os, "statvfs", {str(tmp_path): figures}.__getitem__)
     disk = read_disk(str(tmp_path / "not" / "yet"))
     assert disk == read_disk(str(tmp_path))
     assert disk.free == figures.f_bavail * figures.f_frsize
@@ -147,3 +148,19 @@ async def test_memory_of_the_job_s_process(tmp_path: Path) -> None:
     (tmp_path / "pid").write_text("77\n")
     facet = (await Hosts(SystemClock(), root).observe([run_in(tmp_path)]))["a"]
     assert facet.value is not None and facet.value.mem_frac == 1.0
+
+
+def test_one_look_reads_what_its_runs_share_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def reading(path: Path, **how: str) -> str:
+        read.append(path)
+        return path.read_bytes().decode(**how)
+
+    monkeypatch.setattr(Path, "read_text", reading)
+    mounts = Mounts()
+    disks = [read_disk(str(tmp_path / name), mounts) for name in "abc"]
+    assert len({disk.mount for disk in disks}) == 1 and read == [MOUNTS]
+    assert disks[0].mount == next(str(p) for p in (tmp_path, *tmp_path.parents) if p.is_mount())

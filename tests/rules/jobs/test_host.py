@@ -13,7 +13,7 @@ from cockpit.model.facet import Facet, known
 from cockpit.model.history import HostMark
 from cockpit.model.observed import Disk, Gpu, HostValue, Phase
 from cockpit.model.run import CheckpointSpec, RunSpec, TeardownSpec, Thresholds
-from cockpit.rules.jobs.host import host_pressure
+from cockpit.rules.jobs.host import at_ease, host_pressure
 from cockpit.rules.jobs.host_looks import looked_at, of_job, recalled
 from cockpit.watch.reports import case_of, judged, reconcile
 from cockpit.watch.runstate import RunState
@@ -195,3 +195,24 @@ def test_idle_accelerators_count_only_while_steps_stand_still() -> None:
     titles = [alert.title for alert in watched.look(still, HostValue(gpus=gpus(0.0, 0.0)))]
     assert titles == ["Accelerators idle and steps stalled"]
     assert watched.look(still + 1, HostValue(gpus=gpus(0.0, 0.4))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "calm"),
+    [
+        ({"load": 40.0, "mem_frac": 0.4, "disks": (disk(0.51, free=490 * GB),)}, True),
+        ({"mem_frac": 0.93}, False),
+        ({"mem_frac": None}, False),
+        ({"disks": (disk(0.88),)}, False),
+        ({"disks": ()}, False),
+        ({"oom_kills": 1}, False),
+        ({"gpus": gpus(0.0)}, False),
+    ],
+)
+def test_a_host_is_at_ease_while_only_figures_far_from_their_limits_move(
+    changes: dict[str, Any], calm: bool
+) -> None:
+    value = HostValue(disks=(disk(),), mem_frac=0.3, oom_kills=0, load=1.0, gpus=gpus(0.9))
+    other = value.model_copy(update=changes)
+    assert at_ease(run_spec(), value, other) is at_ease(run_spec(), other, value) is calm
+    assert not at_ease(run_spec(), None, value), "the first look is news"
