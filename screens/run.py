@@ -14,6 +14,7 @@ from textual.worker import Worker
 from cockpit.model.report import RunReport
 from screens.acting.journal import done_to
 from screens.base import Prompt, Work, spawn
+from screens.bookmarks import RunMarks
 from screens.chart_keys import ChartKeys
 from screens.keys import bindings
 from screens.log_keys import LABELS
@@ -85,10 +86,9 @@ class RunScreen(ChartKeys):
         }
         self._log_tab = LogTab(
             self.log_view,
-            partial(self._spawn, "log"),
-            partial(self._spawn, "count"),
-            self.cockpit.logs,
-            self.cockpit.bookmarks,
+            self._spawn,
+            cockpit.logs,
+            RunMarks(cockpit.bookmarks, cockpit.logs, name),
         )
         self._charts = ChartsTab(self.charts, self._spawn_curves, cockpit, name)
         self._side: dict[str, LossChart | ReportView] = {
@@ -194,6 +194,7 @@ class RunScreen(ChartKeys):
         elif self._tab == "charts":
             self._charts.show(report)
         elif self._tab == "timeline":
+            self._log_tab.look_at_marks(report)
             self._show_kept()
             spawn(self, self._show_done, group="done", exclusive=True)
             self._ask_past()
@@ -273,7 +274,8 @@ class RunScreen(ChartKeys):
     def _show_kept(self) -> None:
         view = self._views["timeline"]
         assert isinstance(view, Timeline)
-        view.show_kept([(mark.offset, mark.words) for mark in self._log_tab.bookmarks])
+        marks = self._log_tab.marks
+        view.show_kept([(mark, marks.why(mark)) for mark in marks.all])
 
     async def _show_done(self) -> None:
         view = self._views["timeline"]
@@ -353,10 +355,8 @@ class RunScreen(ChartKeys):
         alert = timeline.at_cursor if self._tab == "timeline" else None
         kept = timeline.bookmark_at_cursor if self._tab == "timeline" else None
         self._go("log")
-        if kept is not None:
-            self._log_tab.open_bookmark(kept)
-            return
-        said = self._log_tab.jump(report, alert)
+        tab = self._log_tab
+        said = tab.jump(report, alert) if kept is None else tab.open_bookmark(kept)
         if said is not None:
             self.cockpit.say(said)
 

@@ -6,13 +6,14 @@ It reads nothing: the screen answers ``Wanted`` messages with pages.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from textual.content import Content
 from textual.message import Message
 
+from cockpit.model.bookmark import CONTEXT, Bookmark
 from cockpit.model.logtext import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import size
@@ -67,7 +68,7 @@ class LogView(Painted):
         self.floor = 0
         """Where the lines begin that are shown at all: the present job's, or the file's."""
         self.quotes: Sequence[Quote] = ()
-        self.bookmarks: frozenset[int] = frozenset()
+        self._bookmarks: Mapping[int, Bookmark] = {}
         self._count: Count | None = None
         self._status = ""
         self._buffer = Buffer()
@@ -102,10 +103,17 @@ class LogView(Painted):
     @property
     def at_cursor(self) -> tuple[int, SafeText] | None:
         """Where the line at the cursor starts, and the line."""
+        lines, offsets = self.up_to_cursor
+        return (offsets[-1], lines[-1]) if offsets else None
+
+    @property
+    def up_to_cursor(self) -> tuple[list[SafeText], list[int]]:
+        """The line at the cursor after those right before it, and where they start."""
         if not self.placed or not self.offsets:
-            return None
+            return [], []
         at = min(self._cursor, len(self.offsets) - 1)
-        return self.offsets[at], self.held[at]
+        first = at if self.sifted else max(0, at - CONTEXT)
+        return self.held[first : at + 1], self.offsets[first : at + 1]
 
     @property
     def place(self) -> tuple[int, int]:
@@ -193,6 +201,12 @@ class LogView(Painted):
         """Mark the lines that open alerts quote."""
         if quotes != self.quotes:
             self.quotes = quotes
+            self.repaint()
+
+    def flag(self, bookmarks: Mapping[int, Bookmark]) -> None:
+        """Mark the lines that are bookmarked, by where they start."""
+        if bookmarks != self._bookmarks:
+            self._bookmarks = bookmarks
             self.repaint()
 
     def hold(self) -> None:
@@ -286,7 +300,7 @@ class LogView(Painted):
         line = self.kept(foreign(self.held[at]))
         former = dressed(self.held[at - 1].plain).day if at else ""
         quote = next((each.style for each in self.quotes if each.text in line.plain), "")
-        kept = self.placed and self.offsets[at] in self.bookmarks
+        kept = self._flagged(at)
         rows = paint_log_line(line, width - GUTTER, self._left, self.term, former, self.wrapping)
         first = gutter(dressed(line.plain).level, quote, kept)
         under = gutter("", quote, False)
@@ -294,6 +308,11 @@ class LogView(Painted):
         if self.following or at != self._cursor:
             return rows
         return [row.truncate(width, pad=True).stylize_before("on $cursor") for row in rows]
+
+    def _flagged(self, at: int) -> bool:
+        """Return whether a line is bookmarked: what reads otherwise there is another line."""
+        mark = self._bookmarks.get(self.offsets[at]) if self.placed else None
+        return mark is not None and (mark.last or mark.begins(self.held[at].plain))
 
     def _title(self) -> Content:
         state = ("following", "$well") if self.following else ("paused", "$attention")

@@ -15,7 +15,6 @@ from textual.content import Content
 from cockpit.model.logtext import LogMark, LogPage
 from cockpit.model.report import RunReport
 from cockpit.text.safe import safe_line
-from screens.bookmarks import MOST, Bookmark, Bookmarks
 from screens.evidence import Target, begin_of, quotes_of
 from screens.log_goto import Share, target_of
 from screens.log_saving import just, page_through, place_of, save
@@ -116,16 +115,6 @@ def test_what_is_typed_is_a_place_or_nothing(typed: str, target: Target | Share 
 @given(st.text("0123456789 :-/%sShagoUTCZ,", max_size=24))
 def test_property_any_typed_text_is_read(typed: str) -> None:
     target_of(typed, NOW)
-
-
-def test_bookmarks_are_of_one_file_and_bounded() -> None:
-    marks = Bookmarks()
-    for at in range(MOST):
-        marks.toggle("r", "inode 1", Bookmark(at, "x"))
-    assert "the limit" in marks.toggle("r", "inode 1", Bookmark(MOST, "x"))
-    assert marks.toggle("r", "inode 1", Bookmark(3, "x")) == "bookmark removed"
-    assert [each.offset for each in marks.of("r", "inode 1")][2:4] == [2, 4]
-    assert marks.of("r", "inode 2") == []
 
 
 async def test_a_saved_log_is_masked_private_and_never_overwrites(tmp_path: Path) -> None:
