@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from cockpit.model.backtested import Backtested
     from cockpit.model.curve import Curves, Span
     from cockpit.model.logtext import Hit, LogPage, Matches, Near
-    from cockpit.model.past import Then, Timeline
+    from cockpit.model.past import PastLog, Then, Timeline
     from cockpit.model.report import RunReport
     from cockpit.model.view import View
     from screens.acting.guarded import GuardedActions
@@ -83,6 +83,12 @@ class PastsPort(Protocol):
 
     async def then(self, run: str, at: float) -> Then:
         """Return a run as it was at ``at`` (seconds since the epoch)."""
+
+    async def log_then(self, run: str, at: float, offset: int, back: bool) -> PastLog:
+        """Return lines of the log as it was at ``at``: before ``offset`` (``back``), or from it on.
+
+        Raises ``OSError`` where the log is not there any more, or is another text by now.
+        """
 
 
 class Cockpit(Protocol):
