@@ -102,6 +102,10 @@ class Cockpit(Protocol):
     """Places in logs that a person keeps."""
 
     @property
+    def presenting(self) -> bool:
+        """Whether others look at the screen: names are hidden, what matters is enlarged."""
+
+    @property
     def logs(self) -> Logs:
         """The logs of the runs, in pages."""
 

@@ -165,6 +165,11 @@ class CockpitApp(NoticeApp):
             await asyncio.wait([self._watching], timeout=LEAVE_WITHIN)
 
     @property
+    def presenting(self) -> bool:
+        """Whether others look at the screen: names are hidden, what matters is enlarged."""
+        return self._mask is not None
+
+    @property
     def logs(self) -> Logs:
         """The logs of the runs, in pages."""
         assert self._engine is not None, "a run is shown only where an engine tells of it"
