@@ -27,6 +27,8 @@ SIDE_STEP: Final = 20
 GUTTER: Final = 3
 WRAPS_FROM: Final = 110
 """Columns from which long lines are wrapped, unless a person has said how."""
+FREE: Final = 4
+"""Beside other panels one part in so many is left free below the end when the lines must move."""
 BEYOND: Final = 1 << 62
 """An offset after every end."""
 
@@ -73,6 +75,8 @@ class LogView(Painted):
         self._status = ""
         self._buffer = Buffer()
         self._cursor = self._top = self._left = 0
+        self._first: tuple[int, int] | None = None
+        """Where the first line in sight starts while the end is followed, and its hidden rows."""
         self._asked: LogView.Wanted | None = None
 
     @property
@@ -241,7 +245,7 @@ class LogView(Painted):
 
     def toggle_wrap(self) -> None:
         """Wrap long lines, or cut them."""
-        self.wraps, self._left = not self.wrapping, 0
+        self.wraps, self._left, self._first = not self.wrapping, 0, None
         self.repaint()
 
     @property
@@ -252,6 +256,7 @@ class LogView(Painted):
     def on_resize(self) -> None:
         """Keep the end, or the cursor, in sight."""
         last = max(0, len(self.offsets) - self.room)
+        self._first = None
         if self.following:
             self._top = last
         self._top = max(0, min(max(self._top, self._cursor - self.room + 1), last))
@@ -271,17 +276,43 @@ class LogView(Painted):
         )
 
     def _rows(self, width: int, room: int) -> list[Content]:
+        if self.following:
+            return self._to_the_end(width, room)
+        self._first = None
         if not self.wrapping:
             lines = range(self._top, min(self._top + room, len(self.held)))
             return [row for at in lines for row in self._line(at, width)]
-        if self.following:
-            rows: list[Content] = []
-            at = len(self.held)
-            while at > 0 and len(rows) < room:
-                at -= 1
-                rows[:0] = self._line(at, width)
-            return rows[-room:] if room else []
         return self._around_cursor(width, room)
+
+    def _to_the_end(self, width: int, room: int) -> list[Content]:
+        """Return the newest lines; beside other panels they stand still while there is room below.
+
+        A terminal moves whole rows by itself, but none beside others: there each line more would
+        cost all lines. So they move seldom, and by some rows at once.
+        """
+        rows, least = self._standing_rows(width), room - room // FREE
+        if rows is not None and least <= len(rows) <= room:
+            return rows
+        limit = least if rows is not None and len(rows) > room else room
+        rows, at = [], len(self.held)
+        while at > 0 and len(rows) < limit:
+            at -= 1
+            rows[:0] = self._line(at, width)
+        self._top, hidden = at, max(0, len(rows) - limit)
+        self._first = (self.offsets[at], hidden) if self.placed and self.offsets else None
+        return rows[hidden:]
+
+    def _standing_rows(self, width: int) -> list[Content] | None:
+        """Return the rows from the line on that stood first; ``None``: lines need not stand."""
+        if self._first is None or not self.placed or self.size.width >= self.app.size.width:
+            return None
+        offset, hidden = self._first
+        at = bisect_left(self.offsets, offset)
+        if offset not in self.offsets[at : at + 1] or len(self.offsets) - at > 2 * self.room:
+            return None
+        self._top = at
+        lines = range(at, len(self.held))
+        return [row for line in lines for row in self._line(line, width)][hidden:]
 
     def _around_cursor(self, width: int, room: int) -> list[Content]:
         """Return wrapped lines from the top on, which comes down until the cursor is in sight."""
