@@ -1,37 +1,43 @@
 """The screen as it was: one run at a moment of its past, scrubbed with the cursor keys.
 
-Nothing here is of today but the timeline: every value is the store's, of that moment or before.
+Nothing here is of today but the timeline: every value is the store's, of that moment or before;
+of log and logbook what stood there by then.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.widgets import Input
+from textual.worker import Worker
 
 from cockpit.model.past import Then, Timeline
 from cockpit.text.moments import read_moment
-from screens.base import ActingScreen, Prompt, spawn
+from screens.base import ActingScreen, Prompt, Work, spawn
 from screens.keys import bindings
+from screens.past_files import PastFiles
 from screens.ports import Cockpit
 from screens.run_layout import Shape, shape_of
 from widgets.alert_list import AlertList
 from widgets.base.scrolled import ReportView, Scrolled
 from widgets.checkpoint_table import CheckpointTable
 from widgets.facet_table import FacetTable
-from widgets.happening_list import HappeningList, KeptLog
+from widgets.happening_list import HappeningList
 from widgets.key_line import KeyLine
+from widgets.log_view import LogView
+from widgets.logbook_view import LogbookView
 from widgets.loss_chart import LossChart
 from widgets.past_band import PastBand
 from widgets.run_header import RunHeader
 
-TABS: Final = ("log", "charts", "checkpoints", "facets", "alerts")
-TITLES: Final = ("log", "charts", "checkpoints", "sources", "alerts")
+TABS: Final = ("log", "charts", "checkpoints", "facets", "alerts", "logbook")
+TITLES: Final = ("log", "charts", "checkpoints", "sources", "alerts", "logbook")
+View = ReportView | LossChart | LogView | LogbookView
 TALL: Final = 34
 """Rows from which the loss stands below the tab."""
 IS_PAST: Final = "this is the past; esc returns to now"
@@ -66,12 +72,14 @@ class PastScreen(ActingScreen):
         self._found: Then | None = None
         self._timeline: Timeline | None = None
         self._why = ""
-        self._views: dict[str, ReportView | LossChart] = {
-            "log": KeptLog(),
+        self._files = PastFiles(cockpit, run, self._start)
+        self._views: dict[str, View] = {
+            "log": self._files.log,
             "charts": LossChart(),
             "checkpoints": CheckpointTable(),
             "facets": FacetTable(),
             "alerts": AlertList(),
+            "logbook": self._files.book,
         }
         self._wrong = AlertList()
         self._wrong.steered = False
@@ -137,12 +145,23 @@ class PastScreen(ActingScreen):
             return self._why or "reading the store"
         return self._found.lacks[0] if self._found.lacks else ""
 
-    def _show_view(self, view: ReportView | LossChart) -> None:
+    def _show_view(self, view: View) -> None:
         assert self._found is not None and self._found.report is not None
         if isinstance(view, LossChart):
             view.show(self._found.report)
-        else:
+        elif isinstance(view, ReportView):
             view.show(self._found.report, self.at)
+        elif view is self._files.log:
+            self._files.show_log(self._found)
+        else:
+            self._files.show_book(self._found)
+
+    def _start(self, group: str, work: Work) -> Worker[Any]:
+        return spawn(self, work, group=group, exclusive=True)
+
+    @on(LogView.Wanted)
+    def _log_wanted(self, event: LogView.Wanted) -> None:
+        self._files.wanted(event.offset, event.back)
 
     def _lay_out(self) -> None:
         shape = shape_of(*self.app.size)
@@ -280,7 +299,7 @@ class PastScreen(ActingScreen):
     def action_turn(self, pages: int) -> None:
         """Turn pages of the tab."""
         view = self._views[self._tab]
-        if isinstance(view, Scrolled):
+        if isinstance(view, Scrolled | LogView):
             view.page(pages)
 
     def action_act(self, verb: str) -> None:

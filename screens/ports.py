@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from cockpit.model.backtested import Backtested
     from cockpit.model.curve import Curves, Span
     from cockpit.model.logtext import Hit, LogPage, Matches, Near
-    from cockpit.model.past import Then, Timeline
+    from cockpit.model.past import PastLog, Then, Timeline
     from cockpit.model.report import RunReport
     from cockpit.model.view import View
     from screens.acting.guarded import GuardedActions
@@ -84,6 +84,12 @@ class PastsPort(Protocol):
     async def then(self, run: str, at: float) -> Then:
         """Return a run as it was at ``at`` (seconds since the epoch)."""
 
+    async def log_then(self, run: str, at: float, offset: int, back: bool) -> PastLog:
+        """Return lines of the log as it was at ``at``: before ``offset`` (``back``), or from it on.
+
+        Raises ``OSError`` where the log is not there any more, or is another text by now.
+        """
+
 
 class Cockpit(Protocol):
     """The app, as its screens see it: they stand below it and may not import it."""
@@ -94,6 +100,10 @@ class Cockpit(Protocol):
     """The keys in use."""
     bookmarks: Bookmarks
     """Places in logs that a person keeps."""
+
+    @property
+    def presenting(self) -> bool:
+        """Whether others look at the screen: names are hidden, what matters is enlarged."""
 
     @property
     def logs(self) -> Logs:

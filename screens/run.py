@@ -12,18 +12,21 @@ from textual.containers import Container, Vertical
 from textual.worker import Worker
 
 from cockpit.model.report import RunReport
+from cockpit.text.charset import Charset
 from screens.acting.journal import done_to
 from screens.base import Prompt, Work, spawn
+from screens.bookmarks import RunMarks
 from screens.chart_keys import ChartKeys
 from screens.keys import bindings
 from screens.log_keys import LABELS
 from screens.logbook_reader import LogbookText, read_book
 from screens.ports import Cockpit
 from screens.run_charts import ChartsTab
-from screens.run_layout import Shape, Want, shape_of, shares, strip_height
+from screens.run_layout import Shape, Want, has_room, shape_of, shares, strip_height
 from screens.run_log import LogTab
 from widgets.alert_list import AlertList, Timeline
 from widgets.base.scrolled import ReportView, Scrolled
+from widgets.big_figures import BigFigures
 from widgets.checkpoint_table import CheckpointTable
 from widgets.facet_table import FacetTable
 from widgets.goodput_panel import GoodputPanel
@@ -32,6 +35,7 @@ from widgets.log_view import LogView
 from widgets.logbook_view import LogbookView
 from widgets.loss_chart import LossChart
 from widgets.metric_charts import MetricCharts
+from widgets.painting.big import HEIGHT
 from widgets.run_header import RunHeader
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
@@ -65,6 +69,9 @@ class RunScreen(ChartKeys):
     RunScreen #body.-below AlertList { width: 5fr; }
     RunScreen #body.-below #side LossChart { width: 3fr; }
     RunScreen #body.-below #side CheckpointTable { width: 3fr; }
+    RunScreen #body.-enlarged #side { width: 50%; }
+    RunScreen #body.-enlarged.-below #side { width: 1fr; }
+    RunScreen #body.-enlarged.-below #side LossChart { width: 7fr; }
     """
 
     def __init__(self, cockpit: Cockpit, name: str, tab: str = "log") -> None:
@@ -85,10 +92,9 @@ class RunScreen(ChartKeys):
         }
         self._log_tab = LogTab(
             self.log_view,
-            partial(self._spawn, "log"),
-            partial(self._spawn, "count"),
-            self.cockpit.logs,
-            self.cockpit.bookmarks,
+            self._spawn,
+            cockpit.logs,
+            RunMarks(cockpit.bookmarks, cockpit.logs, name),
         )
         self._charts = ChartsTab(self.charts, self._spawn_curves, cockpit, name)
         self._side: dict[str, LossChart | ReportView] = {
@@ -103,6 +109,7 @@ class RunScreen(ChartKeys):
 
     def compose(self) -> ComposeResult:
         """Head, the tab and what stands beside it, footer or search."""
+        yield BigFigures()
         yield RunHeader(TITLES)
         with Container(id="body"):
             with Vertical(id="main"):
@@ -175,11 +182,17 @@ class RunScreen(ChartKeys):
         hint = self._hint(report)
         self.query_one(RunHeader).show(self._run, report, now, TABS.index(self._tab), hint)
         shape = shape_of(*self.app.size)
+        enlarged = self.cockpit.presenting and has_room(*self.app.size)
+        figures = self.query_one(BigFigures)
+        figures.display = enlarged
+        if enlarged:
+            charset = getattr(self.app, "charset", Charset.UNICODE)
+            figures.show(report, now, plain=charset is not Charset.UNICODE)
         for name, view in self._views.items():
             view.display = name == self._tab
         if report is not None:
             self._show_report(report, now, shape is not Shape.ALONE)
-        self._lay_out(shape)
+        self._lay_out(shape, enlarged)
         self.show_keys()
 
     def _show_report(self, report: RunReport, now: float, more: bool) -> None:
@@ -194,31 +207,35 @@ class RunScreen(ChartKeys):
         elif self._tab == "charts":
             self._charts.show(report)
         elif self._tab == "timeline":
+            self._log_tab.look_at_marks(report)
             self._show_kept()
             spawn(self, self._show_done, group="done", exclusive=True)
             self._ask_past()
         elif self._tab == "logbook":
             self._read_book(report)
 
-    def _lay_out(self, shape: Shape) -> None:
+    def _lay_out(self, shape: Shape, enlarged: bool) -> None:
         """Place what stands beside or below the tab; each panel as high as it has something to say.
 
-        What the tab itself shows does not stand there, too.
+        What the tab itself shows does not stand there, too. ``enlarged``: the loss gets most.
         """
         side, body = self.query_one("#side"), self.query_one("#body")
         side.display = shape is not Shape.ALONE
         body.set_class(shape is Shape.BELOW, "-below")
+        body.set_class(enlarged, "-enlarged")
         size = self.app.size
         names = [name for name in self._side if name != self._tab]
         if shape is Shape.BELOW:
             names.remove("goodput")
             rows = [self._want(name, size.width * 5 // 11).most for name in names]
+            rows += [size.height] if enlarged else []
             side.styles.height = strip_height(size.height, rows)
         else:
             side.styles.height = "1fr"
         wants = [self._want(name, SIDE) for name in names]
         filler = names.index("charts") if "charts" in names else 0
-        given = shares(size.height - OTHER_ROWS, wants, filler)
+        other = OTHER_ROWS + (HEIGHT if enlarged else 0)
+        given = shares(size.height - other, wants, filler)
         for name, view in self._side.items():
             height = given[names.index(name)] if name in names else 0
             view.display = height > 0 or (shape is Shape.BELOW and name in names)
@@ -273,7 +290,8 @@ class RunScreen(ChartKeys):
     def _show_kept(self) -> None:
         view = self._views["timeline"]
         assert isinstance(view, Timeline)
-        view.show_kept([(mark.offset, mark.words) for mark in self._log_tab.bookmarks])
+        marks = self._log_tab.marks
+        view.show_kept([(mark, marks.why(mark)) for mark in marks.all])
 
     async def _show_done(self) -> None:
         view = self._views["timeline"]
@@ -353,10 +371,8 @@ class RunScreen(ChartKeys):
         alert = timeline.at_cursor if self._tab == "timeline" else None
         kept = timeline.bookmark_at_cursor if self._tab == "timeline" else None
         self._go("log")
-        if kept is not None:
-            self._log_tab.open_bookmark(kept)
-            return
-        said = self._log_tab.jump(report, alert)
+        tab = self._log_tab
+        said = tab.jump(report, alert) if kept is None else tab.open_bookmark(kept)
         if said is not None:
             self.cockpit.say(said)
 

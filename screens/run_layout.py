@@ -10,6 +10,8 @@ WIDE: Final = 150
 """Columns from which what is wrong stands beside the tab."""
 BELOW: Final = (100, 32)
 """Columns and rows from which it stands in a strip below the tab."""
+ENLARGED: Final = (120, 40)
+"""Columns and rows from which what matters is enlarged for those who look on."""
 STRIP: Final = 9
 """Rows of the strip at least; it never takes more than two fifths of the screen."""
 
@@ -34,6 +36,11 @@ def shape_of(width: int, height: int) -> Shape:
     if width >= WIDE:
         return Shape.BESIDE
     return Shape.BELOW if width >= BELOW[0] and height >= BELOW[1] else Shape.ALONE
+
+
+def has_room(width: int, height: int) -> bool:
+    """Return whether figures can be enlarged on a terminal of so many columns and rows."""
+    return width >= ENLARGED[0] and height >= ENLARGED[1]
 
 
 def strip_height(height: int, wants: Sequence[int]) -> int:

@@ -10,10 +10,11 @@ from typing import Any, Final
 from textual.worker import Worker
 
 from cockpit.model.alert import Alert
+from cockpit.model.bookmark import Bookmark, bookmark
 from cockpit.model.logtext import Hit, LogPage
 from cockpit.model.report import RunReport
 from screens.base import Work
-from screens.bookmarks import Bookmark, Bookmarks
+from screens.bookmarks import GONE, RunMarks
 from screens.evidence import Found, Seeker, Target, begin_of, quotes_of, targets_of, triage_targets
 from screens.log_counting import Counting
 from screens.log_goto import HOW, Share, target_of
@@ -23,8 +24,8 @@ from widgets.log_view import LogView
 from widgets.painting.facts import reason
 from widgets.painting.marking import term_of
 
-Start = Callable[[Work], Worker[Any]]
-"""Does some work, ending the one before it."""
+Start = Callable[[str, Work], Worker[Any]]
+"""Does some work, ending the one before it of the same kind."""
 TAIL_LINES: Final = 400
 MOST_EMPTY: Final = 40
 """Pages without any line that are read on for one key: then a person says whether to go on."""
@@ -34,14 +35,14 @@ NO_FILE: Final = "only the last lines are available; nothing to search"
 class LogTab:
     """Stands between a log view and a file."""
 
-    def __init__(
-        self, view: LogView, start: Start, count: Start, logs: Logs, bookmarks: Bookmarks
-    ) -> None:
+    def __init__(self, view: LogView, start: Start, logs: Logs, marks: RunMarks) -> None:
         self._view = view
         self._logs = logs
-        self._start = start
-        self._counting = Counting(view, count)
-        self._bookmarks = bookmarks
+        self._start = partial(start, "log")
+        self._look_up = partial(start, "bookmarks")
+        self._counting = Counting(view, partial(start, "count"))
+        self._marks = marks
+        self._looked: object = None
         self._seen: tuple[object, ...] | None = None
         self._report: RunReport | None = None
         self._jumped: str | None = None
@@ -64,10 +65,9 @@ class LogTab:
         return None if log is None else (log.path, log.inode)
 
     @property
-    def bookmarks(self) -> list[Bookmark]:
-        """The bookmarks in this log."""
-        report = self._report
-        return [] if report is None else self._bookmarks.of(report.name, self.file)
+    def marks(self) -> RunMarks:
+        """The run's bookmarks."""
+        return self._marks
 
     def show(self, report: RunReport) -> None:
         """Take a new report: while following, read the new end."""
@@ -75,7 +75,7 @@ class LogTab:
         if self._view.floor and former != self.file:
             self._view.floor = begin_of(report) or 0
         self._view.quoted(quotes_of(report))
-        self._show_bookmarks()
+        self.look_at_marks(report)
         log, reader = report.facets.log.value, self.reader
         seen = None if log is None else (log.path, log.size, log.mtime, log.inode)
         if self._seen is None:
@@ -186,33 +186,65 @@ class LogTab:
         else:
             self._go(max(self._view.floor, self._view.place[0]))
 
+    def look_at_marks(self, report: RunReport) -> None:
+        """Look up bookmarks that nobody has looked up: in a log of a former session, or anew."""
+        log = report.facets.log.value
+        if log is None:
+            return
+        place = self._logs.place(report.name)
+        self._marks.show(place or log.path, log.size)
+        self._show_bookmarks()
+        seen = (log.path, log.size, log.mtime)
+        if place is not None and seen != self._looked and self._marks.unseen:
+            self._looked = seen
+            self._look_up(self._look_up_marks)
+
+    async def _look_up_marks(self) -> None:
+        await self._marks.look_up()
+        self._show_bookmarks()
+
     def bookmark(self) -> str:
         """Keep the line at the cursor, or forget it; return what was done."""
-        line, report = self._view.at_cursor, self._report
-        if line is None or report is None:
+        report, (lines, offsets) = self._report, self._view.up_to_cursor
+        log = None if report is None else report.facets.log.value
+        if not offsets or report is None or log is None:
             return "cannot bookmark: the position of these lines in the file is unknown"
         self._view.hold()
-        said = self._bookmarks.toggle(report.name, self.file, Bookmark(line[0], line[1].plain))
+        place = self._logs.place(report.name) or log.path
+        last = self._view.place[1] >= max(self._view.end, log.size)
+        said = self._marks.toggle(bookmark(report.name, place, lines, offsets, last=last))
         self._show_bookmarks()
-        self._view.repaint()
         return said
 
     def next_bookmark(self) -> str | None:
         """Go to the next bookmark below the cursor, after the last to the first."""
-        kept = self.bookmarks
+        kept = self._marks.here
         if not kept:
-            return "no bookmark in this log"
+            gone = any(self._marks.why(mark) == GONE for mark in self._marks.all)
+            return f"no bookmark left in this log: {GONE}" if gone else "no bookmark in this log"
         here = self._view.place[0]
         at = next((n for n, mark in enumerate(kept) if mark.offset > here), 0)
-        self.open_bookmark(kept[at].offset, f"bookmark {at + 1} of {len(kept)}")
+        return self.open_bookmark(kept[at], f"bookmark {at + 1} of {len(kept)}")
+
+    def open_bookmark(self, mark: Bookmark, words: str = "bookmark") -> str | None:
+        """Go to a line that was kept; return why not. One that has gone is said so, and removed."""
+        if self._marks.why(mark) == GONE:
+            self._marks.forget(mark)
+            return f"{GONE}; bookmark removed"
+        if mark not in self._marks.here:
+            return self._marks.why(mark)
+        self._go_soon(partial(self._found, mark, words), "")
         return None
 
-    def open_bookmark(self, offset: int, words: str = "bookmark") -> None:
-        """Go to a place that was kept."""
-        self._go_soon(partial(_at_once, Found(offset, self._view.term, words)), "")
+    async def _found(self, mark: Bookmark, words: str) -> Found:
+        stands = await self._marks.stands(mark)
+        self._show_bookmarks()
+        if not stands:
+            raise ValueError(f"{words}: {self._marks.why(mark)}")
+        return Found(mark.offset, self._view.term, words)
 
     def _show_bookmarks(self) -> None:
-        self._view.bookmarks = frozenset(mark.offset for mark in self.bookmarks)
+        self._view.flag({mark.offset: mark for mark in self._marks.there})
 
     def go_to(self, typed: str, now: float) -> str | None:
         """Go to a step, a time, a line or a share; return what is wrong with what was typed."""
@@ -398,10 +430,6 @@ class LogTab:
             said.append("all levels are shown: the filter hides this line")
             page = await replace(reader, sifts=False).around(offset)
         return page, " · ".join(said)
-
-
-async def _at_once(found: Found) -> Found | None:
-    return found
 
 
 def _trouble(error: Exception) -> str:

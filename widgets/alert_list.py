@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from cockpit.model.alert import Alert, ClosedAlert
+from cockpit.model.bookmark import Bookmark
 from cockpit.model.goodput_words import losses, took
 from cockpit.model.past import Kind
 from cockpit.model.past import Timeline as Past
@@ -56,7 +57,7 @@ class Timeline(ReportView):
     past: Past | None = None
     kind: Kind | None = None
     _why = ""
-    bookmarks: Sequence[tuple[int, str]] = ()
+    bookmarks: Sequence[tuple[Bookmark, str]] = ()
     _shown: Sequence[Block] = ()
 
     def __init__(self) -> None:
@@ -70,8 +71,8 @@ class Timeline(ReportView):
         return None if block is None else block.alert
 
     @property
-    def bookmark_at_cursor(self) -> int | None:
-        """Where the bookmarked line starts that the cursor stands on, if it stands on one."""
+    def bookmark_at_cursor(self) -> Bookmark | None:
+        """The bookmark that the cursor stands on, if it stands on one."""
         block = self._block
         return None if block is None else block.bookmark
 
@@ -101,8 +102,8 @@ class Timeline(ReportView):
         self.kind = next_kind(self.past, self.kind)
         self.repaint()
 
-    def show_kept(self, kept: Sequence[tuple[int, str]]) -> None:
-        """Show the bookmarks in the log: where each starts, and how it reads."""
+    def show_kept(self, kept: Sequence[tuple[Bookmark, str]]) -> None:
+        """Show the bookmarks in the log, and why a line cannot be gone to, where it cannot."""
         if kept != self.bookmarks:
             self.bookmarks = kept
             self.repaint()
@@ -130,12 +131,13 @@ class Timeline(ReportView):
     def _kept(self, width: int) -> list[Block]:
         """Return the bookmarks in the log; what they read is asked about as a line of it is."""
         head = [Block([EMPTY, text(("bookmarks in the log", STRONG))])] if self.bookmarks else []
-        lines = ((at, self.kept_line(words)) for at, words in self.bookmarks)
-        return [*head, *(Block([cut(line, width)], bookmark=at) for at, line in lines)]
+        lines = ((mark, self._kept_line(mark, why)) for mark, why in self.bookmarks)
+        return [*head, *(Block([cut(line, width)], bookmark=mark) for mark, line in lines)]
 
-    def kept_line(self, words: str) -> Content:
-        """Return a bookmarked line as it may be shown."""
-        return text(("⚑ ", ACCENT), self.kept(Content(words)))
+    def _kept_line(self, mark: Bookmark, why: str) -> Content:
+        """Return a bookmarked line as it may be shown, before it why it cannot be gone to."""
+        told = text((why, "$attention"), (" · ", DIM)) if why else EMPTY
+        return self.kept(text(("⚑ ", ACCENT), told, Content(mark.words)))
 
     def note(self) -> Content:
         """Return how many."""
@@ -167,7 +169,7 @@ class Block(NamedTuple):
     lines: list[Content]
     alert: Alert | None = None
     at: float | None = None
-    bookmark: int | None = None
+    bookmark: Bookmark | None = None
 
 
 def paint_open(report: RunReport, now: float, width: int) -> list[Content]:

@@ -1,4 +1,4 @@
-"""What happened to a run, newest first, one kind or all; and the last lines of a log as it was."""
+"""What happened to a run, newest first, one kind or all."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from cockpit.model.past import NEXT_KIND, Happening, Kind, Timeline
-from cockpit.model.report import RunReport
 from cockpit.model.wording import day_of
-from widgets.base.scrolled import ReportView, Scrolled
-from widgets.painting.line import DIM, STRONG, foreign, text, wrapped
+from widgets.base.scrolled import Scrolled
+from widgets.painting.line import DIM, STRONG, text, wrapped
 from widgets.painting.past import paint_happening, when_width
 
 
@@ -106,30 +105,3 @@ def next_kind(found: Timeline | None, kind: Kind | None) -> Kind | None:
     while kind is not None and kind not in there:
         kind = NEXT_KIND[kind]
     return kind
-
-
-class KeptLog(ReportView):
-    """The last lines of the log as they were at a moment of the past."""
-
-    HEADING = "log"
-
-    def show(self, report: RunReport, now: float) -> None:
-        """Show a moment's lines, another moment's from their end."""
-        log = report.facets.log.value
-        if self.report is not report and log is not None:
-            self.cursor = max(0, len(log.lines) - 1)
-        super().show(report, now)
-
-    def lines_of(self, report: RunReport, width: int) -> list[Content]:
-        """Return the lines that are kept, or why there are none."""
-        log = report.facets.log
-        if log.value is None or not log.value.lines:
-            why = log.error.message if log.error is not None else "no line is kept"
-            return wrapped(text((f"? {why}", DIM)), width, 4)
-        return [self.kept(foreign(line)) for line in log.value.lines]
-
-    def note(self) -> Content:
-        """Return that these are not all lines."""
-        log = None if self.report is None else self.report.facets.log.value
-        count = 0 if log is None else len(log.lines)
-        return text((f"the last {count} lines then", DIM)) if count else text("")

@@ -6,13 +6,14 @@ It reads nothing: the screen answers ``Wanted`` messages with pages.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from textual.content import Content
 from textual.message import Message
 
+from cockpit.model.bookmark import CONTEXT, Bookmark
 from cockpit.model.logtext import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import size
@@ -26,6 +27,8 @@ SIDE_STEP: Final = 20
 GUTTER: Final = 3
 WRAPS_FROM: Final = 110
 """Columns from which long lines are wrapped, unless a person has said how."""
+FREE: Final = 4
+"""Beside other panels one part in so many is left free below the end when the lines must move."""
 BEYOND: Final = 1 << 62
 """An offset after every end."""
 
@@ -67,11 +70,13 @@ class LogView(Painted):
         self.floor = 0
         """Where the lines begin that are shown at all: the present job's, or the file's."""
         self.quotes: Sequence[Quote] = ()
-        self.bookmarks: frozenset[int] = frozenset()
+        self._bookmarks: Mapping[int, Bookmark] = {}
         self._count: Count | None = None
         self._status = ""
         self._buffer = Buffer()
         self._cursor = self._top = self._left = 0
+        self._first: tuple[int, int] | None = None
+        """Where the first line in sight starts while the end is followed, and its hidden rows."""
         self._asked: LogView.Wanted | None = None
 
     @property
@@ -102,10 +107,17 @@ class LogView(Painted):
     @property
     def at_cursor(self) -> tuple[int, SafeText] | None:
         """Where the line at the cursor starts, and the line."""
+        lines, offsets = self.up_to_cursor
+        return (offsets[-1], lines[-1]) if offsets else None
+
+    @property
+    def up_to_cursor(self) -> tuple[list[SafeText], list[int]]:
+        """The line at the cursor after those right before it, and where they start."""
         if not self.placed or not self.offsets:
-            return None
+            return [], []
         at = min(self._cursor, len(self.offsets) - 1)
-        return self.offsets[at], self.held[at]
+        first = at if self.sifted else max(0, at - CONTEXT)
+        return self.held[first : at + 1], self.offsets[first : at + 1]
 
     @property
     def place(self) -> tuple[int, int]:
@@ -195,6 +207,12 @@ class LogView(Painted):
             self.quotes = quotes
             self.repaint()
 
+    def flag(self, bookmarks: Mapping[int, Bookmark]) -> None:
+        """Mark the lines that are bookmarked, by where they start."""
+        if bookmarks != self._bookmarks:
+            self._bookmarks = bookmarks
+            self.repaint()
+
     def hold(self) -> None:
         """Stop following."""
         self.following = False
@@ -227,7 +245,7 @@ class LogView(Painted):
 
     def toggle_wrap(self) -> None:
         """Wrap long lines, or cut them."""
-        self.wraps, self._left = not self.wrapping, 0
+        self.wraps, self._left, self._first = not self.wrapping, 0, None
         self.repaint()
 
     @property
@@ -238,6 +256,7 @@ class LogView(Painted):
     def on_resize(self) -> None:
         """Keep the end, or the cursor, in sight."""
         last = max(0, len(self.offsets) - self.room)
+        self._first = None
         if self.following:
             self._top = last
         self._top = max(0, min(max(self._top, self._cursor - self.room + 1), last))
@@ -257,17 +276,43 @@ class LogView(Painted):
         )
 
     def _rows(self, width: int, room: int) -> list[Content]:
+        if self.following:
+            return self._to_the_end(width, room)
+        self._first = None
         if not self.wrapping:
             lines = range(self._top, min(self._top + room, len(self.held)))
             return [row for at in lines for row in self._line(at, width)]
-        if self.following:
-            rows: list[Content] = []
-            at = len(self.held)
-            while at > 0 and len(rows) < room:
-                at -= 1
-                rows[:0] = self._line(at, width)
-            return rows[-room:] if room else []
         return self._around_cursor(width, room)
+
+    def _to_the_end(self, width: int, room: int) -> list[Content]:
+        """Return the newest lines; beside other panels they stand still while there is room below.
+
+        A terminal moves whole rows by itself, but none beside others: there each line more would
+        cost all lines. So they move seldom, and by some rows at once.
+        """
+        rows, least = self._standing_rows(width), room - room // FREE
+        if rows is not None and least <= len(rows) <= room:
+            return rows
+        limit = least if rows is not None and len(rows) > room else room
+        rows, at = [], len(self.held)
+        while at > 0 and len(rows) < limit:
+            at -= 1
+            rows[:0] = self._line(at, width)
+        self._top, hidden = at, max(0, len(rows) - limit)
+        self._first = (self.offsets[at], hidden) if self.placed and self.offsets else None
+        return rows[hidden:]
+
+    def _standing_rows(self, width: int) -> list[Content] | None:
+        """Return the rows from the line on that stood first; ``None``: lines need not stand."""
+        if self._first is None or not self.placed or self.size.width >= self.app.size.width:
+            return None
+        offset, hidden = self._first
+        at = bisect_left(self.offsets, offset)
+        if offset not in self.offsets[at : at + 1] or len(self.offsets) - at > 2 * self.room:
+            return None
+        self._top = at
+        lines = range(at, len(self.held))
+        return [row for line in lines for row in self._line(line, width)][hidden:]
 
     def _around_cursor(self, width: int, room: int) -> list[Content]:
         """Return wrapped lines from the top on, which comes down until the cursor is in sight."""
@@ -286,7 +331,7 @@ class LogView(Painted):
         line = self.kept(foreign(self.held[at]))
         former = dressed(self.held[at - 1].plain).day if at else ""
         quote = next((each.style for each in self.quotes if each.text in line.plain), "")
-        kept = self.placed and self.offsets[at] in self.bookmarks
+        kept = self._flagged(at)
         rows = paint_log_line(line, width - GUTTER, self._left, self.term, former, self.wrapping)
         first = gutter(dressed(line.plain).level, quote, kept)
         under = gutter("", quote, False)
@@ -294,6 +339,11 @@ class LogView(Painted):
         if self.following or at != self._cursor:
             return rows
         return [row.truncate(width, pad=True).stylize_before("on $cursor") for row in rows]
+
+    def _flagged(self, at: int) -> bool:
+        """Return whether a line is bookmarked: what reads otherwise there is another line."""
+        mark = self._bookmarks.get(self.offsets[at]) if self.placed else None
+        return mark is not None and (mark.last or mark.begins(self.held[at].plain))
 
     def _title(self) -> Content:
         state = ("following", "$well") if self.following else ("paused", "$attention")

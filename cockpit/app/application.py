@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
+from cockpit.app.bookmark_file import BookmarkFile, KeptBookmarks
 from cockpit.app.first_paint import FirstPaint
 from cockpit.app.frames.keeping import LeftFrame
 from cockpit.app.frames.taking import FrameFile
@@ -22,6 +23,7 @@ from cockpit.app.typeahead import stands
 from cockpit.app.view_file import KeptView, ViewFile
 from cockpit.config.places import state_dir
 from cockpit.config.unread import unread_notice
+from cockpit.model.bookmark import Bookmark, Key
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.instant import Noting
 from cockpit.model.report import RunReport
@@ -80,6 +82,7 @@ class CockpitApp(NoticeApp):
         run: str | None = None,
         means: Means | None = None,
         views: ViewFile | None = None,
+        bookmarks: BookmarkFile | None = None,
         frames: FrameFile | None = None,
     ) -> None:
         super().__init__()
@@ -87,7 +90,8 @@ class CockpitApp(NoticeApp):
         self._left = LeftFrame(frames, self)
         self.file = file or CockpitFile(path="")
         self.keys: Keys = replace(read_keys(self.file.keys), looking=read_only or present)
-        self.bookmarks = Bookmarks()
+        self._kept_bookmarks = KeptBookmarks(bookmarks)
+        self.bookmarks = Bookmarks(self._keep_bookmarks)
         self._engine = engine
         self._clock = clock or SystemClock()
         if ascii or self.file.ui.ascii:
@@ -142,6 +146,7 @@ class CockpitApp(NoticeApp):
             spawn(self, self._ask_operator)
         if self._first is not None and self._first in self._reports:
             self.open_run(self._first)
+        spawn(self, self._load_bookmarks)
         self.actions.look_for_interrupted()
         if (unread := unread_notice(self.file)) is not None:
             self.say(unread)
@@ -152,12 +157,17 @@ class CockpitApp(NoticeApp):
 
     async def stop_work(self) -> None:
         """Leave the engine."""
-        await asyncio.gather(self._views.save(), self._left.save())
+        await asyncio.gather(self._views.save(), self._kept_bookmarks.save(), self._left.save())
         if self.return_code in LEFT_ON_PURPOSE:
             self.actions.planning.end_all()
         if self._watching is not None and not self._watching.done():
             self._watching.cancel()
             await asyncio.wait([self._watching], timeout=LEAVE_WITHIN)
+
+    @property
+    def presenting(self) -> bool:
+        """Whether others look at the screen: names are hidden, what matters is enlarged."""
+        return self._mask is not None
 
     @property
     def logs(self) -> Logs:
@@ -206,6 +216,14 @@ class CockpitApp(NoticeApp):
     def keep_view(self, view: View) -> None:
         """Remember how the fleet is looked at."""
         self._views.keep(view)
+
+    async def _load_bookmarks(self) -> None:
+        self.bookmarks.load(await self._kept_bookmarks.load())
+        self.show_news()
+
+    def _keep_bookmarks(self, changes: Mapping[Key, Bookmark | None]) -> None:
+        self._kept_bookmarks.keep(changes)
+        spawn(self, self._kept_bookmarks.save, group="bookmarks")
 
     def now(self) -> float:
         """Return seconds since the epoch."""

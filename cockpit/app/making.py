@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from cockpit.app.bookmark_file import BookmarkFile
 from cockpit.app.view_file import ViewFile
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile
@@ -22,6 +23,7 @@ class Making(NamedTuple):
     trouble: str
     means: Means
     views: ViewFile
+    bookmarks: BookmarkFile
 
 
 def make(file: CockpitFile, read_only: bool) -> Making:
@@ -58,7 +60,9 @@ def make(file: CockpitFile, read_only: bool) -> Making:
         return noted or (store is not None and Journal(store).any_unfinished())
 
     views = ViewFile(state_dir() / "views", file.path)
-    return Making(engine, trouble, Means(service, make_books, version, plans, left), views)
+    bookmarks = BookmarkFile(state_dir() / "bookmarks", file.path)
+    means = Means(service, make_books, version, plans, left)
+    return Making(engine, trouble, means, views, bookmarks)
 
 
 def make_books() -> Logbooks:

@@ -37,17 +37,17 @@ def run_app(
     Without an ``engine`` one is made, with the store. ``run`` is opened at once.
     """
     trouble = ""
-    means, views, frames = None, None, None
+    means, views, bookmarks, frames = None, None, None, None
     if file is not None and engine is None:
         frames = FrameFile(file.path, Call(None, read_only, present, ascii))
         made = make(file, read_only or present)
         engine, trouble = made.engine, made.trouble
         means = made.means
-        views = None if present else made.views
+        views, bookmarks = (None, None) if present else (made.views, made.bookmarks)
     try:
         app = CockpitApp(
             file, engine, read_only=read_only, present=present, ascii=ascii, run=run, means=means,
-            views=views, frames=frames,
+            views=views, bookmarks=bookmarks, frames=frames,
         )  # fmt: skip
     except KeysError as error:
         give_back()

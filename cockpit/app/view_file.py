@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
+from cockpit.app.private_file import private_file, write_private
 from cockpit.model.view import GROUPS, SORTS, View
 from cockpit.runtime.offload import offload
 
@@ -29,8 +28,7 @@ class ViewFile:
     """The view of one run file in ``folder``; both methods block."""
 
     def __init__(self, folder: Path, run_file: str) -> None:
-        name = hashlib.sha256(str(Path(run_file).absolute()).encode()).hexdigest()[:16]
-        self.path = folder / f"{name}.json"
+        self.path = private_file(folder, run_file)
 
     def load(self) -> View:
         """Return the view that was kept; a plain one where there is none that can be read."""
@@ -43,17 +41,8 @@ class ViewFile:
         return found if known else found.model_copy(update={"sort": SORTS[0], "group": GROUPS[0]})
 
     def save(self, view: View) -> None:
-        """Keep a view, readable by its owner alone; what cannot be kept is forgotten.
-
-        It is written beside and moved into place: a reader, or a kill, finds the old or the new.
-        """
-        made = self.path.with_suffix(f".{os.getpid()}.new")
-        with suppress(OSError):
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(view.model_dump_json())
-            made.replace(self.path)
+        """Keep a view, readable by its owner alone; what cannot be kept is forgotten."""
+        write_private(self.path, view.model_dump_json())
 
 
 class KeptView:

@@ -8,7 +8,8 @@ from typing import Any, Final
 from cockpit.attach.wire import WireError, page_in, report_in
 from cockpit.model.curve import curves_in
 from cockpit.model.logtext import Hit, Matches, Near
-from cockpit.model.past import Then, timeline_in
+from cockpit.model.past import PastLog, Then, timeline_in
+from cockpit.text.safe import clean
 
 Cross = Callable[[Any], Any]
 
@@ -30,6 +31,11 @@ def _matches_in(found: Sequence[Any]) -> Matches:
     return Matches(tuple(int(at) for at in offsets), int(begin), int(reached), int(size))
 
 
+def _past_log_in(found: Sequence[Any]) -> PastLog:
+    page, told = found
+    return PastLog(page_in(page), clean(told))
+
+
 ASKS: Final[Mapping[str, Cross]] = {
     "check": report_in,
     "tail": page_in,
@@ -45,10 +51,12 @@ ASKS: Final[Mapping[str, Cross]] = {
     "curves": curves_in,
     "timeline": timeline_in,
     "then": Then.model_validate,
+    "log_then": _past_log_in,
 }
 """Every question, and how its answer is read.
 
-All are about logs but ``check``, ``curves`` and, about the past, ``timeline`` and ``then``.
+All are about logs but ``check``, ``curves`` and, about the past, ``timeline``, ``then`` and
+``log_then``.
 """
 
 _TROUBLE: Final[Mapping[str, type[Exception]]] = {

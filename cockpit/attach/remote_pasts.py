@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from cockpit.attach.remote_logs import Ask
-from cockpit.model.past import Then, Timeline
+from cockpit.model.past import PastLog, Then, Timeline
 
 
 class RemotePasts:
@@ -21,3 +21,7 @@ class RemotePasts:
     async def then(self, run: str, at: float) -> Then:
         """Return a run as it was at ``at`` (seconds since the epoch)."""
         return cast("Then", await self._ask("then", run, at))
+
+    async def log_then(self, run: str, at: float, offset: int, back: bool) -> PastLog:
+        """Return lines of the log as it was: before ``offset`` (``back``), or from it on."""
+        return cast("PastLog", await self._ask("log_then", run, at, offset, back))

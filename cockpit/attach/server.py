@@ -178,7 +178,8 @@ class EngineServer:
     def _method(self, what: str) -> Callable[..., Awaitable[object]]:
         if what == "check":
             return self._check
-        others = {"curves": self._curves, "timeline": self._pasts, "then": self._pasts}
+        pasts = dict.fromkeys(("timeline", "then", "log_then"), self._pasts)
+        others: dict[str, object] = {"curves": self._curves, **pasts}
         found: Callable[..., Awaitable[object]] = getattr(others.get(what, self._logs), what)
         return found
 

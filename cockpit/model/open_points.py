@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from cockpit.model.records import Unfinished
 from cockpit.model.report import RunReport
 from cockpit.model.wording import duration, utc_minute
 
@@ -29,17 +30,22 @@ class Mark(NamedTuple):
     note: str = ""
 
 
-def points_of(report: RunReport, unresolved: Sequence[tuple[str, str]]) -> tuple[Point, ...]:
+def points_of(
+    report: RunReport,
+    unresolved: Sequence[tuple[str, str]],
+    draft: Unfinished | None = None,
+) -> tuple[Point, ...]:
     """Return the open points of a run; ``unresolved`` has (id and verb, what is known) of actions.
 
-    Order: unresolved actions, alerts, what closed unseen, what is unknown or not pushed, the next
-    check.
+    Order: unresolved actions, alerts, what closed unseen, what is unknown, not written or not
+    pushed, the next check.
     """
     return (
         *(Point(f"action:{name}", f"Unresolved: {name}", evidence=((text, "journal"),),
                 next="resolve it in the journal") for name, text in unresolved),
         *_alerts(report),
         *_unknown(report),
+        *_draft(draft),
         *_records(report),
         _next_check(report),
     )  # fmt: skip
@@ -96,6 +102,15 @@ def _unknown(report: RunReport) -> tuple[Point, ...]:
         for name, facet in report.facets.items()
         if facet.configured and facet.error is not None and not facet.known
     )
+
+
+def _draft(draft: Unfinished | None) -> tuple[Point, ...]:
+    """Return that an entry was begun and not saved; never what it says."""
+    if draft is None:
+        return ()
+    return (Point(f"draft:{draft.at:.0f}", "A log entry was begun and not saved",
+                  evidence=((draft.words, "drafts"),), next="finish the log entry, or empty it"),
+            )  # fmt: skip
 
 
 def _records(report: RunReport) -> tuple[Point, ...]:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.base import Frozen, Instant
+from cockpit.model.logtext import LogPage
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
 
@@ -86,6 +87,16 @@ class Seen(Frozen):
     verdict: Verdict
     phase: Phase | None = None
     step: int | None = None
+
+
+class PastLog(NamedTuple):
+    """Lines of a log up to a moment of the past; ``told`` says which, and how that is known.
+
+    The page's ``size`` is what the log had then.
+    """
+
+    page: LogPage
+    told: str
 
 
 class Then(Frozen):

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from cockpit.model.base import Frozen, Instant
+from cockpit.model.wording import utc_minute
 
 
 class EventEntry(Frozen):
@@ -59,6 +60,25 @@ class Opened(Frozen):
     note: str = ""
     draft: bool = False
     trouble: str = ""
+
+
+class Unfinished(Frozen):
+    """A logbook entry that was begun and not saved: by whom (empty: unknown), how long, when last.
+
+    Never what it says.
+    """
+
+    by: str
+    lines: int
+    at: Instant
+
+    @property
+    def words(self) -> str:
+        """It in a few words."""
+        length = f"{self.lines} line{'' if self.lines == 1 else 's'}"
+        return (
+            f"an unfinished draft by {self.by or 'nobody named'}, {length}, {utc_minute(self.at)}"
+        )
 
 
 class SaveStage(StrEnum):

@@ -9,7 +9,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
 from cockpit.model.observed import TrackerValue
-from cockpit.model.place import Place
+from cockpit.model.place import SSH, Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
 from cockpit.runtime.ssh import run_script_blocking
@@ -158,9 +158,15 @@ class Trackers:
             raise NoCurveError(
                 "another run reads the same W&B folder: set wandb.id, or one dir each"
             )
-        if spec.dir is None or not spec.dir.here:
-            where = "" if spec.dir is None else f" on {clean(spec.dir.endpoint, 100)}"
-            raise NoCurveError(f"W&B files{where}: only the loss is read from there")
+        if spec.dir is None or (not spec.dir.here and spec.dir.scheme != SSH):
+            where = "" if spec.dir is None else f" at {clean(spec.dir.endpoint, 100)}"
+            raise NoCurveError(f"W&B files{where} are not read by this version")
+        away = self._wandb.box_curves(run)
+        if away is not None:
+            return FileCurves(
+                lambda names: away.rows(spec.model_copy(update={"metrics": names})),
+                spec.metrics, away.names, self._clock.monotonic, lambda: away.trouble,
+            )  # fmt: skip
         return FileCurves(
             lambda names: RunFiles(spec.model_copy(update={"metrics": names})),
             spec.metrics, lambda: metric_names(spec), self._clock.monotonic,

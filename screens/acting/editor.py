@@ -183,7 +183,8 @@ class EditorScreen(CockpitScreen):
         words = self._words
         if self._opened is None or words == self._kept or self._is_saved or self._saving:
             return ""
-        trouble = await self._books.keep(self._report, words)
+        by = self.cockpit.watch_state.operator
+        trouble = await self._books.keep(self._report, words, by)
         self._kept = self._kept if trouble else words
         if not self._gone:
             said = f"the draft is not saved: {trouble}" if trouble else "draft kept"

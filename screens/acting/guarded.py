@@ -12,6 +12,7 @@ from textual.app import App
 from cockpit.model.open_points import Mark
 from cockpit.model.outcome import Outcome, Records, means
 from cockpit.model.plan import Request, Result
+from cockpit.model.records import Unfinished
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from screens.acting.agents import agent_news, to_veto, vetoed
@@ -153,12 +154,21 @@ class GuardedActions:
     def _write(self, report: RunReport) -> None:
         from screens.acting.editor import EditorScreen
 
-        if self._books is None and self._make_books is not None:
-            self._books = self._make_books()
-        if self._books is None:
+        books = self._logbooks()
+        if books is None:
             self._cockpit.say("log entry: logbooks cannot be written here")
         elif not isinstance(self._app.screen, EditorScreen):
-            self._app.push_screen(EditorScreen(self._cockpit, self._books, report))
+            self._app.push_screen(EditorScreen(self._cockpit, books, report))
+
+    def _logbooks(self) -> Logbooks | None:
+        if self._books is None and self._make_books is not None:
+            self._books = self._make_books()
+        return self._books
+
+    async def unfinished(self, report: RunReport) -> Unfinished | None:
+        """Return what is known of an entry that was begun and not saved, if there is one."""
+        books = self._logbooks()
+        return None if books is None else await books.unfinished(report)
 
     def _plan(self, verb: str, report: RunReport) -> None:
         from screens.acting.form import FormScreen

@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Input
 
 from cockpit.model.open_points import Mark, Point, note_of, points_of
+from cockpit.model.records import Unfinished
 from cockpit.model.wording import moment
-from screens.base import CockpitScreen, Prompt
+from screens.base import CockpitScreen, Prompt, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.base.paged import Paged, Sheet
@@ -40,6 +41,7 @@ class PointsScreen(CockpitScreen):
         self._run = run
         self._marks = marks
         self._at = ""
+        self._draft: Unfinished | None = None
         self._noted_of = ""
         """Of which point the line asks for a note: it may go while that is typed."""
 
@@ -48,6 +50,17 @@ class PointsScreen(CockpitScreen):
         yield Paged()
         yield Prompt("why it stays open, and who owns it   enter keep · esc cancel")
         yield KeyLine()
+
+    @on(events.ScreenResume)
+    def _look_for_draft(self) -> None:
+        """Look whether an entry was begun and not saved: again after the editor."""
+        spawn(self, self._read_draft, group="draft", exclusive=True)
+
+    async def _read_draft(self) -> None:
+        report = self.cockpit.report_of(self._run)
+        if report is not None:
+            self._draft = await self.cockpit.actions.unfinished(report)
+            self.show()
 
     @property
     def selected(self) -> str | None:
@@ -64,7 +77,7 @@ class PointsScreen(CockpitScreen):
             for each in actions
             if each.entry.plan.run == self._run and each.outcome is not None
         ]
-        return () if report is None else points_of(report, unresolved)
+        return () if report is None else points_of(report, unresolved, self._draft)
 
     @property
     def place(self) -> int:

@@ -22,7 +22,7 @@ from cockpit.attach.wire import (
 from cockpit.model.curve import Curve, Curves, Point
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.observed import Phase
-from cockpit.model.past import Happening, Kind, Moment, Seen, Sign, Then, Timeline
+from cockpit.model.past import Happening, Kind, Moment, PastLog, Seen, Sign, Then, Timeline
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import safe_line
@@ -94,6 +94,7 @@ ANSWERS = {
         watched=True,
         seen=Seen(at=2.5, verdict=Verdict.HEALTHY, phase=Phase.RUNNING, step=7),
     ),
+    "log_then": PastLog(LogPage((safe_line("a"),), (0,), 0, 2, 2), "read from the file"),
 }
 
 
@@ -124,13 +125,13 @@ async def test_trouble_crosses_as_what_it_was(error: Exception, kind: type[Excep
 def test_a_window_can_ask_for_all_of_the_past() -> None:
     own = {name for name in vars(PastReading) if not name.startswith("_")}
     assert own == {name for name in vars(RemotePasts) if not name.startswith("_")}
-    assert own == {"timeline", "then"}
+    assert own == {"timeline", "then", "log_then"}
 
 
 def test_a_window_can_ask_for_all_that_reads_a_log() -> None:
     own = {name for name in vars(LogReading) if not name.startswith("_")} - {"place"}
     remote = {name for name in vars(RemoteLogs) if not name.startswith("_")}
-    assert own == remote == ASKS.keys() - {"check", "curves", "timeline", "then"}
+    assert own == remote == ASKS.keys() - {"check", "curves", "timeline", "then", "log_then"}
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,7 @@ WAYS: Final[dict[str, Way]] = {
         f"run {tab}": Way(RunScreen, pressed("enter", str(number)), (160 if number % 2 else 80, 30))
         for number, tab in enumerate(TABS, 1)
     },
+    "run, presenting": Way(RunScreen, pressed("enter"), present=True),
     "run searching": Way(RunScreen, pressed("enter", "slash", "l", "enter")),
     "help": Way(HelpScreen, pressed("question_mark")),
     "palette": Way(PaletteScreen, pressed(":")),

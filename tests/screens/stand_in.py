@@ -17,9 +17,11 @@ from cockpit.app.application import CockpitApp
 from cockpit.attach.log_reading import LogReading
 from cockpit.model.backtested import Backtested
 from cockpit.model.curve import Curve, Curves, Span
-from cockpit.model.past import Happening, Kind, Moment, Sign, Then, Timeline
+from cockpit.model.past import Happening, Kind, Moment, PastLog, Sign, Then, Timeline
 from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile
+from cockpit.sources.logs.file import LogFile
+from cockpit.sources.logs.local import LocalLog
 from screens.acting.guarded import Means
 from screens.ports import Logs
 from tests.widgets import reports as made
@@ -108,6 +110,14 @@ class StandInPasts:
         if not before:
             return Then(run=run, at=at, lacks=("nothing is kept of it from before",))
         return self.known[max(before)].model_copy(update={"at": at})
+
+    async def log_then(self, run: str, at: float, offset: int, back: bool) -> PastLog:
+        found = (await self.then(run, at)).report
+        log = None if found is None else found.facets.log.value
+        if log is None:
+            raise OSError(0, "no log is known")
+        page = LogFile(LocalLog(log.path)).page(min(offset, log.size), 600, back)
+        return PastLog(page._replace(size=log.size), "read from the file")
 
 
 class StandIn:

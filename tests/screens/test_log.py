@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from textual.app import App
 from textual.content import Content
 
 from cockpit.model.logtext import LogMark, LogPage
 from cockpit.model.report import RunReport
 from cockpit.text.safe import safe_line
-from screens.bookmarks import MOST, Bookmark, Bookmarks
 from screens.evidence import Target, begin_of, quotes_of
 from screens.log_goto import Share, target_of
 from screens.log_saving import just, page_through, place_of, save
-from tests.screens.stand_in import text_of
+from tests.screens.stand_in import StandIn, cockpit, text_of
 from tests.screens.test_run import opened, steps_log, until, with_log, write_log
 from tests.widgets import reports as made
 from widgets.alert_list import Timeline
@@ -116,16 +119,6 @@ def test_what_is_typed_is_a_place_or_nothing(typed: str, target: Target | Share 
 @given(st.text("0123456789 :-/%sShagoUTCZ,", max_size=24))
 def test_property_any_typed_text_is_read(typed: str) -> None:
     target_of(typed, NOW)
-
-
-def test_bookmarks_are_of_one_file_and_bounded() -> None:
-    marks = Bookmarks()
-    for at in range(MOST):
-        marks.toggle("r", "inode 1", Bookmark(at, "x"))
-    assert "the limit" in marks.toggle("r", "inode 1", Bookmark(MOST, "x"))
-    assert marks.toggle("r", "inode 1", Bookmark(3, "x")) == "bookmark removed"
-    assert [each.offset for each in marks.of("r", "inode 1")][2:4] == [2, 4]
-    assert marks.of("r", "inode 2") == []
 
 
 async def test_a_saved_log_is_masked_private_and_never_overwrites(tmp_path: Path) -> None:
@@ -228,3 +221,53 @@ def test_what_is_left_out_is_counted_across_pages_and_forgotten_with_them() -> N
     assert (held.start, held.hidden, held.offsets) == (70, 1, [70])
     assert held.add_after(part(70, 90, {70: 0, 85: 2}, 0)), "its last line was unfinished"
     assert held.offsets == [70, 85] and held.end == 90
+
+
+def rows_of_log(app: App[Any]) -> list[str]:
+    """Return the numbers of the lines in sight, from the top."""
+    shown = (re.search(r"line (\d{6}) of the log", row) for row in text_of(app).splitlines())
+    return [found[1] for found in shown if found is not None]
+
+
+def shows(app: App[Any], words: str) -> bool:
+    return words in text_of(app)
+
+
+@pytest.mark.parametrize(("size", "stands"), [((200, 50), True), ((80, 24), False)])
+async def test_beside_other_panels_lines_stand_still_while_there_is_room(
+    tmp_path: Path, size: tuple[int, int], stands: bool
+) -> None:
+    path = write_log(tmp_path / "run.log", 3000)
+    engine = StandIn(with_log(path))
+    app = cockpit(engine=engine, run="run-a")
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: "line 002999" in text_of(app))
+        moves, firsts, room = 0, rows_of_log(app)[:1], len(rows_of_log(app))
+        for count in range(3001, 3001 + room):
+            write_log(path, count)
+            engine.tell(with_log(path))
+            app.show_news()
+            await until(pilot, partial(shows, app, f"line {count - 1:06d}"))
+            shown = rows_of_log(app)
+            assert shown == [f"{n:06d}" for n in range(int(shown[0]), count)], "all, to the end"
+            assert len(shown) >= room - room // 4
+            moves += shown[:1] != firsts
+            firsts = shown[:1]
+        assert moves <= 5 if stands else moves == room
+        app.say("news of something else")
+        await pilot.press("f", "f")
+        await until(pilot, lambda: len(rows_of_log(app)) == room)
+
+
+async def test_a_shorter_log_in_its_place_fills_the_room(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "run.log", 3000)
+    engine = StandIn(with_log(path))
+    app = cockpit(engine=engine, run="run-a")
+    async with app.run_test(size=(200, 50)) as pilot:
+        await until(pilot, lambda: "line 002999" in text_of(app))
+        write_log(path, 2970)
+        engine.tell(with_log(path))
+        app.show_news()
+        await until(pilot, lambda: "line 002999" not in text_of(app))
+        await until(pilot, lambda: rows_of_log(app)[-1:] == ["002969"])
+        assert len(rows_of_log(app)) >= 40

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
+from cockpit.model.report import RunReport
 from screens.past import IS_PAST, PastScreen
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.stand_in import LONG, StandIn, cockpit, text_of
-from tests.screens.test_run import until
+from tests.screens.test_run import until, with_book, with_log, write_log
 from tests.widgets import reports as made
 
 BEGIN = made.NOW - 3600.0
@@ -102,3 +105,54 @@ async def test_no_key_acts_on_the_past_a_time_can_be_typed_and_escape_returns_to
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, RunScreen)
         assert "PAST" not in text_of(pilot.app)
+
+
+@asynccontextmanager
+async def past_of(report: RunReport, size: tuple[int, int] = (100, 30)) -> AsyncIterator[Any]:
+    engine = StandIn(report)
+    engine.pasts.tell(report)
+    app = cockpit(engine=engine, run=report.name, service=StandInService())
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("5", "P")
+        await until(pilot, lambda: isinstance(app.screen, PastScreen))
+        await comes_to(pilot, SICK)
+        yield pilot, engine
+
+
+async def test_the_log_is_read_up_to_then_and_paged(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "run.log", 2000)
+    report = with_log(path)
+    write_log(path, 5000)
+    async with past_of(report) as (pilot, _):
+        await pilot.press("1")
+        await until(pilot, lambda: "log read from the file" in text_of(pilot.app))
+        shown = text_of(pilot.app)
+        assert "line 001999 of the log" in shown and "line 002000" not in shown
+        for _ in range(60):
+            await pilot.press("pageup")
+        await until(pilot, lambda: "line 0012" in text_of(pilot.app))
+        assert "line 001999" not in text_of(pilot.app)
+
+
+async def test_a_log_that_is_another_one_by_now_gives_way_to_the_lines_that_were_kept() -> None:
+    report = made.report("run-a", seen=made.facets(log=made.log("kept one", "kept two")))
+    async with past_of(report) as (pilot, _):
+        await pilot.press("1")
+        await until(pilot, lambda: "the last 2 lines then, as kept; " in text_of(pilot.app))
+        assert "kept two" in text_of(pilot.app) and "reading the log" not in text_of(pilot.app)
+
+
+async def test_the_logbook_is_shown_as_it_stood_then(tmp_path: Path) -> None:
+    book = tmp_path / "book.md"
+    early, late = (datetime.fromtimestamp(at, UTC) for at in (SICK - 600, SICK + 600))
+    book.write_text(
+        "".join(f"### {at:%Y-%m-%d %H:%M} UTC - the {words} one\n\n" for at, words in
+                ((early, "early"), (late, "late")))
+    )  # fmt: skip
+    report = with_book(book)
+    async with past_of(report) as (pilot, _):
+        await pilot.press("6")
+        await until(pilot, lambda: "the early one" in text_of(pilot.app))
+        assert "the late one" not in text_of(pilot.app) and "dated by then" in text_of(pilot.app)
+        await pilot.press("left", "left")
+        await until(pilot, lambda: "the early one" not in text_of(pilot.app))

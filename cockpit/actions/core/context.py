@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from cockpit.model.clock import Clock
@@ -63,6 +64,8 @@ class Dependencies:
     """The account of this machine that acts, whatever name the operator goes by."""
     reread: Callable[[], CockpitFile] | None = None
     """Reads the run file as it lies there now, whatever is in use; raises ``ConfigError``."""
+    drafts: Path | None = None
+    """The folder with entries that were begun and not saved; ``None``: not looked for."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from cockpit.actions.core.guards import ByRoot
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import Actions
 from cockpit.config.file import load
+from cockpit.config.places import state_dir
 from cockpit.model.clock import Clock
 from cockpit.model.people import typist
 from cockpit.model.place import SSH
@@ -90,6 +91,7 @@ def build_service(
         look=look,
         login=login,
         reread=lambda: load(Path(file().path)),
+        drafts=state_dir() / "drafts",
     )
     return ActionService(file, parts, Actions(), read_only=read_only)
 

@@ -16,6 +16,7 @@ from cockpit.actions.core.recording import (
     log_step,
     logbook_check,
 )
+from cockpit.actions.telling.logbooks import unfinished
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
 from cockpit.model.goodput_words import sentences
@@ -23,11 +24,12 @@ from cockpit.model.observed import CheckpointsValue
 from cockpit.model.people import is_agent, same_person, worded
 from cockpit.model.picking import named, newest_of, suspected
 from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventEntry, Unfinished
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import duration, from_to, number, rate, size, step, steps, utc_minute
 from cockpit.records.issue.text import handed_off
+from cockpit.records.logbook.drafts import Drafts
 from cockpit.store.journal import JournalEntry, handed_over
 from cockpit.text.checks import passed, warned
 from cockpit.text.scrub import scrub
@@ -50,11 +52,14 @@ class Handoff(PageAction):
         nobody = "nobody" if is_agent(context.operator) else context.operator
         of = context.spec.dri or nobody
         by = of if context.is_word_of(of) else worded(of, context.typed_by)
+        draft = await _draft(context)
         checks = (_owner(context, of, to), logbook_check(context.spec), issue_check(context.spec))
         return Draft(
             words=f"handoff {context.spec.name}",
             checks=checks,
-            page=page(context.report, context.entries, context.now, of=by, to=to, note=note),
+            page=page(
+                context.report, context.entries, context.now, of=by, to=to, note=note, draft=draft
+            ),
             facts={
                 "to": to,
                 "of": of,
@@ -125,10 +130,26 @@ def _body(text: str) -> str:
     return "\n".join(line for line in lines if line.strip())
 
 
+async def _draft(context: ActionContext) -> Unfinished | None:
+    """Return what is known of an entry that was begun and not saved."""
+    folder = context.parts.drafts
+    return None if folder is None else await unfinished(Drafts(folder), context.report)
+
+
 def page(
-    report: RunReport, entries: Sequence[JournalEntry], now: float, *, of: str, to: str, note: str
+    report: RunReport,
+    entries: Sequence[JournalEntry],
+    now: float,
+    *,
+    of: str,
+    to: str,
+    note: str,
+    draft: Unfinished | None = None,
 ) -> str:
-    """Return the page; ``of`` hands over, ``to`` owns the run from now on."""
+    """Return the page; ``of`` hands over, ``to`` owns the run from now on.
+
+    Of a ``draft`` it tells that there is one, never what it says.
+    """
     lines = [
         f"# Handoff: {report.name}",
         "",
@@ -142,6 +163,7 @@ def page(
         ("Latest signal", _signal(report, now)),
         ("Open alerts", _alerts(report.alerts, now)),
         *((("Closed, unseen", unseen),) if (unseen := list(_unseen(report))) else ()),
+        *((("Not in the logbook yet", [draft.words]),) if draft is not None else ()),
         ("Tracker", _tracker(report, now)),
         ("Checkpoints", _checkpoints(report, now)),
         ("Resubmit", _resubmit(report.spec)),

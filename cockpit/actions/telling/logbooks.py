@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.records import Opened, Recorded, SaveStage
+from cockpit.model.records import Opened, Recorded, SaveStage, Unfinished
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
+
+if TYPE_CHECKING:
+    from cockpit.records.logbook.drafts import Drafts
 
 DEADLINE: Final = 10.0
 TAIL: Final = 40
@@ -79,14 +82,18 @@ class Logbooks:
         safe = self.masked(text)
         return await offload(_diff, Path(path), safe, self._clock.now(), deadline=DEADLINE)
 
-    async def keep(self, report: RunReport, text: str) -> str:
+    async def keep(self, report: RunReport, text: str, by: str = "") -> str:
         """Keep a draft, masked as its entry will be; return what stands in the way, or nothing."""
         safe = self.masked(text)
         try:
-            await offload(self._drafts.put, *_place(report), safe, deadline=DEADLINE)
+            await offload(self._drafts.put, *_place(report), safe, by, deadline=DEADLINE)
         except (OSError, TimeoutError) as error:
             return _why("the draft", error)
         return ""
+
+    async def unfinished(self, report: RunReport) -> Unfinished | None:
+        """Return what is known of a run's unfinished draft, ``None`` where there is none."""
+        return await unfinished(self._drafts, report)
 
     def masked(self, text: str) -> str:
         """Return the text with its secrets masked: what may be written."""
@@ -118,6 +125,14 @@ class Logbooks:
         if path is None:
             return Recorded(stage=SaveStage.NOTHING, trouble=NO_LOGBOOK)
         return await self._saver.retry(Path(path))
+
+
+async def unfinished(drafts: Drafts, report: RunReport) -> Unfinished | None:
+    """Return what is known of a run's unfinished draft; one that cannot be read is none."""
+    try:
+        return await offload(drafts.unfinished, *_place(report), deadline=DEADLINE)
+    except (OSError, TimeoutError, ValueError):
+        return None
 
 
 def _place(report: RunReport) -> tuple[str, str]:

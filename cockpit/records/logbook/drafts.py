@@ -13,7 +13,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from cockpit.model.records import Unfinished
 from cockpit.records.git.documents import read
+from cockpit.text.safe import clean
 
 
 class Drafts:
@@ -22,11 +24,14 @@ class Drafts:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def put(self, run: str, kind: str, text: str) -> None:
-        """Keep a text in the place of the one before; a crash leaves one or the other."""
+    def put(self, run: str, kind: str, text: str, by: str = "") -> None:
+        """Keep a text in the place of the one before; a crash leaves one or the other.
+
+        ``by`` is who typed it.
+        """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder.chmod(0o700)
-        document = {"run": run, "kind": kind, "text": text}
+        document = {"run": run, "kind": kind, "text": text, "by": by}
         handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=self._folder)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -42,6 +47,15 @@ class Drafts:
         with suppress(OSError, ValueError, TypeError, KeyError):
             return str(json.loads(read(self._place(run, kind)) or b"")["text"])
         return None
+
+    def unfinished(self, run: str, kind: str) -> Unfinished | None:
+        """Return what is known of a text that was kept, but for what it says."""
+        text, place = self.get(run, kind), self._place(run, kind)
+        if text is None or not text.strip():
+            return None
+        by = json.loads(read(place) or b"{}").get("by", "")
+        lines = len(text.strip().splitlines())
+        return Unfinished(by=clean(by, 100), lines=lines, at=place.stat().st_mtime)
 
     def drop(self, run: str, kind: str) -> None:
         """Forget a text, whose entry has been saved."""

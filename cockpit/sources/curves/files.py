@@ -90,8 +90,13 @@ class FileCurves:
         configured: MetricNames,
         names: Callable[[], Iterable[str]],
         now: Callable[[], float],
+        trouble: Callable[[], str] = str,
     ) -> None:
-        """``make`` reads rows under such names; ``names`` are the metrics that were logged."""
+        """``make`` reads rows under such names; ``names`` are the metrics that were logged.
+
+        ``trouble`` says why no more than was read can be read at the moment.
+        """
+        self._trouble = trouble
         self._make = make
         self._configured = configured
         self._look_for_names = names
@@ -118,9 +123,11 @@ class FileCurves:
             keys = self._main.rows.keys
             kind = standard(metric, keys)
             if kind is None:
-                return self._other(metric, keys, span, goes_on)
-            self._main.advance(goes_on)
-            return self._standard(kind, keys, span)
+                found = self._other(metric, keys, span, goes_on)
+            else:
+                self._main.advance(goes_on)
+                found = self._standard(kind, keys, span)
+            return found._replace(note=self._trouble())
 
     def _standard(self, kind: str, keys: MetricKeys, span: Span) -> Curve:
         logged = {LOSS: keys.loss, THROUGHPUT: keys.throughput, GRAD_NORM: keys.grad_norm}[kind]

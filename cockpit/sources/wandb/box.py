@@ -9,7 +9,9 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from typing import Final
+from weakref import WeakSet
 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import WandbSpec
@@ -22,7 +24,7 @@ from cockpit.sources.wandb.box_file import BoxFile
 from cockpit.sources.wandb.box_listing import Found, Listing, Wanted
 from cockpit.sources.wandb.box_plan import first, plan
 from cockpit.sources.wandb.launches import LaunchFile
-from cockpit.sources.wandb.run_files import RunFiles, Wants
+from cockpit.sources.wandb.run_files import RunFiles, Wants, together
 
 ROUNDS: Final = 4
 """Looks in a row at which what was missed of one file is brought."""
@@ -52,12 +54,24 @@ class BoxRun:
         self.files: dict[str, BoxFile] = {}
         self._cache = cache
         self._rounds: dict[str, int] = {}
+        self._readers: WeakSet[RunFiles] = WeakSet()
+        self._lock = Lock()
 
     @property
     def wanted(self) -> Wanted:
         """Where it is looked for."""
         place = self.spec.dir
         return Wanted("" if place is None else place.path, self.spec.run_id, str(place))
+
+    def reader(self, spec: WandbSpec) -> RunFiles:
+        """Return another reader of the same files, under other names of metrics.
+
+        As long as it lives, looks bring what it wants, too.
+        """
+        made = RunFiles(spec, self._here)
+        with self._lock:
+            self._readers.add(made)
+        return made
 
     def take(self, found: Found) -> None:
         """Take in which files there are, or why none."""
@@ -68,15 +82,24 @@ class BoxRun:
 
     def wants(self) -> list[tuple[BoxFile, Wants]]:
         """Return what its readers want of each file; what was missed too often no more."""
-        wants = self.rows.wants()
+        every = [one.wants() for one in self._all()]
         found = []
         for path, file in self.files.items():
-            each = wants.get(path, Wants())
+            each = together([wants.get(path, Wants()) for wants in every])
             self._rounds[path] = self._rounds.get(path, 0) + 1 if each.missed else 0
             if self._rounds[path] > ROUNDS:
                 each = each._replace(missed=())
             found.append((file, each))
         return found
+
+    def closer(self, path: str) -> None:
+        """Say that what was missed of a file is here now."""
+        for one in self._all():
+            one.closer(path)
+
+    def _all(self) -> list[RunFiles]:
+        with self._lock:
+            return [self.rows, *self._readers]
 
     @property
     def lacking(self) -> bool:
@@ -106,6 +129,7 @@ class Box:
         self._off = 0.0
         self._scale = 1.0
         self._turn = 0
+        self._looking = Lock()
 
     def run(self, name: str, spec: WandbSpec) -> BoxRun:
         """Return what is known of a run; of one whose settings have changed nothing."""
@@ -117,9 +141,18 @@ class Box:
     def look(self, runs: Sequence[BoxRun], allowed: float) -> None:
         """Find the files of runs, bring what is new and what their readers want.
 
-        Raises ``HostError`` when the host did not answer within ``allowed`` seconds.
+        One look at a time: another one waits for its turn. Raises ``HostError`` when the host did
+        not answer within ``allowed`` seconds.
         """
         until = time.monotonic() + allowed
+        if not self._looking.acquire(timeout=allowed):
+            raise HostError(ErrorKind.TIMEOUT, f"{self.name}: another look is still under way")
+        try:
+            self._look(runs, until)
+        finally:
+            self._looking.release()
+
+    def _look(self, runs: Sequence[BoxRun], until: float) -> None:
         wants = [(run, *each) for run in runs for each in run.wants()]
         self._turn += 1
         asked = plan([(file, each) for _, file, each in wants], self._scale, self._turn)
@@ -129,7 +162,7 @@ class Box:
             run.take(found)
         for run, file, each in wants:
             if each.missed and isinstance(file.told, Answer):
-                run.rows.closer(file.path)
+                run.closer(file.path)
         self._new((file for run in runs for file in run.files.values()), until)
         self._scale = min(1.0, self._scale * 2)
 

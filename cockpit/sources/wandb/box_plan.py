@@ -38,7 +38,7 @@ def plan(
     files: Sequence[tuple[BoxFile, Wants]], scale: float, turn: int
 ) -> list[tuple[BoxFile, Wish]]:
     """Return what to ask of each file; ``scale`` (0 to 1) is for slow links, ``turn`` counts."""
-    unread = [at for at, (_, wants) in enumerate(files) if _behind(wants)]
+    unread = [at for at, (_, wants) in enumerate(files) if wants.behind]
     many = max(1, min(len(unread), int(OLDER * scale / LEAST_OLDER)))
     chosen = {unread[(turn * many + n) % len(unread)] for n in range(many if unread else 0)}
     older = int(OLDER * scale / max(1, len(chosen)))
@@ -50,7 +50,7 @@ def plan(
             continue
         begin = wants.read_to
         spans = [*_ranges(wants, missed)]
-        if wants.unread is not None and not _behind(wants):
+        if wants.unread is not None and not wants.behind:
             begin = min(begin, wants.unread[0])
         elif wants.unread is not None and at in chosen:
             start, least = wants.unread
@@ -58,11 +58,6 @@ def plan(
         unless = None if spans else file.version
         asked.append((file, Wish((_newest(begin, len(files), scale), *spans), unless)))
     return asked
-
-
-def _behind(wants: Wants) -> bool:
-    """Tell whether there are rows to give out that were not brought yet."""
-    return wants.unread is not None and wants.unread[1] > 0
 
 
 def _newest(start: int, many: int, scale: float) -> Span:

@@ -10,7 +10,7 @@ from cockpit.sources.protobuf import BadMessageError
 from cockpit.sources.wandb.decode import HISTORY, history, kind_of
 from cockpit.sources.wandb.file import BLOCK, NotWandbError, Span, WandbLog
 from cockpit.sources.wandb.fragment import find
-from cockpit.sources.wandb.launches import LocalFile
+from cockpit.sources.wandb.launches import LaunchFile, LocalFile
 
 NEWEST: Final = 4
 """Files of a run that are looked at: the newest."""
@@ -25,7 +25,13 @@ _OF_EACH: Final = 3
 def metric_names(spec: WandbSpec) -> set[str]:
     """Return the names of all numbers found; raises ``OSError`` where no file can be read."""
     paths = find("" if spec.dir is None else spec.dir.path, spec.run_id)
-    return {name for path in newest(paths) for name in _names_in(path)}
+    return names_in([LocalFile(path) for path in paths])
+
+
+def names_in(files: Sequence[LaunchFile]) -> set[str]:
+    """Return the names of all numbers found in a run's files, as far as their bytes are here."""
+    by_path = {file.path: file for file in files}
+    return {name for path in newest(list(by_path)) for name in _names_in(by_path[path])}
 
 
 def newest(paths: Sequence[str]) -> list[str]:
@@ -33,9 +39,9 @@ def newest(paths: Sequence[str]) -> list[str]:
     return sorted(paths)[-NEWEST:]
 
 
-def _names_in(path: str) -> Iterator[str]:
+def _names_in(file: LaunchFile) -> Iterator[str]:
     try:
-        with LocalFile(path).open() as log:
+        with file.open() as log:
             if log.started():
                 for spans in _places(log):
                     yield from _numbers(spans)

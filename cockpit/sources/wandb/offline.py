@@ -20,6 +20,7 @@ from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError, Run
 from cockpit.sources.wandb.box import Box, BoxRun
+from cockpit.sources.wandb.box_curves import BoxCurves
 from cockpit.sources.wandb.file import NotWandbError
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.run_files import RunFiles
@@ -77,6 +78,14 @@ class OfflineWandb:
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
         return await self._rows(run, RunFiles.recent, rows)
+
+    def curves(self, run: RunSpec) -> BoxCurves | None:
+        """Return who reads a run's files on its host for curves; ``None``: they lie here."""
+        host = _host_of(run)
+        if host is None or run.wandb is None:
+            return None
+        box = self._host(host).box
+        return BoxCurves(box, box.run(run.name, run.wandb))
 
     def rewind(self, run: str) -> None:
         """Give out every row of a run from the first one again."""

@@ -33,6 +33,23 @@ class Wants(NamedTuple):
     missed: tuple[tuple[int, int], ...] = ()
     unread: tuple[int, int] | None = None
 
+    @property
+    def behind(self) -> bool:
+        """Whether bytes must be brought before its rows go on."""
+        return self.unread is not None and self.unread[1] > 0
+
+
+def together(wants: Sequence[Wants]) -> Wants:
+    """Return what several readers of one file need of it.
+
+    Its end is brought for the first of them, where that one has not begun for the others. Of those
+    that are behind the farthest back goes first: what is brought for it is there for the others.
+    """
+    own, behind = wants[0], [each.unread for each in wants if each.unread and each.behind]
+    missed = sorted({span for each in wants for span in each.missed})
+    read_to = own.read_to or min((each.read_to for each in wants if each.read_to), default=0)
+    return Wants(read_to, tuple(missed), min(behind) if behind else own.unread)
+
 
 class RunFiles:
     """The files of one run and everything that was read of them; safe to use from any thread.
@@ -89,6 +106,11 @@ class RunFiles:
             self._list()
             self._look()
             return self._recent(most)
+
+    @property
+    def lacking(self) -> bool:
+        """True where it cannot go on before more of its files has been brought."""
+        return any(each.missed or each.behind for each in self.wants().values())
 
     def wants(self) -> dict[str, Wants]:
         """Return what is needed of each file, by its path; empty before the first look."""

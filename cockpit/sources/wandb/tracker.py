@@ -15,6 +15,7 @@ from cockpit.model.observed import TrackerValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.model.wandb_address import address_of
+from cockpit.sources.wandb.box_curves import BoxCurves
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.offline import OfflineWandb
 from cockpit.sources.wandb.online import OnlineWandb, where_of
@@ -85,6 +86,10 @@ class Wandb:
         if parts is None:
             return run.wandb is not None and run.wandb.dir is not None
         return parts.best == FILES
+
+    def box_curves(self, run: RunSpec) -> BoxCurves | None:
+        """Return who reads a run's files on its ssh host for curves; ``None``: they lie here."""
+        return self._files.curves(run)
 
     @property
     def server(self) -> OnlineWandb:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from cockpit.model.clock import Clock
-from cockpit.model.past import Then, Timeline
+from cockpit.model.past import PastLog, Then, Timeline
 from cockpit.runtime.offload import offload
 from cockpit.store.store import Store, StoreError
 from cockpit.watch.fleet import Fleet
+from cockpit.watch.past.log import log_then
 from cockpit.watch.past.then import then
 from cockpit.watch.past.timeline import timeline
 from cockpit.watch.runstate import RunState
@@ -47,6 +48,15 @@ class PastReading:
         return await self._asked(
             functools.partial(then, self._store, state.key, state.spec, float(at))
         )
+
+    async def log_then(self, run: str, at: float, offset: int, back: bool) -> PastLog:
+        """Return lines of the log as it was at ``at``: before ``offset`` (``back``), or from it on.
+
+        Also raises ``OSError`` where the log is another text by now.
+        """
+        found, state = await self.then(run, at), self._state(run)
+        read = functools.partial(log_then, state.spec, found, int(offset), bool(back))
+        return await self._asked(read)
 
     def _state(self, run: str) -> RunState:
         state = self._fleet.states.get(run)

@@ -11,6 +11,7 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.actions.telling.escalate import Escalate
 from cockpit.actions.telling.handoff import Handoff
 from cockpit.actions.telling.log_entry import LogEntry
+from cockpit.actions.telling.logbooks import Logbooks
 from cockpit.model.alert import ClosedAlert, RowSpan, Severity
 from cockpit.model.plan import Level, Outcome, Plan, Request, plan_of
 from cockpit.model.run import NotifySpec, RecordsSpec, RunSpec
@@ -51,6 +52,18 @@ async def test_a_handoff_page_says_what_the_next_person_needs() -> None:
     assert "0123456789abcdef" not in page, "the resubmit command is scrubbed"
     assert "> # not a heading" in page, "a note cannot break the page up"
     assert (plan.words, plan.blocked) == ("handoff toy", False)
+
+
+async def test_an_unfinished_draft_is_told_of_and_never_quoted(tmp_path: Path) -> None:
+    run, request = _run(tmp_path / "book.md"), _asked("handoff", to="bob")
+    where = context(run, alerts=[alert("C-01")])
+    where = replace(where, parts=replace(where.parts, drafts=tmp_path / "drafts"))
+    assert "Not in the logbook" not in ((await Handoff().draft(where, request)).page or "")
+    books = Logbooks(where.parts.clock, tmp_path / "drafts")
+    await books.keep(where.report, "### half\n- a thought", "ada")
+    page = (await Handoff().draft(where, request)).page or ""
+    assert "## Not in the logbook yet\n- an unfinished draft by ada, 2 lines, 20" in page
+    assert "a thought" not in page and "half" not in page
 
 
 async def test_who_keeps_a_run_is_named_once() -> None:

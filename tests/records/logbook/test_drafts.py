@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -75,3 +76,20 @@ def test_killed_while_writing_it_leaves_one_whole_draft(tmp_path: Path) -> None:
             process.kill()
         words = (Drafts(tmp_path).get("run", "event") or "").split()
         assert len(words) == 20000 and len(set(words)) == 1
+
+
+def test_what_is_told_of_a_draft_is_not_what_it_says(tmp_path: Path) -> None:
+    drafts = Drafts(tmp_path)
+    assert drafts.unfinished("run", "event") is None
+    drafts.put("run", "event", "a secret thought\n\nand another\n", "ada\x1b[2J")
+    found = drafts.unfinished("run", "event")
+    assert found is not None and found.by.startswith("ada") and "\x1b" not in found.by
+    assert found.lines == 3 and "thought" not in found.words
+    os.utime(next(tmp_path.iterdir()), (1773198720.0, 1773198720.0))
+    found = drafts.unfinished("run", "event")
+    assert found is not None and found.words.endswith(", 3 lines, 2026-03-11 03:12 UTC")
+    drafts.put("run", "event", " \n")
+    assert drafts.unfinished("run", "event") is None
+    drafts.put("run", "event", "one")
+    found = drafts.unfinished("run", "event")
+    assert found is not None and "by nobody named, 1 line, " in found.words

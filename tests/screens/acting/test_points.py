@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cockpit.model.open_points import Mark, note_of, points_of
 from cockpit.model.report import RunReport
 from screens.acting.form import FormScreen
@@ -10,6 +12,7 @@ from screens.fleet import FleetScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import StandIn, cockpit, text_of
+from tests.screens.stand_in_books import StandInBooks
 from tests.widgets import reports as made
 
 
@@ -81,6 +84,26 @@ async def test_a_note_is_of_the_point_that_it_was_asked_for_or_of_none() -> None
         await until(pilot, lambda: "1 of 2" in text_of(app))
         engine.tell(report.model_copy(update={"alerts": (again, *report.alerts[1:])}))
         await until(pilot, lambda: "1 of 3" in text_of(app))
+
+
+@pytest.mark.parametrize("present", [False, True])
+async def test_an_unfinished_draft_is_a_point_and_what_it_says_is_not(present: bool) -> None:
+    books = StandInBooks()
+    await books.keep(run_failed(), "half a thought\nof mine")
+    app = cockpit(
+        engine=StandIn(run_failed()), service=StandInService(), books=books, present=present
+    )
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("W")
+        await until(pilot, lambda: "0 of 4" in text_of(app))
+        assert "A log entry was begun and not saved" in text_of(app)
+        await pilot.press("d", "d")
+        await until(pilot, lambda: "2 lines, 2026-03-11" in text_of(app))
+        shown = text_of(app)
+        assert "thought" not in shown and ("by ada" in shown) is not present
+        books.drafts.clear()
+        await pilot.press("escape", "W")
+        await until(pilot, lambda: "2 of 3" in text_of(app))
 
 
 async def test_presenting_goes_through_the_points_and_refuses_the_transfer() -> None:

@@ -103,5 +103,5 @@ async def test_what_is_not_known_says_why(tmp_path: Path) -> None:
     assert "no tracker in cockpit.toml" in (await curve_of(reads, bare, "loss")).why
     gone = RunSpec(name="gone", wandb=WandbSpec(id="x", dir=place_of(str(tmp_path / "no"))))
     assert "No such file" in (await curve_of(reads, gone, "loss")).why
-    away = RunSpec(name="away", wandb=WandbSpec(id="x", dir=place_of("ssh://box/runs")))
-    assert "W&B files on" in (await curve_of(reads, away, "loss")).why
+    away = RunSpec(name="away", wandb=WandbSpec(id="x", dir=place_of("s3://box/runs")))
+    assert "W&B files at s3://box are not read" in (await curve_of(reads, away, "loss")).why

@@ -1,0 +1,83 @@
+"""The bookmarks of logs, kept between sessions: one small file for each run file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from cockpit.app.private_file import private_file, write_private
+from cockpit.model.base import Frozen
+from cockpit.model.bookmark import WORDS, Bookmark, Key
+from cockpit.runtime.offload import offload
+from cockpit.text.safe import plain_text
+from screens.bookmarks import MOST_OF_ALL
+
+DEADLINE: Final = 5.0
+SAVE_WITHIN: Final = 0.3
+"""Seconds that leaving waits for it."""
+MOST: Final = 4 << 20
+"""Bytes of such a file; what is larger was not written here."""
+
+
+class _Kept(Frozen):
+    bookmarks: tuple[Bookmark, ...] = ()
+
+
+class BookmarkFile:
+    """The bookmarks of one run file in ``folder``; both methods block."""
+
+    def __init__(self, folder: Path, run_file: str) -> None:
+        self.path = private_file(folder, run_file)
+
+    def load(self) -> tuple[Bookmark, ...]:
+        """Return the bookmarks that were kept, oldest first; none where they cannot be read."""
+        try:
+            with self.path.open("rb") as file:
+                found = _Kept.model_validate_json(file.read(MOST))
+        except (OSError, ValidationError):
+            return ()
+        return tuple(
+            each.model_copy(update={"words": plain_text(each.words)[:WORDS]})
+            for each in found.bookmarks[-MOST_OF_ALL:]
+        )
+
+    def change(self, changes: Mapping[Key, Bookmark | None]) -> None:
+        """Keep and forget some; others that another window has set meanwhile stay."""
+        kept: dict[Key, Bookmark | None] = {each.key: each for each in self.load()}
+        kept.update(changes)
+        found = tuple(mark for mark in kept.values() if mark is not None)[-MOST_OF_ALL:]
+        write_private(self.path, _Kept(bookmarks=found).model_dump_json())
+
+
+class KeptBookmarks:
+    """Writes what a session has changed, off the event loop: a home may lie far away.
+
+    Without a file bookmarks last as long as the session.
+    """
+
+    def __init__(self, file: BookmarkFile | None) -> None:
+        self._file = file
+        self._changes: dict[Key, Bookmark | None] = {}
+
+    async def load(self) -> tuple[Bookmark, ...]:
+        """Return what former sessions have kept."""
+        if self._file is not None:
+            with suppress(TimeoutError):
+                return await offload(self._file.load, deadline=DEADLINE)
+        return ()
+
+    def keep(self, changes: Mapping[Key, Bookmark | None]) -> None:
+        """Remember changes until they are saved."""
+        self._changes.update(changes)
+
+    async def save(self) -> None:
+        """Write what is not written yet."""
+        changes, self._changes = self._changes, {}
+        if changes and self._file is not None:
+            with suppress(TimeoutError):
+                await offload(partial(self._file.change, changes), deadline=SAVE_WITHIN)

@@ -1,0 +1,46 @@
+"""Presenting enlarges what matters where there is room, and changes nothing where there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from screens.run_layout import has_room
+from tests.screens.stand_in import cockpit, text_of
+from tests.widgets import reports as made
+from widgets.big_figures import BigFigures
+from widgets.loss_chart import LossChart
+from widgets.painting.big import enlarged
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("present", [False, True])
+async def test_figures_are_enlarged_for_those_who_look_on(
+    size: tuple[int, int], present: bool
+) -> None:
+    report = made.fleet()[0]
+    app = cockpit(report, run=report.name, present=present)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        big = present and has_room(*size)
+        assert app.screen.query_one(BigFigures).display is big
+        step = [row.strip() for row in enlarged("8,004", plain=False)]
+        assert all(row in text_of(app) for row in step) is big
+
+
+async def test_the_loss_gets_more_room() -> None:
+    report, areas = made.fleet()[0], {}
+    for present in (False, True):
+        app = cockpit(report, run=report.name, present=present)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.pause()
+            size = app.screen.query_one(LossChart).size
+            areas[present] = size.width * size.height
+    assert areas[True] > 1.5 * areas[False]
+
+
+async def test_a_terminal_without_box_lines_has_figures_in_ascii() -> None:
+    report = made.fleet()[0]
+    app = cockpit(report, run=report.name, present=True, ascii=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert all(row.strip() in text_of(app) for row in enlarged("8,004", plain=True))

@@ -1,0 +1,132 @@
+"""Curves of runs whose ``.wandb`` files lie on an ssh host: as here, in few trips, not twice."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.curve import Curve, Span
+from cockpit.model.facet import ErrorKind
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.runtime.ssh import RemoteError
+from cockpit.sources.curves.reading import CurveReading
+from cockpit.sources.trackers import Trackers
+from cockpit.sources.wandb import box_plan
+from cockpit.sources.wandb.offline import OfflineWandb
+from cockpit.sources.wandb.tracker import Wandb
+from cockpit.verbs import plot
+from tests.queries import queries_of
+from tests.sources.wandb import writer
+from tests.sources.wandb.test_box import Shell, grown, launch, local, rows, spec
+from tests.sshd import needs_sshd, serving
+
+SPAN = Span(most=400)
+
+
+def reading(shell: Shell) -> tuple[CurveReading, OfflineWandb]:
+    clock = SystemClock()
+    source = OfflineWandb(clock, shell)
+    return CurveReading(Trackers(clock, Wandb(clock, source)), clock), source
+
+
+async def read(curves: CurveReading, run: RunSpec, *metrics: str) -> list[Curve]:
+    """Ask as a window does, until all is read."""
+    for _ in range(60):
+        found = (await curves.curves(run, metrics or ("loss",), SPAN)).curves
+        if all(each.share == 1.0 for each in found):
+            return list(found)
+    raise AssertionError(f"never read: {[each.share for each in found]}")
+
+
+def many(first: int, end: int) -> list[bytes]:
+    return rows(first, end, "2.5", **{"eval/accuracy": "0.5", "lr": "0.001"})
+
+
+async def test_the_curves_are_those_of_the_same_files_here(tmp_path: Path) -> None:
+    launch(tmp_path, "abc", *many(0, 3000))
+    launch(tmp_path, "abc", *many(2500, 4000), writer.row(4001, '"NaN"', 1.0), day=2)
+    run, asked = spec(tmp_path, id="abc"), ("loss", "eval/accuracy", "lr")
+    shell = Shell()
+    there, here = reading(shell)[0], reading(Shell())[0]
+    assert repr(await read(there, run, *asked)) == repr(await read(here, local(run), *asked))
+    names = (await there.curves(run, asked, SPAN)).names
+    assert {"eval/accuracy", "lr", "train/loss"} <= set(names)
+    assert shell.trips <= 8
+
+
+async def test_only_new_bytes_are_brought_once_all_is_read(tmp_path: Path) -> None:
+    path = launch(tmp_path, "abc", *many(0, 30_000))
+    run, shell = spec(tmp_path, id="abc"), Shell()
+    curves, source = reading(shell)
+    await read(curves, run, "loss", "lr")
+    size = path.stat().st_size
+    assert size < shell.bytes < 2.5 * size, "the newest rows come before those in order"
+    brought, trips = shell.bytes, shell.trips
+    await read(curves, run, "loss", "lr", "eval/accuracy")
+    assert shell.bytes - brought < size / 10, "another metric is read from what is here"
+    await read(curves, run, "loss", "lr", "eval/accuracy")
+    assert shell.trips <= trips + 2
+    grown(path, *many(30_000, 30_100))
+    brought = shell.bytes
+    await source.observe(queries_of([run]))
+    (found,) = await read(curves, run)
+    assert found.newest is not None and found.newest.step == 30_099
+    assert shell.bytes - brought < size / 10
+
+
+async def test_a_large_file_comes_in_bounded_pieces_and_says_how_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(box_plan, "OLDER", 600_000)
+    monkeypatch.setattr(box_plan, "NEWEST", 200_000)
+    launch(tmp_path, "abc", *many(0, 30_000))
+    run, shell = spec(tmp_path, id="abc"), Shell()
+    curves, _ = reading(shell)
+    (first,) = (await curves.curves(run, ("loss",), SPAN)).curves
+    assert 0 < first.share < 0.5 and shell.bytes < 2_000_000
+    (whole,) = await read(curves, run)
+    assert whole.rows == 30_000
+
+
+async def test_a_host_that_is_gone_hides_nothing_that_was_read(tmp_path: Path) -> None:
+    path = launch(tmp_path, "abc", *many(0, 500))
+    run, shell = spec(tmp_path, id="abc"), Shell()
+    curves, source = reading(shell)
+    shell.down = RemoteError(ErrorKind.REFUSED, "box: no route to host")
+    (found,) = (await curves.curves(run, ("loss",), SPAN)).curves
+    assert found.why == "box: no route to host" and not found.parts
+    shell.down = None
+    await read(curves, run)
+    grown(path, *many(500, 20_000))
+    await source.observe(queries_of([run]))
+    shell.down = RemoteError(ErrorKind.REFUSED, "box: no route to host")
+    for _ in range(2):
+        (found,) = (await curves.curves(run, ("loss",), SPAN)).curves
+    assert found.rows >= 500 and found.share < 1.0 and found.note == "box: no route to host"
+    shell.down = None
+    (found,) = await read(curves, run)
+    assert found.rows == 20_000 and found.note == ""
+
+
+async def test_no_run_there_is_said(tmp_path: Path) -> None:
+    launch(tmp_path, "abc", *many(0, 5))
+    curves, _ = reading(Shell())
+    (found,) = (await curves.curves(spec(tmp_path, id="other"), ("loss",), SPAN)).curves
+    assert "no W&B run other" in found.why and "abc" in found.why
+
+
+@needs_sshd
+async def test_plot_reads_a_run_on_a_real_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path) as sshd:
+        monkeypatch.setenv("PATH", f"{sshd.root}/bin:{os.environ['PATH']}")
+        folder = sshd.home / "wandb"
+        folder.mkdir()
+        launch(folder, "abc", *many(0, 8000))
+        run = RunSpec(name="hero", wandb=WandbSpec(dir=f"ssh://{sshd.host}/~", id="abc"))
+        found = await plot.read(run, ("loss", "eval/accuracy"), SPAN)
+        assert [(each.rows, each.share, each.why) for each in found.curves] == [(8000, 1.0, "")] * 2

@@ -1,0 +1,49 @@
+"""Figures three rows high: the same in both fonts, unknown as unknown, within their room."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cockpit.model.report import RunReport
+from tests.widgets import reports as made
+from widgets.painting.big import HEIGHT, enlarged, paint_big
+
+
+def shown(report: RunReport, width: int = 160, *, plain: bool = False) -> str:
+    return "\n".join(line.plain for line in paint_big(report, made.NOW, width, plain=plain))
+
+
+def test_digits_are_three_rows_and_other_letters_stand_at_the_foot() -> None:
+    rows = enlarged("12.5k", plain=True)
+    assert rows == ("    _   _  ", "  | _| |_  ", "  ||_ . _|k")
+    assert all(len(row) == len(rows[0]) for row in rows)
+    assert len({enlarged(str(digit), plain=True) for digit in range(10)}) == 10
+    assert len({enlarged(str(digit), plain=False) for digit in range(10)}) == 10
+    assert "".join(rows).isascii()
+
+
+def test_verdict_step_loss_and_rate_with_what_belongs_to_them() -> None:
+    well = shown(made.fleet()[0])
+    for words in ("HEALTHY", "step", "loss", "tok/s", "of 20,000 · 40.0 %", "30s ago"):
+        assert words in well, words
+    for row in enlarged("8,004", plain=False):
+        assert row.strip() in well
+    assert "tok/s" not in shown(made.failed()), "what has ended has no rate"
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_what_is_unknown_says_why_and_what_is_no_number_is_a_word(plain: bool) -> None:
+    lost = shown(next(each for each in made.fleet() if each.name == "run-lost"), plain=plain)
+    assert lost.count(" unknown ") >= 2 and "no answer in 20 s" in lost
+    nan = shown(next(each for each in made.fleet() if each.name == "run-nan"), plain=plain)
+    assert " NaN " in nan
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(made.fleet()), st.integers(1, 250), st.booleans())
+def test_property_it_keeps_within_its_room(report: RunReport, width: int, plain: bool) -> None:
+    lines = paint_big(report, made.NOW, width, plain=plain)
+    assert len(lines) == HEIGHT - 1
+    assert all(line.cell_length <= width for line in lines)

@@ -1,0 +1,139 @@
+"""Figures three rows high, to be read from the back of a room. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from textual.content import Content
+from textual.renderables.digits import DIGITS, DIGITS3X3_BOLD
+
+from cockpit.model.figures import present_loss, present_tracker
+from cockpit.model.report import RunReport
+from cockpit.model.wording import ago, eta, number, rate, steps
+from widgets.painting import facts, rows
+from widgets.painting.line import DIM, EMPTY, STRONG, cut, text
+
+ROWS: Final = 3
+"""Rows of a figure."""
+HEIGHT: Final = ROWS + 3
+"""Rows of the band: what each figure is, the figure, what belongs to it, a blank."""
+LEAST: Final = 9
+"""Columns of a figure at least."""
+NAME: Final = 28
+"""Columns that a run's name may take."""
+GAP: Final = 5
+_ASCII: Final = {
+    "0": (" _ ", "| |", "|_|"), "1": ("   ", "  |", "  |"), "2": (" _ ", " _|", "|_ "),
+    "3": (" _ ", " _|", " _|"), "4": ("   ", "|_|", "  |"), "5": (" _ ", "|_ ", " _|"),
+    "6": (" _ ", "|_ ", "|_|"), "7": (" _ ", "  |", "  |"), "8": (" _ ", "|_|", "|_|"),
+    "9": (" _ ", "|_|", " _|"), "-": ("   ", "---", "   "),
+}  # fmt: skip
+_BOX: Final = {
+    digit: tuple(row.ljust(3) for row in DIGITS3X3_BOLD[3 * at : 3 * at + 3])
+    for at, digit in enumerate(DIGITS)
+    if digit in "0123456789-"
+}
+
+
+class Figure(NamedTuple):
+    """One figure: what it is, how it reads, what belongs to it (unit, age, or why unknown)."""
+
+    name: str
+    words: str
+    style: str
+    under: Content
+
+
+def paint_big(report: RunReport, now: float, width: int, *, plain: bool) -> list[Content]:
+    """Return the band: the verdict, the step, the loss, and what else there is room for.
+
+    ``plain``: in letters that every terminal has.
+    """
+    columns = [_verdict(report)]
+    for figure in _figures(report, now):
+        column = _column(figure, plain=plain)
+        taken = sum(each[0].cell_length + GAP for each in columns)
+        if taken + column[0].cell_length + 2 <= width:
+            columns.append(column)
+    gap = " " * GAP
+    return [cut(text("  ", Content(gap).join(row)), width) for row in zip(*columns, strict=True)]
+
+
+def enlarged(words: str, *, plain: bool) -> tuple[str, ...]:
+    """Return words three rows high, as far as they are digits; other letters stand at the foot."""
+    font = _ASCII if plain else _BOX
+    blank = (" ", " ")
+    parts = [font.get(letter, (*blank, letter)) for letter in words.replace("−", "-")]
+    return tuple("".join(part[at] for part in parts) for at in range(ROWS))
+
+
+def _verdict(report: RunReport) -> list[Content]:
+    """Return the verdict's word on a field of its colour, and the phase below."""
+    mark, style = facts.verdict_mark(report)
+    word = f"  {mark} {facts.verdict_word(report)}  "
+    wide = max(len(word), min(NAME, Content(report.name).cell_length))
+    field = [text((each.center(wide), f"bold {style} reverse")) for each in ("", word, "")]
+    return [_padded(each, wide) for each in (text((report.name, STRONG)), *field, EMPTY)]
+
+
+def _column(figure: Figure, *, plain: bool) -> list[Content]:
+    """Return a figure's rows, all of one width; what is no number stands in its middle row."""
+    if any(letter.isdigit() for letter in figure.words):
+        big = [text((row, figure.style)) for row in enlarged(figure.words, plain=plain)]
+    else:
+        big = [EMPTY, text((figure.words, f"bold {figure.style} reverse")), EMPTY]
+    lines = [text((figure.name, DIM)), *big, figure.under]
+    width = max(LEAST, *(each.cell_length for each in lines[:-1]))
+    width = max(width, min(lines[-1].cell_length, width + GAP + LEAST))
+    return [_padded(cut(each, width), width) for each in lines]
+
+
+def _padded(line: Content, width: int) -> Content:
+    return cut(line, width).pad_right(max(0, width - line.cell_length))
+
+
+def _figures(report: RunReport, now: float) -> list[Figure]:
+    found = [_step(report), _loss(report, now)]
+    if (rated := _throughput(report)) is not None:
+        found.append(rated)
+    left = report.progress.eta_s
+    if left is not None and not facts.is_over(report):
+        found.append(Figure("time left", eta(left), STRONG, EMPTY))
+    return found
+
+
+def _step(report: RunReport) -> Figure:
+    found = report.progress
+    final = "unknown" if found.final_step is None else steps(found.final_step)
+    share = rows.percent(report)
+    under = text((f"of {final}", DIM), f" · {share}" if share else "")
+    if found.step is None:
+        return Figure("step", " unknown ", "$unknown", under)
+    return Figure("step", steps(found.step), STRONG, under)
+
+
+def _loss(report: RunReport, now: float) -> Figure:
+    told, value = present_loss(report)
+    tracker, log = report.facets.tracker, report.facets.log
+    facet = tracker if told == "tracker" else log
+    if value is None:
+        asked = tracker if tracker.configured else log
+        why = "none logged yet" if asked.known else facts.reason(asked)
+        return Figure("loss", " unknown ", "$unknown", text((why, "$unknown")))
+    at = tracker.value.last_step_at if told == "tracker" and tracker.value else None
+    at = at if at is not None else facet.observed_at
+    under = EMPTY if at is None else text((ago(now - at), DIM))
+    if not facts.finite(value):
+        return Figure("loss", f" {number(value)} ", "$critical", under)
+    stale = facts.look(facet, report, now) is facts.Look.STALE
+    return Figure("loss", number(value), DIM if stale else STRONG, under)
+
+
+def _throughput(report: RunReport) -> Figure | None:
+    found = present_tracker(report)
+    if found is None or found.throughput is None or facts.is_over(report):
+        return None
+    words, _, unit = rate(found.throughput, found.throughput_unit).partition(" ")
+    against, style = facts.pace(report)
+    under = EMPTY if against == "?" else text((against, style), (" of its baseline", DIM))
+    return Figure(unit or "throughput", words, STRONG, under)
