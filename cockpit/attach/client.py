@@ -62,7 +62,9 @@ class AttachedEngine:
         self._store = store
         self._clock = clock
         self._attends = attends
-        self._reports = {run.name: unread(run, Facets(), clock.now()) for run in file.runs}
+        self._reports = {
+            run.name: unread(run, Facets.model_construct(), clock.now()) for run in file.runs
+        }
         self._early: dict[str, RunReport] = {}
         """Reports of runs of which the order has not told yet."""
         self._parts = Parts()
@@ -96,7 +98,9 @@ class AttachedEngine:
 
     def report(self) -> FleetReport:
         """Return what was told last, at once."""
-        return FleetReport(checked_at=self._clock.now(), runs=tuple(self._reports.values()))
+        return FleetReport.model_construct(
+            checked_at=self._clock.now(), runs=tuple(self._reports.values())
+        )
 
     def subscribe(self, callback: Callable[[RunReport], object]) -> Callable[[], None]:
         """Call back with every report that comes; return how to stop that."""

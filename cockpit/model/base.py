@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer
 
 from cockpit.model.instant import NO_TIME
 from cockpit.model.instant import rfc3339 as rfc3339
+from cockpit.model.plugins import keep_plugins_out
+
+keep_plugins_out()
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])")

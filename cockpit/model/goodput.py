@@ -143,7 +143,7 @@ class Goodput(Frozen):
     until: Instant
     share: float | None
     split: Split
-    restarts: Restarts = Restarts()
+    restarts: Restarts = Restarts.model_construct()
     steps_lost: int = 0
     accelerators: int | None = None
     accelerator_hours_lost: float | None = None

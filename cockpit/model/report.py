@@ -122,9 +122,9 @@ class RunReport(Frozen):
     owner: OwnerNow | None = None
     """Who answers for the run (``spec.dri``) by whose word; ``None`` before anything was judged."""
     goodput: Goodput | None = None
-    looks: Looks = Looks()
+    looks: Looks = Looks.model_construct()
     """When its job was looked at; not part of the document."""
-    day: Day = Day()
+    day: Day = Day.model_construct()
     """How it was in the last 24 hours; not part of the document."""
     verdict_reason: str | None = None
     """Why the verdict is the one it is, in one line."""
@@ -200,12 +200,12 @@ class RunReport(Frozen):
 def unread(run: RunSpec, facets: Facets, now: float) -> RunReport:
     """Return the report of a run that no rule has seen yet."""
     final = run.final_step
-    return RunReport(
+    return RunReport.model_construct(
         spec=run,
         checked_at=now,
         verdict=Verdict.UNKNOWN,
         facets=facets.as_unasked(run, now),
-        progress=Progress(
+        progress=Progress.model_construct(
             step=None,
             final_step=final,
             final_step_source=None if final is None else run.final_step_source,
