@@ -9,7 +9,7 @@ from textual import events
 from textual.dom import DOMNode
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Input, TextArea
+from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from screens.ports import Cockpit
@@ -26,12 +26,17 @@ async def acted(node: DOMNode, event: events.Key) -> bool:
     on the way: in a burst ``ctrl+u d`` would insert, then delete all. Where text is typed
     (``node`` takes it) a character is a character, never a command.
     """
-    typed = event.is_printable and isinstance(node, Input | TextArea)
+    typed = event.is_printable and (isinstance(node, Input) or edits_lines(node))
     if typed or not await node.app._check_bindings(event.key):
         return False
     event.stop()
     event.prevent_default()
     return True
+
+
+def edits_lines(node: DOMNode | None) -> bool:
+    """Return whether a node is a text area, without loading what that is: few sessions need it."""
+    return any(each.__name__ == "TextArea" for each in type(node).__mro__)
 
 
 def pressed_at(screen: Screen[Any]) -> float:

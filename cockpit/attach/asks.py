@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from cockpit.attach.wire import WireError, page_in, report_in
-from cockpit.model.curve import curves_in
 from cockpit.model.logtext import Hit, Matches, Near
-from cockpit.model.past import Then, timeline_in
 
 Cross = Callable[[Any], Any]
 
@@ -30,6 +28,24 @@ def _matches_in(found: Sequence[Any]) -> Matches:
     return Matches(tuple(int(at) for at in offsets), int(begin), int(reached), int(size))
 
 
+def _curves_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
+    from cockpit.model.curve import curves_in
+
+    return curves_in(found)
+
+
+def _timeline_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
+    from cockpit.model.past import timeline_in
+
+    return timeline_in(found)
+
+
+def _then_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
+    from cockpit.model.past import Then
+
+    return Then.model_validate(found)
+
+
 ASKS: Final[Mapping[str, Cross]] = {
     "check": report_in,
     "tail": page_in,
@@ -42,9 +58,9 @@ ASKS: Final[Mapping[str, Cross]] = {
     "line_at": _number_in,
     "nearest_step": _near_in,
     "nearest_time": _near_in,
-    "curves": curves_in,
-    "timeline": timeline_in,
-    "then": Then.model_validate,
+    "curves": _curves_in,
+    "timeline": _timeline_in,
+    "then": _then_in,
 }
 """Every question, and how its answer is read.
 

@@ -11,7 +11,6 @@ from textual.app import App
 
 from cockpit.model.open_points import Mark
 from cockpit.model.outcome import Outcome, Records, means
-from cockpit.model.plan import Request, Result
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from screens.acting.agents import agent_news, to_veto, vetoed
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from cockpit.actions.core.recovery import InterruptedAction
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.model.plan import Request, Result
     from screens.acting.form import FormScreen
     from screens.acting.palette import Command
     from screens.acting.plan import PlanScreen
@@ -161,6 +161,7 @@ class GuardedActions:
             self._app.push_screen(EditorScreen(self._cockpit, self._books, report))
 
     def _plan(self, verb: str, report: RunReport) -> None:
+        from cockpit.model.plan import Request
         from screens.acting.form import FormScreen
         from screens.acting.offers import again_with, fields_of, heading
         from screens.acting.plan import PlanScreen
