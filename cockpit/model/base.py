@@ -19,7 +19,11 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])")
 
 
 class Frozen(BaseModel):
-    """An immutable value: unknown fields are errors, equality is by value."""
+    """An immutable value: unknown fields are errors, equality is by value.
+
+    Modules of values have no ``from __future__ import annotations``: pydantic would compile and
+    evaluate each of a thousand strings again, at every start.
+    """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", ser_json_inf_nan="constants", defer_build=True

@@ -1,7 +1,5 @@
 """A facet: one thing observed of a run, fetched on its own, with its own age and error."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any, Final, Generic, TypeVar
 

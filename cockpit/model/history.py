@@ -1,7 +1,5 @@
 """What a rule is given: the newest facets, and what was folded from everything before them."""
 
-from __future__ import annotations
-
 from cockpit.model.alert import Alert
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.facet import ErrorKind

@@ -1,7 +1,5 @@
 """The values of the eight facets, in the shapes of INTERFACE."""
 
-from __future__ import annotations
-
 import math
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple

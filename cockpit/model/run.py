@@ -5,8 +5,6 @@ machine, a plain string is an absolute path of this one. Defaults that depend on
 are properties here, so that a rule and a screen cannot disagree about them.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema

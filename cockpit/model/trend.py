@@ -6,8 +6,6 @@ Times in here are plain floats (epoch seconds), so that ``model_dump_json`` and
 ``model_validate_json`` are each other's inverse and a store can keep it between two polls.
 """
 
-from __future__ import annotations
-
 import math
 
 from cockpit.model.base import Frozen, Seconds
