@@ -92,6 +92,12 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
         super().__init__()
         self.cockpit = cockpit
 
+    def _compositor_refresh(self) -> None:
+        """Render nothing for an app that does not show it yet."""
+        held_back: Callable[[Screen[Any]], bool] | None = getattr(self.app, "held_back", None)
+        if held_back is None or self is not self.app.screen or not held_back(self):
+            super()._compositor_refresh()
+
     def show(self) -> None:
         """Show the newest reports; called for news and once in a while for the ages."""
         raise NotImplementedError

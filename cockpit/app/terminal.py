@@ -129,6 +129,14 @@ class TerminalApp(CellApp):
         else:
             super()._display(screen, renderable)
 
+    def held_back(self, screen: Screen[Any]) -> bool:
+        """Return whether nothing is shown yet: what a screen would render is only noted then."""
+        if self.shown.is_set() or self._batch_count or not screen._compositor._dirty_regions:
+            return False
+        self._missed |= screen._compositor._dirty_regions
+        self.laid_out.set()
+        return True
+
     def _taken(self) -> None:
         """Paint what was missed as it is by now; told by the thread that writes."""
         self.call_later(self.catch_up)
