@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, TypeVar
 
@@ -91,6 +92,7 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
     def __init__(self, cockpit: Cockpit) -> None:
         super().__init__()
         self.cockpit = cockpit
+        self._laid_out_for: object = None
 
     def _compositor_refresh(self) -> None:
         """Render nothing for an app that does not show it yet."""
@@ -126,7 +128,17 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Lay out for the new size."""
-        self.show()
+        if not self._stands_unseen():
+            self.show()
+
+    def _stands_unseen(self) -> bool:
+        """Return whether it was shown for this size and nobody can see it yet.
+
+        An app that holds its first frame back shows what is known by then itself.
+        """
+        former, self._laid_out_for = self._laid_out_for, (self.is_mounted, self.size, self.app.size)
+        seen: asyncio.Event | None = getattr(self.app, "shown", None)
+        return former == self._laid_out_for and seen is not None and not seen.is_set()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show a fault in work of this screen in one line instead of dying of it."""
@@ -152,7 +164,8 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
 
     def on_screen_resume(self) -> None:
         """Show what came in while another screen was on top."""
-        self.show()
+        if not self._stands_unseen():
+            self.show()
 
 
 class ActingScreen(CockpitScreen):
