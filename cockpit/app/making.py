@@ -12,13 +12,13 @@ from screens.acting.guarded import Means
 if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
-    from cockpit.app.watching import Watching
+    from cockpit.attach.client import AttachedEngine
 
 
 class Making(NamedTuple):
     """Everything that an app on a run file is given; ``trouble`` is why nothing is remembered."""
 
-    engine: Watching
+    engine: AttachedEngine
     trouble: str
     means: Means
     views: ViewFile

@@ -81,6 +81,8 @@ class AttachedEngine:
         self._heard = False
         self._replaced_one = False
         self.silent = ""
+        self.first_frame: asyncio.Event | None = None
+        """What an engine is started after: it would take the processor from the first frame."""
         self.recalled = asyncio.Event()
 
     @property
@@ -197,6 +199,8 @@ class AttachedEngine:
         connection = await self._connected(meeting, hung)
         if connection is not None:
             return connection
+        if self.first_frame is not None:
+            await self.first_frame.wait()
         until = self._clock.monotonic() + COMES_UP_WITHIN
         try:
             await offload(starter.start, meeting, hung, deadline=COMES_UP_WITHIN)
