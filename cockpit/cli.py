@@ -10,12 +10,12 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from cockpit import __version__
-from cockpit.actions.core.table import TABLE
 from cockpit.config.file import state_dir
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
@@ -34,7 +34,7 @@ class Verb(NamedTuple):
     guarded: bool = False
 
 
-VERBS = (
+_UNGUARDED = (
     Verb("open", "cockpit.verbs.open", "the terminal UI (what bare `cockpit` does)"),
     Verb("demo", "cockpit.verbs.demo", "real small training runs, and the UI on them"),
     Verb("init", "cockpit.verbs.init", "a first run file from what is there"),
@@ -53,8 +53,16 @@ VERBS = (
     Verb("mcp", "cockpit.verbs.mcp", "an agent at the same desk: MCP on stdio, with guards"),
     Verb("schema", "cockpit.verbs.schema", "the run file's JSON Schema, for editors"),
     Verb("completions", "cockpit.verbs.completions", "what makes bash, zsh or fish complete"),
-    *(Verb(row.verb, "cockpit.verbs.act", row.help, guarded=True) for row in TABLE),
 )
+
+
+@cache
+def all_verbs() -> tuple[Verb, ...]:
+    """Return every verb, the guarded actions last."""
+    from cockpit.actions.core.table import TABLE
+
+    guarded = (Verb(row.verb, "cockpit.verbs.act", row.help, guarded=True) for row in TABLE)
+    return (*_UNGUARDED, *guarded)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,7 +94,7 @@ def _with_verb(argv: list[str]) -> list[str]:
 
 
 def _run(argv: list[str]) -> int:
-    chosen = next((verb for verb in VERBS if verb.name == argv[0]), None)
+    chosen = _named(argv[0], _UNGUARDED) or _named(argv[0], all_verbs())
     arguments = _parser(chosen).parse_args(argv)
     if chosen is None:
         raise UsageError(f"no verb {argv[0]!r}")
@@ -98,6 +106,10 @@ def _run(argv: list[str]) -> int:
     return int(module.run(arguments))
 
 
+def _named(name: str, verbs: Iterable[Verb]) -> Verb | None:
+    return next((verb for verb in verbs if verb.name == name), None)
+
+
 def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cockpit",
@@ -106,9 +118,9 @@ def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"cockpit {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
-    for verb in VERBS:
+    for verb in all_verbs() if chosen is None else (chosen,):
         own = verbs.add_parser(verb.name, help=verb.summary)
-        own.set_defaults(verbs=VERBS)  # for the one that describes them all
+        own.set_defaults(verbs=all_verbs)  # for the one that describes them all
         if verb is chosen:
             with quick_imports():
                 module = importlib.import_module(verb.module)

@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE.parent))
 def made() -> Iterator[tuple[Path, str]]:
     """Yield each file that is made, or has made parts, with its text as it shall be."""
     from cockpit import __version__
-    from cockpit.cli import VERBS
+    from cockpit.cli import all_verbs
     from cockpit.verbs.reference.described import described
     from cockpit.verbs.reference.manual import manual
     from cockpit.verbs.reference.page import exit_codes, overview, sections
@@ -25,7 +25,7 @@ def made() -> Iterator[tuple[Path, str]]:
     from cockpit.verbs.schema import run_file_schema
     from screens.keys import key_table
 
-    pages = described(VERBS)
+    pages = described(all_verbs())
     yield HERE / "cockpit.1", manual(pages, __version__)
     parts = {"verbs": overview(pages), "exit codes": exit_codes(), "calls": sections(pages)}
     yield HERE / "verbs.md", _filled(HERE / "verbs.md", parts)

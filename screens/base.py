@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, TypeVar
 
@@ -9,7 +10,7 @@ from textual import events
 from textual.dom import DOMNode
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Input, TextArea
+from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from screens.ports import Cockpit
@@ -26,12 +27,17 @@ async def acted(node: DOMNode, event: events.Key) -> bool:
     on the way: in a burst ``ctrl+u d`` would insert, then delete all. Where text is typed
     (``node`` takes it) a character is a character, never a command.
     """
-    typed = event.is_printable and isinstance(node, Input | TextArea)
+    typed = event.is_printable and (isinstance(node, Input) or edits_lines(node))
     if typed or not await node.app._check_bindings(event.key):
         return False
     event.stop()
     event.prevent_default()
     return True
+
+
+def edits_lines(node: DOMNode | None) -> bool:
+    """Return whether a node is a text area, without loading what that is: few sessions need it."""
+    return any(each.__name__ == "TextArea" for each in type(node).__mro__)
 
 
 def pressed_at(screen: Screen[Any]) -> float:
@@ -86,6 +92,13 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
     def __init__(self, cockpit: Cockpit) -> None:
         super().__init__()
         self.cockpit = cockpit
+        self._laid_out_for: object = None
+
+    def _compositor_refresh(self) -> None:
+        """Render nothing for an app that does not show it yet."""
+        held_back: Callable[[Screen[Any]], bool] | None = getattr(self.app, "held_back", None)
+        if held_back is None or self is not self.app.screen or not held_back(self):
+            super()._compositor_refresh()
 
     def show(self) -> None:
         """Show the newest reports; called for news and once in a while for the ages."""
@@ -115,7 +128,17 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Lay out for the new size."""
-        self.show()
+        if not self._stands_unseen():
+            self.show()
+
+    def _stands_unseen(self) -> bool:
+        """Return whether it was shown for this size and nobody can see it yet.
+
+        An app that holds its first frame back shows what is known by then itself.
+        """
+        former, self._laid_out_for = self._laid_out_for, (self.is_mounted, self.size, self.app.size)
+        seen: asyncio.Event | None = getattr(self.app, "shown", None)
+        return former == self._laid_out_for and seen is not None and not seen.is_set()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show a fault in work of this screen in one line instead of dying of it."""
@@ -141,7 +164,8 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
 
     def on_screen_resume(self) -> None:
         """Show what came in while another screen was on top."""
-        self.show()
+        if not self._stands_unseen():
+            self.show()
 
 
 class ActingScreen(CockpitScreen):

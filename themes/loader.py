@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
@@ -112,7 +112,6 @@ def _between(one: str, other: str) -> str:
 @lru_cache(maxsize=1)
 def load_themes() -> dict[str, ThemeFile]:
     """Return all themes by name; raises ``pydantic.ValidationError`` for a broken file."""
-    folder = files("themes")
-    texts = [each.read_text("utf-8") for each in folder.iterdir() if each.name.endswith(".toml")]
+    texts = [each.read_text("utf-8") for each in Path(__file__).parent.glob("*.toml")]
     found = [ThemeFile.model_validate(tomllib.loads(text)) for text in texts]
     return {theme.name: theme for theme in sorted(found, key=lambda theme: theme.name)}

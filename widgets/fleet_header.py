@@ -34,7 +34,7 @@ class Watch(NamedTuple):
     operator: str = ""
     read_only: bool = False
     stopped: str = ""
-    view: View = View()
+    view: View = View.model_construct()
 
 
 def paint_header(

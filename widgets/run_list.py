@@ -58,6 +58,7 @@ class RunList(Painted):
         self._titles: dict[int, str] = {}
         self._liked: frozenset[str] = frozenset()
         self._shared = _Columns()
+        self._shares = _Shares()
         self._kept: dict[str, Kept] = {}
         """The rows that were painted last: most stand as they stood, whatever comes."""
 
@@ -97,7 +98,7 @@ class RunList(Painted):
             said = [Content(why), text((then, DIM))]
             return [EMPTY, *(text(" " * MARGIN, cut(line, width - MARGIN)) for line in said)]
         room = height - len(self._titles)
-        heights = shares(self._reports, room, width)
+        heights = self._shares.of(self._reports, room, width)
         self._top = 0 if heights else self._first_in_sight(height, width)
         shared = self._shared.of(
             self._reports[self._top : self._top + height], self._now, width, self._liked
@@ -279,6 +280,23 @@ def shares(reports: Sequence[RunReport], height: int, width: int) -> list[int]:
             heights[at] += 1
             left -= 1
     return heights
+
+
+class _Shares:
+    """The lines that each run gets, reckoned anew only when the runs or their room change."""
+
+    def __init__(self) -> None:
+        self._reports: Sequence[RunReport] = ()
+        self._room = (0, 0)
+        self._found: list[int] = []
+
+    def of(self, reports: Sequence[RunReport], height: int, width: int) -> list[int]:
+        """Return what ``shares`` does."""
+        same = len(reports) == len(self._reports) and all(map(is_, reports, self._reports))
+        if not same or self._room != (height, width):
+            self._reports, self._room = tuple(reports), (height, width)
+            self._found = shares(reports, height, width)
+        return self._found
 
 
 def _wishes(report: RunReport) -> Wishes:

@@ -13,13 +13,13 @@ from screens.acting.guarded import Means
 if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
-    from cockpit.app.watching import Watching
+    from cockpit.attach.client import AttachedEngine
 
 
 class Making(NamedTuple):
     """Everything that an app on a run file is given; ``trouble`` is why nothing is remembered."""
 
-    engine: Watching
+    engine: AttachedEngine
     trouble: str
     means: Means
     views: ViewFile
@@ -31,7 +31,6 @@ def make(file: CockpitFile, read_only: bool) -> Making:
     from cockpit.actions.core.open_plans import OpenPlans
     from cockpit.attach.client import AttachedEngine
     from cockpit.config.file import state_dir, store_path
-    from cockpit.store.journal import Journal
     from cockpit.store.opening import open_within
     from cockpit.store.store import Store, StoreError
 
@@ -56,6 +55,8 @@ def make(file: CockpitFile, read_only: bool) -> Making:
     plans = None if read_only else OpenPlans(state_dir() / "planning", file.path)
 
     def left() -> bool:
+        from cockpit.store.journal import Journal
+
         noted = plans is not None and plans.any()
         return noted or (store is not None and Journal(store).any_unfinished())
 

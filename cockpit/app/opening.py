@@ -37,7 +37,7 @@ def run_app(
     Without an ``engine`` one is made, with the store. ``run`` is opened at once.
     """
     trouble = ""
-    means, views, bookmarks, frames = None, None, None, None
+    means, views, bookmarks, frames, made = None, None, None, None, None
     if file is not None and engine is None:
         frames = FrameFile(file.path, Call(None, read_only, present, ascii))
         made = make(file, read_only or present)
@@ -54,6 +54,8 @@ def run_app(
         path = file.path if file is not None else "cockpit.toml"
         sys.stderr.writelines(f"{path}: {problem}\n" for problem in error.problems)
         return CONFIG
+    if made is not None:
+        made.engine.first_frame = app.shown
     app.trouble = trouble
     if app.charset is Charset.UNICODE:
         app.charset = terminal_charset()

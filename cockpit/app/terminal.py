@@ -31,7 +31,7 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Label, TextArea
+from textual.widgets import Label
 from textual.worker import Worker, WorkerState
 
 from cockpit.app.alt import WORD_MOTION, KeyParser, behind_escape
@@ -45,6 +45,7 @@ from cockpit.app.writer import ScreenWriter
 from cockpit.config.file import state_dir
 from cockpit.runtime.crash import told
 from cockpit.text.charset import Charset, drawn
+from screens.base import edits_lines
 
 CRASHED: Final = 70
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -96,7 +97,7 @@ class TerminalApp(CellApp):
         """
         key = behind_escape(event) if isinstance(event, events.Key) else None
         if key is not None and isinstance(event, events.Key) and not self._binds(event.key):
-            if isinstance(self.focused, TextArea) and event.key in WORD_MOTION:
+            if event.key in WORD_MOTION and edits_lines(self.focused):
                 event = _at(event.time, events.Key(WORD_MOTION[event.key], None))
             else:
                 self._typeahead.put_back(key)
@@ -127,6 +128,14 @@ class TerminalApp(CellApp):
             self._missed |= _regions(screen, renderable)
         else:
             super()._display(screen, renderable)
+
+    def held_back(self, screen: Screen[Any]) -> bool:
+        """Return whether nothing is shown yet: what a screen would render is only noted then."""
+        if self.shown.is_set() or self._batch_count or not screen._compositor._dirty_regions:
+            return False
+        self._missed |= screen._compositor._dirty_regions
+        self.laid_out.set()
+        return True
 
     def _taken(self) -> None:
         """Paint what was missed as it is by now; told by the thread that writes."""

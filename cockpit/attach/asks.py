@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from cockpit.attach.wire import WireError, page_in, report_in
-from cockpit.model.curve import curves_in
 from cockpit.model.logtext import Hit, Matches, Near
-from cockpit.model.past import PastLog, Then, timeline_in
 from cockpit.text.safe import clean
 
 Cross = Callable[[Any], Any]
@@ -31,9 +29,29 @@ def _matches_in(found: Sequence[Any]) -> Matches:
     return Matches(tuple(int(at) for at in offsets), int(begin), int(reached), int(size))
 
 
-def _past_log_in(found: Sequence[Any]) -> PastLog:
+def _past_log_in(found: Sequence[Any]) -> object:
+    from cockpit.model.past import PastLog
+
     page, told = found
     return PastLog(page_in(page), clean(told))
+
+
+def _curves_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
+    from cockpit.model.curve import curves_in
+
+    return curves_in(found)
+
+
+def _timeline_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
+    from cockpit.model.past import timeline_in
+
+    return timeline_in(found)
+
+
+def _then_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
+    from cockpit.model.past import Then
+
+    return Then.model_validate(found)
 
 
 ASKS: Final[Mapping[str, Cross]] = {
@@ -48,9 +66,9 @@ ASKS: Final[Mapping[str, Cross]] = {
     "line_at": _number_in,
     "nearest_step": _near_in,
     "nearest_time": _near_in,
-    "curves": curves_in,
-    "timeline": timeline_in,
-    "then": Then.model_validate,
+    "curves": _curves_in,
+    "timeline": _timeline_in,
+    "then": _then_in,
     "log_then": _past_log_in,
 }
 """Every question, and how its answer is read.

@@ -62,7 +62,9 @@ class AttachedEngine:
         self._store = store
         self._clock = clock
         self._attends = attends
-        self._reports = {run.name: unread(run, Facets(), clock.now()) for run in file.runs}
+        self._reports = {
+            run.name: unread(run, Facets.model_construct(), clock.now()) for run in file.runs
+        }
         self._early: dict[str, RunReport] = {}
         """Reports of runs of which the order has not told yet."""
         self._parts = Parts()
@@ -79,6 +81,8 @@ class AttachedEngine:
         self._heard = False
         self._replaced_one = False
         self.silent = ""
+        self.first_frame: asyncio.Event | None = None
+        """What an engine is started after: it would take the processor from the first frame."""
         self.recalled = asyncio.Event()
 
     @property
@@ -96,7 +100,9 @@ class AttachedEngine:
 
     def report(self) -> FleetReport:
         """Return what was told last, at once."""
-        return FleetReport(checked_at=self._clock.now(), runs=tuple(self._reports.values()))
+        return FleetReport.model_construct(
+            checked_at=self._clock.now(), runs=tuple(self._reports.values())
+        )
 
     def subscribe(self, callback: Callable[[RunReport], object]) -> Callable[[], None]:
         """Call back with every report that comes; return how to stop that."""
@@ -193,6 +199,8 @@ class AttachedEngine:
         connection = await self._connected(meeting, hung)
         if connection is not None:
             return connection
+        if self.first_frame is not None:
+            await self.first_frame.wait()
         until = self._clock.monotonic() + COMES_UP_WITHIN
         try:
             await offload(starter.start, meeting, hung, deadline=COMES_UP_WITHIN)

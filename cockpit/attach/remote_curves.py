@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from cockpit.attach.remote_logs import Ask
-from cockpit.model.curve import Curves, Span
+
+if TYPE_CHECKING:
+    from cockpit.model.curve import Curves, Span
 
 
 class RemoteCurves:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from cockpit.attach.remote_logs import Ask
-from cockpit.model.past import PastLog, Then, Timeline
+
+if TYPE_CHECKING:
+    from cockpit.model.past import PastLog, Then, Timeline
 
 
 class RemotePasts:

@@ -40,7 +40,7 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
     if troubles:
         return troubles
     folder = path.absolute().parent
-    return CockpitFile(
+    return CockpitFile.model_construct(  # of parts that are
         path=str(path.absolute()),
         cadence=settings.cadence,
         operator=settings.operator,
@@ -74,8 +74,11 @@ def _table(data: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _part(model: type[M], raw: Mapping[str, Any], at: KeyPath, troubles: list[Trouble]) -> M:
-    """Return one table as ``model``; with troubles noted, its defaults."""
-    value = checked(model, raw.get(str(at[-1]), {}), at)
+    """Return one table as ``model``; its defaults where it is not there, or troubles were noted."""
+    table = raw.get(str(at[-1]), {})
+    if table == {}:
+        return model.model_construct()  # to make what checks it ready would only cost a start
+    value = checked(model, table, at)
     if isinstance(value, list):
         troubles += value
         return model()

@@ -1,7 +1,5 @@
 """What agents may do, what they mean to do, and what they asked: as values (SPEC S-16, A)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
@@ -61,7 +59,7 @@ class AgentAct(Frozen):
         """Tell whether it may still begin by itself, and so can be vetoed."""
         return self.stage is Stage.WAITING and now <= (self.until or 0.0) + LATE
 
-    def known_by(self, at: float) -> AgentAct:
+    def known_by(self, at: float) -> "AgentAct":
         """Return it as it was known at a moment: how far it came after that is left out."""
         if self.changed_at <= at:
             return self

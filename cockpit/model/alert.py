@@ -1,7 +1,5 @@
 """An alert: what is wrong, since when, on what evidence, how sure, and the next safe action."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any, Literal
 

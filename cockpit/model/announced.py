@@ -1,7 +1,5 @@
 """What a run's own log announces of it, besides its steps."""
 
-from __future__ import annotations
-
 from cockpit.model.base import Frozen, Instant
 
 IDS = 8

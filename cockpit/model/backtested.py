@@ -1,7 +1,5 @@
 """What the rules would have told of a run's past: ``backtest --json``, as a screen is given it."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated
 

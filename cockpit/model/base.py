@@ -10,13 +10,20 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer
 
 from cockpit.model.instant import NO_TIME
 from cockpit.model.instant import rfc3339 as rfc3339
+from cockpit.model.plugins import keep_plugins_out
+
+keep_plugins_out()
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])")
 
 
 class Frozen(BaseModel):
-    """An immutable value: unknown fields are errors, equality is by value."""
+    """An immutable value: unknown fields are errors, equality is by value.
+
+    Modules of values have no ``from __future__ import annotations``: pydantic would compile and
+    evaluate each of a thousand strings again, at every start.
+    """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", ser_json_inf_nan="constants", defer_build=True

@@ -1,7 +1,5 @@
 """How a run was in the last 24 hours, in half hours, as far as somebody watched it."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from cockpit.model.base import Frozen
@@ -40,7 +38,7 @@ class Day(Frozen):
         passed = int((_end(now) - self.end) // CELL)
         return (self.cells + UNSEEN * max(0, min(passed, CELLS)))[-CELLS:]
 
-    def with_look(self, at: float, verdict: str, cadence: float) -> Day:
+    def with_look(self, at: float, verdict: str, cadence: float) -> "Day":
         """Return it with a verdict seen at ``at``; the one before held until then, if watched."""
         if self.at is not None and at < self.at:
             return self

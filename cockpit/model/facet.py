@@ -1,7 +1,5 @@
 """A facet: one thing observed of a run, fetched on its own, with its own age and error."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any, Final, Generic, TypeVar
 
@@ -100,13 +98,16 @@ def known(value: T, source: str, now: float) -> Facet[T]:
 
 def unknown(kind: ErrorKind, message: str, source: str, now: float) -> Facet[Any]:
     """Return a facet that could not be observed, and why."""
-    return Facet[Any](source=source, error=Problem(kind=kind, message=message), since=now)
+    problem = Problem.model_construct(kind=kind, message=message)
+    return Facet[Any].model_construct(source=source, error=problem, since=now)
 
 
 def not_configured(what: str) -> Facet[Any]:
     """Return the facet of something that the run file does not name."""
-    problem = Problem(kind=ErrorKind.NOT_CONFIGURED, message=f"{what} is not in cockpit.toml")
-    return Facet[Any](source="run file", error=problem)
+    problem = Problem.model_construct(
+        kind=ErrorKind.NOT_CONFIGURED, message=f"{what} is not in cockpit.toml"
+    )
+    return Facet[Any].model_construct(source="run file", error=problem)
 
 
 def merge(old: Facet[T] | None, new: Facet[T]) -> Facet[T]:

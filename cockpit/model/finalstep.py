@@ -5,8 +5,6 @@ What is told is N, the number of steps. Trainers that count from 0 name the last
 the final step, see ``cockpit.rules.metrics.progress.reached``.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import shlex

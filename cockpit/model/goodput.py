@@ -5,8 +5,6 @@ The measure is Google's ML goodput (*Introducing ML Productivity Goodput*, 2024,
 all time; the rest is *badput*, split by what it went to.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.base import Frozen, Instant, Seconds
@@ -72,7 +70,7 @@ class Looks(Frozen):
     last: float | None = None
     gaps: tuple[tuple[float, float], ...] = ()
 
-    def with_one(self, at: float, cadence: float) -> Looks:
+    def with_one(self, at: float, cadence: float) -> "Looks":
         """Return them with a look at ``at``; after more than two cadences there was a gap.
 
         Of more gaps than are kept the oldest begin the watch anew.
@@ -150,7 +148,7 @@ class Goodput(Frozen):
     until: Instant
     share: float | None
     split: Split
-    restarts: Restarts = Restarts()
+    restarts: Restarts = Restarts.model_construct()
     steps_lost: int = 0
     accelerators: int | None = None
     accelerator_hours_lost: float | None = None

@@ -1,7 +1,5 @@
 """What a rule is given: the newest facets, and what was folded from everything before them."""
 
-from __future__ import annotations
-
 from cockpit.model.alert import Alert
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.facet import ErrorKind
@@ -154,9 +152,9 @@ class History(Frozen):
     """
 
     now: Instant
-    facets: Facets = Facets()
-    trend: Trend = Trend()
-    log_trend: Trend = Trend()
+    facets: Facets = Facets.model_construct()
+    trend: Trend = Trend.model_construct()
+    log_trend: Trend = Trend.model_construct()
     """The fold of the log's own rows, as far as they were read; ``trend`` where it has no other."""
     phases: tuple[PhaseMark, ...] = ()
     checkpoints: tuple[CheckpointMark, ...] = ()
@@ -179,7 +177,7 @@ class History(Frozen):
     """The places away from here that do not answer for this run, nor for any other."""
     full_disks: tuple[FullDisk, ...] = ()
     """The disks of its machine that are nearly full for it and for other runs."""
-    looks: Looks = Looks()
+    looks: Looks = Looks.model_construct()
     """When somebody looked at the job."""
     starts: tuple[JobStart, ...] = ()
     """The jobs that cockpits started for the run, oldest first."""
@@ -191,7 +189,7 @@ class History(Frozen):
     """That of the job before it, where this engine has seen it."""
     partial_since: Instant | None = None
     """Since when each look has found only some of a running job's tasks at work (C-04)."""
-    host: HostMark = HostMark()
+    host: HostMark = HostMark.model_construct()
     """What the looks at the job's host add up to."""
     open: tuple[Alert, ...] = ()
     """What was open at the former judging: an open alert closes later than it opens."""

@@ -4,8 +4,6 @@ These are the values of the one interface through which every platform is acted 
 (``cockpit.platforms.base``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -75,7 +73,7 @@ class Live(Frozen):
     held: tuple[LiveJob, ...] = ()
     unknown: str | None = None
 
-    def without_waiting(self, queued: Iterable[LiveJob]) -> Live:
+    def without_waiting(self, queued: Iterable[LiveJob]) -> "Live":
         """Return what lives but for what only waits for the end of the current job (SPEC J).
 
         A platform that is asked of a run by the job in its file lists that as a job of the lineage.

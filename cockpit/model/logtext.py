@@ -1,7 +1,5 @@
 """What a diagnosis reads: the lines of the present job, each with its place in the file."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """What is known of the monitor that watches a run from outside (INTERFACE ``monitor.value``)."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from cockpit.model.base import Frozen, Instant, Seconds

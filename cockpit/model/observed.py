@@ -1,7 +1,5 @@
 """The values of the eight facets, in the shapes of INTERFACE."""
 
-from __future__ import annotations
-
 import math
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -202,7 +200,7 @@ class LogValue(Frozen):
     """What was not read line by line since it is followed; ``None`` for a log read in full."""
     rows_begin: int = Field(default=0, exclude=True)
     """The offset from which every line was read for rows; what stands before it was not."""
-    announced: Announced = Field(default=Announced(), exclude=True)
+    announced: Announced = Field(default=Announced.model_construct(), exclude=True)
     """What the lines that were read announce besides steps."""
     clock_offset_s: Seconds | None = None
     """The writer's clock minus ours where it is off: the times of lines are on ours."""

@@ -1,7 +1,5 @@
 """A run's past: what happened to it, which moments are kept, and the run as it was at one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple

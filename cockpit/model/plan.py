@@ -4,8 +4,6 @@ The JSON shapes are INTERFACE's ("Actions without the UI"), extended, never rena
 in here is one safe line with its secrets masked, unless it says otherwise.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
@@ -132,7 +130,7 @@ class Loss(Frozen):
     text: str
     worth: int | None = None
 
-    def beyond(self, shown: Loss) -> bool:
+    def beyond(self, shown: "Loss") -> bool:
         """Tell whether this is past what was shown, by more than a checkpoint's worth.
 
         Where that is not known, past twice as much: the figure that was agreed to is no measure
@@ -198,7 +196,7 @@ class Plan(Draft):
         """What it does, in one plain sentence or two; no part of its identity."""
         return summary(self)
 
-    def approved(self, approvals: tuple[Approval, ...]) -> Plan:
+    def approved(self, approvals: tuple[Approval, ...]) -> "Plan":
         """Return the plan with approvals put to the blocks that they name and that allow one."""
         by_check = {approval.check: approval for approval in approvals}
         checks = tuple(

@@ -1,7 +1,5 @@
 """What a source is asked about a run: its settings, and what is known of its current job."""
 
-from __future__ import annotations
-
 from cockpit.model.base import Frozen
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.records import Rejected

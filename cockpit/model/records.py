@@ -1,7 +1,5 @@
 """What is written into a run's records (SPEC L, S-10 to S-12), and how writing it went."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from pydantic import Field

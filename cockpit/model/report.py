@@ -1,7 +1,5 @@
 """One run, judged: what ``check --json`` prints and what every widget is given."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any
 
@@ -68,7 +66,7 @@ class Facets(Frozen):
         """Return (name, facet) in INTERFACE's order."""
         return [(name, getattr(self, name)) for name in FACETS]
 
-    def as_unasked(self, run: RunSpec, now: float) -> Facets:
+    def as_unasked(self, run: RunSpec, now: float) -> "Facets":
         """Return them with what the run file names, and nobody has asked for, as just that."""
         log = run.job is not None and run.job.log is not None
         named = {
@@ -84,7 +82,7 @@ class Facets(Frozen):
         }
         return self.model_copy(update=news)
 
-    def as_remembered(self) -> Facets:
+    def as_remembered(self) -> "Facets":
         """Return them as what a store remembers: nobody has asked since."""
         known = {name: facet.model_copy(update=REMEMBERED) for name, facet in self.items()}
         return self.model_copy(update=known)
@@ -122,9 +120,9 @@ class RunReport(Frozen):
     owner: OwnerNow | None = None
     """Who answers for the run (``spec.dri``) by whose word; ``None`` before anything was judged."""
     goodput: Goodput | None = None
-    looks: Looks = Looks()
+    looks: Looks = Looks.model_construct()
     """When its job was looked at; not part of the document."""
-    day: Day = Day()
+    day: Day = Day.model_construct()
     """How it was in the last 24 hours; not part of the document."""
     verdict_reason: str | None = None
     """Why the verdict is the one it is, in one line."""
@@ -133,7 +131,7 @@ class RunReport(Frozen):
     not_read_yet: str | None = None
     """Why it counts neither as well nor as sick: what nobody has asked since the engine started."""
 
-    def as_remembered(self) -> RunReport:
+    def as_remembered(self) -> "RunReport":
         """Return it as what a store remembers: no verdict that it is well, no time left.
 
         An alert stays open until it is seen to have closed.
@@ -200,12 +198,12 @@ class RunReport(Frozen):
 def unread(run: RunSpec, facets: Facets, now: float) -> RunReport:
     """Return the report of a run that no rule has seen yet."""
     final = run.final_step
-    return RunReport(
+    return RunReport.model_construct(
         spec=run,
         checked_at=now,
         verdict=Verdict.UNKNOWN,
         facets=facets.as_unasked(run, now),
-        progress=Progress(
+        progress=Progress.model_construct(
             step=None,
             final_step=final,
             final_step_source=None if final is None else run.final_step_source,

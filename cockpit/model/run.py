@@ -5,8 +5,6 @@ machine, a plain string is an absolute path of this one. Defaults that depend on
 are properties here, so that a rule and a screen cannot disagree about them.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -81,7 +79,7 @@ class WandbSpec(Frozen):
     resume: Literal["allow", "never", "must"] = "allow"
     dir: Place | None = None
     base_url: str | None = None
-    metrics: MetricNames = MetricNames()
+    metrics: MetricNames = MetricNames.model_construct()
 
     @property
     def run_id(self) -> str | None:
@@ -121,14 +119,14 @@ class TrackioSpec(Frozen):
     db: Place
     project: str | None = None
     run: str | None = None
-    metrics: MetricNames = MetricNames()
+    metrics: MetricNames = MetricNames.model_construct()
 
 
 class TensorboardSpec(Frozen):
     """``[run.tensorboard]``: the folder in which the run's event files lie."""
 
     dir: Place
-    metrics: MetricNames = MetricNames()
+    metrics: MetricNames = MetricNames.model_construct()
 
 
 class CustomLayout(Frozen):
@@ -286,11 +284,11 @@ class RunSpec(Frozen):
     """Other runs of the file that read this one's W&B folder, where it has no id of its own."""
     checkpoints: CheckpointSpec | None = None
     monitor: MonitorSpec | None = None
-    records: RecordsSpec = RecordsSpec()
+    records: RecordsSpec = RecordsSpec.model_construct()
     code: CodeSpec | None = None
-    thresholds: Thresholds = Thresholds()
+    thresholds: Thresholds = Thresholds.model_construct()
     teardown: TeardownSpec | None = None
-    agents: RunAgentsSpec = RunAgentsSpec()
+    agents: RunAgentsSpec = RunAgentsSpec.model_construct()
 
     @property
     def monitor_cadence(self) -> Seconds:
@@ -361,9 +359,9 @@ class CockpitFile(Frozen):
     cadence: Seconds = 15 * 60.0
     operator: str | None = None
     runs: tuple[RunSpec, ...] = ()
-    notify: NotifySpec = NotifySpec()
-    agents: AgentsSpec = AgentsSpec()
-    ui: UiSpec = UiSpec()
+    notify: NotifySpec = NotifySpec.model_construct()
+    agents: AgentsSpec = AgentsSpec.model_construct()
+    ui: UiSpec = UiSpec.model_construct()
     keys: dict[str, Any] = Field(default_factory=dict)
     hosts: dict[str, HostSpec] = Field(default_factory=dict)
 

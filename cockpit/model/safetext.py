@@ -4,8 +4,6 @@ Built by ``cockpit.text.safe``; holds no control character, no bidi or zero-widt
 keeps colours as spans beside the text, so that no widget ever parses markup or escapes.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from pydantic import model_serializer

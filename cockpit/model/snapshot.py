@@ -1,7 +1,5 @@
 """What a launch really used: command, code, config, checkpoint, hardware (SPEC C-18)."""
 
-from __future__ import annotations
-
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.jobs import Bundle
 from cockpit.model.observed import Pick

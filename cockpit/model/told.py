@@ -4,8 +4,6 @@ Told in the logbook and under the output root, one line each (``cockpit.text.tol
 read back by every cockpit. Whoever may write there may tell: each value says where it stood.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterable

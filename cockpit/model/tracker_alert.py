@@ -1,7 +1,5 @@
 """An alert that the trainer itself has raised, by its tracker's own call (trackio's ``alert``)."""
 
-from __future__ import annotations
-
 from cockpit.model.base import Frozen, Instant
 
 

@@ -6,8 +6,6 @@ Times in here are plain floats (epoch seconds), so that ``model_dump_json`` and
 ``model_validate_json`` are each other's inverse and a store can keep it between two polls.
 """
 
-from __future__ import annotations
-
 import math
 
 from cockpit.model.base import Frozen, Seconds
@@ -292,8 +290,8 @@ class Taints(Frozen):
     sound: int | None = None
     rise: tuple[int | None, float | None] | None = None
     began: float | None = None
-    loss: WatchedMetric = WatchedMetric()
-    grad_norm: WatchedMetric = WatchedMetric()
+    loss: WatchedMetric = WatchedMetric.model_construct()
+    grad_norm: WatchedMetric = WatchedMetric.model_construct()
 
 
 class Trend(Frozen):
@@ -301,17 +299,17 @@ class Trend(Frozen):
 
     rows: int = 0
     last: Row | None = None
-    pace: Pace = Pace()
-    stepping: Stepping = Stepping()
-    throughput: ThroughputTrend = ThroughputTrend()
-    loss: LossTrend = LossTrend()
-    climb: Climb = Climb()
+    pace: Pace = Pace.model_construct()
+    stepping: Stepping = Stepping.model_construct()
+    throughput: ThroughputTrend = ThroughputTrend.model_construct()
+    loss: LossTrend = LossTrend.model_construct()
+    climb: Climb = Climb.model_construct()
     stability: tuple[MetricTrend, ...] = ()
-    resumption: Resumption = Resumption()
-    skips: Skips = Skips()
-    loss_finite: WatchedMetric = WatchedMetric()
-    grad_finite: WatchedMetric = WatchedMetric()
-    taints: Taints = Taints()
+    resumption: Resumption = Resumption.model_construct()
+    skips: Skips = Skips.model_construct()
+    loss_finite: WatchedMetric = WatchedMetric.model_construct()
+    grad_finite: WatchedMetric = WatchedMetric.model_construct()
+    taints: Taints = Taints.model_construct()
 
     @property
     def last_step_at(self) -> float | None:

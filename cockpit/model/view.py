@@ -1,7 +1,5 @@
 """How a person looks at a fleet: what is kept between two sessions at one run file."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from cockpit.model.base import Frozen

@@ -1,10 +1,15 @@
-"""Every kind of job that there is. To add one: its package, and a row here."""
+"""Every kind of job that there is. To add one: its package, and a row here.
+
+A platform is loaded with the first run of its kind: few fleets have more than two.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, cast
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, not_configured
@@ -14,24 +19,30 @@ from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import EndpointFinding, Platform
-from cockpit.platforms.box.platform import BoxPlatform
-from cockpit.platforms.iris.platform import IrisPlatform
-from cockpit.platforms.local.platform import LocalPlatform
-from cockpit.platforms.ray.platform import RayPlatform
-from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.sources.logs.source import Logs
 
-PLATFORMS: Final = (IrisPlatform, RayPlatform, SlurmPlatform, BoxPlatform, LocalPlatform)
-"""One class for each kind that ``[run.job] kind`` may name."""
+PLATFORMS: Final[Mapping[str, str]] = {
+    "iris": "cockpit.platforms.iris.platform:IrisPlatform",
+    "ray": "cockpit.platforms.ray.platform:RayPlatform",
+    "slurm": "cockpit.platforms.slurm.platform:SlurmPlatform",
+    "box": "cockpit.platforms.box.platform:BoxPlatform",
+    "local": "cockpit.platforms.local.platform:LocalPlatform",
+}
+"""Where the class for each kind stands that ``[run.job] kind`` may name."""
 
 Ask = Callable[[Platform, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 
 
+@cache
+def platform_of(kind: str) -> type[Platform]:
+    """Return the class for one kind of job."""
+    module, _, name = PLATFORMS[kind].partition(":")
+    return cast("type[Platform]", getattr(import_module(module), name))
+
+
 def kind_of(run: RunSpec) -> type[Platform] | None:
     """Return what is known of a run's kind of job without asking it anything."""
-    if run.job is None:
-        return None
-    return next(platform for platform in PLATFORMS if platform.kind == run.job.kind)
+    return None if run.job is None else platform_of(run.job.kind)
 
 
 def _alarms_in(data: bytes) -> Sequence[Alarm]:
@@ -45,13 +56,19 @@ class Platforms:
     """One platform of each kind; asks them together, each for its own runs."""
 
     def __init__(self, clock: Clock, made: Sequence[Platform] | None = None) -> None:
-        logs = Logs(clock, _alarms_in)
-        made = [kind(clock, logs) for kind in PLATFORMS] if made is None else made
-        self._by_kind = {platform.kind: platform for platform in made}
+        self._clock = clock
+        self._logs = Logs(clock, _alarms_in)
+        self._by_kind = {platform.kind: platform for platform in made or ()}
 
     def of(self, run: RunSpec) -> Platform | None:
         """Return the platform of a run's job; ``None`` for a run that names no job."""
-        return None if run.job is None else self._by_kind[run.job.kind]
+        return None if run.job is None else self._of_kind(run.job.kind)
+
+    def _of_kind(self, kind: str) -> Platform:
+        if kind not in self._by_kind:
+            make = cast("Callable[[Clock, Logs], Platform]", platform_of(kind))
+            self._by_kind[kind] = make(self._clock, self._logs)
+        return self._by_kind[kind]
 
     async def jobs(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
         """Return the job facet of each run, by name."""
@@ -67,15 +84,16 @@ class Platforms:
 
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return this user's jobs where ``job`` says; raises ``CannotError``."""
-        return await self._by_kind[job.kind].own_jobs(job)
+        return await self._of_kind(job.kind).own_jobs(job)
 
     async def findings(self, runs: Sequence[RunSpec]) -> list[EndpointFinding]:
         """Return what ``doctor`` says of the systems behind these runs."""
-        groups = [
-            platform.findings([run for run in runs if self.of(run) is platform])
-            for platform in self._by_kind.values()
-        ]
-        return [finding for found in await asyncio.gather(*groups) for finding in found]
+        groups: dict[str, list[RunSpec]] = {kind: [] for kind in PLATFORMS}
+        for run in runs:
+            if run.job is not None:
+                groups[run.job.kind].append(run)
+        asked = (self._of_kind(kind).findings(own) for kind, own in groups.items() if own)
+        return [finding for found in await asyncio.gather(*asked) for finding in found]
 
     async def _each(self, queries: Sequence[Query], ask: Ask) -> dict[str, Facet[Any]]:
         groups: dict[str, list[Query]] = {}
@@ -83,7 +101,7 @@ class Platforms:
         for query in queries:
             if query.run.job is not None:
                 groups.setdefault(query.run.job.kind, []).append(query)
-        asked = (ask(self._by_kind[kind], own) for kind, own in groups.items())
+        asked = (ask(self._of_kind(kind), own) for kind, own in groups.items())
         for answer in await asyncio.gather(*asked):
             found.update(answer)
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import sys
@@ -82,6 +81,8 @@ def asked_anew(path: Path) -> None:
     Opening does that on most network file systems, but not on all (FUSE). Where there is no such
     call, nothing is done. Raises ``OSError`` if the file cannot be opened.
     """
+    import ctypes  # few need it, and it takes its time
+
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         statx = getattr(ctypes.CDLL(None), "statx", None)

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
+from cockpit.model.late_regex import late_regex
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 SAID: Final = 200
-_PREFIX: Final = re.compile(r"^(ssh(_\w+)?|kex_\w+|mux_client_\w+|client_loop|debug\d): (?=.)")
-_QUIET: Final = re.compile(r"^(Warning: Permanently added|@+|\*\*|Connection to .* closed\.$)")
+_PREFIX: Final = late_regex(r"^(ssh(_\w+)?|kex_\w+|mux_client_\w+|client_loop|debug\d): (?=.)")
+_QUIET: Final = late_regex(r"^(Warning: Permanently added|@+|\*\*|Connection to .* closed\.$)")
 
 
 class _Sign(NamedTuple):
@@ -28,7 +29,7 @@ class _Sign(NamedTuple):
 
 
 def _sign(pattern: str, kind: ErrorKind, advice: str) -> _Sign:
-    return _Sign(re.compile(pattern, re.I), kind, advice)
+    return _Sign(late_regex(pattern, re.I), kind, advice)
 
 
 BY_HAND: Final = "run 'ssh {host}' by hand"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from cockpit.model.announced import IDS, Announced, Loaded, Notice
+from cockpit.model.late_regex import late_regex
 from cockpit.text.safe import safe_line
 from cockpit.text.scrub import scrub
 
@@ -18,13 +19,13 @@ AFTER: Final = 20
 """Lines behind a notice of a first look from which on it is an old one: nothing came."""
 LONGEST: Final = 400
 _READ: Final = 2000
-_WORTH: Final = re.compile(
+_WORTH: Final = late_regex(
     rb"(?i)/runs/|saved locally in|checkpoint|ckpt|restor|resum|preempt|spot |interrupt|reclaim"
 )
-_PAGE: Final = re.compile(
+_PAGE: Final = late_regex(
     r"(?:View run\b|run page)[^\n]*?(https?://[^\s'\"<>]+/runs/[\w.-]*[\w-])", re.I
 )
-_FOLDER: Final = re.compile(
+_FOLDER: Final = late_regex(
     r"Run data is saved locally in \S*?\b(?:offline-)?run-\d{8}_\d{6}-(?P<id>[\w-]{1,128})"
 )
 """What W&B's client says as it begins, with a server or without one."""
@@ -32,32 +33,32 @@ _PATH: Final = r"[\"'`]?(?P<path>[\w.~+-]*:?/[^\s\"'`,;()\[\]]*|[\w.~-]+/[^\s\"'
 _VERB: Final = r"\b(?:(?:re)?load|restor|resum)(?:e|es|ed|ing|s)?\b"
 _FROM: Final = r"\b(?:from|at)(?: (?:path|checkpoint|the))*[: =]+"
 _LOADED: Final = (
-    re.compile(rf"{_VERB}[^\n]{{0,60}}?{_FROM}{_PATH}", re.I),
-    re.compile(rf"{_VERB} (?:the )?(?:checkpoint|ckpt)[: =]+{_PATH}", re.I),
+    late_regex(rf"{_VERB}[^\n]{{0,60}}?{_FROM}{_PATH}", re.I),
+    late_regex(rf"{_VERB} (?:the )?(?:checkpoint|ckpt)[: =]+{_PATH}", re.I),
 )
-_GOES_ON: Final = re.compile(rf"{_VERB}[^\n]{{0,60}}?\b(?:from|at)\b", re.I)
-_ABOUT: Final = re.compile(r"checkpoint|ckpt|resum|restor|global_?step|iter_\d|step[-_]\d", re.I)
-_OTHER: Final = re.compile(
+_GOES_ON: Final = late_regex(rf"{_VERB}[^\n]{{0,60}}?\b(?:from|at)\b", re.I)
+_ABOUT: Final = late_regex(r"checkpoint|ckpt|resum|restor|global_?step|iter_\d|step[-_]\d", re.I)
+_OTHER: Final = late_regex(
     r"pre-?trained|tokenizer|dataset|teacher|reward|reference model|\bbase model|adapter|\blora\b"
     r"|\bema\b|embedding|shards|data ?loader|\bif\b|\bno \w*checkpoint|not found|cannot|can't|fail"
     r"|unable|would|could|skip|does not exist|from scratch|error|usage:",
     re.I,
 )
-_ASIDE: Final = re.compile(
+_ASIDE: Final = late_regex(
     r"(?<![\w/.=-])(?:eval(?:uat\w+)?|validat\w+|predict\w*|inference|upload\w*|test(?:ing)?"
     r"|best (?:\w+ )?(?:model|checkpoint|ckpt|weights)|loaded model weights from the)(?![\w/=-])",
     re.I,
 )
 """What was loaded for something else than to train on: to evaluate it, at the end, to send it."""
-_STEP: Final = re.compile(
+_STEP: Final = late_regex(
     r"\b(?<!max )(?<!total )(?<!final )(?P<whole>global[_ ]?)?(?:step|iteration|iter)s?"
     r"[ =:#]*(?P<step>\d{1,12})\b",
     re.I,
 )
-_STEP_OF_PATH: Final = re.compile(
+_STEP_OF_PATH: Final = late_regex(
     r"(?:step|checkpoint|ckpt|iter|global_step)[-_=]?0*(\d{1,12})(?!\d)", re.I
 )
-_NOTICE: Final = re.compile(
+_NOTICE: Final = late_regex(
     r"(?:spot|preemption|instance|host|node|vm)[ -]?(?:instance )?"
     r"(?:interruption|termination|preemption|eviction|reclaim)"
     r"[ -]?(?:notice|warning|event|signal)"
@@ -70,16 +71,16 @@ _NOTICE: Final = re.compile(
     r"|marking (?:the )?run as preempting",
     re.I,
 )
-_POSSIBLE: Final = re.compile(
+_POSSIBLE: Final = late_regex(
     r"\b(?:if|may|might|could|when|in case|handler|enabled|listening|e\.g\.|etc)\b", re.I
 )
-_LOOKED_FOR: Final = re.compile(
+_LOOKED_FOR: Final = late_regex(
     r"\b(?:no|not an?|(?:check|wait|poll|watch|monitor|look|listen|clear|test)(?:e?s|ed|ing)?"
     r"|quer(?:y|ied|ying)|ignor(?:es?|ed|ing)|simulat(?:es?|ed|ing)) (?:[\w-]+ ){0,3}$",
     re.I,
 )
 """Right before a notice: it is none, or none yet."""
-_NONE: Final = re.compile(
+_NONE: Final = late_regex(
     r"[ :=\"']*(?:(?:false|none|null|not (?:yet|seen|found|received))\b|(?:no|never)(?=\W*$))"
     r"| (?:check|poll|monitor|watch|listen|thread|service|endpoint|callback|hook)",
     re.I,

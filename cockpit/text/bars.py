@@ -6,24 +6,25 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cockpit.model.late_regex import late_regex
 from cockpit.text.line_shape import Span
 
 _COUNT = r"(?P<n>0(?:\.0)?)(?P<n_scale>[kMGT]?)(?P<n_unit>[A-Za-z]*)"
 _TOTAL = r"(?P<m>0(?:\.0)?)(?P<m_scale>[kMGT]?)(?P<unit>[A-Za-z]*)"
-_TQDM = re.compile(rf"0%\|[^|]{{0,400}}\|\s*{_COUNT}/{_TOTAL}\s*(?:\w+\s)?\[(?P<inside>[^\]]*)\]?")
-_OPEN_ENDED = re.compile(
+_TQDM = late_regex(rf"0%\|[^|]{{0,400}}\|\s*{_COUNT}/{_TOTAL}\s*(?:\w+\s)?\[(?P<inside>[^\]]*)\]?")
+_OPEN_ENDED = late_regex(
     rf"(?<![\w/.]){_COUNT}(?:/{_TOTAL})? \[(?P<inside>0[0:]*(?:<[0:?]+)?,[^\]]*)\]?"
 )
-_LOGGABLE = re.compile(
+_LOGGABLE = late_regex(
     rf"Progress on:(?P<desc>.*?) (?:-|{_COUNT})/(?:\?|-|{_TOTAL})(?<=[-?a-z])"
     r"(?: rate:(?P<rate>\S+)(?: remaining:\S+(?: elapsed:\S+(?: postfix:(?P<post>.*))?)?)?)?"
 )
-_RICH = re.compile(rf"(?:[━╸╺]+|[-#=>]{{8,}}) +{_COUNT}/(?:--|{_TOTAL}) +(?P<inside>0:0:0 • .*)")
-_KERAS = re.compile(
+_RICH = late_regex(rf"(?:[━╸╺]+|[-#=>]{{8,}}) +{_COUNT}/(?:--|{_TOTAL}) +(?P<inside>0:0:0 • .*)")
+_KERAS = late_regex(
     r"^\s*(?P<n>0)/(?P<m>0) (?=\[=\]|[━╸╺]|- 0m?s )(?P<inside>.*\bloss: .*)", re.MULTILINE
 )
-_NO_RATE = re.compile(r"(?<![\w.])[?-] ?[A-Za-z]+/s\b|<\?(?=[,\]\s]|$)")
-_RATE = re.compile(
+_NO_RATE = late_regex(r"(?<![\w.])[?-] ?[A-Za-z]+/s\b|<\?(?=[,\]\s]|$)")
+_RATE = late_regex(
     r"(?<![\w.])(?P<value>0(?:\.0)?)(?P<scale>[kMG]?)\s?(?P<unit>[A-Za-z]+/[A-Za-z]+)"
 )
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\\\\\u2028\u2029\ud800-\udfff]")
-_ESCAPED: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|\\)")
-_TICKS: Final = re.compile("`+")
+from cockpit.model.late_regex import late_regex
+
+UNSAFE: Final = late_regex("[\x00-\x1f\x7f-\x9f\\\\\u2028\u2029\ud800-\udfff]")
+_ESCAPED: Final = late_regex(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|\\)")
+_TICKS: Final = late_regex("`+")
 
 
 def code_span(value: str) -> str:

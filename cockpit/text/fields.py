@@ -12,21 +12,22 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from cockpit.model.late_regex import late_regex
 from cockpit.text.line_shape import Span
 
-_NUMBER = re.compile(
+_NUMBER = late_regex(
     r"(?<![\w.])(?P<value>[-+]?(?:(?:0(?:\.0?)?|\.0)(?:[eE][-+]?0)?|(?i:nan|inf(?:inity)?)\b))"
     r"(?P<scale>[kKMGBT](?![\w]))?"
     r"(?:\s*(?:/|\bof\b)\s*(?P<max>0)(?P<max_scale>[kKMGBT](?![\w]))?(?!\w|\.0|/))?"
     r"\s?(?P<unit>%|[A-Za-z]*(?:/[A-Za-z]+)*)"
 )
-_LABEL = re.compile(
+_LABEL = late_regex(
     r"(?P<label>[A-Za-z_][\w/.\-@ ]*?)(?:\((?P<note>[^()]{0,24})\))?[\"'\]]{0,2}"
     r"\s*(?:=>|[:=#]){0,2}\s*(?:tensor)?[\[\"'(<]{0,2}\s*$"
 )
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|0")
-_DELIMITERS = re.compile(r"[|,;{}\t\n]|\s-\s|\s{3,}|\)\s|%\)?")
-_CLOCK = re.compile(r":0")
+_WORDS = late_regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|0")
+_DELIMITERS = late_regex(r"[|,;{}\t\n]|\s-\s|\s{3,}|\)\s|%\)?")
+_CLOCK = late_regex(r":0")
 _UNITS = frozenset(("%", "ms", "s", "sec", "secs", "us", "it", "GB", "GiB", "MB", "MiB", "BPC"))
 _PER = frozenset(
     (

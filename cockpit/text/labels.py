@@ -5,17 +5,17 @@ All of it is decided on the shape of a line (``cockpit.text.line_shape``); rates
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
+from cockpit.model.late_regex import late_regex
 from cockpit.text.fields import LabelledNumber
 from cockpit.text.metric_words import Beside, metric_of
 
 Scope = Literal["run", "epoch", "epochs"]
 
-_OTHER_WORK = re.compile(
+_OTHER_WORK = late_regex(
     r"(?i:\b(?:sav(?:e|ed|ing)|load(?:ed|ing)?|restor\w+|resum\w+|checkpoint\w*|ckpt|eval\w*"
     r"|valid\w*|val|test(?:ing)?|download\w*|upload\w*|fetch\w*|plot\w*|compil\w+|token[iu]z\w+"
     r"|warm(?:ing)?[ -]?up|generat\w+|sampling|predict\w*|infer\w*|decod\w*|dev(?=\s*[:|])"
@@ -23,22 +23,22 @@ _OTHER_WORK = re.compile(
     r"|traceback|warning|fail\w*|start(?:ed)?|best|at|from|until|since|because|reset\w*)\b"
     r"|\b(?:to|after|before|past)\s+(?:[a-z_]+[\s=:#]*){0,2}$)"
 )
-_IN_BRACKETS = re.compile(r"(?i:[\[(](?:eval\w*|val|valid\w*|test|dev|sanity|predict)\b)")
-_DOING = re.compile(
+_IN_BRACKETS = late_regex(r"(?i:[\[(](?:eval\w*|val|valid\w*|test|dev|sanity|predict)\b)")
+_DOING = late_regex(
     r"(?i:(?<![\w./@-])(?!(?:(?:pre|post|mid)?-?train|(?:fine-?)?tun|fitt|learn|optimi[sz]|updat|runn|logg"
     r"|remain|tim|dur|us|be|str|r|k|distill)ing\b)[a-z]+ing(?![\w/@-]))"
 )
 """A word for what is being done: of all of them only these say training, or nothing at all."""
-_BEHIND = re.compile(
+_BEHIND = late_regex(
     r"(?i:\b(?:sav(?:ed|ing)|wr(?:ote|itten)|checkpoint\w*|restor\w+|resum\w+)\b"
     r"|\b(?:val|valid\w*|eval\w*|test(?:ing)?|skipp(?:ed|ing))\s*:)"
 )
-_TRAINING = re.compile(
+_TRAINING = late_regex(
     r"(?i:\b(?:(?:pre)?train\w*|fine-?tun\w*|steps?|iters?|iterations?|epochs?|ep|loss"
     r"|optimi[sz]\w*|fit(?:ting)?|batch\w*|updates?)\b)"
 )
-_PREFIXES = re.compile(r"\[[^\]]*\]|\([^)]*\)|\d[\d:.,/-]*|\b(?:INFO|DEBUG|UTC)\b")
-_LETTERS = re.compile(r"[A-Za-z]{2}")
+_PREFIXES = late_regex(r"\[[^\]]*\]|\([^)]*\)|\d[\d:.,/-]*|\b(?:INFO|DEBUG|UTC)\b")
+_LETTERS = late_regex(r"[A-Za-z]{2}")
 
 
 _LABELS: Final = 4096
@@ -64,7 +64,7 @@ _LOSS_WORDS = _set(
 _LOSS_NAMES = frozenset({"loss", "entropy", "xent", "cost"})
 _CROSS_ENTROPIES: Final = frozenset((("ce",), ("train", "ce"), ("nll",), ("train", "nll")))
 """What trainers call it in short; a loss by its name comes before it."""
-_OTHER_LOSS = re.compile(
+_OTHER_LOSS = late_regex(
     r"(?:val|valid|validation|eval\w*|test\w*|dev|best|min|max|scal\w*|aux\w*|zloss|z|balanc\w*"
     r"|router|load|mtp|kl|reg\w*|ema|delta|change|spike|prev\w*|last|target|final|improv\w*|from)$"
 )

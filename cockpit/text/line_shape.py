@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from cockpit.model.late_regex import late_regex
+
 _FILLING: Final = " 0-9#=>.\\-\u2500-\u259f\u25a0\u25a1"
 _FIGURE: Final = "[0-9]{1,3}(?:,[0-9]{3})+"
 _PARTS: Final = {
@@ -25,8 +27,8 @@ _PARTS: Final = {
 }
 """What stands in a shape for each such part, and what it is in a line."""
 _ONE: Final = {name: one for name, (one, _) in _PARTS.items()}
-_TOKEN: Final = re.compile("|".join(f"(?P<{name}>{part})" for name, (_, part) in _PARTS.items()))
-_PLAIN: Final = re.compile("[\n -~\u2022\u2500-\u259f]*")
+_TOKEN: Final = late_regex("|".join(f"(?P<{name}>{part})" for name, (_, part) in _PARTS.items()))
+_PLAIN: Final = late_regex("[\n -~\u2022\u2500-\u259f]*")
 
 Span = tuple[int, int]
 """From where to where something stands in a shape."""

@@ -11,18 +11,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.base import Frozen, Instant
+from cockpit.model.late_regex import late_regex
 from cockpit.text.logbook_stamp import Stamp, read_stamp, written_stamp
 from cockpit.text.markdown_blocks import Blocks, split_lines
 
-_SHA: Final = re.compile(r"\bgit[ _-](?:sha|commit)\W{1,8}([0-9a-f]{7,64})\b", re.IGNORECASE)
-_DATED_LINE: Final = re.compile(r"\s{0,3}(?:[-*+|]\s+)?[*_`\[(]{0,3}(?=(?:19|20)\d\d[-/.]\d)")
-_CLOSING_MARKS: Final = re.compile(r"(?:^|[ \t])#+$")
-_WORD: Final = re.compile(r"[a-z]+")
-_APART: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_SHA: Final = late_regex(r"\bgit[ _-](?:sha|commit)\W{1,8}([0-9a-f]{7,64})\b", re.IGNORECASE)
+_DATED_LINE: Final = late_regex(r"\s{0,3}(?:[-*+|]\s+)?[*_`\[(]{0,3}(?=(?:19|20)\d\d[-/.]\d)")
+_CLOSING_MARKS: Final = late_regex(r"(?:^|[ \t])#+$")
+_WORD: Final = late_regex(r"[a-z]+")
+_APART: Final = late_regex(r"(?<=[a-z])(?=[A-Z])")
 _FILLERS: Final = frozenset(("the", "a", "hero", "our", "this", "s"))
-_UNDERLINE: Final = re.compile(r" {0,3}(?P<mark>=+|-{3,})[ \t]*")
-_NO_TITLE: Final = re.compile(r"[ \t]{4}|\t|[ \t]*(?:[-*+>|`~#<]|\d{1,9}[.)][ \t]|\[)")
-_SECTION: Final = re.compile(
+_UNDERLINE: Final = late_regex(r" {0,3}(?P<mark>=+|-{3,})[ \t]*")
+_NO_TITLE: Final = late_regex(r"[ \t]{4}|\t|[ \t]*(?:[-*+>|`~#<]|\d{1,9}[.)][ \t]|\[)")
+_SECTION: Final = late_regex(
     r"event[ -]?log|events|launched instances|instances|launches|(?:\w+ )?log(?:book)?|timeline"
     r"|history|journal|(?:run ?)?contract|notes|updates",
     re.IGNORECASE,

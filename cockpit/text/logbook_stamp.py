@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from cockpit.model.late_regex import late_regex
+
 _FIXED: Final = {
     "Z": 0.0,
     "UTC": 0.0,
@@ -53,11 +55,11 @@ _CLOCK: Final = (
     rf"(?:\s*\(?(?P<zone>(?:UTC|GMT)?[+-]\d\d?(?::?\d\d)?(?!\d)|(?:{_ZONE_NAME})\b|{_AREA})\)?)?"
 )
 _DATE: Final = r"(?<!\d)(?P<Y>(?:19|20)\d\d)[-/.](?P<M>\d\d?)[-/.](?P<D>\d\d?)(?!\d)"
-_DATED: Final = re.compile(rf"{_DATE}(?:[T ,@]+(?:at\s+)?{_CLOCK})?")
-_CLOCK_ONLY: Final = re.compile(rf"^\W*{_CLOCK}(?=\W|$)")
+_DATED: Final = late_regex(rf"{_DATE}(?:[T ,@]+(?:at\s+)?{_CLOCK})?")
+_CLOCK_ONLY: Final = late_regex(rf"^\W*{_CLOCK}(?=\W|$)")
 _EDGE: Final = " \t-–—:|·,*_`"
-_MARKED: Final = re.compile(r"[*_`]{1,3}$")
-_SETS_OFF: Final = re.compile(r"\s*[-–—:|·,]+\s*")
+_MARKED: Final = late_regex(r"[*_`]{1,3}$")
+_SETS_OFF: Final = late_regex(r"\s*[-–—:|·,]+\s*")
 _REACH: Final = 400
 """Characters of a line in which its time is looked for."""
 

@@ -7,11 +7,11 @@ the answer is ``None``: a missed line costs little, a wrong step costs an alert.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from cockpit.model.late_regex import late_regex
 from cockpit.text.bars import Bar, Part, read_bars
 from cockpit.text.fields import LabelledNumber, fields
 from cockpit.text.labels import (
@@ -66,22 +66,22 @@ class Meaning(NamedTuple):
         return (self.step, self.most, self.loss, self.grad_norm, *self.rates, *beside, *epoch)
 
 
-_BLOCK_HEAD = re.compile(r"\[(?:\w+=0\]\[)?(?:batch|step)=0/0[^\]]*\]:?\s*$")
-_DICT_HEAD = re.compile(r"\s*\{[\"'][^{}]*,\s*$")
+_BLOCK_HEAD = late_regex(r"\[(?:\w+=0\]\[)?(?:batch|step)=0/0[^\]]*\]:?\s*$")
+_DICT_HEAD = late_regex(r"\s*\{[\"'][^{}]*,\s*$")
 _COUNTED = frozenset(("", "it", "iter", "step", "steps", "batch", "batches", "ba", "update"))
-_EPOCH_STEP_LOSS = re.compile(r"^0\|0\|")
-_TABLE_ROW = re.compile(r"^\s*0/0\s+[0.]+[A-Z]")
-_EPOCHS = re.compile(r"(?i:\bepochs?\b)")
+_EPOCH_STEP_LOSS = late_regex(r"^0\|0\|")
+_TABLE_ROW = late_regex(r"^\s*0/0\s+[0.]+[A-Z]")
+_EPOCHS = late_regex(r"(?i:\bepochs?\b)")
 _STEP_RATES = frozenset({"it/s", "s/it", "ms/it"})
-_WORD = re.compile(r"[A-Za-z]{3}")
-_LOSS_AT = re.compile(
+_WORD = late_regex(r"[A-Za-z]{3}")
+_LOSS_AT = late_regex(
     r"(?i:(?:(?:train(?:ing)?|(?:mini-?)?batch|average|avg|mean|running)[ _])?loss"
     r"(?: \([a-z ]{1,30}\))? (?:at|after|for|in) "
     r"(?P<word>(?:(?:global[ _])?(?:step|iter|iteration|batch|update)|(?P<epoch>epoch)) {1,3}#?)?"
     r"(?P<step>0)(?:/(?P<most>0))?(?P<counted> (?:steps|iterations|iters|batches|updates))?"
     r" {0,3}(?::|=|is|was) {0,3}(?P<loss>[-+]?(?:0(?:\.0)?(?:e[-+]?0)?|nan|inf))(?![\w.]))"
 )
-_GLOG = re.compile(r"^[IWE]0 [0:.]+ +0 [\w.]+:0\] \[(?=0\])")
+_GLOG = late_regex(r"^[IWE]0 [0:.]+ +0 [\w.]+:0\] \[(?=0\])")
 
 
 def begins_block(shape: str) -> bool:

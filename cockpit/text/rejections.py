@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.people import login_in, name_in, typist
 from cockpit.model.records import Rejected
 from cockpit.text.code_span import UNSAFE, code_span, value_of
@@ -21,7 +22,7 @@ from cockpit.text.markdown_blocks import Blocks, split_lines
 
 _MARKS: Final = r"[*_]{0,3}"
 _LABEL: Final = r"(?:[*_`]{0,3}[A-Za-z][A-Za-z /]{0,30}[*_`]{0,3}:[*_`]{0,3}[ \t]+)?"
-_SAID: Final = re.compile(
+_SAID: Final = late_regex(
     rf"[ \t]*(?:(?:[-*+•]|\d{{1,3}}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?{_LABEL}{_MARKS}"
     r"(?P<what>rejected[ \t]+checkpoint|rejection[ \t]+withdrawn)"
     rf"{_MARKS}[ \t]*[:—–-]{_MARKS}[ \t]+{_MARKS}step{_MARKS}[ \t]+"
@@ -29,14 +30,14 @@ _SAID: Final = re.compile(
     r"(?P<rest>.*)",
     re.IGNORECASE,
 )
-_CODE: Final = re.compile(r"[ \t]*[:,—–-]?[ \t]*(?P<ticks>`+)(?!`)(?P<path>.*?[^`])(?P=ticks)(?!`)")
-_PLAIN: Final = re.compile(r"[ \t]*[:,—–-]?[ \t]*(?P<path>[^\s`(),;]*/[^\s`(),;]*)")
-_UNTIL: Final = re.compile(r"saved until (?P<until>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?)Z")
-_BY: Final = re.compile(r"\bby (?P<by>[^:()]+?(?: \(login [^:()]+\))?)(?:: (?P<reason>.*))?$")
-_NEW_ITEM: Final = re.compile(
+_CODE: Final = late_regex(r"[ \t]*[:,—–-]?[ \t]*(?P<ticks>`+)(?!`)(?P<path>.*?[^`])(?P=ticks)(?!`)")
+_PLAIN: Final = late_regex(r"[ \t]*[:,—–-]?[ \t]*(?P<path>[^\s`(),;]*/[^\s`(),;]*)")
+_UNTIL: Final = late_regex(r"saved until (?P<until>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?)Z")
+_BY: Final = late_regex(r"\bby (?P<by>[^:()]+?(?: \(login [^:()]+\))?)(?:: (?P<reason>.*))?$")
+_NEW_ITEM: Final = late_regex(
     r"[ \t]*(?:[-*+•>|#]|\d{1,3}[.)][ \t]|[*_`]{0,3}[A-Za-z][^:|]{0,40}:)"
 )
-_PEOPLE: Final = re.compile(
+_PEOPLE: Final = late_regex(
     r"[ \t]*(?:[-*+][ \t]+)?[*_`]{0,3}(?:by|decided by|operator|author|dri|who)"
     r"[*_`]{0,3}:[*_`]{0,3}[ \t]+(?P<by>.+)",
     re.IGNORECASE,

@@ -8,12 +8,12 @@ how progress bars work: the last state that is not empty is the line.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import AnyStr
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.safetext import SafeText, Span
 from cockpit.text.ansi import pieces
 
@@ -25,9 +25,9 @@ _MARKS_PER_LETTER = 3
 _STATES_TRIED = 1000
 _ELLIPSIS = "…"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_DRAWN = re.compile("[ -~\u2022\u2500-\u259f]*")
+_DRAWN = late_regex("[ -~\u2022\u2500-\u259f]*")
 """ASCII, bullets, lines and blocks: what progress bars are drawn with."""
-_INVISIBLE = re.compile(
+_INVISIBLE = late_regex(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
     "\U000e0000-\U000e0fff]"
 )

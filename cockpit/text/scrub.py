@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.safetext import SafeText, Span
 from cockpit.text.secret_blocks import Blocks, may_begin
 from cockpit.text.secret_forms import formed_secrets
@@ -20,15 +21,15 @@ from cockpit.text.secret_wraps import Wraps, may_wrap, pairs_in
 MASK = "****"
 """What stands where a secret stood. It reads as a placeholder, so masking twice is harmless."""
 
-_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-Lines: \d+")
-_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_BEGIN = late_regex(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-Lines: \d+")
+_END = late_regex(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _LOG_PREFIX = r"(?:\[[^\]]*\]:?\s*)?"
-_BODY = re.compile(r"[A-Za-z0-9+/]{32,}={0,2}")
-_TAIL = re.compile(
+_BODY = late_regex(r"[A-Za-z0-9+/]{32,}={0,2}")
+_TAIL = late_regex(
     rf"^\s*(?:{_LOG_PREFIX}|\S+ std(?:out|err) [FP] )(?P<value>[A-Za-z0-9+/]{{1,76}}={{0,2}})\s*$"
 )
-_FULL = re.compile(r"(?<![A-Za-z0-9+/=])(?=\S*[a-z])(?=\S*[A-Z])[A-Za-z0-9+/]{64}\s*$")
-_LABEL = re.compile(rf"\s*{_LOG_PREFIX}(?:[\w-]+:\s|$)")
+_FULL = late_regex(r"(?<![A-Za-z0-9+/=])(?=\S*[a-z])(?=\S*[A-Z])[A-Za-z0-9+/]{64}\s*$")
+_LABEL = late_regex(rf"\s*{_LOG_PREFIX}(?:[\w-]+:\s|$)")
 
 
 class Scrubber:
@@ -50,11 +51,12 @@ class Scrubber:
         ranges: list[Range] = []
         at = 0
         while True:
-            edge = (_END if self._in_key else _BEGIN).search(line, at)
+            inside = self._in_key
+            edge = (_END if inside else _BEGIN).search(line, at)
             ranges += self._part(line, at, len(line) if edge is None else edge.start())
             if edge is None:
                 return ranges
-            self._in_key, at = edge.re is _BEGIN, edge.end()
+            self._in_key, at = not inside, edge.end()
 
     def _plain(self, line: str) -> list[Range]:
         ranges = secrets_in(line)
@@ -153,88 +155,88 @@ def _mask_upwards(lines: list[str], number: int) -> None:
 
 Range = tuple[int, int]
 
-_HOOK = re.compile(
+_HOOK = late_regex(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/"
     r"|discord(?:app)?\.com/api/webhooks/|\.webhook\.office\.com/webhookb2/"
     r"|api\.telegram\.org/bot|hc-ping\.com/)(?P<value>[\w/@:.-]{8,})"
 )
-_USERINFO = re.compile(r"://(?P<who>[^\s/'\"<>?#`\\]+)@(?!sha256:)")
-_SLASHED = re.compile(r"://[\w.%+-]{0,80}:(?P<value>(?!\d{1,5}/)[^\s'\"<>?#\\@:]{1,4096})@[\w-]")
+_USERINFO = late_regex(r"://(?P<who>[^\s/'\"<>?#`\\]+)@(?!sha256:)")
+_SLASHED = late_regex(r"://[\w.%+-]{0,80}:(?P<value>(?!\d{1,5}/)[^\s'\"<>?#\\@:]{1,4096})@[\w-]")
 """A password with slashes in it, which no address may have and tools print all the same."""
-_CONDA = re.compile(
+_CONDA = late_regex(
     r"://[\w.:-]+/t/(?P<value>(?:\w{1,16}-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|(?=[A-Za-z_]*\d)\w{16,}(?!/\d))"
 )
-_ODBC = re.compile(
+_ODBC = late_regex(
     r"(?:^|;)\s*(?i:pwd|password)\s*=\s*\{?(?P<value>(?<=\{)[^}]+|(?<!\{)[^;\"'\s{/~$][^;\"'\s]*(?=;))"
 )
-_ELEMENT = re.compile(r"<(?P<name>[A-Za-z_][\w.:-]{0,80})(?:\s[^<>]{0,200})?>(?P<value>[^<\s]+)</")
-_NAMED_ELEMENT = re.compile(
+_ELEMENT = late_regex(r"<(?P<name>[A-Za-z_][\w.:-]{0,80})(?:\s[^<>]{0,200})?>(?P<value>[^<\s]+)</")
+_NAMED_ELEMENT = late_regex(
     r"(?:<name>\s*(?P<name>[\w.:-]{1,80})\s*</name>\s*<value|\b(?:name|key)=[\"'](?P<key>[\w.:-]{1,80})[\"'])"
     r"\s*>(?P<value>[^<\s]+)</"
 )
 """A value whose name stands in a neighbour or an attribute: Hadoop, .NET, Java's properties."""
-_AZURE = re.compile(
+_AZURE = late_regex(
     r"(?:\bvalue[\"']?\s{0,3}[:=]\s{0,3}[\"']?|\s)(?P<value>[A-Za-z0-9+/]{86}==)(?=[\"',;\s]|$)",
     re.I,
 )
 """The 64 bytes of a key of Azure's storage: listed beside ``keyName``, or in a table."""
-_BEARER = re.compile(r"\b(?i:bearer|basic|token|apikey|negotiate)\s+(?P<value>[\w.~+/=-]{16,})")
-_HEADER = re.compile(
+_BEARER = late_regex(r"\b(?i:bearer|basic|token|apikey|negotiate)\s+(?P<value>[\w.~+/=-]{16,})")
+_HEADER = late_regex(
     r"\b(?i:(?:proxy-)?authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
     r"(?:bearer|basic|token|apikey|digest|negotiate)(?:\\?\s|%20|\+)\s{0,8})(?P<value>[^\s\"',;}]+)"
 )
-_COOKIE = re.compile(r"\b(?i:(?:set-)?cookie[\"']?\s{0,4}:)\s*[\"']?(?P<value>[\w.-]+=[^\"'\r\n]+)")
-_NETRC = re.compile(r"\b(?:login|account)\s+\S+\s+password\s+(?P<value>\S+)")
-_NETRC_LINE = re.compile(r"^\s*password\s+(?P<value>\S+)\s*$")
-_CURL_USER = re.compile(
+_COOKIE = late_regex(r"\b(?i:(?:set-)?cookie[\"']?\s{0,4}:)\s*[\"']?(?P<value>[\w.-]+=[^\"'\r\n]+)")
+_NETRC = late_regex(r"\b(?:login|account)\s+\S+\s+password\s+(?P<value>\S+)")
+_NETRC_LINE = late_regex(r"^\s*password\s+(?P<value>\S+)\s*$")
+_CURL_USER = late_regex(
     r"\b(?:curl|wget|http)\s[^|;]{0,120}?(?:-u|--user|--proxy-user)[ =]?[\"']?[\w.@-]*:"
     r"(?P<value>[^\s\"']+)"
 )
-_PAIRED = re.compile(
+_PAIRED = late_regex(
     r"\b(?:auth\s{0,3}=\s{0,3}\(\s{0,3}[\"'][^\"']*[\"']\s{0,3},"
     r"|SecretStr\()\s{0,3}[\"'](?P<value>[^\"']+)"
 )
-_KAGGLE = re.compile(
+_KAGGLE = late_regex(
     r"\busername[\"']?\s{0,3}[:=].{0,80}?\bkey[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
     r"(?P<value>[0-9a-f]{32})\b"
 )
-_LOGIN_WORD = re.compile(r"\b[a-z][\w-]*\s+login\s+(?P<value>(?=\w*\d)(?=\w*[a-z])[\w-]{24,})\s*$")
-_CLIENT = re.compile(
+_LOGIN_WORD = late_regex(r"\b[a-z][\w-]*\s+login\s+(?P<value>(?=\w*\d)(?=\w*[a-z])[\w-]{24,})\s*$")
+_CLIENT = late_regex(
     r"\b(?:\w*client|login|authenticate|set_(?:api_)?(?:key|token))\(\s{0,3}"
     r"(?:(?:(?:api_)?key|token|pat|password)\s{0,3}=\s{0,3})?[\"']"
     r"(?P<value>\w{24,200})[\"']",
     re.I,
 )
 """What a client is made with, or told at its log-in: a key without its name."""
-_PGPASS = re.compile(
+_PGPASS = late_regex(
     r"^\s*[\w.*-]+:(?:\d{2,5}|\*):[A-Za-z_*][\w.*-]*:[A-Za-z_*][\w.*-]*:(?P<value>(?=\S*[a-z])(?=\S*[\dA-Z])\S{8,})\s*$"
 )
 """``host:port:database:user:password``, as PostgreSQL's file of passwords has it."""
-_GROUPS = re.compile(
+_GROUPS = late_regex(
     r"(?:pass|password|pwd)[\"']?\s{0,3}(?:=\s{0,3}[\"']?|:\s{0,3}[\"'])"
     r"(?P<value>[a-z0-9]{4}(?: [a-z0-9]{4}){3})(?![\w ])",
     re.I,
 )
 """A mail account's password for programs: four groups of four."""
-_LOGIN_FLAG = re.compile(r"\b(?:sshpass|login)\s[^|;&]{0,120}?(?<=\s)-p\s*(?P<value>[^\s\"']+)")
-_WANDB_LOGIN = re.compile(r"\bwandb\s+login\s+(?:--?[\w-]+(?:[= ]\S+)?\s+)*(?P<value>\w[\w-]{19,})")
-_PROSE = re.compile(
+_LOGIN_FLAG = late_regex(r"\b(?:sshpass|login)\s[^|;&]{0,120}?(?<=\s)-p\s*(?P<value>[^\s\"']+)")
+_WANDB_LOGIN = late_regex(r"\bwandb\s+login\s+(?:--?[\w-]+(?:[= ]\S+)?\s+)*(?P<value>\w[\w-]{19,})")
+_PROSE = late_regex(
     r"(?P<pass>pass(?:word|phrase|code|wd)|pwd)?(?:secret|token|key)?"
     r"(?: for [^:]{1,60}?)?(?: is(?: now)?:?|:| was| =)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{6,})",
     re.I,
 )
 """What a program tells in words: ``the password for ada is …``."""
 _TOLD = ("password", "passphrase", "passcode", "passwd", "pwd", "secret", "token", " key", "-key")
-_SPOKEN = re.compile(
+_SPOKEN = late_regex(
     r"\b(?i:password)\s{1,4}[\"'`]?(?P<value>(?=\S*[a-z])(?=\S*[A-Z])(?=\S*\d)[^\s\"'`,;:/()]{8,})"
     r"[\"'`]?\s(?:is |was |has )?(?:been )?"
     r"(?i:rejected|refused|denied|wrong|incorrect|invalid|expired|accepted)"
 )
 """A password that a server is told to have been given."""
-_COMMAND = re.compile(r"(?:^|[\s\"'])AUTH[\"']?\s{1,4}[\"']?(?P<value>[^\s\"']{12,})[\"']?\s*$")
+_COMMAND = late_regex(r"(?:^|[\s\"'])AUTH[\"']?\s{1,4}[\"']?(?P<value>[^\s\"']{12,})[\"']?\s*$")
 """Redis' log-in, as its monitor shows it."""
-_LOOSE = re.compile(r"(?:secret|token)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{16,})", re.I)
+_LOOSE = late_regex(r"(?:secret|token)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{16,})", re.I)
 _CONTEXTS = (
     (("auth", "secretstr"), _PAIRED),
     (("username",), _KAGGLE),
@@ -255,8 +257,8 @@ _CONTEXTS = (
 )
 """Rules by what stands around a secret, each with words of which one must be on the line."""
 _TELLING = (" is", " was", " =", ": ")
-_HEX_40 = re.compile(r"\b[0-9a-f]{40}\b")
-_WANDB_CONTEXT = re.compile(r"(?i:wandb|w&b).*?(?i:login|key|password)", re.DOTALL)
+_HEX_40 = late_regex(r"\b[0-9a-f]{40}\b")
+_WANDB_CONTEXT = late_regex(r"(?i:wandb|w&b).*?(?i:login|key|password)", re.DOTALL)
 
 _HINTS = (
     *("token", "secret", "pass", "key", "auth", "bearer", "basic", "cookie", "wandb", "://", "w&b"),

@@ -5,21 +5,22 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.text.secret_names import is_dense, is_named_secret, is_placeholder, is_tight
 
 Range = tuple[int, int]
 
-_OPENS: Final = re.compile(
+_OPENS: Final = late_regex(
     r"(?P<indent>[\s-]*)[\"']?(?P<name>data|stringData|secrets?|credentials|tokens|passwords"
     r"|api_?keys)[\"']?\s{0,3}[:=]\s{0,3}\{?\s*$",
     re.I,
 )
-_ENTRY: Final = re.compile(
+_ENTRY: Final = late_regex(
     r"(?P<indent>\s*)[\"']?[\w.-]{1,80}[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<value>[^\s\"',]+)[\"']?,?\s*$"
 )
-_ENCODED: Final = re.compile(r"(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{16,}={0,2}$")
-_CELL: Final = re.compile(r"\s*[\"']?(?P<name>[A-Za-z][A-Za-z _.-]{0,40})[\"']?\s*$")
-_RULER: Final = re.compile(r"[\s|:+=-]+$")
+_ENCODED: Final = late_regex(r"(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{16,}={0,2}$")
+_CELL: Final = late_regex(r"\s*[\"']?(?P<name>[A-Za-z][A-Za-z _.-]{0,40})[\"']?\s*$")
+_RULER: Final = late_regex(r"[\s|:+=-]+$")
 _NOUNS: Final = ("ecret", "ECRET", "assw", "ASSW", "oken", "OKEN", "key", "KEY", "Key")
 
 

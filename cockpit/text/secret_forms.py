@@ -10,37 +10,38 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.text.secret_names import is_dense, is_named_secret, is_placeholder, is_tight
 from cockpit.text.secret_shapes import holds_any
 
 Range = tuple[int, int]
 _Test = Callable[[str], bool]
 
-_PAIR: Final = re.compile(
+_PAIR: Final = late_regex(
     r"\b(?:\w{0,40}(?:[aA]uth|AUTH|[cC]red(?:ential)?s?|CRED(?:ENTIAL)?S?|[lL]ogin)\s{0,3}"
     r"(?:[=:]\s{0,3})?\(|--(?:auth|login|credentials?|proxy-auth)[ =])\s{0,3}"
     r"(?P<quote>[\"'])[^\"'\s]{0,80}(?P=quote)\s{0,3},\s{0,3}(?P=quote)(?P<value>[^\"']+)"
 )
 """A user and a password handed over together."""
-_ESCAPED: Final = re.compile(
+_ESCAPED: Final = late_regex(
     r"(?:%(?:25)*(?:26|3[fF])|\\u0026|\\x26)(?P<name>[A-Za-z][\w.-]{0,60})(?:%(?:25)*3[dD]|=|\\u003[dD])"
     r"(?P<value>(?:[\w.~+/-]|%(?!(?:25)*26)[0-9A-Fa-f]{2})+)"
 )
 """A part of a query whose ``&`` is written as an address, JSON or Python writes it."""
-_PGPASS: Final = re.compile(
+_PGPASS: Final = late_regex(
     r"(?:^|[\s\"'])[\w.*-]{1,80}:(?:\d{4,5}|\*):[\w*-]{1,40}:[\w*-]{1,40}:(?P<value>[^\s\"':]+)"
 )
-_STATEMENT: Final = re.compile(
+_STATEMENT: Final = late_regex(
     r"(?i:\bidentified\s+(?:with\s+\S+\s+)?(?:by|as)|\bwith\s+(?:encrypted\s+)?password"
     r"|\b(?:set|encrypted)\s+password(?:\s+for\s+\S+)?\s*=?|\bpassword\s*\()"
     r"\s*(?P<quote>[\"'])(?P<value>[^\"']+)"
 )
 """SQL: ``CREATE USER … IDENTIFIED BY '…'``, ``ALTER ROLE … WITH PASSWORD '…'``."""
-_USER: Final = re.compile(
+_USER: Final = late_regex(
     r"\bcurl\s[^|;]{0,160}?(?<=\s)(?:-u|--user)[ =]?[\"']?(?P<value>[\w.-]{16,}):(?=[\"'\s]|$)"
 )
 """A token in the place of the user, with no password."""
-_LOGIN: Final = re.compile(
+_LOGIN: Final = late_regex(
     r"\blogin\s(?:[^|;&]{0,120}\s)?(?:-[ktp]|--(?:key|pat|relogin))(?:\s+|=)[\"']?"
     r"(?P<value>[\w.-]{16,})"
 )
@@ -48,26 +49,26 @@ _NOUN: Final = (
     r"(?:(?:api|access|secret|auth|private|license|account|storage|wandb|w&b)[ _-]?(?:key|token)"
     r"|token|password|passphrase|secret|credentials?)s?"
 )
-_SPOKEN: Final = re.compile(
+_SPOKEN: Final = late_regex(
     rf"\b{_NOUN}[\"'`]?(?:[:=,]?\s{{1,3}}(?:(?:provided|given|used|value|found|named?|from|for|in|is|was"
     r"|of|the|this|user|invalid|rejected|expired|supplied|received|set|to|as|new|sent|here|your)\b"
     r"|[a-z]+@\S+|->|→)){0,4}\s{0,2}[:=]?\s{1,3}[\"'`(\[<]?(?P<value>[\w+/.~-]{20,}={0,2})",
     re.I,
 )
 """``retrying with api key …``, ``invalid token provided: …``: then a word that nobody writes."""
-_KEPT: Final = re.compile(
+_KEPT: Final = late_regex(
     r"\bsecrets?\s+(?:set|put|create|write|add|update)\s(?P<rest>[^|;&]{1,400})"
 )
 """What stores a secret is told it by whatever argument."""
-_WORD: Final = re.compile(r"(?:[\w.-]*=)?[\"']?(?P<value>[\w+/.~-]{16,}={0,2})")
-_WITH: Final = re.compile(
+_WORD: Final = late_regex(r"(?:[\w.-]*=)?[\"']?(?P<value>[\w+/.~-]{16,}={0,2})")
+_WITH: Final = late_regex(
     r"\b(?:with|using) (?:the )?password\s+[\"'`]?(?P<value>[^\s\"'`,;]+)", re.I
 )
-_MIXED: Final = re.compile(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[\w+/.~=-]+$")
-_RARE: Final = re.compile("secret|credential")
+_MIXED: Final = late_regex(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[\w+/.~=-]+$")
+_RARE: Final = late_regex("secret|credential")
 _LONG: Final = 20
-_HEX: Final = re.compile(r"[0-9a-f]{32,}$")
-_NEVER: Final = re.compile(r"https?:|[\w.-]*/[\w./-]+\.\w{1,8}$|[a-z][\w-]*(?:/[\w.-]+)+$|\w+\(")
+_HEX: Final = late_regex(r"[0-9a-f]{32,}$")
+_NEVER: Final = late_regex(r"https?:|[\w.-]*/[\w./-]+\.\w{1,8}$|[a-z][\w-]*(?:/[\w.-]+)+$|\w+\(")
 
 
 def formed_secrets(line: str, low: str) -> Iterator[Range]:

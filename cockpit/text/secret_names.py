@@ -11,50 +11,52 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-_NAMED = re.compile(
+from cockpit.model.late_regex import late_regex
+
+_NAMED = late_regex(
     r"(?<![\w.-])(?P<flag>-{1,2}(?:D(?=[a-z]))?)?(?P<name>[A-Za-z_][\w.-]*+)"
     r"(?P<sep>(?:\\{0,7}[\"'`]\]?)?\s{0,4}(?:=>|:=|[:=])\s{0,8}"
     r"|[\"'],\s{0,4}(?=b?[\"'])|\s{0,40}(?:->|[|│┃]|\.{3,200})\s{1,40}"
     r"|(?:\\?[\"'])?\s{0,4},?\s{1,8})"
 )
-_ENV_FLAG = re.compile(
+_ENV_FLAG = late_regex(
     r"(?:^|[\s\"'\[])(?:-e|-E|--env|--env-vars?|--build-arg|setenv|ENV|set -[gUux]+)[\"',\s]+$"
 )
 _QUOTED = {
-    quote: re.compile(rf"{quote}(?P<value>(?:{more}[^{quote}\\]|\\.)*+)")
+    quote: late_regex(rf"{quote}(?P<value>(?:{more}[^{quote}\\]|\\.)*+)")
     for quote, more in (('"', ""), ("'", r"'\\''|'\"'\"'|"), ("`", ""))
 }
 """What is between quotes; the shell's two ways to put a ``'`` between ``'`` go on."""
-_ESCAPED = re.compile(r"\\{1,7}[\"'`]")
+_ESCAPED = late_regex(r"\\{1,7}[\"'`]")
 """A quote inside a string, inside a string: each level writes one more stroke before it."""
-_BARE = re.compile(
+_BARE = late_regex(
     r"(?P<value>(?:\$\{[^}]*\}|\$\([^)]*\)|<[^>]*>|\{\{[^}]*\}\}"
     r"|[^\s\"'`,;&|)}\]<>]"
     r"|[,;&](?![\s\"',;&]|$|[\w.-]+=)"
     r"|[)}\]](?![\s\"',;:.)}\]]|$))+)"
 )
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_DIGIT = re.compile(r"\d")
-_NUMBER = re.compile(r"[-+]?[\d.,_]+(?:[eE][-+]?\d+)?\W*$")
-_EXPRESSION = re.compile(
+_WORD = late_regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_DIGIT = late_regex(r"\d")
+_NUMBER = late_regex(r"[-+]?[\d.,_]+(?:[eE][-+]?\d+)?\W*$")
+_EXPRESSION = late_regex(
     r"(?:self|args|cfg|config|opts?|settings|kwargs|os|process)\.\w|\w+\("
     r"|[A-Za-z_]\w*(?:\.\w+)*[(\[](?:-?\d{1,3})?$"  # getpass.getpass("…"), config["…"]
 )
-_COMMAND = re.compile(r"(?:[./][\w./-]*|[a-z][a-z.-]{0,14}\d{0,2}(?:\.\d{1,2})?)(?= |$)")
-_ASSIGNMENT = re.compile(r"[A-Za-z_][\w-]*=[^=]")
-_ASKED = re.compile(r"\s")
+_COMMAND = late_regex(r"(?:[./][\w./-]*|[a-z][a-z.-]{0,14}\d{0,2}(?:\.\d{1,2})?)(?= |$)")
+_ASSIGNMENT = late_regex(r"[A-Za-z_][\w-]*=[^=]")
+_ASKED = late_regex(r"\s")
 """Between backticks: a command whose output is the value."""
-_CONTAINER = re.compile(r"\b(?:docker|podman|nerdctl)\s")
+_CONTAINER = late_regex(r"\b(?:docker|podman|nerdctl)\s")
 """Their ``-e NAME`` hands a variable on: the next word is the image."""
-_REFERENCE = re.compile(
+_REFERENCE = late_regex(
     r"(?:var|vars|local|data|module|each|secrets|env|params?|inputs?|outputs?)(?:\.[A-Za-z_]\w*)+$"
     r"|[a-z]+(?:_[a-z]+)+\.\w+\.[a-z_]+$"
 )
 """What Terraform and workflows refer to another value by."""
-_CALL = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*\($|[a-z_]\w*(?:\.\w+)+\(")
-_MIXED = re.compile(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])")
-_FILE = re.compile(r"(?:[~.]{0,2}(?:/[\w.@+-]+){2,}|(?:~|\.{1,2})/[\w.@+-]+)/?$")
-_PLACEHOLDER = re.compile(
+_CALL = late_regex(r"[A-Za-z_]\w*(?:\.\w+)*\($|[a-z_]\w*(?:\.\w+)+\(")
+_MIXED = late_regex(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])")
+_FILE = late_regex(r"(?:[~.]{0,2}(?:/[\w.@+-]+){2,}|(?:~|\.{1,2})/[\w.@+-]+)/?$")
+_PLACEHOLDER = late_regex(
     r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*(?::?[-=+](?:\$\w+)?|:?\?[^}]*)?\}?$"
     r"|\$\(.*|\$\{\{.*|\$\{[a-z][\w.]*:[A-Za-z_][\w.]*\}?$|\$?$"
     r"|%\w+%$|\{\{[^{}]*\}\}$|\{\{?[\w .-]*\}?\}?$|\([A-Za-z]+\)?$"
@@ -88,8 +90,8 @@ _LOCKS = _set(
     " functions function write publish consumer customer application bot cosmos team"
 )
 """Keys of which only a value that a machine has made is a secret."""
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
-_SAYING = re.compile(
+_UUID = late_regex(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+_SAYING = late_regex(
     r"(?:not|is|was|are|has|must|should|can(?:not)?|and|or|for|from|to|of|in|on|with|by|if|when|will"
     r"|may|needs|requires?d?|given|missing|invalid|option|flag|argument)[.,;:]?(?:\s|$)"
 )
@@ -129,9 +131,9 @@ _DENSE_ONLY = _set(
 _HOLDERS = _set("secret secrets credential credentials creds tokens passwords apikeys")
 """What holds secrets by any name: ``--set secrets.wandb=…``; the value decides."""
 _PASSING = _set("bypass compass trespass multipass onepass twopass singlepass")
-_WORDY = re.compile(r"(?:[a-z]*+(?:\d{1,4}+[a-z]?+)?+[._/:+-])*+[a-z]*+(?:\d{1,4}+[a-z]?+)?+$")
+_WORDY = late_regex(r"(?:[a-z]*+(?:\d{1,4}+[a-z]?+)?+[._/:+-])*+[a-z]*+(?:\d{1,4}+[a-z]?+)?+$")
 """Words, dates and versions joined by dots and dashes: a person's name for something."""
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T_ ]\d\d")
+_INSTANT = late_regex(r"\d{4}-\d\d-\d\d[T_ ]\d\d")
 
 
 class _Named(NamedTuple):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
+
+from cockpit.model.late_regex import late_regex
 
 _PREFIXES: Final = (
     r"wandb_v1_[\w-]{16,}",
@@ -55,7 +56,7 @@ _PREFIXES: Final = (
     r"(?<=\.bearer\.authorization\.k8s\.io\.)[\w-]{16,}",  # Kubernetes over a WebSocket
     r"\bsecret_(?:\w{1,40}_)?(?=[A-Za-z]*\d)[A-Za-z0-9]{32,}(?:\.[A-Za-z0-9]{16,})?",  # Lambda
 )
-_SHAPE: Final = re.compile("|".join(_PREFIXES))
+_SHAPE: Final = late_regex("|".join(_PREFIXES))
 _HINTS: Final = (
     *(
         "_v1_",
@@ -105,11 +106,11 @@ _HINTS: Final = (
     *("fo1_", "NRAK-", "TT3x", "fm1_", "fm2_", "dp.", "LTAI", "1//0", "ak-", "as-", "secret_"),
     *("$2", "$1$", "$5$", "$6$", "$y$", "$argon2", "$scrypt$", "$pbkdf2", ".k8s.io."),
 )
-_CUT_SHAPE = re.compile(
+_CUT_SHAPE = late_regex(
     r"\b(?:hf_|gh[pousr]_|github_pat_|wandb_v1_|sk-|xox[a-z]-|AKIA|AIza|ya29\.)[\w.-]{2,}…$"
 )
 """A key whose end was cut off with the line."""
-_TORN: Final = re.compile(
+_TORN: Final = late_regex(
     r"\b(?:hf_|gh[pousr]_|github_pat_|wandb_v1_|sk-(?:proj-|ant-)?|glpat-|AKIA|AIza|ya29\.)"
     r"(?=[\w-]*\d)(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{8,19}$"
 )
@@ -118,7 +119,7 @@ _TORN: Final = re.compile(
 
 SHORTEST: Final = 15
 """Characters without a blank that the shortest key has."""
-_RUN: Final = re.compile(rf"[\w.-]{{{SHORTEST}}}")
+_RUN: Final = late_regex(rf"[\w.-]{{{SHORTEST}}}")
 
 
 def may_hold_key(words: Iterable[str]) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.text.secret_names import is_placeholder
 
 _WORD: Final = r"(?:\"(?P<{0}d>[^\"]+)|'(?P<{0}s>[^']+)|(?P<{0}b>[^\s\"'|;&<>]+))"
@@ -21,7 +22,7 @@ def _rule(before: str, *, tools: str) -> tuple[tuple[str, ...], re.Pattern[str]]
     """Return a rule: the tools that it is for, and what stands before the secret word."""
     names = "|".join(re.escape(tool) for tool in tools.split())
     filled = before.format(some=_SOME, word=_WORD.format("v"), other=r"\S+")
-    return tuple(tools.split()), re.compile(rf"(?<![\w/-])(?:\S*/)?(?:{names}){filled}")
+    return tuple(tools.split()), late_regex(rf"(?<![\w/-])(?:\S*/)?(?:{names}){filled}")
 
 
 _RULES: Final = (
@@ -75,7 +76,7 @@ _RULES: Final = (
     _rule(r"\s{some}(?<=\s)(?:-p|--password)(?:\s+|=){word}", tools="useradd usermod"),
     _rule(r"\s*<<<\s*[\"']?[\w.-]+:{word}", tools="chpasswd"),
 )
-_PIPED: Final = re.compile(
+_PIPED: Final = late_regex(
     r"(?:\becho\s+(?:-\w+\s+)?|\bprintf\s+(?:[\"']?%\w+(?:\\n)?[\"']?\s+)?)(?:\"(?P<vd>[^\"]+)\""
     r"|'(?P<vs>[^']+)'|(?P<vb>[^\s\"'|]+))"
     r"\s*\|\s*[^|]{0,120}?(?:-stdin\b|--with-token\b|\bsudo\b[^|]{0,20}\s-S\b|\blogin\b"
@@ -83,11 +84,11 @@ _PIPED: Final = re.compile(
     r"|\bsecrets? (?:set|create|add)\b"
     r"|\bsecrets?\b[^|]{0,120}(?:stdin|=-))"
 )
-_FED: Final = re.compile(
+_FED: Final = late_regex(
     r"\bsecrets?\b[^<]{0,160}<\(\s*(?:echo|printf)\s+(?:-n\s+)?"
     r"(?:\"(?P<vd>[^\"]+)|'(?P<vs>[^']+)|(?P<vb>[^\s\"')]+))"
 )
-_HERE: Final = re.compile(
+_HERE: Final = late_regex(
     r"(?:--with-token|-stdin|\blogin)\b[^<]{0,40}<<<\s*"
     r"(?:\"(?P<vd>[^\"]+)|'(?P<vs>[^']+)|(?P<vb>[^\s\"']+))"
 )

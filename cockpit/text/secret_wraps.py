@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.text.secret_names import is_dense, is_named_secret, is_placeholder
 
 TOLD: Final = 120
@@ -19,35 +20,35 @@ _LINES_BESIDE: Final = 4
 """Lines that may stand between a name and its value: a type, a description."""
 Range = tuple[int, int]
 
-_AWAITS: Final = re.compile(
+_AWAITS: Final = late_regex(
     r"(?P<flag>--?)?\b(?P<name>[A-Za-z_][\w.-]*)(?P<end>[\"']?\s*(?::=|=>|[:=])\s*[\"']?"
     r"|[\"']?,?)\s*$"
 )
-_BLOCK: Final = re.compile(r"\b(?P<name>[A-Za-z_][\w.-]*)[\"']?:\s+[|>][-+]?\s*$")
-_NAMED: Final = re.compile(
+_BLOCK: Final = late_regex(r"\b(?P<name>[A-Za-z_][\w.-]*)[\"']?:\s+[|>][-+]?\s*$")
+_NAMED: Final = late_regex(
     r"^[\s\-{]*[\"']?(?:name|key)[\"']?\s*[:=]\s*[\"']?(?P<name>[A-Za-z_][\w.-]*)[\"']?,?\s*$"
     r"|^\s*variable\s+\"(?P<variable>[A-Za-z_][\w.-]*)\"\s*\{$",
     re.I,
 )
-_VALUE: Final = re.compile(
+_VALUE: Final = late_regex(
     r"^\s*[\"']?(?:value|default)[\"']?\s*[:=]\s*(?:\"(?P<d>[^\"]+)|'(?P<s>[^']+)|(?P<b>[^\s\"',}]+))",
     re.I,
 )
-_PAIR: Final = re.compile(
+_PAIR: Final = late_regex(
     r"[\"']?\b(?:name|key)[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
     r"(?P<name>[A-Za-z_][\w.-]{0,80}+)[\"']?[\s,;]{1,4}"
     r"[\"']?value[\"']?\s{0,3}[:=]\s{0,3}(?:\"(?P<d>[^\"]+)|'(?P<s>[^']+)|(?P<b>[^\s\"',}\]]+))",
     re.I,
 )
-_BESIDE: Final = re.compile(
+_BESIDE: Final = late_regex(
     r"^\s*[\"']?(?:permissions|type|description|sensitive)[\"']?\s*[:=]", re.I
 )
-_ALONE: Final = re.compile(r"[A-Za-z_][\w.-]*$")
-_INPUT: Final = re.compile(r"\binput_value=(?P<quote>[\"'])(?P<value>(?:(?!(?P=quote)).)+)")
+_ALONE: Final = late_regex(r"[A-Za-z_][\w.-]*$")
+_INPUT: Final = late_regex(r"\binput_value=(?P<quote>[\"'])(?P<value>(?:(?!(?P=quote)).)+)")
 """What pydantic quotes below the name of a field that it rejects."""
-_REST: Final = re.compile(r"^\s*(?P<rest>[\w+/=.-]{4,})[\"']?[,;)\]}]*\s*$")
-_FIRST: Final = re.compile(r"^\s*[\"']?(?P<first>[\w+/=.~-]{12,})")
-_WHOLE: Final = re.compile(
+_REST: Final = late_regex(r"^\s*(?P<rest>[\w+/=.-]{4,})[\"']?[,;)\]}]*\s*$")
+_FIRST: Final = late_regex(r"^\s*[\"']?(?P<first>[\w+/=.~-]{12,})")
+_WHOLE: Final = late_regex(
     r"(?:hf_\w{34}|gh[pousr]_\w{36}|github_pat_\w{82}|glpat-[\w-]{20}|A[KS]IA\w{16}|AIza[\w-]{35}"
     r"|[0-9a-f]{40}|[0-9a-f]{64})$"
 )

@@ -46,5 +46,5 @@ def run(args: argparse.Namespace) -> int:
     shell = args.shell or os.environ.get("SHELL", "").rpartition("/")[2]
     if shell not in SHELLS:
         raise UsageError(f"name the shell: {', '.join(SHELLS)} ($SHELL is {shell or 'not set'!r})")
-    put_figures(SHELLS[shell](described(args.verbs)).rstrip("\n"))
+    put_figures(SHELLS[shell](described(args.verbs())).rstrip("\n"))
     return OK

@@ -11,8 +11,6 @@ from textual.app import App
 
 from cockpit.model.open_points import Mark
 from cockpit.model.outcome import Outcome, Records, means
-from cockpit.model.plan import Request, Result
-from cockpit.model.records import Unfinished
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from screens.acting.agents import agent_news, to_veto, vetoed
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
     from cockpit.actions.core.recovery import InterruptedAction
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.model.plan import Request, Result
+    from cockpit.model.records import Unfinished
     from screens.acting.form import FormScreen
     from screens.acting.palette import Command
     from screens.acting.plan import PlanScreen
@@ -171,6 +171,7 @@ class GuardedActions:
         return None if books is None else await books.unfinished(report)
 
     def _plan(self, verb: str, report: RunReport) -> None:
+        from cockpit.model.plan import Request
         from screens.acting.form import FormScreen
         from screens.acting.offers import again_with, fields_of, heading
         from screens.acting.plan import PlanScreen

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from cockpit.model.plan import Request
 from cockpit.model.wording import day_time
 from cockpit.runtime.offload import offload
 
 if TYPE_CHECKING:
     from cockpit.actions.core.open_plans import HeldNote, OpenPlans
     from cockpit.actions.core.service import ActionService
+    from cockpit.model.plan import Request
 
 WITHIN: Final = 5.0
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cockpit.model.plan import Approval, Outcome, Plan, Request, Result, StepResult, StepState
+from cockpit.model.outcome import Outcome
 from cockpit.model.report import RunReport
 from cockpit.model.wording import clock_time, duration
 
 if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
+    from cockpit.model.plan import Approval, Plan, Request, Result, StepResult
 
 BESIDE: Final = ("ack",)
 """Verbs that are done beside others."""
@@ -116,6 +117,7 @@ class RunningActions:
     def _result(self, task: asyncio.Task[Result], running_action: RunningAction) -> Result:
         """Return how it ended; whatever raised in the middle leaves the outcome unknown."""
         from cockpit.actions.core.action import RefuseError
+        from cockpit.model.plan import Result
 
         plan_id = running_action.plan.plan_id
         if task.cancelled():
@@ -131,6 +133,7 @@ class RunningActions:
 
 def follows(running_action: RunningAction, reports: Sequence[RunReport]) -> str:
     """Return when the run is checked next, for an action that has started a job."""
+    from cockpit.model.plan import StepState
     from cockpit.store.followups import FIRST_CHECK
 
     result = running_action.result

@@ -7,6 +7,9 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from cockpit.attach import client
 from cockpit.attach.client import AttachedEngine
 from cockpit.attach.wire import Document, frame
 from cockpit.model.clock import SystemClock
@@ -119,3 +122,27 @@ def test_what_the_store_remembers_calls_no_run_well_and_names_who_answers(tmp_pa
     assert recalled.not_read_yet and recalled.verdict is Verdict.UNKNOWN
     assert recalled.progress.eta_s is None and recalled.next_check_at is None
     assert (recalled.spec.dri, recalled.owner) == ("bob", handed.owner)
+
+
+async def test_an_engine_is_started_after_the_first_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, looked, started = window(), asyncio.Event(), asyncio.Event()
+    happened: list[str] = []
+    engine.first_frame = asyncio.Event()
+
+    def nobody_serves(_: object) -> None:
+        looked.set()
+
+    async def starts(*_: object, **__: object) -> None:
+        happened.append("engine")
+        started.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(client, "connect", nobody_serves)
+    monkeypatch.setattr(client, "offload", starts)
+    watching = asyncio.create_task(engine.run())
+    await looked.wait()
+    happened.append("frame")
+    engine.first_frame.set()
+    await started.wait()
+    watching.cancel()
+    assert happened == ["frame", "engine"]

@@ -15,12 +15,12 @@ from cockpit.model.observed import JobValue, LogValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.private import PRIVATE
-from cockpit.platforms.table import PLATFORMS, Platforms, kind_of
+from cockpit.platforms.table import PLATFORMS, Platforms, kind_of, platform_of
 from cockpit.platforms.unsupported import Unsupported
 from tests.queries import queries_of
 
 OTHERS = ("iris", "ray", "slurm", "box")
-UNREAD = [each.kind for each in PLATFORMS if each.jobs is Unsupported.jobs]
+UNREAD = [each for each in PLATFORMS if platform_of(each).jobs is Unsupported.jobs]
 Ask = Callable[[Platforms, Sequence[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 ASKS: tuple[Ask, ...] = (
     lambda platforms, queries: platforms.jobs(queries),
@@ -34,8 +34,8 @@ def run_of(kind: str, name: str = "a", **job: Any) -> RunSpec:
 
 
 def test_every_kind_of_a_run_file_has_one_platform() -> None:
-    kinds = [platform.kind for platform in PLATFORMS]
-    assert sorted(kinds) == sorted(get_args(JobSpec.model_fields["kind"].annotation))
+    assert all(platform_of(kind).kind == kind for kind in PLATFORMS)
+    assert sorted(PLATFORMS) == sorted(get_args(JobSpec.model_fields["kind"].annotation))
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_only_a_local_job_has_a_process_to_watch() -> None:
 def test_whatever_names_a_host_or_a_person_is_masked() -> None:
     assert {"host", "address", "cluster", "session", "controller_url"} <= PRIVATE
     assert set(JobSpec.model_fields) >= PRIVATE
-    for platform in PLATFORMS:
+    for platform in map(platform_of, PLATFORMS):
         assert set(JobSpec.model_fields) >= platform.fields, platform.kind
 
 

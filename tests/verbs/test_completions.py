@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cockpit import __version__
-from cockpit.cli import VERBS, main
+from cockpit.cli import all_verbs, main
 from cockpit.verbs.completing import candidates
 from cockpit.verbs.reference.described import Argument, Takes, VerbPage, described
 from cockpit.verbs.reference.manual import manual
@@ -164,7 +164,7 @@ def test_a_shell_that_is_not_known_is_named(
 def test_the_manual_page_is_read_without_a_complaint(reader: tuple[str, ...]) -> None:
     if shutil.which(reader[0]) is None:
         pytest.skip(f"{reader[0]} is not installed")
-    text = manual(described(VERBS), __version__)
+    text = manual(described(all_verbs()), __version__)
     done = subprocess.run(reader, input=text, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

@@ -96,7 +96,7 @@ def test_what_two_sources_disagree_about_is_never_chosen(
     assert not (folder / "cockpit.toml").exists()
 
 
-@pytest.mark.parametrize("kind", [platform.kind for platform in PLATFORMS])
+@pytest.mark.parametrize("kind", sorted(PLATFORMS))
 def test_each_kind_of_job_is_asked_for_what_makes_it_visible(
     kind: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from cockpit.model.flags import flags_of
+from cockpit.model.late_regex import late_regex
 from cockpit.model.place import Place
 
 SCHEMES: Final = ("gs", "s3")
 _PART: Final = r"(?:north|south|east|west|central|northeast|northwest|southeast|southwest)"
-_NAMED: Final = re.compile(
+_NAMED: Final = late_regex(
     rf"(?:^|[-_.])((?:us|eu|europe|asia|australia|northamerica|southamerica|africa|me|ca|sa|ap|af"
     rf"|il|mx)-(?:gov-)?{_PART}-?\d{{1,2}})(?=$|[-_.])",
     re.I,
 )
-_ZONE: Final = re.compile(r"(.+\d)-?[a-f]")
+_ZONE: Final = late_regex(r"(.+\d)-?[a-f]")
 _FLAGS: Final = ("--region", "--zone")
 
 

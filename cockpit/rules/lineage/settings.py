@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
+
 DEEPEST: Final = 40
 _NOISE: Final = frozenset((
     "timestamp", "time", "date", "datetime", "start_time", "started_at", "created_at",
@@ -20,8 +22,8 @@ _NOISE: Final = frozenset((
     "master_port", "coordinator_address", "git_commit", "git_sha", "commit", "argv", "cmdline",
 ))  # fmt: skip
 """Settings that differ by themselves at each launch: the last part of the key decides."""
-_INTERNAL: Final = re.compile(r"(?:^|\.)_?wandb(?:\.|$)|^_")
-_MATTERS: Final = re.compile(
+_INTERNAL: Final = late_regex(r"(?:^|\.)_?wandb(?:\.|$)|^_")
+_MATTERS: Final = late_regex(
     r"batch|max_steps|num_(?:train_)?steps|total_steps|optim|learning_rate|(?:^|[._-])lr(?:$|[._])|"
     r"momentum|beta|weight_decay|warmup|schedule|save|checkpoint|seed|mesh|axis|parallel|shard|"
     r"precision|dtype|(?:^|[._])(?:bf16|fp16|fp8|mp)(?:$|[._])|data|token|vocab|seq|model|hidden",
@@ -30,12 +32,12 @@ _MATTERS: Final = re.compile(
 """What SPEC C-18 lists by name; any other setting counts as well, listed after these."""
 
 
-_SIZES: Final = re.compile(
+_SIZES: Final = late_regex(
     r"batch|accum|(?:^|[._])(?:n|num|n_|num_)?(?:nodes|hosts|gpus|tpus|slices|devices|processes)(?:$|[._])"
     r"|nproc|world_?size|device_count|tpu_type|accelerator|mesh|parallel",
     re.I,
 )
-_BESIDE: Final = re.compile(r"eval|valid|test|predict|infer|generat", re.I)
+_BESIDE: Final = late_regex(r"eval|valid|test|predict|infer|generat", re.I)
 
 
 def resized(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import Alarm
 from cockpit.rules.triage.literals import alternatives
 from cockpit.rules.triage.signs import SIGNS
@@ -31,18 +32,18 @@ LONGEST: Final = 1000
 """Bytes of a line that are looked at: a sign stands near the beginning of its line."""
 REMEMBERED: Final = 8192
 """Shapes of up to ``LONGEST`` bytes whose meaning is kept; then it is found anew."""
-_BROKEN: Final = re.compile(
+_BROKEN: Final = late_regex(
     r"(?:loss|entropy|grad_?norm)[^\d\r\n]{0,12}?(?:nan|[-+]?inf(?:inity)?)\b", re.I
 )
 _ALIKE: Final = bytes.maketrans(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789\r", b"abcdefghijklmnopqrstuvwxyz000000000\n"
 )
-_SPELLED: Final = re.compile(
+_SPELLED: Final = late_regex(
     rb"errno 0|signal:? ?0|(?:code|status):? ?-?0|scale.{0,24}\bto 0"
     rb"|\b000\b.{0,40}(?:error|too many|unavailable|gateway|timeout|retry)"
 )
 """Where a sign means one figure and no other."""
-_SGR: Final = re.compile(rb"\x1b\[[\d;]*m")
+_SGR: Final = late_regex(rb"\x1b\[[\d;]*m")
 
 
 class _Sign(NamedTuple):
@@ -60,7 +61,7 @@ def _signs(name: str, pattern: re.Pattern[str]) -> Iterator[_Sign]:
 _NAMES: Final = (
     *((sign.name, sign.pattern) for sign in SIGNS),
     ("numeric_instability", _BROKEN),
-    ("traceback", re.compile(re.escape(BEGIN))),
+    ("traceback", late_regex(re.escape(BEGIN))),
     ("crash", CRASH),
     ("data_error", DATA),
     ("killed", KILLED),

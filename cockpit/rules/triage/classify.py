@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
@@ -21,10 +22,10 @@ from cockpit.rules.triage.waiting import waiting
 from cockpit.rules.triage.words import ALARM, DONE, STOPPED, TERMINATED
 
 _STATES = (
-    ("succeeded", re.compile(r"succe|^completed$|finished", re.I)),
-    ("waiting", re.compile(r"pend|wait|queue|configuring|unschedulable", re.I)),
-    ("running", re.compile(r"running|building|completing", re.I)),
-    ("cancelled", re.compile(r"cancel|stopped|JOB_STATE_KILLED", re.I)),
+    ("succeeded", late_regex(r"succe|^completed$|finished", re.I)),
+    ("waiting", late_regex(r"pend|wait|queue|configuring|unschedulable", re.I)),
+    ("running", late_regex(r"running|building|completing", re.I)),
+    ("cancelled", late_regex(r"cancel|stopped|JOB_STATE_KILLED", re.I)),
 )
 OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
 STATE_CLASS: dict[str, tuple[str, Action]] = {

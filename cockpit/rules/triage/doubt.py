@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
+
 _CAUSES: Final = (
     r"(?:possible|common|likely|potential|typical|usual) (?:\w+ )?"
     r"(?:causes?|reasons?|explanations?)\b"
@@ -58,15 +60,15 @@ _SUPPOSED: Final = (
 _BEGINS: Final = "|".join(rf"\b{each}" for each in _SUPPOSED)
 _REST: Final = r"(?:(?![.;!](?:\s|$)).)*"
 """The rest of a sentence."""
-_DOUBT: Final = re.compile(rf"{'|'.join((*_LIST, *_SETTINGS))}|(?:{_BEGINS}){_REST}", re.I)
-INTRODUCES: Final = re.compile(
+_DOUBT: Final = late_regex(rf"{'|'.join((*_LIST, *_SETTINGS))}|(?:{_BEGINS}){_REST}", re.I)
+INTRODUCES: Final = late_regex(
     rf"{_CAUSES}"
     r"|\b(?:can|may|might|could) (?:\w+ )?(?:happen|be caused|occur|result)\b"
     r"|\bone of the following\b|\bif you (?:see|get|encounter)\b",
     re.I,
 )
 """A line after which possible causes are listed."""
-_ITEM: Final = re.compile(r"^\s*(?:\(?(?:\d+|[a-z])[.)]|[-*•+])\s")
+_ITEM: Final = late_regex(r"^\s*(?:\(?(?:\d+|[a-z])[.)]|[-*•+])\s")
 LONGEST: Final = 12
 """Lines of such a list that are passed over."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.by_exception import by_exception
@@ -67,7 +68,7 @@ _OWN_END = frozenset(
 """What no scheduler and no lost node brings about."""
 _ECHOED = frozenset(("distributed_hang", "hardware_fault", *_TAKEN))
 """What also follows when a rank has raised: the others wait, their links break, time runs out."""
-_DEVICE = re.compile(r"\bXid\b[^\d]{0,12}\(?(?:PCI:)?([\w:.]*)\)?\D{0,4}(\d+)", re.I)
+_DEVICE = late_regex(r"\bXid\b[^\d]{0,12}\(?(?:PCI:)?([\w:.]*)\)?\D{0,4}(\d+)", re.I)
 
 
 def ended(

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import islice
 from operator import itemgetter
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
@@ -27,8 +28,8 @@ PROOF = 3
 """Different steps logged after a trouble that prove it was overcome: ranks that have not met it
 may log one more, or two."""
 
-_SGR = re.compile(r"\x1b\[[\d;]*m")
-_NUMBER = re.compile(r"0x[0-9a-f]+|\d+", re.I)
+_SGR = late_regex(r"\x1b\[[\d;]*m")
+_NUMBER = late_regex(r"0x[0-9a-f]+|\d+", re.I)
 _MEANT = frozenset(
     ("0", "2", "9", "10", "12", "15", "28", "122", "137", "143", "502", "503", "504")
 )

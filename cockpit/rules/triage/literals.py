@@ -9,10 +9,12 @@ from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final, NamedTuple
 
+from cockpit.model.late_regex import late_regex
+
 SHORTEST: Final = 2
 """Letters below which a literal is found on nearly every line."""
 _Node = tuple[Any, Any]
-_SET: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+_SET: Final = late_regex(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
 
 
 class Alternative(NamedTuple):

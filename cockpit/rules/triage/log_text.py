@@ -7,11 +7,12 @@ import re
 from collections.abc import Sequence
 from statistics import median
 
+from cockpit.model.late_regex import late_regex
 from cockpit.rules.triage.prefixes import bare
 
-_QUOTED = re.compile(r'^\s*File "[^"]+", line \d+')
+_QUOTED = late_regex(r'^\s*File "[^"]+", line \d+')
 # Every repetition is bounded: a line of figures alone costs no more than its length.
-_STEP = re.compile(
+_STEP = late_regex(
     r"\b(?:global[_ ]?step|iteration|iter|step|steps)\b['\"]?\s*[:=#/]?\s*\[?\s*"
     r"(\d[\d,]{0,20})(?!\.?\d|\.(?:batch|extern|interactive)\b)"  # Slurm's steps are none
     r"|\b(\d[\d,]{0,20})(?:it)?\s*/\s*\d[\d,.]{0,20}[kM]?(?:it)?\s*\["
@@ -19,31 +20,31 @@ _STEP = re.compile(
     r"(?:it/s|s/it)",
     re.I,
 )
-_SETTING = re.compile(
+_SETTING = late_regex(
     r"(?:--[\w-]{0,80}|\b(?:(?:max|maximum|total|num|number of|warm[ -]?up|accumulation|decay)[ -]"
     r"(?:[a-z]+[ -])?|(?:save|saving|log|logging|eval|evaluation|per|every)[ -]))$",
     re.I,
 )
 """What stands before steps that nobody has taken: ``Total optimization steps = 12,000``."""
 _BEFORE = 100
-_LOSS = re.compile(
+_LOSS = late_regex(
     r"\bloss\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
     re.I,
 )
-_ANY_LOSS = re.compile(
+_ANY_LOSS = late_regex(
     r"\b\w{1,40}[_/]loss\b['\"]?\s*[:=]\s*([-+]?\d[\d.]{0,40}(?:e[-+]?\d+)?)(?![\w%])", re.I
 )
 """A loss of some part of training: it shows that training moves, not how well."""
-_COUNTED = re.compile(r"\d\s?/\s?\d|\b(?:updates?|episodes?|epochs?|batch|rollouts?)\b", re.I)
+_COUNTED = late_regex(r"\d\s?/\s?\d|\b(?:updates?|episodes?|epochs?|batch|rollouts?)\b", re.I)
 """What stands beside it where it was measured: ``z_loss: 0.001`` alone is a setting."""
-_NORM = re.compile(
+_NORM = late_regex(
     r"\bgrad\w*[ _]?norm\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan"
     r"|inf(?:inity)?))(?![\w%])",
     re.I,
 )
-_PART = re.compile(r"['\"]?\bepochs?\b['\"]?\s{0,3}[:=\[]?\s{0,3}(\d+(?:\.\d+)?)", re.I)
-_BAR = re.compile(r"\b(\d[\d.,]{0,20}[kMGT]?)B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<")
-_EVAL = re.compile(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
+_PART = late_regex(r"['\"]?\bepochs?\b['\"]?\s{0,3}[:=\[]?\s{0,3}(\d+(?:\.\d+)?)", re.I)
+_BAR = late_regex(r"\b(\d[\d.,]{0,20}[kMGT]?)B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<")
+_EVAL = late_regex(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
 
 SIDE = 3
 """Lines that must stand on either side of a jump."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from cockpit.model.late_regex import late_regex
 
 _STAMP: Final = (
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[:,]?",
@@ -31,8 +32,8 @@ _PARTS: Final = (
     r"[a-z][\w.-]{0,40}: (?=(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b)",  # a program's name
     r"ErrorMessage ['\"]",  # a container's toolkit that quotes its program
 )
-_PREFIX: Final = re.compile(f"^(?:{'|'.join(_PARTS)})+")
-RANK: Final = re.compile(
+_PREFIX: Final = late_regex(f"^(?:{'|'.join(_PARTS)})+")
+RANK: Final = late_regex(
     r"(?:rank|worker|proc|default|task|node|host|pid=|ip=)[ _-]?\d[\d.]*|^\d+(?=: )"
 )
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from cockpit.model.late_regex import late_regex
+
 Action = Literal["relaunch", "fix_then_relaunch", "escalate", "wait", "none"]
 
 
@@ -33,7 +35,7 @@ RANKS_END = r"\b(?:terminat|kill|abort)(?:ing|ed) (?:all )?ranks?\b"
 
 
 def _sign(name: str, action: Action, alive: Action, *patterns: str) -> Sign:
-    return Sign(name, re.compile("|".join(patterns), re.I), action, alive)
+    return Sign(name, late_regex("|".join(patterns), re.I), action, alive)
 
 
 SIGNS: tuple[Sign, ...] = (

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cockpit.model.late_regex import late_regex
 from cockpit.rules.triage.prefixes import RANK, bare
 from cockpit.rules.triage.words import ECHO, ECHO_NAMES, LIBRARY, WRAPPERS
 
 BEGIN = "Traceback (most recent call last)"
-_FRAME = re.compile(
+_FRAME = late_regex(
     r'^[\s>│|]*File "(?P<file>[^"]+)", line (?P<line>\d+)'
     r"|^│ (?P<boxed>\S+\.py):(?P<at>\d+) in "  # as rich draws it
 )
 _ENDING = r"(?:Error|Exception|Interrupt|Exit|Fault|Failure|Warning|Died|Iteration)"
-_RAISED = re.compile(
+_RAISED = late_regex(
     rf"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?{_ENDING}"
     r"|(?:[a-z_]\w*\.)+(?:[A-Z]\w+|\w*error|timeout))"
     r"(?::\s?(?P<text>.*))?$"
 )
-_ALONE = re.compile(
+_ALONE = late_regex(
     r"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*[a-z]\w*(?:Error|Exception)|[A-Z]\w*OSError|OSError"
     r"|IOError|Exception)"
     r"|(?:[A-Za-z_]\w*\.)*\w*(?:errors?|exceptions?|errorfactory)\.[A-Z]\w+)"
     r"(?::\s(?P<text>.*))?$"
 )
 """What is an exception's last line without any frame before it; ``Error: …`` may be anybody's."""
-_HINT = re.compile(rf'{_ENDING}|Traceback|File "|^│ |[a-z]\.[A-Z]')
+_HINT = late_regex(rf'{_ENDING}|Traceback|File "|^│ |[a-z]\.[A-Z]')
 _CAUSED = "The above exception was the direct cause"
 IGNORED = "Exception ignored "
 """Python's word for what was raised where nobody can catch it: it ends no program."""
-_DIGIT = re.compile(r"\d")
+_DIGIT = late_regex(r"\d")
 
-_STANDARD = re.compile(r"/lib/python\d[\d.]*/(?!(?:site|dist)-packages/)")
+_STANDARD = late_regex(r"/lib/python\d[\d.]*/(?!(?:site|dist)-packages/)")
 
 LONGEST = 1000
 """Characters of a line in which an exception's name and message are looked for."""

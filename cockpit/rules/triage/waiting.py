@@ -9,17 +9,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import answer
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.signs import SIGNS
 
-WAITING: Final = re.compile(
+WAITING: Final = late_regex(
     r"\bPENDING\b|\(Resources\)|\(Priority\)|\(Dependency\)|\(QOS\w*\)|\bquota\b|insufficient"
     r"|scale.?up|waiting for|unsatisfied|queued|no capacity|stockout",
     re.I,
 )
-_NEVER: Final = re.compile(
+_NEVER: Final = late_regex(
     r"DependencyNeverSatisfied|JobHeld|launch failed requeued held|PartitionNodeLimit"
     r"|BadConstraints"
     r"|PartitionTimeLimit|(QOS|Assoc)Max\w*PerJob|(QOS|Assoc)MaxWall|QOSMin\w+|AssocGrp\w*Minutes"
@@ -41,29 +42,29 @@ _NEVER: Final = re.compile(
     r"|doesn't match \w*queue selector",
     re.I,
 )
-_FOR_NOW: Final = re.compile(
+_FOR_NOW: Final = late_regex(
     r"right now|currently|at (this|the) (time|moment)|for now|\byet\b|temporar|backoff|busy|in use"
     r"|\b(un)?used\b|retry|insufficient (?!quota.*maximum)",
     re.I,
 )
 """Words that say it may be met later."""
-_ASKED: Final = re.compile(
+_ASKED: Final = late_regex(
     r"\b(?:request|need|want|ask|require|demand)\w*\b\D{0,60}?(?P<asked>\d+)\b.{0,80}?"
     r"\b(?:max\w*|limit\w*|capacity|largest|at most|only|total|nominal)\b\D{0,40}(?P<most>\d+)",
     re.I,
 )
-_NODES: Final = re.compile(r"\b0/(?P<all>\d+) nodes are available: (?P<why>.*)", re.I)
-_SCALING: Final = re.compile(r"NotTriggerScaleUp|didn.t trigger scale-?up", re.I)
-_SCALES: Final = re.compile(r"\bTriggeredScaleUp\b|(?<!didn't )\btriggered scale-?up", re.I)
-_LATER: Final = re.compile(r"max node group size reached|in backoff|max cluster", re.I)
-_REASON: Final = re.compile(r"(?P<nodes>\d+) (?P<why>[^,;.]+(?:\.[^,;. ]+)*)")
-_FOR_GOOD: Final = re.compile(
+_NODES: Final = late_regex(r"\b0/(?P<all>\d+) nodes are available: (?P<why>.*)", re.I)
+_SCALING: Final = late_regex(r"NotTriggerScaleUp|didn.t trigger scale-?up", re.I)
+_SCALES: Final = late_regex(r"\bTriggeredScaleUp\b|(?<!didn't )\btriggered scale-?up", re.I)
+_LATER: Final = late_regex(r"max node group size reached|in backoff|max cluster", re.I)
+_REASON: Final = late_regex(r"(?P<nodes>\d+) (?P<why>[^,;.]+(?:\.[^,;. ]+)*)")
+_FOR_GOOD: Final = late_regex(
     r"didn.t match|affinity|selector|taint(?!.*(?:node\.kubernetes\.io|cloudprovider|ToBeDeleted"
     r"|not-ready|unreachable|pressure))|didn.t satisfy|too many pods never",
     re.I,
 )
 """What a node lacks whoever leaves it."""
-_UNMADE: Final = re.compile(
+_UNMADE: Final = late_regex(
     r"ErrImagePull|ImagePullBackOff|InvalidImageName|manifest (?:for \S+ )?(?:unknown|not found)"
     r"|CreateContainerConfigError|\b(?:secret|configmap"
     r"|persistentvolumeclaim) \"[^\"]+\" not found",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-DATA = re.compile(
+from cockpit.model.late_regex import late_regex
+
+DATA = late_regex(
     r"caught \w+ in dataloader worker|in dataloader worker process"
     r"|corrupt\w* (shard|record|file|data|sample|image|parquet|archive)"
     r"|\bDataLossError\b|\bArrowInvalid\b|\bUnidentifiedImageError\b|\bUnpicklingError\b"
@@ -45,7 +47,7 @@ DATA = re.compile(
 )
 """Trouble that the input data makes; decisive only where it ended the job."""
 
-NETWORK = re.compile(
+NETWORK = late_regex(
     r"connection ?(reset|refused|aborted|timed out|error)|connect(ion)? ?timeout"
     r"|read time(d )?-?out"
     r"|temporary failure in name resolution|name or service not known|max retries exceeded"
@@ -62,16 +64,16 @@ NETWORK = re.compile(
     r"|\bhttp (response|status)\b.{0,12}\b(429|502|503|504)\b",
     re.I,
 )
-TRACKER = re.compile(
+TRACKER = late_regex(
     r"\bwandb\b|tensorboard|api\.wandb|forge\.coreweave|\bmlflow\b|file_stream|\bcomet_ml\b"
     r"|\bneptune\b|\bclearml\b|\btrackio\b|\bswanlab\b|\baim\.(sdk|ext)",
     re.I,
 )
-TROUBLE = re.compile(
+TROUBLE = late_regex(
     r"error|fail|retry|timed? ?out|refus|denied|unauthori|exception|warning|ignored|\b4\d\d\b", re.I
 )
 
-STOPPED = re.compile(
+STOPPED = late_regex(
     r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user"
     r"|cancell?ed by (user|uid|owner)"
     r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
@@ -83,35 +85,35 @@ STOPPED = re.compile(
 )
 """Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""
 
-STEP_CANCELLED = re.compile(r"\bstep \S+ on \S+ cancelled at (?!.*due to)", re.I)
+STEP_CANCELLED = late_regex(r"\bstep \S+ on \S+ cancelled at (?!.*due to)", re.I)
 """Slurm ends what is left of a step: somebody told it to, or one of its tasks had failed."""
-TASK_DIED = re.compile(
+TASK_DIED = late_regex(
     r"\bsrun: error: .*\btasks? [\d,-]+: (exited with|segmentation|aborted|killed|bus error"
     r"|floating|illegal|out of memory)",
     re.I,
 )
 
-KILLED = re.compile(
+KILLED = late_regex(
     r"\b(sigkill|signal 9|exit(ed)?( with)?( exit)?[ _]?(code|status)[:=]? ?(137|-9))\b"
     r"|^\s*killed\s*$"
     r"|: line \d+: +\d+ killed\b|(due to|by|on) signal:? 9\b|return code:? = -9\b",
     re.I,
 )
-TERMINATED = re.compile(r"\bsigterm\b|signal:? ?15\b", re.I)
+TERMINATED = late_regex(r"\bsigterm\b|signal:? ?15\b", re.I)
 
-REQUEUED = re.compile(
+REQUEUED = late_regex(
     r"(?<!not )(?<!not be )\brequeu(ed|ing)\b(?!.{0,20}\b(disabled|not)\b)"
     r"|\brequeue(_exit)?\b.{0,20}\b(job|pending)\b|due to job requeue",
     re.I,
 )
 """It comes back by itself: ``Requeue=1`` is only a setting."""
 
-STARTS = re.compile(
+STARTS = late_regex(
     r"tracking run with wandb version|\bresuming training from\b|starting from scratch", re.I
 )
 """A job has begun here: what stands before belongs to an earlier one."""
 
-USAGE = re.compile(
+USAGE = late_regex(
     r": error: (unrecognized arguments|the following arguments are required|argument \S+: )"
     r"|can't open file '|: command not found$|could not override '|not in struct\b"
     r"|config(key|attribute|composition|missing)\w*(error|exception)|missingconfigexception"
@@ -131,7 +133,7 @@ USAGE = re.compile(
 )
 """A command line that the program, or the shell, did not understand."""
 
-CRASH = re.compile(
+CRASH = late_regex(
     r"segmentation fault|core dumped|\bthread '[^']*' panicked at|^panic: "
     r"|fatal error: unexpected signal"
     r"|double free or corruption|illegal instruction|terminate called after throwing"
@@ -142,50 +144,50 @@ CRASH = re.compile(
 )
 """Native code has died: no traceback says where."""
 
-DEVICE_ERROR = re.compile(
+DEVICE_ERROR = late_regex(
     r"\b(cuda|hip|xpu|npu|nvml|cublas|cudnn) (driver )?(error|failure)\b"
     r"|\baccelerator (device )?halted|\bdevice halted|\binput/output error\b",
     re.I,
 )
 """What a program meets when its device fails: the device's own words tell why, before or after."""
 
-PROBE = re.compile(r"\b(readiness|liveness|startup) probe\b", re.I)
+PROBE = late_regex(r"\b(readiness|liveness|startup) probe\b", re.I)
 """The kubelet's question to the container itself: no network lies between them."""
 
-OTHER_END = re.compile(r"\bexit_?code\s*[:=] ?(?!-9\b|137\b|-15\b|143\b|0\b)-?\d", re.I)
+OTHER_END = late_regex(r"\bexit_?code\s*[:=] ?(?!-9\b|137\b|-15\b|143\b|0\b)-?\d", re.I)
 """A task that a launcher saw end by itself: its kill of the others is no cause."""
 
-REFUSED = re.compile(
+REFUSED = late_regex(
     r"\b(Resource|Instance|Vcpu)LimitExceeded\b|\bInsufficient(\w*Capacity\w*)\b"
     r"|\baccount-level service limit\b|_RESOURCE_POOL_EXHAUSTED\b|\bstockout\b|\bno more capacity\b"
 )
 """A cloud does not give the machines: nothing of the job has run."""
 
-LAUNCHER = re.compile(
+LAUNCHER = late_regex(
     r"\bexit(s|ed)? with (return|exit) code\b|\bexitcode\s*: -?\d|^\W*(\w+\W+)?last error:\s*$",
     re.I,
 )
 """What a launcher says of a task that has gone, and what only leads to the next line."""
 
-TRANSPORT = re.compile(r"\bibv_|got completion|transport retry", re.I)
+TRANSPORT = late_regex(r"\bibv_|got completion|transport retry", re.I)
 """A transport's call that failed: where training goes on after it, another way was taken."""
 
-OPENING = re.compile(
+OPENING = late_regex(
     r"\b(set_device|_lazy_init|_setup_devices|init_device|get_device_properties)\b"
 )
 """Code that opens a device: what fails there is no fault in mid-run."""
 
-DRAIN = re.compile(r"\bdrain|\bRMA\b|replace the (gpu|node)", re.I)
+DRAIN = late_regex(r"\bdrain|\bRMA\b|replace the (gpu|node)", re.I)
 
-DONE = re.compile(
+DONE = late_regex(
     r"training (is )?(already )?(complete|finished|done)\b|finished training"
     r"|successfully completed|reached (the )?(final|max)\w* step"
     r"|saved (the )?final (model|checkpoint|weights)",
     re.I,
 )
-ALARM = re.compile(r"error|warn|fail|overflow|exception|traceback|nan\b|skipp|retry", re.I)
+ALARM = late_regex(r"error|warn|fail|overflow|exception|traceback|nan\b|skipp|retry", re.I)
 
-FATAL = re.compile(
+FATAL = late_regex(
     r"\w(Error|Exception)\b|\b(error|fatal|failed|exception|abort(ed|ing)?|assert\w*)\b", re.I
 )
 """What a program says that does not go on."""
@@ -209,14 +211,14 @@ SMALL = frozenset(
 )
 """Exceptions that one line usually mends (SPEC T: import, name, syntax, wrong key, wrong path)."""
 
-OWN_CALL = re.compile(
+OWN_CALL = late_regex(
     r"^AttributeError: '(?!NoneType|\w*(Tensor|Array))\w+' object has no attribute"
     r"|^ValueError: '\w+' is not a valid \w+$"
     r"|^TypeError: (?!__)[\w.]*(?<!__init__)\(\) (got an unexpected keyword|missing \d+ required"
     r"|takes \d+)"
 )
 """A name or an argument that is misspelled where it is used: one line, like a wrong key."""
-CONFIG = re.compile(
+CONFIG = late_regex(
     r"\b(yaml|ruamel|toml\w*|configparser|omegaconf|hydra|jsonargparse|dacite|argparse|absl\.flags"
     r"|gin|draccus|tyro|simple_parsing|click)(\.\w+){0,4}\.\w*(Error|Exception|Flag\w*)\b"
     r"|extra inputs are not permitted"
@@ -232,14 +234,14 @@ CONFIG = re.compile(
 )
 """A setting, or a name of something to load, that nothing knows."""
 
-DATA_FILE = re.compile(
+DATA_FILE = late_regex(
     r"shard[-_.]?\d+|\d{3}[\w-]*\.(tar|parquet|arrow|tfrecords?|mds|npy|zst)\b"
     r"|\.tfrecords?-\d+-of-\d+",
     re.I,
 )
 """A numbered piece of a dataset."""
 
-NOT_SMALL = re.compile(
+NOT_SMALL = late_regex(
     r"\bincompatible\b|(is required for|requires?) .{0,60}\b(but|found|you have|installed)\b|"
     r"undefined symbol|cannot open shared object|GLIBC|version `|\bABI\b|dll load failed"
     r"|circular import|state_dict|checkpoint|unexpected key(?!word)|missing key",
@@ -247,7 +249,7 @@ NOT_SMALL = re.compile(
 )
 """An environment or a checkpoint that does not fit, whatever the exception is called."""
 
-DATA_CODE = re.compile(
+DATA_CODE = late_regex(
     r"(site|dist)-packages/(webdataset|streaming|datasets|torchdata|tensorflow_datasets|seqio|grain"
     r"|pyarrow|PIL|litdata|ffcv|nvidia/dali|decord|torchaudio|soundfile|librosa|zstandard|lhotse"
     r"|tfrecord"
@@ -257,20 +259,20 @@ DATA_CODE = re.compile(
 )
 """Code whose work is to read data: what it raises, the data is at fault for."""
 
-TRAJECTORY = re.compile(
+TRAJECTORY = late_regex(
     r"(^|[/_.-])(models?|modell?ing|optim\w*|data|dataset\w*|dataload\w*|loss\w*|trainer"
     r"|train(ing)?_(loop|step))([/_.-]|$)",
     re.I,
 )
 """File names whose change can alter the training trajectory: then a person decides."""
 
-DATA_MODULE = re.compile(
+DATA_MODULE = late_regex(
     r"^(tarfile|zipfile|gzip|bz2|lzma|zlib|zstandard|snappy|lz4|brotli|PIL|pyarrow|fastparquet|lmdb"
     r"|webdataset|datasets|streaming|tfrecord|soundfile|decord|av|litdata|ffcv)(\.|$)"
 )
 """Modules that read data, as they stand before the name of what they raise."""
 
-LIBRARY = re.compile(
+LIBRARY = late_regex(
     r"site-packages|dist-packages|/lib/python\d|^<|\.pyx$|/(opt|usr)/\S*python\d|^python/"
 )
 ECHO_NAMES = frozenset(
@@ -281,7 +283,7 @@ ECHO_NAMES = frozenset(
         *("ActorDiedError", "ActorUnavailableError", "WorkerCrashedError", "ObjectLostError"),
     )
 )
-ECHO = re.compile(
+ECHO = late_regex(
     r"connection (was )?(reset|closed|aborted|lost|refused) ?(by peer)?|broken pipe"
     r"|socket (closed|timeout)|remote process (exit\w*|has)|peer .{0,20}(gone|closed|disconnect)"
     r"|\b(nccl|gloo|rccl|process ?group|watchdog|c10d|tcpstore|rendezvous)\b"
@@ -291,7 +293,7 @@ ECHO = re.compile(
     re.I,
 )
 """What a process meets when another one has gone: an echo, wherever it is the last word."""
-COLLECTIVE = re.compile(
+COLLECTIVE = late_regex(
     r"\b(nccl|gloo|rccl|process ?group|c10d|tcpstore|coordination (service|agent)|all-?reduce)\b",
     re.I,
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.sources.checkpoints.listing import (
     ANY_STEP,
     LIGHTNING,
@@ -101,9 +102,9 @@ def lacking(folder: Folder, marker: Listed | None, besides: str | None = None) -
     return partial(folder) if bare is None else f"no data beside {bare}manifest.ocdbt"
 
 
-_ARRAY: Final = re.compile(r"(?:.*/)?d/[0-9a-f]{32}|.*\.(?:safetensors|bin|pt|pth)")
+_ARRAY: Final = late_regex(r"(?:.*/)?d/[0-9a-f]{32}|.*\.(?:safetensors|bin|pt|pth)")
 """Files that are never empty: a shard of ``torch.distributed`` (``__3_0.distcp``) may be."""
-_DATABASE: Final = re.compile(r"((?:.*/)?)manifest\.ocdbt")
+_DATABASE: Final = late_regex(r"((?:.*/)?)manifest\.ocdbt")
 
 
 def _databases(folder: Folder) -> list[str]:
@@ -124,7 +125,7 @@ def _with_data(finding: FolderFinding, folder: Folder) -> FolderFinding:
     return replace(finding, grade=Grade.EMPTIED, note=why)
 
 
-_EXPORT: Final = re.compile(r"config\.json|.*\.safetensors(\.index\.json)?|pytorch_model.*\.bin")
+_EXPORT: Final = late_regex(r"config\.json|.*\.safetensors(\.index\.json)?|pytorch_model.*\.bin")
 
 
 def _is_export(folder: Folder) -> bool:
@@ -167,8 +168,8 @@ def _by_file(*names: str) -> Assess:
     return assess
 
 
-_HF_OPTIMIZER: Final = re.compile(r"optimizer.*|global_step\d+|pytorch_model_fsdp.*")
-_HF_BESIDE: Final = re.compile(r"(?:optimizer|scheduler|scaler|rng_state|training_args)[^/]*")
+_HF_OPTIMIZER: Final = late_regex(r"optimizer.*|global_step\d+|pytorch_model_fsdp.*")
+_HF_BESIDE: Final = late_regex(r"(?:optimizer|scheduler|scaler|rng_state|training_args)[^/]*")
 """What the Trainer writes beside the model's weights, whatever those are called."""
 
 
@@ -192,8 +193,8 @@ def _hugging_face(folder: Folder, root: Root) -> FolderFinding | None:
     return FolderFinding(Grade.DOUBTFUL, note, found.marker)
 
 
-_RANDOM: Final = re.compile(r"(random_states_)(\d+)(\.pkl)")
-_ACCELERATE_BESIDE: Final = re.compile(
+_RANDOM: Final = late_regex(r"(random_states_)(\d+)(\.pkl)")
+_ACCELERATE_BESIDE: Final = late_regex(
     r"(?:optimizer|scheduler|sampler|scaler|random_states|custom_checkpoint|dl_state_dict)[^/]*"
     r"|(?:.*/)?[^/]*optim_states\.pt|optimizer_\d+/.*"
 )
@@ -215,7 +216,7 @@ def _accelerate(folder: Folder, root: Root) -> FolderFinding | None:
     return FolderFinding(Grade.DOUBTFUL, note, found.marker)
 
 
-_ACCELERATE_OPTIMIZER: Final = re.compile(r"optimizer.*|(?:.*/)?[^/]*optim_states\.pt")
+_ACCELERATE_OPTIMIZER: Final = late_regex(r"optimizer.*|(?:.*/)?[^/]*optim_states\.pt")
 _ORBAX_SIGNS: Final = {"_CHECKPOINT_METADATA", "_METADATA", "commit_success.txt", "manifest.ocdbt"}
 _ORBAX_ARRAYS: Final = {"_METADATA", "_sharding"}
 
@@ -246,8 +247,8 @@ def _parts(folder: Folder) -> bool:
 
 
 _ITERATION: Final = "latest_checkpointed_iteration.txt"
-_MP_RANK: Final = re.compile(r"(mp_rank_)(\d+)((?:_\d+)?/.*)")
-_RANK: Final = re.compile(r"(.*?)(\d+)((?:_mp_rank_\d+)?_?(?:optim|model)_states\.pt)")
+_MP_RANK: Final = late_regex(r"(mp_rank_)(\d+)((?:_\d+)?/.*)")
+_RANK: Final = late_regex(r"(.*?)(\d+)((?:_mp_rank_\d+)?_?(?:optim|model)_states\.pt)")
 
 
 def _by_pointer(name: str, prefix: str, ranked: re.Pattern[str]) -> Assess:
@@ -366,25 +367,25 @@ LAYOUTS: Final[dict[str, Layout]] = {
     for layout in (
         Layout("levanter", ANY_STEP, "metadata.json", _by_metadata, any_name=True),
         Layout("orbax", NUMBER, "_CHECKPOINT_METADATA", _orbax),
-        Layout("hf", re.compile(r"checkpoint-(\d+)"), "trainer_state.json", _hugging_face),
+        Layout("hf", late_regex(r"checkpoint-(\d+)"), "trainer_state.json", _hugging_face),
         Layout(
             "accelerate",
-            re.compile(r"(?:step[-_]|checkpoint-)(\d+)|(?:checkpoint|epoch)_\d+"),
+            late_regex(r"(?:step[-_]|checkpoint-)(\d+)|(?:checkpoint|epoch)_\d+"),
             "random_states_0.pkl",
             _accelerate,
         ),
         Layout(
             "deepspeed",
-            re.compile(r"global_step(\d+)"),
+            late_regex(r"global_step(\d+)"),
             "latest",
             _by_pointer("latest", "global_step", _RANK),
         ),
         Layout(
-            "megatron", re.compile(r"iter_(\d+)"), _ITERATION, _by_pointer(_ITERATION, "", _MP_RANK)
+            "megatron", late_regex(r"iter_(\d+)"), _ITERATION, _by_pointer(_ITERATION, "", _MP_RANK)
         ),
         Layout(
             "torchtitan",
-            re.compile(r"step-(\d+)"),
+            late_regex(r"step-(\d+)"),
             ".metadata",
             _by_file(".metadata", "model.safetensors.index.json"),
         ),

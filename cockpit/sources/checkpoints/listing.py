@@ -12,13 +12,14 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.sources.checkpoints.archive import ArchiveSays
 
 _WORDS: Final = r"(?:global_step|step|checkpoint|ckpt|iteration|iter)"
-STEP_NAME: Final = re.compile(rf"{_WORDS}[-_]?(\d+)")
-ANY_STEP: Final = re.compile(rf"(?:{_WORDS}[-_]?)?(\d+)")
-NUMBER: Final = re.compile(r"(?:[A-Za-z_]+[-_])?(\d+)")
-STAGING: Final = re.compile(
+STEP_NAME: Final = late_regex(rf"{_WORDS}[-_]?(\d+)")
+ANY_STEP: Final = late_regex(rf"(?:{_WORDS}[-_]?)?(\d+)")
+NUMBER: Final = late_regex(r"(?:[A-Za-z_]+[-_])?(\d+)")
+STAGING: Final = late_regex(
     rf"(?:(?P<orbax>{NUMBER.pattern})\.orbax-checkpoint-tmp(?:-\d+)?"
     rf"|\.?(?:tmp[-_.])?{_WORDS}[-_]?(\d+)[-_.](?:tmp|partial|incomplete)\b.*"
     r"|tmp-checkpoint-(\d+))"
@@ -33,8 +34,8 @@ MARKERS: Final = (
 )
 """Files whose presence makes a folder of any name worth a look."""
 _TORCH: Final = r"\.(?:pt|pth|pt\.tar|pth\.tar)"
-LIGHTNING: Final = re.compile(r"(?:(?:.*[-_])?step=(\d+).*|.*)\.ckpt", re.S)
-TORCH_FILE: Final = re.compile(
+LIGHTNING: Final = late_regex(r"(?:(?:.*[-_])?step=(\d+).*|.*)\.ckpt", re.S)
+TORCH_FILE: Final = late_regex(
     r"(?!(?:optim|sched|rng|scaler|training_args|tokenizer|lr_))"
     r"(?:(?:.*[-_.])?(?:global_?step|step|iteration|iter)[-_=]?(\d+)(?:[-_.].*)?"
     r"|(?:.*[-_.])?(?:ckpt|checkpoint|snapshot|last|latest|best|epoch)(?:[-_.=]?\d+)?(?:[-_.].*)?"
@@ -43,9 +44,9 @@ TORCH_FILE: Final = re.compile(
 )
 """One file that ``torch.save`` wrote, by the names in use. A number counts as a step only where
 the name says so: ``ckpt_3.pt`` may be an epoch."""
-SURE: Final = re.compile(r".*\.ckpt|ckpt\.pt", re.S)
+SURE: Final = late_regex(r".*\.ckpt|ckpt\.pt", re.S)
 """Files that are checkpoints wherever they lie; others only where nothing better lies below."""
-ZERO_SHARD: Final = re.compile(r"((?:.*/)?(?:\w+_)?zero_pp_rank_)(\d+)(_.*optim_states\.pt)")
+ZERO_SHARD: Final = late_regex(r"((?:.*/)?(?:\w+_)?zero_pp_rank_)(\d+)(_.*optim_states\.pt)")
 """What one rank of DeepSpeed has of the optimizer."""
 POINTERS: Final = ("latest", "latest_checkpointed_iteration.txt")
 """Files in a root that name the newest checkpoint."""
@@ -106,7 +107,7 @@ class Folder:
         return tuple(file for file in self.files if not _BESIDE.fullmatch(file.path))
 
 
-_BESIDE: Final = re.compile(
+_BESIDE: Final = late_regex(
     r"(?:.*/)?(?:metadata\.json|\.metadata|trainer_state\.json|manifest\.(?:ocdbt|json)|_METADATA"
     r"|_CHECKPOINT_METADATA|commit_success\.txt|_sharding|\.z(?:array|attrs|group|metadata)"
     r"|zarr\.json|latest|latest_checkpointed_iteration\.txt|.*\.index\.json|[^/]*\.__lock"

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
+
+from cockpit.model.late_regex import late_regex
 
 REACH: Final = 64
 """Characters of a line in which its time is looked for."""
@@ -21,7 +22,7 @@ _NO_DATE, _NO_YEAR = 4, 8  # leap years, so that 29 February is a day
 _CLOCK = r"(?P<h>[01]\d|2[0-3]):(?P<m>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?"
 _ZONE = r"\s?(?P<zone>Z\b|UTC\b|[+-][01]\d:?[0-5]\d\b)?"
 _FORMS: Final = tuple(
-    re.compile(form)
+    late_regex(form)
     for form in (
         r"(?<!\d)(?P<Y>(?:19|20)\d\d)(?P<sep>[-/])(?P<M>\d\d)(?P=sep)(?P<D>\d\d)[T ,]+"
         + _CLOCK
