@@ -29,6 +29,7 @@ from cockpit.model.instant import Noting
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.model.view import View
+from cockpit.runtime.heap import QuietHeap
 from cockpit.runtime.login import login_name
 from cockpit.runtime.operator import ask_operator
 from cockpit.text.charset import Charset
@@ -98,6 +99,8 @@ class CockpitApp(NoticeApp):
             self.charset = Charset.ASCII
         self._first = run
         self._reports: dict[str, RunReport] = {}
+        self._coming: dict[str, RunReport] = {}
+        """What the engine has told since: a key paints what it changes, and none of the news."""
         if engine is not None:
             self._reports = {each.name: each for each in engine.report().runs}
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
@@ -106,6 +109,7 @@ class CockpitApp(NoticeApp):
         self._gathering = False
         self._first_paint = FirstPaint(self, self.shown)
         self._watching: asyncio.Task[None] | None = None
+        self._heap = QuietHeap()
         self._mask: Mask | None = None
         if present:
             self._mask = self._masking()
@@ -139,7 +143,8 @@ class CockpitApp(NoticeApp):
         self._engine.on_ring(self.ring)
         self._watching = asyncio.create_task(self._engine.run())
         self._watching.add_done_callback(self._watch_ended)
-        self.set_interval(AGES, self._take_all)
+        self._heap.begin()
+        self.set_interval(AGES, self._in_time)
         for seconds in SOON:
             self.set_timer(seconds, self._take_all)
         if not self._at_work.operator:
@@ -157,6 +162,7 @@ class CockpitApp(NoticeApp):
 
     async def stop_work(self) -> None:
         """Leave the engine."""
+        self._heap.end()
         await asyncio.gather(self._views.save(), self._kept_bookmarks.save(), self._left.save())
         if self.return_code in LEFT_ON_PURPOSE:
             self.actions.planning.end_all()
@@ -290,7 +296,7 @@ class CockpitApp(NoticeApp):
                 screen.choose(name)
 
     def _news(self, report: RunReport) -> None:
-        self._reports[report.name] = report
+        self._coming[report.name] = report
         if not self._gathering:
             self._gathering = True
             self.set_timer(NEWS, self._show)
@@ -303,11 +309,18 @@ class CockpitApp(NoticeApp):
     def _take_all(self) -> None:
         if self._engine is not None:
             self._reports = {each.name: each for each in self._engine.report().runs}
+            self._coming.clear()
         self._show()
+
+    def _in_time(self) -> None:
+        self._take_all()
+        self._heap.look(self._typeahead.idle)
 
     def _show(self) -> None:
         """Show the news on every screen that can be seen: a dialog hides none of what is below."""
         self._gathering = False
+        self._reports.update(self._coming)
+        self._coming.clear()
         for screen in reversed(self.screen_stack):
             if isinstance(screen, CockpitScreen | Dialog) and stands(screen):
                 with self.faults_of(screen):

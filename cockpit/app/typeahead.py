@@ -60,10 +60,17 @@ class TypeAhead:
         self._unanswered: asyncio.Event | None = None
         self.current: events.Event | None = None
         """What is being done now; its ``time`` is when it was read."""
+        self._pressed_at = float("-inf")
+
+    @property
+    def idle(self) -> float:
+        """The seconds since something was pressed."""
+        return asyncio.get_running_loop().time() - self._pressed_at
 
     async def take(self, event: events.Event) -> None:
         """Take what was pressed; returns once it is done, or has not been for a while."""
         self._waiting.append(event)
+        self._pressed_at = asyncio.get_running_loop().time()
         if self._handing is None or self._handing.done():
             self._handing = asyncio.create_task(self._hand_all())
             await asyncio.wait({self._handing}, timeout=HANDLED_WITHIN)

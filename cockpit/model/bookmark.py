@@ -1,7 +1,5 @@
 """A place in a log that a person keeps, and how it is told from another place of that offset."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple

@@ -3,6 +3,7 @@
 A collection of the oldest generation holds the whole program up for as long as all that it
 keeps takes to be walked: 0.4 s with a thousand runs. What is held of a run stays while it is
 watched, so it is set aside once it has been read. That happens a bounded number of times.
+In a window such a collection waits until nobody does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,16 @@ from typing import Final
 
 STEP: Final = 50
 """Runs whose facts are set aside together."""
+YOUNG: Final = (5_000, 4, 1_000_000)
+"""When a window's collector goes by itself: a report that replaces another one is no reason, and
+never to the oldest generation."""
+DUE: Final = 10
+"""Collections of the middle generation (25,000 objects more each) after which the oldest's is due.
+"""
+OVERDUE: Final = 100
+"""The same while keys come without a pause."""
+QUIET: Final = 1.0
+"""Seconds without a key after which nobody waits for an answer."""
 
 
 class Heap:
@@ -28,4 +39,30 @@ class Heap:
         self._settled = read
         gc.collect(1)
         gc.freeze()
+        return True
+
+
+class QuietHeap:
+    """Has everything collected, when that is due, while nobody presses keys."""
+
+    def __init__(self) -> None:
+        self._former: tuple[int, int, int] | None = None
+
+    def begin(self) -> None:
+        """Keep the collector from the oldest generation; ``look`` is to be called from now on."""
+        self._former = gc.get_threshold()
+        gc.set_threshold(*YOUNG)
+
+    def end(self) -> None:
+        """Leave everything to the collector again."""
+        if self._former is not None:
+            gc.set_threshold(*self._former)
+            self._former = None
+
+    def look(self, idle: float) -> bool:
+        """Collect if it is due, ``idle`` seconds after the last key; return whether."""
+        passed = gc.get_count()[2]
+        if passed < DUE or (idle < QUIET and passed < OVERDUE):
+            return False
+        gc.collect()
         return True

@@ -6,6 +6,10 @@ reused. More are started, up to a cap, when those at work hang; not when they on
 another because the process computes: then one more would make everything slower. Those leave
 again once they are idle: each keeps what the C library has set aside for it, megabytes for good.
 One kind of call (one function) may hold half of the threads: whatever hangs, the others go on.
+
+One thread works while it keeps up, and the event loop is told once for all that it has done: at
+each system call two that work at one time would pass the interpreter to and fro, each time with a
+wake-up (twelve idle runs had 450 within a tenth of a second so).
 """
 
 from __future__ import annotations
@@ -18,17 +22,21 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from cockpit.runtime.awake import LAP, Awake
+from cockpit.runtime.load import Load
 
 T = TypeVar("T")
 A = TypeVar("A")
 
 READY: Final = 3
-"""Threads that are started without waiting to see whether the others are slow."""
+"""Threads that are kept, and take part as soon as a call takes ``STEP``."""
+STEP: Final = 0.01
+"""Seconds after which a running call counts as one that keeps the next ones waiting."""
+HOLD: Final = 0.005
+"""Seconds for which outcomes are gathered while more calls wait, before the loop is told."""
 IDLE: Final = 30.0
 """Seconds without work after which a thread beyond those leaves."""
 CAP: Final = 64
@@ -39,10 +47,6 @@ PATIENCE: Final = 0.05
 """Seconds after which a running call counts as slow, so that another thread is worth it."""
 HANGS: Final = 1.0
 """The same while the process computes: a call that only waits for its turn is not slow."""
-COMPUTING: Final = 0.002
-"""Processor time (s) of all threads in ``PATIENCE`` from which on they are held to compute."""
-LATE: Final = 0.004
-"""So is one whose event loop is late by as much (s): the interpreter's turns take 5 ms."""
 
 
 _Outcome = tuple[Any, BaseException | None]
@@ -50,23 +54,34 @@ _Loop = asyncio.AbstractEventLoop
 
 
 class _Mail:
-    """Outcomes on their way to one event loop: it is woken once for all that have come."""
+    """Outcomes on their way to one event loop: it is woken once for all that have come.
+
+    Who puts one in and does not ring goes on to a call of the same loop: that is looked after by
+    ``Pool`` until it ends, which delivers what waits here.
+    """
 
     def __init__(self, loop: _Loop) -> None:
         self._loop = ref(loop)  # it is the key under which this is kept, and could never go
         self._done: deque[tuple[_Call, _Outcome]] = deque()
         self._rung = False
 
+    def __bool__(self) -> bool:
+        return bool(self._done)
+
     def put(self, call: _Call, outcome: _Outcome) -> None:
-        """Give an outcome to the loop, if that still exists; from any thread."""
+        """Lay an outcome down for the loop; from any thread."""
         self._done.append((call, outcome))
+
+    def ring(self) -> None:
+        """Wake the loop, if that still exists, for what lies here; from any thread."""
         loop = self._loop()
         if loop is not None and not self._rung:
             self._rung = True
             with contextlib.suppress(RuntimeError):  # closed: nobody waits any more
-                loop.call_soon_threadsafe(self._deliver)
+                loop.call_soon_threadsafe(self.deliver)
 
-    def _deliver(self) -> None:
+    def deliver(self) -> None:
+        """Let all go on whose outcome has come; on the loop."""
         self._rung = False
         while self._done:
             call, outcome = self._done.popleft()
@@ -104,34 +119,6 @@ class _Call:
             self.future.set_exception(error)
 
 
-def _time_of(clock: int) -> float:
-    """Return the processor time of a thread; one that has just left has none."""
-    try:
-        return time.clock_gettime(clock)
-    except OSError:
-        return 0.0
-
-
-class _Load:
-    """Whether the threads compute, or wait for a processor: seen from an event loop."""
-
-    def __init__(self, loop: _Loop) -> None:
-        self._due = loop.time() + PATIENCE
-        self._spent = 0.0
-        self.timer: asyncio.TimerHandle | None = None
-        """The next look."""
-
-    def look(self, loop: _Loop, clocks: Iterable[int]) -> bool:
-        """Return that, ``PATIENCE`` after the last look: a loop that has to wait comes too late.
-
-        ``clocks`` tell the processor time of the threads: one that hangs spends none.
-        """
-        now, spent = loop.time(), sum(map(_time_of, tuple(clocks)))
-        busy = now - self._due >= LATE or spent - self._spent >= COMPUTING
-        self._due, self._spent = now + PATIENCE, spent
-        return busy
-
-
 @dataclass(eq=False)
 class Pool:
     """Reusable daemon threads; calls are taken in turn, none of a kind that has its share.
@@ -143,15 +130,15 @@ class Pool:
     cap: int = CAP
     idle: float = IDLE
     _calls: deque[_Call] = field(default_factory=deque)
-    _tokens: SimpleQueue[None] = field(default_factory=SimpleQueue)
-    """One for each call that may be taken: threads wait for these."""
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _resting: list[threading.Lock] = field(default_factory=list)
+    """Of each thread that waits to be called, what it waits for; the last one is called first."""
+    _lock: threading.RLock = field(default_factory=threading.RLock)
     _running: dict[_Call, None] = field(default_factory=dict)
     _kinds: Counter[Hashable] = field(default_factory=Counter)
     _stuck: set[Hashable] = field(default_factory=set)
     _threads: int = 0
     _clocks: list[int] = field(default_factory=list)
-    _relieving: WeakKeyDictionary[_Loop, _Load] = field(default_factory=WeakKeyDictionary)
+    _relieving: WeakKeyDictionary[_Loop, Load] = field(default_factory=WeakKeyDictionary)
     _started: int = 0
 
     @property
@@ -165,36 +152,64 @@ class Pool:
         return max(1, self.cap // 2)
 
     def submit(self, call: _Call, loop: _Loop) -> None:
-        """Queue ``call``; start a thread for it if few have been started so far."""
+        """Queue ``call``; a thread that works will take it, else one is called or started.
+
+        That is done once the loop has turned: what else is due at this moment comes before.
+        """
         self._calls.append(call)
-        if len(self._running) + len(self._calls) > self._threads < self.ready:
-            self._start()
-        self._tokens.put(None)
-        if loop not in self._relieving:
-            self._relieving[loop] = _Load(loop)
-            self._look_soon(loop)
+        load = self._relieving.get(loop)
+        if load is None:
+            load = self._relieving[loop] = Load()
+            load.look_after(STEP, loop, self._relieve)
+        if not load.calling and len(self._resting) >= self._threads:
+            load.calling = True
+            loop.call_soon(self._call, load)
+
+    def _call(self, load: Load) -> None:
+        load.calling = False
+        if self._calls and len(self._resting) >= self._threads:
+            self._one_more()
 
     def relieved(self, loop: _Loop) -> None:
         """Look no more whether calls wait in vain, where none waits: a timer would wake for it."""
-        load = None if self._calls else self._relieving.pop(loop, None)
+        load = None if self._calls or _mail_of(loop) else self._relieving.pop(loop, None)
         if load is not None and load.timer is not None:
             load.timer.cancel()
 
-    def _look_soon(self, loop: _Loop) -> None:
-        self._relieving[loop].timer = loop.call_later(PATIENCE, self._relieve, loop)
-
     def _relieve(self, loop: _Loop) -> None:
-        """Start more threads while calls wait and every thread hangs; look again while they do."""
+        """Have more threads at work while calls wait and those there hang; look again so long."""
+        _mail_of(loop).deliver()
         if not self._calls:
             del self._relieving[loop]
             return
-        busy = self._relieving[loop].look(loop, self._clocks)
-        horizon = time.monotonic() - (HANGS if busy else PATIENCE)
-        slow = sum((each.started or horizon) <= horizon for each in tuple(self._running))
-        if slow >= self._threads:
+        load = self._relieving[loop]
+        if (self._resting or self._threads < self.ready) and self._more_to_take:
+            if self._slow(STEP) >= self._threads - len(self._resting):
+                self._one_more()
+            load.look_after(STEP, loop, self._relieve)
+            return
+        busy = load.look(loop, self._clocks)
+        if self._slow(HANGS if busy else PATIENCE) >= self._threads:
             for _ in range(min(self.ready, len(self._calls), self.cap - self._threads)):
                 self._start()
-        self._look_soon(loop)
+        load.look_after(PATIENCE, loop, self._relieve)
+
+    @property
+    def _more_to_take(self) -> bool:
+        """Whether a call waits whose kind has not its share; asked without the lock."""
+        return any(self._kinds[each.kind] < self.share for each in tuple(self._calls))
+
+    def _slow(self, seconds: float) -> int:
+        """Return how many calls have been running for as long."""
+        horizon = time.monotonic() - seconds
+        return sum((each.started or horizon) <= horizon for each in tuple(self._running))
+
+    def _one_more(self) -> None:
+        """Have one more thread at work: one that rests, else a new one."""
+        try:
+            self._resting.pop().release()
+        except IndexError:
+            self._start()
 
     def stuck(self, key: Hashable) -> bool:
         """Tell whether an abandoned call with this ``key`` still runs."""
@@ -220,43 +235,74 @@ class Pool:
     def _serve(self) -> None:
         clock = time.pthread_getcpuclockid(threading.get_ident())
         self._clocks.append(clock)
-        while True:
-            try:
-                self._tokens.get(timeout=self.idle)
-            except Empty:
-                if self._leaves(clock):
-                    return
-                continue
-            call = self._take()
-            if call is not None:
-                outcome = call.run()
-                self._give_back(call)
-                call.mail.put(call, outcome)
-                del outcome
-            del call  # neither may live on until the next call
+        bell = threading.Lock()
+        bell.acquire()
+        self._work()
+        while self._called(bell) or not self._leaves(clock):
+            self._work()
+
+    def _work(self) -> None:
+        """Run calls while there are any to be taken."""
+        mail, since = None, 0.0
+        while (call := self._take()) is not None:
+            if mail is not None and (mail is not call.mail or time.monotonic() - since >= HOLD):
+                mail.ring()
+                mail = None
+            outcome = call.run()
+            self._give_back(call)
+            call.mail.put(call, outcome)
+            mail, since = call.mail, since if mail is not None else time.monotonic()
+            del call, outcome  # neither may live on until the next call
+        if mail is not None:
+            mail.ring()
+
+    def _called(self, bell: threading.Lock) -> bool:
+        """Rest until this thread is called; return whether that was before ``idle`` was over.
+
+        It rests first and then looks: whoever queues a call does the opposite.
+        """
+        self._resting.append(bell)
+        if self._place() is None:
+            beyond = self._threads > self.ready
+            if bell.acquire(timeout=self.idle if beyond else -1):
+                return True
+            called = False
+        else:
+            called = True
+        try:
+            self._resting.remove(bell)
+        except ValueError:  # called meanwhile
+            return bell.acquire()
+        return called
 
     def _leaves(self, clock: int) -> bool:
         """Tell whether an idle thread is one too many, and count it out."""
         with self._lock:
-            spare = self._threads > self.ready and not self._calls
+            self._threads -= 1
+            spare = self._threads >= self.ready and not self._calls
             if spare:
-                self._threads -= 1
                 self._clocks.remove(clock)
+            else:
+                self._threads += 1
         return spare
 
-    def _take(self) -> _Call | None:
-        """Return the first call whose kind has not its share of threads yet.
+    def _place(self) -> int | None:
+        """Return where the first call stands whose kind has not its share of threads yet.
 
         The event loop may append meanwhile, without the lock: what iterates would break off.
         """
         with self._lock:
-            for place in range(len(self._calls)):
-                call = self._calls[place]
-                if self._kinds[call.kind] < self.share:
-                    del self._calls[place]
-                    break
-            else:
+            kinds = (self._kinds[self._calls[at].kind] for at in range(len(self._calls)))
+            return next((at for at, taken in enumerate(kinds) if taken < self.share), None)
+
+    def _take(self) -> _Call | None:
+        """Return that call, which is now under way."""
+        with self._lock:
+            place = self._place()
+            if place is None:
                 return None
+            call = self._calls[place]
+            del self._calls[place]
             call.started = time.monotonic()
             self._running[call] = None
             self._kinds[call.kind] += 1
@@ -270,8 +316,6 @@ class Pool:
                 del self._kinds[call.kind]
             if call.abandoned:
                 self._stuck.discard(call.key)
-            if self._calls:  # one of this kind may have been passed over
-                self._tokens.put(None)
 
 
 _POOL = Pool()

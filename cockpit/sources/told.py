@@ -34,6 +34,8 @@ from cockpit.text.scrub import scrub
 from cockpit.text.told_lines import read_plain, read_told
 
 EVERY: Final = 60.0
+EARLY: Final = 15.0
+"""Seconds by which a look may come before that: the next one is a minute later."""
 FIRST_WAIT: Final = 2.5
 ANSWER: Final = 10.0
 """Seconds for the question what the remote's branch is now."""
@@ -142,7 +144,7 @@ class Remotes:
         watched = self._watched.setdefault(logbook, _Watched())
         now = self._clock.monotonic()
         if watched.due <= now:
-            watched.due = now + EVERY
+            watched.due = now + EVERY - EARLY
             task = asyncio.ensure_future(self._ask(logbook, watched))
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 
 import pytest
 
+from cockpit.runtime import offload as module
 from cockpit.runtime.offload import WIDTH, Pool, _Call, _mail_of, each, offload
 from tests.watch.fakes import until
 
@@ -142,6 +143,50 @@ async def test_calls_that_wait_wake_nobody() -> None:
     assert 0 < turns <= 40, "the event loop turned for each call that waits"
     gate.set()
     assert all(await asyncio.gather(*hanging))
+
+
+async def test_what_comes_at_one_moment_is_done_by_one_thread_and_told_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HOLD", 60.0)
+    monkeypatch.setattr(module, "STEP", 60.0)
+    pool, loop = Pool(), asyncio.get_running_loop()
+    await offload(str, 0, deadline=30.0, pool=pool)
+    rung: list[object] = []
+    ring = loop.call_soon_threadsafe
+
+    def counted(callback: Callable[..., object], *args: object) -> asyncio.Handle:
+        rung.append(callback)
+        return ring(callback, *args)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+    for _ in range(3):
+        calls = (offload(Path("/proc").stat, deadline=30.0, pool=pool, key=n) for n in range(12))
+        assert len(await asyncio.gather(*calls)) == 12
+    assert len(rung) == 3 and pool.threads == 1
+
+
+async def test_what_is_done_is_told_although_the_next_call_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HOLD", 60.0)
+    pool, gate = Pool(ready=1, cap=1), threading.Event()
+    first = asyncio.create_task(offload(str, 1, deadline=60.0, pool=pool))
+    hangs = asyncio.create_task(offload(gate.wait, deadline=60.0, pool=pool))
+    assert await asyncio.wait_for(first, 30.0) == "1"
+    assert not hangs.done()
+    gate.set()
+    assert await hangs
+
+
+async def test_calls_that_wait_for_something_are_shared_among_threads() -> None:
+    pool, gate = Pool(ready=3), threading.Barrier(3)
+
+    def meet(_: int) -> int:
+        return gate.wait(30.0)
+
+    met = await asyncio.gather(*(offload(meet, n, deadline=60.0, pool=pool) for n in range(3)))
+    assert sorted(met) == [0, 1, 2] and pool.threads == 3
 
 
 async def test_threads_for_a_slow_moment_leave_when_they_are_idle() -> None:

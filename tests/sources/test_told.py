@@ -31,6 +31,18 @@ def tell(folder: Path, to: str, at: float = AT) -> None:
     git(folder, "push", "-q")
 
 
+class Steady(SystemClock):
+    """The machine's clock, and what a test adds to it (s)."""
+
+    passed = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.passed
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.passed
+
+
 def make_due(remotes: Remotes) -> None:
     for watched in remotes._watched.values():
         watched.due = float("-inf")
@@ -103,6 +115,29 @@ async def test_a_logbook_without_a_repository_or_a_remote_tells_nothing_more(
 ) -> None:
     (tmp_path / "alone.md").write_text("# x\n")
     assert await Remotes(SystemClock()).heard(str(tmp_path / "alone.md")) == module.NOTHING
+
+
+async def test_where_a_new_logbook_is_pushed_to_is_settled_at_its_second_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looks come a minute apart and no sooner; what had just changed is asked for once more."""
+    shared(tmp_path)
+    ada, clock, asked = tmp_path / "ada", Steady(), []
+
+    async def counted(folder: str, *words: str, **more: Any) -> Completed:
+        asked.append(words[0])
+        return await run_git(folder, *words, **more)
+
+    monkeypatch.setattr(module, "run_git", counted)
+    git(ada, "remote", "remove", "origin")
+    remotes, found = Remotes(clock), []
+    for _ in range(4):
+        asked.clear()
+        await remotes.heard(str(ada / LOGBOOK))
+        await asyncio.gather(*remotes._asking)
+        found.append(bool(asked))
+        clock.passed += module.EVERY - 0.01
+    assert found == [True, True, False, False]
 
 
 async def test_a_branch_is_asked_once_for_all_logbooks_on_it(

@@ -127,8 +127,11 @@ def _stat(path: str) -> tuple[int, int, int] | None:
 def _state(folder: str) -> int:
     """Return whether a process runs, is stopped or is over, as the kernel tells it now."""
     try:
-        with open(f"{folder}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - every second
-            letter = file.read(512).rpartition(b")")[2].strip()[:1]
+        file = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            letter = os.read(file, 512).rpartition(b")")[2].strip()[:1]
+        finally:
+            os.close(file)
     except OSError:
         return 2
     return 1 if letter in (b"T", b"t") else 2 if letter in (b"Z", b"X") else 0
