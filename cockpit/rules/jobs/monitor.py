@@ -64,7 +64,9 @@ def _stale(
             *value.gone,
         ),
         confidence="sure" if value.doubt is None else "likely",
-        next_action="restart the monitor; leave the run alone",
+        next_action="restart the monitor; leave the run alone"
+        if value.doubt is None
+        else "look again after its next write, then restart it; leave the run alone",
     )
 
 

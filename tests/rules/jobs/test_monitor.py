@@ -88,6 +88,7 @@ def test_a_clock_that_leaves_it_open_neither_opens_nor_closes_in_a_watch() -> No
     assert alert.key == "C-03:toy:gone"
     (alert,) = monitor_stale(run_spec(), once)
     assert alert.confidence == "likely" and "may be behind" in alert.evidence[1].text
+    assert alert.next_action.startswith("look again")
 
 
 def test_a_monitor_that_never_wrote_is_stale_after_two_cadences() -> None:
