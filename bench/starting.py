@@ -8,6 +8,7 @@ makes one longer is the machine's.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import signal
@@ -19,13 +20,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bench.live import Pace, feeding, make_live, name_of
+from bench.live import ROOT, Pace, feeding, make_live, name_of
 from bench.program import Program, bare, cockpit, environment, opened
+from cockpit.runtime.own_path import OWN
 
 SIZE: Final = (120, 40)
 RUNS: Final = 12
 PATIENCE: Final = 30
 """Seconds for which a fleet is waited for on a busy machine."""
+
+
+def compile_own() -> None:
+    """Compile our modules, as an installation does: a fresh clone may never have been run.
+
+    Where Python may write no bytecode (``PYTHONDONTWRITEBYTECODE``) each start compiled them anew.
+    """
+    for name in OWN:
+        compileall.compile_dir(ROOT / name, quiet=2)
 
 
 def painted(start: Callable[[], Program]) -> float:
@@ -110,6 +121,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     os.environ.pop("NO_COLOR", None)
+    compile_own()
     found = frames(args.tries) | commands(args.tries) | {"leave_ms": leaving(3)}
     if args.json:
         print(json.dumps(found))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from cockpit.app.frames.early import give_back
+from cockpit.app.palette import leave_out_palette
 from cockpit.config.file import find
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.run import CockpitFile
@@ -56,6 +57,7 @@ def _open(args: argparse.Namespace) -> int:
     if not on_terminal:
         raise UsageError(NO_TERMINAL)
     check_screen()
+    leave_out_palette()
     with quick_imports():
         from cockpit.app.opening import run_app
 

@@ -8,19 +8,35 @@ from pathlib import Path
 
 import pytest
 
+from tests.terminal_probe import Terminal
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("pydantic", "textual", "rich.console", "asyncio", "sqlite3", "ssl", "httpx", "argparse")
 LATER = (
-    *("apprise", "git", "httpx", "plotext", "wandb", "obstore"),
+    *("apprise", "git", "httpx", "plotext", "wandb", "obstore", "tree_sitter"),
+    *("ctypes", "email", "importlib.metadata", "importlib.resources", "zipfile"),
+    *("textual.document", "textual.types", "textual.widgets._text_area", "textual.widgets._tree"),
+    *("cockpit.model.curve", "cockpit.model.past", "cockpit.model.plan", "cockpit.store.journal"),
     *("cockpit.actions.core.table", "cockpit.actions.core.wiring", "cockpit.notify"),
     *("cockpit.model.history", "cockpit.rules", "cockpit.sources", "cockpit.watch"),
     *("screens.acting.offers", "screens.acting.palette", "screens.acting.plan", "screens.backtest"),
     *("screens.help", "screens.mask", "screens.past", "screens.run", "screens.welcome"),
     *("widgets.log_view", "widgets.metric_charts", "widgets.painting.chart"),
 )
+AT_FIRST = (
+    *("httpx", "git", "wandb", "ctypes", "email", "importlib.metadata", "importlib.resources"),
+    *("textual.types", "textual.widgets._text_area", "textual.widgets._tree"),
+    *("cockpit.actions.core.table", "cockpit.rules", "cockpit.sources", "cockpit.watch"),
+)
+"""What loading must not bring, nor opening: a window that is seen has none of it."""
+OWN = ("cockpit", "screens", "themes", "widgets")
+MOST_OWN = 170
+"""Modules of ours that a window has loaded when it is seen; one more is a deliberate one."""
 WAYS = {
     "the kept frame": ("import cockpit.app.frames.early", PACKAGES),
     "the first live paint": (
+        "import cockpit.verbs.open, cockpit.app.palette\n"
+        "cockpit.app.palette.leave_out_palette()\n"
         "import cockpit.app.opening, cockpit.attach.client, cockpit.actions.core.open_plans",
         LATER,
     ),
@@ -40,10 +56,10 @@ def test_nothing_heavy_is_loaded_before(way: str) -> None:
 def test_the_version_is_told_by_almost_nothing() -> None:
     words = [sys.executable, "-X", "importtime", str(ROOT / "run_cockpit.py"), "--version"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    found = loaded(done.stderr)
     assert done.stdout.startswith("cockpit ")
-    assert {"cockpit", "cockpit.__main__"} <= loaded
-    assert not loaded & {*PACKAGES, "cockpit.cli", "json", "typing"}
+    assert {"cockpit", "cockpit.__main__"} <= found
+    assert not found & {*PACKAGES, "cockpit.cli", "json", "typing"}
 
 
 def test_annotations_of_values_are_no_strings() -> None:
@@ -52,3 +68,36 @@ def test_annotations_of_values_are_no_strings() -> None:
     defining = {each.name: each.read_text() for each in values if "(Frozen" in each.read_text()}
     assert len(defining) > 20
     assert [name for name, text in defining.items() if "import annotations" in text] == []
+
+
+def loaded(importtime: str) -> set[str]:
+    """Return the modules of what ``-X importtime`` has told."""
+    return {line.rpartition("|")[2].strip() for line in importtime.splitlines()}
+
+
+def test_a_window_that_is_seen_has_loaded_little(tmp_path: Path) -> None:
+    config, told = tmp_path / "cockpit.toml", tmp_path / "imports"
+    config.write_text('[[run]]\nname = "tiny"\n')
+    quietly = ["sh", "-c", 'exec "$@" 2>"$0"', str(told)]
+    words = [sys.executable, "-X", "importtime", str(ROOT / "run_cockpit.py"), "open", "--config"]
+    terminal = Terminal([*quietly, *words, str(config)], {"TERM": "xterm-256color"}, (120, 40))
+    terminal.wait_for("tiny")
+    found = loaded(told.read_text())
+    terminal.type("q")
+    terminal.end()
+    assert "screens.fleet" in found
+    assert found & {*AT_FIRST} == set()
+    own = [each for each in found if each.split(".")[0] in OWN]
+    assert len(own) <= MOST_OWN, len(own)
+
+
+def test_a_check_loads_what_its_runs_need(tmp_path: Path) -> None:
+    config = tmp_path / "cockpit.toml"
+    config.write_text('[[run]]\nname = "tiny"\njob = { kind = "local", pid_file = "run.pid" }\n')
+    words = [sys.executable, "-X", "importtime", str(ROOT / "run_cockpit.py"), "check", "--config"]
+    done = subprocess.run([*words, str(config)], capture_output=True, text=True, check=False)
+    found = loaded(done.stderr)
+    assert "tiny" in done.stdout
+    asked = {each.split(".")[2] for each in found if each.startswith("cockpit.platforms.")}
+    assert "local" in asked and asked & {"box", "iris", "ray", "slurm"} == set()
+    assert found & {"httpx", "git", "wandb", "textual", "rich", "importlib.metadata"} == set()
