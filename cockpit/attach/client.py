@@ -272,15 +272,18 @@ class AttachedEngine:
     async def _mind_silence(self) -> None:
         """Once no engine has said a word for long, show what was told as what is remembered.
 
-        A time in which this process slept counts for one second.
+        A time in which this process slept counts for one lap. While all is well that is a beat's
+        length: it ends as the engine's next sign of life is due, so both wake this process once.
         """
-        quiet, since = 0, self._clock.now()
+        quiet, since, lap = 0.0, self._clock.now(), 1.0
         while True:
-            await next_beat(self._clock, 1.0)
+            await next_beat(self._clock, lap)
             if self._heard:
-                quiet, since, self._heard, self.silent = 0, self._clock.now(), False, ""
-            quiet += 1
-            if quiet == SILENT:
+                quiet, since, self._heard, self.silent = 1.0, self._clock.now(), False, ""
+                lap = BEAT
+                continue
+            quiet, lap = quiet + lap, 1.0
+            if quiet >= SILENT and not self.silent:
                 self.silent = f"no engine since {clock_time(since)}"
                 self._reports = {name: _as_old(each) for name, each in self._reports.items()}
                 self._tell_all()
