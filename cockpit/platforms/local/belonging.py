@@ -94,6 +94,8 @@ class RunMarks(NamedTuple):
     """Who looks: whose launches they are."""
     places: tuple[str, ...] = ()
     """How the path of whatever only its jobs write begins: cheap to look for, and not enough."""
+    in_environment: tuple[bytes, ...] = ()
+    """What an environment must hold somewhere to name the run's root or its W&B run."""
     here: bool = True
     """Whether all this is of this machine: of another one only names tell what a path is."""
 
@@ -141,6 +143,7 @@ def marked(
         words=tuple(filter(None, (*map(posixpath.basename, roots), wandb_id, run.name))),
         uid=uid,
         places=tuple(filter(None, (*roots, *outputs, wandb_dir))),
+        in_environment=tuple(each.encode() for each in (*roots, wandb_id) if each),
     )
 
 
@@ -329,14 +332,14 @@ class Files:
 
     def why(self, watched: RunMarks, process: Process) -> str | None:
         """Return which file makes the process a job: the run's own, its fragment or its lock."""
-        for each in self._held(process):
+        for each in self.held(process):
             if _is_held(watched, each):
                 return f"{WRITES}the lock {clean(each.path, 200)}"
             if each.writes and _is_output(watched, each.path):
                 return f"{WRITES}{clean(each.path, 200)} open for writing"
         return None
 
-    def _held(self, process: Process) -> tuple[OpenFile, ...]:
+    def held(self, process: Process) -> tuple[OpenFile, ...]:
         """Return the files that a process writes or has locked: of most programs few or none."""
         held = self._held_by.get(process.pid)
         if held is None:

@@ -97,7 +97,7 @@ def pid_note(text: str, path: str, written_at: float, uid: int | None) -> PidNot
     fields = dict(line.split("=", 1) for line in rest if "=" in line)
     start = _seconds(fields.get("start"))
     words = ("launch_id", "boot", "machine", "host", "space")
-    told = {name: clean(fields.get(name, ""), 200).strip() or None for name in words}
+    given = {name: clean(fields[name], 200).strip() or None for name in words if name in fields}
     return PidNote(
         pid,
         start,
@@ -105,7 +105,7 @@ def pid_note(text: str, path: str, written_at: float, uid: int | None) -> PidNot
         ticks=_integer(fields.get("ticks", "")),
         log=_mark(fields.get("log", "")),
         uid=uid,
-        **told,
+        **({"launch_id": None} | given),
     )
 
 

@@ -19,6 +19,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.local.belonging import (
     LINEAGE,
     Candidate,
+    Files,
     Mark,
     RunMarks,
     Sure,
@@ -75,7 +76,8 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
     marks: dict[Sure, dict[int, Mark]] = {sure: {} for sure in Sure}
     for candidate in candidates:
         pid = candidate.process.pid
-        found = belongs(watched, candidate, look.files)
+        stranger = _is_stranger(watched, candidate, look.files)
+        found = None if stranger else belongs(watched, candidate, look.files)
         if pid == recorded.pid and (found is None or found.sure is not Sure.YES):
             marks[Sure.YES][pid] = _as_recorded(watched)
         elif found is not None:
@@ -89,6 +91,21 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
         possible=_tops(marks[Sure.POSSIBLE], related, look),
         spared=_tops(marks[Sure.NO], related, look),
         unknown=recorded.trouble,
+    )
+
+
+def _is_stranger(watched: RunMarks, candidate: Candidate, files: Files) -> bool:
+    """Tell whether nothing of a process can name the run: so it is with most, and cheap to see."""
+    if candidate.tag is not None or candidate.client:
+        return False
+    env = candidate.process.env
+    return not (
+        any(word in candidate.told for word in watched.words)
+        or (env is not None and any(mark in env for mark in watched.in_environment))
+        or any(
+            each.locked or each.path.startswith(watched.places)
+            for each in files.held(candidate.process)
+        )
     )
 
 

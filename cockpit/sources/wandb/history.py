@@ -85,16 +85,36 @@ class _Cell:
             self._shown = Column(self.first, self.last, low, high, mean, self.nonfinite)
         return self._shown
 
-    def points(self) -> list[Point]:
-        """Return the logged points that say most about this column, one to three."""
-        return _distinct(self.low, self.high, self.bad)
+
+def _growing(cell: _Cell | Column) -> _Cell:
+    """Return a column that more can be taken into."""
+    if isinstance(cell, _Cell):
+        return cell
+    grown = _Cell(cell.first)
+    if cell.low is not None:
+        grown.add(cell.first, cell.low)
+    return grown
+
+
+def _ends(cell: _Cell | Column) -> tuple[Point | None, Point | None, Point | None]:
+    """Return a column's lowest, highest and first non-finite logged point."""
+    if isinstance(cell, _Cell):
+        return cell.low, cell.high, cell.bad
+    only = None if cell.low is None else (cell.first, cell.low)
+    return only, only, None
+
+
+def _points(cell: _Cell | Column) -> list[Point]:
+    """Return the logged points that say most about a column, one to three."""
+    return _distinct(*_ends(cell))
 
 
 class LossColumns:
     """The loss over steps, of every row that was added (in any order)."""
 
     def __init__(self, most: int = MOST_COLUMNS) -> None:
-        self._cells: dict[int, _Cell] = {}
+        self._cells: dict[int, _Cell | Column] = {}
+        """A column of one row, as most are in a run that is not long, is its own whole state."""
         self._most = most
         self._width = 1
         self._step = 0
@@ -109,32 +129,32 @@ class LossColumns:
                 loss = row.true_loss
             if loss is None:
                 continue
-            cell = self._cells.get(max(0, self._step) // self._width)
-            if cell is None:
-                self._add(self._step, loss)
+            index = max(0, self._step) // self._width
+            cell = self._cells.get(index)
+            if cell is None and math.isfinite(loss):
+                self._cells[index] = Column(self._step, self._step, loss, loss, loss, 0)
             else:
-                cell.add(self._step, loss)
-
-    def _add(self, step: int, loss: float) -> None:
-        """Begin a column."""
-        cell = self._cells[max(0, step) // self._width] = _Cell(step)
-        cell.add(step, loss)
-        self._fit()
+                grown = self._cells[index] = _Cell(self._step) if cell is None else _growing(cell)
+                grown.add(self._step, loss)
+            if cell is None:
+                self._fit()
 
     def _fit(self) -> None:
         """Join neighbours until there are no more columns than may be."""
         while len(self._cells) > self._most:
             self._width *= 2
-            merged: dict[int, _Cell] = {}
+            merged: dict[int, _Cell | Column] = {}
             for at, one in self._cells.items():
                 other = merged.setdefault(at // 2, one)
                 if other is not one:
-                    other.merge(one)
+                    both = merged[at // 2] = _growing(other)
+                    both.merge(_growing(one))
             self._cells = merged
 
     def columns(self) -> tuple[Column, ...]:
         """Return the columns in the order of their steps."""
-        return tuple(self._cells[index].column() for index in sorted(self._cells))
+        cells = (self._cells[index] for index in sorted(self._cells))
+        return tuple(cell if isinstance(cell, Column) else cell.column() for cell in cells)
 
     def points(self, most: int) -> tuple[Point, ...]:
         """Return at most ``most`` logged points, ascending by step.
@@ -144,7 +164,7 @@ class LossColumns:
         """
         order = [self._cells[index] for index in sorted(self._cells)]
         if len(order) <= most:  # each column gives at least one point
-            every = [point for cell in order for point in cell.points()]
+            every = [point for cell in order for point in _points(cell)]
             if len(every) <= most:
                 return tuple(sorted(every, key=_step))
         groups = max(1, most // 2)
@@ -158,12 +178,11 @@ class LossColumns:
 _step, _value = itemgetter(0), itemgetter(1)
 
 
-def _extremes(cells: Sequence[_Cell]) -> list[Point]:
-    if not cells:
-        return []
-    low = min((cell.low for cell in cells if cell.low), key=_value, default=None)
-    high = max((cell.high for cell in cells if cell.high), key=_value, default=None)
-    bad = next((cell.bad for cell in cells if cell.bad), None)
+def _extremes(cells: Sequence[_Cell | Column]) -> list[Point]:
+    ends = [_ends(cell) for cell in cells]
+    low = min((each[0] for each in ends if each[0]), key=_value, default=None)
+    high = max((each[1] for each in ends if each[1]), key=_value, default=None)
+    bad = next((each[2] for each in ends if each[2]), None)
     return _distinct(bad or low, high)
 
 
