@@ -57,7 +57,7 @@ async def _committed(path: Path, at: float) -> BookThen | None:
     if not shown.ok:
         return None
     cut = f", its first {CAP >> 20} MiB" if shown.cut else ""
-    return BookThen(shown.text, f"as committed {moment(float(when))} ({commit[:7]}){cut}")
+    return BookThen(shown.text, f"commit {commit[:7]} of {moment(float(when))}{cut}")
 
 
 def _dated(path: Path, at: float) -> BookThen:

@@ -57,7 +57,7 @@ def _recorded(log: LogFile, kept: LogValue, at: float) -> _End:
     now = [line.plain for line in page.lines]
     if not now or now[len(now) - len(then) :] != then:
         raise OSError(0, CHANGED)
-    return _End(page.end, f"read from the file, up to the look at {moment(at)}")
+    return _End(page.end, f"from its file, up to {moment(at)}")
 
 
 def _stamped(log: Ranged, at: float) -> _End:

@@ -42,7 +42,7 @@ async def test_git_tells_what_was_committed_by_then_and_nothing_later(tmp_path: 
     for path in (book, link):
         found = await book_then(str(path), AT)
         assert found.text == HEAD + entry(1, "one")
-        assert found.told.startswith("as committed 2026-03-11 02:00:00Z (")
+        assert found.told.endswith(" of 2026-03-11 02:00:00Z")
     assert "four" in (await book_then(str(book), AT + 7200)).text
 
 

@@ -58,7 +58,7 @@ def test_it_ends_where_it_ended_then_and_is_read_in_pages(tmp_path: Path) -> Non
     page, told = log_then(run_on(path), found, END, True)
     assert page.lines[-1].plain == "line 001999 of the log" and len(page.lines) == 600
     assert (page.end, page.size) == (2000 * LINE, 2000 * LINE)
-    assert told == "read from the file, up to the look at 2026-03-11 03:00:00Z"
+    assert told == "from its file, up to 2026-03-11 03:00:00Z"
     former, _ = log_then(run_on(path), found, page.start, True)
     assert former.end == page.start and former.lines[-1].plain == "line 001399 of the log"
     last, _ = log_then(run_on(path), found, 1995 * LINE, False)
