@@ -9,7 +9,7 @@ from cockpit.model.goodput import Goodput, Restarts
 from cockpit.model.wording import age, figure, share, steps, utc_minute
 
 PARTS: Final = {
-    "productive_s": "productive", "rework_s": "trained again", "spoilt_s": "NaN/inf loss",
+    "productive_s": "productive", "rework_s": "trained again", "spoilt_s": "NaN or inf loss",
     "stalled_s": "stalled or slow", "starting_s": "starting", "waiting_s": "in queue",
     "down_s": "down", "unwatched_s": "unwatched",
 }  # fmt: skip
