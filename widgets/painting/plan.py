@@ -44,7 +44,7 @@ _FIELDS: Final = ("command", "stops", "spares", "loses", "checkpoint", "trainer_
 BESIDE: Final = 72
 """Columns from which both stand on one line, if they fit."""
 CHECKED: Final = {
-    "C-08": "rollback cover", "C-09": "no NaN/inf", "C-13": "same W&B run",
+    "C-08": "rollback cover", "C-09": "no NaN or inf", "C-13": "same W&B run",
     "C-14": "no repeated failure", "C-15": "code as recorded", "C-16": "output path",
     "C-17": "checkpoint", "C-18": "same config", "C-19": "artifacts", "C-25": "no second job",
     "T": "cause", "dri": "DRI", "dri-notified": "DRI notified", "job-state": "job state",

@@ -108,7 +108,7 @@ def no_numbers_lost(context: ActionContext) -> list[Check]:
     """Check C-09: a run whose numbers are gone is never relaunched as infrastructure."""
     found = next((alert for alert in context.report.alerts if alert.id == "C-09"), None)
     if found is None:
-        return [passed("C-09", "no open NaN/inf alert")]
+        return [passed("C-09", "no open NaN or inf alert")]
     rolled_back = any(
         entry.action == "rollback" and entry.outcome is Outcome.DONE
         for entry in context.entries

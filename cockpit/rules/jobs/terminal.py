@@ -195,7 +195,7 @@ def _relaunch(run: RunSpec, history: History) -> str:
     """Offer a relaunch only where nothing speaks against it (SPEC C-01, C-09, C-14)."""
     who = wording.person(run)
     if findings(history):
-        return f"escalate to {who}: NaN/inf is not an infrastructure failure"
+        return f"escalate to {who}: NaN or inf is not an infrastructure failure"
     if _failed_before(history):
         return f"escalate to {who}: it has failed before; do not relaunch until the cause is known"
     checkpoints = history.facets.checkpoints

@@ -118,7 +118,7 @@ def test_the_second_failure_is_not_relaunched() -> None:
 
 def test_a_nan_is_never_relaunched_as_infrastructure() -> None:
     past = failed(*STOPS, code=137, trend=folded(losses([2.0, float("nan")])))
-    assert alert_of(past).next_action.startswith("escalate to ada: NaN/inf is not")
+    assert alert_of(past).next_action.startswith("escalate to ada: NaN or inf is not")
 
 
 @pytest.mark.parametrize("phase", [Phase.CANCELLED, Phase.FAILED])
