@@ -62,9 +62,8 @@ class AttachedEngine:
         self._store = store
         self._clock = clock
         self._attends = attends
-        self._reports = {
-            run.name: unread(run, Facets.model_construct(), clock.now()) for run in file.runs
-        }
+        none, now = Facets.model_construct(), clock.now()
+        self._reports = {run.name: unread(run, none, now) for run in file.runs}
         self._early: dict[str, RunReport] = {}
         """Reports of runs of which the order has not told yet."""
         self._parts = Parts()

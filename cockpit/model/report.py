@@ -195,6 +195,9 @@ class RunReport(Frozen):
         }
 
 
+_LOOKS, _DAY = Looks.model_construct(), Day.model_construct()
+
+
 def unread(run: RunSpec, facets: Facets, now: float) -> RunReport:
     """Return the report of a run that no rule has seen yet."""
     final = run.final_step
@@ -210,6 +213,8 @@ def unread(run: RunSpec, facets: Facets, now: float) -> RunReport:
             text=f"unknown/{'unknown' if final is None else final}",
         ),
         next_action="wait for the first look",
+        looks=_LOOKS,  # else each report would have copies of its own
+        day=_DAY,
         verdict_reason=NOT_ASKED,
         not_read_yet=NOT_ASKED,
     )
