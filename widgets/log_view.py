@@ -299,7 +299,8 @@ class LogView(Painted):
             at -= 1
             rows[:0] = self._line(at, width)
         self._top, hidden = at, max(0, len(rows) - limit)
-        self._first = (self.offsets[at], hidden) if self.placed and self.offsets else None
+        known = self.placed and at < len(self.offsets)  # without any row none is first
+        self._first = (self.offsets[at], hidden) if known else None
         return rows[hidden:]
 
     def _standing_rows(self, width: int) -> list[Content] | None:

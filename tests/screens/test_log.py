@@ -271,3 +271,13 @@ async def test_a_shorter_log_in_its_place_fills_the_room(tmp_path: Path) -> None
         await until(pilot, lambda: "line 002999" not in text_of(app))
         await until(pilot, lambda: rows_of_log(app)[-1:] == ["002969"])
         assert len(rows_of_log(app)) >= 40
+
+
+async def test_a_log_without_a_row_to_stand_in_is_followed_all_the_same(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "run.log", 3000)
+    async with opened(with_log(path), size=(200, 50)) as pilot:
+        await until(pilot, lambda: "line 002999" in text_of(pilot.app))
+        for size in ((1, 1), (200, 3), (200, 50)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        await until(pilot, lambda: "line 002999" in text_of(pilot.app))
