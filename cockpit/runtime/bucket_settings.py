@@ -9,7 +9,6 @@ GCS: ``STORAGE_EMULATOR_HOST``, ``GOOGLE_APPLICATION_CREDENTIALS``, the default 
 
 from __future__ import annotations
 
-import configparser
 import json
 import os
 from collections.abc import Mapping
@@ -117,6 +116,8 @@ def _profile_keys(env: Mapping[str, str]) -> dict[str, str]:
 
 def _profile(variable: str, name: str, env: Mapping[str, str]) -> Mapping[str, str]:
     """Return a profile's lines in a file of AWS's tools; nothing for one that cannot be read."""
+    import configparser  # few runs lie in buckets
+
     path = Path(env.get(variable) or Path("~/.aws", name).expanduser())
     profile = env.get("AWS_PROFILE") or "default"
     parser = configparser.ConfigParser(interpolation=None, strict=False)

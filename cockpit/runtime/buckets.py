@@ -13,7 +13,6 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 from cockpit.model.clock import Clock
@@ -177,6 +176,8 @@ class Bucket:
 
         It is asked now and then. What does not tell is taken to agree.
         """
+        from email.utils import parsedate_to_datetime  # few runs lie in buckets
+
         now = self.clock.monotonic()
         if now - self._asked_clock < CLOCK_EVERY:
             return self._skew

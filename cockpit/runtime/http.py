@@ -18,7 +18,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, urljoin, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
@@ -376,6 +375,8 @@ def _is_address(host: str) -> bool:
 
 
 def _proxied(request: _Request) -> bool:
+    from urllib.request import getproxies, proxy_bypass  # loads all of HTTP, and mail
+
     proxies = getproxies()
     through = request.parts.scheme in proxies or "all" in proxies
     return through and not proxy_bypass(request.parts.hostname or "")

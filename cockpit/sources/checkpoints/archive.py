@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import struct
-import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from io import SEEK_CUR, SEEK_END, BufferedIOBase, BytesIO
@@ -61,6 +60,8 @@ def read_archive(fd: int, size: int) -> ArchiveSays:
 
 def archive_says(pread: Pread, size: int) -> ArchiveSays:
     """Return what a file says that is read by ``pread``, wherever it lies; never raises."""
+    import zipfile  # most layouts have none
+
     try:
         with zipfile.ZipFile(_Window(pread, size)) as archive:
             names = archive.infolist()

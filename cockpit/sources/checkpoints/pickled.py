@@ -7,7 +7,6 @@ words and memory, and never recursive, so that a hostile one costs a second at m
 
 from __future__ import annotations
 
-import pickletools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -57,6 +56,8 @@ def top_of(data: bytes) -> Mapping[str, object]:
 
 def next_of(file: BytesIO) -> object:
     """Return what the next pickle of several in a row would make; raises ``NotReadableError``."""
+    import pickletools  # most layouts have none
+
     machine = _Machine()
     try:
         for count, (word, argument, _) in enumerate(pickletools.genops(file)):

@@ -5,7 +5,6 @@ The key is never shown and never part of an error: it prints as where it was fou
 
 from __future__ import annotations
 
-import configparser
 import functools
 import netrc
 import re
@@ -110,6 +109,8 @@ def _settings_files(env: Mapping[str, str]) -> tuple[Path, ...]:
 
 def _settings(path: Path) -> Mapping[str, str]:
     """Return the client's settings in a file; nothing where there are none."""
+    import configparser  # only a run that is read online needs it
+
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(_text(path, []))
