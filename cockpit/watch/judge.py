@@ -265,7 +265,7 @@ class CadenceLoop:
 
     def _due(self, state: RunState, now: float) -> bool:
         if state.next_round is not None:
-            return now >= state.next_round
+            return now >= state.next_round - TICK / 2  # the tick that comes nearest
         waited = now - self._since.setdefault(state.spec.name, now)
         return (state.looked_at_all and state.rows_read) or waited >= FIRST_ROUND_WITHIN
 

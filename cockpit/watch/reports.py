@@ -101,7 +101,8 @@ def case_of(state: RunState, now: float) -> Case:
         not_read_yet=state.not_read_yet,
     )
     new, state.log_rows = state.log_rows, ()
-    spec = state.spec.model_copy(update={"dri": owner_of(state, state.facets).name})
+    dri = owner_of(state, state.facets).name
+    spec = state.spec if dri == state.spec.dri else state.spec.model_copy(update={"dri": dri})
     standing = rows.standing if rows.complete else Standing()
     case = Case(spec, history, state.log_trend, new, None, standing, state.log_standing)
     return with_diagnosis(case, state)

@@ -40,7 +40,9 @@ def with_final_step(run: RunSpec, history: History) -> RunSpec:
     chosen = next((each for each in told if each.step is not None), None)
     if chosen is None:
         why = next((each.text for each in told if each.why is not None), None)
-        return run.model_copy(update={"final_step_source": run.final_step_source or why})
+        if why is None or run.final_step_source:
+            return run
+        return run.model_copy(update={"final_step_source": why})
     changes = {
         "final_step": chosen.step,
         "final_step_source": chosen.source,
