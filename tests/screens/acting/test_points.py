@@ -76,9 +76,10 @@ async def test_a_note_is_of_the_point_that_it_was_asked_for_or_of_none() -> None
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("W", "o", *"ada at 9")
         engine.tell(report.model_copy(update={"alerts": report.alerts[1:]}))
-        await pilot.press("enter")
         await until(pilot, lambda: "0 of 2" in text_of(app))
-        assert "ada at 9" not in text_of(app) and "gone: nothing was noted" in app.notice
+        await pilot.press("enter")
+        await until(pilot, lambda: "gone: nothing was noted" in app.notice)
+        assert "ada at 9" not in text_of(app)
         again = report.alerts[0].model_copy(update={"since": report.alerts[0].since + 600})
         await pilot.press("d")
         await until(pilot, lambda: "1 of 2" in text_of(app))
