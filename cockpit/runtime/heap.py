@@ -3,7 +3,7 @@
 A collection of the oldest generation holds the whole program up for as long as all that it
 keeps takes to be walked: 0.4 s with a thousand runs. What is held of a run stays while it is
 watched, so it is set aside once it has been read. That happens a bounded number of times.
-In a window such a collection waits until nobody does.
+In a window such a collection waits until no keys come.
 """
 
 from __future__ import annotations
