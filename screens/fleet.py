@@ -12,12 +12,16 @@ from textual.widgets import Input
 
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.view import GROUPS, SORTS, View
+from cockpit.text.charset import Charset
 from screens.base import ActingScreen, Prompt
 from screens.fleet_view import Shown, arranged, read_filter
 from screens.keys import bindings
 from screens.ports import Cockpit
+from screens.run_layout import has_room_above
+from widgets.big_figures import BigFigures
 from widgets.fleet_header import FleetHeader
 from widgets.key_line import KeyLine
+from widgets.painting.big import HEIGHT
 from widgets.painting.tiling import Groups, Tiling, tiling
 from widgets.panel_grid import PanelGrid
 from widgets.run_list import RunList
@@ -51,7 +55,8 @@ class FleetScreen(ActingScreen):
         self._shown = Shown([])
 
     def compose(self) -> ComposeResult:
-        """Header, panels or list, footer or filter."""
+        """Header, panels or list, footer or filter; the selected run enlarged where others look."""
+        yield BigFigures()
         yield FleetHeader()
         yield PanelGrid(len(self.shown) if self._tiles(self.shown, self._groups) else 0)
         yield RunList()
@@ -92,6 +97,7 @@ class FleetScreen(ActingScreen):
         self._select(shown)
         self._in_sight = bool(shown)
         self._tiling = self._tiles(shown, self._groups)
+        self._show_figures()
         grid, listed = self.query_one(PanelGrid), self.query_one(RunList)
         grid.display, listed.display = self._tiling is not None, self._tiling is None
         now, liked = self.cockpit.now(), frozenset(self._view.favourites)
@@ -104,6 +110,18 @@ class FleetScreen(ActingScreen):
         self.query_one(FleetHeader).show(self.cockpit.reports, watch, shown, news)
         self.show_keys()
         self._keep(shown)
+
+    def _show_figures(self) -> None:
+        figures = self.query_one(BigFigures)
+        figures.display = self._enlarged
+        if self._enlarged:
+            charset = getattr(self.app, "charset", Charset.UNICODE)
+            report = self.cockpit.report_of(self.selected)
+            figures.show(report, self.cockpit.now(), plain=charset is not Charset.UNICODE)
+
+    @property
+    def _enlarged(self) -> bool:
+        return self.cockpit.presenting and has_room_above(*self.app.size)
 
     def _keep(self, shown: Sequence[RunReport]) -> None:
         """Have what is looked at, and how, remembered for the next session."""
@@ -118,7 +136,8 @@ class FleetScreen(ActingScreen):
     @property
     def _height(self) -> int:
         """The lines that the runs have."""
-        return self.app.size.height - AROUND - len(self.cockpit.actions.news)
+        enlarged = HEIGHT if self._enlarged else 0
+        return self.app.size.height - AROUND - enlarged - len(self.cockpit.actions.news)
 
     def _tiles(self, shown: Sequence[RunReport], groups: Groups) -> Tiling | None:
         return tiling(shown, groups, self.app.size.width - 2, self._height)

@@ -12,6 +12,8 @@ BELOW: Final = (100, 32)
 """Columns and rows from which it stands in a strip below the tab."""
 ENLARGED: Final = (120, 40)
 """Columns and rows from which what matters is enlarged for those who look on."""
+ABOVE_ALL: Final = (160, 48)
+"""Columns and rows from which the selected run is enlarged above all the others, too."""
 STRIP: Final = 9
 """Rows of the strip at least; it never takes more than two fifths of the screen."""
 
@@ -41,6 +43,11 @@ def shape_of(width: int, height: int) -> Shape:
 def has_room(width: int, height: int) -> bool:
     """Return whether figures can be enlarged on a terminal of so many columns and rows."""
     return width >= ENLARGED[0] and height >= ENLARGED[1]
+
+
+def has_room_above(width: int, height: int) -> bool:
+    """Return whether figures of one run have room above the panels of all."""
+    return width >= ABOVE_ALL[0] and height >= ABOVE_ALL[1]
 
 
 def strip_height(height: int, wants: Sequence[int]) -> int:

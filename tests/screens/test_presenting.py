@@ -44,3 +44,21 @@ async def test_a_terminal_without_box_lines_has_figures_in_ascii() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert all(row.strip() in text_of(app) for row in enlarged("8,004", plain=True))
+
+
+@pytest.mark.parametrize("present", [False, True])
+@pytest.mark.parametrize("size", [(159, 50), (160, 47), (160, 48), (200, 50)])
+async def test_the_selected_run_of_the_fleet_is_enlarged_above_all_where_there_is_room(
+    size: tuple[int, int], present: bool
+) -> None:
+    runs = (made.failed(), made.report("run-b"))
+    app = cockpit(*runs, present=present)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        above = present and size[0] >= 160 and size[1] >= 48
+        assert app.screen.query_one(BigFigures).display is above
+        for key, name in (("home", "run-failed"), ("end", "run-b")):
+            await pilot.press(key)
+            await pilot.pause()
+            assert (name in text_of(app).partition("cockpit")[0]) is above
+        assert "? keys" in text_of(app).splitlines()[-1]  # nothing is pushed off the screen
