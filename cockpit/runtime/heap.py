@@ -14,8 +14,8 @@ from typing import Final
 STEP: Final = 50
 """Runs whose facts are set aside together."""
 YOUNG: Final = (5_000, 4, 1_000_000)
-"""When a window's collector goes by itself: a report that replaces another one is no reason, and
-never to the oldest generation."""
+"""A window's thresholds (``gc.set_threshold``): a report that replaces another one is no reason to
+collect, and the oldest generation is never collected by itself."""
 DUE: Final = 10
 """Collections of the middle generation (25,000 objects more each) after which the oldest's is due.
 """
