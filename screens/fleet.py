@@ -17,11 +17,8 @@ from screens.base import ActingScreen, Prompt
 from screens.fleet_view import Shown, arranged, read_filter
 from screens.keys import bindings
 from screens.ports import Cockpit
-from screens.run_layout import has_room_above
-from widgets.big_figures import BigFigures
 from widgets.fleet_header import FleetHeader
 from widgets.key_line import KeyLine
-from widgets.painting.big import HEIGHT
 from widgets.painting.tiling import Groups, Tiling, tiling
 from widgets.panel_grid import PanelGrid
 from widgets.run_list import RunList
@@ -56,7 +53,10 @@ class FleetScreen(ActingScreen):
 
     def compose(self) -> ComposeResult:
         """Header, panels or list, footer or filter; the selected run enlarged where others look."""
-        yield BigFigures()
+        if self.cockpit.presenting:
+            from widgets.big_figures import BigFigures  # few sessions do
+
+            yield BigFigures()
         yield FleetHeader()
         yield PanelGrid(len(self.shown) if self._tiles(self.shown, self._groups) else 0)
         yield RunList()
@@ -112,16 +112,29 @@ class FleetScreen(ActingScreen):
         self._keep(shown)
 
     def _show_figures(self) -> None:
+        if not self.cockpit.presenting:
+            return
+        from widgets.big_figures import BigFigures
+
         figures = self.query_one(BigFigures)
-        figures.display = self._enlarged
+        figures.display = self._enlarged > 0
         if self._enlarged:
             charset = getattr(self.app, "charset", Charset.UNICODE)
             report = self.cockpit.report_of(self.selected)
             figures.show(report, self.cockpit.now(), plain=charset is not Charset.UNICODE)
 
     @property
-    def _enlarged(self) -> bool:
-        return self.cockpit.presenting and has_room_above(*self.app.size)
+    def _enlarged(self) -> int:
+        """The rows that the enlarged figures take: none where nobody looks on, or there is no room.
+
+        What they are made of is loaded only where they may stand: a start waits for none of it.
+        """
+        if not self.cockpit.presenting:
+            return 0
+        from screens.run_layout import has_room_above
+        from widgets.painting.big import HEIGHT
+
+        return HEIGHT if has_room_above(*self.app.size) else 0
 
     def _keep(self, shown: Sequence[RunReport]) -> None:
         """Have what is looked at, and how, remembered for the next session."""
@@ -136,8 +149,7 @@ class FleetScreen(ActingScreen):
     @property
     def _height(self) -> int:
         """The lines that the runs have."""
-        enlarged = HEIGHT if self._enlarged else 0
-        return self.app.size.height - AROUND - enlarged - len(self.cockpit.actions.news)
+        return self.app.size.height - AROUND - self._enlarged - len(self.cockpit.actions.news)
 
     def _tiles(self, shown: Sequence[RunReport], groups: Groups) -> Tiling | None:
         return tiling(shown, groups, self.app.size.width - 2, self._height)

@@ -10,7 +10,7 @@ from widgets.painting.big import HEIGHT, paint_big
 
 
 class BigFigures(Painted):
-    """The verdict, the step and the loss of a run, three rows high."""
+    """The verdict, the step, the loss and what else has room, three rows high."""
 
     DEFAULT_CSS = f"""
     BigFigures {{ height: {HEIGHT}; }}

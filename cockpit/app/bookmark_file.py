@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -63,6 +64,7 @@ class KeptBookmarks:
     def __init__(self, file: BookmarkFile | None) -> None:
         self._file = file
         self._changes: dict[Key, Bookmark | None] = {}
+        self._saving = asyncio.Lock()
 
     async def load(self) -> tuple[Bookmark, ...]:
         """Return what former sessions have kept."""
@@ -76,8 +78,20 @@ class KeptBookmarks:
         self._changes.update(changes)
 
     async def save(self) -> None:
-        """Write what is not written yet."""
+        """Write what is not written yet; what could not be in time is tried with the next.
+
+        One writes after the other: each reads what stands in the file and writes it anew.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SAVE_WITHIN), self._saving:
+                await self._write()
+
+    async def _write(self) -> None:
         changes, self._changes = self._changes, {}
-        if changes and self._file is not None:
-            with suppress(TimeoutError):
-                await offload(partial(self._file.change, changes), deadline=SAVE_WITHIN)
+        if not changes or self._file is None:
+            return
+        try:
+            await offload(partial(self._file.change, changes), deadline=SAVE_WITHIN)
+        except (TimeoutError, asyncio.CancelledError):
+            self._changes = changes | self._changes
+            raise

@@ -38,8 +38,8 @@ CONDITIONS: Final = (
     Condition(
         "C-03",
         "the monitor is stale",
-        "no sign for 2 of its own cadences, two monitors on one job, its session gone; "
-        "never part of the verdict",
+        "no sign for 2 of its own cadences, two monitors on one job, its session gone; where "
+        "its clock may be behind, a watch waits for its next write; never part of the verdict",
         "warning",
     ),
     Condition(

@@ -3,7 +3,7 @@
 A collection of the oldest generation holds the whole program up for as long as all that it
 keeps takes to be walked: 0.4 s with a thousand runs. What is held of a run stays while it is
 watched, so it is set aside once it has been read. That happens a bounded number of times.
-In a window such a collection waits until nobody does.
+In a window such a collection waits until no keys come.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 STEP: Final = 50
 """Runs whose facts are set aside together."""
 YOUNG: Final = (5_000, 4, 1_000_000)
-"""When a window's collector goes by itself: a report that replaces another one is no reason, and
-never to the oldest generation."""
+"""A window's thresholds (``gc.set_threshold``): a report that replaces another one is no reason to
+collect, and the oldest generation is never collected by itself."""
 DUE: Final = 10
 """Collections of the middle generation (25,000 objects more each) after which the oldest's is due.
 """

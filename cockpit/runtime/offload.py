@@ -9,7 +9,7 @@ One kind of call (one function) may hold half of the threads: whatever hangs, th
 
 One thread works while it keeps up, and the event loop is told once for all that it has done: at
 each system call two that work at one time would pass the interpreter to and fro, each time with a
-wake-up (twelve idle runs had 450 within a tenth of a second so).
+wake-up (with twelve idle runs 450 of them within a tenth of a second).
 """
 
 from __future__ import annotations
@@ -178,8 +178,9 @@ class Pool:
 
     def _relieve(self, loop: _Loop) -> None:
         """Have more threads at work while calls wait and those there hang; look again so long."""
+        none_wait = not self._calls  # asked first: who takes the last one has laid its mail down
         _mail_of(loop).deliver()
-        if not self._calls:
+        if none_wait:
             del self._relieving[loop]
             return
         load = self._relieving[loop]

@@ -10,6 +10,7 @@ import pytest
 
 from cockpit.app import application
 from cockpit.model.report import Verdict
+from cockpit.runtime import heap
 from cockpit.runtime.heap import DUE, OVERDUE, YOUNG, QuietHeap
 from screens.fleet import FleetScreen
 from tests.screens.stand_in import StandIn, cockpit, screen_of, text_of
@@ -53,18 +54,21 @@ async def test_a_key_paints_no_news_and_the_news_come_all_the_same(
 
 
 @pytest.mark.usefixtures("own_thresholds")
-async def test_nothing_is_collected_while_keys_come_but_soon_after() -> None:
-    former = gc.get_threshold()
+async def test_nothing_is_collected_while_keys_come_but_soon_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    former, hour = gc.get_threshold(), 3600.0
+    monkeypatch.setattr(heap, "QUIET", hour)
     app = cockpit(made.report("run-a"), made.report("run-b"))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert gc.get_threshold() == YOUNG
+        await pilot.press("j")
         gc.collect()
         knot = weakref.ref(_old())
-        await pilot.press("j")
         app._in_time()
         assert knot() is not None
-        app._typeahead._pressed_at -= 3600.0
+        app._typeahead._pressed_at -= hour
         app._in_time()
         assert knot() is None
     assert gc.get_threshold() == former
@@ -80,12 +84,12 @@ def _old() -> Knot:
 
 @pytest.mark.usefixtures("own_thresholds")
 def test_keys_without_a_pause_do_not_put_it_off_for_ever() -> None:
-    heap = QuietHeap()
-    heap.begin()
+    quiet = QuietHeap()
+    quiet.begin()
     gc.collect()
     looks = []
     for _ in range(OVERDUE):
-        looks.append(heap.look(idle=0.1))
+        looks.append(quiet.look(idle=0.1))
         gc.collect(1)
-    assert not any(looks) and heap.look(idle=0.1) and not heap.look(idle=3600.0)
-    heap.end()
+    assert not any(looks) and quiet.look(idle=0.1) and not quiet.look(idle=3600.0)
+    quiet.end()

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
+from cockpit.app import bookmark_file
 from cockpit.app.application import CockpitApp
 from cockpit.app.bookmark_file import BookmarkFile, KeptBookmarks
-from cockpit.model.bookmark import Bookmark, bookmark
+from cockpit.model.bookmark import Bookmark, Key, bookmark
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.local import LocalLog
 from cockpit.text.safe import safe_line
 from screens.bookmarks import GONE, MOST, MOST_OF_ALL, UNSEEN, Bookmarks, RunMarks
 from tests.screens.stand_in import StandIn, app_of, cockpit, text_of
 from tests.screens.test_run import until, with_log, write_log
+from tests.watch.fakes import until as fulfilled
 from widgets.alert_list import Timeline
 
 LINE = len("line 000000 of the log\n")
+
+
+@pytest.fixture(autouse=True)
+def time_to_save(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept is looked at here, not how long leaving may take."""
+    monkeypatch.setattr(bookmark_file, "SAVE_WITHIN", 30.0)
 
 
 def mark(offset: int, words: str = "x", path: str = "/a.log", run: str = "r") -> Bookmark:
@@ -30,12 +41,12 @@ def session(path: Path, kept: BookmarkFile) -> CockpitApp:
     return cockpit(engine=StandIn(with_log(path)), run="run-a", bookmarks=kept)
 
 
-async def set_at(pilot: Pilot[Any], number: int) -> None:
+async def set_at(pilot: Pilot[Any], number: int, count: int = 1) -> None:
     words = f":{number + 1}"
     await pilot.press("T", *words, "enter")
     await until(pilot, lambda: f"{number * LINE / (3000 * LINE):.1%} of" in text_of(pilot.app))
     await pilot.press("M")
-    await until(pilot, lambda: "bookmark set" in text_of(pilot.app))
+    await until(pilot, lambda: f"bookmark set ({count} in" in text_of(pilot.app))
 
 
 async def test_the_next_session_has_the_bookmarks_and_one_removed_is_gone(tmp_path: Path) -> None:
@@ -43,7 +54,7 @@ async def test_the_next_session_has_the_bookmarks_and_one_removed_is_gone(tmp_pa
     first = session(path, kept)
     async with first.run_test(size=(100, 30)) as pilot:
         await set_at(pilot, 1200)
-        await set_at(pilot, 2400)
+        await set_at(pilot, 2400, count=2)
     await first.stop_work()
     assert [each.offset for each in kept.load()] == [1200 * LINE, 2400 * LINE]
     assert kept.path.stat().st_mode & 0o777 == 0o600
@@ -222,6 +233,42 @@ async def test_two_windows_keep_each_others_bookmarks(tmp_path: Path) -> None:
     one.keep({mark(1).key: None})
     await one.save()
     assert await other.load() == (mark(2),)
+
+
+async def test_one_write_follows_the_other_and_none_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, gate = BookmarkFile(tmp_path, "/c.toml"), threading.Event()
+    kept, change, begun = KeptBookmarks(file), file.change, list[int]()
+
+    def slowly(changes: Mapping[Key, Bookmark | None]) -> None:
+        begun.append(len(changes))
+        assert gate.wait(30.0)
+        change(changes)
+
+    monkeypatch.setattr(file, "change", slowly)
+    kept.keep({mark(1).key: mark(1)})
+    first = asyncio.create_task(kept.save())
+    await fulfilled(lambda: begun)
+    kept.keep({mark(2).key: mark(2)})
+    second = asyncio.create_task(kept.save())
+    gate.set()
+    await asyncio.gather(first, second)
+    assert file.load() == (mark(1), mark(2))
+
+
+async def test_what_was_not_written_in_time_is_written_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = BookmarkFile(tmp_path, "/c.toml")
+    kept = KeptBookmarks(file)
+    kept.keep({mark(1).key: mark(1)})
+    monkeypatch.setattr(bookmark_file, "SAVE_WITHIN", 0.0)
+    await kept.save()
+    monkeypatch.setattr(bookmark_file, "SAVE_WITHIN", 30.0)
+    kept.keep({mark(2).key: mark(2)})
+    await kept.save()
+    assert file.load() == (mark(1), mark(2))
 
 
 def test_words_that_were_tampered_with_are_made_safe(tmp_path: Path) -> None:

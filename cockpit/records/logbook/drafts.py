@@ -53,7 +53,7 @@ class Drafts:
         text, place = self.get(run, kind), self._place(run, kind)
         if text is None or not text.strip():
             return None
-        by = json.loads(read(place) or b"{}").get("by", "")
+        by = str(json.loads(read(place) or b"{}").get("by", ""))
         lines = len(text.strip().splitlines())
         return Unfinished(by=clean(by, 100), lines=lines, at=place.stat().st_mtime)
 

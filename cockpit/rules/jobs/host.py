@@ -49,7 +49,7 @@ def host_pressure(run: RunSpec, history: History) -> Iterator[Alert]:
 
 
 def at_ease(run: RunSpec, old: HostValue | None, new: HostValue | None) -> bool:
-    """Tell whether two looks differ in no more than figures that are far from their limits."""
+    """Tell whether two looks differ only in figures that are far from their limits (C-22)."""
     if old is None or new is None or (old.oom_kills, old.gpus) != (new.oom_kills, new.gpus):
         return False
     places = [[(each.mount, each.shared, each.holds) for each in one.disks] for one in (old, new)]

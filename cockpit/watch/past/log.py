@@ -55,7 +55,7 @@ def _recorded(log: LogFile, kept: LogValue, at: float) -> _End:
     if page.end < kept.size:  # its last line was being written
         then.pop()
     now = [line.plain for line in page.lines]
-    if not now or now[len(now) - len(then) :] != then:
+    if not then or now[-len(then) :] != then:  # without a whole line nothing vouches for it
         raise OSError(0, CHANGED)
     return _End(page.end, f"from its file, up to {moment(at)}")
 
@@ -71,7 +71,7 @@ def _stamped(log: Ranged, at: float) -> _End:
         end = following.offsets[1] if len(following.offsets) > 1 else following.end
     if end == 0:
         raise OSError(0, "the log that is there now begins later")
-    return _End(end, f"read from the file, up to {moment(at)} by its lines' own times")
+    return _End(end, f"from its file, up to {moment(at)} by its lines' own times")
 
 
 def _until(page: LogPage, end: int) -> LogPage:
