@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.report import RunReport
 from tests.widgets import reports as made
+from tests.widgets.anything import any_report
 from widgets.painting.big import HEIGHT, enlarged, paint_big
 
 
@@ -30,6 +31,7 @@ def test_verdict_step_loss_and_rate_with_what_belongs_to_them() -> None:
         assert words in well, words
     for row in enlarged("8,004", plain=False):
         assert row.strip() in well
+    assert "~" in well, "a step is about so many here as everywhere"
     assert "tok/s" not in shown(made.failed()), "what has ended has no rate"
 
 
@@ -42,7 +44,7 @@ def test_what_is_unknown_says_why_and_what_is_no_number_is_a_word(plain: bool) -
 
 
 @settings(max_examples=60)
-@given(st.sampled_from(made.fleet()), st.integers(1, 250), st.booleans())
+@given(st.one_of(st.sampled_from(made.fleet()), any_report()), st.integers(1, 250), st.booleans())
 def test_property_it_keeps_within_its_room(report: RunReport, width: int, plain: bool) -> None:
     lines = paint_big(report, made.NOW, width, plain=plain)
     assert len(lines) == HEIGHT - 1
