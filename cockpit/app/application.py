@@ -91,7 +91,7 @@ class CockpitApp(NoticeApp):
         self._left = LeftFrame(frames, self)
         self.file = file or CockpitFile(path="")
         self.keys: Keys = replace(read_keys(self.file.keys), looking=read_only or present)
-        self._kept_bookmarks = KeptBookmarks(bookmarks)
+        self._kept_bookmarks = KeptBookmarks(bookmarks, self.say)
         self.bookmarks = Bookmarks(self._keep_bookmarks)
         self._engine = engine
         self._clock = clock or SystemClock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,10 +11,11 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from cockpit.app.private_file import private_file, write_private
+from cockpit.app.private_file import alone, private_file, replace_private
 from cockpit.model.base import Frozen
 from cockpit.model.bookmark import WORDS, Bookmark, Key
 from cockpit.runtime.offload import offload
+from cockpit.runtime.regular import open_regular
 from cockpit.text.safe import plain_text
 from screens.bookmarks import MOST_OF_ALL
 
@@ -23,6 +24,9 @@ SAVE_WITHIN: Final = 0.3
 """Seconds that leaving waits for it."""
 MOST: Final = 4 << 20
 """Bytes of such a file; what is larger was not written here."""
+
+
+Tell = Callable[[str], object]
 
 
 class _Kept(Frozen):
@@ -37,32 +41,50 @@ class BookmarkFile:
 
     def load(self) -> tuple[Bookmark, ...]:
         """Return the bookmarks that were kept, oldest first; none where they cannot be read."""
+        with suppress(OSError):
+            return self._read()
+        return ()
+
+    def change(self, changes: Mapping[Key, Bookmark | None]) -> None:
+        """Keep and forget some; others that another window has set meanwhile stay.
+
+        Raises ``OSError``: a file that is there and cannot be read is not written over.
+        """
+        with alone(self.path):
+            kept: dict[Key, Bookmark | None] = {each.key: each for each in self._read()}
+            kept.update(changes)
+            found = tuple(mark for mark in kept.values() if mark is not None and _told(mark))
+            words = _Kept(bookmarks=found[-MOST_OF_ALL:]).model_dump_json()
+            replace_private(self.path, words)
+
+    def _read(self) -> tuple[Bookmark, ...]:
+        """Return what is there, nothing of a file that was not written here; raises ``OSError``."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(str(self.path)) as (fd, _), open(fd, "rb", closefd=False) as file:
                 found = _Kept.model_validate_json(file.read(MOST))
-        except (OSError, ValidationError):
+        except (FileNotFoundError, ValidationError):
             return ()
         return tuple(
             each.model_copy(update={"words": plain_text(each.words)[:WORDS]})
             for each in found.bookmarks[-MOST_OF_ALL:]
         )
 
-    def change(self, changes: Mapping[Key, Bookmark | None]) -> None:
-        """Keep and forget some; others that another window has set meanwhile stay."""
-        kept: dict[Key, Bookmark | None] = {each.key: each for each in self.load()}
-        kept.update(changes)
-        found = tuple(mark for mark in kept.values() if mark is not None)[-MOST_OF_ALL:]
-        write_private(self.path, _Kept(bookmarks=found).model_dump_json())
+
+def _told(mark: Bookmark) -> bool:
+    """Return whether a file can tell of a bookmark: the path of its log may be no text."""
+    return mark.path.isascii() or mark.path == mark.path.encode(errors="replace").decode()
 
 
 class KeptBookmarks:
     """Writes what a session has changed, off the event loop: a home may lie far away.
 
-    Without a file bookmarks last as long as the session.
+    Without a file bookmarks last as long as the session; ``tell`` is told where one cannot be
+    written.
     """
 
-    def __init__(self, file: BookmarkFile | None) -> None:
+    def __init__(self, file: BookmarkFile | None, tell: Tell = lambda said: None) -> None:
         self._file = file
+        self._tell = tell
         self._changes: dict[Key, Bookmark | None] = {}
         self._saving = asyncio.Lock()
 
@@ -95,3 +117,6 @@ class KeptBookmarks:
         except (TimeoutError, asyncio.CancelledError):
             self._changes = changes | self._changes
             raise
+        except OSError as error:
+            why = (error.strerror or "they cannot be written").lower()
+            self._tell(f"bookmarks last as long as this window: {why}")

@@ -14,7 +14,7 @@ WORDS: Final = 300
 """Characters of the line that are kept."""
 CONTEXT: Final = 3
 """Lines before it that tell, with it, one place from another."""
-Offset = Annotated[int, Field(ge=0)]
+Offset = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class Key(NamedTuple):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.picking import named, with_suspects
 from cockpit.model.place import Place, place_of
+from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, CustomLayout, RunSpec
 from cockpit.model.wording import age, size, steps
 from cockpit.sources.checkpoints.judge import NAMES
@@ -86,11 +87,11 @@ def run(args: argparse.Namespace) -> int:
         say(f"{where} cannot be listed: {(error.strerror or str(error)).lower()}")
         return BLIND
     if known is not None:
-        value = _marked(value, *known)
+        value = _marked(value, known)
     if args.json:
         print_document({"schema": 1, **value.to_json()})
     else:
-        put("\n".join(table(value, now, runs=1 if known is None else len(known[1]))))
+        put("\n".join(table(value, now, runs=1 if known is None else len(known.runs))))
     return OK
 
 
@@ -102,9 +103,16 @@ def _listed(paths: Sequence[str], layout: str, custom: CustomLayout | None) -> C
     return asyncio.run(list_anywhere(paths, layout, custom, clock=clock))
 
 
-def _runs_of(
-    paths: Sequence[str], config: Path | None
-) -> tuple[CockpitFile, tuple[RunSpec, ...]] | None:
+class _Known(NamedTuple):
+    """The runs that ``places`` have to do with; ``above``: they hold roots, and are none."""
+
+    file: CockpitFile
+    runs: tuple[RunSpec, ...]
+    places: Sequence[Place]
+    above: bool
+
+
+def _runs_of(paths: Sequence[str], config: Path | None) -> _Known | None:
     """Return the run whose roots hold all ``paths``, else every run that has a root under one.
 
     None: no run of the run file has to do with them. Raises ``UsageError`` only for a run file
@@ -121,36 +129,33 @@ def _runs_of(
     for each in file.runs:
         roots = _roots(each)
         if roots and all(any(root.contains(place) for root in roots) for place in places):
-            return file, (each,)
+            return _Known(file, (each,), places, above=False)
     under = tuple(
         each
         for each in file.runs
         if any(place.contains(root) for place in places for root in _roots(each))
     )
-    return (file, under) if under else None
+    return _Known(file, under, places, above=True) if under else None
 
 
 def _roots(spec: RunSpec) -> tuple[Place, ...]:
     return spec.checkpoints.path if spec.checkpoints is not None else ()
 
 
-def _layout(
-    args: argparse.Namespace, known: tuple[CockpitFile, tuple[RunSpec, ...]] | None
-) -> tuple[str, CustomLayout | None]:
+def _layout(args: argparse.Namespace, known: _Known | None) -> tuple[str, CustomLayout | None]:
     """Return the layout that was asked for, else that of the run, if it is one."""
     custom = _custom(args)
-    spec = known[1][0].checkpoints if known is not None and len(known[1]) == 1 else None
+    spec = known.runs[0].checkpoints if known is not None and len(known.runs) == 1 else None
     if custom is None and args.layout == "auto" and spec is not None:
         return spec.layout, spec.custom
     return args.layout, custom
 
 
-def _marked(
-    value: CheckpointsValue, file: CockpitFile, specs: Sequence[RunSpec]
-) -> CheckpointsValue:
+def _marked(value: CheckpointsValue, known: _Known) -> CheckpointsValue:
     """Return ``value`` with those marked that a look at the runs finds suspect, or doubts."""
+    names = [each.name for each in known.runs]
     try:
-        reports = asyncio.run(checked(file, [each.name for each in specs], SystemClock())).runs
+        reports = asyncio.run(checked(known.file, names, SystemClock())).runs
     except (TimeoutError, OSError) as error:
         say(f"it is unknown which are suspect: {clean(error)}")
         return value
@@ -162,19 +167,43 @@ def _marked(
                 whose = f"{report.name}: " if len(reports) > 1 else ""
                 say(f"it is not certain which are suspect: {whose}{facet.error.message}")
         items += () if facets.checkpoints.value is None else facets.checkpoints.value.items
-    if len(reports) > 1:
-        return _of_several(value, {each.path: each for each in items})
+    if known.above:
+        return _from_above(value, items, known.places, reports)
     why = {each.path: each.suspect for each in items if each.suspect}
     return with_suspects(value, why, {each.path: each.doubt for each in items if each.doubt})
 
 
-def _of_several(value: CheckpointsValue, known: Mapping[str, Checkpoint]) -> CheckpointsValue:
-    """Return ``value`` as each run judges its own; none is picked: a relaunch is of one run."""
-    items = (
-        known.get(each.path, each.model_copy(update={"protected": ()})) for each in value.items
+def _from_above(
+    value: CheckpointsValue,
+    items: Sequence[Checkpoint],
+    places: Sequence[Place],
+    reports: Sequence[RunReport],
+) -> CheckpointsValue:
+    """Return ``value`` as each run judges its own ``items``, with those that lie deeper besides.
+
+    Of several runs none is picked: a relaunch is of one run; of one it is its own pick.
+    """
+    known = {
+        each.path: each
+        for each in items
+        if any(place.contains(place_of(each.path)) for place in places)
+    }
+    others = (
+        each.model_copy(update={"protected": ()}) for each in value.items if each.path not in known
     )
-    picks = {"relaunch_from": None, "trainer_would_load": None}
-    return value.model_copy(update={"items": tuple(items), **picks})
+    found = sorted([*known.values(), *others], key=lambda each: (each.step or 0, each.path))
+    whole = [each.step for each in found if each.complete and each.step is not None]
+    own = reports[0].facets.checkpoints.value if len(reports) == 1 else None
+    blind = [each.spec for each in reports if each.facets.checkpoints.value is None]
+    return value.model_copy(
+        update={
+            "items": tuple(found),
+            "unlisted": tuple(str(root) for spec in blind for root in _roots(spec)),
+            "latest_complete": max(whole, default=None),
+            "relaunch_from": None if own is None else own.relaunch_from,
+            "trainer_would_load": None if own is None else own.trainer_would_load,
+        }
+    )
 
 
 def _custom(args: argparse.Namespace) -> CustomLayout | None:
@@ -193,6 +222,8 @@ def table(value: CheckpointsValue, now: float, *, runs: int = 1) -> list[str]:
     ``runs``: how many runs of the run file these are of.
     """
     if not value.items:
+        if runs > 1 or value.unlisted:
+            return ["no checkpoint was found" + (" where it could be read" * bool(value.unlisted))]
         return ["no checkpoints: a relaunch would start from scratch"]
     chosen = value.relaunch_from.path if value.relaunch_from is not None else None
     rows = [_HEAD, *(_row(item, item.path == chosen, now) for item in value.items)]

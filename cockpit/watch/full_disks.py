@@ -8,7 +8,7 @@ one disk, whichever machines have mounted it, and wherever.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from cockpit.model.history import FullDisk
@@ -41,7 +41,7 @@ def find_full_disks(
 ) -> dict[str, tuple[FullDisk, ...]]:
     """Return, by run name, the disks that are nearly full for that run and for others."""
     groups: dict[tuple[str, ...], list[_Short]] = defaultdict(list)
-    for state in states:
+    for state in _candidates(states):
         for disk in _short(state):
             machine = _machine(state, platform_of)
             own = (machine, disk.mount) if disk.shared is None else (disk.shared,)
@@ -57,6 +57,16 @@ def find_full_disks(
             full = FullDisk(machine=machines, mount=short.mount, runs=runs, key=key)
             found[short.state.spec.name].append(full)
     return {name: tuple(each) for name, each in found.items()}
+
+
+def _candidates(states: Iterable[RunState]) -> Iterator[RunState]:
+    """Yield the runs that have an alert, or a disk that presses: of a thousand runs few do.
+
+    All runs are gone through each time that some are judged.
+    """
+    for state in states:
+        if state.open or state.presses:
+            yield state
 
 
 def _named(machines: list[str]) -> str:

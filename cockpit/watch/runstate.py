@@ -20,13 +20,14 @@ from cockpit.model.history import (
     PhaseMark,
     Sharer,
 )
-from cockpit.model.observed import CheckpointState, JobValue, Phase, Row, Triage
+from cockpit.model.observed import CheckpointState, HostValue, JobValue, Phase, Row, Triage
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
 from cockpit.rules.byrow import Happened, Standing
 from cockpit.rules.jobs.flapping import restarted, restarts_in
+from cockpit.rules.jobs.host import beyond
 from cockpit.rules.jobs.host_looks import looked_at, of_job
 from cockpit.rules.jobs.jobstate import partial_since
 from cockpit.rules.present import job_of
@@ -144,6 +145,7 @@ class RunState:
     next_round: float | None = None
     next_check_at: float | None = None
     _failing: tuple[Facets | None, tuple[str, ...]] = (None, ())
+    _presses: tuple[HostValue | None, RunSpec | None, bool] = (None, None, False)
 
     @property
     def failing(self) -> tuple[str, ...]:
@@ -156,6 +158,20 @@ class RunState:
             names = tuple(name for name, facet in self.facets.items() if _is_silent(facet))
             self._failing = self.facets, names
         return names
+
+    @property
+    def presses(self) -> bool:
+        """Whether a disk of its host was nearly full at the last look (C-22).
+
+        It is asked of every run of a fleet each time that some are judged.
+        """
+        host, (of, spec, found) = self.facets.host.value, self._presses
+        if of is not host or spec is not self.spec:
+            limit = self.spec.thresholds.disk_frac
+            disks = () if host is None else host.disks
+            found = any(text for disk in disks for text in beyond(disk, limit))
+            self._presses = host, self.spec, found
+        return found
 
     @property
     def looked_at_all(self) -> bool:

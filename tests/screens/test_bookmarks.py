@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -275,3 +277,56 @@ def test_words_that_were_tampered_with_are_made_safe(tmp_path: Path) -> None:
     file = BookmarkFile(tmp_path, "/c.toml")
     file.change({mark(1).key: mark(1).model_copy(update={"words": "a\x1b[2Jb\u202e"})})
     assert all(each.words.isprintable() and "\x1b" not in each.words for each in file.load())
+
+
+async def test_marks_set_in_a_burst_are_all_kept_by_two_windows_too(tmp_path: Path) -> None:
+    file = BookmarkFile(tmp_path, "/c.toml")
+    windows = [KeptBookmarks(file), KeptBookmarks(BookmarkFile(tmp_path, "/c.toml"))]
+    saving = []
+    for at in range(60):
+        windows[at % 2].keep({mark(at).key: mark(at)})
+        saving.append(asyncio.create_task(windows[at % 2].save()))
+        await asyncio.sleep(0)
+    await asyncio.gather(*saving)
+    assert {each.offset for each in file.load()} == set(range(60))
+
+
+async def test_a_mark_that_cannot_be_kept_is_said_and_lasts_as_long_as_the_window(
+    tmp_path: Path,
+) -> None:
+    path, kept = write_log(tmp_path / "run.log", 3000), BookmarkFile(tmp_path, "/c.toml")
+    os.mkfifo(kept.path)
+    async with session(path, kept).run_test(size=(120, 30)) as pilot:
+        await pilot.press("M")
+        told = "bookmarks last as long as this window: not a regular file"
+        await until(pilot, lambda: told in text_of(pilot.app))
+        assert len(app_of(pilot).bookmarks.of("run-a")) == 1
+    assert kept.path.is_fifo()
+
+
+def test_a_file_that_cannot_be_read_now_is_not_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = BookmarkFile(tmp_path, "/c.toml")
+    file.change({mark(1).key: mark(1)})
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="stale"):
+        patch.setattr(bookmark_file, "open_regular", _stale)
+        file.change({mark(2).key: mark(2)})
+    assert file.load() == (mark(1),)
+
+
+def _stale(path: str) -> Any:
+    raise OSError(errno.ESTALE, "stale file handle", path)
+
+
+def test_a_log_whose_path_is_no_text_keeps_the_other_marks(tmp_path: Path) -> None:
+    file, odd = BookmarkFile(tmp_path, "/c.toml"), mark(1, path="/\udcff.log")
+    file.change({odd.key: odd, mark(2).key: mark(2)})
+    assert file.load() == (mark(2),)
+
+
+def test_a_place_that_no_file_has_is_no_bookmark(tmp_path: Path) -> None:
+    file = BookmarkFile(tmp_path, "/c.toml")
+    file.change({mark(1).key: mark(1)})
+    file.path.write_text(file.path.read_text().replace('"offset":1', '"offset":1' + "0" * 40))
+    assert file.load() == ()

@@ -122,6 +122,34 @@ def test_a_listing_of_a_folder_above_the_roots_knows_the_suspect_ones_too(folder
     assert "checkpoints of 2 runs: name one run's roots" in folder.capsys.readouterr().out
 
 
+def test_a_listing_from_far_above_has_what_lies_in_the_roots(folder: Folder) -> None:
+    far = str(folder.folder)
+    levanter(folder.out / "a/b/c", 100, at=folder.began)
+    deep = HEAD + RUN.format(command="python3 train.py", layout="auto")
+    folder.config.write_text(deep.replace('path = "out"', 'path = "out/a/b/c"'))
+    one = folder.told("checkpoints", far)
+    assert [item["step"] for item in one["items"]] == [100] and one["latest_complete"] == 100
+    assert one["relaunch_from"]["step"] == 100
+    second = RUN.format(command="python3 train.py", layout="auto").replace("run.", "second.")
+    second = second.replace('"out"', '"out/second/b/c"').replace('"toy"', '"other"')
+    folder.config.write_text(folder.config.read_text() + second)
+    levanter(folder.out / "second/b/c", 250, at=folder.began)
+    both = folder.told("checkpoints", far)
+    assert [item["step"] for item in both["items"]] == [100, 250]
+    assert both["relaunch_from"] is None
+    (folder.out / "second").rename(folder.folder / "elsewhere")
+    assert [item["step"] for item in folder.told("checkpoints", far)["items"]] == [100]
+
+
+def test_no_checkpoint_in_sight_of_several_runs_is_no_start_from_scratch(folder: Folder) -> None:
+    second = RUN.format(command="python3 train.py", layout="auto").replace("run.", "second.")
+    second = second.replace('"out"', '"second"').replace('"toy"', '"other"')
+    folder.config.write_text(folder.config.read_text() + second)
+    main(["checkpoints", str(folder.folder), "--config", str(folder.config)])
+    told = folder.capsys.readouterr().out
+    assert "no checkpoint was found" in told and "scratch" not in told
+
+
 def test_a_listing_has_the_remark_on_one_saved_between_the_last_sound_row_and_the_first_other(
     folder: Folder,
 ) -> None:

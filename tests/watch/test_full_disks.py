@@ -84,3 +84,13 @@ def test_a_network_file_system_of_two_machines_is_one_disk() -> None:
         assert found["c"].runs == () and found["c"].caused_by is None
     crowd = [saving(f"r{i}", 0.95, job(node=f"n{i}"), shared="nas:/data") for i in range(5)]
     assert find_full_disks(crowd, nowhere)["r0"][0].machine == "n0, n1, n2 and 2 more"
+
+
+def test_a_new_look_and_a_new_limit_count_at_once() -> None:
+    one, other = saving("a", 0.95), saving("b", 0.5)
+    assert find_full_disks([one, other], nowhere) == {}
+    other.facets = saving("b", 0.95).facets
+    assert find_full_disks([one, other], nowhere).keys() == {"a", "b"}
+    lenient = other.spec.thresholds.model_copy(update={"disk_frac": 0.99})
+    other.spec = other.spec.model_copy(update={"thresholds": lenient})
+    assert find_full_disks([one, other], nowhere) == {}

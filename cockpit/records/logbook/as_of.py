@@ -11,12 +11,18 @@ from cockpit.model.wording import moment
 from cockpit.runtime.git import READING, run_git
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
+from cockpit.runtime.shell import Completed
 from cockpit.text.logbook_scan import read_entries
 from cockpit.text.markdown_blocks import split_lines
+from cockpit.text.safe import clean
 
 DEADLINE: Final = 5.0
 CAP: Final = 8 << 20
 """Bytes of a logbook that are read of a commit."""
+LITERAL: Final = "--literal-pathspecs"
+"""What keeps git from taking a file's name for a pattern."""
+UNTOLD: Final = "git cannot tell"
+_NOTHING: Final = (b"not a git repository", b"any commits yet", b"does not exist in", b"not in '")
 
 
 class BookThen(NamedTuple):
@@ -35,9 +41,9 @@ async def book_then(path: str, at: float) -> BookThen:
     try:
         real = Path(await offload(os.path.realpath, path, deadline=DEADLINE))
         found = await _committed(real, at)
-        if found is not None:
+        if isinstance(found, BookThen):
             return found
-        return await offload(partial(_dated, real, at), deadline=DEADLINE)
+        return await offload(partial(_dated, real, at, found), deadline=DEADLINE)
     except TimeoutError:
         return BookThen("", "unknown: the file did not answer in time")
     except OSError as error:
@@ -45,23 +51,36 @@ async def book_then(path: str, at: float) -> BookThen:
         return BookThen("", f"unknown: {said.lower()}")
 
 
-async def _committed(path: Path, at: float) -> BookThen | None:
-    """Return the text of its last commit by then; ``None`` where git has none."""
-    words = ("log", "-1", "--format=%H %ct", f"--before={int(at)}", "--", path.name)
+async def _committed(path: Path, at: float) -> BookThen | str:
+    """Return the text of its last commit by then, or why git has none."""
+    words = (LITERAL, "log", "-1", "--format=%H %ct", f"--before={int(at)}", "--", path.name)
     listed = await run_git(path.parent, *words, deadline=DEADLINE, env=READING)
     commit, _, when = listed.text.strip().partition(" ")
     if not listed.ok or not commit or not when.isdigit():
-        return None
+        return _why_none(listed)
     blob = ("cat-file", "blob", f"{commit}:./{path.name}")
     shown = await run_git(path.parent, *blob, deadline=DEADLINE, env=READING, cap=CAP)
     if not shown.ok:
-        return None
+        return _why_none(shown)
     cut = f", its first {CAP >> 20} MiB" if shown.cut else ""
     return BookThen(shown.text, f"commit {commit[:7]} of {moment(float(when))}{cut}")
 
 
-def _dated(path: Path, at: float) -> BookThen:
-    """Return the entries that are dated by then, as they read today. Blocks, raises ``OSError``."""
+def _why_none(ended: Completed) -> str:
+    """Return why git has no text: that it did not answer does not say that nothing is there."""
+    if ended.timed_out:
+        return "git did not answer in time"
+    if ended.ok or any(said in ended.err for said in _NOTHING):
+        return "nothing committed by then"
+    said = ended.err.decode("utf-8", "replace").strip().splitlines()
+    return f"git cannot tell ({clean(said[0].removeprefix('fatal: '), 80)})" if said else UNTOLD
+
+
+def _dated(path: Path, at: float, why: str) -> BookThen:
+    """Return the entries that are dated by then, as they read today. Blocks, raises ``OSError``.
+
+    ``why`` git has none.
+    """
     text = read_text(path)
     lines, entries = split_lines(text), read_entries(text)
     kept = [
@@ -71,6 +90,6 @@ def _dated(path: Path, at: float) -> BookThen:
     ]
     undated = sum(each.at is None for each in entries)
     if not kept:
-        return BookThen("", "unknown: nothing committed by then, and no entry dated by then")
+        return BookThen("", f"unknown: {why}, and no entry dated by then")
     left = f", {undated} without a date left out" if undated else ""
-    return BookThen("\n".join(kept), f"nothing committed by then: entries dated by then{left}")
+    return BookThen("\n".join(kept), f"{why}: entries dated by then{left}")

@@ -44,7 +44,7 @@ class Drafts:
 
     def get(self, run: str, kind: str) -> str | None:
         """Return the text that was kept, ``None`` if there is none that can be read."""
-        with suppress(OSError, ValueError, TypeError, KeyError):
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             return str(json.loads(read(self._place(run, kind)) or b"")["text"])
         return None
 

@@ -57,6 +57,7 @@ class SteppingFold:
         self.measured, self.told, self.told_s = value.measured, value.open_sum, value.open_sum_s
         self.shortest, self.late = self.window / SHORTEST, value.late
         self.spoilt, self.spoilt_last = False, value.spoilt_last
+        self.spoilt_high = value.spoilt_high
 
     def add(self, row: Row, step: int | None, resumed: bool, another: bool = False) -> None:
         """Take one row; ``step`` is training's step after it, ``resumed``: it went back.
@@ -86,6 +87,8 @@ class SteppingFold:
         self.now["steps_again"] += self.step - step + 1
         self.now["steps_spoilt"] -= min(self.spoilt_last, self.step - step + 1)
         self.spoilt_last = 0
+        if self.spoilt_high is not None:
+            self.spoilt_high = min(self.spoilt_high, step - 1)
         self.now["backs"] += 1
         self._close_window()
         self._list(Break(self.at, max(self.at, at), self.step, True))
@@ -115,12 +118,17 @@ class SteppingFold:
             self.now["rework_s"] += took * again
             took, count = took * (1.0 - again), step - max(self.high, self.step)
         if count > 0 and self.spoilt:
-            self._spoil(took, count)
+            self._spoil(took, step)
         elif count > 0:
             self.spoilt_last = 0
             self._train(took, count, throughput)
 
-    def _spoil(self, seconds: float, steps: int) -> None:
+    def _spoil(self, seconds: float, step: int) -> None:
+        """Take steps up to a spoilt one: as ``high`` stays, another writer may begin below them."""
+        assert self.step is not None and self.high is not None
+        reached = self.high if self.spoilt_high is None else max(self.high, self.spoilt_high)
+        steps = max(0, step - max(reached, self.step))
+        self.spoilt_high = max(reached, step)
         self.now["spoilt_s"] += seconds
         self.now["steps_spoilt"] += steps
         self.spoilt_last += steps
@@ -204,6 +212,7 @@ class SteppingFold:
             "at": self.at, "step": self.step, "high": self.high, "usual_step_s": self.usual,
             "open_s": self.open_s, "open_steps": self.open_steps, "breaks": tuple(self.breaks),
             "late": self.late, "measured": self.measured, "spoilt_last": self.spoilt_last,
+            "spoilt_high": self.spoilt_high,
             "open_sum": self.told, "open_sum_s": self.told_s,
             "levels": tuple(self.levels), "paces": tuple(self.paces), "early": tuple(self.early),
         }  # fmt: skip

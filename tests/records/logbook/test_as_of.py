@@ -67,3 +67,29 @@ async def test_what_nothing_tells_is_unknown(tmp_path: Path, text: str) -> None:
     assert found.text == "" and found.told.startswith("unknown: nothing committed by then")
     gone = await book_then(str(tmp_path / "none.md"), AT)
     assert gone == ("", "unknown: no such file or directory")
+
+
+@pytest.mark.parametrize("name", ["log*.md", ":(top)run.md", "-n.md"])
+async def test_a_name_is_no_pattern(name: str, tmp_path: Path) -> None:
+    book = tmp_path / name
+    book.write_text(HEAD + entry(1, "one"))
+    commit(tmp_path, AT - 3600)
+    (tmp_path / "log-of-another.md").write_text("another\n")
+    commit(tmp_path, AT - 60)
+    found = await book_then(str(book), AT)
+    assert found.text == HEAD + entry(1, "one")
+    assert found.told.endswith(" of 2026-03-11 02:00:00Z")
+
+
+async def test_a_git_that_cannot_tell_is_not_said_to_have_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = tmp_path / "run.md"
+    book.write_text(HEAD + entry(1, "one"))
+    commit(tmp_path, AT - 3600)
+    assert "commit" in (await book_then(str(book), AT)).told
+    (tmp_path / ".git/config").write_text("[core\n")
+    found = await book_then(str(book), AT)
+    assert found.told.startswith("git cannot tell (bad config") and "body of one" in found.text
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    assert (await book_then(str(book), AT)).told.startswith("git cannot tell (")

@@ -47,9 +47,10 @@ def test_what_is_not_a_draft_is_none(tmp_path: Path) -> None:
     drafts = Drafts(tmp_path)
     drafts.put("run", "event", "x")
     (place,) = tmp_path.iterdir()
-    for other in ("{", "[]", "{}"):
+    for other in ("{", "[]", "{}", "[" * 100_000):
         place.write_text(other)
         assert drafts.get("run", "event") is None
+        assert drafts.unfinished("run", "event") is None
     place.unlink()
     place.mkdir()
     assert drafts.get("run", "event") is None

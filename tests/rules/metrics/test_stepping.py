@@ -76,6 +76,20 @@ def test_two_writers_of_one_tracker_begin_once_not_at_every_turn() -> None:
     assert all_of(found) == pytest.approx((rows[-1].at or 0.0) - T0)
 
 
+@pytest.mark.parametrize("other", [math.nan, 2.0])
+def test_what_one_of_two_writers_spoils_is_counted_once_not_at_every_turn(other: float) -> None:
+    rows = losses([2.0] * 100)  # to step 99
+    at = rows[-1].at or 0.0
+    for turn in range(0, 200, 5):  # one begins to log NaN at 150 while another one is at 100
+        for begin, loss in ((150, math.nan), (100, other)):
+            for step in range(begin + turn, begin + turn + 5):
+                at += 1.0
+                rows.append(Row(step, at, loss))
+    found = stepped(rows)
+    assert 0 < found.steps_spoilt <= 350 - 100  # none above 349, none that was sound before
+    assert all_of(found) == pytest.approx(at - T0)
+
+
 def test_a_long_break_is_listed_and_a_short_one_added_up() -> None:
     rows = losses([2.0] * 50)
     rows += [Row(50 + n, T0 + 49.0 + 1.0 + CADENCE / 2 + n, 2.0) for n in range(50)]
