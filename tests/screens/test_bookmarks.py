@@ -25,6 +25,7 @@ from tests.screens.stand_in import StandIn, app_of, cockpit, text_of
 from tests.screens.test_run import until, with_log, write_log
 from tests.watch.fakes import until as fulfilled
 from widgets.alert_list import Timeline
+from widgets.log_view import LogView
 
 LINE = len("line 000000 of the log\n")
 
@@ -297,6 +298,8 @@ async def test_a_mark_that_cannot_be_kept_is_said_and_lasts_as_long_as_the_windo
     path, kept = write_log(tmp_path / "run.log", 3000), BookmarkFile(tmp_path, "/c.toml")
     os.mkfifo(kept.path)
     async with session(path, kept).run_test(size=(120, 30)) as pilot:
+        view = pilot.app.screen.query_one(LogView)
+        await until(pilot, lambda: bool(view.up_to_cursor[1]))  # where its lines stand is read
         await pilot.press("M")
         told = "bookmarks last as long as this window: not a regular file"
         await until(pilot, lambda: told in text_of(pilot.app))

@@ -127,7 +127,8 @@ async def test_the_selection_follows_the_run_when_the_order_changes() -> None:
         await pilot.press("right")
         assert screen_of(app, FleetScreen).selected == "run-b"
         engine.tell(made.report("run-b", Verdict.CRITICAL, (made.alert("C-01"),)))
-        await pilot.pause(0.4)
+        app.show_news()
+        await pilot.pause()
         shown = text_of(app)
         assert shown.index("run-b") < shown.index("run-a")
         assert "┍ ▸ ■ run-b" in shown
@@ -159,7 +160,8 @@ async def test_until_somebody_moves_the_worst_run_is_selected() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         assert screen_of(app, FleetScreen).selected == "run-a"
         engine.tell(made.report("run-b", Verdict.CRITICAL, (made.alert("C-01"),)))
-        await pilot.pause(0.4)
+        app.show_news()
+        await pilot.pause()
         assert screen_of(app, FleetScreen).selected == "run-b"
 
 
@@ -309,12 +311,13 @@ async def test_behind_a_dialog_the_fleet_goes_on_living() -> None:
     app = cockpit(engine=engine, service=StandInService())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("A")
-        await pilot.pause(0.2)
+        await until(pilot, lambda: isinstance(app.screen, AckScreen))
         assert screen_of(app, AckScreen) and "log now" in text_of(app)
         assert isinstance(app._clock, StillClock)
         app._clock.at += 600
         engine.tell(made.failed("run-b"))
-        await pilot.pause(0.5)
+        app.show_news()
+        await pilot.pause()
         assert screen_of(app, AckScreen)
         shown = text_of(app)
         assert "log now" not in shown and "run-b" in shown and "FAILED" in shown

@@ -113,7 +113,8 @@ async def test_after_a_relaunch_healed_it_the_keys_go_on_from_the_run() -> None:
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, PlanScreen))
         engine.tell(a_report("run-c"))
-        await pilot.pause(0.4)
+        app.show_news()
+        await pilot.pause()
         await pilot.press("escape")
         assert await selected(pilot) == "run-c"
         await pilot.press("k")
@@ -170,7 +171,8 @@ async def test_the_palette_acts_on_the_run_it_names_whatever_comes_first_by_then
         await pilot.press(":")
         assert "run-a · " in text_of(app)
         engine.tell(a_report("run-b", Verdict.CRITICAL))
-        await pilot.pause(0.4)
+        app.show_news()
+        await pilot.pause()
         await pilot.press(*"relaunch", "enter")
         await until(pilot, lambda: bool(service.planned))
         assert service.planned[0][0].run == "run-a"

@@ -209,6 +209,7 @@ async def test_what_is_taken_is_what_stood_there() -> None:
         await pilot.pause(0.4)
         report = engine.runs[0]
         engine.tell(report.model_copy(update={"alerts": tuple(reversed(report.alerts))}))
+        app_of(pilot).show_news()
         await pilot.press("enter")
         await until(pilot, lambda: bool(service.acted))
         assert service.acted[0][0].params["key"] == "C-07"
