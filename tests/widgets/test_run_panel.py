@@ -11,8 +11,9 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import to_ascii
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
+from widgets.painting import rows
 from widgets.painting.fitting import brief
-from widgets.painting.panel import paint_panel
+from widgets.painting.panel import Body, paint_panel
 
 NOW = made.NOW
 
@@ -133,3 +134,36 @@ def test_colours_stay_on_their_words() -> None:
     line = Content("I20261121 11:41:15 1 ab red", [Span(24, 27, "red")])
     cut = brief(line)
     assert [cut.plain[span.start : span.end] for span in cut.spans] == ["red"]
+
+
+@given(any_report(), st.integers(20, 130), st.integers(0, 30))
+def test_a_block_reads_as_painted_for_its_lines_though_it_was_painted_to_be_measured(
+    report: RunReport, width: int, height: int
+) -> None:
+    anew = Body(report, NOW, width)
+    anew._whole = _Forgetful()
+    for mine, theirs in zip(
+        Body(report, NOW, width).lines(height), anew.lines(height), strict=True
+    ):
+        assert mine.is_same(theirs)
+
+
+class _Forgetful(dict[str, list[Content]]):
+    def __setitem__(self, name: str, lines: list[Content]) -> None:
+        pass
+
+
+def test_what_was_painted_to_be_measured_is_not_painted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    ages = rows.ages
+
+    def counted(report: RunReport, now: float, width: int) -> Content:
+        asked.append(width)
+        return ages(report, now, width)
+
+    monkeypatch.setattr(rows, "ages", counted)
+    shown = "\n".join(text_of(made.report(), 64, 13))
+    assert "W&B 30s" in shown
+    assert len(asked) == 1

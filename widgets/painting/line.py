@@ -25,7 +25,17 @@ _COLOURS: Final[Mapping[str, str]] = {
 
 def text(*parts: Part) -> Content:
     """Return parts, each a string, a (string, style) or a Content, as one line."""
-    return Content.assemble(*(part for part in parts if part not in ("", ("", ""))))
+    told = [part for part in parts if _tells(part)]
+    if len(told) == 1 and isinstance(told[0], Content):
+        return told[0]
+    return Content.assemble(*told)
+
+
+def _tells(part: Part) -> bool:
+    """Return whether a part has any words; to compare a Content with "" costs far more."""
+    if isinstance(part, tuple):
+        return part[0] != ""
+    return bool(part if isinstance(part, str) else part.plain)
 
 
 def fit(line: Content, width: int) -> Content:

@@ -64,6 +64,8 @@ _WELL: Final[Wishes] = (
 )  # fmt: skip
 _ORDER: Final = ("title", "proof", "act", "more", "step", "figures", "state", "day", "log")
 """The blocks from top to bottom."""
+_WHOLE: Final = frozenset({"proof", "more", "step", "state", "day"})
+"""Blocks that read the same given all the lines they have, and given more than those."""
 
 
 def needs_person(report: RunReport) -> bool:
@@ -117,6 +119,7 @@ class Body:
         self._charted = _has_figures(report)
         self._over = facts.is_over(report)
         self._known: dict[str, int] = {}
+        self._whole: dict[str, list[Content]] = {}
 
     def lines(self, height: int, wishes: Wishes = ()) -> list[Content]:
         """Return at most ``height`` lines: what one wish takes is not there for the next."""
@@ -127,7 +130,7 @@ class Body:
             had = given.get(name, 0)
             given[name] = max(had, min(most, had + left, self._there_is(name)))
             left -= given[name] - had
-        painted = {name: self._block(name)(count) for name, count in given.items() if count}
+        painted = {name: self._painted(name, count) for name, count in given.items() if count}
         if "step" in painted and "figures" not in painted:
             painted["step"] = [self._with_loss(painted["step"][0])]
         return [line for name in _ORDER for line in painted.get(name, ())]
@@ -148,9 +151,19 @@ class Body:
             elif name == "figures" and self._charted and self._curve(1) is not None:
                 there = _ALL
             else:
-                there = len(self._block(name)(4 if name == "figures" else _ALL))
+                found = self._block(name)(4 if name == "figures" else _ALL)
+                there = len(found)
+                if name in _WHOLE:
+                    self._whole[name] = found
             self._known[name] = there
         return self._known[name]
+
+    def _painted(self, name: str, count: int) -> list[Content]:
+        """Return a block in so many lines: as it was measured, if those are all it has."""
+        whole = self._whole.get(name)
+        if whole is not None and len(whole) == count:
+            return list(whole)
+        return self._block(name)(count)
 
     def _curve(self, dots: int) -> Series | None:
         room = self._width - LABEL - METRICS
