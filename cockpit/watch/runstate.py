@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -90,7 +91,7 @@ class RunState:
     key: str
     facets: Facets = field(default_factory=Facets)
     paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    looked: set[str] = field(default_factory=set)
+    looked: frozenset[str] = frozenset()
     rows: Rows = field(default_factory=Rows)
     log_trend: Trend = field(default_factory=Trend)
     log_rows: tuple[Row, ...] = ()
@@ -122,7 +123,7 @@ class RunState:
     """When the job was looked at, by this engine and by those before it."""
     day: Day = field(default_factory=Day)
     """How it was in the last 24 hours, by this engine and by those before it."""
-    answered: set[str] = field(default_factory=set)
+    answered: frozenset[str] = frozenset()
     """The facets of which this engine was given an answer, good or bad."""
     silent: dict[str, float] = field(default_factory=dict)
     """Since when the place of a facet does not answer at all."""
@@ -247,7 +248,7 @@ class RunState:
         """Merge a new answer; return whether it says anything new (a mere look is not news)."""
         old: Facet[Any] = getattr(self.facets, name)
         first = name not in self.looked
-        self.looked.add(name)
+        self.looked = _joined(self.looked, name)
         if name == "log" and facet.value is not None:
             self.log_rows = (*self.log_rows, *facet.value.rows)
             if old.value is not None:  # each answer holds only the rows of new lines
@@ -277,7 +278,7 @@ class RunState:
     def _mark_silence(self, name: str, old: Facet[Any], new: Facet[Any]) -> None:
         """Note whether the place of a facet answered: that a thing is not there is an answer."""
         if not _is_silent(new):
-            self.answered.add(name)
+            self.answered = _joined(self.answered, name)
             self.silent.pop(name, None)
         elif name not in self.silent:
             first = old.since if _is_silent(old) else None
@@ -367,6 +368,12 @@ class RunState:
     def closed_alerts(self) -> tuple[ClosedAlert, ...]:
         """Return the alerts that are over, newest first."""
         return tuple(alert for kept in self.closed if (alert := kept.closed) is not None)
+
+
+@functools.cache
+def _joined(facets: frozenset[str], name: str) -> frozenset[str]:
+    """Return facets and one more; runs of which the same ones are known share one set."""
+    return facets | {name}
 
 
 def _ends(told: Sequence[Told]) -> list[Ended]:

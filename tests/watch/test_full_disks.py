@@ -23,7 +23,7 @@ def saving(name: str, used: float, value: JobValue | None = None, **more: Any) -
     host = HostValue(disks=(disk,), mem_frac=0.1, oom_kills=0, load=1.0, gpus=())
     facets = {"job": known(value or job(), "j", T0), "host": known(host, "h", T0)}
     state = RunState(run_spec(name=name), name, facets=Facets().model_copy(update=facets))
-    state.looked = set(CORE)
+    state.looked = CORE
     return state
 
 
@@ -68,7 +68,7 @@ def test_disks_of_two_machines_and_runs_that_are_not_judged_are_told_apart() -> 
     near, far = saving("a", 0.95, job(node="n1")), saving("b", 0.95, job(node="n2"))
     assert find_full_disks([near, far], nowhere) == {}
     unread = saving("c", 0.95, job(node="n1"))
-    unread.looked.clear()
+    unread.looked = frozenset()
     assert find_full_disks([near, unread], nowhere) == {}, "what tells nothing yet takes nothing"
 
 

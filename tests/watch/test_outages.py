@@ -58,7 +58,7 @@ def state(spec: RunSpec, error: ErrorKind | None = None, **facets: Facet[Any]) -
     if error is not None:
         job = unknown(error, "why", "c", 100.0)
     changed = Facets().model_copy(update={"job": job, **facets})
-    return RunState(spec, spec.name, facets=changed, looked={"job", *facets})
+    return RunState(spec, spec.name, facets=changed, looked=frozenset(("job", *facets)))
 
 
 def of(spec: RunSpec) -> Platform | None:
@@ -148,7 +148,9 @@ def test_all_projects_of_a_server_are_one_outage_and_one_project_is_its_own() ->
         if kind is not None:
             tracker = unknown(kind, "why", "w", 100.0)
         facets = Facets().model_copy(update={"tracker": tracker})
-        return RunState(RunSpec(name=name, wandb=wandb), name, facets=facets, looked={"tracker"})
+        return RunState(
+            RunSpec(name=name, wandb=wandb), name, facets=facets, looked=frozenset(("tracker",))
+        )
 
     refused = ErrorKind.REFUSED
     states = [tracked("a", "p", refused), tracked("b", "p", refused), tracked("c", "q", refused)]

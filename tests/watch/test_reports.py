@@ -203,7 +203,7 @@ def test_a_run_that_stands_still_has_no_eta() -> None:
     facets = seen(T0 + 9000, job=job(), tracker=tracker(step=99, last_step_at=T0 + 99))
     hung = RunState(
         run_spec(), "key", facets=facets, rows=Rows(trend=folded(rows), complete=True, any=True),
-        looked=set(CORE),
+        looked=CORE,
     )  # fmt: skip
     found = judged(case_of(hung, T0 + 9000))
     assert "C-06" in [alert.id for alert in found.alerts]

@@ -129,7 +129,9 @@ class LossColumns:
                 loss = row.true_loss
             if loss is None:
                 continue
-            index = max(0, self._step) // self._width
+            index = max(0, self._step)
+            if self._width > 1:  # else the step itself: no second number is kept of each row
+                index //= self._width
             cell = self._cells.get(index)
             if cell is None and math.isfinite(loss):
                 self._cells[index] = Column(self._step, self._step, loss, loss, loss, 0)

@@ -36,7 +36,7 @@ class Pollers:
         self._here: dict[str, Poller] = {}
         self._away: dict[Key, AwayPoller] = {}
         self._rests: dict[str, Rest] = {}
-        self._keys: dict[tuple[str, str], list[Key]] = {}
+        self._keys: dict[tuple[str, str], tuple[Key, ...]] = {}
         """The pollers of each facet and run."""
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -57,7 +57,8 @@ class Pollers:
         self._keys = {}
         for key, group in groups.items():
             for run in group:
-                self._keys.setdefault((key[0], run.name), []).append(key)
+                at = key[0], run.name
+                self._keys[at] = (*self._keys.get(at, ()), key)
 
     def wake(self, facet: str, name: str, *, at_once: bool = False) -> None:
         """Ask for one facet of one run soon; places away from here only if ``at_once``."""

@@ -1,0 +1,43 @@
+"""Copies of frozen values: the same as pydantic's own, and cheaper to keep."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from cockpit.model.base import Frozen
+
+
+class Sample(Frozen):
+    a: int = 1
+    b: tuple[int, ...] = ()
+    c: str | None = None
+
+
+@pytest.mark.parametrize("update", [None, {}, {"a": 2}, {"b": (1,), "c": "x"}, {"c": None}])
+@pytest.mark.parametrize("sample", [Sample(), Sample(a=5), Sample(a=1, b=(3,), c="y")])
+def test_a_copy_is_what_pydantic_would_make(sample: Sample, update: dict[str, Any] | None) -> None:
+    before = deepcopy(sample)
+    ours, theirs = sample.model_copy(update=update), BaseModel.model_copy(sample, update=update)
+    assert ours == theirs and type(ours) is Sample
+    assert ours.model_fields_set == theirs.model_fields_set
+    assert ours.model_dump(exclude_unset=True) == theirs.model_dump(exclude_unset=True)
+    assert (sample, sample.model_fields_set) == (before, before.model_fields_set), "as it was"
+
+
+def test_a_copy_of_a_copy_has_no_set_of_its_own_and_stays_frozen() -> None:
+    one = Sample().model_copy(update={"a": 2})
+    other = one.model_copy(update={"a": 3})
+    assert other.__pydantic_fields_set__ is one.__pydantic_fields_set__
+    with pytest.raises(ValidationError):
+        other.a = 4  # type: ignore[misc]
+    assert hash(other) == hash(Sample(a=3))
+
+
+def test_a_deep_copy_shares_nothing() -> None:
+    one = Sample(b=(1,))
+    other = one.model_copy(update={"a": 9}, deep=True)
+    assert other == Sample(a=9, b=(1,)) and other.__dict__ is not one.__dict__
