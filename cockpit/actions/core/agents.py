@@ -151,6 +151,9 @@ class AgentGuard:
         except asyncio.CancelledError:
             await asyncio.shield(self._end(act, Stage.WITHDRAWN, "the agent went away"))
             raise
+        except StoreError as error:  # it may stand as begun there: only the answer was lost
+            await self._end(act, Stage.WITHDRAWN, f"{error}; {NOTHING_DONE}")
+            raise
         finally:
             telling.cancel()
         if why is not None:

@@ -247,6 +247,24 @@ async def test_a_store_that_cannot_be_written_when_it_would_begin_lets_nothing_b
     assert "the journal cannot be written" in result.message
 
 
+async def test_what_began_only_in_a_store_whose_answer_was_lost_is_not_told_as_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, begin = world(tmp_path), AgentRecords.begin
+
+    def lost(self: AgentRecords, number: int, now: float) -> None:
+        begin(self, number, now)
+        raise StoreError("the journal did not answer within 5 s")
+
+    plan = await planned(made)
+    monkeypatch.setattr(AgentRecords, "begin", lost)
+    result = await acted(made, plan)
+    assert (result.outcome, made.platform.started) == (Outcome.REFUSED, [])
+    (told,) = records(made).acts(key(made))
+    assert (told.stage, told.going_on(made.clock.now(), "V")) == (Stage.WITHDRAWN, "")
+    assert "did not answer" in told.said
+
+
 class Bell(NoNotifier):
     """Keeps what was told; ``fault`` is raised instead, a ``hang`` never ends."""
 
