@@ -316,6 +316,38 @@ async def test_what_has_begun_goes_on_when_the_agent_leaves() -> None:
     assert made_seat.service.done == ["relaunch toy"]
 
 
+async def test_an_act_that_is_sent_twice_is_done_once_until_it_is_planned_again() -> None:
+    made_seat, desk = seat(made.report("toy"))
+    made_seat.service.begins.set()
+    acts = Acts(desk)
+    ask = ToAct(plan_id=await planned(acts, desk), words="relaunch toy", wait_s=0)
+    first = await acts.act(desk, ask, nothing)
+    assert (await acts.act(desk, ask, nothing))["act_id"] == first["act_id"]
+    made_seat.service.over.set()
+    end = await acts.act(desk, ask.model_copy(update={"wait_s": 60.0}), nothing)
+    assert (end["act_id"], end["state"]) == (first["act_id"], "done")
+    assert made_seat.service.done == ["relaunch toy"]
+    await planned(acts, desk)
+    assert (await acts.act(desk, ask, nothing))["act_id"] != first["act_id"]
+
+
+async def test_what_came_to_nothing_may_be_tried_again_with_the_same_plan() -> None:
+    made_seat, desk = seat(made.report("toy"))
+    made_seat.service.begins.set()
+    made_seat.service.over.set()
+    acts, ends = Acts(desk), [Outcome.REFUSED, Outcome.UNKNOWN, Outcome.DONE]
+    tried: list[str] = []
+
+    async def act(request: Request, words: str, **more: object) -> Result:
+        tried.append(words)
+        return Result(plan_id=str(more["shown"]), outcome=ends[len(tried) - 1])
+
+    made_seat.service.act = act  # type: ignore[method-assign]
+    ask = ToAct(plan_id=await planned(acts, desk), words="relaunch toy", wait_s=60)
+    told = [(await acts.act(desk, ask, nothing))["state"] for _ in range(3)]
+    assert (told, len(tried)) == (["refused", "unknown", "unknown"], 2)
+
+
 @pytest.mark.parametrize(
     "asked",
     [
