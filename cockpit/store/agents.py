@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from cockpit.model.agents import (
     LATE,
     PLANNING_FOR,
+    TELLS,
     VETO_HOLDS,
     AgentAct,
     AgentCalls,
@@ -68,11 +69,13 @@ class AgentRecords(StoreView):
     ) -> AgentAct:
         """Note an act, of a plan that is noted already, that begins at ``until`` unless stopped.
 
-        Raises ``OtherWaitsError`` while one waits on the run, whoever's it is.
+        Raises ``OtherWaitsError`` while one waits on the run, whoever's it is. What only tells
+        is neither held up by that nor holds anything up.
         """
         with self._store.writing() as connection:
             waiting = _acts(connection, "run = ? AND stage = 'waiting'", (run,))
-            other = next((act for act in waiting if act.waits(now)), None)
+            others = (act for act in waiting if act.waits(now) and act.action not in TELLS)
+            other = None if action in TELLS else next(others, None)
             if other is not None:
                 raise OtherWaitsError(other)
             number = _planned(connection, (run, agent, action, plan_id))

@@ -1,0 +1,57 @@
+"""What is kept of agents: within bounds, and one act waits on a run at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.agents import Stage
+from cockpit.store.agents import MOST, AgentRecords, Call, OtherWaitsError
+from cockpit.store.store import Store
+
+AGENT = "agent:sonnet"
+
+
+def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
+    store, now = Store(tmp_path / "store.sqlite"), 1_000_000.0
+    kept = AgentRecords(store)
+    with store.writing():
+        for number in range(MOST + 20):
+            kept.planned("file#toy", AGENT, "relaunch", f"{number:012}", now + number)
+    assert len(kept.acts("file#toy")) == MOST
+    for _ in range(3):
+        kept.planned("file#toy", AGENT, "relaunch", "0" * 12, now + 9000)
+    assert kept.acts("file#toy")[-1].times == 3
+    kept.called([Call("file#toy", AGENT, "log", "ok", now + second) for second in range(30)])
+    assert [(each.tool, each.count) for each in kept.calls("file#toy")] == [("log", 30)]
+    kept.called(
+        [Call("file#toy", AGENT, "log", "ok", now + 3600.0 * hour) for hour in range(MOST + 9)]
+    )
+    assert len(kept.calls("file#toy")) <= MOST
+
+
+def test_no_number_of_plans_wears_off_a_veto(tmp_path: Path) -> None:
+    store, now = Store(tmp_path / "store.sqlite"), 1_000_000.0
+    kept = AgentRecords(store)
+    kept.planned("file#toy", AGENT, "relaunch", "0" * 12, now)
+    kept.stop("file#toy", "ada", "", now, Stage.VETOED)
+    with store.writing():
+        for number in range(MOST + 20):
+            kept.planned("file#toy", AGENT, "log", f"{number:012}", now + number)
+    assert kept.vetoed("file#toy", "relaunch", now + MOST) is not None
+    assert len(kept.acts("file#toy")) == MOST + 1
+
+
+@pytest.mark.parametrize("teller", [AGENT, "agent:rival"])
+def test_what_only_tells_people_is_held_up_by_no_grace_and_holds_up_none(
+    tmp_path: Path, teller: str
+) -> None:
+    kept, now = AgentRecords(Store(tmp_path / "store.sqlite")), 1_000_000.0
+    tells = kept.wait("file#toy", AGENT, "log", "1" * 12, now, now)
+    waits = kept.wait("file#toy", AGENT, "relaunch", "0" * 12, now, now + 600)
+    told = kept.wait("file#toy", teller, "escalate", "2" * 12, now + 1, now + 1)
+    assert kept.begin(told.number, now + 1) is kept.begin(tells.number, now + 1) is None
+    with pytest.raises(OtherWaitsError) as other:
+        kept.wait("file#toy", teller, "stop", "3" * 12, now + 2, now + 600)
+    assert other.value.act == waits
