@@ -25,6 +25,8 @@ KEEP: Final = 90 * 86400.0
 """Seconds for which acts and calls are kept."""
 MOST: Final = 500
 """Acts and plans of a run, and rows of calls, that are kept at most."""
+PLANS: Final = 20
+"""Plans of a run that nobody has sent, of which every cockpit is told."""
 HOUR: Final = 3600.0
 _COLUMNS: Final = (
     "number", "run", "agent", "action", "plan_id", "at", "stage", "changed_at", "until", "who",
@@ -145,13 +147,19 @@ class AgentRecords(StoreView):
         return any(act.waits(now) for act in found)
 
     def current(self, run: str, now: float) -> tuple[AgentAct, ...]:
-        """Return what agents may be about on a run at this moment, newest first."""
+        """Return what agents are about on a run, and how what they did of late ended.
+
+        Newest first; of many plans that were never sent the newest alone.
+        """
         with self._store.reading() as connection:
             where = (
-                "run = ? AND (stage IN ('planned', 'begun') AND changed_at > ?"
+                "run = ? AND (stage != 'waiting' AND changed_at > ?"
                 " OR stage = 'waiting' AND until >= ?)"
             )
-            return tuple(reversed(_acts(connection, where, (run, now - HOUR, now - LATE))))
+            found = _acts(connection, where, (run, now - HOUR, now - LATE))
+        plans = [act.number for act in found if act.stage is Stage.PLANNED]
+        left_out = set(plans[:-PLANS])
+        return tuple(act for act in reversed(found) if act.number not in left_out)
 
     def acts(self, run: str) -> tuple[AgentAct, ...]:
         """Return all that is kept of what agents did on a run, oldest first."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.agents import Stage
-from cockpit.store.agents import MOST, AgentRecords, Call, OtherWaitsError
+from cockpit.store.agents import HOUR, MOST, PLANS, AgentRecords, Call, OtherWaitsError
 from cockpit.store.store import Store
 
 AGENT = "agent:sonnet"
@@ -55,3 +55,21 @@ def test_what_only_tells_people_is_held_up_by_no_grace_and_holds_up_none(
     with pytest.raises(OtherWaitsError) as other:
         kept.wait("file#toy", teller, "stop", "3" * 12, now + 2, now + 600)
     assert other.value.act == waits
+
+
+@pytest.mark.parametrize("stage", [Stage.VETOED, Stage.TAKEN_OVER, Stage.WITHDRAWN, Stage.ENDED])
+def test_how_an_act_ended_is_told_for_a_while_whatever_is_planned_after_it(
+    tmp_path: Path, stage: Stage
+) -> None:
+    kept, now = AgentRecords(Store(tmp_path / "store.sqlite")), 1_000_000.0
+    act = kept.wait("file#toy", AGENT, "relaunch", "0" * 12, now, now + 60)
+    if stage in (Stage.VETOED, Stage.TAKEN_OVER):
+        kept.stop("file#toy", "ada", "", now + 5, stage)
+    else:
+        kept.end(act.number, stage, "", now + 5)
+    for number in range(1, PLANS + 9):
+        kept.planned("file#toy", AGENT, "log", f"{number:012}", now + 6)
+    told = kept.current("file#toy", now + 7)
+    assert [each.stage for each in told] == [Stage.PLANNED] * PLANS + [stage]
+    assert told[0].plan_id == f"{PLANS + 8:012}"
+    assert kept.current("file#toy", now + 2 * HOUR) == ()
