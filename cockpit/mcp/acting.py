@@ -173,9 +173,11 @@ class Acts:
         return self._told(act)
 
     async def leave(self) -> None:
-        """Withdraw what has not begun, and wait for the end of what has."""
+        """Withdraw what was planned or has not begun, and wait for the end of what has."""
         for act in self._acts.values():
             self._withdraw(act)
+        plans, self._plans = tuple(self._plans), OrderedDict()  # what still comes in begins nothing
+        await self._desk.gone(plans)
         tasks = [act.task for act in self._acts.values() if act.task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
 

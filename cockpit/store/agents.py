@@ -21,6 +21,7 @@ from cockpit.model.agents import (
 )
 from cockpit.store.store import StoreError, StoreView
 
+GONE: Final = "the agent went away"
 KEEP: Final = 90 * 86400.0
 """Seconds for which acts and calls are kept."""
 MOST: Final = 500
@@ -113,6 +114,15 @@ class AgentRecords(StoreView):
                 "UPDATE agent_acts SET stage = ?, said = ?, changed_at = ? WHERE number = ?"
                 " AND stage IN ('waiting', 'begun')",
                 (stage.value, said, now, number),
+            )
+
+    def left(self, agent: str, plan_ids: Iterable[str], now: float) -> None:
+        """Note that an agent has gone: what it planned of late it is planning no more."""
+        with self._store.writing() as connection:
+            connection.executemany(
+                "UPDATE agent_acts SET stage = 'withdrawn', said = ?, changed_at = ?"
+                " WHERE agent = ? AND plan_id = ? AND stage = 'planned' AND changed_at >= ?",
+                [(GONE, now, agent, plan_id, now - PLANNING_FOR) for plan_id in plan_ids],
             )
 
     def stop(self, run: str, by: str, said: str, now: float, stage: Stage) -> tuple[AgentAct, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -210,11 +210,15 @@ class Seat:
         self.notices: list[str] = []
         self.recorded: list[tuple[str, str]] = []
         self.about: list[str] = []
+        self.withdrawn: list[str] = []
         self.calls = self
 
     def called(self, run: str, agent: str, tool: str, ended: str) -> None:
         self.recorded.append((tool, ended))
         self.about.append(run.rpartition("#")[2])
+
+    async def gone(self, plan_ids: Sequence[str]) -> None:
+        self.withdrawn.extend(plan_ids)
 
     async def ready(self) -> None:
         return
@@ -314,6 +318,16 @@ async def test_what_has_begun_goes_on_when_the_agent_leaves() -> None:
     made_seat.service.over.set()
     await leaving
     assert made_seat.service.done == ["relaunch toy"]
+
+
+async def test_an_agent_that_has_left_plans_nothing_and_begins_nothing_any_more() -> None:
+    made_seat, desk = seat(made.report("toy"))
+    acts = Acts(desk)
+    ask = ToAct(plan_id=await planned(acts, desk), words="relaunch toy", wait_s=0)
+    await acts.leave()
+    assert made_seat.withdrawn == [ask.plan_id]
+    with pytest.raises(ToolError):
+        await acts.act(desk, ask, nothing)
 
 
 async def test_an_act_that_is_sent_twice_is_done_once_until_it_is_planned_again() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.model.agents import Stage
+from cockpit.model.agents import PLANNING_FOR, Stage
 from cockpit.store.agents import HOUR, MOST, PLANS, AgentRecords, Call, OtherWaitsError
 from cockpit.store.store import Store
 
@@ -73,3 +73,17 @@ def test_how_an_act_ended_is_told_for_a_while_whatever_is_planned_after_it(
     assert [each.stage for each in told] == [Stage.PLANNED] * PLANS + [stage]
     assert told[0].plan_id == f"{PLANS + 8:012}"
     assert kept.current("file#toy", now + 2 * HOUR) == ()
+
+
+def test_an_agent_that_left_is_planning_nothing_any_more(tmp_path: Path) -> None:
+    kept, now = AgentRecords(Store(tmp_path / "store.sqlite")), 1_000_000.0
+    for agent, plan_id in ((AGENT, "0" * 12), (AGENT, "1" * 12), ("agent:rival", "0" * 12)):
+        kept.planned("file#toy", agent, "relaunch", plan_id, now)
+    kept.planned("file#toy", AGENT, "relaunch", "2" * 12, now - PLANNING_FOR - 1)
+    kept.wait("file#toy", AGENT, "relaunch", "1" * 12, now, now + 60)
+    kept.left(AGENT, [f"{number}" * 12 for number in range(3)], now + 1)
+    told = [(act.agent, act.stage) for act in kept.acts("file#toy")]
+    assert told == [
+        (AGENT, Stage.WITHDRAWN), (AGENT, Stage.WAITING), ("agent:rival", Stage.PLANNED),
+        (AGENT, Stage.PLANNED),
+    ]  # fmt: skip
