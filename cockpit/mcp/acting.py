@@ -27,6 +27,7 @@ WAITS: Final = 45.0
 """Seconds that ``act`` and ``outcome`` wait for the end unless they are told otherwise."""
 TICK: Final = 5.0
 """Seconds between two notifications of progress while nothing new happens."""
+WITHDRAWN: Final = "withdrawn: it never began"
 KEPT: Final = 100
 """Plans and acts that are known by their ids."""
 PAGE: Final = 120
@@ -85,11 +86,27 @@ class Act:
         """How it stands, in a few words."""
         assert self.task is not None
         if self.task.cancelled():
-            return "withdrawn: it never began"
+            return WITHDRAWN
         if self.over:
             fault = self.task.exception()
-            return self.task.result().outcome.value if fault is None else "unknown"
+            if fault is not None:
+                outcome = Outcome.REFUSED if isinstance(fault, RefuseError) else Outcome.UNKNOWN
+                return outcome.value
+            return self.task.result().outcome.value
         return "waiting for veto" if self.grace is not None else "under way"
+
+    @property
+    def came_to_nothing(self) -> bool:
+        """Whether it is known that nothing was done: then the same plan may be tried again."""
+        return self.over and self.state in (WITHDRAWN, Outcome.REFUSED.value)
+
+
+@dataclass
+class Planned:
+    """A plan that this agent was given, and what it did by it; planned again, it is a new one."""
+
+    request: Request
+    act: Act | None = None
 
 
 class Acts:
@@ -97,7 +114,7 @@ class Acts:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._plans: OrderedDict[str, Request] = OrderedDict()
+        self._plans: OrderedDict[str, Planned] = OrderedDict()
         self._acts: OrderedDict[str, Act] = OrderedDict()
         self._numbers = itertools.count(1)
 
@@ -114,7 +131,7 @@ class Acts:
             plan = await desk.service.plan(asked)
         except RefuseError as error:
             raise ToolError(fitted(str(error))) from error
-        self._plans[plan.plan_id] = asked
+        self._plans[plan.plan_id] = Planned(asked)
         while len(self._plans) > KEPT:
             self._plans.popitem(last=False)
         rules = agents_of(desk.file, desk.spec(given.run))
@@ -122,21 +139,30 @@ class Acts:
         return {**plan_view(plan), "grace_s": grace}
 
     async def act(self, desk: Desk, given: ToAct, progress: Progress) -> Document:
-        """Do what was planned, after its grace; cancelled within it, it never begins."""
-        request = self._plans.get(given.plan_id)
-        if request is None:
+        """Do what was planned, after its grace; cancelled within it, it never begins.
+
+        Once: a client that has lost the answer and asks again hears of the same act.
+        """
+        planned = self._plans.get(given.plan_id)
+        if planned is None:
             raise ToolError("no such plan of yours in this session; plan again")
-        act = Act(f"act-{next(self._numbers)}", request, given.plan_id)
-        work = desk.service.act(request, given.words, shown=given.plan_id, on_step=act.heard)
-        act.task = asyncio.create_task(work)
-        act.task.add_done_callback(lambda task: act.news.set())
-        self._keep(act)
+        act = planned.act
+        if act is None or act.came_to_nothing:
+            act = planned.act = self._sent(planned.request, given)
         try:
             await self._wait(act, given.wait_s, progress)
         except asyncio.CancelledError:
             self._withdraw(act)
             raise
         return self._told(act)
+
+    def _sent(self, request: Request, given: ToAct) -> Act:
+        act = Act(f"act-{next(self._numbers)}", request, given.plan_id)
+        work = self._desk.service.act(request, given.words, shown=given.plan_id, on_step=act.heard)
+        act.task = asyncio.create_task(work)
+        act.task.add_done_callback(lambda task: act.news.set())
+        self._keep(act)
+        return act
 
     async def outcome(self, desk: Desk, given: ToHear, progress: Progress) -> Document:
         """Return how an act stands, or how it ended."""
@@ -147,9 +173,11 @@ class Acts:
         return self._told(act)
 
     async def leave(self) -> None:
-        """Withdraw what has not begun, and wait for the end of what has."""
+        """Withdraw what was planned or has not begun, and wait for the end of what has."""
         for act in self._acts.values():
             self._withdraw(act)
+        plans, self._plans = tuple(self._plans), OrderedDict()  # what still comes in begins nothing
+        await self._desk.gone(plans)
         tasks = [act.task for act in self._acts.values() if act.task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -198,9 +226,9 @@ class Acts:
 def _ended(task: asyncio.Task[Result]) -> Document:
     fault = task.exception()
     if isinstance(fault, RefuseError):
-        return {"state": "refused", "foreign_message": str(fault)}
+        return {"foreign_message": str(fault)}
     if fault is not None:
-        return {"state": "unknown", "foreign_message": f"{type(fault).__name__}: see history"}
+        return {"foreign_message": f"{type(fault).__name__}: see history"}
     result = task.result()
     if result.outcome is Outcome.REFUSED:
         return {"foreign_message": result.message}

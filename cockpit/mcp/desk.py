@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from cockpit.actions.core.action import asked
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.wiring import build_service
 from cockpit.attach.acting import ActingLooks
@@ -15,7 +17,8 @@ from cockpit.model.backtested import Backtested
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.store.store import Store
+from cockpit.store.agents import AgentRecords
+from cockpit.store.store import Store, StoreError
 from cockpit.text.safe import clean
 
 ATTACHES_WITHIN: Final = 12.0
@@ -118,6 +121,14 @@ class Desk:
             self._watching = asyncio.create_task(self.engine.run())
             self._attached = asyncio.create_task(self._wait_for_engine())
         await asyncio.wait((self._attached,))
+
+    async def gone(self, plan_ids: Sequence[str]) -> None:
+        """Have it known that this agent goes on with none of these plans."""
+        if self.store is None or not plan_ids:
+            return
+        with suppress(StoreError):  # each cockpit tells with a plan when it was made
+            records, now = AgentRecords(self.store), self.clock.now()
+            await asked(records.left, self.operator, plan_ids, now)
 
     async def leave(self) -> None:
         """Let go of the engine, and write down what calls have gathered."""

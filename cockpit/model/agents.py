@@ -76,7 +76,8 @@ class AgentAct(Frozen):
             at = clock_time(self.until, seconds=True)
             return f"{veto}: {self.agent} will {what} at {at}"
         if self.stage is Stage.PLANNED and now - self.changed_at <= PLANNING_FOR:
-            return f"{self.agent} is planning {what}"
+            made = clock_time(self.changed_at, seconds=True)  # it may have died since
+            return f"{self.agent} is planning {what} (plan made {made})"
         if self.stage is Stage.BEGUN and now - self.changed_at <= BEGAN_FOR:
             return f"{self.agent} began {what} at {clock_time(self.changed_at, seconds=True)}"
         return ""

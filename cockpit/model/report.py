@@ -127,7 +127,7 @@ class RunReport(Frozen):
     verdict_reason: str | None = None
     """Why the verdict is the one it is, in one line."""
     agents: tuple[AgentAct, ...] = ()
-    """What agents plan, are about to do or have begun on it, newest first."""
+    """What agents plan, are about to do or did of late on it, newest first."""
     not_read_yet: str | None = None
     """Why it counts neither as well nor as sick: what nobody has asked since the engine started."""
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from cockpit.model.agents import (
     LATE,
     PLANNING_FOR,
+    TELLS,
     VETO_HOLDS,
     AgentAct,
     AgentCalls,
@@ -20,10 +21,13 @@ from cockpit.model.agents import (
 )
 from cockpit.store.store import StoreError, StoreView
 
+GONE: Final = "the agent went away"
 KEEP: Final = 90 * 86400.0
 """Seconds for which acts and calls are kept."""
 MOST: Final = 500
 """Acts and plans of a run, and rows of calls, that are kept at most."""
+PLANS: Final = 20
+"""Plans of a run that nobody has sent, of which every cockpit is told."""
 HOUR: Final = 3600.0
 _COLUMNS: Final = (
     "number", "run", "agent", "action", "plan_id", "at", "stage", "changed_at", "until", "who",
@@ -68,11 +72,13 @@ class AgentRecords(StoreView):
     ) -> AgentAct:
         """Note an act, of a plan that is noted already, that begins at ``until`` unless stopped.
 
-        Raises ``OtherWaitsError`` while one waits on the run, whoever's it is.
+        Raises ``OtherWaitsError`` while one waits on the run, whoever's it is. What only tells
+        is neither held up by that nor holds anything up.
         """
         with self._store.writing() as connection:
             waiting = _acts(connection, "run = ? AND stage = 'waiting'", (run,))
-            other = next((act for act in waiting if act.waits(now)), None)
+            others = (act for act in waiting if act.waits(now) and act.action not in TELLS)
+            other = None if action in TELLS else next(others, None)
             if other is not None:
                 raise OtherWaitsError(other)
             number = _planned(connection, (run, agent, action, plan_id))
@@ -110,6 +116,15 @@ class AgentRecords(StoreView):
                 (stage.value, said, now, number),
             )
 
+    def left(self, agent: str, plan_ids: Iterable[str], now: float) -> None:
+        """Note that an agent has gone: what it planned of late it is planning no more."""
+        with self._store.writing() as connection:
+            connection.executemany(
+                "UPDATE agent_acts SET stage = 'withdrawn', said = ?, changed_at = ?"
+                " WHERE agent = ? AND plan_id = ? AND stage = 'planned' AND changed_at >= ?",
+                [(GONE, now, agent, plan_id, now - PLANNING_FOR) for plan_id in plan_ids],
+            )
+
     def stop(self, run: str, by: str, said: str, now: float, stage: Stage) -> tuple[AgentAct, ...]:
         """Stop what waits on a run, and with a veto what is only planned; return what was."""
         with self._store.writing() as connection:
@@ -142,13 +157,19 @@ class AgentRecords(StoreView):
         return any(act.waits(now) for act in found)
 
     def current(self, run: str, now: float) -> tuple[AgentAct, ...]:
-        """Return what agents may be about on a run at this moment, newest first."""
+        """Return what agents are about on a run, and how what they did of late ended.
+
+        Newest first; of many plans that were never sent the newest alone.
+        """
         with self._store.reading() as connection:
             where = (
-                "run = ? AND (stage IN ('planned', 'begun') AND changed_at > ?"
+                "run = ? AND (stage != 'waiting' AND changed_at > ?"
                 " OR stage = 'waiting' AND until >= ?)"
             )
-            return tuple(reversed(_acts(connection, where, (run, now - HOUR, now - LATE))))
+            found = _acts(connection, where, (run, now - HOUR, now - LATE))
+        plans = [act.number for act in found if act.stage is Stage.PLANNED]
+        left_out = set(plans[:-PLANS])
+        return tuple(act for act in reversed(found) if act.number not in left_out)
 
     def acts(self, run: str) -> tuple[AgentAct, ...]:
         """Return all that is kept of what agents did on a run, oldest first."""

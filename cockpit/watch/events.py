@@ -57,5 +57,6 @@ def _agents(old: RunReport | None, new: RunReport) -> Iterator[Event]:
     for act in new.agents:
         if before.get(act.number) is not act.stage:
             until = None if act.until is None else rfc3339(act.until)
+            by = {} if act.by is None else {"by": act.by}
             yield {"event": "agent", "agent": act.agent, "action": act.action,
-                   "stage": act.stage.value, "until": until}  # fmt: skip
+                   "stage": act.stage.value, "until": until, **by}  # fmt: skip

@@ -61,7 +61,7 @@ class Shared(Frozen):
     """To whom the run was handed over by accounts that use this store."""
     sealed: str | None = None
     agents: tuple[AgentAct, ...] = ()
-    """What agents plan, or are about to do."""
+    """What agents plan, are about to do, or did of late."""
 
 
 class Remembered(Frozen):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -210,11 +210,15 @@ class Seat:
         self.notices: list[str] = []
         self.recorded: list[tuple[str, str]] = []
         self.about: list[str] = []
+        self.withdrawn: list[str] = []
         self.calls = self
 
     def called(self, run: str, agent: str, tool: str, ended: str) -> None:
         self.recorded.append((tool, ended))
         self.about.append(run.rpartition("#")[2])
+
+    async def gone(self, plan_ids: Sequence[str]) -> None:
+        self.withdrawn.extend(plan_ids)
 
     async def ready(self) -> None:
         return
@@ -314,6 +318,48 @@ async def test_what_has_begun_goes_on_when_the_agent_leaves() -> None:
     made_seat.service.over.set()
     await leaving
     assert made_seat.service.done == ["relaunch toy"]
+
+
+async def test_an_agent_that_has_left_plans_nothing_and_begins_nothing_any_more() -> None:
+    made_seat, desk = seat(made.report("toy"))
+    acts = Acts(desk)
+    ask = ToAct(plan_id=await planned(acts, desk), words="relaunch toy", wait_s=0)
+    await acts.leave()
+    assert made_seat.withdrawn == [ask.plan_id]
+    with pytest.raises(ToolError):
+        await acts.act(desk, ask, nothing)
+
+
+async def test_an_act_that_is_sent_twice_is_done_once_until_it_is_planned_again() -> None:
+    made_seat, desk = seat(made.report("toy"))
+    made_seat.service.begins.set()
+    acts = Acts(desk)
+    ask = ToAct(plan_id=await planned(acts, desk), words="relaunch toy", wait_s=0)
+    first = await acts.act(desk, ask, nothing)
+    assert (await acts.act(desk, ask, nothing))["act_id"] == first["act_id"]
+    made_seat.service.over.set()
+    end = await acts.act(desk, ask.model_copy(update={"wait_s": 60.0}), nothing)
+    assert (end["act_id"], end["state"]) == (first["act_id"], "done")
+    assert made_seat.service.done == ["relaunch toy"]
+    await planned(acts, desk)
+    assert (await acts.act(desk, ask, nothing))["act_id"] != first["act_id"]
+
+
+async def test_what_came_to_nothing_may_be_tried_again_with_the_same_plan() -> None:
+    made_seat, desk = seat(made.report("toy"))
+    made_seat.service.begins.set()
+    made_seat.service.over.set()
+    acts, ends = Acts(desk), [Outcome.REFUSED, Outcome.UNKNOWN, Outcome.DONE]
+    tried: list[str] = []
+
+    async def act(request: Request, words: str, **more: object) -> Result:
+        tried.append(words)
+        return Result(plan_id=str(more["shown"]), outcome=ends[len(tried) - 1])
+
+    made_seat.service.act = act  # type: ignore[method-assign]
+    ask = ToAct(plan_id=await planned(acts, desk), words="relaunch toy", wait_s=60)
+    told = [(await acts.act(desk, ask, nothing))["state"] for _ in range(3)]
+    assert (told, len(tried)) == (["refused", "unknown", "unknown"], 2)
 
 
 @pytest.mark.parametrize(

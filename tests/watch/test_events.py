@@ -51,3 +51,6 @@ def test_each_change_is_one_event() -> None:
     ]
     begun = new.model_copy(update={"agents": (act.model_copy(update={"stage": Stage.BEGUN}),)})
     assert [each[3] for each in told(new, begun)] == ["begun"]
+    vetoed = act.model_copy(update={"stage": Stage.VETOED, "by": "ada"})
+    (last,) = told(new, new.model_copy(update={"agents": (vetoed,)}))
+    assert last[1:] == ("agent:x", "relaunch", "vetoed", "2026-03-11T08:53:58.000Z", "ada")

@@ -27,7 +27,7 @@ from cockpit.model.run import AgentsSpec, CockpitFile, RunSpec, agents_of
 from cockpit.model.wording import moment
 from cockpit.notify.message import NobodyReachedError
 from cockpit.runtime.offload import offload
-from cockpit.store.agents import AgentRecords, OtherWaitsError
+from cockpit.store.agents import GONE, AgentRecords, OtherWaitsError
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, StoreError
 from cockpit.text.checks import blocked, passed, shown, warned
@@ -149,7 +149,10 @@ class AgentGuard:
         try:
             why = await self._waited(act, turn, grace, telling)
         except asyncio.CancelledError:
-            await asyncio.shield(self._end(act, Stage.WITHDRAWN, "the agent went away"))
+            await asyncio.shield(self._end(act, Stage.WITHDRAWN, GONE))
+            raise
+        except StoreError as error:  # it may stand as begun there: only the answer was lost
+            await self._end(act, Stage.WITHDRAWN, f"{error}; {NOTHING_DONE}")
             raise
         finally:
             telling.cancel()

@@ -16,8 +16,8 @@ from cockpit.model.agents import LATE, TAKEN_HOLDS, VETO_HOLDS, Stage
 from cockpit.model.plan import Outcome, Plan, Request, Result, StepResult
 from cockpit.model.run import AgentsSpec, RunAgentsSpec, RunSpec
 from cockpit.notify.message import NobodyReachedError
-from cockpit.store.agents import MOST, AgentRecords, Call
-from cockpit.store.store import Store, StoreError, run_key
+from cockpit.store.agents import AgentRecords
+from cockpit.store.store import StoreError, run_key
 from cockpit.watch.past.timeline import timeline
 from tests.actions.toys import RUN, WORDS, NoNotifier, World, approval, block
 from tests.watch.fakes import SteppedClock
@@ -247,6 +247,24 @@ async def test_a_store_that_cannot_be_written_when_it_would_begin_lets_nothing_b
     assert "the journal cannot be written" in result.message
 
 
+async def test_what_began_only_in_a_store_whose_answer_was_lost_is_not_told_as_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, begin = world(tmp_path), AgentRecords.begin
+
+    def lost(self: AgentRecords, number: int, now: float) -> None:
+        begin(self, number, now)
+        raise StoreError("the journal did not answer within 5 s")
+
+    plan = await planned(made)
+    monkeypatch.setattr(AgentRecords, "begin", lost)
+    result = await acted(made, plan)
+    assert (result.outcome, made.platform.started) == (Outcome.REFUSED, [])
+    (told,) = records(made).acts(key(made))
+    assert (told.stage, told.going_on(made.clock.now(), "V")) == (Stage.WITHDRAWN, "")
+    assert "did not answer" in told.said
+
+
 class Bell(NoNotifier):
     """Keeps what was told; ``fault`` is raised instead, a ``hang`` never ends."""
 
@@ -290,24 +308,6 @@ async def test_people_are_told_before_it_begins_and_that_holds_nothing_up(
 async def test_only_a_person_vetoes(tmp_path: Path) -> None:
     with pytest.raises(RefuseError):
         await world(tmp_path).service.veto(RUN, AGENT)
-
-
-def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
-    store, now = Store(tmp_path / "store.sqlite"), 1_000_000.0
-    kept = AgentRecords(store)
-    with store.writing():
-        for number in range(MOST + 20):
-            kept.planned("file#toy", AGENT, "relaunch", f"{number:012}", now + number)
-    assert len(kept.acts("file#toy")) == MOST
-    for _ in range(3):
-        kept.planned("file#toy", AGENT, "relaunch", "0" * 12, now + 9000)
-    assert kept.acts("file#toy")[-1].times == 3
-    kept.called([Call("file#toy", AGENT, "log", "ok", now + second) for second in range(30)])
-    assert [(each.tool, each.count) for each in kept.calls("file#toy")] == [("log", 30)]
-    kept.called(
-        [Call("file#toy", AGENT, "log", "ok", now + 3600.0 * hour) for hour in range(MOST + 9)]
-    )
-    assert len(kept.calls("file#toy")) <= MOST
 
 
 async def test_what_a_person_has_stopped_already_is_told_to_nobody_and_waits_for_nothing(
@@ -377,18 +377,6 @@ async def test_a_grace_of_hours_is_seen_to_its_end(tmp_path: Path) -> None:
     hooks(made)[7000.0] = look
     await acted(made, plan)
     assert seen == [AGENT]
-
-
-def test_no_number_of_plans_wears_off_a_veto(tmp_path: Path) -> None:
-    store, now = Store(tmp_path / "store.sqlite"), 1_000_000.0
-    kept = AgentRecords(store)
-    kept.planned("file#toy", AGENT, "relaunch", "0" * 12, now)
-    kept.stop("file#toy", "ada", "", now, Stage.VETOED)
-    with store.writing():
-        for number in range(MOST + 20):
-            kept.planned("file#toy", AGENT, "log", f"{number:012}", now + number)
-    assert kept.vetoed("file#toy", "relaunch", now + MOST) is not None
-    assert len(kept.acts("file#toy")) == MOST + 1
 
 
 def test_what_was_killed_as_it_began_is_in_the_timeline(tmp_path: Path) -> None:

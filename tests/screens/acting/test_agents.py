@@ -103,7 +103,7 @@ def test_what_is_over_is_told_no_more() -> None:
     planned, begun = act(Stage.PLANNED, until=None), act(Stage.BEGUN)
     assert going_on([planned, act(), begun], now, "V vetoes") == [
         WAITS,
-        "agent:sonnet is planning relaunch run-a",
+        "agent:sonnet is planning relaunch run-a (plan made 08:52:58)",
         "agent:sonnet began relaunch run-a at 08:52:58",
     ]
     later = now + 60 + LATE + 1
