@@ -314,6 +314,7 @@ class CockpitApp(NoticeApp):
 
     def _in_time(self) -> None:
         self._take_all()
+        self._send_cells()  # what a write has lost, though nothing has changed since
         self._heap.look(self._typeahead.idle)
 
     def _show(self) -> None:

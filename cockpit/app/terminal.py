@@ -245,11 +245,14 @@ def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
 def terminal_file() -> IO[str] | None:
     """Return the terminal to draw on, whichever of the streams is redirected; ``None``: none.
 
-    Textual draws on the error stream, which ``2>/dev/null`` would make an empty screen.
+    Textual draws on the error stream, which ``2>/dev/null`` would make an empty screen. Programs
+    that ran here before may have left it so that it refuses what it cannot take at once: a frame
+    would be cut.
     """
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None and not stream.closed and stream.isatty():
             number = stream.fileno()
+            os.set_blocking(number, True)
             return open(
                 number, "w", encoding=stream.encoding, errors="backslashreplace", closefd=False
             )

@@ -60,6 +60,11 @@ class Writing(Thread):
         self._after = after
         self.wanted = True
 
+    @property
+    def whole(self) -> bool:
+        """Whether all is out: it may have ended because the terminal refused the rest."""
+        return not self._data
+
     def run(self) -> None:
         """Write until all is out, or nobody wants it any more; ``after`` another one is done."""
         if self._after is not None and self._after.is_alive():
@@ -120,7 +125,7 @@ def take() -> Standing | None:
     standing = _let_go()
     if standing is not None:
         standing.writing.join(TAKEN_WITHIN)
-        if standing.writing.is_alive():
+        if not standing.writing.whole:
             standing.writing.wanted = False
             standing.stage.doubt()
     return standing
@@ -187,6 +192,7 @@ def _stand(frame: Frame, now: float) -> None:
     for number in _CHANGES:
         signal.signal(number, lambda *_: stage.doubt())  # the app's own follow, on the same stage
     writing = Writing(screen, text.encode("utf-8", "replace"))
+    os.set_blocking(screen, True)  # a program before may have left it so that much is refused
     _Terminal.standing = Standing(frame, stage, keys, screen, before, handlers, writing)
     termios.tcsetattr(keys, termios.TCSANOW, quiet)
     writing.start()

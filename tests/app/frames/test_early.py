@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import termios
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.app.frames.early import TAKEN_WITHIN, frames_dir
+from cockpit.app.frames.early import TAKEN_WITHIN, Writing, frames_dir
 from cockpit.app.frames.kept import Aged, Call, Frame, Piece, place_of, save
 from tests.emulator import Emulator
 from tests.terminal_probe import Terminal
@@ -115,6 +116,37 @@ def test_a_terminal_that_takes_nothing_keeps_nobody_from_ending(home: Path) -> N
     assert terminal.end() < TAKEN_WITHIN + 5
     assert terminal.status == -signal.SIGTERM
     os.close(follower)
+
+
+def test_a_terminal_left_non_blocking_by_another_program_gets_all_of_it(home: Path) -> None:
+    """It refuses what it has no room for: that was lost, and the live frame left it blank."""
+    pieces = [tuple(Piece("x", f"38;2;{y};{x};1") for x in range(80)) for y in range(24)]
+    place = place_of(frames_dir(), home / "cockpit.toml", Call(), SIZE)
+    save(place, Frame(time.time() - 60, True, "7", tuple(pieces)))
+    terminal = start(home, shell=f"{sys.executable} -c 'import os; os.set_blocking(1, 0)'; exec")
+    until = time.monotonic() + 20
+    follower = os.open(f"/proc/{terminal.pid}/fd/1", os.O_RDWR | os.O_NOCTTY)
+    while select.select([], [follower], [], 0)[1]:  # until it has no room: the frame is larger
+        assert time.monotonic() < until, "the frame never came"
+        select.select([], [], [], 0.01)
+    os.close(follower)
+    terminal.wait_for("run-here")
+    screen = Emulator(*SIZE)
+    screen.feed(terminal.output.partition(b"\x1b[?1004h")[0])
+    assert screen.lines()[:23] == ["x" * 80] * 23
+    terminal.type("q")
+    terminal.end()
+
+
+def test_what_the_terminal_refused_is_not_taken_as_shown() -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    writing = Writing(write, b"x" * (1 << 20))
+    writing.run()
+    assert not writing.whole
+    os.close(write)
+    with os.fdopen(read, "rb") as file:
+        assert len(file.read()) < 1 << 20
 
 
 def test_a_size_that_comes_and_goes_meanwhile_leaves_no_holes(home: Path) -> None:

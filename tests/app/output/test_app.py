@@ -74,6 +74,21 @@ async def test_a_write_that_failed_and_words_of_others_are_painted_over() -> Non
         assert output.ours.seen() == output.plain.seen()
 
 
+async def test_a_write_that_failed_is_made_good_though_nothing_changes() -> None:
+    app = cockpit()
+    async with app.run_test(size=SIZE) as pilot:
+        output = recorded(app, SIZE)
+        await pilot.press("j")
+        await pilot.pause()
+        before = output.written
+        app._in_time()
+        assert output.written == before
+        output.ours.feed("\x1b[J")
+        output.line.failed = True
+        app._in_time()
+        assert output.ours.seen() == output.plain.seen()
+
+
 async def test_a_fault_in_between_leaves_textual_to_write() -> None:
     app = cockpit()
     app.keep_fault = lambda error: f"kept {error}"  # type: ignore[method-assign]
