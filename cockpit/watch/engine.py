@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from cockpit.config.file import state_dir
 from cockpit.model.clock import Clock
+from cockpit.model.facet import Facet
 from cockpit.model.observed import HostValue
 from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile, RunSpec
@@ -214,7 +215,7 @@ class Engine:
             state = self._fleet.states.get(name)
             if state is None:
                 continue
-            whose, host = _told_by_job(state), state.facets.host.value
+            whose, host = _told_by_job(state), state.facets.host
             if state.take(facet, found):
                 self._note(facet, state)
                 if facet != "host" or self._hurries(state, host):
@@ -224,13 +225,14 @@ class Engine:
             if facet == "tracker" and found.known:
                 self._ingest.offer(name)
 
-    def _hurries(self, state: RunState, host: HostValue | None) -> bool:
+    def _hurries(self, state: RunState, old: Facet[HostValue]) -> bool:
         """Tell whether a new look at a host is judged before the run's turn comes.
 
-        Load and memory move with every look; where nobody sees them, that is no news.
+        Load and memory move with every look; where nobody sees them, that is no news. That the
+        host answers no more, or again, is.
         """
-        unseen = self._preference.rank(state.spec.name) >= OTHER
-        return not (unseen and at_ease(state.spec, host, state.facets.host.value))
+        new, unseen = state.facets.host, self._preference.rank(state.spec.name) >= OTHER
+        return not (unseen and old.error == new.error and at_ease(state.spec, old.value, new.value))
 
     def _look_where_the_job_says(self, state: RunState) -> None:
         """Look at a log and a host that only the job tells of, now that it tells another."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.alert import Acknowledgement
-from cockpit.model.facet import ErrorKind, unknown
-from cockpit.model.observed import JobValue, LogValue, Phase, Row, Triage
+from cockpit.model.facet import ErrorKind, known, unknown
+from cockpit.model.observed import HostValue, JobValue, LogValue, Phase, Row, Triage
 from cockpit.model.report import RunReport, Verdict
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
@@ -78,6 +78,27 @@ async def test_a_hanging_facet_delays_no_other_and_becomes_unknown() -> None:
         assert len(world.fakes["job"].asked) > job_asked + 1
     assert problem is not None
     assert problem.kind is ErrorKind.TIMEOUT
+
+
+async def test_a_host_that_nobody_sees_is_judged_at_once_when_it_answers_no_more_or_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
+    now, judged = world.clock.now(), list[str]()
+    monkeypatch.setattr(engine._judge, "touch", judged.append)
+    calm = [HostValue(disks=(), mem_frac=0.3, oom_kills=0, load=load, gpus=()) for load in (1, 2)]
+    gone = unknown(ErrorKind.TIMEOUT, "no answer within 5 s", "fake", now)
+    for look, told in (
+        (known(calm[0], "fake", now), 1),
+        (known(calm[1], "fake", now), 0),
+        (gone, 1),
+        (gone, 0),
+        (known(calm[1], "fake", now), 1),
+    ):
+        judged.clear()
+        engine._observed("host", {"r": look})
+        assert len(judged) == told
 
 
 async def test_one_run_that_hangs_delays_no_other_of_its_system() -> None:

@@ -36,6 +36,8 @@ class Hosts:
     def __init__(self, clock: Clock, root: Path = Path("/")) -> None:
         self._clock = clock
         self._root = root
+        self._late: dict[tuple[str, ...], list[str]] = {}
+        """By a run's paths what a look at them has asked that was given up: it may hang still."""
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[HostValue]]:
         """Return the host facet of each run, by run name."""
@@ -45,13 +47,16 @@ class Hosts:
         return {run.name: facet for run, facet in zip(runs, facets, strict=True)}
 
     async def _one(self, run: RunSpec, look: _Look, gpus: tuple[Gpu, ...]) -> Facet[HostValue]:
-        now, paths = self._clock.now(), _paths(run)
+        now, paths = self._clock.now(), tuple(_paths(run))
         asked: list[str] = []
         try:
             work, key = (_looked, run, paths, look, asked), (_looked, *paths)
             disks, memory = await offload(*work, deadline=DEADLINE, key=key)
         except TimeoutError as error:
-            disk = f"the disk of {asked[-1]}: " if asked else ""
+            if asked:
+                self._late[paths] = asked
+            waits_for = self._late.get(paths, [])[-1:]
+            disk = "".join(f"the disk of {each}: " for each in waits_for)
             return unknown(ErrorKind.TIMEOUT, f"{disk}{error}", SOURCE, now)
         except OSError as error:
             message = f"cannot read {error.filename}: {error.strerror}"
@@ -76,11 +81,12 @@ class _Look(NamedTuple):
 def _looked(
     run: RunSpec, paths: Sequence[str], look: _Look, asked: list[str]
 ) -> tuple[list[Disk], MemoryUse]:
-    """Return a run's disks and its job's memory; ``asked`` says which disk it waits for."""
+    """Return a run's disks and its job's memory; ``asked`` ends with the disk it waits for."""
     memory, disks = look.memory.around(_pid(run.job)), []
     for path in paths:
         asked.append(path)
         disks.append(read_disk(path, look.mounts))
+    asked.clear()
     return disks, memory
 
 

@@ -122,15 +122,7 @@ class SlurmJobs:
         cluster.current[run.name] = job
         value = value_of(run, job, found.passed, found.queued, found.freed)
         value = _first_estimate(cluster, value)
-        value = value.model_copy(
-            update={
-                "rivals": found.rivals,
-                "possible": found.possible,
-                "held": found.held,
-                "diagnostic": tuple(job.id for job in found.spared),
-                "rivals_source": where,
-            }
-        )
+        value = value.model_copy(update=_company(found, where))
         why = f"; {found.why}" if found.why else ""
         return known(value, f"{where}, {job.main.said_by}{why}", self._clock.now())
 
@@ -200,16 +192,28 @@ def _by_host(runs: Sequence[RunSpec]) -> dict[str | None, list[RunSpec]]:
     return groups
 
 
+def _company(found: Lineage, where: str) -> dict[str, object]:
+    """Return what else there is of a lineage beside its job, as the fields that tell it."""
+    return {
+        "rivals": found.rivals,
+        "possible": found.possible,
+        "held": found.held,
+        "diagnostic": tuple(job.id for job in found.spared),
+        "rivals_source": where,
+    }
+
+
 def _unlisted(
     run: RunSpec, where: str, told: Told, found: Lineage, over: JobValue | None, now: float
 ) -> Facet[JobValue]:
     """Return the facet of a run whose job the cluster, which has answered, does not tell of.
 
     The controller forgets an ended job within minutes, and not every cluster has accounting: an
-    end that was seen (``over``) stands. Only one that was not is unknown.
+    end that was seen (``over``) stands. Only one that was not is unknown. What stood beside the job
+    then is as the cluster tells it now.
     """
     if over is not None:
-        value = over.model_copy(update={"held": found.held, "rivals_source": where})
+        value = over.model_copy(update={**_company(found, where), "queued": found.queued})
         return known(value, f"{where}, as it was seen to end; not listed any more", now)
     kind, text = _absent(run, where, told)
     left = "".join(f"; {job.id}: {job.why}" for job in found.held)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Gpu
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
+from cockpit.platforms.local import host
 from cockpit.platforms.local.host import Hosts, Mounts, read_disk, read_gpus
 from cockpit.platforms.local.host_memory import MemoryHere
 from cockpit.runtime.mounts import MOUNTS
@@ -148,6 +150,29 @@ async def test_memory_of_the_job_s_process(tmp_path: Path) -> None:
     (tmp_path / "pid").write_text("77\n")
     facet = (await Hosts(SystemClock(), root).observe([run_in(tmp_path)]))["a"]
     assert facet.value is not None and facet.value.mem_frac == 1.0
+
+
+async def test_a_disk_that_hangs_is_named_by_every_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, ask = threading.Event(), os.statvfs
+
+    def hanging(place: str) -> os.statvfs_result:
+        answers.wait(60)
+        return ask(place)
+
+    hosts, run = Hosts(SystemClock()), run_in(tmp_path)
+    monkeypatch.setattr(host, "DEADLINE", 0.2)
+    monkeypatch.setattr(os, "statvfs", hanging)
+    try:
+        looks = [(await hosts.observe([run]))["a"] for _ in range(2)]
+    finally:
+        answers.set()
+    said = [look.error.message for look in looks if look.error is not None]
+    assert len(said) == 2 and "earlier call" in said[1]
+    assert all(each.startswith(f"the disk of {tmp_path}") for each in said)
+    monkeypatch.setattr(host, "DEADLINE", 60.0)
+    assert (await hosts.observe([run]))["a"].known
 
 
 def test_one_look_reads_what_its_runs_share_once(

@@ -82,6 +82,27 @@ async def test_an_end_that_another_process_saw_stands_where_nothing_keeps_it(
     assert "not listed any more" in facet.source
 
 
+async def test_what_lived_beside_it_then_is_not_told_as_living_now() -> None:
+    """Both ended while nobody looked: the end that was seen stands, its company does not."""
+    site = Site()
+    site.cluster.accounting = False
+    beside = Job(id="8", name="x", submitted=site.clock.at, output="/o/log", comment="toy-i002")
+    beside.begin(site.clock.at)
+    site.cluster.jobs["8"] = beside
+    site.job.end(site.clock.at, "FAILED", "3:0")
+    run = run_of("toy", "7")
+    ended = (await site.jobs.observe([Query(run=run)]))["toy"].value
+    assert ended is not None and [each.id for each in ended.rivals] == ["8"]
+    ended = ended.model_copy(update={"queued": ended.rivals, "possible": ended.rivals})
+    beside.end(site.clock.at, "COMPLETED", "0:0")
+    site.clock.at += FORGETS + 1
+    jobs = SlurmJobs(site.clock, site.cluster)
+    later = (await jobs.observe([Query(run=run, ended=ended)]))["toy"]
+    assert later.known and later.value is not None
+    assert (later.value.id, later.value.phase) == ("7", Phase.FAILED)
+    assert later.value.rivals == later.value.queued == later.value.possible == ()
+
+
 async def test_the_end_of_one_job_is_none_of_another_nor_of_a_silent_cluster() -> None:
     site = Site()
     site.cluster.accounting = False
