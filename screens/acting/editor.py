@@ -301,7 +301,9 @@ class EditorScreen(CockpitScreen):
     async def _save(self) -> None:
         self.query_one(EntryArea).read_only = True
         words = _without_blank(self.text)
-        self._show_stage(await self._books.save(self._report, words, self._show_stage), last=True)
+        by = self.cockpit.watch_state.operator
+        saved = await self._books.save(self._report, words, self._show_stage, by)
+        self._show_stage(saved, last=True)
 
     async def _retry(self) -> None:
         self._show_stage(await self._books.retry(self._report), last=True)

@@ -22,6 +22,7 @@ class StandInBooks:
     def __init__(self) -> None:
         self.drafts: dict[str, str] = {}
         self.saved: list[str] = []
+        self.savers: list[str] = []
         self.retried = 0
         self.end = Recorded(stage=SaveStage.PUSHED, commit="3fa2c1e9aa")
         self.gate: asyncio.Event | None = None
@@ -57,13 +58,18 @@ class StandInBooks:
         return text.replace("hunter2", "•••••••")
 
     async def save(
-        self, report: RunReport, text: str, on_stage: Callable[[Recorded], None]
+        self,
+        report: RunReport,
+        text: str,
+        on_stage: Callable[[Recorded], None],
+        by: str = "",
     ) -> Recorded:
         on_stage(Recorded(stage=SaveStage.SAVED, busy="committing"))
         on_stage(Recorded(stage=SaveStage.COMMITTED, commit="3fa2c1e9aa", busy="pushing"))
         if self.gate is not None:
             await self.gate.wait()
         self.saved.append(text)
+        self.savers.append(by)
         if self.end.stage is not SaveStage.NOTHING:
             self.drafts.pop(report.name, None)
         return self.end

@@ -100,13 +100,20 @@ class Logbooks:
         return scrub(text)
 
     async def save(
-        self, report: RunReport, text: str, on_stage: Callable[[Recorded], None]
+        self,
+        report: RunReport,
+        text: str,
+        on_stage: Callable[[Recorded], None],
+        by: str = "",
     ) -> Recorded:
-        """Write, commit, push; the draft is dropped once the file holds the text."""
+        """Write, commit, push; the draft is dropped once the file holds the text.
+
+        ``by`` is who typed it, if it stays a draft.
+        """
         path = report.spec.records.logbook
         if path is None:
             return Recorded(stage=SaveStage.NOTHING, trouble=NO_LOGBOOK)
-        await self.keep(report, text)
+        await self.keep(report, text, by)
         from cockpit.records.logbook.writing import with_text
 
         safe, at = self.masked(text), self._clock.now()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from cockpit.records.logbook.shortening import CutError, shortened, whole
+from cockpit.records.logbook.shortening import Cut, CutError, shortened, whole
 from cockpit.text.logbook_scan import Line, LogbookEntry, LogbookPage, entries_of
 from cockpit.text.markdown_blocks import raw_lines
 
@@ -179,19 +179,29 @@ class MarkdownFile:
         before, after = self.text[: self._starts[first - 1]], self.text[self._starts[last] :]
         return _bytes(before) + part + _bytes(after)
 
-    def fit(self, heading: int, last: int, level: int, newest_first: bool | None) -> None:
+    def fit(self) -> None:
+        """Raise ``CutError`` if what was left out may be something else than entries.
+
+        A comment that was open there may have ended in it: what follows reads otherwise then.
+        """
+        dated = {entry.line: entry.level for entry in self.entries if entry.at is not None}
+        if any(dated.get(self._number(cut)) != cut.level for cut in self._cuts):
+            raise CutError
+
+    def fit_section(self, heading: int, last: int, level: int, newest_first: bool | None) -> None:
         """Raise ``CutError`` if a section may be another one with what was left out of it.
 
         It stands below line ``heading`` down to ``last``, with entries of that level and order.
         """
-        dated = {entry.line: entry.level for entry in self.entries if entry.at is not None}
         for cut in self._cuts:
-            number = bisect_right(self._starts, cut.at)
-            if dated.get(number) != cut.level:
-                raise CutError
+            number = self._number(cut)
             told = cut.newest_first is None or cut.newest_first == newest_first
             if heading < number <= last and (level != cut.level or not told):
                 raise CutError
+
+    def _number(self, cut: Cut) -> int:
+        """Return before which line something was left out."""
+        return bisect_right(self._starts, cut.at)
 
     def _encoded(self, start: int, stop: int, text: str) -> bytes:
         """Return the file with the characters ``start`` to ``stop`` replaced."""

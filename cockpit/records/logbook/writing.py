@@ -71,10 +71,14 @@ def _short_of(
 
 
 def _fit(book: MarkdownFile, *places: EntrySection | None) -> None:
-    """Raise ``CutError`` if the sections that tell how to write may be others in the whole file."""
+    """Raise ``CutError`` if the sections that tell how to write may be others in the whole file.
+
+    Where none is to be seen, there may be some in the whole file, too.
+    """
+    book.fit()
     for place in filter(None, places):
         heading = 0 if place.heading is None else place.heading.number
-        book.fit(heading, place.last, place.level, place.newest_first)
+        book.fit_section(heading, place.last, place.level, place.newest_first)
 
 
 def has_entry(data: bytes, title: str, at: float) -> bool:

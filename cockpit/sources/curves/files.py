@@ -17,7 +17,7 @@ from cockpit.sources.curves.fold import CurveFold
 from cockpit.sources.curves.naming import NoCurveError, named, offered, standard
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.metrics import MetricKeys
-from cockpit.sources.wandb.rows import STEPS_UNIT
+from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate
 
 MOST_READINGS: Final = 12
 """Metrics of one run beside the rules' own that are read at one time; the eldest is given up."""
@@ -54,6 +54,7 @@ class _Reading:
     def _begin(self) -> None:
         self.folds = {kind: CurveFold() for kind in (LOSS, THROUGHPUT, GRAD_NORM)}
         self._step = 0
+        self._rate = StepRate()
 
     def advance(self, goes_on: Callable[[], bool]) -> None:
         """Read on until all is read or the time is over; at least one chunk."""
@@ -69,6 +70,10 @@ class _Reading:
 
     def _take(self, rows: Iterable[Row]) -> None:
         loss, rate, grad = (self.folds[kind] for kind in (LOSS, THROUGHPUT, GRAD_NORM))
+        if (
+            self.rows.keys.throughput is None
+        ):  # rows that tell their batch carry no rate (``rated``)
+            rows = self._rate.fill(rows)
         for row in rows:
             if row.step is not None:
                 self._step = row.step

@@ -113,8 +113,12 @@ _NO_RATE = frozenset(
     (
         *("base", "decay", "end", "factor", "final", "group", "init", "initial", "max", "min"),
         *("mult", "multiplier", "peak", "ratio", "scale", "schedule", "scheduler", "warmup"),
+        *("cooldown", "find", "finder", "loss", "losses", "norm", "patience", "psnr", "ssim"),
+        *("steps", "target"),
     )
 )
+"""Settings of a schedule; and what else is called LR: left and right, low resolution, a search."""
+_WHOLE_BATCH = frozenset(("effective", "global", "total"))
 _PART_OF_BATCH = frozenset(
     (
         *(
@@ -225,9 +229,11 @@ def _is_batch_size(name: str) -> bool:
 
 
 def _batch_size(names: Sequence[str]) -> str | None:
-    """Return the name of the batch size: the global one's, if one is called so."""
+    """Return the name of the batch size: the whole step's, if one is called so."""
     found = [name for name in names if _is_batch_size(name)]
-    return _shortest([name for name in found if "global" in words_of(name)] or found)
+    return _shortest(
+        [name for name in found if not _WHOLE_BATCH.isdisjoint(words_of(name))] or found
+    )
 
 
 def unit_of(name: str) -> str | None:

@@ -90,8 +90,10 @@ async def test_what_cannot_be_written_stays_a_draft(tmp_path: Path) -> None:
     nowhere = tmp_path / "file" / "book.md"
     (tmp_path / "file").write_text("in the way")
     books, run = service(tmp_path), report(nowhere)
-    saved = await books.save(run, "### x - y\n- Status: fine", _ignore)
+    saved = await books.save(run, "### x - y\n- Status: fine", _ignore, "ada")
     assert saved.stage is SaveStage.NOTHING and saved.trouble
+    left = await books.unfinished(run)
+    assert left is not None and left.words.startswith("an unfinished draft by ada, ")
     assert (await books.open(run, made.NOW)).draft
 
 

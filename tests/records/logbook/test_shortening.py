@@ -130,8 +130,21 @@ def test_what_was_left_out_within_a_comment_is_read_after_all() -> None:
     event = EventEntry(title="check", at=T0 + 10**8, status="well")
     book = MarkdownFile(data, event.at)
     with pytest.raises(CutError):
-        book.fit(0, book.last, 3, newest_first=False)
+        book.fit()
     assert with_event(data, event).index(b"- Status: well\n", len(data) - 60) > 0
+
+
+@pytest.mark.parametrize("end", ["-->\n", "- Evidence: `x --> y`\n"])
+def test_a_comment_that_ended_in_what_was_left_out_hides_no_section(end: str) -> None:
+    """What is read of the file is one comment: no section is seen that could be another one."""
+    data = b"<!--\n" + plain(1000, between=end)
+    event = EventEntry(title="check", at=T0 + 10**8, status="well")
+    launch = InstanceEntry(launch_id="x-i001", at=event.at, fields={"Command": "train"})
+    for done in (with_event(data, event), with_instance(data, launch)):
+        assert done.count(b"-->") == 1, "nothing is open at the end of the whole file"
+    assert with_event(data, event).count(b"## Event Log") == 1
+    there = event.model_copy(update={"at": T0 + 3600 * 999})
+    assert with_event(data, there) == data
 
 
 def test_an_order_that_its_ends_do_not_show_is_read_after_all() -> None:

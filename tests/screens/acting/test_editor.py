@@ -49,6 +49,7 @@ async def test_one_begins_to_write_where_something_is_missing() -> None:
         await pilot.press("ctrl+s")
         await until(pilot, lambda: bool(books.saved))
         assert books.saved == [ENTRY.replace("- Decision:", "- Decision: wait")]
+        assert books.savers == ["ada"], "what cannot be saved stays a draft of theirs"
 
 
 async def test_the_state_of_saving_is_always_in_sight() -> None:

@@ -60,6 +60,16 @@ async def test_every_metric_is_found_by_what_it_is_and_by_its_name(tmp_path: Pat
     assert names == ("eval/acc", "global_step", "optim/lr", "train/grad_norm", "train/loss")
 
 
+async def test_a_run_that_logs_its_batch_and_no_throughput_has_its_steps_over_time(
+    tmp_path: Path,
+) -> None:
+    """C-05 takes samples from such rows itself: they carry no rate."""
+    rows = [row(step, **{"train/global_batch_size": "64"}) for step in range(100)]
+    rate = await curve_of(reading(), run_at(tmp_path, rows), "throughput")
+    assert (rate.why, rate.unit, rate.rows) == ("", "it/s", 99)
+    assert rate.newest is not None and round(rate.newest.value, 3) == 1.0
+
+
 async def test_a_zero_of_another_metric_is_no_hidden_nan(tmp_path: Path) -> None:
     """Beside a broken gradient a loss of 0 stands for NaN (C-09); a rate of 0 is 0."""
     more = {"optim/lr": "0", "train/grad_norm": "NaN"}

@@ -115,6 +115,11 @@ def test_the_run_file_names_them_too() -> None:
         ("loss lr lr/group_1 lr_max", "lr"),
         ("loss lr-AdamW/pg1 lr-AdamW/pg2", "lr-AdamW/pg1"),
         ("loss train.learning_rate", "train.learning_rate"),
+        (
+            "train/loss train/lr_loss psnr/lr ssim_lr lr_find/loss lr_grad_norm lr_cooldown_steps",
+            None,
+        ),
+        ("train/loss lr_loss optim/learning_rate", "optim/learning_rate"),
         ("loss lr_scale warmup/lr min_lr learning_rate_schedule colour", None),
     ],
 )
@@ -128,6 +133,8 @@ def test_the_learning_rate_is_found_by_its_words(names: str, lr: str | None) -> 
     [
         ("loss batch-size/batch-size", "batch-size/batch-size"),
         ("loss batch_size train/global_batch_size", "train/global_batch_size"),
+        ("loss batch_size effective_batch_size", "effective_batch_size"),
+        ("loss train/batch_size train/total_batch_size", "train/total_batch_size"),
         ("loss train/batchSize data.batch_size", "data.batch_size"),
         ("loss micro_batch_size eval/batch_size batch batch_size_per_device", None),
     ],
