@@ -30,8 +30,9 @@ class Stepping(Frozen):
     ``late``: the newest step was. ``open_*`` is the window that is not full yet. ``levels`` are
     those of the newest windows that were not slow, ``slow_run`` is how many in a row were.
     ``steps_spoilt`` are those whose loss is no number, but for what was trained again since;
-    ``spoilt_last`` of them came last, with no sound one behind. ``spoilt_high`` is the highest of
-    them: of several writers, each counts only what none has spoilt before.
+    ``spoilt`` are the newest stretches of them (first and last step, ascending): of several
+    writers, each counts only what none has spoilt before. ``spoilt_now``: the last loss that was
+    told is no number.
     ``pauses_s`` are short breaks, which are not listed, ``unlisted_s`` long ones of which there
     were too many to list.
     """
@@ -48,8 +49,8 @@ class Stepping(Frozen):
     spoilt_s: float = 0.0
     steps_again: int = 0
     steps_spoilt: int = 0
-    spoilt_last: int = 0
-    spoilt_high: int | None = None
+    spoilt: tuple[tuple[int, int], ...] = ()
+    spoilt_now: bool = False
     backs: int = 0
     breaks: tuple[Break, ...] = ()
     early: tuple[float, ...] = ()

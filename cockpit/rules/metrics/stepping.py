@@ -39,8 +39,8 @@ class SteppingFold:
     is rework. That is the same number of steps as those that were lost, at the pace of now.
     Of a window of one cadence that is slower by ``throughput_drop`` than the median of those
     before, only what the steps take at the usual level is productive (as C-05 calls it low).
-    Steps up to a row whose loss is no number (C-09) are spoilt: they are no progress, so to train
-    them again is no rework.
+    Steps up to a row whose loss is no number (C-09) are spoilt, and those after it until a row
+    tells a sound one: they are no progress, so to train them again is no rework.
     """
 
     def __init__(self, value: Stepping, run: RunSpec) -> None:
@@ -56,8 +56,8 @@ class SteppingFold:
         self.open_s, self.open_steps = value.open_s, value.open_steps
         self.measured, self.told, self.told_s = value.measured, value.open_sum, value.open_sum_s
         self.shortest, self.late = self.window / SHORTEST, value.late
-        self.spoilt, self.spoilt_last = False, value.spoilt_last
-        self.spoilt_high = value.spoilt_high
+        self.spoilt_now = value.spoilt_now
+        self.spoilt: deque[tuple[int, int]] = deque(value.spoilt, LISTED)
 
     def add(self, row: Row, step: int | None, resumed: bool, another: bool = False) -> None:
         """Take one row; ``step`` is training's step after it, ``resumed``: it went back.
@@ -65,9 +65,13 @@ class SteppingFold:
         ``another``: it is of a second writer that goes on where it was: nothing began again.
         """
         at, last = row.at, self.at
-        if step is None or at is None or row.step != step or step == self.step:
+        if step is None or at is None or row.step != step:
             return
-        self.spoilt = not math.isfinite(row.true_loss or 0.0)
+        loss = row.true_loss
+        if loss is not None or resumed or another:  # else it is as the one before it
+            self.spoilt_now = not math.isfinite(loss or 0.0)
+        if step == self.step:
+            return
         if last is None or self.step is None or self.high is None:
             self.now["first_at"], self.high, self.at = at, step, at
         elif another:
@@ -79,19 +83,25 @@ class SteppingFold:
         if last is not None and at > last:
             self.at = at
         self.step = step
-        if step > self.high and not self.spoilt:
+        if step > self.high and not self.spoilt_now:
             self.high = step
 
     def _back(self, at: float, step: int) -> None:
         assert self.at is not None and self.step is not None
         self.now["steps_again"] += self.step - step + 1
-        self.now["steps_spoilt"] -= min(self.spoilt_last, self.step - step + 1)
-        self.spoilt_last = 0
-        if self.spoilt_high is not None:
-            self.spoilt_high = min(self.spoilt_high, step - 1)
+        self._leave(step)
         self.now["backs"] += 1
         self._close_window()
         self._list(Break(self.at, max(self.at, at), self.step, True))
+
+    def _leave(self, step: int) -> None:
+        """Leave what was spoilt from ``step`` on: as part of what is trained again it counts."""
+        assert self.step is not None
+        while self.spoilt and self.spoilt[-1][1] >= step:
+            first, last = self.spoilt.pop()
+            self.now["steps_spoilt"] -= max(0, min(last, self.step) - max(first, step) + 1)
+            if first < step:
+                self.spoilt.append((first, step - 1))
 
     def _beside(self, took: float, step: int, throughput: float | None) -> None:
         """Take a step of another writer: only beyond the highest one it trains what none has."""
@@ -117,21 +127,24 @@ class SteppingFold:
             again = (min(step, self.high) - self.step) / count
             self.now["rework_s"] += took * again
             took, count = took * (1.0 - again), step - max(self.high, self.step)
-        if count > 0 and self.spoilt:
+        if count > 0 and self.spoilt_now:
             self._spoil(took, step)
         elif count > 0:
-            self.spoilt_last = 0
             self._train(took, count, throughput)
 
     def _spoil(self, seconds: float, step: int) -> None:
         """Take steps up to a spoilt one: as ``high`` stays, another writer may begin below them."""
         assert self.step is not None and self.high is not None
-        reached = self.high if self.spoilt_high is None else max(self.high, self.spoilt_high)
-        steps = max(0, step - max(reached, self.step))
-        self.spoilt_high = max(reached, step)
+        newest = self.spoilt[-1] if self.spoilt else None
+        first = max(self.high, self.step, -1 if newest is None else newest[1]) + 1
         self.now["spoilt_s"] += seconds
-        self.now["steps_spoilt"] += steps
-        self.spoilt_last += steps
+        if step < first:
+            return
+        self.now["steps_spoilt"] += step - first + 1
+        if newest is not None and newest[1] == first - 1:
+            self.spoilt[-1] = newest[0], step
+        else:
+            self.spoilt.append((first, step))
 
     def _paused(self, took: float, trained: float) -> float:
         """Note a pause that ended with a step; return the part of it that trained the step.
@@ -211,8 +224,8 @@ class SteppingFold:
         changes = {
             "at": self.at, "step": self.step, "high": self.high, "usual_step_s": self.usual,
             "open_s": self.open_s, "open_steps": self.open_steps, "breaks": tuple(self.breaks),
-            "late": self.late, "measured": self.measured, "spoilt_last": self.spoilt_last,
-            "spoilt_high": self.spoilt_high,
+            "late": self.late, "measured": self.measured, "spoilt_now": self.spoilt_now,
+            "spoilt": tuple(self.spoilt),
             "open_sum": self.told, "open_sum_s": self.told_s,
             "levels": tuple(self.levels), "paces": tuple(self.paces), "early": tuple(self.early),
         }  # fmt: skip

@@ -63,6 +63,33 @@ def test_one_step_without_a_finite_loss_spoils_that_step_alone() -> None:
     assert (found.rework_s, found.high) == (0.0, 100)
 
 
+def test_spoilt_steps_behind_sound_ones_are_lost_once_when_a_resume_goes_back_over_them() -> None:
+    first = losses([2.0] * 101 + [math.nan] * 50 + [2.0] * 50)  # 101 to 150 spoilt, to step 200
+    assert stepped(first).steps_spoilt == 50
+    for begin, left in ((90, 0), (120, 19), (160, 50)):  # what it leaves behind stays lost
+        again = [Row(begin + n, T0 + 400.0 + n, 2.0) for n in range(200)]
+        found = stepped([*first, *again])
+        assert (found.steps_again, found.steps_spoilt) == (200 - begin + 1, left)
+
+
+def test_steps_between_losses_that_are_no_number_are_not_sound_for_telling_none() -> None:
+    rows = [
+        Row(n, T0 + n, (2.0 if n < 100 else math.nan) if n % 10 == 0 else None) for n in range(181)
+    ]
+    found = stepped(rows)  # a loss every ten steps: NaN from 100 on
+    assert (productive(found), found.spoilt_s, found.steps_spoilt) == (99.0, 81.0, 81)
+    again = [Row(95 + n, T0 + 400.0 + n, None) for n in range(5)]  # nobody has told of a loss yet
+    assert stepped([*rows, *again]).spoilt_s == 81.0
+
+
+def test_a_loss_in_the_second_row_of_its_step_spoils_the_steps_after_it() -> None:
+    rows = []
+    for n in range(101):
+        rows += [Row(n, T0 + n), Row(n, T0 + n + 0.1, 2.0 if n < 50 else math.nan)]
+    found = stepped(rows)
+    assert found.steps_spoilt == 100 - 50
+
+
 def test_two_writers_of_one_tracker_begin_once_not_at_every_turn() -> None:
     rows = losses([2.0] * 101)  # to step 100
     for turn in range(60):  # a second one began at 40: now the two take turns
