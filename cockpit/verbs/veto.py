@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
         acts = [act.to_json() for act in stopped]
         print_document({"schema": 1, "run": args.run_name, "vetoed": acts})
     else:
-        put("\n".join(act.text for act in stopped) or f"no agent waits to act on {args.run_name}")
+        none = f"no agent waits to act on {args.run_name} in this account's store"
+        put("\n".join(act.text for act in stopped) or none)
     return OK if stopped else BLOCKED
 
 

@@ -50,7 +50,7 @@ async def vetoed(service: ActionService, run: str, operator: str) -> tuple[str, 
     except (RefuseError, StoreError) as error:
         return f"not vetoed: {error}", True
     if not stopped:
-        return f"no agent waits to act on {run}: nothing to veto", False
+        return f"no agent waits to act on {run} in this account's store: nothing to veto", False
     return f"vetoed, and held off for an hour: {', '.join(map(_named, stopped))}", False
 
 
