@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from cockpit.mcp.foreign import fitted
+from cockpit.mcp.wire import Document
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.base import rfc3339
 from cockpit.model.facet import Facet
 from cockpit.model.observed import Checkpoint, JobValue, Phase, Pick
 from cockpit.model.report import RunReport
 
-Document = dict[str, Any]
 LIVE: Final = ("job", "log", "tracker")
 EVIDENCE: Final = 3
 """Lines of evidence of an alert that are told; the whole is in the facets."""
