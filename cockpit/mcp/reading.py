@@ -161,7 +161,7 @@ async def log_search(desk: Desk, given: Search, progress: Progress) -> Document:
 
 async def triage(desk: Desk, given: OfRun, progress: Progress) -> Document:
     """Return why a run's job ended, by its log and its orchestrator."""
-    return triage_view(await desk.report(given.run))
+    return triage_view(await desk.report(given.run), desk.clock.now())
 
 
 async def checkpoints(desk: Desk, given: Paged, progress: Progress) -> Document:

@@ -22,10 +22,6 @@ class ToolError(Exception):
     """Why a tool could not do what was asked, in one line that says what to do."""
 
 
-class NoArguments(Frozen):
-    """A tool that takes nothing."""
-
-
 class OfRun(Frozen):
     """A tool that is about one run."""
 

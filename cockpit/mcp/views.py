@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from cockpit.mcp.foreign import fitted
+from cockpit.mcp.wire import Document
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.base import rfc3339
 from cockpit.model.facet import Facet
 from cockpit.model.observed import Checkpoint, JobValue, Phase, Pick
 from cockpit.model.report import RunReport
 
-Document = dict[str, Any]
 LIVE: Final = ("job", "log", "tracker")
 EVIDENCE: Final = 3
 """Lines of evidence of an alert that are told; the whole is in the facets."""
@@ -91,8 +91,11 @@ def alert_view(alert: Alert) -> Document:
     }
 
 
-def triage_view(report: RunReport) -> Document:
-    """Return why the job ended, or what its log tells while it runs; and what that rests on."""
+def triage_view(report: RunReport, now: float) -> Document:
+    """Return why the job ended, or what its log tells while it runs; and what that rests on.
+
+    ``facets`` tells how old job and log are: a diagnosis is as old as the log that it was made of.
+    """
     job, log, numerics = report.facets.job.value, report.facets.log, _numerics(report)
     found = None if log.value is None else log.value.triage
     return fitted(
@@ -108,6 +111,7 @@ def triage_view(report: RunReport) -> Document:
             if found is None or found.code_location is None
             else f"{found.code_location.file}:{found.code_location.line}",
             "foreign_why_unknown": None if log.error is None else log.error.message,
+            "facets": {name: _age(getattr(report.facets, name), now) for name in ("job", "log")},
             "same_again": any(each.id == "C-14" for each in report.alerts),
             "numerics": numerics,
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
+from cockpit.actions.core.action import UnansweredError
 from cockpit.actions.core.agents import AgentGuard
 from cockpit.model.agents import AgentAct
 from cockpit.model.clock import SystemClock
@@ -55,15 +56,18 @@ def run(args: argparse.Namespace) -> int:
     who = typist(operator, login_name())
     try:
         stopped = asyncio.run(_veto(store, run_key(file.path, args.run_name), who, args.reason))
+    except UnansweredError as error:
+        raise UsageError(f"whether it was vetoed is not known, veto again: {error}") from error
     except StoreError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(f"not vetoed: {error}") from error
     finally:
         store.close()
     if args.json:
         acts = [act.to_json() for act in stopped]
         print_document({"schema": 1, "run": args.run_name, "vetoed": acts})
     else:
-        put("\n".join(act.text for act in stopped) or f"no agent waits to act on {args.run_name}")
+        none = f"no agent waits to act on {args.run_name} in this account's store"
+        put("\n".join(act.text for act in stopped) or none)
     return OK if stopped else BLOCKED
 
 

@@ -40,15 +40,17 @@ def to_veto(reports: Sequence[RunReport], now: float, selected: str | None) -> l
 
 async def vetoed(service: ActionService, run: str, operator: str) -> tuple[str, bool]:
     """Veto what agents are about on a run; return what to say, and whether that is bad news."""
-    from cockpit.actions.core.action import RefuseError
+    from cockpit.actions.core.action import RefuseError, UnansweredError
     from cockpit.store.store import StoreError
 
     try:
         stopped = await service.veto(run, operator)
-    except (RefuseError, StoreError, TimeoutError) as error:
+    except (UnansweredError, TimeoutError) as error:
+        return f"whether it was vetoed is not known, veto again: {error}", True
+    except (RefuseError, StoreError) as error:
         return f"not vetoed: {error}", True
     if not stopped:
-        return f"no agent waits to act on {run}: nothing to veto", False
+        return f"no agent waits to act on {run} in this account's store: nothing to veto", False
     return f"vetoed, and held off for an hour: {', '.join(map(_named, stopped))}", False
 
 

@@ -124,7 +124,8 @@ def test_foreign_text_stands_only_where_it_is_named_so_and_is_safe_and_masked() 
     draft = Draft(words="relaunch toy", checks=(check,), command=PLANTED, page=PLANTED)
     asked = Request(action="relaunch", run="toy", operator="agent:x")
     views = [
-        row(report, made.NOW), run_view(report, made.NOW), triage_view(report), picks(report),
+        row(report, made.NOW), run_view(report, made.NOW), triage_view(report, made.NOW),
+        picks(report),
         *(checkpoint_view(item) for item in report.facets.checkpoints.value.items),
         plan_view(plan_of(asked, draft, made.NOW)),
         *events_in(PAST),
@@ -169,8 +170,21 @@ def test_a_log_that_was_not_diagnosed_makes_no_failure_of_what_is_unknown(
     job: Facet[Any], alerts: tuple[Alert, ...], action: str
 ) -> None:
     report = made.report("toy", alerts=alerts, seen=made.facets(job=job))
-    found = triage_view(report)
+    found = triage_view(report, made.NOW)
     assert (found["class"], found["action"]) == ("not_diagnosed", action)
+
+
+def test_a_diagnosis_says_how_old_the_log_is_that_it_was_made_of() -> None:
+    log = made.log("Killed")
+    assert log.observed_at is not None
+    old = log.model_copy(update={"remembered": True})
+    lost = made.missing(why="ssh: no route to host")
+    found = triage_view(
+        made.report("toy", seen=made.facets(log=old, job=lost)), log.observed_at + 7200
+    )
+    assert found["facets"]["log"] == {"age_s": 7200, "remembered": True}
+    assert found["facets"]["job"]["age_s"] is None
+    assert found["facets"]["job"]["foreign_message"] == "ssh: no route to host"
 
 
 @dataclass

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from cockpit.actions.core import action
 from cockpit.cli import main
 from cockpit.config.file import store_path
 from cockpit.model.agents import Stage
@@ -75,3 +77,16 @@ def test_what_an_agent_did_later_is_not_known_at_a_moment(
     assert "vetoed" not in told
     assert "used log" not in told
     store.close()
+
+
+def test_a_veto_whose_answer_was_lost_is_not_told_as_none(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    monkeypatch.setattr(AgentRecords, "stop", lambda *asked: answers.wait())
+    monkeypatch.setattr(action, "ANSWER_WITHIN", 0.05)
+    try:
+        assert main(["veto", "toy", "--config", str(config)]) == 2
+    finally:
+        answers.set()
+    assert "whether it was vetoed is not known, veto again" in capsys.readouterr().err

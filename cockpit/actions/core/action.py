@@ -43,12 +43,16 @@ class RefuseError(Exception):
     """The request makes no sense (a step that is no number); nothing is planned."""
 
 
+class UnansweredError(StoreError):
+    """The store did not answer in time: what it was asked to write may be written yet."""
+
+
 async def asked(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Ask the store in a thread; raises ``StoreError``, also for one that does not answer."""
+    """Ask the store in a thread; raises ``StoreError``, ``UnansweredError`` if none came."""
     try:
         return await offload(functools.partial(ask, *args, **kwargs), deadline=ANSWER_WITHIN)
     except TimeoutError as error:
-        raise StoreError(f"the journal did not answer within {ANSWER_WITHIN:g} s") from error
+        raise UnansweredError(f"the journal did not answer within {ANSWER_WITHIN:g} s") from error
 
 
 class Held(Protocol):

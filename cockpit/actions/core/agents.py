@@ -164,8 +164,10 @@ class AgentGuard:
     async def _begun(self, act: AgentAct, begin: Callable[[], Awaitable[Result]]) -> Result:
         """Do what may begin now, and write down how it ended."""
         result = await begin()
-        stage = Stage.REFUSED if result.outcome is Outcome.REFUSED else Stage.ENDED
-        await self._end(act, stage, shown(result.message or result.text, 300))
+        refused_it = result.outcome is Outcome.REFUSED
+        stage = Stage.REFUSED if refused_it else Stage.ENDED
+        told = (None if refused_it else result.text, result.message or None)
+        await self._end(act, stage, shown(": ".join(filter(None, told)), 300))
         return result
 
     async def _waited(

@@ -13,7 +13,7 @@ from cockpit.actions.core.parameters import safe
 from cockpit.actions.core.recording import log_step
 from cockpit.model.alert import Acknowledgement, Alert
 from cockpit.model.base import parse_duration, rfc3339
-from cockpit.model.people import name_in, same_person, worded
+from cockpit.model.people import is_agent, name_in, same_person, worded
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.told import ACKNOWLEDGED, Told
@@ -41,6 +41,8 @@ class Acknowledge(Action):
         by = safe(request.params.get("by") or request.operator)
         if not by:
             raise RefuseError("no name given; expected --by NAME")
+        if is_agent(context.operator) and not same_person(by, context.operator):
+            raise RefuseError(f"--by names {by}: an agent acknowledges as itself alone")
         return Draft(
             words=f"ack {request.run}",
             checks=(*_checks(context, key, until), *_by(context, by)),

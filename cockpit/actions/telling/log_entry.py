@@ -9,6 +9,7 @@ from cockpit.actions.core.action import Execution, PageAction, RefuseError, Step
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import text_param
 from cockpit.actions.core.recording import NO_LOGBOOK, log_step
+from cockpit.model.people import is_agent
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.records.logbook.entry_text import prefill
@@ -52,6 +53,8 @@ def _entry_of(context: ActionContext, request: Request) -> EventEntry:
     given = {
         name: text_param(request, name, lines=True) for name in FIELDS if name in request.params
     }
+    if is_agent(context.operator):  # whoever reads the file takes it for a person's otherwise
+        given["title"] = f"{title}, by {context.operator}"
     return seen.model_copy(update=given)
 
 

@@ -265,6 +265,16 @@ async def test_what_began_only_in_a_store_whose_answer_was_lost_is_not_told_as_b
     assert "did not answer" in told.said
 
 
+async def test_an_act_that_failed_is_not_told_as_one_that_only_ended(tmp_path: Path) -> None:
+    made = world(tmp_path)
+    made.toy.stop_fails = True
+    result = await acted(made, await planned(made))
+    assert result.outcome is Outcome.FAILED
+    (told,) = records(made).acts(key(made))
+    assert told.text.startswith(f"relaunch by {AGENT}: ended (failed: ")
+    assert "it will not die" in told.text
+
+
 class Bell(NoNotifier):
     """Keeps what was told; ``fault`` is raised instead, a ``hang`` never ends."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.actions.core.action import RefuseError
 from cockpit.actions.telling.acknowledge import Acknowledge
-from cockpit.model.plan import Outcome
+from cockpit.model.plan import Outcome, Request
 from cockpit.store.alerts import Alerts
 from cockpit.store.outcomes import Endings
 from cockpit.store.store import run_key
@@ -41,6 +41,17 @@ async def test_it_is_taken_where_every_cockpit_looks(rest: Rest) -> None:
     assert taken.until is not None and abs(taken.until - taken.at - 7200) < 1
     report = await rest.look(RUN)
     assert next(a for a in report.alerts if a.key == key).acknowledged == taken
+
+
+async def test_an_agent_takes_it_for_nobody_but_itself(rest: Rest) -> None:
+    key, agent = await key_of(rest), "agent:sonnet"
+    for by in ("ada", "agent:other"):
+        asked = Request(action="ack", run=RUN, operator=agent, params={"key": key, "by": by})
+        with pytest.raises(RefuseError, match="as itself alone"):
+            await rest.service.plan(asked)
+    own = asked.model_copy(update={"params": {"key": key, "by": agent}})
+    facts = (await rest.service.plan(own)).facts
+    assert facts["by"] == agent
 
 
 async def test_until_now_gives_it_back(rest: Rest) -> None:

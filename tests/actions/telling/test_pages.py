@@ -138,6 +138,15 @@ async def test_an_entry_is_prefilled_and_what_is_given_wins(tmp_path: Path) -> N
     assert book.read_bytes() == b"# Toy\r\n\r\n## Event Log\r\n", "a plan writes nothing"
 
 
+@pytest.mark.parametrize(("operator", "title"), [("agent:x", "drop, by agent:x"), ("ada", "drop")])
+async def test_an_agents_entry_says_that_it_is_one(
+    tmp_path: Path, operator: str, title: str
+) -> None:
+    request, world = _asked("log", event="drop"), context(_run(tmp_path / "toy.md"))
+    draft = await LogEntry().draft(replace(world, operator=operator), request)
+    assert draft.facts["title"] == title
+
+
 async def test_without_a_logbook_there_is_nothing_to_append_to(tmp_path: Path) -> None:
     assert (await _plan(LogEntry(), _run())).blocked
     begun = await _plan(LogEntry(), _run(tmp_path / "new.md"))

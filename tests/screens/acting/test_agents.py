@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.actions.core.action import RefuseError
+from cockpit.actions.core.action import RefuseError, UnansweredError
 from cockpit.model.agents import LATE, AgentAct, Stage, going_on
 from cockpit.store.store import StoreError
 from screens.acting.agents import agent_news, to_veto
@@ -61,6 +61,7 @@ async def test_it_stands_on_the_fleet_and_on_the_run_and_one_key_stops_it(
     [
         (Vetoing(), "no agent waits to act on run-a"),
         (Vetoing(trouble=StoreError("the store is locked")), "not vetoed: the store is locked"),
+        (Vetoing(trouble=UnansweredError("no answer")), "whether it was vetoed is not known"),
         (Vetoing(trouble=RefuseError("read-only")), "not vetoed: read-only"),
     ],
 )
