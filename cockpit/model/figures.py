@@ -6,7 +6,7 @@ After a resume the tracker holds the former job's last loss and rate until the n
 
 from __future__ import annotations
 
-from cockpit.model.observed import TrackerValue
+from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.report import RunReport
 
 
@@ -18,16 +18,33 @@ def present_tracker(report: RunReport) -> TrackerValue | None:
 
 def present_loss(report: RunReport) -> tuple[str, float | None]:
     """Return the present job's newest loss, and which facet tells it: the tracker, else the log."""
-    tracker, log = report.facets.tracker.value, report.facets.log.value
     current = present_tracker(report)
     if current is not None and current.loss is not None:
         return "tracker", current.true_loss
+    row = _newest_row(report)
+    return "log", None if row is None else row.true_loss
+
+
+def loss_at(report: RunReport) -> float | None:
+    """Return when that loss was logged (s since the epoch); ``None``: unknown.
+
+    When its file was looked at, or written, is another time: a run may stand still for hours.
+    """
+    current = present_tracker(report)
+    if current is not None and current.loss is not None:
+        return current.last_step_at
+    row = _newest_row(report)
+    return None if row is None else row.at
+
+
+def _newest_row(report: RunReport) -> Row | None:
+    """Return the present job's newest row of the log with a loss."""
+    log = report.facets.log.value
     rows = log.rows if log is not None else ()
-    if tracker is not None and current is None:
+    if report.facets.tracker.value is not None and present_tracker(report) is None:
         began = _began(report)
         rows = tuple(row for row in rows if row.at is not None and row.at >= (began or 0.0))
-    losses = (row.true_loss for row in reversed(rows) if row.loss is not None)
-    return "log", next(losses, None)
+    return next((row for row in reversed(rows) if row.loss is not None), None)
 
 
 def _is_former(report: RunReport, tracker: TrackerValue) -> bool:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from textual.content import Content
 from textual.renderables.digits import DIGITS, DIGITS3X3_BOLD
 
-from cockpit.model.figures import present_loss, present_tracker
+from cockpit.model.figures import loss_at, present_loss, present_tracker
 from cockpit.model.report import RunReport
 from cockpit.model.wording import ago, eta, number, rate, steps
 from widgets.painting import facts, rows
@@ -94,7 +94,7 @@ def _padded(line: Content, width: int) -> Content:
 
 def _figures(report: RunReport, now: float) -> list[Figure]:
     found = [_step(report), _loss(report, now)]
-    if (rated := _throughput(report)) is not None:
+    if (rated := _throughput(report, now)) is not None:
         found.append(rated)
     left = report.progress.eta_s
     if left is not None and not facts.is_over(report):
@@ -114,26 +114,34 @@ def _step(report: RunReport) -> Figure:
 
 def _loss(report: RunReport, now: float) -> Figure:
     told, value = present_loss(report)
-    tracker, log = report.facets.tracker, report.facets.log
-    facet = tracker if told == "tracker" else log
+    facet = report.facets.tracker if told == "tracker" else report.facets.log
     if value is None:
-        asked = tracker if tracker.configured else log
-        why = "none logged yet" if asked.known else facts.reason(asked)
-        return Figure("loss", " unknown ", "$unknown", text((why, "$unknown")))
-    at = tracker.value.last_step_at if told == "tracker" and tracker.value else None
-    at = at if at is not None else facet.observed_at
-    under = EMPTY if at is None else text((ago(now - at), DIM))
+        return Figure("loss", " unknown ", "$unknown", text((_why_no_loss(report), "$unknown")))
+    at = loss_at(report)
+    under = text(("age unknown", "$unknown")) if at is None else text((ago(now - at), DIM))
     if not facts.finite(value):
         return Figure("loss", f" {number(value)} ", "$critical", under)
     stale = facts.look(facet, report, now) is facts.Look.STALE
     return Figure("loss", number(value), DIM if stale else STRONG, under)
 
 
-def _throughput(report: RunReport) -> Figure | None:
+def _why_no_loss(report: RunReport) -> str:
+    """Return why none is known: of a log only the lines that are new to it were read for one."""
+    tracker, log = report.facets.tracker, report.facets.log
+    if tracker.value is not None and present_tracker(report) is None:
+        return "none of this job seen"
+    asked = tracker if tracker.configured else log
+    if not asked.known:
+        return facts.reason(asked)
+    return "none seen yet" if asked is tracker else "none in new log lines"
+
+
+def _throughput(report: RunReport, now: float) -> Figure | None:
     found = present_tracker(report)
     if found is None or found.throughput is None or facts.is_over(report):
         return None
     words, _, unit = rate(found.throughput, found.throughput_unit).partition(" ")
     against, style = facts.pace(report)
     under = EMPTY if against == "?" else text((against, style), (" of its baseline", DIM))
-    return Figure(unit or "throughput", words, STRONG, under)
+    stale = facts.look(report.facets.tracker, report, now) is facts.Look.STALE
+    return Figure(unit or "throughput", words, DIM if stale else STRONG, under)

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import stat
+import time
 import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -89,7 +90,8 @@ def place_of(folder: Path, run_file: Path, call: Call, size: tuple[int, int]) ->
     Raises ``OSError`` where the run file cannot be looked at.
     """
     found = run_file.stat()
-    known = {name: os.environ.get(name) for name in VARIABLES}
+    known: dict[str, Any] = {name: os.environ.get(name) for name in VARIABLES}
+    known["zone"] = [time.timezone, time.altzone, *time.tzname]  # it may be a file's word, not TZ's
     kept: dict[str, Any] = {
         "format": [FORMAT, __version__],
         "file": str(run_file),

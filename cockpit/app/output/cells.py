@@ -76,6 +76,11 @@ def doubtful(letter: str) -> bool:
     return len(letter) > 1 or (letter > "\x7e" and _disputed(letter))
 
 
+def most_cells(letter: str) -> int:
+    """Return how many cells this takes where each of its characters stands for itself."""
+    return sum(2 if _disputed(each) else max(1, cell_len(each)) for each in letter)
+
+
 @lru_cache(maxsize=4096)
 def _disputed(letter: str) -> bool:
     if letter < "\u2e80":  # the usual signs and scripts; a wide one here is an emoji

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.app.output.cells import Row
+from cockpit.app.output.cells import Row, doubtful
 
 LEAST: Final = 3
 """Rows from which on a line is written downwards."""
@@ -33,9 +33,9 @@ def find_columns(rows: Sequence[Row], differing: Mapping[int, Sequence[int]]) ->
 
 
 def _alone(row: Row, x: int) -> bool:
-    """Return whether a cell is a letter that shares its pen with none beside it."""
+    """Return whether a cell is a letter that shares its pen, and may share its room, with none."""
     letter, pen = row[x]
-    if letter in ("", " ") or (x + 1 < len(row) and not row[x + 1][0]):
+    if letter in ("", " ") or doubtful(letter) or (x + 1 < len(row) and not row[x + 1][0]):
         return False
     beside = row[max(0, x - 1) : x] + row[x + 1 : x + 2]
     return all(cell[0] == " " or cell[1] != pen for cell in beside)

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from copy import copy
 
-from cockpit.app.output.cells import Cell, Row, doubtful
+from cockpit.app.output.cells import Cell, Row, doubtful, most_cells
 from cockpit.app.output.pens import Pen, change, over_blank
 
 ERASE_FROM = 4
@@ -118,11 +118,14 @@ class Encoder:
         while not wanted[x][0] and x:
             x -= 1
         self.move(y, x)
+        spoilt = 0
         while x < self.width:
-            x = self._cell(wanted, x, differing, at)
+            start, x = x, self._cell(wanted, x, differing, at)
             while at < len(differing) and differing[at] < x:
                 at += 1
-            if self.x is None and x < self.width:  # the next cell may have been written over
+            if self.x is None:  # the next cells may have been written over
+                spoilt = max(x + 1, start + most_cells(wanted[start][0]))
+            if x < min(spoilt, self.width):
                 self.move(y, x)
                 continue
             next_one = differing[at] if at < len(differing) else tail

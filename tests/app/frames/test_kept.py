@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,21 @@ def test_it_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(found.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(found.path.parent.stat().st_mode) == 0o700
     assert [each.name for each in found.path.parent.iterdir()] == [found.path.name]
+
+
+def test_one_of_another_zone_is_not_shown_its_times_would_read_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine's own zone, which no variable tells."""
+    kept(tmp_path)
+    try:
+        monkeypatch.setenv("TZ", "Asia/Kathmandu")
+        time.tzset()
+        monkeypatch.undo()
+        assert load(place(tmp_path), AT + 1) is None
+    finally:
+        time.tzset()
+    assert load(place(tmp_path), AT + 1) == FRAME
 
 
 def rewritten(place: Place, change: Callable[[bytes], bytes]) -> None:

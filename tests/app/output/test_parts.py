@@ -89,6 +89,25 @@ def test_a_sign_of_which_terminals_differ_how_wide_it_is_shifts_nothing(narrow: 
     assert places == {"a": 0, "b": 5, "c": 10}, line
 
 
+@pytest.mark.parametrize("letter", ["👍🏽", "🇩", "🫨"])
+def test_a_sign_that_takes_more_cells_spoils_none_behind_it(letter: str) -> None:
+    """As tmux 3.3 does it: a skin tone stands for itself there, beside the hand."""
+    lines = ["   bcdefgh"] * 30
+
+    def measure(part: str) -> int:
+        return 2 if part in "👍🏽🇩🫨" else 1
+
+    stage, screen = painted(*lines, width=30), Emulator(30, 30, measure=measure)
+    screen.feed("\x1b[?7l" + stage.frame((0, 0)))
+    for y in range(30):
+        stage.put(y, 1, cells_of(letter, INK))
+    screen.feed(stage.frame((0, 0)))
+    behind = 1 + len(cells_of(letter))
+    for y in range(30):
+        shown = "".join(cell[0] for cell in screen.cells[y][behind:12])
+        assert shown == lines[y].ljust(12)[behind:], screen.text()
+
+
 def test_controls_in_a_text_never_reach_the_terminal() -> None:
     hostile = "a\x1b[2J\x07\x9b31m\r\n\tb\u200d\u0301"
     assert "".join(letter for letter, _ in cells_of(hostile)) == "a[2J31mb\u200d\u0301".replace(
