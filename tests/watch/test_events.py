@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cockpit.model.agents import AgentAct, Stage
-from cockpit.model.alert import Acknowledgement
+from cockpit.model.alert import Acknowledgement, ClosedAlert, RowSpan
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
 from cockpit.watch.events import events
@@ -51,3 +51,19 @@ def test_each_change_is_one_event() -> None:
     ]
     begun = new.model_copy(update={"agents": (act.model_copy(update={"stage": Stage.BEGUN}),)})
     assert [each[3] for each in told(new, begun)] == ["begun"]
+
+
+def test_what_came_and_went_between_two_looks_is_told_once() -> None:
+    """A NaN that was over at the next look would else leave no trace with whoever listens."""
+    span = RowSpan(opened_step=10, closed_step=12, passed=True)
+    spike = made.alert("C-11").model_copy(update={"span": span})
+    seen_open = made.alert("C-10").model_copy(
+        update={"span": span.model_copy(update={"passed": False})}
+    )
+    over = tuple(
+        ClosedAlert(alert=each, closed_at=made.NOW, seen=False) for each in (spike, seen_open)
+    )
+    old, new = made.report(), made.report(closed=over)
+    assert [each[:2] for each in told(old, new)] == [("opened", "C-11"), ("closed", "C-11")]
+    assert told(new, new) == []
+    assert "opened" not in [each[0] for each in told(None, new)], "what is over is no news then"
