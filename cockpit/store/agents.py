@@ -1,7 +1,8 @@
 """What agents did, kept within bounds: each act and plan, and of their calls how many an hour.
 
 An act stands in here before it begins. It begins by one change of its row from ``waiting`` to
-``begun``, a veto is the change from ``waiting`` to ``vetoed``: one of the two happens, once.
+``begun``, a veto is the change from ``waiting`` to ``vetoed``: one of the two happens, once. One
+that is too late to begin (its process was stopped) is withdrawn by whoever comes after it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ MOST: Final = 500
 PLANS: Final = 20
 """Plans of a run that nobody has sent, of which every cockpit is told."""
 HOUR: Final = 3600.0
+NEVER_BEGAN: Final = "never seen to begin when its grace was over"
 _COLUMNS: Final = (
     "number", "run", "agent", "action", "plan_id", "at", "stage", "changed_at", "until", "who",
     "said", "times",
@@ -76,8 +78,9 @@ class AgentRecords(StoreView):
         is neither held up by that nor holds anything up.
         """
         with self._store.writing() as connection:
+            _withdraw_late(connection, run, now)
             waiting = _acts(connection, "run = ? AND stage = 'waiting'", (run,))
-            others = (act for act in waiting if act.waits(now) and act.action not in TELLS)
+            others = (act for act in waiting if act.action not in TELLS)
             other = None if action in TELLS else next(others, None)
             if other is not None:
                 raise OtherWaitsError(other)
@@ -128,12 +131,12 @@ class AgentRecords(StoreView):
     def stop(self, run: str, by: str, said: str, now: float, stage: Stage) -> tuple[AgentAct, ...]:
         """Stop what waits on a run, and with a veto what is only planned; return what was."""
         with self._store.writing() as connection:
+            _withdraw_late(connection, run, now)
             acts = [
                 act
                 for act in _acts(connection, "run = ? AND stage IN ('waiting', 'planned')", (run,))
-                if act.waits(now)
-                or (stage is Stage.VETOED and _planning(act, now))
-            ]  # fmt: skip
+                if act.stage is Stage.WAITING or (stage is Stage.VETOED and _planning(act, now))
+            ]
             for act in acts:
                 connection.execute(
                     "UPDATE agent_acts SET stage = ?, who = ?, said = ?, changed_at = ?"
@@ -150,11 +153,10 @@ class AgentRecords(StoreView):
             found = _acts(connection, where, (run, action, now - VETO_HOLDS))
         return max(found, key=lambda act: act.changed_at, default=None)
 
-    def waiting(self, run: str, now: float) -> bool:
-        """Return whether anything waits on a run: cheaper than trying to stop it."""
+    def waiting(self, run: str) -> bool:
+        """Return whether anything waits on a run, however late: cheaper than trying to stop it."""
         with self._store.reading() as connection:
-            found = _acts(connection, "run = ? AND stage = 'waiting'", (run,))
-        return any(act.waits(now) for act in found)
+            return bool(_acts(connection, "run = ? AND stage = 'waiting'", (run,)))
 
     def current(self, run: str, now: float) -> tuple[AgentAct, ...]:
         """Return what agents are about on a run, and how what they did of late ended.
@@ -204,6 +206,15 @@ class AgentRecords(StoreView):
         if not found:
             raise StoreError("the store was removed or replaced while an agent waited")
         return found[0]
+
+
+def _withdraw_late(connection: sqlite3.Connection, run: str, now: float) -> None:
+    """See to it that what nobody can stop any more (``AgentAct.waits``) does not begin either."""
+    connection.execute(
+        "UPDATE agent_acts SET stage = 'withdrawn', said = ?, changed_at = ?"
+        " WHERE run = ? AND stage = 'waiting' AND coalesce(until, 0) + ? < ?",
+        (NEVER_BEGAN, now, run, LATE, now),
+    )
 
 
 def _planned(connection: sqlite3.Connection, asks: tuple[str, ...]) -> int | None:

@@ -16,7 +16,8 @@ def events(old: RunReport | None, new: RunReport) -> Iterator[Event]:
     """Yield what is new, in this order: verdict, job, alerts, acknowledgements, agents.
 
     Each has ``schema``, ``at``, ``run`` and ``event``. Of a run that is seen for the first time
-    everything is new.
+    everything is new but what is over. An alert that came and went between two looks is told as
+    opened and as closed.
     """
     head = {"schema": 1, "at": rfc3339(new.checked_at), "run": new.name}
     found = (*_verdict(old, new), *_job(old, new), *_alerts(old, new), *_agents(old, new))
@@ -40,10 +41,24 @@ def _alerts(old: RunReport | None, new: RunReport) -> Iterator[Event]:
     now = {each.key: each for each in new.alerts}
     yield from (_alert("opened", each) for key, each in now.items() if key not in before)
     yield from (_alert("closed", each) for key, each in before.items() if key not in now)
+    for each in _passed(old, new):
+        yield from (_alert(event, each) for event in ("opened", "closed"))
     for key, each in now.items():
         taken, former = each.acknowledged, before.get(key)
         if taken is not None and (former is None or former.acknowledged != taken):
             yield {**_alert("acknowledged", each), "by": taken.by}
+
+
+def _passed(old: RunReport | None, new: RunReport) -> Iterator[Alert]:
+    """Yield the alerts that opened and closed within the run's rows since the former report."""
+    if old is None:
+        return
+    known = {(each.alert.key, each.alert.since) for each in old.closed}
+    for closed in reversed(new.closed):  # the newest first
+        alert = closed.alert
+        unseen = alert.span is not None and alert.span.passed
+        if unseen and (alert.key, alert.since) not in known:
+            yield alert
 
 
 def _alert(event: str, alert: Alert) -> Event:

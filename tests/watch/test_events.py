@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cockpit.model.agents import AgentAct, Stage
-from cockpit.model.alert import Acknowledgement
+from cockpit.model.alert import Acknowledgement, ClosedAlert, RowSpan
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
 from cockpit.watch.events import events
@@ -54,3 +54,19 @@ def test_each_change_is_one_event() -> None:
     vetoed = act.model_copy(update={"stage": Stage.VETOED, "by": "ada"})
     (last,) = told(new, new.model_copy(update={"agents": (vetoed,)}))
     assert last[1:] == ("agent:x", "relaunch", "vetoed", "2026-03-11T08:53:58.000Z", "ada")
+
+
+def test_what_came_and_went_between_two_looks_is_told_once() -> None:
+    """A NaN that was over at the next look would else leave no trace with whoever listens."""
+    span = RowSpan(opened_step=10, closed_step=12, passed=True)
+    spike = made.alert("C-11").model_copy(update={"span": span})
+    seen_open = made.alert("C-10").model_copy(
+        update={"span": span.model_copy(update={"passed": False})}
+    )
+    over = tuple(
+        ClosedAlert(alert=each, closed_at=made.NOW, seen=False) for each in (spike, seen_open)
+    )
+    old, new = made.report(), made.report(closed=over)
+    assert [each[:2] for each in told(old, new)] == [("opened", "C-11"), ("closed", "C-11")]
+    assert told(new, new) == []
+    assert "opened" not in [each[0] for each in told(None, new)], "what is over is no news then"

@@ -184,6 +184,8 @@ class AgentGuard:
             await self._clock.sleep(min(left, LOOK_EVERY))
             with suppress(StoreError):  # the begin below has the last word
                 found = await asked(self._records.act, act.number)
+                if found.stage is Stage.WITHDRAWN:  # too late by others' clock: why is seen below
+                    break
                 if found.stage is not Stage.WAITING:
                     return found.text
         late, now = self._clock.monotonic() - ends, self._clock.now()
@@ -241,7 +243,7 @@ class AgentGuard:
         """Stop what waits on a run because a person turns to it; return what that was."""
         assert self._records is not None
         now = self._clock.now()
-        if not await asked(self._records.waiting, key, now):
+        if not await asked(self._records.waiting, key):
             return ()
         return await asked(self._records.stop, key, by, said, now, Stage.TAKEN_OVER)
 

@@ -143,7 +143,7 @@ def marked(
         words=tuple(filter(None, (*map(posixpath.basename, roots), wandb_id, run.name))),
         uid=uid,
         places=tuple(filter(None, (*roots, *outputs, wandb_dir))),
-        in_environment=tuple(each.encode() for each in (*roots, wandb_id) if each),
+        in_environment=tuple(os.fsencode(each) for each in (*roots, wandb_id) if each),
     )
 
 
@@ -285,7 +285,7 @@ def _in_environment(watched: RunMarks, process: Process) -> Iterator[tuple[bool,
         if _same_project(watched, process):
             yield True, Mark("the W&B id in its environment")
         return
-    if not any(root.encode() in process.env for root in watched.roots):
+    if not any(os.fsencode(root) in process.env for root in watched.roots):
         return
     for part in process.env.split(b"\0"):
         name, _, value = part.decode("utf-8", "replace").partition("=")

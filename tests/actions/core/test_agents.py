@@ -415,3 +415,28 @@ async def test_the_run_file_that_lies_there_has_the_last_word_whatever_is_in_use
     result = await acted(made, plan)
     assert (result.outcome, made.platform.started) == (Outcome.REFUSED, ["toy-i001"])
     assert stages(made)[-1] == (Stage.WITHDRAWN, None)
+
+
+@pytest.mark.parametrize("who", ["a veto", "a person who acts", "another agent"])
+async def test_one_that_stood_still_right_before_it_begins_does_not_begin_after_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """Past ``LATE`` there is nothing left to veto: then nothing of it may come any more."""
+    made, real = world(tmp_path), AgentRecords.begin
+
+    def stood_still(self: AgentRecords, number: int, now: float) -> object:
+        later = now + LATE + 1
+        if who == "another agent":
+            self.wait(key(made), "agent:other", "relaunch", "p", later, later + 60)
+        elif who == "a veto":
+            assert self.stop(key(made), "ada", "", later, Stage.VETOED) == ()
+        elif self.waiting(key(made)):
+            assert self.stop(key(made), "ada", "", later, Stage.TAKEN_OVER) == ()
+        return real(self, number, now)
+
+    plan = await planned(made)
+    monkeypatch.setattr(AgentRecords, "begin", stood_still)
+    result = await acted(made, plan)
+    assert (result.outcome, made.platform.started) == (Outcome.REFUSED, [])
+    assert "never seen to begin" in result.message
+    assert stages(made)[0] == (Stage.WITHDRAWN, None)

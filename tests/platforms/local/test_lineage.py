@@ -241,6 +241,17 @@ def test_by_a_fragment_that_is_open_for_writing(tmp_path: Path, zoo: Zoo) -> Non
     assert pids(live(run)) == [pid]
 
 
+def test_a_root_that_leads_to_a_name_which_is_no_text(tmp_path: Path, zoo: Zoo) -> None:
+    """A folder may be called anything: its jobs are found, and nothing breaks at its name."""
+    run = run_spec(tmp_path)
+    root = Path(str(run.output_root))
+    root.rename(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    root.symlink_to(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    pid = zoo.add(code=f"f = open({str(root / 'x')!r}, 'ab')\n" + WAIT)
+    found = live(run)
+    assert pids(found) == [pid] and "open for writing" in found.jobs[0].why
+
+
 def test_the_service_that_writes_belongs_to_the_trainer_above_it(tmp_path: Path, zoo: Zoo) -> None:
     """The tracker's service has a session of its own; stopping it alone would stop nothing."""
     run = run_spec(tmp_path)
