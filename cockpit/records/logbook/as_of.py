@@ -13,6 +13,7 @@ from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed
 from cockpit.text.logbook_scan import read_entries
+from cockpit.text.logbook_stamp import read_stamp
 from cockpit.text.markdown_blocks import split_lines
 from cockpit.text.safe import clean
 
@@ -22,6 +23,8 @@ CAP: Final = 8 << 20
 LITERAL: Final = "--literal-pathspecs"
 """What keeps git from taking a file's name for a pattern."""
 UNTOLD: Final = "git cannot tell"
+SHALLOW: Final = "git cannot tell (a shallow clone)"
+_DAY: Final = 86400.0
 _NOTHING: Final = (b"not a git repository", b"any commits yet", b"does not exist in", b"not in '")
 
 
@@ -57,13 +60,21 @@ async def _committed(path: Path, at: float) -> BookThen | str:
     listed = await run_git(path.parent, *words, deadline=DEADLINE, env=READING)
     commit, _, when = listed.text.strip().partition(" ")
     if not listed.ok or not commit or not when.isdigit():
-        return _why_none(listed)
+        return SHALLOW if listed.ok and await _is_shallow(path.parent) else _why_none(listed)
     blob = ("cat-file", "blob", f"{commit}:./{path.name}")
     shown = await run_git(path.parent, *blob, deadline=DEADLINE, env=READING, cap=CAP)
     if not shown.ok:
         return _why_none(shown)
     cut = f", its first {CAP >> 20} MiB" if shown.cut else ""
     return BookThen(shown.text, f"commit {commit[:7]} of {moment(float(when))}{cut}")
+
+
+async def _is_shallow(folder: Path) -> bool:
+    """Tell whether earlier commits may be missing here; so it counts where git does not say."""
+    told = await run_git(
+        folder, "rev-parse", "--is-shallow-repository", deadline=DEADLINE, env=READING
+    )
+    return told.text.strip() != "false"
 
 
 def _why_none(ended: Completed) -> str:
@@ -86,10 +97,16 @@ def _dated(path: Path, at: float, why: str) -> BookThen:
     kept = [
         f"{lines[each.line - 1]}\n{each.text}\n"
         for each in entries
-        if each.at is not None and each.at <= at
+        if each.at is not None and _since(each.at, lines[each.line - 1]) <= at
     ]
     undated = sum(each.at is None for each in entries)
     if not kept:
         return BookThen("", f"unknown: {why}, and no entry dated by then")
     left = f", {undated} without a date left out" if undated else ""
     return BookThen("\n".join(kept), f"{why}: entries dated by then{left}")
+
+
+def _since(at: float, line: str) -> float:
+    """Return from when on an entry was there: one with a date alone may be of that day's end."""
+    stamp = read_stamp(line)
+    return at if stamp is None or stamp.timed else at + _DAY

@@ -13,7 +13,7 @@ from typing import Final
 from cockpit.model.logtext import Near
 from cockpit.sources.logs.lines import BLOCK, RawLine, iter_lines, line_start, lines_before
 from cockpit.sources.logs.ranged import Opened, Ranged, Span, Wish
-from cockpit.sources.logs.stamp import line_time, writes_utc
+from cockpit.sources.logs.stamp import dated_time, line_time, writes_utc
 from cockpit.text.progress import read_progress
 from cockpit.text.safe import safe_line
 
@@ -22,7 +22,11 @@ PROBE: Final = 4 * BLOCK
 NEAR: Final = 2 * BLOCK
 """Bytes that are read line by line in the end."""
 
+BURST: Final = 64 * BLOCK
+"""Bytes of lines of one moment, at most, that are read to find the last of them."""
+
 Value = Callable[[bytes], float | None]
+ValueOf = Callable[[list[str], float], Value]
 
 
 def line_at(log: Ranged, number: int) -> int | None:
@@ -47,12 +51,37 @@ def nearest_step(log: Ranged, step: int, begin: int = 0) -> Near | None:
 
 def nearest_time(log: Ranged, at: float, begin: int = 0) -> Near | None:
     """Return the line whose own time is nearest to ``at``; ``None`` if no line tells any."""
+    return _nearest(log, at, begin, _timed(line_time))
 
+
+def written_by(log: Ranged, at: float) -> int | None:
+    """Return where the last line ends that says, with a date, that it was written by ``at``.
+
+    ``None`` if no line tells a date. Raises ``OSError`` where too many lines tell that moment.
+    """
+    value_of = _timed(dated_time)
+    near = _nearest(log, at, 0, value_of)
+    if near is None or near.value > at:
+        return None if near is None else near.offset
+    end = near.offset
+    with log.open(Wish((Span(end, end + PROBE, to=BLOCK),))) as opened:
+        size, value = opened.stat.size, _value(opened, value_of)
+        for line in iter_lines(opened, end, min(size, near.offset + BURST)):
+            told = _told(line, value)
+            if told is not None and told > at:
+                return end
+            end = line.end if told is not None else end
+    if near.offset + BURST < size:
+        raise OSError(0, "too many lines tell that moment")
+    return end
+
+
+def _timed(read: Callable[[str, float, bool], float | None]) -> ValueOf:
     def value_of(newest: list[str], mtime: float) -> Value:
         utc = writes_utc(newest, mtime)
-        return lambda raw: line_time(safe_line(raw).plain, mtime, utc)
+        return lambda raw: read(safe_line(raw).plain, mtime, utc)
 
-    return _nearest(log, at, begin, value_of)
+    return value_of
 
 
 def _step_of(raw: bytes) -> float | None:
@@ -60,13 +89,15 @@ def _step_of(raw: bytes) -> float | None:
     return None if found is None or found.scope != "run" else found.step
 
 
-def _nearest(
-    log: Ranged, target: float, begin: int, value_of: Callable[[list[str], float], Value]
-) -> Near | None:
+def _value(opened: Opened, value_of: ValueOf) -> Value:
+    """Return what reads a line's value, as the newest lines and the last write tell."""
+    before = lines_before(opened, opened.stat.size, 50)
+    return value_of([safe_line(line.data).plain for line in reversed(before)], opened.stat.mtime)
+
+
+def _nearest(log: Ranged, target: float, begin: int, value_of: ValueOf) -> Near | None:
     with log.open(Wish((Span(0, last=BLOCK, to=BLOCK),))) as opened:
-        size = opened.stat.size
-        newest = [safe_line(line.data).plain for line in reversed(lines_before(opened, size, 50))]
-        value = value_of(newest, opened.stat.mtime)
+        size, value = opened.stat.size, _value(opened, value_of)
         low, high = line_start(opened, min(begin, size), size), size
         found: list[Near] = []
         while high - low > NEAR:

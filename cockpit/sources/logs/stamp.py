@@ -95,6 +95,14 @@ def line_time(line: str, mtime: float, utc: bool, offset: float = 0.0) -> float 
     return None if said is None else said - offset
 
 
+def dated_time(line: str, mtime: float, utc: bool) -> float | None:
+    """Return the same of a line that tells a date; a time of day alone may be that of any day."""
+    stamp = read_stamp(line)
+    if stamp is None or stamp.year <= _NO_DATE:
+        return None
+    return _believed(stamp, mtime, utc)
+
+
 def clock_offset(
     newest_first: Iterable[str], mtime: float, utc: bool, former: float, *, grown: bool
 ) -> float:

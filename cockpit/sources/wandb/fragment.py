@@ -52,6 +52,8 @@ class Fragment:
         """The trainer's clock minus ours, as far as it is known (s), its host's included."""
         self._clock: Look | None = None
         self._identity: tuple[int, int] | None = None
+        self._length = 0
+        """Bytes it had at the last look, whatever of it is to be learned anew."""
         self._latest: tuple[MetricKeys, Latest] | None = None
         self._sample: tuple[MetricKeys, int, int, list[Row]] | None = None
 
@@ -85,7 +87,7 @@ class Fragment:
         except FileNotFoundError:
             return True
         known = self._identity in (None, now.identity)
-        return not known or now.size < self.size
+        return not known or now.size < self._length
 
     def refresh(self) -> None:
         """Look at the file again: one ``stat`` when nothing is new.
@@ -94,6 +96,7 @@ class Fragment:
         """
         now = self.file.stat()
         self._identity = now.identity
+        self._length = now.size
         self.mtime = now.mtime
         if now.size == self.size:
             return

@@ -13,7 +13,7 @@ from cockpit.platforms.table import kind_of
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.ranged import Ranged
-from cockpit.sources.logs.seek import nearest_time
+from cockpit.sources.logs.seek import written_by
 
 PAGE: Final = 600
 """Lines that are read at once."""
@@ -61,14 +61,10 @@ def _recorded(log: LogFile, kept: LogValue, at: float) -> _End:
 
 
 def _stamped(log: Ranged, at: float) -> _End:
-    """Return where the first line stands that says that it was written later."""
-    near = nearest_time(log, at, 0)
-    if near is None:
-        raise OSError(0, "no line is kept, and those of the log have no timestamp")
-    end = near.offset
-    if near.value <= at:
-        following = LogFile(log).page(near.offset, 2)
-        end = following.offsets[1] if len(following.offsets) > 1 else following.end
+    """Return where the last line ends that says that it was written by then."""
+    end = written_by(log, at)
+    if end is None:
+        raise OSError(0, "no line is kept, and those of the log have no timestamp with a date")
     if end == 0:
         raise OSError(0, "the log that is there now begins later")
     return _End(end, f"from its file, up to {moment(at)} by its lines' own times")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.records.logbook.as_of import book_then
+from tests.records.remotes import git
 
 AT = datetime(2026, 3, 11, 3, 0, tzinfo=UTC).timestamp()
 HEAD = "# Run\n\n## Event Log\n\n"
@@ -57,6 +58,26 @@ async def test_before_the_first_commit_and_without_git_the_dates_tell(tmp_path: 
     assert "body of two" in without.text and "body of one" in without.text
     assert "four" not in without.text and "undated" not in without.text
     assert without.told.endswith("entries dated by then, 1 without a date left out")
+
+
+async def test_an_entry_with_a_date_alone_may_be_of_the_end_of_its_day(tmp_path: Path) -> None:
+    book = tmp_path / "run.md"
+    days = "".join(f"### 2026-03-{day} - of {day}\n\nbody\n\n" for day in (10, 11))
+    book.write_text(HEAD + days + "### 02:30 - that night\n\nbody\n")
+    found = await book_then(str(book), AT)
+    assert "of 10" in found.text and "that night" in found.text and "of 11" not in found.text
+    assert "of 11" in (await book_then(str(book), AT + 86400)).text
+
+
+async def test_a_shallow_clone_does_not_know_what_was_committed_before(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    for hour in (1, 4):
+        (whole / "run.md").write_text(HEAD + entry(1, f"edited at {hour}"))
+        commit(whole, AT + 3600 * (hour - 3))
+    git(tmp_path, "clone", "-q", "--depth=1", whole.as_uri(), str(tmp_path / "cut"))
+    found = await book_then(str(tmp_path / "cut/run.md"), AT)
+    assert found.told == "git cannot tell (a shallow clone): entries dated by then"
 
 
 @pytest.mark.parametrize("text", ["", "no entry at all\n", HEAD + entry(4, "four")])

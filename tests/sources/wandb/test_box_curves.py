@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,45 @@ async def test_a_host_that_is_gone_hides_nothing_that_was_read(tmp_path: Path) -
     shell.down = None
     (found,) = await read(curves, run)
     assert found.rows == 20_000 and found.note == ""
+
+
+def cut(path: Path, _: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2 + 13)
+
+
+def shorter(path: Path, beside: Path) -> None:
+    launch(beside, "abc", *rows(0, 300, "7.5", lr="0.5")).replace(path)
+
+
+def longer(path: Path, beside: Path) -> None:
+    launch(beside, "abc", *rows(0, 9000, "7.5", lr="0.5")).replace(path)
+
+
+def half_written(path: Path, _: Path) -> None:
+    with path.open("ab") as file:
+        file.write(path.read_bytes()[-5000:-4000])
+    launch(path.parent.parent, "abc", *many(6000, 7000), day=2)
+
+
+def gone(path: Path, _: Path) -> None:
+    launch(path.parent.parent, "abc", *many(6000, 7000), day=2)
+    path.unlink()
+
+
+@pytest.mark.parametrize("change", [cut, shorter, longer, half_written, gone])
+async def test_what_became_of_a_file_is_seen_as_here(
+    change: Callable[[Path, Path], None], tmp_path: Path
+) -> None:
+    folder = tmp_path / "wandb"
+    folder.mkdir()
+    path = launch(folder, "abc", *many(0, 6000))
+    run, asked = spec(folder, id="abc"), ("loss", "lr")
+    curves, source = reading(Shell())
+    await read(curves, run, *asked)
+    change(path, tmp_path)
+    await source.observe(queries_of([run]))
+    anew = await read(reading(Shell())[0], local(run), *asked)
+    assert repr(await read(curves, run, *asked)) == repr(anew)
 
 
 async def test_no_run_there_is_said(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -112,6 +113,33 @@ def test_where_no_line_is_kept_the_times_of_the_lines_tell(tmp_path: Path, minut
     page, told = log_then(run_on(path), Then(run="r", at=at), END, True)
     assert page.lines[-1].plain.endswith(f"step {min(59, round(minutes - 0.1))}")
     assert "by its lines' own times" in told and page.end == page.size
+
+
+def test_every_line_of_the_last_moment_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    first = stamped(3).splitlines(keepends=True)
+    burst = "".join(f"{first[1].rstrip()} part {n}\n" for n in range(5000))
+    path.write_text(first[0] + burst + "  without a time\n" + first[2])
+    for at in (BEGIN + 60, BEGIN + 75):
+        page, _ = log_then(run_on(path), Then(run="r", at=at), END, True)
+        assert page.lines[-1].plain.endswith("part 4999")
+
+
+def test_a_moment_of_too_many_lines_is_not_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text((stamped(1).rstrip() + " x" * 500 + "\n") * 5000 + stamped(9))
+    with pytest.raises(OSError, match="too many lines"):
+        log_then(run_on(path), Then(run="r", at=BEGIN), END, True)
+
+
+def test_a_time_of_day_is_that_of_no_day(tmp_path: Path) -> None:
+    """Three days of it, read by the file's time, would all be of the last one."""
+    path = tmp_path / "run.log"
+    hours = (datetime.fromtimestamp(BEGIN + 3600 * n, UTC) for n in range(72))
+    path.write_text("".join(f"[{each:%H:%M:%S}] step {n}\n" for n, each in enumerate(hours)))
+    os.utime(path, (BEGIN + 3600 * 72, BEGIN + 3600 * 72))
+    with pytest.raises(OSError, match="timestamp with a date"):
+        log_then(run_on(path), Then(run="r", at=BEGIN + 3600 * 30), END, True)
 
 
 def test_what_no_time_tells_is_unknown(tmp_path: Path) -> None:
