@@ -110,7 +110,8 @@ def announced(
         if page is not None:
             told |= {"wandb": page[1], "wandb_at": when}
         if folder is not None:
-            told["wandb_ids"] = (*found.wandb_ids, (folder["id"], when))[-IDS:]
+            others = (each for each in found.wandb_ids if each[0] != folder["id"])
+            told["wandb_ids"] = (*others, (folder["id"], when))[-IDS:]
         if loaded is not None:
             now = loaded.model_copy(update={"at": when})
             told |= {"loaded": now, "notice": None}  # what came before was of a former start

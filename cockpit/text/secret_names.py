@@ -40,14 +40,12 @@ _DIGIT = late_regex(r"\d")
 _NUMBER = late_regex(r"[-+]?[\d.,_]+(?:[eE][-+]?\d+)?\W*$")
 _EXPRESSION = late_regex(
     r"(?:self|args|cfg|config|opts?|settings|kwargs|os|process)\.\w|\w+\("
-    r"|[A-Za-z_]\w*(?:\.\w+)*[(\[](?:-?\d{1,3})?$"  # getpass.getpass("…"), config["…"]
+    r"|[A-Za-z_]+(?:\.[A-Za-z_]+)*[(\[](?:-?\d{1,3})?$"  # getpass.getpass("…"), config["…"]
 )
 _COMMAND = late_regex(r"(?:[./][\w./-]*|[a-z][a-z.-]{0,14}\d{0,2}(?:\.\d{1,2})?)(?= |$)")
 _ASSIGNMENT = late_regex(r"[A-Za-z_][\w-]*=[^=]")
-_ASKED = late_regex(r"\s")
-"""Between backticks: a command whose output is the value."""
 _CONTAINER = late_regex(r"\b(?:docker|podman|nerdctl)\s")
-"""Their ``-e NAME`` hands a variable on: the next word is the image."""
+"""Their ``-e NAME`` hands a variable on: the next word is the image. Nothing else does."""
 _REFERENCE = late_regex(
     r"(?:var|vars|local|data|module|each|secrets|env|params?|inputs?|outputs?)(?:\.[A-Za-z_]\w*)+$"
     r"|[a-z]+(?:_[a-z]+)+\.\w+\.[a-z_]+$"
@@ -175,7 +173,7 @@ def named_secrets(line: str) -> Iterator[tuple[int, int]]:
         start, end, quoted = _value_at(line, match.end(), near)
         if start == end or not _follows(line, match):
             continue
-        if quoted and line[start - 1] == "`" and _ASKED.search(line, start, end):
+        if quoted and match["sep"] == "=" and _is_asked(line, start, end):
             continue
         if not quoted and _is_no_value(line, match, start, end):
             continue
@@ -186,6 +184,11 @@ def named_secrets(line: str) -> Iterator[tuple[int, int]]:
         elif _is_secret(named):
             end_of_last = end if end < near else _value_at(line, match.end(), len(line))[1]
             yield start, end_of_last
+
+
+def _is_asked(line: str, start: int, end: int) -> bool:
+    """Return whether a shell's backticks stand there: the output of a command is the value."""
+    return line[start - 1] == "`" and " " in line[start:end] and bool(_COMMAND.match(line, start))
 
 
 def _is_no_value(line: str, match: re.Match[str], start: int, end: int) -> bool:
@@ -251,9 +254,10 @@ def _follows(line: str, match: re.Match[str]) -> bool:
         return False
     if _told(line, match):
         return True
-    if not match["flag"] and _ENV_FLAG.search(_before(line, match)):
-        start = max(0, match.start() - _AROUND)
-        return _CONTAINER.search(line, start, match.start()) is None or _is_tight(line, match)
+    if not match["flag"] and (flag := _ENV_FLAG.search(_before(line, match))):
+        start, hands_on = max(0, match.start() - _AROUND), flag[0].lstrip(" \t\"'[")[:1] == "-"
+        image = hands_on and _CONTAINER.search(line, start, match.start()) is not None
+        return not image or _is_tight(line, match)
     if match["flag"]:
         return True
     return (
@@ -332,11 +336,17 @@ def _is_secret(named: _Named) -> bool:
     if last.endswith("token"):
         return _is_token(named)
     if last.endswith("secret"):
-        named_only = len(named.words) == 1 or named.words[-2] in _POINTS
-        return is_dense(value) if named_only else not named.prose
+        return _is_kept(named)
     if last.endswith("key"):
         return _is_key(named)
     return _is_hook(named) or _is_dense_name(named)
+
+
+def _is_kept(named: _Named) -> bool:
+    """Return whether what is called a secret is one, not the name under which one is kept."""
+    if len(named.words) == 1:
+        return is_dense(named.value)
+    return is_tight(named.value) if named.words[-2] in _POINTS else not named.prose
 
 
 def _is_hook(named: _Named) -> bool:

@@ -131,6 +131,25 @@ def test_a_secret_goes_however_it_is_given(shape: str) -> None:
     assert scrub(masked) == masked
 
 
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("password=`Tr0ub4dor and 3`", "Tr0ub4dor and 3"),  # Markdown's ticks, not the shell's
+        ("the password: `tr0ub4dor and 3`", "tr0ub4dor and 3"),
+        ("docker exec db setenv DB_PASSWORD hunter2pw", "hunter2pw"),
+        ("RUN docker login; ENV DB_PASSWORD hunter2pw", "hunter2pw"),
+        ("token=abcDEF123[", "abcDEF123"),
+        ("pullSecret=Tr0ub4dor3", "Tr0ub4dor3"),
+    ],
+)
+def test_what_resembles_a_command_an_index_or_a_name_is_still_a_secret(
+    text: str, secret: str
+) -> None:
+    masked = scrub(text)
+    assert MASK in masked
+    assert not [word for word in secret.split() if len(word) > 3 and word in masked]
+
+
 def test_four_groups_of_four_are_one_password() -> None:
     assert scrub("SMTP_PASS=abcd efgh ijkl mnop") == f"SMTP_PASS={MASK}"
 

@@ -13,8 +13,9 @@ from typing import Final
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.announced import IDS
 from cockpit.model.history import History
-from cockpit.model.observed import TrackerValue
+from cockpit.model.observed import LogValue, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.model.snapshot import Snapshot
 from cockpit.model.wandb_address import address_of
@@ -123,14 +124,24 @@ def _by_pages(spec: WandbSpec, history: History) -> Iterator[Evidence]:
 def _by_folders(spec: WandbSpec, history: History) -> Iterator[Evidence]:
     """Yield the folder that the job's client writes to, if none that it has named is the run's.
 
-    A job may log other runs beside its own one: an evaluation's, or each rank's.
+    A job may log other runs beside its own one: an evaluation's, or each rank's. Where more are
+    named than are kept, or the job's first lines may not have been read, its own may be unseen.
     """
     log, recorded = history.facets.log, spec.recorded.run
     said = () if log.value is None else log.value.announced.wandb_ids
+    if log.value is None or len(said) >= IDS or _begin_unread(log.value, history):
+        return
     named = [each for each, at in said if of_present(at, history)]
     if recorded is not None and named and recorded not in named:
         text = f"the log says that rows are saved as run {named[-1]}: another id than recorded"
         yield Evidence(text=text, source=log.source)
+
+
+def _begin_unread(log: LogValue, history: History) -> bool:
+    """Tell whether a part of the log was skipped that may hold the present job's first lines."""
+    first, job = history.log_trend.pace.first_at, job_of(history)
+    began = None if job is None else job.started_at
+    return log.skipped is not None and (first is None or began is None or first >= began)
 
 
 def _reused(history: History) -> Iterator[Evidence]:

@@ -26,6 +26,8 @@ _SETTINGS: Final = (
     r"\b(?:interruption|preemption|eviction|termination)[ _-]?"
     r"(?:handl\w+|polic\w+|behaviou?r|mode|(?:notice[ _-]?)?(?:period|grace\w*))\b",
     r"\S+:No(?:Execute|Schedule)\b",
+    r"\b(?:[a-z][\w ()/-]{0,60}?)?(?:errors?|fail(?:ures?|ed)|faults?|unhealthy devices?)"
+    r"(?:[ _]counts?)?[\"']? ?[:=] ?[\"']?0[\"']?(?=\s*(?:$|[,;|)}\]]|\w+[:=]))",  # a count of none
     r"\b(?:on_\w+|\w+_(?:policy|mode|strategy|handl(?:er|ing)|behaviou?r|action))[=:] ?\w+",
 )
 """What is only set, and what is told to be none: ``TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=600``."""
@@ -55,7 +57,8 @@ _SUPPOSED: Final = (
     r"|poll(?:ing)?) for\b",
     r"(?:will|can) (?:be )?(?:\w+ )?(?:if|when)\b",
     r"(?:no|not|never|without|ignor(?:e|es|ing)|disabl(?:e|es|ed|ing)) (?:any |a |an |been |be )?"
-    r"(?=preempt|spot\b|oom|nan|inf\b|xid|ecc|evict|node fail|dead node)",
+    r"(?=preempt|spot\b|interruption|oom|nan|inf\b|xid|ecc|evict|node fail|dead node|unhealthy"
+    r"|hang\b|host ?error)",
 )
 _BEGINS: Final = "|".join(rf"\b{each}" for each in _SUPPOSED)
 _REST: Final = r"(?:(?![.;!](?:\s|$)).)*"

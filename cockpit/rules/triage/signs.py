@@ -94,9 +94,9 @@ SIGNS: tuple[Sign, ...] = (
         r"\b(host|machine)\b.{0,40}\b(rebooted|crashed|lost power|went down|kernel panic)",
         rf"heartbeat {TIMED_OUT}.{{0,80}}remote task|\btask:?\d* heartbeat timeout",
         r"raylet\b(?![,)]).{0,60}(died|dead|lost|crashed|unreachable)",  # (raylet) only tells it
-        r"missed (too many|\d+) (\w+ )?heart-?beats"
+        r"missed (too many|[1-9]\d*) (\w+ )?heart-?beats"
         r"|(\b|STATE_)WORKER_FAILED\b(?![\"']? ?[=:] ?0)",
-        r"\b(declar|mark|consider)\w* .{0,30}\b(worker|node|host)\b.{0,30}\b(dead|lost)\b",
+        r"\b(declar|mark|consider)(s|es|ed|ing)\b.{0,30}\b(worker|node|host)\b.{0,30}\b(dead|lost)\b",
         r"\bhost ?error\b(?!s?\s*[:=]\s*0\b)"
         r"|\b(replica|node|host|worker|vm|machine|instance)\b.{0,40}\b(became|is) unreachable\b",
         r"\bSLICE_FAILURE_\w*(WORKER|HOST)\w*",
@@ -153,7 +153,7 @@ SIGNS: tuple[Sign, ...] = (
         r"low on resource: memory",
         # Daemons that kill before the kernel must: systemd-oomd, earlyoom, nohang.
         r"\bkilled .{0,160}\bdue to memory (pressure|used|usage)",
-        r"\b(\w*oomd|earlyoom|nohang)\b\S*\s.{0,40}\b(sending|sent) sig(term|kill)\b",
+        r"\b(\w*oomd|earlyoom|nohang)\b\S*\s.{0,40}\b(sending|sent) sig(term|kill)\b(?! when\b)",
         r"dataloader worker .{0,40}killed by signal: (killed|bus)",
     ),
     _sign(
@@ -207,7 +207,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|\buncorrected error\b",
         r"\bEDAC\b.{0,20}\bUE\b|hw exception by gpu|\bgpu hang\b|gpu reset (failed|begin)",
         r"\bSLICE_FAILURE_\w*(CHIP|ICI|LINK)\w*|\btpu session error\b",
-        r"critical (medium|target) error|\b(blk_update_request|buffer i/o error|i/o error, dev)\b"
+        r"critical (medium|target) error"
+        r"|\b(blk_update_request|buffer i/o error|i/o error, dev)\b(?!.*\b(fd|sr|loop)\d)"
         r"|\bnvme\S* .{0,60}\bcontroller is down\b",
         r"(gpu|tpu|npu|chip|accelerator)\b.{0,30}\b(has )?(failed|lost|hung"
         r"|wedged)\b.{0,30}hardware",
@@ -241,7 +242,7 @@ SIGNS: tuple[Sign, ...] = (
         r"|input/output error)",
         r"(unable to|can ?not|can't|could ?n[o']t|failed to) (open|access|initiali[sz]e|reset)"
         r" ((the )?(device )?/dev/(accel|vfio|nvidia|kfd|dri|neuron|davinci)"
-        r"|(the )?(\w+ )?devices?\b(?! (mesh|map|plugin)))",
+        r"|(the )?(\w+ )?devices?\b(?! (mesh|map|plugin|list|config)|[./-]\w))",
         r"\b(gpu|tpu|npu|xpu|neuron|accelerator|device|driver)( runtime| driver)? (could not"
         r"|couldn't|can ?not|failed to) be initiali[sz]ed",
         r"\bdevice (acquire|open) failed\b|\bno healthy devices\b|\bunhealthy devices?\b",
@@ -261,7 +262,7 @@ SIGNS: tuple[Sign, ...] = (
         r"(?<![\w-])(nan|inf|non-?finite)s?\b(?!-).{0,30}\bin (output|forward|backward)",
         r"(returned|produced|detected|found|encountered|contains) (an? )?(nan|inf|non-?finite)s?\b"
         r"(?![-\w])|invalid value \(nan\)|\bnon-?finite (loss|grad|value|norm|metric)|not finite\b",
-        r"(loss|grad\w*).?scale.{0,40}(minimum|too small|underflow|cannot decrease)",
+        r"(loss|grad\w*).?scale.{0,40}(minimum(?! ?[:=])|too small|underflow|cannot decrease)",
         r"minimum loss scale(?! ?[:=])|loss scaler? .{0,20}\bto (0\.0\b|\d(\.\d+)?e-\d+)",
         r"\bFloatingPointError\b|\btensor\(\[[^\]]{0,200}\bnan\b",
         r"\bloss\b.{0,20}\b(diverged|exploded)|training (has )?diverged|loss (spike|explosion)\b"
@@ -276,7 +277,8 @@ SIGNS: tuple[Sign, ...] = (
         r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)|\bRendezvousTimeoutError\b",
         r"nccl operations have failed or timed out|socketStartConnect",
         r"(watchdog|hang) (detector|detected|monitor)\b.{0,80}\b(no progress|stuck|hang|hung)"
-        r"|\bhang (was )?detected\b(?!\s*[:=]\s*(0|no|false))|\babort\w* (on|due to) (a )?hang\b"
+        r"|\bhang (was )?detected\b(?!\s*[:=]\s*(0|no|false))"
+        r"|\babort(s|ed|ing) (on|due to) (a )?hang\b"
         r"|no (training )?progress (for|in) \d+|\b(ranks?|workers?|processes) (is|are"
         r"|seems?) (stuck|hung)",
         r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",

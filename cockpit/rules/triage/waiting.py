@@ -72,7 +72,7 @@ _UNMADE: Final = late_regex(
 )
 """It names what does not exist: an image, a secret, a volume."""
 
-_UNFIT: Final = re.compile(r"\bno healthy devices\b|\bunhealthy devices?\b", re.I)
+_UNFIT: Final = late_regex(r"\bno healthy devices\b|\bunhealthy devices?\b", re.I)
 """The node that it was given has devices that cannot be opened."""
 
 
@@ -81,7 +81,7 @@ def waiting(log: Log) -> Triage:
     unmade = log.matching(_UNMADE)
     if unmade:
         return answer(log, "small_code_bug", "fix_then_relaunch", "likely", unmade)
-    unfit = log.matching(_UNFIT)
+    unfit = log.naming(_UNFIT)
     if unfit:
         return answer(log, "bad_node", "escalate", "likely", unfit)
     never = _never(log)

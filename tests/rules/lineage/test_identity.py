@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cockpit.model.announced import Announced
+from cockpit.model.logtext import Skipped
 from cockpit.model.observed import Phase, Row
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.model.snapshot import Snapshot
@@ -73,6 +74,24 @@ def test_the_folder_that_the_client_names_as_the_job_begins() -> None:
     assert "rows are saved as run abc" in beside("abc")[0]
     assert beside("toy", "eval-1") == [], "an evaluation's run beside its own"
     assert beside("abc", at=T0 - 60) == [], "of the job before this one"
+    assert beside(*(f"rank-{n}" for n in range(8))) == [], "its own may have been one more"
+
+
+def test_a_folder_named_in_a_log_whose_beginning_was_not_read_may_be_an_evaluations() -> None:
+    named = Announced(wandb_ids=(("eval-1", T0 + 50),))
+    left = Skipped(bytes=9, ranges=((0, 9),))
+    run = run_spec(wandb=RECORDED)
+
+    def titles(skipped: Skipped | None, first: float) -> list[str]:
+        past = history(T0 + 60, job=job(), log=log("x", announced=named, skipped=skipped))
+        pace = past.log_trend.pace.model_copy(update={"first_at": first})
+        trend = past.log_trend.model_copy(update={"pace": pace})
+        past = past.model_copy(update={"log_trend": trend})
+        return [each.title for each in identity_drifts(run, past)]
+
+    assert titles(left, T0 + 40) == []
+    assert titles(None, T0 + 40) != []
+    assert titles(left, T0 - 40) != [], "the job before it was read, so its own beginning was"
 
 
 def untouched(written: float, cadence: float = 700.0, **changes: Any) -> list[str]:
