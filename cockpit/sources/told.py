@@ -69,6 +69,10 @@ class _Upstream(NamedTuple):
     path: str
 
 
+_UNTOLD: Final = _Upstream("", "", "", "")
+"""Git did not say it: no repository, none that it may read, no commit yet, or git itself failed."""
+
+
 @dataclass
 class _Watched:
     """One logbook of a remote: what was heard, and until when that is new."""
@@ -158,8 +162,12 @@ class Remotes:
     async def _ask(self, logbook: str, watched: _Watched) -> None:
         try:
             look = partial(stamps_of, str(Path(logbook).parent))
-            to = await self._upstreams.answer(logbook, look, partial(_upstream, Path(logbook)))
-            watched.heard = NOTHING if to is None else await self._branch(to).heard(to)
+            ask = partial(_upstream, Path(logbook))
+            to = await self._upstreams.answer(logbook, look, ask, lambda to: to is not _UNTOLD)
+            if to is None or to is _UNTOLD:
+                watched.heard = NOTHING
+            else:
+                watched.heard = await self._branch(to).heard(to)
         except _NotAnsweredError as error:
             former = watched.heard or NOTHING
             watched.heard = former._replace(trouble=str(error))
@@ -213,8 +221,10 @@ async def _upstream(logbook: Path) -> _Upstream | None:
     folder = str(logbook.parent)
     words = ("rev-parse", "--show-toplevel", "--show-prefix", "--symbolic-full-name", "HEAD")
     done = await _asked(folder, *words)
+    if not done.ok:
+        return _UNTOLD
     lines = os.fsdecode(done.out).split("\n")
-    if not done.ok or len(lines) < 3 or not lines[2].startswith("refs/heads/"):
+    if len(lines) < 3 or not lines[2].startswith("refs/heads/"):
         return None
     top, prefix, branch = lines[0], lines[1], lines[2]
     form = "--format=%(upstream:remotename)%00%(upstream:remoteref)"

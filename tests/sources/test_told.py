@@ -117,6 +117,28 @@ async def test_a_logbook_without_a_repository_or_a_remote_tells_nothing_more(
     assert await Remotes(SystemClock()).heard(str(tmp_path / "alone.md")) == module.NOTHING
 
 
+async def test_a_git_that_refused_is_asked_again_though_its_files_stay_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was in its way may lie elsewhere: a person's own settings, a full process table."""
+    ada = shared(tmp_path)
+    tell(ada, "bob")
+    remotes = Remotes(FixedClock(SystemClock().now() + 60.0))
+
+    async def refusing(folder: str, *words: str, **options: Any) -> Completed:
+        if words[0] == "rev-parse":
+            return Completed(128, b"", b"fatal: detected dubious ownership")
+        return await run_git(folder, *words, **options)
+
+    with monkeypatch.context() as lately:
+        lately.setattr(module, "run_git", refusing)
+        assert await remotes.heard(str(ada / LOGBOOK)) == module.NOTHING
+    make_due(remotes)
+    await remotes.heard(str(ada / LOGBOOK))
+    await asyncio.gather(*remotes._asking)
+    assert [each.value for each in (await remotes.heard(str(ada / LOGBOOK))).told] == ["bob"]
+
+
 async def test_where_a_new_logbook_is_pushed_to_is_settled_at_its_second_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
