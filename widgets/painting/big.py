@@ -126,14 +126,14 @@ def _loss(report: RunReport, now: float) -> Figure:
 
 
 def _why_no_loss(report: RunReport) -> str:
-    """Return why none is known: of a log only the lines that are new to it were read for one."""
+    """Return why none is known: of a log's rows only those of its new lines are kept, if any."""
     tracker, log = report.facets.tracker, report.facets.log
     if tracker.value is not None and present_tracker(report) is None:
         return "none of this job seen"
     asked = tracker if tracker.configured else log
     if not asked.known:
         return facts.reason(asked)
-    return "none seen yet" if asked is tracker else "none in new log lines"
+    return "none seen yet" if asked is tracker else "none known from the log"
 
 
 def _throughput(report: RunReport, now: float) -> Figure | None:

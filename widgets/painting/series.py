@@ -121,7 +121,7 @@ def why_no_curve(report: RunReport) -> str:
         why = "not asked yet" if tracker.error is None else tracker.error.message
         return f"tracker: {why}"
     if value is None:
-        log = "no log either" if read is None else "no loss in the log's new lines"
+        log = "no log either" if read is None else "no loss known from the log"
         return f"no tracker in cockpit.toml, {log}"
     if value.step is None and value.last_step_at is None:
         return "nothing was logged yet"

@@ -59,7 +59,7 @@ def test_an_age_is_that_of_the_loss_and_not_of_the_look_at_its_file() -> None:
 
 def test_a_loss_that_no_new_line_tells_is_not_said_never_to_have_been_logged() -> None:
     bare = made.facets(tracker=not_configured("wandb"), log=made.log())
-    assert "none in new log lines" in shown(made.report("run-a", seen=bare))
+    assert "none known from the log" in shown(made.report("run-a", seen=bare))
 
 
 def test_a_rate_of_long_ago_is_dim() -> None:
