@@ -151,8 +151,13 @@ class Repository:
         return await self.ask("hash-object", "-w", how, "--stdin", stdin=data)
 
     async def branch(self) -> str | None:
-        """Return the ref of the current branch, ``None`` when HEAD is detached."""
+        """Return the ref of the current branch, ``None`` when HEAD is detached.
+
+        Raises ``GitError`` where ``git`` does not say.
+        """
         done = await self.run("symbolic-ref", "-q", "HEAD")
+        if not done.ok and done.rc != 1:
+            raise GitError(done)
         return done.text.strip() or None if done.ok else None
 
     async def git_path(self, name: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from cockpit.model.clock import SystemClock
 from cockpit.records.git.behind import PushStage, push_of
 from cockpit.records.git.repository import Limits
 from cockpit.records.git.saver import Saver
+from cockpit.records.git.writable import trouble_with
+from cockpit.runtime.git import run_git
 from cockpit.runtime.shell import Completed
 from tests.records.remotes import LOGBOOK, adding, entry, git, remote_logbook, shared
 
@@ -96,3 +99,26 @@ async def test_a_git_that_does_not_answer_has_not_said_that_nothing_is_pushed_to
     assert (found.stage, found.trouble) == (
         PushStage.FAILED, "it cannot be told: git did not answer"
     )  # fmt: skip
+
+
+async def test_a_git_that_does_not_say_which_branch_it_is_on_has_not_said_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = shared(tmp_path)
+    (ada / LOGBOOK).write_bytes((ada / LOGBOOK).read_bytes() + entry("left"))
+    git(ada, "commit", "-qam", "left")
+    asked = run_git
+
+    async def slow(*words: object, **how: Any) -> Completed:
+        if "symbolic-ref" in words:
+            return Completed(-9, b"", b"", timed_out=True)
+        return await asked(*words, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("cockpit.records.git.repository.run_git", slow)
+    found = await push_of(ada / LOGBOOK, Limits())
+    assert found.stage is PushStage.FAILED and "cannot be told" in (found.trouble or "")
+    said = await trouble_with(ada / LOGBOOK)
+    assert said is not None and "detached" not in said
+    git(ada, "checkout", "-q", "--detach")
+    monkeypatch.undo()
+    assert "HEAD is detached" in (await trouble_with(ada / LOGBOOK) or "")
