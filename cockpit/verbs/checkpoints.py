@@ -170,7 +170,13 @@ def _marked(value: CheckpointsValue, known: _Known) -> CheckpointsValue:
     if known.above:
         return _from_above(value, items, known.places, reports)
     why = {each.path: each.suspect for each in items if each.suspect}
-    return with_suspects(value, why, {each.path: each.doubt for each in items if each.doubt})
+    found = with_suspects(value, why, {each.path: each.doubt for each in items if each.doubt})
+    own = reports[0].facets.checkpoints.value
+    if own is None or all(root in known.places for root in _roots(known.runs[0])):
+        return found
+    # Of a part of its checkpoints nobody can tell what a relaunch takes: the run's own pick is it.
+    picks = {"relaunch_from": own.relaunch_from, "trainer_would_load": own.trainer_would_load}
+    return found.model_copy(update=picks)
 
 
 def _from_above(

@@ -122,6 +122,20 @@ def test_a_listing_of_a_folder_above_the_roots_knows_the_suspect_ones_too(folder
     assert "checkpoints of 2 runs: name one run's roots" in folder.capsys.readouterr().out
 
 
+def test_a_listing_of_one_checkpoint_tells_what_a_relaunch_of_the_run_would_take(
+    folder: Folder,
+) -> None:
+    folder.logged(1, 300, folder.began, bad=130)
+    folder.ended()
+    for step in (100, 200):
+        levanter(folder.out, step, at=folder.began + step + 0.5)
+    (one,) = (each["path"] for each in folder.seen()["facets"]["checkpoints"]["value"]["items"][1:])
+    part = folder.told("checkpoints", one)
+    assert suspects(part) == [200] and part["relaunch_from"]["step"] == 100
+    main(["checkpoints", one, "--config", str(folder.config)])
+    assert "every complete checkpoint is suspect" not in folder.capsys.readouterr().out
+
+
 def test_a_listing_from_far_above_has_what_lies_in_the_roots(folder: Folder) -> None:
     far = str(folder.folder)
     levanter(folder.out / "a/b/c", 100, at=folder.began)
