@@ -9,6 +9,7 @@ from typing import Final
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural
 from cockpit.model import wording
+from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.picking import named as called
 from cockpit.model.picking import newest_of, suspected, unlooked, would_resume
@@ -41,8 +42,7 @@ def resume_from(context: ActionContext, *, named: bool) -> list[Check]:
         return [blocked(ID, "no checkpoints in cockpit.toml: it would start from scratch",
                         Basis.RECORDED)]  # fmt: skip
     if value is None or facet.error is not None:
-        why = facet.error.message if facet.error is not None else "not listed yet"
-        return [blocked(ID, f"checkpoints unknown: {why}")]
+        return [_unlisted(facet.error, run)]
     pick = would_resume(value, by_name=named)
     if pick is None:
         return [_nothing_whole(value, run)]
@@ -52,6 +52,14 @@ def resume_from(context: ActionContext, *, named: bool) -> list[Check]:
         *_judged_all(pick, value),
         *_of_this_run(context, pick),
     ]
+
+
+def _unlisted(error: Problem | None, run: RunSpec) -> Check:
+    """Say why nothing is known; a root that is not there may only mean that nothing was saved."""
+    text = f"checkpoints unknown: {'not listed yet' if error is None else error.message}"
+    if error is not None and error.kind is ErrorKind.NOT_FOUND:
+        text += f"; if it never saved one, from scratch is a launch (cockpit launch {run.name})"
+    return blocked(ID, text)
 
 
 def _unless_said(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -> list[Check]:

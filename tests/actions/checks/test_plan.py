@@ -295,6 +295,16 @@ def test_what_was_not_read_in_time_is_not_said_to_be_nothing() -> None:
     assert "not known yet: 2 checkpoints not read in time" in check.text
 
 
+@pytest.mark.parametrize("kind", [ErrorKind.NOT_FOUND, ErrorKind.TIMEOUT])
+def test_a_root_that_is_not_there_blocks_and_says_what_a_run_that_never_saved_is_for(
+    kind: ErrorKind,
+) -> None:
+    """A first launch that died before its first save: a relaunch has nothing, a launch may."""
+    (check,) = checkpoint.resume_from(context(checkpoints=blind(kind=kind)), named=False)
+    assert hard(check) and check.text.startswith("checkpoints unknown: ")
+    assert ("cockpit launch" in check.text) is (kind is ErrorKind.NOT_FOUND)
+
+
 def test_a_suspect_one_is_only_let_pass_by_name() -> None:
     why = "loss nan from step 130"
     bad = item(900).model_copy(update={"suspect": why})
