@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from cockpit.model.lineage import shared_place
-from cockpit.model.place import Place
+from cockpit.model.place import Place, place_of
 from cockpit.model.run import CockpitFile, RunSpec
 
 
@@ -57,4 +57,11 @@ def _files(one: RunSpec, other: RunSpec) -> list[tuple[str, Place | None, Place 
         for mine in (one.checkpoints.path if one.checkpoints is not None else ())
         for theirs in (other.checkpoints.path if other.checkpoints is not None else ())
     ]
-    return [*roots, *files]
+    books = [("records.logbook", _book(one), _book(other))]
+    return [*roots, *files, *books]
+
+
+def _book(run: RunSpec) -> Place | None:
+    """Return a run's logbook: what is told in it (owner, acknowledgements) is of one run alone."""
+    logbook = run.records.logbook
+    return None if logbook is None else place_of(logbook).normal()

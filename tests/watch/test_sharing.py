@@ -75,3 +75,7 @@ def test_a_run_file_that_names_one_place_twice_is_told() -> None:
     (found,) = shared_places(CockpitFile(path="x", runs=both))
     assert "checkpoints.path (/c)" in found.text
     assert shared_places(CockpitFile(path="x", runs=(run("a", "/r"), run("b", "/q")))) == ()
+    book = {"logbook": "/book.md"}
+    both = tuple(RunSpec.model_validate({"name": name, "records": book}) for name in "ab")
+    (found,) = shared_places(CockpitFile(path="x", runs=both))
+    assert found.text == "runs a and b share the same records.logbook (/book.md)"

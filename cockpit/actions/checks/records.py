@@ -24,7 +24,7 @@ def kept_records(context: ActionContext, book: Logbook | None, trouble: str | No
     else:
         why = run.final_step_source or "set final_step or final_step_from"
         final = lacking(run, "final-step", f"final step not known: {why}")
-    return [_logbook(run, book, trouble), _issue(run, book), *retention(run), final]
+    return [_logbook(context, book, trouble), _issue(run, book), *retention(run), final]
 
 
 def linked_issue(book: Logbook | None) -> str | None:
@@ -33,12 +33,19 @@ def linked_issue(book: Logbook | None) -> str | None:
     return None if found is None else found.group()
 
 
-def _logbook(run: RunSpec, book: Logbook | None, trouble: str | None) -> Check:
+def _logbook(context: ActionContext, book: Logbook | None, trouble: str | None) -> Check:
+    run = context.spec
     if run.records.logbook is None:
         return lacking(run, "logbook", "no logbook set (records.logbook)")
     if book is None:
         text = f"the logbook cannot be read: {trouble or 'it is not there'}"
         return lacking(run, "logbook", f"{text} (cockpit log {run.name} creates one)")
+    others = [each.name for each in context.file.runs
+              if each.name != run.name and each.records.logbook == run.records.logbook]  # fmt: skip
+    if others:
+        text = f"{run.records.logbook} is also the logbook of {', '.join(others)}: an owner or an"
+        text += " acknowledgement told there counts for each of them"
+        return warned("logbook", text, Basis.RECORDED)
     return passed("logbook", f"logbook {run.records.logbook}", Basis.RECORDED)
 
 

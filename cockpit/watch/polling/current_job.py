@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from cockpit.model.run import RunSpec
 from cockpit.model.told import LAUNCHED
 from cockpit.platforms.base import Platform
 from cockpit.watch.runstate import RunState
+
+_LAUNCH: Final = re.compile(r"(?P<run>.+)-i\d{1,6}")
 
 
 def with_current_job(
@@ -14,7 +19,8 @@ def with_current_job(
     """Return the run with its newest job id, and who named it (``None``: the run file).
 
     The newest of the last launch in the store and the monitor's state file wins; both beat
-    ``job.id``. When they name another job than ``job.id``, the text says so.
+    ``job.id``. When they name another job than ``job.id``, the text says so. A launch of another
+    run, told in a logbook that both write to, is none of this one's.
     """
     if run.job is None or platform is None or platform.found_by_files:
         return run, None
@@ -27,6 +33,12 @@ def with_current_job(
     return run.model_copy(update={"job": job}), said
 
 
+def _of(run: str, launch_id: str) -> bool:
+    """Tell whether a launch may be a run's: its id begins with the run's name (SPEC A)."""
+    made = _LAUNCH.fullmatch(launch_id)
+    return made is None or made["run"] == run
+
+
 def _named(state: RunState) -> list[tuple[float, str, str]]:
     found: list[tuple[float, str, str]] = []
     launch = state.shared.launch
@@ -34,7 +46,7 @@ def _named(state: RunState) -> list[tuple[float, str, str]]:
         found.append((launch.at, launch.job_id, "the last launch in the store"))
     for told in state.told:
         job = told.parts.get("job")
-        if told.what == LAUNCHED and job:
+        if told.what == LAUNCHED and job and _of(state.spec.name, told.value):
             where = f"a launch by {told.typed_by}, told in the {told.source}"
             found.append((told.at, job, where))
     monitor = state.facets.monitor.value

@@ -477,3 +477,11 @@ def test_a_policy_that_can_never_hold_the_depth() -> None:
                           rollback_depth=10)  # fmt: skip
     (check,) = records.retention(run_spec(tier="hero", checkpoints=spec))
     assert check.level is Level.BLOCK and "less than rollback depth" in check.text
+
+
+def test_a_logbook_that_two_runs_share_is_said() -> None:
+    book = RecordsSpec(logbook="/x/book.md")
+    one, other = run_spec(records=book), run_spec(name="other", records=book)
+    found = records.kept_records(context(one, runs=(other,)), read_logbook(BOOK.format("x")), None)
+    (check,) = [each for each in found if each.id == "logbook"]
+    assert check.level is Level.WARN and "/x/book.md is also the logbook of other" in check.text
