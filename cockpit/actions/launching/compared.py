@@ -153,8 +153,8 @@ def _side_by_side(
         ran=None if ran is None else shown_command(ran),
         would_run=would.shown,
     )
-    base = material.changes.base
-    yield Difference(what="commit", ran=base, would_run=code.sha if code is not None else None)
+    if code is not None:  # else C-15 says that it is not known what would run
+        yield Difference(what="commit", ran=material.changes.base, would_run=code.sha)
     spec = context.spec.code
     if code is not None and spec is not None:
         before = prior.dirty if prior is not None else None

@@ -15,14 +15,20 @@ GAPS: Final = 5
 
 
 def lost_of(report: RunReport) -> Loss | None:
-    """Return what has been done since the last complete checkpoint, in steps and about in time."""
-    step, value = report.progress.step, report.facets.checkpoints.value
+    """Return what has been done since the last complete checkpoint, in steps and about in time.
+
+    A step that only a checkpoint tells is no count of those after it: then how many is not said.
+    """
+    progress, value = report.progress, report.facets.checkpoints.value
+    step, source = progress.step, progress.step_source or ""
     saved = None if value is None else value.latest_complete
     if step is None or not report.facets.checkpoints.known:
         return None
     since = f"since step {steps(saved)}" if saved is not None else "all: nothing is complete"
-    count = max(0, step - saved) if saved is not None else step
-    return loss_of(report, count, since)
+    if saved is not None and (step < saved or source.startswith("checkpoints")):
+        text = f"what came after step {steps(saved)} (no step seen since)"
+        return Loss(count=0, text=text, worth=worth_of(report))
+    return loss_of(report, step if saved is None else step - saved, since)
 
 
 def loss_of(report: RunReport, count: int, since: str) -> Loss:

@@ -47,3 +47,16 @@ def test_without_pace_or_interval_the_figure_shown_is_the_measure(
 ) -> None:
     assert loss(110, eta, run).worth is None
     assert loss(110, eta, run).beyond(loss(100, eta, run))
+
+
+@pytest.mark.parametrize(("step", "source"), [(100, "checkpoints: /c"), (90, "log")])
+def test_a_step_that_only_the_checkpoint_tells_counts_none_of_those_after_it(
+    step: int, source: str
+) -> None:
+    """The log is read later than the folder is listed: '0 steps' would be false."""
+    found = told_by_its_log(step, None)
+    progress = found.progress.model_copy(update={"step_source": source})
+    lost = lost_of(found.model_copy(update={"progress": progress}))
+    assert lost is not None
+    assert (lost.count, lost.text) == (0, "what came after step 100 (no step seen since)")
+    assert lost_of(told_by_its_log(100, None)) != lost
