@@ -164,8 +164,11 @@ def test_a_rollback(lab: Lab, machine: Machine, chance: random.Random) -> None:
 def told_once(lab: Lab, title: str) -> None:
     """See that what is public stands there once, is committed here, and says what is so."""
     book = lab.logbook()
-    heads = [line for line in book.splitlines() if line.startswith("### ") and title in line]
-    assert len(heads) == len(set(heads)), heads
+    entries = [each for each in book.split("\n### ")[1:] if title in each.partition("\n")[0]]
+    assert len(entries) == len(set(entries)), entries
+    heads = [each.partition("\n")[0] for each in entries]
+    once = [head for head in heads if "retention" not in head]  # two of them fit into one minute
+    assert len(once) == len(set(once)), heads
 
 
 def committed(lab: Lab, machine: Machine) -> None:

@@ -50,8 +50,10 @@ def tmux(request: pytest.FixtureRequest, fleet: TinyFleet) -> Iterator[Tmux]:
 def leave(tmux: Tmux) -> None:
     """Press ``q``; the shell has the whole screen again and tells a clean exit."""
     tmux.press("q")
-    seen = tmux.see("left with 0")
-    assert seen.split()[-1] == PROMPT
+    seen = tmux.see_that(
+        lambda seen: "left with 0" in seen and seen.split()[-1] == PROMPT,
+        "left with 0, and a shell",
+    )
     assert "FAILED" not in seen
 
 
