@@ -22,6 +22,7 @@ from cockpit.rules.metrics.stability import Stabilities
 from cockpit.rules.metrics.stepping import SteppingFold
 from cockpit.rules.metrics.taints import TaintFold
 from cockpit.rules.metrics.throughput import ThroughputFold
+from cockpit.rules.metrics.writers import WriterFold
 
 RECENT = 64
 """How many newest logged steps the usual step time is taken from."""
@@ -35,9 +36,13 @@ PAUSES = 64
 
 
 class PaceFold:
-    """Accumulates a ``Pace``. ``add`` tells what the other folds need of each row."""
+    """Accumulates a ``Pace``. ``add`` tells what the other folds need of each row.
 
-    def __init__(self, pace: Pace) -> None:
+    Where two write by turns it is that of one of them: the other's rows are ``aside``.
+    """
+
+    def __init__(self, pace: Pace, writers: WriterFold) -> None:
+        self._writers = writers
         self.step, self.at = pace.step, pace.at
         self.first = (pace.first_step, pace.first_at)
         self.resumes, self.resumed_at = pace.resumes, pace.resumed_at
@@ -46,11 +51,16 @@ class PaceFold:
         self.recent: deque[tuple[int, float]] = deque(pace.recent, RECENT)
         self.pauses: deque[tuple[float, float]] = deque(pace.pauses, PAUSES)
         self.resumed = self.paused = False
+        self.aside = self.switched = self.turned = False
         self.rate: float | None = None
 
     def add(self, row: Row) -> None:
-        """Take one row; then ``resumed``, ``paused`` and ``rate`` (steps/s) speak of this row."""
-        self.resumed, self.paused, self.rate = False, False, None
+        """Take one row; then ``resumed``, ``paused`` and ``rate`` (steps/s) speak of this row.
+
+        So do ``aside``, and ``switched`` and ``turned`` (``WriterFold``).
+        """
+        self.resumed = self.paused = self.aside = self.switched = self.turned = False
+        self.rate = None
         step, at = row.step, row.at
         carries = (
             row.loss is not None
@@ -61,10 +71,22 @@ class PaceFold:
         self.metrics = self.metrics or carries
         if self.first[1] is None and at is not None:
             self.first = (step, at)
-        if step is None or (self.step is not None and step <= self.step and not carries):
+        late = step is not None and self.step is not None and step <= self.step and not carries
+        if step is None or late or self._of_another(step, at):
             self._alive(row, carries)
         elif step != self.step:
             self._move(step, at)
+
+    def _of_another(self, step: int, at: float | None) -> bool:
+        """Tell whether a row is another writer's; to begin to follow that one is no restart."""
+        writers = self._writers
+        self.aside = writers.take(step, at)
+        self.switched, self.turned = writers.switched, writers.turned
+        if self.turned:
+            self.step = None
+            self.recent.clear()
+            self.pauses.clear()
+        return self.aside
 
     def _alive(self, row: Row, carries: bool) -> None:
         """Count a row without a step of its own, or with an older one, as a sign of training.
@@ -153,7 +175,8 @@ class TrendFold:
         self._whole = whole
         self._rows, self._last = trend.rows, trend.last
         self._low = run.thresholds.throughput_cadences
-        self.pace = PaceFold(trend.pace)
+        self.writers = WriterFold(trend.writers)
+        self.pace = PaceFold(trend.pace, self.writers)
         self.stepping = SteppingFold(trend.stepping, run)
         self.throughput = ThroughputFold(trend.throughput, run)
         self.spike = SpikeFold(trend.loss, run)
@@ -169,25 +192,50 @@ class TrendFold:
         """Take one row."""
         pace, spike, climb = self.pace, self.spike, self.climb
         pace.add(row)
-        resumed, loss = pace.resumed, row.loss
+        loss = row.loss
         if loss == 0.0:
             loss = row.true_loss
-        self.throughput.add(row, resumed, pace.rate, pace.paused)
-        spike.add(row, resumed, loss)
-        climb.add(row, resumed, loss)
+        if pace.aside:
+            self._aside(row, loss)
+            return
+        anew = pace.resumed or pace.turned
+        self.throughput.add(row, anew, pace.rate, pace.paused)
+        spike.add(row, anew, loss)
+        climb.add(row, anew, loss)
+        if pace.turned:
+            self.seams.forget()
         astray = spike.above > 0 or climb.above > 0
-        self.seams.add(row, resumed, pace.paused, loss, astray)
-        self.stability.add(row, resumed)
+        self.seams.add(row, pace.resumed, pace.paused, loss, astray)
+        self.stability.add(row, anew)
+        skipped = self._finite(row, loss)
+        if self._whole:
+            self.stepping.add(row, pace.step, pace.resumed, pace.switched)
+            self.taints.add(row, anew, loss, skipped)
+        self._rows, self._last = self._rows + 1, row
+
+    def _aside(self, row: Row, loss: float | None) -> None:
+        """Take a row of another writer than the folds follow: what it spoils, and its time.
+
+        That its numbers are sound tells nothing of those that are followed.
+        """
+        self.seams.forget()
+        if self._whole:
+            self.stepping.add(row, row.step, False, self.pace.switched)
+        if loss is not None and not isfinite(loss):
+            skipped = self._finite(row, loss)
+            if self._whole:
+                self.taints.add(row, False, loss, skipped)
+        self._rows, self._last = self._rows + 1, row
+
+    def _finite(self, row: Row, loss: float | None) -> bool:
+        """Watch for what is no number (C-09); tell whether the optimizer step was left out."""
         skipped = row.skipped is not None and self.skips.add(row)
         if not (self.loss.steady and loss is not None and isfinite(loss)):  # most rows are sound
             self.loss.add(row, loss)
         norm = row.grad_norm
         if not (self.grad.steady and norm is not None and isfinite(norm)):
             self.grad.add(row, norm, skipped)
-        if self._whole:
-            self.stepping.add(row, pace.step, resumed, self.seams.goes_on)
-            self.taints.add(row, resumed, loss, skipped)
-        self._rows, self._last = self._rows + 1, row
+        return skipped
 
     def marks(self) -> tuple[object, ...]:
         """Return what every rule on rows alone hangs on: equal marks, the same alerts are open."""
@@ -208,6 +256,7 @@ class TrendFold:
             rows=self._rows,
             last=self._last,
             pace=self.pace.freeze(),
+            writers=self.writers.freeze(),
             stepping=self.stepping.freeze(),
             throughput=self.throughput.freeze(),
             loss=self.spike.freeze(),
