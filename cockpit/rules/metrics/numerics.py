@@ -52,6 +52,8 @@ class PaceFold:
         self.pauses: deque[tuple[float, float]] = deque(pace.pauses, PAUSES)
         self.resumed = self.paused = False
         self.aside = self.switched = self.turned = False
+        self._usually = True
+        """None of these is set."""
         self.rate: float | None = None
 
     def add(self, row: Row) -> None:
@@ -59,20 +61,24 @@ class PaceFold:
 
         So do ``aside``, and ``switched`` and ``turned`` (``WriterFold``).
         """
-        self.resumed = self.paused = self.aside = self.switched = self.turned = False
+        if not self._usually:
+            self.resumed = self.paused = self.aside = self.switched = self.turned = False
+            self._usually = True
         self.rate = None
-        step, at = row.step, row.at
-        carries = (
-            row.loss is not None
-            or row.throughput is not None
-            or row.grad_norm is not None
-            or row.bar
-        )
-        self.metrics = self.metrics or carries
+        step, at, loss, throughput, norm, bar = row[:6]  # a look at each by name is dearer
+        carries = loss is not None or throughput is not None or norm is not None or bar
+        if not self.metrics:
+            self.metrics = carries
         if self.first[1] is None and at is not None:
             self.first = (step, at)
-        late = step is not None and self.step is not None and step <= self.step and not carries
-        if step is None or late or self._of_another(step, at):
+        if step is None:
+            self._alive(row, carries)
+        elif step == self._writers.expected:
+            self._writers.go_on(step, at)
+            self._move(step, at)
+        elif (self.step is not None and step <= self.step and not carries) or self._of_another(
+            step, at
+        ):
             self._alive(row, carries)
         elif step != self.step:
             self._move(step, at)
@@ -82,6 +88,7 @@ class PaceFold:
         writers = self._writers
         self.aside = writers.take(step, at)
         self.switched, self.turned = writers.switched, writers.turned
+        self._usually = not (self.aside or self.switched or self.turned)
         if self.turned:
             self.step = None
             self.recent.clear()
@@ -100,7 +107,7 @@ class PaceFold:
 
     def _move(self, step: int, at: float | None) -> None:
         if self.step is not None and step < self.step:
-            self.resumed = True
+            self.resumed, self._usually = True, False
             self.resumes += 1
             self.resumed_at, self.began, self.began_late = at, (), False
             self.recent.clear()
@@ -109,30 +116,31 @@ class PaceFold:
         if at is None:
             self.began_late = self.began_late or not self.began
             return
-        recent = self.recent
+        recent, self.at = self.recent, at
         if recent:
             last_step, last_at = recent[-1]
             if at > last_at:
                 self.rate = (step - last_step) / (at - last_at)
-                self._pause(last_at, at)
-        self.at = at
+                if len(recent) > 1:
+                    self._pause(last_at, at, last_at - recent[-2][1])
+            elif len(recent) > 1 and last_at == at == recent[-2][1]:
+                recent.pop()  # of rows that came at one time the first and the last say all
         if len(self.began) < BEGINNING:
             self.began = (*self.began, (step, at))
-        if len(recent) > 1 and recent[-1][1] == at == recent[-2][1]:
-            recent.pop()  # of rows that came at one time the first and the last say all
         recent.append((step, at))
 
-    def _pause(self, last_at: float, at: float) -> None:
-        """Note a time without steps that was much longer than the usual one."""
-        if len(self.recent) < 2:
-            return
+    def _pause(self, last_at: float, at: float, before: float) -> None:
+        """Note a time without steps that was much longer than the usual one.
+
+        ``before``: the time between the two rows before it.
+        """
         after_pause = bool(self.pauses) and self.pauses[-1][1] == last_at
-        if at - last_at <= PAUSE * (last_at - self.recent[-2][1]) and not after_pause:
+        if at - last_at <= PAUSE * before and not after_pause:
             return  # most rows end here: the median is dear
         usual = self._usual()[1]
         if usual is not None and at - last_at > PAUSE * usual:
             self.pauses.append((last_at, at))
-            self.paused = True
+            self.paused, self._usually = True, False
 
     def freeze(self) -> Pace:
         """Return the value; the medians are taken here, once for each batch."""
@@ -186,6 +194,8 @@ class TrendFold:
         self.skips = SkipFold(trend.skips)
         self.loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
         self.grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
+        self._steady = self.loss.steady and self.grad.steady
+        """Another sound row changes nothing of them."""
         self.taints = TaintFold(trend.taints, self.spike, self.climb)
 
     def add(self, row: Row) -> None:
@@ -207,7 +217,10 @@ class TrendFold:
         astray = spike.above > 0 or climb.above > 0
         self.seams.add(row, pace.resumed, pace.paused, loss, astray)
         self.stability.add(row, anew)
-        skipped = self._finite(row, loss)
+        norm, skipped = row.grad_norm, False
+        sound = loss is not None and norm is not None and isfinite(loss + norm)
+        if not (sound and self._steady and row.skipped is None):  # most rows are
+            skipped = self._finite(row, loss)
         if self._whole:
             self.stepping.add(row, pace.step, pace.resumed, pace.switched)
             self.taints.add(row, anew, loss, skipped)
@@ -230,11 +243,9 @@ class TrendFold:
     def _finite(self, row: Row, loss: float | None) -> bool:
         """Watch for what is no number (C-09); tell whether the optimizer step was left out."""
         skipped = row.skipped is not None and self.skips.add(row)
-        if not (self.loss.steady and loss is not None and isfinite(loss)):  # most rows are sound
-            self.loss.add(row, loss)
-        norm = row.grad_norm
-        if not (self.grad.steady and norm is not None and isfinite(norm)):
-            self.grad.add(row, norm, skipped)
+        self.loss.add(row, loss)
+        self.grad.add(row, row.grad_norm, skipped)
+        self._steady = self.loss.steady and self.grad.steady
         return skipped
 
     def marks(self) -> tuple[object, ...]:

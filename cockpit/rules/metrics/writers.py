@@ -70,7 +70,7 @@ class _Head:
             self.stride = gap
         elif gap > 0:
             self.stride -= -(-(self.stride - gap) // FADES)
-        self.gap = max(self.gap, row - self.row)
+        self.gap = max(self.gap, row - self.row - 1)
         self.step, self.row = step, row
         self.at = self.at if at is None else at
 
@@ -103,20 +103,36 @@ class WriterFold:
         self._present = None if value.present is None else _Head(value.present)
         self._newest = self._present if value.newest is None else self._left[value.newest]
         self.switched = self.turned = False
+        self.expected: int | None = None
+        """The next step of the present writer while there is no other; else ``None``."""
+        self._expect()
+
+    def _expect(self) -> None:
+        present = self._present
+        alone = present is not None and present.stride > 0 and not self._left
+        self.expected = present.step + present.stride if present is not None and alone else None
+
+    def go_on(self, step: int, at: float | None) -> None:
+        """Take the step that is ``expected``, as ``take`` does: most rows have it."""
+        present = self._present
+        assert present is not None
+        self._rows += 1
+        present.step, present.row = step, self._rows
+        if at is not None:
+            present.at = at
+        self.expected = step + present.stride
 
     def take(self, step: int, at: float | None) -> bool:
         """Take a row's step and return whether it is set aside."""
         self._rows += 1
-        self.switched = self.turned = False
-        present = self._present
-        if present is not None and not self._left and 0 < step - present.step <= present.stride:
-            present.move(step, at, self._rows)  # most rows
-            return False
-        if present is None:
+        self.switched = self.turned = aside = False
+        if self._present is None:
             self._begin(step, at)
-            return False
-        self._forget(present)
-        return self._follow(present, step, at)
+        else:
+            self._forget(self._present)
+            aside = self._follow(self._present, step, at)
+        self._expect()
+        return aside
 
     def _follow(self, present: _Head, step: int, at: float | None) -> bool:
         if step == present.step:
