@@ -2,7 +2,9 @@
 
 ``python -m bench.progress_log``. Logs of 90 % noise and of progress lines alone, of many trainers
 at once; one of very short lines; one where every line has a shape of its own, which costs time but
-no memory. Seconds are of one core (``process_time``), each beside its baseline in the same run.
+no memory; one of nothing but progress lines of 24 bytes, whose last one is asked for (of the others
+every entry is printed as JSON). Seconds are of one core (``process_time``), each beside its
+baseline in the same run.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ from cockpit.verbs.progress import run
 from tests.text.test_progress_speed import NOISE, TRAINERS
 
 SIZE = 100 * MIB
-LIMITS = {"noise": 12.0, "short": 8.0, "mixed": 40.0, "progress": 70.0, "strange": 4000.0}
+LIMITS = {
+    "noise": 12.0, "short": 8.0, "steps": 8.0,
+    "mixed": 40.0, "progress": 70.0, "strange": 4000.0,
+}  # fmt: skip
 """How many times longer than reading and splitting each log may take."""
 SHORT = ("ok", "step {0}", "batch done", "tick {0}", "lr 0.{0}", "-----", "")
 """Lines of some eight bytes, of which none tells of training: splitting alone costs most there."""
@@ -35,6 +40,8 @@ def lines_of(kind: str, by: random.Random) -> Callable[[int], str]:
     """Return what makes the line of a number."""
     trainers = [shape for name, shape in TRAINERS.items() if name != "bar"]
     noise = list(NOISE.values())
+    if kind == "steps":
+        return lambda number: f"step {number:7} loss 2.{number % 7919:04}"
     if kind == "short":
         return lambda number: by.choice(SHORT).format(number)
 
@@ -79,7 +86,7 @@ def measure(kind: str, size: int) -> tuple[float, float, float]:
         forget()
         before = peak()
         with Path("/dev/null").open("w") as out, redirect_stdout(out):
-            took = seconds(lambda: run(Namespace(file=str(path), json=True)))
+            took = seconds(lambda: run(Namespace(file=str(path), json=kind != "steps")))
         return base, took, peak() - before
 
 

@@ -188,7 +188,8 @@ CONDITIONS: Final = (
     Condition(
         "C-25",
         "a duplicate job",
-        "two that live write to one output root or one W&B run; one that may is a warning",
+        "two that live write to one output root or one W&B run; one that may is a warning, and so"
+        " are rows of two trainings by turns: those of one are then set aside",
         "critical",
     ),
     Condition(

@@ -41,6 +41,45 @@ class Pace(Frozen):
     """Median seconds per step, and between two logged steps."""
 
 
+class Writer(Frozen):
+    """One that writes rows, or wrote them: its newest step, at which row and when (C-25).
+
+    ``stride`` is how many steps lie between two of its rows (0: not known yet), ``gap`` the most
+    rows of others between two of its own. ``proven``: it has gone on after rows of another, or
+    another beside it; ``passed``: a later one came beyond its newest step; ``mixed``: some rows of
+    another were taken for its own.
+    """
+
+    step: int
+    stride: int = 0
+    at: float | None = None
+    row: int = 0
+    gap: int = 0
+    proven: bool = False
+    passed: bool = False
+    mixed: bool = False
+
+
+class Writers(Frozen):
+    """Whose the rows are (C-25): ``present`` is the writer that the folds follow.
+
+    ``left`` are those that may go on where they were left, ``newest`` the place among them of the
+    newest row's, ``None`` for the present one. ``rows`` of steps were seen, ``aside`` of them were
+    not the present one's; ``turns`` is how often writers took turns since ``since``, 0 where each
+    that began anew was a restart. ``again``: the last restart began just where one that was passed
+    had been left.
+    """
+
+    present: Writer | None = None
+    left: tuple[Writer, ...] = ()
+    newest: int | None = None
+    rows: int = 0
+    aside: int = 0
+    turns: int = 0
+    again: int = 0
+    since: float | None = None
+
+
 class ThroughputTrend(Frozen):
     """Throughput in windows of data time of one cadence each (C-05).
 
@@ -203,9 +242,8 @@ class Resumption(Frozen):
     lowest step and ``stride`` the newest distance of two rows (steps); ``levels`` are (step,
     median) of the newest blocks of rows and ``block`` the rows since. ``seam`` is the newest,
     ``newest`` the last losses beyond it, ``found`` the last one that went back and does not fit,
-    ``shifts`` those after a pause. ``heads`` are the steps at which rows left a writer for another,
-    ``rose`` and ``fell`` the shares of the largest stairs that training made without a restart,
-    ``lr`` the newest learning rate.
+    ``shifts`` those after a pause. ``rose`` and ``fell`` are the shares of the largest stairs that
+    training made without a restart, ``lr`` is the newest learning rate.
     """
 
     kept: tuple[tuple[int, float], ...] = ()
@@ -219,7 +257,6 @@ class Resumption(Frozen):
     newest: tuple[tuple[int, float], ...] = ()
     found: Seam | None = None
     shifts: tuple[Seam, ...] = ()
-    heads: tuple[int, ...] = ()
     rose: float = 0.0
     fell: float = 0.0
     lr: float | None = None
@@ -300,6 +337,7 @@ class Trend(Frozen):
     rows: int = 0
     last: Row | None = None
     pace: Pace = Pace.model_construct()
+    writers: Writers = Writers.model_construct()
     stepping: Stepping = Stepping.model_construct()
     throughput: ThroughputTrend = ThroughputTrend.model_construct()
     loss: LossTrend = LossTrend.model_construct()

@@ -47,6 +47,11 @@ class Replay:
         return self._judge.left_out
 
     @property
+    def set_aside(self) -> int:
+        """How many rows are a second writer's, by turns with those that the rules follow (C-25)."""
+        return self._judge.fold.writers.freeze().aside
+
+    @property
     def step(self) -> int | None:
         """The newest row's step."""
         return self._judge.step

@@ -11,17 +11,24 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import compress, count, islice
-from typing import Final, NamedTuple
+from typing import Final
 
-from cockpit.text.line_shape import Shape, Span, pattern_of, shape_of
-from cockpit.text.meaning import Meaning, begins_block, meaning_of
+from cockpit.text.line_patterns import (
+    LinePattern,
+    Run,
+    Stretch,
+    Told,
+    compiled,
+    line_pattern,
+    may_be_long,
+    rows_of,
+)
+from cockpit.text.line_shape import shape_of
+from cockpit.text.meaning import begins_block
 from cockpit.text.progress import LineProgress, plain, told, told_in
 from cockpit.text.safe import LINE_LIMIT
 
-Told = tuple[int, LineProgress]
-"""A line's number, from 1, and what it says."""
 _Keyed = tuple[Sequence[bytes], Sequence[bytes]]
 """Lines, and the key of each."""
 
@@ -52,48 +59,6 @@ _BESIDE: Final = (
 )
 
 
-class _Pattern(NamedTuple):
-    """An expression for the lines of one shape, and what they mean."""
-
-    line: re.Pattern[str]
-    run: str
-    """The same for line after line, their breaks in it, and in one piece for what follows.
-
-    Compiled when it is needed: most shapes never come twice in a row.
-    """
-    lines: int
-    """The lines of a block, else 1."""
-    groups: Sequence[int]
-    """The group of each of ``Meaning.figures``; of one that is not there, a group that is empty."""
-    meaning: Meaning | None
-    begins_block: bool
-    shape: str
-    """Its own expression, without what may follow."""
-
-
-class Run(NamedTuple):
-    """Lines, or blocks of ``stride`` lines, that follow each other and have one shape."""
-
-    first: int
-    """The number of the first of them, from 1."""
-    stride: int
-    meaning: Meaning
-    columns: Sequence[Sequence[str]]
-    """Of each of ``Meaning.figures`` its texts, line by line; of one that is ``None`` any text."""
-
-    @property
-    def lines(self) -> int:
-        """Return how many they are."""
-        return len(self.columns[0])
-
-    def told(self, begin: int = 0) -> Iterator[Told]:
-        """Yield what each of them from ``begin`` on says, but for those that say nothing."""
-        for at in range(begin, self.lines):
-            found = told(self.meaning, [column[at] for column in self.columns])
-            if found is not None:
-                yield self.first + at * self.stride, found
-
-
 class _Key:
     """What is known of the lines that have one key: the newest shape, and their expressions."""
 
@@ -101,11 +66,11 @@ class _Key:
 
     def __init__(self, newest: str = "") -> None:
         self.newest = newest
-        self.patterns: tuple[_Pattern, ...] = ()
+        self.patterns: tuple[LinePattern, ...] = ()
         self.silent = ""
         """What each line of it matches, if none of its shapes tells anything; else empty."""
 
-    def learn(self, pattern: _Pattern) -> None:
+    def learn(self, pattern: LinePattern) -> None:
         """Take one more expression in."""
         self.patterns += (pattern,)
         told = any(each.meaning is not None or each.begins_block for each in self.patterns)
@@ -144,15 +109,26 @@ def read_chunks(chunks: Iterable[bytes]) -> Iterator[Told]:
     return _each(read_runs(chunks))
 
 
-def read_runs(chunks: Iterable[bytes]) -> Iterator[Told | Run]:
+def read_runs(chunks: Iterable[bytes]) -> Iterator[Told | Run | Stretch]:
     """Do the same, and give lines that are read together as they are: ``Run.told`` reads them."""
-    return _read(map(_keyed, chunks))
+    reader = _Reader()
+    for chunk in chunks:
+        stretch = reader.stretch(chunk)
+        if stretch is None:
+            yield from reader.read(*_keyed(chunk))
+            continue
+        yield stretch
+        if len(stretch.text) <= len(chunk):  # else its last break is the one that the chunk lacks
+            yield from reader.read(*_keyed(chunk[len(stretch.text) :]))
+    yield from reader.close()
 
 
-def _each(found: Iterable[Told | Run]) -> Iterator[Told]:
+def _each(found: Iterable[Told | Run | Stretch]) -> Iterator[Told]:
     for each in found:
         if isinstance(each, Run):
             yield from each.told()
+        elif isinstance(each, Stretch):
+            yield from each.run().told()
         else:
             yield each
 
@@ -211,11 +187,28 @@ class _Reader:
         """Lines of the chunks before."""
         self._block: list[bytes] = []
         self._first = 0
-        self._pattern: _Pattern | None = None
+        self._pattern: LinePattern | None = None
         """What the newest entry was read with, if it was with an expression."""
         self._next = 0
         """The number of the line behind that entry."""
         self._ahead = _AHEAD[0]
+
+    def stretch(self, chunk: bytes) -> Stretch | None:
+        """Take the first lines of a chunk as far as they are as the newest entry, all at once.
+
+        ``None`` for none, or where that is not so simple.
+        """
+        pattern = self._pattern
+        if pattern is None or not pattern.every or self._next != self._read + 1 or self._block:
+            return None
+        if b"\r" in chunk or b"\t" in chunk or not chunk.isascii() or may_be_long(chunk):
+            return None
+        found = compiled(pattern.every).match(f"{chunk.decode('ascii')}\n")
+        lines = 0 if found is None else found[0].count("\n")
+        if found is None or not lines:
+            return None
+        first, self._next, self._read = self._next, self._next + lines, self._read + lines
+        return Stretch(first, lines, found[0], pattern)
 
     def read(self, lines: Sequence[bytes], keys: Sequence[bytes]) -> Iterator[Told | Run]:
         """Yield what a chunk's lines tell."""
@@ -268,7 +261,7 @@ class _Reader:
             yield self._first, found
             self._noted(pattern, self._first, lines)
 
-    def _noted(self, pattern: _Pattern | None, number: int, lines: int) -> None:
+    def _noted(self, pattern: LinePattern | None, number: int, lines: int) -> None:
         """Note what an entry was read with; lines ahead are worth a look if it goes on so."""
         if pattern is not self._pattern or number != self._next:
             self._ahead = 0
@@ -283,7 +276,7 @@ class _Reader:
             return 0
         while pattern is not None and pattern.meaning is not None and self._ahead:
             end = at + taken + self._ahead * pattern.lines
-            rows = _rows(pattern, lines[at + taken : end + 1])
+            rows = rows_of(pattern, lines[at + taken : end + 1])
             if rows:
                 columns = list(zip(*rows, strict=True))
                 chosen = [columns[group - 1] for group in pattern.groups]
@@ -294,20 +287,6 @@ class _Reader:
                 break
             self._ahead = min(2 * self._ahead, _AHEAD[1])
         return taken
-
-
-@lru_cache(maxsize=256)
-def _compiled(run: str) -> re.Pattern[str]:
-    return re.compile(run)
-
-
-def _rows(pattern: _Pattern, lines: Sequence[bytes]) -> Sequence[Sequence[str]]:
-    """Return the figures of the first lines of the pattern's shape."""
-    if not lines or max(map(len, lines)) > LINE_LIMIT:
-        return ()
-    text = b"\n".join((*lines, b"")).decode("utf-8", "replace")
-    rows = _compiled(pattern.run).findall(text)
-    return rows[:-1] if rows and rows[-1][-1] else rows
 
 
 def _worth_a_look(lines: Sequence[bytes], keys: Sequence[bytes]) -> set[bytes]:
@@ -330,7 +309,7 @@ def _all_silent(lines: Sequence[bytes], keys: Sequence[bytes], silent: set[bytes
         return False
     shapes = {each.silent for key in silent if (each := _known.get(key)) is not None}
     text = b"\n".join((*own, b"")).decode("utf-8", "replace")
-    return _compiled(f"(?:(?:{'|'.join(sorted(shapes))})\n)*+").fullmatch(text) is not None
+    return compiled(f"(?:(?:{'|'.join(sorted(shapes))})\n)*+").fullmatch(text) is not None
 
 
 def _is_indented(raw: bytes) -> bool:
@@ -344,7 +323,7 @@ def _is_indented(raw: bytes) -> bool:
 
 def _told_by(
     raw: bytes, key: bytes, known: _Key, whole: bool = False
-) -> tuple[LineProgress | None, _Pattern | None]:
+) -> tuple[LineProgress | None, LinePattern | None]:
     """Return what a line tells, and what it was read with if that was an expression.
 
     ``_HEAD`` for the head of a block, unless ``whole``.
@@ -387,27 +366,10 @@ def _learned(text: str, key: bytes, known: _Key, whole: bool) -> LineProgress | 
     elif known.newest != shape.shape:
         known.newest = shape.shape  # one that comes again is worth an expression
     elif len(text) <= LINE_LIMIT and len(known.patterns) < _MOST_PATTERNS:
-        pattern = _pattern(text, shape, heads)
+        pattern = line_pattern(text, shape, heads)
         if pattern is not None:
             known.learn(pattern)
     return _HEAD if heads and not whole else told_in(shape)
-
-
-def _pattern(text: str, shape: Shape, heads: bool) -> _Pattern | None:
-    meaning = meaning_of(shape.shape)
-    figures = () if meaning is None else meaning.figures
-    spans: list[Span] = sorted({figure.span for figure in figures if figure is not None})
-    pattern = pattern_of(text, shape.shape, spans)
-    if pattern is None:
-        return None
-    none = len(spans) + 1  # a group that never takes part
-    groups = [none if each is None else spans.index(each.span) + 1 for each in figures]
-    line = re.compile(f"{pattern}(?:$|(x))")
-    lines = text.count("\n") + 1
-    # a block is over where a line follows that is not indented
-    after = "\n(?=[!-~])" if heads or lines > 1 else "\n"
-    run = f"{pattern}{after}()|(?s:(.+))"
-    return _Pattern(line, run, lines, groups, meaning, heads, pattern)
 
 
 def _remember(key: bytes, known: _Key | None) -> None:

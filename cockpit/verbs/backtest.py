@@ -271,6 +271,7 @@ def _document(spec: RunSpec, happened: Sequence[Happened], found: Backtest) -> d
         "timed": found.began is not None and found.began >= TOLD,
         "not_replayed": list(NOT_REPLAYED),
         "left_out": found.replay.left_out,
+        "set_aside": found.replay.set_aside,
         "alerts": [_alert(each) for each in happened],
     }
 
@@ -294,6 +295,8 @@ def _lines(happened: Sequence[Happened], found: Backtest) -> list[str]:
     replay, final = found.replay, found.spec.final_step
     if replay.left_out:
         lines.append(f"{replay.left_out:,} more are not listed")
+    if replay.set_aside:
+        lines.append(f"{replay.set_aside:,} rows of a second writer, by turns with the first")
     rows = f"{found.rows:,} rows, up to step {told_step(replay.step)}"
     if final:
         rows += f" of {told_step(final)} ({(replay.step or 0) / final:.0%})"

@@ -14,8 +14,9 @@ from cockpit.model.base import plain_number
 from cockpit.model.wording import number, rate
 from cockpit.model.wording import steps as counted
 from cockpit.text.labels import Scope
+from cockpit.text.line_patterns import Run, Stretch, Told
 from cockpit.text.progress import LineProgress, told_alike
-from cockpit.text.progress_lines import Run, Told, read_runs
+from cockpit.text.progress_lines import read_runs
 from cockpit.verbs.common import OK, add_json, put, put_figures
 from cockpit.verbs.reading import opened, whole_chunks
 
@@ -48,13 +49,14 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _print_list(found: Iterable[Told | Run]) -> None:
+def _print_list(found: Iterable[Told | Run | Stretch]) -> None:
     """Print the entries as one JSON list, some at a time: a log may be long.
 
     Nothing of a log's own words is in them: figures, and words of ours for what they are.
     """
     begin, held = "[", list[str]()
-    for each in found:
+    for one in found:
+        each = one.run() if isinstance(one, Stretch) else one
         held += _entries(each) if isinstance(each, Run) else (_entry(*each),)
         if len(held) >= AT_ONCE:
             put_figures(begin + ",\n".join(held))
@@ -106,11 +108,13 @@ def _words(form: str, scope: Scope, unit: str | None, exact: bool) -> str:
     return text
 
 
-def _summary(found: Iterable[Told | Run]) -> list[str]:
+def _summary(found: Iterable[Told | Run | Stretch]) -> list[str]:
     """Return for a person: how many progress lines, and what the last one says."""
     lines, last = 0, None
     for each in found:
-        if not isinstance(each, Run):
+        if isinstance(each, Stretch):
+            lines, last = lines + each.lines, each.last()
+        elif not isinstance(each, Run):
             lines, last = lines + 1, each
         elif told_alike(each.meaning, each.columns) is not None:
             lines, (last,) = lines + each.lines, each.told(each.lines - 1)

@@ -52,6 +52,19 @@ def test_numbers_that_are_none_are_read_as_python_writes_them(
     assert events(said(capsys, str(path))) == [("C-09", 1, None)]
 
 
+def test_rows_of_a_second_writer_are_said_to_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "toy.jsonl"
+    steps = [*range(100), *(n // 2 + (100, 40)[n % 2] for n in range(400))]
+    path.write_text("".join(f'{{"step": {step}, "loss": 2.0}}\n' for step in steps))
+    found = said(capsys, str(path))
+    assert (found["steps"], found["set_aside"], events(found)) == (500, 199, [])
+    assert main(["backtest", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "199 rows of a second writer, by turns with the first" in lines[:2]
+
+
 def test_thresholds_are_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(jsonl(tmp_path / "toy.jsonl", SPIKE))
     assert events(said(capsys, path, "--set", "loss_spike=0.6")) == []

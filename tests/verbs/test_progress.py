@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.cli import main
+from cockpit.text.line_patterns import Run, Stretch
 from cockpit.text.progress import LineProgress
-from cockpit.text.progress_lines import Run, read_chunks, read_runs
+from cockpit.text.progress_lines import read_chunks, read_raw, read_runs
 from cockpit.verbs.progress import _entries, _entry, _summary, said
 from cockpit.verbs.reading import LONGEST, whole_chunks
 
@@ -103,6 +105,51 @@ def test_the_entries_of_a_run_are_those_of_its_lines(
     last = [f"line {told[-1][0]}: {said(told[-1][1])}"] if told else []
     count = [f"{len(told):,} progress lines"] if told else ["no training progress lines found"]
     assert _summary(found) == last + count
+
+
+@given(
+    st.sampled_from(
+        [*SHAPES, "Loss at step {} : {}", "({}) step: {} loss: {}", "é step {} loss {}"]
+    ),
+    st.lists(st.integers(0, 10**17), min_size=4, max_size=30),
+    st.sampled_from([SAME, [*SAME, *OTHERS]]),
+    st.lists(st.integers(0, 90), max_size=6),
+    st.sampled_from(
+        ["", "saved", "step 7 loss 2 step 9", "step 8 loss 2\t", f"step 9 {4100 * ' '}loss 3"]
+    ),
+)
+def test_chunk_after_chunk_of_one_shape_is_counted_as_its_lines_are_read(
+    shape: str, steps: list[int], figures: list[str], cuts: list[int], odd: str
+) -> None:
+    lines = [
+        shape.format(n % 10**9 if n % 5 else n, figures[n % len(figures)], "2.5") for n in steps
+    ]
+    lines = [*lines[:1] * 40, *lines, odd, *lines[:1] * 20, *lines]
+    raw = [line.encode() for line in lines]
+    edges = [0, 20, *sorted(20 + cut for cut in cuts), len(raw)]
+    chunks = [b"\n".join(raw[a:b]) for a, b in pairwise(edges) if raw[a:b]]
+    told = list(read_raw(raw))
+    assert list(read_chunks(chunks)) == told
+    found = list(read_runs(chunks))
+    last = [f"line {told[-1][0]}: {said(told[-1][1])}"] if told else []
+    count = [f"{len(told):,} progress lines"] if told else ["no training progress lines found"]
+    assert _summary(found) == last + count
+    for each in found:
+        if isinstance(each, Stretch):
+            assert [*each.run().told()] == [
+                one for one in told if each.first <= one[0] < each.first + each.lines
+            ]
+            assert (
+                each.last() == [*each.run().told()][-1] and len([*each.run().told()]) == each.lines
+            )
+
+
+def test_a_log_of_one_shape_is_not_read_line_by_line() -> None:
+    raw = [f"step {number:07} loss 2.{number % 97:02}".encode() for number in range(5000)]
+    chunks = [b"\n".join(raw[at : at + 1000]) for at in range(0, 5000, 1000)]
+    found = list(read_runs(chunks))
+    assert [each.lines for each in found if isinstance(each, Stretch)] == [1000] * 4
+    assert _summary(found) == ["line 5000: step 4,999, loss 2.520", "5,000 progress lines"]
 
 
 def test_a_log_without_progress_is_an_empty_list(

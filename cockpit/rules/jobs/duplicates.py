@@ -1,14 +1,14 @@
 """C-25, duplicate job: two live jobs write to one output root or one W&B run.
 
 Told by the process table, by the other runs of the run file, by launch notes of other machines
-and by the tracker's own files. What may write and is not proven to is a warning at most, and
-nothing is stopped on that ground.
+and by the tracker's own files and rows. What may write and is not proven to is a warning at most,
+and nothing is stopped on that ground.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
@@ -16,12 +16,17 @@ from cockpit.model.history import History, Sharer
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue
 from cockpit.model.run import RunSpec
+from cockpit.model.trend import Writer
+from cockpit.rules import present
 from cockpit.rules.jobs.held import held_leftover
+from cockpit.rules.metrics.writers import LEAP, PATIENT
 from cockpit.rules.present import job_of, seen_at
 
 TRACKER = "W&B files"
 LATELY = 600.0
 """Seconds after its newest record in which a launch counts as one that still writes."""
+TURNS: Final = 4
+"""Turns that two writers have taken before that is told: a restart may look like one."""
 
 
 class _Other(NamedTuple):
@@ -50,6 +55,7 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     concerns = recorded or others or any(other.lives for other in history.sharers)
     maybe = [*_possible(job), *_written_twice(history)] if concerns else []
+    maybe += _by_turns(history)
     if maybe:
         yield _perhaps(run, history, maybe)
 
@@ -170,6 +176,41 @@ def _fragments(history: History) -> Iterator[_Other]:
         text = f"{writer.name} of W&B id {tracker.id} is still written: newest record at {until}"
         source = history.facets.tracker.source or TRACKER
         yield _Other(writer.name, writer.since, Evidence(text=text, source=source))
+
+
+def _by_turns(history: History) -> Iterator[_Other]:
+    """Yield the writer whose rows come by turns with those of the one that is followed.
+
+    A log is not asked: the ranks of one job write theirs by turns. Nor are writers near each
+    other, for the same reason.
+    """
+    trend = history.trend
+    first = trend.writers.present
+    going_on = [each for each in trend.writers.left if each.proven]
+    other = max(going_on, key=lambda each: each.row, default=None)
+    if first is None or other is None or trend.writers.turns < TURNS:
+        return
+    near = abs(first.step - other.step) <= LEAP * max(first.stride, other.stride)
+    if (
+        near
+        or trend is history.log_trend
+        or not all(_writes(each, history) for each in (first, other))
+    ):
+        return
+    steps, since = sorted((first.step, other.step)), trend.writers.since
+    began = "" if since is None else f" since {wording.moment(since)}"
+    text = (
+        f"rows come by turns{began}, now at step {wording.step(steps[0])} and at step"
+        f" {wording.step(steps[1])}: each goes on where it was left, so neither is a restart"
+    )
+    (line,) = present.evidence(history.facets.tracker.source or "logged rows", text)
+    yield _Other(f"the one that logs step {wording.step(other.step)}", since, line)
+
+
+def _writes(writer: Writer, history: History) -> bool:
+    """Tell whether a writer has not been silent for longer than it is used to be."""
+    usual = PATIENT * writer.gap * (history.trend.pace.usual_gap_s or 0.0)
+    return writer.at is not None and history.now - writer.at <= max(LATELY, usual)
 
 
 def _since(job: JobValue | LiveJob) -> str:

@@ -71,14 +71,14 @@ class ClimbFold:
             self._take(Climb(first=self.first))
         if loss is None or not isfinite(loss):
             return
-        self.recent.append(loss)
-        ranked = self._ranked
+        recent, ranked = self.recent, self._ranked
+        recent.append(loss)
         insort(ranked, loss)
-        count = len(ranked)
-        if count > LEVEL:
-            del ranked[bisect_left(ranked, self.recent.popleft())]
-        if count >= LEVEL:
-            self._judge(row, loss)
+        if len(ranked) > LEVEL:
+            del ranked[bisect_left(ranked, recent.popleft())]
+        elif len(ranked) < LEVEL:
+            return
+        self._judge(row, loss)
 
     def _inside(self, row: Row) -> bool:
         """Tell whether training goes on from within the climb: then nothing of it is over."""
@@ -95,15 +95,17 @@ class ClimbFold:
         if self._standing == STRETCH:
             self._hold(row)
         self._swing(level)
-        if self.best is None:
+        best = self.best
+        if best is None:
             return
-        if not self.is_open and level <= self.best + self._share * abs(self.best):
-            self._end()  # below the lowest that the limit can be: most rows end here
+        if not self.is_open and level <= best + self._share * abs(best):
+            if self.above or self.calm:  # below the lowest that the limit can be: most rows are
+                self._end()
             return
         spread = 2 * (ranked[(3 * LEVEL) // 4] - ranked[LEVEL // 4])
-        share = self._share * max(abs(self.best), FLOOR * abs(self.first))
+        share = self._share * max(abs(best), FLOOR * abs(self.first))
         by_spread = spread * (self._share if ranked[0] > 0 else SIGNLESS)
-        limit = self.best + max(share, by_spread, SWAY * self._sway)
+        limit = best + max(share, by_spread, SWAY * self._sway)
         self.calm = self.calm + 1 if loss <= limit else 0
         if level > limit:
             self._rise(row, level)
@@ -129,12 +131,13 @@ class ClimbFold:
     def _swing(self, level: float) -> None:
         """Follow the level's rise; one that has come back by half is how far it sways."""
         self._sway *= FADES
-        if self._trough is None or self._peak is None or level < self._trough:
+        trough, peak = self._trough, self._peak
+        if trough is None or peak is None or level < trough:
             self._trough = self._peak = level
-        elif level > self._peak:
+        elif level > peak:
             self._peak = level
-        elif level <= (self._trough + self._peak) / 2:
-            self._sway = max(self._sway, self._peak - self._trough)
+        elif level <= (trough + peak) / 2:
+            self._sway = max(self._sway, peak - trough)
             self._trough = self._peak = level
 
     def _end(self) -> None:

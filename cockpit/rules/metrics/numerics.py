@@ -22,6 +22,7 @@ from cockpit.rules.metrics.stability import Stabilities
 from cockpit.rules.metrics.stepping import SteppingFold
 from cockpit.rules.metrics.taints import TaintFold
 from cockpit.rules.metrics.throughput import ThroughputFold
+from cockpit.rules.metrics.writers import WriterFold
 
 RECENT = 64
 """How many newest logged steps the usual step time is taken from."""
@@ -35,9 +36,13 @@ PAUSES = 64
 
 
 class PaceFold:
-    """Accumulates a ``Pace``. ``add`` tells what the other folds need of each row."""
+    """Accumulates a ``Pace``. ``add`` tells what the other folds need of each row.
 
-    def __init__(self, pace: Pace) -> None:
+    Where two write by turns it is that of one of them: the other's rows are ``aside``.
+    """
+
+    def __init__(self, pace: Pace, writers: WriterFold) -> None:
+        self._writers = writers
         self.step, self.at = pace.step, pace.at
         self.first = (pace.first_step, pace.first_at)
         self.resumes, self.resumed_at = pace.resumes, pace.resumed_at
@@ -46,25 +51,49 @@ class PaceFold:
         self.recent: deque[tuple[int, float]] = deque(pace.recent, RECENT)
         self.pauses: deque[tuple[float, float]] = deque(pace.pauses, PAUSES)
         self.resumed = self.paused = False
+        self.aside = self.switched = self.turned = False
+        self._usually = True
+        """None of these is set."""
         self.rate: float | None = None
 
     def add(self, row: Row) -> None:
-        """Take one row; then ``resumed``, ``paused`` and ``rate`` (steps/s) speak of this row."""
-        self.resumed, self.paused, self.rate = False, False, None
-        step, at = row.step, row.at
-        carries = (
-            row.loss is not None
-            or row.throughput is not None
-            or row.grad_norm is not None
-            or row.bar
-        )
-        self.metrics = self.metrics or carries
+        """Take one row; then ``resumed``, ``paused`` and ``rate`` (steps/s) speak of this row.
+
+        So do ``aside``, and ``switched`` and ``turned`` (``WriterFold``).
+        """
+        if not self._usually:
+            self.resumed = self.paused = self.aside = self.switched = self.turned = False
+            self._usually = True
+        self.rate = None
+        step, at, loss, throughput, norm, bar = row[:6]  # a look at each by name is dearer
+        carries = loss is not None or throughput is not None or norm is not None or bar
+        if not self.metrics:
+            self.metrics = carries
         if self.first[1] is None and at is not None:
             self.first = (step, at)
-        if step is None or (self.step is not None and step <= self.step and not carries):
+        if step is None:
+            self._alive(row, carries)
+        elif step == self._writers.expected:
+            self._writers.go_on(step, at)
+            self._move(step, at)
+        elif (self.step is not None and step <= self.step and not carries) or self._of_another(
+            step, at
+        ):
             self._alive(row, carries)
         elif step != self.step:
             self._move(step, at)
+
+    def _of_another(self, step: int, at: float | None) -> bool:
+        """Tell whether a row is another writer's; to begin to follow that one is no restart."""
+        writers = self._writers
+        self.aside = writers.take(step, at)
+        self.switched, self.turned = writers.switched, writers.turned
+        self._usually = not (self.aside or self.switched or self.turned)
+        if self.turned:
+            self.step = None
+            self.recent.clear()
+            self.pauses.clear()
+        return self.aside
 
     def _alive(self, row: Row, carries: bool) -> None:
         """Count a row without a step of its own, or with an older one, as a sign of training.
@@ -78,7 +107,7 @@ class PaceFold:
 
     def _move(self, step: int, at: float | None) -> None:
         if self.step is not None and step < self.step:
-            self.resumed = True
+            self.resumed, self._usually = True, False
             self.resumes += 1
             self.resumed_at, self.began, self.began_late = at, (), False
             self.recent.clear()
@@ -87,30 +116,31 @@ class PaceFold:
         if at is None:
             self.began_late = self.began_late or not self.began
             return
-        recent = self.recent
+        recent, self.at = self.recent, at
         if recent:
             last_step, last_at = recent[-1]
             if at > last_at:
                 self.rate = (step - last_step) / (at - last_at)
-                self._pause(last_at, at)
-        self.at = at
+                if len(recent) > 1:
+                    self._pause(last_at, at, last_at - recent[-2][1])
+            elif len(recent) > 1 and last_at == at == recent[-2][1]:
+                recent.pop()  # of rows that came at one time the first and the last say all
         if len(self.began) < BEGINNING:
             self.began = (*self.began, (step, at))
-        if len(recent) > 1 and recent[-1][1] == at == recent[-2][1]:
-            recent.pop()  # of rows that came at one time the first and the last say all
         recent.append((step, at))
 
-    def _pause(self, last_at: float, at: float) -> None:
-        """Note a time without steps that was much longer than the usual one."""
-        if len(self.recent) < 2:
-            return
+    def _pause(self, last_at: float, at: float, before: float) -> None:
+        """Note a time without steps that was much longer than the usual one.
+
+        ``before``: the time between the two rows before it.
+        """
         after_pause = bool(self.pauses) and self.pauses[-1][1] == last_at
-        if at - last_at <= PAUSE * (last_at - self.recent[-2][1]) and not after_pause:
+        if at - last_at <= PAUSE * before and not after_pause:
             return  # most rows end here: the median is dear
         usual = self._usual()[1]
         if usual is not None and at - last_at > PAUSE * usual:
             self.pauses.append((last_at, at))
-            self.paused = True
+            self.paused, self._usually = True, False
 
     def freeze(self) -> Pace:
         """Return the value; the medians are taken here, once for each batch."""
@@ -153,7 +183,8 @@ class TrendFold:
         self._whole = whole
         self._rows, self._last = trend.rows, trend.last
         self._low = run.thresholds.throughput_cadences
-        self.pace = PaceFold(trend.pace)
+        self.writers = WriterFold(trend.writers)
+        self.pace = PaceFold(trend.pace, self.writers)
         self.stepping = SteppingFold(trend.stepping, run)
         self.throughput = ThroughputFold(trend.throughput, run)
         self.spike = SpikeFold(trend.loss, run)
@@ -163,31 +194,59 @@ class TrendFold:
         self.skips = SkipFold(trend.skips)
         self.loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
         self.grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
+        self._steady = self.loss.steady and self.grad.steady
+        """Another sound row changes nothing of them."""
         self.taints = TaintFold(trend.taints, self.spike, self.climb)
 
     def add(self, row: Row) -> None:
         """Take one row."""
         pace, spike, climb = self.pace, self.spike, self.climb
         pace.add(row)
-        resumed, loss = pace.resumed, row.loss
+        loss = row.loss
         if loss == 0.0:
             loss = row.true_loss
-        self.throughput.add(row, resumed, pace.rate, pace.paused)
-        spike.add(row, resumed, loss)
-        climb.add(row, resumed, loss)
+        if pace.aside:
+            self._aside(row, loss)
+            return
+        anew = pace.resumed or pace.turned
+        self.throughput.add(row, anew, pace.rate, pace.paused)
+        spike.add(row, anew, loss)
+        climb.add(row, anew, loss)
+        if pace.turned:
+            self.seams.forget()
         astray = spike.above > 0 or climb.above > 0
-        self.seams.add(row, resumed, pace.paused, loss, astray)
-        self.stability.add(row, resumed)
-        skipped = row.skipped is not None and self.skips.add(row)
-        if not (self.loss.steady and loss is not None and isfinite(loss)):  # most rows are sound
-            self.loss.add(row, loss)
-        norm = row.grad_norm
-        if not (self.grad.steady and norm is not None and isfinite(norm)):
-            self.grad.add(row, norm, skipped)
+        self.seams.add(row, pace.resumed, pace.paused, loss, astray)
+        self.stability.add(row, anew)
+        norm, skipped = row.grad_norm, False
+        sound = loss is not None and norm is not None and isfinite(loss + norm)
+        if not (sound and self._steady and row.skipped is None):  # most rows are
+            skipped = self._finite(row, loss)
         if self._whole:
-            self.stepping.add(row, pace.step, resumed, self.seams.goes_on)
-            self.taints.add(row, resumed, loss, skipped)
+            self.stepping.add(row, pace.step, pace.resumed, pace.switched)
+            self.taints.add(row, anew, loss, skipped)
         self._rows, self._last = self._rows + 1, row
+
+    def _aside(self, row: Row, loss: float | None) -> None:
+        """Take a row of another writer than the folds follow: what it spoils, and its time.
+
+        That its numbers are sound tells nothing of those that are followed.
+        """
+        self.seams.forget()
+        if self._whole:
+            self.stepping.add(row, row.step, False, self.pace.switched)
+        if loss is not None and not isfinite(loss):
+            skipped = self._finite(row, loss)
+            if self._whole:
+                self.taints.add(row, False, loss, skipped)
+        self._rows, self._last = self._rows + 1, row
+
+    def _finite(self, row: Row, loss: float | None) -> bool:
+        """Watch for what is no number (C-09); tell whether the optimizer step was left out."""
+        skipped = row.skipped is not None and self.skips.add(row)
+        self.loss.add(row, loss)
+        self.grad.add(row, row.grad_norm, skipped)
+        self._steady = self.loss.steady and self.grad.steady
+        return skipped
 
     def marks(self) -> tuple[object, ...]:
         """Return what every rule on rows alone hangs on: equal marks, the same alerts are open."""
@@ -208,6 +267,7 @@ class TrendFold:
             rows=self._rows,
             last=self._last,
             pace=self.pace.freeze(),
+            writers=self.writers.freeze(),
             stepping=self.stepping.freeze(),
             throughput=self.throughput.freeze(),
             loss=self.spike.freeze(),

@@ -44,10 +44,6 @@ ERRORS: Final = 4.0
 DIFFERING: Final = 3
 """Steps that must differ (SPEC C-12)."""
 SHIFTS: Final = 4
-HEADS: Final = 4
-"""Writers of one history that are told apart."""
-LEAP: Final = 2
-"""Strides beyond which a step forward is no step of the same writer's."""
 ALIKE: Final = 0.5
 """Share of a shift from which on a stair that training made by itself explains it."""
 EFFICIENCY: Final = 1.2533
@@ -60,10 +56,9 @@ class SeamFold:
     Steps in an excursion of the loss are not kept: who goes back to before one does not want it
     again. A start from the lowest steps of all is no resume: it loads nothing (whether it should
     have, its first step tells), or the step counts within an epoch. A pause is a seam too, for
-    some restarts replay nothing. Rows that leave off at one step and go on there after others are
-    of two writers at once (C-25): that is no restart, and what their losses say of one is unknown.
-    So is what a shift beyond the replayed steps says where training has made such stairs by itself
-    before, of a schedule or of epochs.
+    some restarts replay nothing. While two write by turns (``WriterFold``) what a start's losses
+    say is unknown. So is what a shift beyond the replayed steps says where training has made such
+    stairs by itself before, of a schedule or of epochs.
     """
 
     def __init__(self, value: Resumption, run: RunSpec) -> None:
@@ -79,31 +74,26 @@ class SeamFold:
         self._block = list(value.block)
         self._newest = deque(value.newest, LEVEL)
         self.seam, self.found, self.shifts = value.seam, value.found, value.shifts
-        self.goes_on = False
-        self._heads, self._rose, self._fell = list(value.heads), value.rose, value.fell
+        self._rose, self._fell = value.rose, value.fell
         self._lr = value.lr
 
     def add(self, row: Row, back: bool, paused: bool, loss: float | None, astray: bool) -> None:
         """Take one row and its loss.
 
         ``back`` tells that its step went back, ``paused`` that no step was logged for a while
-        before it, ``astray`` that the loss is in an excursion. ``goes_on`` then tells that the row
-        is of another writer than the one before, which goes on where it was left.
+        before it, ``astray`` that the loss is in an excursion.
         """
         step, former = row.step, self._step
-        self.goes_on = goes_on = False
         if step is None:
             return
-        if former is not None and (back or step - former > LEAP * self._stride > 0):
-            self.goes_on = goes_on = self._goes_on(step, former)
-        if (back or paused) and former is not None and step != former and not goes_on:
+        if (back or paused) and former is not None and step != former:
             self._begin(step, former, row.at, back)
         if row.lr is not None:
             self._rated(row.lr)
         if loss is not None and step != former and isfinite(loss):
             self._take(step, loss, astray)
         if loss is not None or back:
-            if former is not None and step > former and not goes_on:
+            if former is not None and step > former:
                 self._stride = step - former
             self._step, self._at = step, row.at
         if self._origin is None or step < self._origin:
@@ -116,16 +106,15 @@ class SeamFold:
             self.seam = seam.model_copy(update={"lr_now": lr})
         self._lr = lr
 
-    def _goes_on(self, step: int, former: int) -> bool:
-        """Tell whether a writer that was left goes on here; then no restart is looked at."""
-        reach = LEAP * max(self._stride, 1)
-        left = [head for head in self._heads if not head < step <= head + reach]
-        goes_on = len(left) < len(self._heads)
-        self._heads = [*(head for head in left if head != former), former][-HEADS:]
-        if goes_on:
-            self.seam = None
-            self._newest.clear()
-        return goes_on
+    def forget(self) -> None:
+        """Forget the newest start: another writer writes beside it, and what it loaded is unknown.
+
+        Its rows were not told from the other's; the trend so far may be of both.
+        """
+        self.seam = None
+        self._newest.clear()
+        self._levels.clear()
+        self._block = []
 
     def _begin(self, step: int, former: int, at: float | None, back: bool) -> None:
         seam, line = self.seam, self._line()
@@ -261,7 +250,6 @@ class SeamFold:
             newest=tuple(self._newest),
             found=self.found,
             shifts=self.shifts,
-            heads=tuple(self._heads),
             rose=self._rose,
             fell=self._fell,
             lr=self._lr,

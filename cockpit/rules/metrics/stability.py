@@ -57,7 +57,8 @@ class StabilityFold(ExcursionFold):
 
     def add(self, row: Row, value: float) -> None:
         """Take one row and its value of the metric."""
-        if row.step is None or row.step < self._warm or not isfinite(value):
+        step = row.step
+        if step is None or step < self._warm or not isfinite(value):
             return
         count = len(self.ranked)
         if count >= self._enough:

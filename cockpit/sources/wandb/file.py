@@ -78,6 +78,9 @@ def deframe(data: bytes, start: int, *, more: bool = False) -> Piece:
         if room < _HEAD:
             pos += room
             continue
+        if not parts and (stop := _whole_records(data, pos, min(pos + room, end), spans)) > pos:
+            pos = keep = stop
+            continue
         if pos + _HEAD > end:
             break
         crc, length, kind = _CHUNK.unpack_from(data, pos)
@@ -97,6 +100,23 @@ def deframe(data: bytes, start: int, *, more: bool = False) -> Piece:
         if not parts:
             keep = pos
     return Piece(start, spans, start + keep, skipped)
+
+
+def _whole_records(data: bytes, pos: int, limit: int, spans: list[Span]) -> int:
+    """Take the sound chunks from ``pos`` on that are a record each, as nearly all are.
+
+    Return where the first other one begins, or what does not lie within the block's ``limit``.
+    """
+    unpack, crc_of, take = _CHUNK.unpack_from, crc32, spans.append
+    while pos + _HEAD <= limit:
+        crc, length, kind = unpack(data, pos)
+        body = pos + _HEAD
+        stop = body + length
+        if kind != _FULL or stop > limit or crc_of(data[body - 1 : stop]) != crc:
+            break
+        take((data, body, stop))
+        pos = stop
+    return pos
 
 
 def _take(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from cockpit.model.observed import Column, Row
 from cockpit.sources.protobuf import BadMessageError
+from cockpit.sources.wandb.alike import AlikeRows
 from cockpit.sources.wandb.decode import CONFIG, HISTORY, config_update, kind_of
 from cockpit.sources.wandb.file import MAGIC, Span
 from cockpit.sources.wandb.fragment import Fragment
@@ -44,8 +45,10 @@ class _Cell:
     def add(self, step: int, value: float) -> None:
         """Take one row in."""
         self._shown = None
-        if not self.first <= step <= self.last:
-            self.first, self.last = min(self.first, step), max(self.last, step)
+        if step > self.last:
+            self.last = step
+        elif step < self.first:
+            self.first = step
         if not math.isfinite(value):
             self.nonfinite += 1
             self.bad = self.bad or (step, value)
@@ -133,7 +136,9 @@ class LossColumns:
             if self._width > 1:  # else the step itself: no second number is kept of each row
                 index //= self._width
             cell = self._cells.get(index)
-            if cell is None and math.isfinite(loss):
+            if type(cell) is _Cell:
+                cell.add(self._step, loss)  # most rows of a long run
+            elif cell is None and math.isfinite(loss):
                 self._cells[index] = Column(self._step, self._step, loss, loss, loss, 0)
             else:
                 grown = self._cells[index] = _Cell(self._step) if cell is None else _growing(cell)
@@ -258,18 +263,21 @@ class _Cursor:
         return chunk
 
     def _rows(self, spans: Sequence[Span]) -> list[Row]:
-        reader = self.fragment.reader(self._keys)
-        rows: list[Row] = []
-        for span in spans:
+        reader, layout = self.fragment.reader(self._keys), self.fragment.layout
+
+        def by_itself(span: Span) -> Row | None:
             kind, message = kind_of(span)
             try:
                 if kind == HISTORY:
-                    self.fragment.layout.notice(message)
-                    rows.append(reader.read(message))
-                elif kind == CONFIG:
+                    layout.notice(message)
+                    return reader.read(message)
+                if kind == CONFIG:
                     self.config.update(config_update(message))
             except BadMessageError:
                 self.skipped += 1
+            return None
+
+        rows = AlikeRows(reader, layout).read(spans, by_itself)
         return rated(self.fragment.on_our_clock(rows), self._keys, self._rate)
 
 

@@ -20,7 +20,8 @@ from cockpit.sources.wandb.decode import history, items, number
 from cockpit.sources.wandb.file import Span
 from cockpit.sources.wandb.metrics import WANDB_TIME, MetricKeys, choose, interesting
 
-_VALUE = b"\x82\x01"
+VALUE = b"\x82\x01"
+"""What stands between an item's key and the length of its value."""
 _OF_EACH_SHAPE, _SHAPES = 3, 60
 
 Needles = tuple[bytes, ...]
@@ -48,14 +49,22 @@ class KeyLayout:
         for every row: a metric that is only logged now and then is found as well.
         """
         buffer, start, end = message
-        items_in_row = buffer.count(_VALUE, start, end)
-        if self._seen[items_in_row] >= _OF_EACH_SHAPE or len(self._seen) > _SHAPES:
+        items_in_row = buffer.count(VALUE, start, end)
+        if self._knows(items_in_row):
             return
         self._seen[items_in_row] += 1
         try:
             self._learn(message)
         except BadMessageError:
             return
+
+    def knows(self, message: Span) -> bool:
+        """Tell whether there is nothing to learn from a history row."""
+        buffer, start, end = message
+        return self._knows(buffer.count(VALUE, start, end))
+
+    def _knows(self, items_in_row: int) -> bool:
+        return self._seen[items_in_row] >= _OF_EACH_SHAPE or len(self._seen) > _SHAPES
 
     @property
     def has_loss(self) -> bool:
@@ -92,20 +101,21 @@ class RowReader:
         first = (keys.step, WANDB_TIME, keys.loss, keys.throughput, keys.grad_norm)
         wanted = (*first, *keys.beside)
         self._names = wanted
-        self._fast = layout.style != 0 and not any(
-            name in layout.keys and layout.keys[name] is None for name in wanted if name
-        )
-        self._needles = [_needles(name, layout) for name in wanted]
+        inside = any(name in layout.keys and layout.keys[name] is None for name in wanted if name)
+        self.needles: Sequence[Needles] | None = None
+        """What may stand before each value that is wanted; ``None``: a row is decoded whole."""
+        if layout.style != 0 and not inside:
+            self.needles = [_needles(name, layout) for name in wanted]
 
     def read(self, message: Span) -> Row:
         """Return the row of a history record's message.
 
         Raises ``BadMessageError`` (not always) when the message is damaged.
         """
-        if not self._fast:
+        if self.needles is None:
             return self._read_slowly(message)
         step, at, loss, throughput, grad_norm, *beside = [
-            _find(message, needles) for needles in self._needles
+            _find(message, needles) for needles in self.needles
         ]
         return Row(
             None if step is None else whole(step),
@@ -158,7 +168,7 @@ def _needles(name: str | None, layout: KeyLayout) -> Needles:
         if known is not None
         else {_key_bytes([name], layout.style), _key_bytes(name.split("."), layout.style)}
     )
-    return tuple(key + _VALUE for key in sorted(spelled))
+    return tuple(key + VALUE for key in sorted(spelled))
 
 
 def _key_bytes(parts: Sequence[str], style: int) -> bytes:

@@ -1,0 +1,223 @@
+"""Who writes the rows: one training after another, or two at once by turns (C-25).
+
+Rows that go back are another instance's, which is a restart, or a second writer's beside the first.
+What comes next tells: of a restart the former instance never writes again, while a second writer's
+rows go on where they were left. Each writer is known by its newest step and by how far apart its
+steps are, so a row belongs to the one whose next step it is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cockpit.model.trend import Writer, Writers
+
+LEAP: Final = 2
+"""Strides beyond which a step forward is no next step of the same writer's."""
+EXACT: Final = 4
+"""Part of a stride within which a writer must go on that may as well have ended."""
+MOST: Final = 4
+"""Writers beside the present one that are told apart."""
+SILENT: Final = 32
+"""Rows of others, at least, after which the present writer has ended."""
+PATIENT: Final = 4
+"""Times its longest silence so far after which a writer has ended."""
+SEEN_ONCE: Final = 8
+UNPROVEN: Final = 1024
+PROVEN: Final = 4096
+"""Rows for which a writer that was left is remembered: after one row, some, or having gone on."""
+FADES: Final = 8
+"""Part of the difference by which a writer's stride follows one that is shorter."""
+
+
+class _Head:
+    """A writer while its rows are followed; the fields are those of a ``Writer``."""
+
+    __slots__ = ("at", "gap", "mixed", "passed", "proven", "row", "step", "stride")
+
+    def __init__(self, of: Writer) -> None:
+        self.step, self.stride, self.at = of.step, of.stride, of.at
+        self.row, self.gap, self.proven = of.row, of.gap, of.proven
+        self.passed, self.mixed = of.passed, of.mixed
+
+    @property
+    def patience(self) -> int:
+        """For how many rows it is remembered."""
+        if self.proven:
+            return max(PROVEN, PATIENT * self.gap)
+        return UNPROVEN if self.stride else SEEN_ONCE
+
+    def misfit(self, step: int) -> int | None:
+        """Return by how much a step misses its next one; ``None`` where it is none of its own."""
+        gap = step - self.step
+        if gap <= 0 or gap > LEAP * self.stride > 0:
+            return None
+        return abs(gap - self.stride)
+
+    def goes_on(self, step: int, present: _Head) -> int | None:
+        """Return the same of a writer that was left, if it is likely not to have ended."""
+        off = self.misfit(step)
+        if off is None or self.proven:
+            return off
+        if not self.stride:  # of one row: only where the present one's steps make less sense
+            return off if not present.stride or 2 * off <= present.stride else None
+        return off if EXACT * off <= self.stride else None
+
+    def move(self, step: int, at: float | None, row: int) -> None:
+        """Take its next step, in the row of that number."""
+        gap = step - self.step
+        if gap > self.stride:
+            self.stride = gap
+        elif gap > 0:
+            self.stride -= -(-(self.stride - gap) // FADES)
+        self.gap = max(self.gap, row - self.row - 1)
+        self.step, self.row = step, row
+        self.at = self.at if at is None else at
+
+    def freeze(self) -> Writer:
+        """Return the value."""
+        return Writer(
+            step=self.step,
+            stride=self.stride,
+            at=self.at,
+            row=self.row,
+            gap=self.gap,
+            proven=self.proven,
+            passed=self.passed,
+            mixed=self.mixed,
+        )
+
+
+class WriterFold:
+    """Accumulates ``Writers``; the folds follow one writer, the rows of others are set aside.
+
+    That is the one whose row came before a second one showed, until it is silent for long. After
+    ``take``, ``switched`` tells that the row before was another writer's, ``turned`` that the folds
+    begin anew: with another writer, or without the rows in which two were taken for one.
+    """
+
+    def __init__(self, value: Writers) -> None:
+        self._rows, self._aside = value.rows, value.aside
+        self._turns, self._since, self._again = value.turns, value.since, value.again
+        self._left = [_Head(each) for each in value.left]
+        self._present = None if value.present is None else _Head(value.present)
+        self._newest = self._present if value.newest is None else self._left[value.newest]
+        self.switched = self.turned = False
+        self.expected: int | None = None
+        """The next step of the present writer while there is no other; else ``None``."""
+        self._expect()
+
+    def _expect(self) -> None:
+        present = self._present
+        alone = present is not None and present.stride > 0 and not self._left
+        self.expected = present.step + present.stride if present is not None and alone else None
+
+    def go_on(self, step: int, at: float | None) -> None:
+        """Take the step that is ``expected``, as ``take`` does: most rows have it."""
+        present = self._present
+        assert present is not None
+        self._rows += 1
+        present.step, present.row = step, self._rows
+        if at is not None:
+            present.at = at
+        self.expected = step + present.stride
+
+    def take(self, step: int, at: float | None) -> bool:
+        """Take a row's step and return whether it is set aside."""
+        self._rows += 1
+        self.switched = self.turned = aside = False
+        if self._present is None:
+            self._begin(step, at)
+        else:
+            self._forget(self._present)
+            aside = self._follow(self._present, step, at)
+        self._expect()
+        return aside
+
+    def _follow(self, present: _Head, step: int, at: float | None) -> bool:
+        if step == present.step:
+            return self._own(present, step, at)
+        least = present.misfit(step)
+        found = None if least is None else present
+        for head in self._left:
+            off = head.goes_on(step, present)
+            if off is not None and (least is None or off < least):
+                found, least = head, off
+        if found is None:
+            self._again = 0
+            self._left_for(step, at, present)
+            return False
+        if found is present:
+            return self._own(present, step, at)
+        if found.passed and not found.proven and not self._again:
+            self._again += 1
+            self._left = [head for head in self._left if head is not found]
+            self._left_for(step, at, present)
+            return False
+        return self._beside(found, step, at)
+
+    def _left_for(self, step: int, at: float | None, present: _Head) -> None:
+        """Leave the present writer for another instance, or for one that is seen first."""
+        self._left = [*self._left, present][-MOST:]
+        self._begin(step, at)
+
+    def _begin(self, step: int, at: float | None) -> None:
+        self._present = self._newest = _Head(Writer(step=step, at=at, row=self._rows))
+
+    def _own(self, present: _Head, step: int, at: float | None) -> bool:
+        before, self.switched = present.step, self._newest is not present
+        self._newest, self.turned, present.mixed = present, present.mixed, False
+        self._turns += self.switched
+        for head in self._left:
+            head.passed = head.passed or before < head.step <= step
+        if not present.stride:  # the row may be another writer's: this one would go on soon
+            seen = Writer(step=before, at=present.at, row=present.row)
+            self._left = [*self._left, _Head(seen)][-MOST:]
+        present.move(step, at, self._rows)
+        return False
+
+    def _beside(self, head: _Head, step: int, at: float | None) -> bool:
+        """Take a row of a writer that was left, which is the present one if that has ended."""
+        present = self._present
+        assert present is not None
+        if self._newest is not head:
+            self.switched = True
+            self._turns += 1
+            self._since = at if self._since is None else self._since
+            present.mixed = present.mixed or not present.proven
+            head.proven = present.proven = True
+        self._newest = head
+        head.move(step, at, self._rows)
+        if self._rows - present.row <= max(SILENT, PATIENT * present.gap):
+            self._aside += 1
+            return True
+        self._left = [each for each in self._left if each is not head] + [present]
+        self._present, self.turned, head.mixed = head, True, False
+        return False
+
+    def _forget(self, present: _Head) -> None:
+        """Forget who was left for too long: no second one writes where none has gone on."""
+        if not self._left:
+            return
+        kept = [head for head in self._left if self._rows - head.row <= head.patience]
+        if len(kept) == len(self._left):
+            return
+        self._left = kept
+        if self._newest not in kept:
+            self._newest = present
+        if not any(head.proven for head in kept):
+            self._turns, self._since = 0, None
+
+    def freeze(self) -> Writers:
+        """Return the value."""
+        other = None if self._newest is self._present else self._newest
+        return Writers(
+            present=None if self._present is None else self._present.freeze(),
+            left=tuple(head.freeze() for head in self._left),
+            newest=None if other is None else self._left.index(other),
+            rows=self._rows,
+            aside=self._aside,
+            turns=self._turns,
+            again=self._again,
+            since=self._since,
+        )
