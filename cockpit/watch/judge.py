@@ -19,8 +19,8 @@ from cockpit.watch.diagnoser import Diagnoser, asked
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.passed import kept_of, merged, settle
-from cockpit.watch.past.keeping import keep_moment
-from cockpit.watch.polling.preference import Turns
+from cockpit.watch.past.keeping import is_written, keep_moment
+from cockpit.watch.polling.preference import LARGE, OTHER, Turns
 from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.reports import (
     Case,
@@ -52,7 +52,9 @@ FIRST_ROUND_WITHIN = 20.0
 REJUDGE = 15.0
 """Seconds: time alone can open an alert, so a run without news is judged again."""
 REJUDGED = 20
-"""Runs on no screen, and well, that are judged in a second because of time alone."""
+"""Runs on no screen that are judged in a second because of time alone; of the unwell as many."""
+REJUDGE_UNSEEN = 60.0
+"""The same in a large fleet, for runs that are well and on no screen."""
 
 
 class Judge:
@@ -258,10 +260,21 @@ class CadenceLoop:
             due = [state for state in self._fleet.states.values() if self._due(state, now)]
             for start in range(0, len(due), BATCH):
                 await self._round(due[start : start + BATCH], now)
-            rested = [state for state in self._fleet.states.values() if _rested(state, now)]
-            for name in self._turns.take([state.spec.name for state in rested]):
+            for name in self._turns.take(self._rested(now)):
                 self._judge.touch(name)
             await next_beat(self._clock, TICK)
+
+    def _rested(self, now: float) -> list[str]:
+        """Return the runs not judged for so long that time alone may have opened an alert."""
+        large = len(self._fleet.states) > LARGE
+        rested = [state for state in self._fleet.states.values() if _rested(state, now)]
+        return [
+            state.spec.name
+            for state in rested
+            if not large
+            or now - state.judged_at >= REJUDGE_UNSEEN
+            or self._judge.rank(state.spec.name) < OTHER
+        ]
 
     def _due(self, state: RunState, now: float) -> bool:
         if state.next_round is not None:
@@ -293,12 +306,13 @@ class CadenceLoop:
         )
         key, every = state.key, state.spec.cadence
         self._store_writer.later(lambda store: RunMemory(store).observe(key, seen, every))
-        keep_moment(state, self._store_writer, round_over=True)
-        remember_report(state, self._store_writer)
+        if not is_written(state):
+            keep_moment(state, self._store_writer, round_over=True)
+            remember_report(state, self._store_writer)
 
 
 def _rested(state: RunState, now: float) -> bool:
-    """Tell whether a run was not judged for so long that time alone may have opened an alert."""
+    """Tell whether a run on a screen is to be judged again because of time alone."""
     return now - state.judged_at >= min(REJUDGE, max(TICK, state.spec.cadence / 4))
 
 
