@@ -97,16 +97,23 @@ class Judge:
                 self._news.call(state.report)
 
     async def judge(
-        self, names: Sequence[str], *, keep: bool = True, patience: float = PATIENCE
+        self,
+        names: Sequence[str],
+        *,
+        keep: bool = True,
+        patience: float = PATIENCE,
+        mark: bool = True,
     ) -> None:
         """Judge these runs now, off the event loop; with ``keep`` it is remembered and told.
 
-        A log that must be read first (SPEC T) is waited for, ``patience`` seconds.
+        A log that must be read first (SPEC T) is waited for, ``patience`` seconds. Without
+        ``mark`` what they have in common with others is as it was marked a moment ago.
         """
         async with self._one_at_a_time:
             states = [self._fleet.states[name] for name in names if name in self._fleet.states]
             now = self._clock.now()
-            self._fleet.mark_neighbours()
+            if mark:
+                self._fleet.mark_neighbours()
             for state in states:
                 state.attended = keep
             cases = [case_of(state, now) for state in states]
@@ -259,7 +266,7 @@ class CadenceLoop:
             now = self._clock.monotonic()
             due = [state for state in self._fleet.states.values() if self._due(state, now)]
             for start in range(0, len(due), BATCH):
-                await self._round(due[start : start + BATCH], now)
+                await self._round(due[start : start + BATCH], now, mark=start == 0)
             for name in self._turns.take(self._rested(now)):
                 self._judge.touch(name)
             await next_beat(self._clock, TICK)
@@ -282,14 +289,14 @@ class CadenceLoop:
         waited = now - self._since.setdefault(state.spec.name, now)
         return (state.looked_at_all and state.rows_read) or waited >= FIRST_ROUND_WITHIN
 
-    async def _round(self, states: list[RunState], now: float) -> None:
+    async def _round(self, states: list[RunState], now: float, *, mark: bool) -> None:
         for state in states:
             # The run's own beat: rounds that were missed are skipped.
             cadence = max(TICK, state.spec.cadence)
             beat = now if state.next_round is None else state.next_round
             state.next_round = beat + cadence * (1 + max(0.0, now - beat) // cadence)
             state.next_check_at = self._clock.now() + state.next_round - now
-        await self._judge.judge([state.spec.name for state in states])
+        await self._judge.judge([state.spec.name for state in states], mark=mark)
         for state in states:
             if state.report is not None:
                 self._remember(state, state.report)
