@@ -97,9 +97,11 @@ class Platforms:
 
     async def _each(self, queries: Sequence[Query], ask: Ask) -> dict[str, Facet[Any]]:
         groups: dict[str, list[Query]] = {}
-        found = {query.name: not_configured("[run.job]") for query in queries}
+        found: dict[str, Facet[Any]] = {}
         for query in queries:
-            if query.run.job is not None:
+            if query.run.job is None:
+                found[query.name] = not_configured("[run.job]")
+            else:
                 groups.setdefault(query.run.job.kind, []).append(query)
         asked = (ask(self._of_kind(kind), own) for kind, own in groups.items())
         for answer in await asyncio.gather(*asked):

@@ -347,6 +347,11 @@ def _key(fn: Callable[..., object], args: tuple[object, ...]) -> Hashable:
     return (fn, args)
 
 
+def is_stuck(key: Hashable, pool: Pool | None = None) -> bool:
+    """Tell whether a call with this ``key`` was given up and still runs."""
+    return (pool or _POOL).stuck(key)
+
+
 async def offload(
     fn: Callable[..., T],
     *args: object,

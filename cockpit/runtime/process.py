@@ -38,11 +38,11 @@ def process_facts(pid: int, proc: Path = PROC) -> ProcessFacts:
     """Return the facts of ``pid`` on this machine. Ids below 1 are never alive."""
     if pid < 1:
         return ProcessFacts(pid=pid, alive=False)
-    if not (proc / "self" / "stat").exists():
-        return _from_ps(pid)
     try:
-        fields = (proc / str(pid) / "stat").read_bytes()
+        fields = Path(f"{proc}/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
+        if not (proc / "self" / "stat").exists():
+            return _from_ps(pid)
         return ProcessFacts(pid=pid, alive=_answers(pid))
     return _from_stat(pid, fields, boot_time(proc))
 

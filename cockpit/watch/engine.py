@@ -41,7 +41,7 @@ from cockpit.watch.past.reading import PastReading
 from cockpit.watch.polling.asking import Answers, Asker
 from cockpit.watch.polling.onepass import OnePass
 from cockpit.watch.polling.pollers import Pollers
-from cockpit.watch.polling.preference import OTHER, Preference
+from cockpit.watch.polling.preference import VISIBLE, Preference
 from cockpit.watch.polling.sources_bundle import Sources, Tracker, real_sources
 from cockpit.watch.polling.supervise import Supervisor, within
 from cockpit.watch.runstate import RunState
@@ -231,7 +231,7 @@ class Engine:
         Load and memory move with every look; where nobody sees them, that is no news. That the
         host answers no more, or again, is.
         """
-        new, unseen = state.facets.host, self._preference.rank(state.spec.name) >= OTHER
+        new, unseen = state.facets.host, self._preference.rank(state.spec.name) > VISIBLE
         return not (unseen and old.error == new.error and at_ease(state.spec, old.value, new.value))
 
     def _look_where_the_job_says(self, state: RunState) -> None:

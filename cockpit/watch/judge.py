@@ -19,8 +19,8 @@ from cockpit.watch.diagnoser import Diagnoser, asked
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.passed import kept_of, merged, settle
-from cockpit.watch.past.keeping import keep_moment
-from cockpit.watch.polling.preference import Turns
+from cockpit.watch.past.keeping import is_written, keep_moment
+from cockpit.watch.polling.preference import LARGE, OTHER, Turns
 from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.reports import (
     Case,
@@ -52,7 +52,9 @@ FIRST_ROUND_WITHIN = 20.0
 REJUDGE = 15.0
 """Seconds: time alone can open an alert, so a run without news is judged again."""
 REJUDGED = 20
-"""Runs on no screen, and well, that are judged in a second because of time alone."""
+"""Runs on no screen that are judged in a second because of time alone; of the unwell as many."""
+REJUDGE_UNSEEN = 60.0
+"""The same in a large fleet, for runs that are well and on no screen."""
 
 
 class Judge:
@@ -95,16 +97,23 @@ class Judge:
                 self._news.call(state.report)
 
     async def judge(
-        self, names: Sequence[str], *, keep: bool = True, patience: float = PATIENCE
+        self,
+        names: Sequence[str],
+        *,
+        keep: bool = True,
+        patience: float = PATIENCE,
+        mark: bool = True,
     ) -> None:
         """Judge these runs now, off the event loop; with ``keep`` it is remembered and told.
 
-        A log that must be read first (SPEC T) is waited for, ``patience`` seconds.
+        A log that must be read first (SPEC T) is waited for, ``patience`` seconds. Without
+        ``mark`` what they have in common with others is as it was marked a moment ago.
         """
         async with self._one_at_a_time:
             states = [self._fleet.states[name] for name in names if name in self._fleet.states]
             now = self._clock.now()
-            self._fleet.mark_neighbours()
+            if mark:
+                self._fleet.mark_neighbours()
             for state in states:
                 state.attended = keep
             cases = [case_of(state, now) for state in states]
@@ -257,11 +266,22 @@ class CadenceLoop:
             now = self._clock.monotonic()
             due = [state for state in self._fleet.states.values() if self._due(state, now)]
             for start in range(0, len(due), BATCH):
-                await self._round(due[start : start + BATCH], now)
-            rested = [state for state in self._fleet.states.values() if _rested(state, now)]
-            for name in self._turns.take([state.spec.name for state in rested]):
+                await self._round(due[start : start + BATCH], now, mark=start == 0)
+            for name in self._turns.take(self._rested(now)):
                 self._judge.touch(name)
             await next_beat(self._clock, TICK)
+
+    def _rested(self, now: float) -> list[str]:
+        """Return the runs not judged for so long that time alone may have opened an alert."""
+        large = len(self._fleet.states) > LARGE
+        rested = [state for state in self._fleet.states.values() if _rested(state, now)]
+        return [
+            state.spec.name
+            for state in rested
+            if not large
+            or now - state.judged_at >= REJUDGE_UNSEEN
+            or self._judge.rank(state.spec.name) < OTHER
+        ]
 
     def _due(self, state: RunState, now: float) -> bool:
         if state.next_round is not None:
@@ -269,14 +289,14 @@ class CadenceLoop:
         waited = now - self._since.setdefault(state.spec.name, now)
         return (state.looked_at_all and state.rows_read) or waited >= FIRST_ROUND_WITHIN
 
-    async def _round(self, states: list[RunState], now: float) -> None:
+    async def _round(self, states: list[RunState], now: float, *, mark: bool) -> None:
         for state in states:
             # The run's own beat: rounds that were missed are skipped.
             cadence = max(TICK, state.spec.cadence)
             beat = now if state.next_round is None else state.next_round
             state.next_round = beat + cadence * (1 + max(0.0, now - beat) // cadence)
             state.next_check_at = self._clock.now() + state.next_round - now
-        await self._judge.judge([state.spec.name for state in states])
+        await self._judge.judge([state.spec.name for state in states], mark=mark)
         for state in states:
             if state.report is not None:
                 self._remember(state, state.report)
@@ -293,12 +313,13 @@ class CadenceLoop:
         )
         key, every = state.key, state.spec.cadence
         self._store_writer.later(lambda store: RunMemory(store).observe(key, seen, every))
-        keep_moment(state, self._store_writer, round_over=True)
-        remember_report(state, self._store_writer)
+        if not is_written(state):
+            keep_moment(state, self._store_writer, round_over=True)
+            remember_report(state, self._store_writer)
 
 
 def _rested(state: RunState, now: float) -> bool:
-    """Tell whether a run was not judged for so long that time alone may have opened an alert."""
+    """Tell whether a run on a screen is to be judged again because of time alone."""
     return now - state.judged_at >= min(REJUDGE, max(TICK, state.spec.cadence / 4))
 
 

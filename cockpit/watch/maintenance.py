@@ -22,8 +22,8 @@ from cockpit.watch.polling.sweep import Signature, changed, signatures
 from cockpit.watch.store_writer import StoreWriter
 
 SWEEP_EVERY = 1.0
-SWEPT = 200
-"""Runs on no screen whose files are looked at in one sweep."""
+SWEPT = 100
+"""Well runs on no screen whose files are looked at in one sweep; of the unwell as many."""
 SWEEP_DEADLINE = 3.0
 READ_EVERY = 2.0
 STORE_EVERY = 2.0

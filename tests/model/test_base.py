@@ -37,6 +37,13 @@ def test_a_copy_of_a_copy_has_no_set_of_its_own_and_stays_frozen() -> None:
     assert hash(other) == hash(Sample(a=3))
 
 
+def test_values_of_which_the_same_was_given_share_one_set_however_they_were_made() -> None:
+    made = Sample(a=2), Sample.model_validate({"a": 3}), Sample.model_construct(a=4)
+    other = Sample().model_copy(update={"a": 5})
+    assert len({id(each.__pydantic_fields_set__) for each in (*made, other)}) == 1
+    assert Sample(a=2, b=()).model_fields_set == {"a", "b"} and made[0].model_fields_set == {"a"}
+
+
 def test_a_deep_copy_shares_nothing() -> None:
     one = Sample(b=(1,))
     other = one.model_copy(update={"a": 9}, deep=True)

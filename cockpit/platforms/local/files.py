@@ -6,6 +6,7 @@ import math
 import os
 import re
 import signal
+import time
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -57,6 +58,13 @@ class ExitNote(NamedTuple):
     written_at: float
 
 
+SETTLED: Final = 2.0
+"""Seconds that a file must have stood still to be known again: one written now may be again."""
+MOST_KNOWN: Final = 4096
+_KNOWN: Final[dict[str, tuple[tuple[int, ...], PidNote | BadNote]]] = {}
+"""What pid files said, with how they looked then."""
+
+
 class Order(Enum):
     """Whether a file was written after the present job was launched."""
 
@@ -83,9 +91,31 @@ def order_of(note: PidNote | BadNote | None, log_at: float | None, written_at: f
 
 
 def read_pid(path: str) -> PidNote | BadNote | None:
-    """Return the pid file's content; ``None`` if there is none. Raises ``OSError``."""
+    """Return the pid file's content; ``None`` if there is none. Raises ``OSError``.
+
+    One that is as it was at an earlier look is not read again: that is asked three times for each
+    look at a job.
+    """
+    try:
+        version = _version(os.stat(path))  # noqa: PTH116 - thousands of these
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    known = _KNOWN.get(path)
+    if known is not None and known[0] == version:
+        return known[1]
     found = _read(path)
-    return None if found is None else pid_note(found[0], path, found[1].st_mtime, found[1].st_uid)
+    if found is None:
+        return None
+    note = pid_note(found[0], path, found[1].st_mtime, found[1].st_uid)
+    if time.time() - found[1].st_ctime > SETTLED:
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[path] = _version(found[1]), note
+    return note
+
+
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def pid_note(text: str, path: str, written_at: float, uid: int | None) -> PidNote | BadNote:

@@ -6,6 +6,7 @@ import os
 import posixpath
 import shutil
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,8 +16,8 @@ from cockpit.model.observed import Disk, Gpu, HostValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.files import PidNote, read_pid
 from cockpit.platforms.local.host_memory import MemoryHere, MemoryUse
+from cockpit.runtime.bulk import Call, Outcome, offload_each
 from cockpit.runtime.mounts import shared_source, source_of
-from cockpit.runtime.offload import each, offload
 from cockpit.runtime.regular import is_there
 from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean
@@ -43,18 +44,21 @@ class Hosts:
         """Return the host facet of each run, by run name."""
         gpus = await read_gpus() if runs else ()
         look = _Look(MemoryHere(self._root), Mounts())
-        facets = await each(runs, lambda run: self._one(run, look, gpus))
-        return {run.name: facet for run, facet in zip(runs, facets, strict=True)}
+        asks = [_Ask(run, tuple(_paths(run)), []) for run in runs]
+        calls = [Call(partial(_looked, ask, look), (_looked, *ask.paths)) for ask in asks]
+        outcomes = await offload_each(calls, deadline=DEADLINE)
+        found = zip(asks, outcomes, strict=True)
+        return {ask.run.name: self._facet(ask, outcome, gpus) for ask, outcome in found}
 
-    async def _one(self, run: RunSpec, look: _Look, gpus: tuple[Gpu, ...]) -> Facet[HostValue]:
-        now, paths = self._clock.now(), tuple(_paths(run))
-        asked: list[str] = []
+    def _facet(
+        self, ask: _Ask, outcome: Outcome[tuple[list[Disk], MemoryUse]], gpus: tuple[Gpu, ...]
+    ) -> Facet[HostValue]:
+        now, paths = self._clock.now(), ask.paths
         try:
-            work, key = (_looked, run, paths, look, asked), (_looked, *paths)
-            disks, memory = await offload(*work, deadline=DEADLINE, key=key)
+            disks, memory = outcome.value
         except TimeoutError as error:
-            if asked:
-                self._late[paths] = asked
+            if ask.asked:
+                self._late[paths] = ask.asked
             waits_for = self._late.get(paths, [])[-1:]
             disk = "".join(f"the disk of {each}: " for each in waits_for)
             return unknown(ErrorKind.TIMEOUT, f"{disk}{error}", SOURCE, now)
@@ -78,15 +82,21 @@ class _Look(NamedTuple):
     mounts: Mounts
 
 
-def _looked(
-    run: RunSpec, paths: Sequence[str], look: _Look, asked: list[str]
-) -> tuple[list[Disk], MemoryUse]:
-    """Return a run's disks and its job's memory; ``asked`` ends with the disk it waits for."""
-    memory, disks = look.memory.around(_pid(run.job)), []
-    for path in paths:
-        asked.append(path)
+class _Ask(NamedTuple):
+    """A run, where it writes to, and what was asked of that: it ends with what is waited for."""
+
+    run: RunSpec
+    paths: tuple[str, ...]
+    asked: list[str]
+
+
+def _looked(ask: _Ask, look: _Look) -> tuple[list[Disk], MemoryUse]:
+    """Return a run's disks and its job's memory."""
+    memory, disks = look.memory.around(_pid(ask.run.job)), []
+    for path in ask.paths:
+        ask.asked.append(path)
         disks.append(read_disk(path, look.mounts))
-    asked.clear()
+    ask.asked.clear()
     return disks, memory
 
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from cockpit.model.clock import Clock
@@ -61,6 +62,7 @@ from cockpit.platforms.local.judging import (
 )
 from cockpit.platforms.local.recorded import Identity, Look, Table, Who
 from cockpit.platforms.local.stopped import STOP_STATES, StoppedSince, workers
+from cockpit.runtime.bulk import Call, Outcome, offload_each
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.process import ProcessFacts, process_facts
 from cockpit.sources.logs.local import newest_match
@@ -94,7 +96,8 @@ class LocalJobs:
         """
         local = [query for query in queries if query.run.job is not None]
         table = Table(await _look_around() if local else None)
-        facets = await each(local, lambda query: self._patiently(query, table))
+        first = await self._looked(local, table)
+        facets = await each(local, lambda query: self._patiently(query, table, first[query.name]))
         answers = zip(local, facets, strict=True)
         spoken = {query.name: self._once_spoken(query.name, facet) for query, facet in answers}
         look = None if table.spent else table.look
@@ -155,10 +158,11 @@ class LocalJobs:
         spoken = value.model_copy(update={**running, "pending_since": None})
         return facet.model_copy(update={"value": spoken})
 
-    async def _patiently(self, query: Query, table: Table) -> Facet[JobValue]:
+    async def _patiently(
+        self, query: Query, table: Table, facet: Facet[JobValue]
+    ) -> Facet[JobValue]:
         """Look again before a job is first called gone: its wrapper may be writing the status."""
         name, job = query.name, query.run.job
-        facet = await self._once(query, table)
         loop = asyncio.get_running_loop()  # a writer takes real time, whatever the clock says
         until = loop.time() + self._reap_wait
         noted = job is not None and job.exit_file is not None
@@ -168,15 +172,25 @@ class LocalJobs:
                 break
             await asyncio.sleep(_REAP_LOOK)
             table.spent = True
-            facet = await self._once(query, table)
+            facet = (await self._looked([query], table))[name]
         return facet
 
-    async def _once(self, query: Query, table: Table) -> Facet[JobValue]:
-        now, job = self._clock.now(), query.run.job
+    async def _looked(self, queries: Sequence[Query], table: Table) -> dict[str, Facet[JobValue]]:
+        """Return what files and processes tell of each job now, by run name."""
+        now = self._clock.now()
+        calls = [
+            Call(partial(self._seen, query.run, table, now), (_look, query.run.job))
+            for query in queries
+        ]
+        outcomes = await offload_each(calls, deadline=DEADLINE)
+        answers = zip(queries, outcomes, strict=True)
+        return {query.name: self._judged(query, outcome, now) for query, outcome in answers}
+
+    def _judged(self, query: Query, outcome: Outcome[Seen], now: float) -> Facet[JobValue]:
+        job = query.run.job
         assert job is not None
         try:
-            work, key = (self._seen, query.run, table, now), (_look, job)
-            seen = await offload(*work, deadline=DEADLINE, key=key)
+            seen = outcome.value
         except TimeoutError as error:
             message = f"the job's files did not answer: {error}"
             return unknown(ErrorKind.TIMEOUT, message, source_of(job), now)

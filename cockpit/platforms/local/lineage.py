@@ -55,8 +55,11 @@ def live_jobs(runs: Sequence[RunSpec], look: Look | None = None) -> dict[str, Li
     except OSError as error:
         text = f"the process table cannot be read: {error.strerror}"
         return {run.name: Live(unknown=text) for run in runs}
-    candidates = candidates_of(look)
-    return {run.name: live_of(run, look, candidates, _recorded(run, look)) for run in runs}
+    around = Around(candidates_of(look), look)
+    return {
+        run.name: live_of(run, look, around.of(run, recorded), recorded)
+        for run, recorded in ((run, _recorded(run, look)) for run in runs)
+    }
 
 
 def candidates_of(look: Sight) -> list[Candidate]:
@@ -68,6 +71,34 @@ def candidates_of(look: Sight) -> list[Candidate]:
         and not is_supervisor(process)
         and not is_cockpit(process.argv)
     ]
+
+
+class Around:
+    """All candidates of one look, and what they tell together: most runs none of them names."""
+
+    def __init__(self, candidates: Sequence[Candidate], look: Look) -> None:
+        self._all = candidates
+        self._look = look
+        plain = [each for each in candidates if each.tag is None and not each.client]
+        held = [file for each in plain for file in look.files.held(each.process)]
+        self._apart = [each for each in candidates if each.tag is not None or each.client]
+        self._locks = any(file.locked for file in held)
+        self._told = "\n".join(each.told for each in plain)
+        self._env = b"\0".join(each.process.env or b"" for each in plain)
+        self._held = "".join(f"\n{file.path}" for file in held)
+
+    def of(self, run: RunSpec, recorded: Recorded) -> Sequence[Candidate]:
+        """Return those that may have to do with a run: all, unless none can name it."""
+        watched = self._look.marks(run, recorded.note)
+        named = self._locks or (
+            any(word in self._told for word in watched.words)
+            or any(mark in self._env for mark in watched.in_environment)
+            or any(f"\n{place}" in self._held for place in watched.places)
+        )
+        if named:
+            return self._all
+        meant = [each for each in self._all if each.process.pid == recorded.pid]
+        return [*meant, *(each for each in self._apart if each not in meant)]
 
 
 def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded: Recorded) -> Live:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from cockpit.model.clock import Clock
@@ -20,6 +20,7 @@ from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import HERE, Place, place_of
 from cockpit.model.query import Query
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
+from cockpit.runtime.bulk import Call, Outcome, offload_each
 from cockpit.runtime.offload import offload
 from cockpit.sources.checkpoints.assembly import Surveyed, Want
 from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
@@ -102,24 +103,28 @@ class Checkpoints:
         return True
 
     async def _here(self, queries: Sequence[Query]) -> dict[str, Facet[CheckpointsValue]]:
-        return dict(
-            zip(
-                (q.name for q in queries),
-                await asyncio.gather(*map(self._one, queries)),
-                strict=True,
+        """Look at the roots on this machine: in one hop, apart only where one is slow."""
+        looks: dict[str, Judged | Look] = {query.name: self._begun(query.run) for query in queries}
+        asked = [(each, looks[each.name]) for each in queries]
+        calls = [
+            Call(partial(look.here, each), (Look.here, look))
+            for each, look in asked
+            if isinstance(look, Look)
+        ]
+        outcomes = iter(await offload_each(calls, deadline=DEADLINE))
+        return {
+            each.name: self._facet(
+                each, _judged(each, next(outcomes)) if isinstance(look, Look) else look
             )
-        )
+            for each, look in asked
+        }
 
-    async def _one(self, query: Query) -> Facet[CheckpointsValue]:
+    def _begun(self, run: RunSpec) -> Judged | Look:
+        """Return what looks at a run's roots, or why nothing can."""
         try:
-            look = self._look(query.run)
-            found: Judged = await offload(look.here, query, deadline=DEADLINE)
-        except TimeoutError:
-            message = f"{_source(query.run)}: no listing within {DEADLINE:g} s"
-            found = ListingError(ErrorKind.TIMEOUT, message)
-        except (OSError, ListingError, ValueError) as error:
-            found = error
-        return self._facet(query, found)
+            return self._look(run)
+        except ValueError as error:
+            return error
 
     async def _away(self, queries: Sequence[Query], at: str) -> dict[str, Facet[CheckpointsValue]]:
         """Ask one endpoint once for all runs, then judge each."""
@@ -174,6 +179,17 @@ class Checkpoints:
             scanner = replace(scanner_of(spec, folder_names(run)), turns=Turns(TURNS))
             self._looks[key] = Look(spec, self._clock, scanner)
         return self._looks[key]
+
+
+def _judged(query: Query, outcome: Outcome[tuple[CheckpointsValue, Failure | None]]) -> Judged:
+    """Return what a look has found, or why nothing is known; raises what is no such reason."""
+    try:
+        return outcome.value
+    except TimeoutError:
+        message = f"{_source(query.run)}: no listing within {DEADLINE:g} s"
+        return ListingError(ErrorKind.TIMEOUT, message)
+    except (OSError, ListingError, ValueError) as error:
+        return error
 
 
 def _spec(run: RunSpec) -> CheckpointSpec:

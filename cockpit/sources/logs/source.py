@@ -16,6 +16,7 @@ from cockpit.model.observed import LogValue, Row
 from cockpit.model.place import SSH, Place, on_host
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
+from cockpit.runtime.bulk import Call, Outcome, offload_each
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.anywhere import log_at
@@ -82,12 +83,30 @@ class Logs:
         brought = dict(told or {})
         brought |= await self._hosts.bring({k: v for k, v in asks.items() if k not in brought})
         named = self._places(queries, places)
-        facets = await each(
-            runs, lambda run: self._one(named[run.name], run.name, share, brought.get(run.name))
-        )
+        facets = {run.name: self._begun(named[run.name], run.name) for run in runs}
+        followed = {name: one for name, one in facets.items() if isinstance(one, _Followed)}
+        answers = {name: one for name, one in facets.items() if isinstance(one, Facet)}
+        answers |= await self._looked(followed, share, brought)
         # Nothing waits from here on: rows that are taken are also delivered.
-        answers = zip(runs, facets, strict=True)
-        return {run.name: self._with_rows(run, facet) for run, facet in answers}
+        return {run.name: self._with_rows(run, answers[run.name]) for run in runs}
+
+    async def _looked(
+        self, followed: Mapping[str, _Followed], share: Share, told: Mapping[str, Told]
+    ) -> dict[str, Facet[LogValue]]:
+        """Look at logs: at all of this machine in one hop, at each of another one by itself."""
+        here = {name: one for name, one in followed.items() if one.place.here}
+        away = [name for name in followed if name not in here]
+        calls = [Call(partial(one.look, share), one) for one in here.values()]
+        now = self._clock.now()
+        outcomes = await offload_each(calls, deadline=DEADLINE)
+        found = {
+            name: _facet_of(one.place, outcome, now)
+            for (name, one), outcome in zip(here.items(), outcomes, strict=True)
+        }
+        there = await each(
+            away, lambda name: _ask(followed[name], self._clock.now(), share, told.get(name))
+        )
+        return found | dict(zip(away, there, strict=True))
 
     def _with_rows(self, run: RunSpec, facet: Facet[LogValue]) -> Facet[LogValue]:
         followed = self._followed.get(run.name)
@@ -130,17 +149,15 @@ class Logs:
             followed = self._followed[name] = _Followed(log, self._find, whole)
         return followed
 
-    async def _one(
-        self, place: Place | None, name: str, share: Share, told: Told | None
-    ) -> Facet[LogValue]:
+    def _begun(self, place: Place | None, name: str) -> _Followed | Facet[LogValue]:
+        """Return what is followed for a run, or why nothing is."""
         if place is None:
             return not_configured("job.log")
-        now = self._clock.now()
         try:
-            followed = self._following(name, place)
+            return self._following(name, place)
         except OSError as error:
+            now = self._clock.now()
             return unknown(ErrorKind.UNSUPPORTED, str(error.strerror), str(place), now)
-        return await _ask(followed, now, share, told)
 
 
 def _named(run: RunSpec) -> Place | None:
@@ -159,10 +176,19 @@ class Share(NamedTuple):
 
 
 async def _ask(followed: _Followed, now: float, share: Share, told: Told | None) -> Facet[LogValue]:
-    path = str(followed.place)
     deadline = DEADLINE if told is None else AWAY
     try:
-        value = await offload(followed.look, share, told, deadline=deadline, key=followed)
+        looked = offload(followed.look, share, told, deadline=deadline, key=followed)
+        outcome = Outcome(await looked)
+    except OSError as error:
+        outcome = Outcome(None, error)
+    return _facet_of(followed.place, outcome, now)
+
+
+def _facet_of(place: Place, outcome: Outcome[LogValue], now: float) -> Facet[LogValue]:
+    path = str(place)
+    try:
+        value = outcome.value
     except HostError as error:
         return unknown(error.kind, str(error.strerror), path, now)
     except TimeoutError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from cockpit.model.clock import Clock
@@ -15,6 +16,7 @@ from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.runtime.bulk import Call, Outcome, offload_each
 from cockpit.runtime.offload import offload
 from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.pieces import LaterError
@@ -63,10 +65,17 @@ class OfflineWandb:
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
         """Return the tracker facet of each run, by run name."""
         troubles = await self._look(queries)
-        facets = await asyncio.gather(
-            *(self._observe(query.run, troubles.get(query.name)) for query in queries)
-        )
-        return {query.name: facet for query, facet in zip(queries, facets, strict=True)}
+        named = {query.name: self._named(query.run, troubles.get(query.name)) for query in queries}
+        facets = {name: one for name, one in named.items() if isinstance(one, Facet)}
+        files = {name: one for name, one in named.items() if isinstance(one, RunFiles)}
+        calls = [
+            Call(partial(one.value, self._clock), (RunFiles.value, one)) for one in files.values()
+        ]
+        outcomes = await offload_each(calls, deadline=DEADLINE)
+        specs = {query.name: query.run.wandb or WandbSpec() for query in queries}
+        for name, outcome in zip(files, outcomes, strict=True):
+            facets[name] = self._facet(specs[name], outcome)
+        return {query.name: facets[query.name] for query in queries}
 
     async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next chunk of every logged row, from the first one on, then what is new.
@@ -134,24 +143,26 @@ class OfflineWandb:
             self._boxes[name] = _Host(Box(name, self._ssh, self._clock.now))
         return self._boxes[name]
 
-    async def _observe(self, run: RunSpec, trouble: HostError | None) -> Facet[TrackerValue]:
-        spec = run.wandb
+    def _named(self, run: RunSpec, trouble: HostError | None) -> RunFiles | Facet[TrackerValue]:
+        """Return the files to look at, or why there are none."""
+        spec, now = run.wandb, self._clock.now()
         if spec is None:
             return not_configured("[run.wandb]")
-        now = self._clock.now()
         reason = _why_not_read(spec)
         if reason is not None:
             return unknown(ErrorKind.UNSUPPORTED, reason, "W&B", now)
-        source = f"W&B files in {clean(_path(spec))}"
         if run.same_tracker:
-            return unknown(ErrorKind.BAD_ANSWER, _whose(run), source, now)
+            return unknown(ErrorKind.BAD_ANSWER, _whose(run), _source(spec), now)
         if trouble is not None:
-            return unknown(trouble.kind, clean(trouble.strerror, 500), source, now)
-        outcome = await _settled(self._files(run, spec).value, self._clock)
+            return unknown(trouble.kind, clean(trouble.strerror, 500), _source(spec), now)
+        return self._files(run, spec)
+
+    def _facet(self, spec: WandbSpec, outcome: Outcome[TrackerValue]) -> Facet[TrackerValue]:
         now = self._clock.now()
-        if isinstance(outcome, TrackerValue):
-            return known(outcome, source, now)
-        return unknown(*_problem(outcome, spec), source, now)
+        try:
+            return known(outcome.value, _source(spec), now)
+        except (OSError, NotWandbError) as error:
+            return unknown(*_problem(error, spec), _source(spec), now)
 
     async def _rows(self, run: RunSpec, read: Callable[..., RowChunk], *args: object) -> RowChunk:
         if run.wandb is None or run.same_tracker or _why_not_read(run.wandb) is not None:
@@ -200,6 +211,10 @@ def _host_of(run: RunSpec) -> str | None:
     if place is None or place.scheme != SSH or place.host in _THIS_MACHINE or run.same_tracker:
         return None
     return place.host
+
+
+def _source(spec: WandbSpec) -> str:
+    return f"W&B files in {clean(_path(spec))}"
 
 
 def _path(spec: WandbSpec) -> str:

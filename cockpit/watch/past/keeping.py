@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
+from zlib import crc32
 
 from cockpit.model.facet import Facet
 from cockpit.model.observed import TrackerValue
 from cockpit.model.report import RunReport
+from cockpit.rules.jobs.host import at_ease
 from cockpit.store.pasts import Pasts
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
@@ -19,6 +21,9 @@ POINTS: Final = 160
 CHECKPOINTS: Final = 40
 CLOSED: Final = 20
 TOLD: Final = 20
+
+SAME_FOR: Final = 300.0
+"""Seconds after which a run in which nothing has changed is written down again all the same."""
 
 T = TypeVar("T")
 
@@ -38,6 +43,32 @@ def keep_moment(state: RunState, store_writer: StoreWriter, *, round_over: bool)
     state.kept_face = face
     key, every = state.key, state.spec.cadence
     store_writer.later(lambda store: Pasts(store).keep(key, slim(report), face, every))
+
+
+def is_written(state: RunState) -> bool:
+    """Tell whether what is stored of a run says the same as its report, but for when it looked.
+
+    It is written anew after ``SAME_FOR`` at the latest, and each run at another moment: a start
+    after a crash shows what was seen until then. That it was looked at is observed each cadence.
+    """
+    report, stored = state.report, state.stored
+    if report is None or stored is None or _content(report) != _content(stored):
+        return False
+    hosts = stored.facets.host.value, report.facets.host.value
+    if hosts[0] != hosts[1] and not at_ease(report.spec, *hosts):
+        return False
+    share = 0.5 + 0.5 * (crc32(state.key.encode()) % 100) / 100
+    return 0.0 <= report.checked_at - stored.checked_at < share * SAME_FOR
+
+
+def _content(report: RunReport) -> tuple[object, ...]:
+    """Return what a report says, apart from times of looking and a host's figures."""
+    facets = [
+        (facet.value if name != "host" else None, facet.error, facet.since, facet.remembered)
+        for name, facet in report.facets.items()
+    ]
+    told = report.verdict, report.progress, report.alerts, report.closed, report.next_action
+    return report.spec, *told, report.watched_by, report.owner, report.agents, facets
 
 
 def face_of(report: RunReport) -> str:

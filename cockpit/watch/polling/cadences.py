@@ -35,6 +35,8 @@ USUAL: Final = {
 SLOWEST: Final = max(usual.here for usual in USUAL.values())
 SWEPT_LOG: Final = 15.0
 """A log whose changes the sweep announces is asked for on change, and this often besides."""
+UNSEEN_LOG: Final = 30.0
+"""The same in a large fleet, for well runs on no screen: their files are looked at by turns."""
 
 DEADLINES: Final = {
     "log": Seconds(here=5.0, away=15.0),
@@ -55,9 +57,11 @@ FASTEST: Final = Seconds(here=1.0, away=5.0)
 BACK_OFF_LIMIT: Final = 300.0
 
 
-def cadence_of(facet: str, run: RunSpec, *, swept: bool = True) -> float:
+def cadence_of(facet: str, run: RunSpec, *, swept: bool = True, seen: bool = True) -> float:
     """Return seconds between two looks here: never slower than half the run's cadence."""
-    usual = SWEPT_LOG if facet == "log" and swept else USUAL[facet].here
+    usual = USUAL[facet].here
+    if facet == "log" and swept:
+        usual = SWEPT_LOG if seen else UNSEEN_LOG
     if facet == "monitor":
         usual = min(usual, run.monitor_cadence / 2)
     return max(FASTEST.here, min(usual, run.cadence / 2))

@@ -13,7 +13,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.run import RunSpec
 from cockpit.watch.polling.cadences import DEADLINES, SLOWEST, back_off, cadence_of
-from cockpit.watch.polling.preference import OTHER
+from cockpit.watch.polling.preference import LARGE, OTHER
 from cockpit.watch.polling.supervise import Supervisor
 
 AnyFacet = Facet[Any]
@@ -27,7 +27,7 @@ HEAD_START = 20.0
 """Seconds by which a run of one rank is asked before those of the next: none waits for good."""
 EARLY = 0.25
 """Share of its cadence by which a run may be asked too early to join a bulk request."""
-BATCH = 64
+BATCH = 250
 LONGEST_WAIT = 60.0
 ALONE_AT_ONCE = 8
 FEW = 8
@@ -165,7 +165,11 @@ class Poller:
     def _early(self, slot: Slot) -> float:
         if slot.alone:
             return 0.0
-        return EARLY * cadence_of(self.facet, slot.run, swept=self.swept)
+        return EARLY * self._cadence(slot)
+
+    def _cadence(self, slot: Slot) -> float:
+        seen = len(self._slots) <= LARGE or self._rank(slot.run.name) < OTHER
+        return cadence_of(self.facet, slot.run, swept=self.swept, seen=seen)
 
     def _wait(self) -> float:
         now = self._clock.monotonic()
@@ -226,7 +230,7 @@ class Poller:
         self._deliver(self.facet, answer)
 
     def _reschedule(self, slot: Slot, facet: AnyFacet | None, asked: float) -> None:
-        cadence = cadence_of(self.facet, slot.run, swept=self.swept)
+        cadence = self._cadence(slot)
         refused = facet is not None and facet.error is not None and facet.error.kind in REFUSALS
         slot.failures = slot.failures + 1 if refused else 0
         if refused:

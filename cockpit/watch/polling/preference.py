@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from cockpit.watch.runstate import RunState
@@ -10,6 +10,8 @@ from cockpit.watch.runstate import RunState
 VISIBLE: Final = 0
 UNWELL: Final = 1
 OTHER: Final = 2
+LARGE: Final = 200
+"""Runs beyond which a fleet's files are looked at by turns, and what nobody sees less often."""
 
 
 class Preference:
@@ -35,22 +37,27 @@ class Preference:
 
 
 class Turns:
-    """Whose turn it is: those on a screen and the unwell always, of the others the next ``few``.
+    """Whose turn it is: those on a screen always, of the unwell and of the others the next ``few``.
 
-    So what a second costs does not grow with the fleet.
+    So what a second costs does not grow with the fleet, nor when all of it is unwell at once.
     """
 
     def __init__(self, rank: Callable[[str], int], few: int) -> None:
         self._rank = rank
         self._few = few
-        self._waiting: list[str] = []
+        self._waiting: dict[int, dict[str, None]] = {UNWELL: {}, OTHER: {}}
 
-    def take(self, names: Collection[str]) -> list[str]:
+    def take(self, names: Iterable[str]) -> list[str]:
         """Return the runs whose turn it is; none waits longer than the others of its rank."""
-        others = dict.fromkeys(name for name in names if self._rank(name) >= OTHER)
-        known = frozenset(self._waiting)
-        waiting = [name for name in self._waiting if name in others]
-        waiting += (name for name in others if name not in known)
+        by_rank: dict[int, dict[str, None]] = {VISIBLE: {}, UNWELL: {}, OTHER: {}}
+        for name in names:
+            by_rank[self._rank(name)][name] = None
+        return [*by_rank[VISIBLE], *self._next(UNWELL, by_rank), *self._next(OTHER, by_rank)]
+
+    def _next(self, rank: int, by_rank: Mapping[int, dict[str, None]]) -> list[str]:
+        there, known = by_rank[rank], self._waiting[rank]
+        waiting = [name for name in known if name in there]
+        waiting += (name for name in there if name not in known)
         now, later = waiting[: self._few], waiting[self._few :]
-        self._waiting = later + now
-        return [*(name for name in names if name not in others), *now]
+        self._waiting[rank] = dict.fromkeys((*later, *now))
+        return now
