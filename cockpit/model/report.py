@@ -173,7 +173,8 @@ class RunReport(Frozen):
             if name not in _OF_LOOKS
         )
         days = (self.day.end, self.day.cells) == (former.day.end, former.day.cells)
-        return same and days and self.facets.read_as(former.facets)
+        later = self.checked_at >= former.checked_at
+        return same and days and later and self.facets.read_as(former.facets)
 
     @property
     def usual_step_s(self) -> float | None:

@@ -64,9 +64,10 @@ def told_by(report: RunReport) -> Content:
     """
     source, tracker = report.progress.step_source, report.facets.tracker.value
     at = None if tracker is None else tracker.last_step_at
-    if at is not None and source not in (None, "tracker"):
-        by_look()
-    if source in (None, "tracker") or (at is not None and report.checked_at - at < LAG):
+    if source in (None, "tracker"):
+        return EMPTY
+    if at is not None and report.checked_at - at < LAG:
+        by_look()  # at a later one it is told
         return EMPTY
     return text((f"by {source}", DIM))
 
