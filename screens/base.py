@@ -66,6 +66,9 @@ class KeyedModal(ModalScreen[ResultT], inherit_bindings=False):
     """Whether nothing of the screen below is in sight."""
     AUTO_FOCUS = ""
 
+    def show(self) -> None:
+        """Show the newest reports, where it is about them; called as for any screen."""
+
     async def on_key(self, event: events.Key) -> None:
         """Take a key that nothing with the focus has taken."""
         if self.focused is None:

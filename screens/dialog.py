@@ -69,9 +69,6 @@ class Dialog(KeyedModal[R], inherit_bindings=False):
     Dialog { align: center middle; }
     """
 
-    def show(self) -> None:
-        """Show the newest reports, where the dialog is about them; called as for any screen."""
-
     def lay_out(self) -> None:
         """Show the dialog as it stands, for the size that the terminal has."""
         raise NotImplementedError

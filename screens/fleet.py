@@ -48,7 +48,7 @@ class FleetScreen(ActingScreen):
         self._left = cockpit.view
         self._view = cockpit.view
         self._tiling: Tiling | None = None
-        self._about: tuple[Sequence[RunReport], View] = ((), View())
+        self._about: tuple[Sequence[RunReport], View] = ((), View.model_construct())
         self._shown = Shown([])
 
     def compose(self) -> ComposeResult:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Phase
 from cockpit.model.report import URGENCY, RunReport, Verdict
 from cockpit.model.view import View
@@ -17,7 +18,7 @@ FINISHED: Final = (Verdict.FINISHED, Verdict.SEALED)
 """Verdicts of runs that are over and done with: they can be hidden."""
 STATES: Final = tuple(dict.fromkeys([*(each.value for each in (*Verdict, *Phase)), "stopped"]))
 """What ``state:`` can ask for: a verdict, the job's phase, or that its process is stopped."""
-_FIELD: Final = re.compile(r"(?P<not>!?)(?:(?P<field>[A-Za-z]+):)?(?P<value>.*)", re.DOTALL)
+_FIELD: Final = late_regex(r"(?P<not>!?)(?:(?P<field>[A-Za-z]+):)?(?P<value>.*)", re.DOTALL)
 
 
 class Term(NamedTuple):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from textual.binding import Binding, BindingType
 
+from cockpit.model.late_regex import late_regex
 from screens.hotkeys import ACTIONS, ARMED, BY_ID, TOGETHER, WHERES
 
-_FORM: Final = re.compile(
+_FORM: Final = late_regex(
     r"[!-~]|ctrl\+[a-z]|shift\+tab|f([1-9]|1[0-2])|enter|escape|tab|space|backspace|delete|insert|"
     r"up|down|left|right|home|end|pageup|pagedown"
 )

@@ -1,59 +1,58 @@
-"""Themes are data: TOML files here, checked, made into Textual's themes."""
+"""Themes are data: TOML files here, checked, made into Textual's themes.
+
+They are ours and small: values of the model, which are checked by pydantic, would cost every start
+more than the files hold.
+"""
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Any, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
 from textual.theme import Theme
 
 AUTO: Final = {"auto": "cockpit-dark", "auto-safe": "cockpit-dark-safe"}
 """Names that are dark or light as the terminal is: the dark one of each pair of twins."""
-Colour = Annotated[str, StringConstraints(pattern="^#[0-9a-f]{6}$")]
+_COLOUR: Final = re.compile("#[0-9a-f]{6}")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-")
-    )
-
-
-class Colours(_Strict):
+class Colours(NamedTuple):
     """One accent, three severities (critical, attention, well), text and dim text."""
 
-    background: Colour
-    past: Colour
+    background: str
+    past: str
     """The background of what is shown of the past."""
-    ink: Colour
-    dim: Colour
-    line: Colour
-    accent: Colour
-    critical: Colour
-    critical_line: Colour
-    attention: Colour
-    well: Colour
-    unknown: Colour
-    spark: Colour
-    band: Colour
-    cursor: Colour
-    hit: Colour
+    ink: str
+    dim: str
+    line: str
+    accent: str
+    critical: str
+    critical_line: str
+    attention: str
+    well: str
+    unknown: str
+    spark: str
+    band: str
+    cursor: str
+    hit: str
 
 
-class LogColours(_Strict):
+class LogColours(NamedTuple):
     """What the colours of foreign text become."""
 
-    red: Colour
-    green: Colour
-    yellow: Colour
-    blue: Colour
-    magenta: Colour
-    cyan: Colour
+    red: str
+    green: str
+    yellow: str
+    blue: str
+    magenta: str
+    cyan: str
 
 
-class ThemeFile(_Strict):
+class ThemeFile(NamedTuple):
     """One theme file; ``twin`` is the theme that the theme key toggles to."""
 
     name: str
@@ -64,8 +63,8 @@ class ThemeFile(_Strict):
 
     def variables(self) -> dict[str, str]:
         """Return the variables that styles may use, without their ``$``."""
-        own = self.colors.model_dump(by_alias=True)
-        return own | {f"log-{name}": colour for name, colour in self.log.model_dump().items()}
+        own = {name.replace("_", "-"): colour for name, colour in self.colors._asdict().items()}
+        return own | {f"log-{name}": colour for name, colour in self.log._asdict().items()}
 
     def colourless(self) -> ThemeFile:
         """Return the theme for ``NO_COLOR``: rank by contrast, what needs a person first.
@@ -75,13 +74,13 @@ class ThemeFile(_Strict):
         own = self.colors
         first = "#ffffff" if self.dark else "#000000"
         quiet = _between(own.ink, own.dim)
-        colours = own.model_copy(
-            update=dict.fromkeys(("critical", "critical_line", "attention"), first)
-            | dict.fromkeys(("unknown", "accent"), own.ink)
-            | dict.fromkeys(("well", "spark"), quiet)
+        colours = own._replace(
+            **dict.fromkeys(("critical", "critical_line", "attention"), first),
+            **dict.fromkeys(("unknown", "accent"), own.ink),
+            **dict.fromkeys(("well", "spark"), quiet),
         )
-        log = dict.fromkeys(LogColours.model_fields, own.ink) | {"red": first, "yellow": first}
-        return self.model_copy(update={"colors": colours, "log": LogColours(**log)})
+        log = dict.fromkeys(LogColours._fields, own.ink) | {"red": first, "yellow": first}
+        return self._replace(colors=colours, log=LogColours(**log))
 
     def textual(self) -> Theme:
         """Return it as Textual knows themes."""
@@ -103,6 +102,30 @@ class ThemeFile(_Strict):
         )
 
 
+def read_theme(content: Mapping[str, Any]) -> ThemeFile:
+    """Return a theme file's content; raises ``ValueError`` for one that is not as it must be."""
+    colours, log = (_colours(kind, content.get(name)) for kind, name in _TABLES)
+    name, twin, dark = (content.get(each) for each in ("name", "twin", "dark"))
+    if not (isinstance(name, str) and isinstance(twin, str) and isinstance(dark, bool)):
+        raise ValueError("expected a name, the name of its twin, and whether it is dark")
+    if content.keys() != set(ThemeFile._fields):
+        raise ValueError(f"expected {', '.join(ThemeFile._fields)} and nothing else")
+    return ThemeFile(name, twin, dark, Colours(**colours), LogColours(**log))
+
+
+_TABLES: Final = ((Colours, "colors"), (LogColours, "log"))
+
+
+def _colours(kind: type[Colours | LogColours], table: object) -> dict[str, str]:
+    found = {k.replace("-", "_"): v for k, v in table.items()} if isinstance(table, dict) else {}
+    if found.keys() != set(kind._fields):
+        raise ValueError(f"expected the colours {', '.join(kind._fields)}")
+    for name, colour in found.items():
+        if not isinstance(colour, str) or _COLOUR.fullmatch(colour) is None:
+            raise ValueError(f"{name}: expected a colour such as #12151a")
+    return found
+
+
 def _between(one: str, other: str) -> str:
     """Return the colour half way between two."""
     pairs = zip(bytes.fromhex(one[1:]), bytes.fromhex(other[1:]), strict=True)
@@ -111,7 +134,7 @@ def _between(one: str, other: str) -> str:
 
 @lru_cache(maxsize=1)
 def load_themes() -> dict[str, ThemeFile]:
-    """Return all themes by name; raises ``pydantic.ValidationError`` for a broken file."""
+    """Return all themes by name; raises ``ValueError`` for a broken file."""
     texts = [each.read_text("utf-8") for each in Path(__file__).parent.glob("*.toml")]
-    found = [ThemeFile.model_validate(tomllib.loads(text)) for text in texts]
+    found = [read_theme(tomllib.loads(text)) for text in texts]
     return {theme.name: theme for theme in sorted(found, key=lambda theme: theme.name)}

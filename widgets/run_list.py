@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from operator import is_
 from typing import Final, NamedTuple
 
 from textual import events
@@ -13,7 +12,7 @@ from textual.content import Content
 from cockpit.model.lasting import lasting
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import glyph
-from widgets.base.kept import Kept, kept
+from widgets.base.kept import Kept, alike, kept
 from widgets.base.painted import Painted
 from widgets.painting import facts, rows
 from widgets.painting.fitting import lines_of
@@ -194,6 +193,7 @@ class _Columns:
         self._reports: Sequence[RunReport] = ()
         self._asked: tuple[int, frozenset[str]] = (0, frozenset())
         self._begin = self._end = 0.0
+        self._of_look = False
         self._found: ListColumns | None = None
 
     def of(
@@ -201,13 +201,13 @@ class _Columns:
     ) -> ListColumns:
         """Return the widths for these runs."""
         asked = (width, liked)
-        same = len(reports) == len(self._reports) and all(map(is_, reports, self._reports))
+        same = alike(reports, self._reports, self._of_look)
         timely = self._begin <= now < self._end
         if self._found is None or asked != self._asked or not (same and timely):
             self._reports, self._asked = tuple(reports), asked
             with lasting() as words:
                 self._found = columns(reports, now, width, liked)
-            self._begin, self._end = now, now + words.seconds
+            self._begin, self._end, self._of_look = now, now + words.seconds, words.of_look
         return self._found
 
 
@@ -288,14 +288,17 @@ class _Shares:
     def __init__(self) -> None:
         self._reports: Sequence[RunReport] = ()
         self._room = (0, 0)
+        self._of_look = False
         self._found: list[int] = []
 
     def of(self, reports: Sequence[RunReport], height: int, width: int) -> list[int]:
         """Return what ``shares`` does."""
-        same = len(reports) == len(self._reports) and all(map(is_, reports, self._reports))
+        same = alike(reports, self._reports, self._of_look)
         if not same or self._room != (height, width):
             self._reports, self._room = tuple(reports), (height, width)
-            self._found = shares(reports, height, width)
+            with lasting() as words:
+                self._found = shares(reports, height, width)
+            self._of_look = words.of_look
         return self._found
 
 

@@ -36,7 +36,6 @@ from cockpit.text.charset import Charset
 from screens.acting.guarded import GuardedActions, Means
 from screens.base import CockpitScreen, KeyedModal, spawn
 from screens.bookmarks import Bookmarks
-from screens.dialog import Dialog
 from screens.fleet import FleetScreen
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys, bindings, read_keys
@@ -323,7 +322,7 @@ class CockpitApp(NoticeApp):
         self._reports.update(self._coming)
         self._coming.clear()
         for screen in reversed(self.screen_stack):
-            if isinstance(screen, CockpitScreen | Dialog) and stands(screen):
+            if isinstance(screen, CockpitScreen | KeyedModal) and stands(screen):
                 with self.faults_of(screen):
                     screen.show()
             if not screen.is_modal or (isinstance(screen, KeyedModal) and screen.COVERS):

@@ -6,26 +6,27 @@ among the keys: it is taken out of them, whole or in parts, and never shown as t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from textual.constants import ESCAPE_DELAY
 from textual.message import Message
 
+from cockpit.model.late_regex import late_regex
+
 QUESTION: Final = "\x1b]11;?\x1b\\"
 WITHIN: Final = 3.0
 """Seconds after the question in which the first bytes of an answer are told from keys."""
 HELD: Final = ESCAPE_DELAY
 """Seconds for which what may be the beginning of an answer is held back."""
-_ANSWER: Final = re.compile(
+_ANSWER: Final = late_regex(
     r"\x1b\]11;(?:rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})"
     r"(?:/[0-9a-fA-F]{1,4})?|[^\x07\x1b]{0,64})(?:\x07|\x1b\\)"
 )
-_BEGUN: Final = re.compile(r"\x1b(\](1(1(;[^\x07\x1b]{0,80}\x1b?)?)?)?)?\Z")
+_BEGUN: Final = late_regex(r"\x1b(\](1(1(;[^\x07\x1b]{0,80}\x1b?)?)?)?)?\Z")
 _SURE: Final = len("\x1b]1")
 """Characters from which on a beginning is an answer's, at any time: no keys come like that."""
-_MUTE: Final = re.compile(r"linux|dumb|unknown|cons25|vt\d+.*")
+_MUTE: Final = late_regex(r"linux|dumb|unknown|cons25|vt\d+.*")
 """Terminals that would show the question instead of answering it."""
 
 

@@ -36,7 +36,7 @@ class ViewFile:
             with self.path.open("rb") as file:
                 found = View.model_validate_json(file.read(MOST))
         except (OSError, ValidationError):
-            return View()
+            return View.model_construct()
         known = found.sort in SORTS and found.group in GROUPS
         return found if known else found.model_copy(update={"sort": SORTS[0], "group": GROUPS[0]})
 
@@ -54,7 +54,7 @@ class KeptView:
     def __init__(self, views: ViewFile | None, timers: MessagePump) -> None:
         self._views = views
         self._timers = timers
-        self.view = View() if views is None else views.load()
+        self.view = View.model_construct() if views is None else views.load()
         self._saved = self.view
         self._waiting = False
 

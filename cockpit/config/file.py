@@ -6,7 +6,6 @@ once. What they repeat of the file has been scrubbed, so no secret stands in the
 
 from __future__ import annotations
 
-import re
 import stat
 import tomllib
 from pathlib import Path
@@ -17,6 +16,7 @@ from cockpit.config.lines import KeyPath, key_lines, line_of
 from cockpit.config.places import FILE_NAME, config_dir, find, state_dir, store_path
 from cockpit.config.reading import answers_again
 from cockpit.config.values import too_deep
+from cockpit.model.late_regex import late_regex
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _BIGGEST = 16 * 2**20
-_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_TOML_PLACE = late_regex(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 class ConfigError(Exception):

@@ -11,18 +11,20 @@ import re
 import tomllib
 from collections.abc import Mapping
 
+from cockpit.model.late_regex import late_regex
+
 KeyPath = tuple[str | int, ...]
 """Where a value stands: table names, keys and, in arrays, 0-based positions."""
 
-_SKIP = re.compile(r"(?:[ \t\n\r]++|#[^\n]*+)*+")
-_BLANK = re.compile(r"[ \t]*+")
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]++")
-_BASIC = re.compile(r'"(?:[^"\\]|\\.)*+"')
-_LITERAL = re.compile(r"'[^']*+'")
-_LONG_BASIC = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*+"{3,5}', re.DOTALL)
-_LONG_LITERAL = re.compile(r"'''(?:[^']|'(?!''))*+'{3,5}", re.DOTALL)
+_SKIP = late_regex(r"(?:[ \t\n\r]++|#[^\n]*+)*+")
+_BLANK = late_regex(r"[ \t]*+")
+_BARE_KEY = late_regex(r"[A-Za-z0-9_-]++")
+_BASIC = late_regex(r'"(?:[^"\\]|\\.)*+"')
+_LITERAL = late_regex(r"'[^']*+'")
+_LONG_BASIC = late_regex(r'"""(?:[^"\\]|\\.|"(?!""))*+"{3,5}', re.DOTALL)
+_LONG_LITERAL = late_regex(r"'''(?:[^']|'(?!''))*+'{3,5}", re.DOTALL)
 _STRINGS = (_LONG_BASIC, _LONG_LITERAL, _BASIC, _LITERAL)
-_WORD = re.compile(r"[^,\]}#\n]*+")
+_WORD = late_regex(r"[^,\]}#\n]*+")
 
 
 def key_lines(text: str) -> Mapping[KeyPath, int]:

@@ -9,6 +9,7 @@ from typing import Any
 from cockpit.config.check import Trouble, table_of
 from cockpit.config.lines import KeyPath
 from cockpit.model.base import parse_duration
+from cockpit.model.late_regex import late_regex
 from cockpit.model.wandb_address import server_of
 from cockpit.text.scrub import scrub
 from cockpit.text.secret_names import is_placeholder
@@ -17,7 +18,7 @@ DEEPEST = 16
 """Levels of nesting that a run file can need, and then some."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+VARIABLE = late_regex(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _SECRET_KEY = re.compile(r"(?:^|_)(?:token|password|passwd|secret|api_?key|credentials?)$", re.I)
 _UNSHOWABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"

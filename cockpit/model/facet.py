@@ -81,6 +81,17 @@ class Facet(Frozen, Generic[T]):
         """Return seconds since the value was observed, or ``None`` if it never was."""
         return None if self.observed_at is None else max(0.0, now - self.observed_at)
 
+    def reads_as(self, former: "Facet[T]") -> bool:
+        """Return whether a look has found what ``former`` found; not one from before it."""
+        ours, theirs = self.__dict__, former.__dict__
+        if (ours["observed_at"] or 0.0) < (theirs["observed_at"] or 0.0):
+            return False
+        return all(
+            each is theirs[name] or each == theirs[name]
+            for name, each in ours.items()
+            if name != "observed_at"
+        )
+
     def document(self, now: float) -> dict[str, Any]:
         """Return INTERFACE ``F``: value, source, observed_at, age_s, error (and remembered)."""
         plain = self.to_json()

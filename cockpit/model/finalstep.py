@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.base import Frozen
+from cockpit.model.late_regex import late_regex
 
 _STEPS: Final = {
     "num_train_steps": (), "num_training_steps": (), "max_train_steps": (), "total_train_steps": (),
@@ -24,7 +25,7 @@ _STEPS: Final = {
 Levanter ``num_train_steps``, Hugging Face, Lightning and NeMo ``max_steps``, accelerate
 ``max_train_steps``, Megatron ``train_iters``, nanoGPT and MMEngine ``max_iters``, fairseq
 ``max_update``, Detectron2 ``SOLVER.MAX_ITER``, torchtitan ``training.steps``, MaxText ``steps``."""
-_ELSEWHERE: Final = re.compile(
+_ELSEWHERE: Final = late_regex(
     r"(?:^|_)(?:lr|sched\w*|optim\w*|eval\w*|valid\w*|test\w*|data\w*|gen\w*|env|warmup|profil\w*)"
     r"(?:_|$)"
 )
@@ -37,9 +38,9 @@ _NAMES: Final = frozenset((
     *_STEPS, *_EPOCHS, *_PER_EPOCH, "train_samples", "global_batch_size", "rampup_batch_size",
     "exit_interval", "max_duration",
 ))  # fmt: skip
-_PLAIN: Final = re.compile(r"[\w./-]{1,120}", re.ASCII)
-_NUMBER: Final = re.compile(r"\d[\d_]*(?:\.0*)?(?:[eE]\+?\d+)?", re.ASCII)
-_BATCHES: Final = re.compile(r"(\d+)ba")
+_PLAIN: Final = late_regex(r"[\w./-]{1,120}", re.ASCII)
+_NUMBER: Final = late_regex(r"\d[\d_]*(?:\.0*)?(?:[eE]\+?\d+)?", re.ASCII)
+_BATCHES: Final = late_regex(r"(\d+)ba")
 DEEPEST: Final = 12
 MOST: Final = 20_000
 """Settings that are looked at; a config that has more is none."""

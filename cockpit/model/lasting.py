@@ -1,6 +1,7 @@
 """For how long words about time stay true: what words an age notes when it will read otherwise.
 
-Whoever paints asks once for all that it painted, and need not paint again before.
+Whoever paints asks once for all that it painted, and need not paint again before. Nor for another
+look that has found all as it was, unless what is painted goes by when that was.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from contextvars import ContextVar
 
 
 class Lasting:
-    """``seconds`` after which the first of some words changes; infinite if none ever does."""
+    """``seconds`` after which the first of some words changes; infinite if none ever does.
+
+    ``of_look``: another look makes them others, though it has found nothing new.
+    """
 
     def __init__(self) -> None:
         self.seconds = math.inf
+        self.of_look = False
 
 
 _ASKED: ContextVar[Lasting | None] = ContextVar("lasting", default=None)
@@ -37,3 +42,10 @@ def lasts(seconds: float) -> None:
     asked = _ASKED.get()
     if asked is not None and seconds < asked.seconds:
         asked.seconds = max(0.0, seconds)
+
+
+def by_look() -> None:
+    """Note that something just worded, or its style, goes by when it was looked."""
+    asked = _ASKED.get()
+    if asked is not None:
+        asked.of_look = True

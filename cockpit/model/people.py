@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_LOGIN: Final = re.compile(r" \(login [^()]*\)$")
+from cockpit.model.late_regex import late_regex
+
+_LOGIN: Final = late_regex(r" \(login [^()]*\)$")
 
 
 def typist(operator: str, login: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, tzinfo
 from typing import Annotated, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator
 
-_HOURS: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)(?: (\S+))?")
+from cockpit.model.late_regex import late_regex
+
+_HOURS: Final = late_regex(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)(?: (\S+))?")
 _EXPECTED: Final = 'expected hours such as "22:00-07:00", or with a zone "22:00-07:00 Europe/Oslo"'
 
 

@@ -1,7 +1,7 @@
 """One run, judged: what ``check --json`` prints and what every widget is given."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from cockpit.model.agents import AgentAct
 from cockpit.model.alert import Alert, ClosedAlert
@@ -66,6 +66,14 @@ class Facets(Frozen):
         """Return (name, facet) in INTERFACE's order."""
         return [(name, getattr(self, name)) for name in FACETS]
 
+    def read_as(self, former: "Facets") -> bool:
+        """Return whether each says what it said; observed at another time, but not before."""
+        theirs = former.__dict__
+        return all(
+            each is theirs[name] or each.reads_as(theirs[name])
+            for name, each in self.__dict__.items()
+        )
+
     def as_unasked(self, run: RunSpec, now: float) -> "Facets":
         """Return them with what the run file names, and nobody has asked for, as just that."""
         log = run.job is not None and run.job.log is not None
@@ -86,6 +94,10 @@ class Facets(Frozen):
         """Return them as what a store remembers: nobody has asked since."""
         known = {name: facet.model_copy(update=REMEMBERED) for name, facet in self.items()}
         return self.model_copy(update=known)
+
+
+_OF_LOOKS: Final = frozenset({"checked_at", "facets", "looks", "day"})
+"""Of a report, what another look alone makes another one, or holds such a thing."""
 
 
 class Progress(Frozen):
@@ -148,6 +160,21 @@ class RunReport(Frozen):
         if not self.alerts:
             changes["next_action"] = f"wait for the first look: {NOT_ASKED}"
         return self.model_copy(update=changes)
+
+    def reads_as(self, former: "RunReport") -> bool:
+        """Return whether it says what ``former`` said: looked at again, all was as it was.
+
+        That is most reports. One whose looks are older than the former's is another one.
+        """
+        ours, theirs = self.__dict__, former.__dict__
+        same = all(
+            each is theirs[name] or each == theirs[name]
+            for name, each in ours.items()
+            if name not in _OF_LOOKS
+        )
+        days = (self.day.end, self.day.cells) == (former.day.end, former.day.cells)
+        later = self.checked_at >= former.checked_at
+        return same and days and later and self.facets.read_as(former.facets)
 
     @property
     def usual_step_s(self) -> float | None:

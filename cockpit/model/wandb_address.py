@@ -7,9 +7,10 @@ without a scheme.
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
+
+from cockpit.model.late_regex import late_regex
 
 DEFAULT: Final = "https://api.forge.coreweave.com"
 """Where the client asks when nothing names a server."""
@@ -28,7 +29,7 @@ _RUNS: Final = ("runs", "r")
 _NO_RUN: Final = frozenset(
     ("artifacts", "groups", "overview", "reports", "sweeps", "table", "workspace")
 )
-_HOST: Final = re.compile(r"(?:localhost|\[[0-9a-fA-F:]+\]|[\w-]+(?:\.[\w-]+)*)(?::\d{1,5})?")
+_HOST: Final = late_regex(r"(?:localhost|\[[0-9a-fA-F:]+\]|[\w-]+(?:\.[\w-]+)*)(?::\d{1,5})?")
 
 
 class WandbAddress(NamedTuple):

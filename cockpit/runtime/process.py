@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from cockpit.model.base import Frozen, Instant
 from cockpit.runtime.shell import run_blocking
 
 PROC: Final = Path("/proc")
@@ -18,7 +17,7 @@ _STATE, _START = 0, 19  # fields of /proc/PID/stat, counted after the program's 
 _ENDED = "ZX"
 
 
-class ProcessFacts(Frozen):
+class ProcessFacts(NamedTuple):
     """What is known of a process id; a zombie counts as ended.
 
     ``started_at`` is ``None`` when the process lives but its start cannot be read. ``ticks``
@@ -28,7 +27,7 @@ class ProcessFacts(Frozen):
 
     pid: int
     alive: bool
-    started_at: Instant | None = None
+    started_at: float | None = None
     ticks: int | None = None
     stopped: bool = False
     zombie: bool = False

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final, NamedTuple
 
 from cockpit.config.file import state_dir
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock, next_beat
+from cockpit.model.facet import Problem
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.report import RunReport
 from cockpit.model.wording import number
@@ -101,17 +102,28 @@ class FollowUp(Service):
     async def look(self) -> None:
         """Do what is due now."""
         heard, self._heard = self._heard, {}
+        keys = run_key(self._engine.file.path, "")
+        launched = await self._launched() if heard else ()
         for report in heard.values():
-            key = run_key(self._engine.file.path, report.name)
-            if self._launch_checks is not None:
+            key = f"{keys}{report.name}"
+            if self._launch_checks is not None and key in launched:
                 await self._watched("following launches", self._launch_checks.heard(key, report))
             if self._mine(report):
                 await self._criticals_of(report)
-                await self._watched("the logbook", self._entries.write(key, report))
+                if self._entries.due(report):
+                    await self._watched("the logbook", self._entries.write(key, report))
                 await self._end_of_job(report)
             if self._mine(report):
                 await self._push_left(report)
         await self._flush()
+
+    async def _launched(self) -> Collection[str]:
+        """Return the keys of the runs whose launches are followed: asked for once for all."""
+        if self._launch_checks is None:
+            return ()
+        work = self._launch_checks.launched()
+        found = await self._supervisor.run("following launches", WITHIN, work)
+        return () if isinstance(found, Problem) else found
 
     async def _push_left(self, report: RunReport) -> None:
         """Let go behind what other cockpits have committed and could not push."""

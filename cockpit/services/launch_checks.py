@@ -63,6 +63,16 @@ class LaunchChecks:
         self._jumps = Jumps(clock)
         self._recorder = recorder
 
+    async def launched(self) -> frozenset[str]:
+        """Return the runs that ``heard`` is to be called for, by their keys: of others none is due.
+
+        Nothing where the store cannot tell: then ``heard`` could do nothing either.
+        """
+        try:
+            return await asked(self._followups.followed) if self._followups.writes else frozenset()
+        except StoreError:
+            return frozenset()
+
     async def heard(self, key: str, report: RunReport) -> Followup | None:
         """Return the launch as it is known now, ``None`` without one; never raises for the store.
 

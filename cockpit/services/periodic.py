@@ -45,7 +45,7 @@ class PeriodicEntries:
         ``key`` is the ``run_key``. Raises ``StoreError`` and ``TimeoutError`` if nobody can tell
         whose turn it is.
         """
-        if not self._due(report):
+        if not self.due(report):
             return
         turn, every = None, entry_every(report.spec)
         if self._turns is not None:
@@ -66,7 +66,8 @@ class PeriodicEntries:
         )
         await offload(partial(self._turns.done, turn), deadline=STORE_WITHIN)
 
-    def _due(self, report: RunReport) -> bool:
+    def due(self, report: RunReport) -> bool:
+        """Return whether an entry is due, as far as it is known without the store."""
         spec, last = report.spec, report.facets.records.value
         asked = spec.tier == "hero" or spec.records.log_every is not None
         if spec.records.logbook is None or not asked or not report.facets.job.known:

@@ -97,6 +97,12 @@ class FollowupStore(StoreView):
             ).fetchone()
         return None if row is None else unpack(Followup, str(row[0]))
 
+    def followed(self) -> frozenset[str]:
+        """Return the runs of which any launch is followed, by their keys; most have none."""
+        with self._store.reading() as connection:
+            found = connection.execute("SELECT DISTINCT run FROM followups").fetchall()
+        return frozenset(str(run) for (run,) in found)
+
     def change(self, run: str, old: Followup, new: Followup) -> bool:
         """Replace ``old`` by ``new``; False if another cockpit has changed it meanwhile."""
         own = (run, old.launch_id)

@@ -9,6 +9,12 @@ from typing import Final
 
 REFILL: Final = 0.1
 """The share of the time that goes by which may be spent waiting, after a first wait in vain."""
+LOST: Final = 6.0
+"""Seconds of looking on without a sign of life after which a holder may be taken over."""
+
+
+class HeldError(Exception):
+    """Somebody else has the lock; one line says who, and since when nothing is heard."""
 
 
 class Patience:

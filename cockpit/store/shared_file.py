@@ -20,11 +20,14 @@ import tempfile
 import time
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cockpit.runtime.filesystem import FileSystem, asked_anew, file_system
 from cockpit.runtime.regular import check_regular, open_regular
-from cockpit.store.shared_lock import LOST, Found, HeldError, Hold, SharedLock
+from cockpit.store.patience import LOST, HeldError
+
+if TYPE_CHECKING:
+    from cockpit.store.shared_lock import Found, Hold, SharedLock
 
 SHARED_PATIENCE: Final = LOST + 2.0
 """Seconds to wait for the lock: enough to see that a holder is gone."""
@@ -72,7 +75,7 @@ class SharedFile:
         self.path = path
         self.foreign = 0
         self._system = file_system(path.parent)
-        self._lock = SharedLock(locks_of(path), _present(path))
+        self._lock = _lock_of(path)
         self._hold: Hold | None = None
         self._last: tuple[int, str] = (0, "")
         self._counter: bytes | None = None
@@ -145,7 +148,7 @@ class Copied:
 
     def _copy(self, path: Path, until: float) -> None:
         """Copy at a moment in which nobody changes it; raises ``HeldError`` if there is none."""
-        lock = SharedLock(locks_of(path), _present(path))
+        lock = _lock_of(path)
         while True:
             before = lock.look()
             late = time.monotonic() >= until
@@ -157,6 +160,13 @@ class Copied:
             if late:
                 raise HeldError(lock.who(before))
             time.sleep(LOOK)
+
+
+def _lock_of(path: Path) -> SharedLock:
+    """Return the lock of a store; imports late, as few stores are shared."""
+    from cockpit.store.shared_lock import SharedLock
+
+    return SharedLock(locks_of(path), _present(path))
 
 
 def _unchanged(after: Found, before: Found) -> bool:

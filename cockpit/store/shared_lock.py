@@ -24,11 +24,11 @@ from pydantic import ValidationError
 
 from cockpit.model.base import Frozen
 from cockpit.store.holder import Holder, lives, this_holder
+from cockpit.store.patience import LOST as LOST
+from cockpit.store.patience import HeldError as HeldError
 
 BEAT: Final = 1.0
 """Seconds between two signs of life of a holder."""
-LOST: Final = 6.0
-"""Seconds of looking on without a sign of life after which a holder may be taken over."""
 STEP: Final = 1.5
 """What one look may add to them (s): while nobody looks, or the server is away, none are seen."""
 LOOKS: Final = (0.005, 0.1)
@@ -44,10 +44,6 @@ SIZE: Final = 2048
 """Bytes of every file: its size never changes, for that is what other machines learn last."""
 MOST: Final = 8192
 HELD, FREE = "held", "free"
-
-
-class HeldError(Exception):
-    """Somebody else has the lock; one line says who, and since when nothing is heard."""
 
 
 class Said(Frozen):

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from cockpit.model.base import Frozen
 from cockpit.runtime.lock_holders import stopped_holder, stopped_words
-from cockpit.store.patience import Patience
+from cockpit.store.patience import HeldError, Patience
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
 from cockpit.store.shared_file import (
     SHARED_PATIENCE,
@@ -31,7 +31,6 @@ from cockpit.store.shared_file import (
     is_shared,
     locks_of,
 )
-from cockpit.store.shared_lock import HeldError
 from cockpit.text.safe import safe_line
 
 BUSY_SECONDS = 5.0

@@ -8,10 +8,11 @@ swallow what stands behind it. Linear in the length of the line: no alternative 
 from __future__ import annotations
 
 import colorsys
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from cockpit.model.late_regex import late_regex
 
 NAMED: tuple[str | None, ...] = (None, "red", "green", "yellow", "blue", "magenta", "cyan", None)
 """The eight SGR colours. Black and white are the default ink: one of them is always invisible."""
@@ -48,7 +49,7 @@ CURSOR_BACK = "\N{SYMBOL FOR BACKSPACE}"
 """Shown where the text tried to move back over itself: "NaN␈2.3" hides nothing."""
 
 _CSI = r"(?:\x1b\[|\x9b)"
-_SEQUENCE = re.compile(
+_SEQUENCE = late_regex(
     rf"{_CSI}(?P<sgr>[0-9;:]*+)m"
     rf"|(?P<back>(?:{_CSI}[0-9;]*+D|\x08)++)"
     rf"|{_CSI}[0-?]*+[ -/]*+[@-~]"

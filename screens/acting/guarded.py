@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from textual.app import App
 
-from cockpit.model.open_points import Mark
 from cockpit.model.outcome import Outcome, Records, means
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
@@ -17,7 +16,6 @@ from screens.acting.agents import agent_news, to_veto, vetoed
 from screens.acting.planning import Planning
 from screens.acting.running import RunningAction, RunningActions
 from screens.base import spawn
-from screens.dialog import LeavingScreen
 from screens.ports import Cockpit
 
 if TYPE_CHECKING:
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from cockpit.actions.core.recovery import InterruptedAction
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.model.open_points import Mark
     from cockpit.model.plan import Request, Result
     from cockpit.model.records import Unfinished
     from screens.acting.form import FormScreen
@@ -441,6 +440,8 @@ class GuardedActions:
         if not self.under_way or self._asked_to_leave:
             return True
         self._asked_to_leave = True
+        from screens.dialog import LeavingScreen
+
         self._app.push_screen(LeavingScreen(self.under_way), partial(self._answered, leave))
         return False
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+from typing import Any
+
 import pytest
-from pydantic import ValidationError
 from rich.color import Color, ColorSystem
 from textual.color import Color as Paint
 
-from themes.loader import ThemeFile, load_themes
+from themes import loader
+from themes.loader import load_themes, read_theme
 
 THEMES = load_themes()
 TEXT = ("ink", "accent", "critical", "attention", "well", "unknown", "dim")
@@ -75,8 +79,22 @@ def test_the_theme_key_goes_there_and_back(name: str) -> None:
 
 
 def test_a_theme_file_is_checked() -> None:
-    whole = THEMES["cockpit-dark"].model_dump(by_alias=True)
-    with pytest.raises(ValidationError):
-        ThemeFile.model_validate(whole | {"colors": whole["colors"] | {"ink": "red"}})
-    with pytest.raises(ValidationError):
-        ThemeFile.model_validate(whole | {"extra": 1})
+    folder = Path(loader.__file__).parent
+    whole = tomllib.loads((folder / "cockpit-dark.toml").read_text("utf-8"))
+    assert read_theme(whole) == THEMES["cockpit-dark"]
+    colours = whole["colors"]
+    fewer = {name: colour for name, colour in colours.items() if name != "ink"}
+    broken: list[dict[str, Any]] = [
+        *(
+            {"colors": other}
+            for other in (fewer, colours | {"ink": "red"}, colours | {"x": "#000000"})
+        ),
+        *({"colors": colours | {"ink": 5}}, {"colors": 5}, {"log": {}}),
+        *({"extra": 1}, {"name": 5}, {"dark": "yes"}),
+    ]
+    for change in broken:
+        with pytest.raises(ValueError):
+            read_theme(whole | change)
+    for name in whole:
+        with pytest.raises(ValueError):
+            read_theme({key: value for key, value in whole.items() if key != name})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from textual.content import Content
@@ -13,18 +13,30 @@ from cockpit.model.report import RunReport
 
 
 class Kept(NamedTuple):
-    """Painted lines, what they were painted from, and between which moments they are true."""
+    """Painted lines, what they were painted from, and between which moments they are true.
+
+    ``of_look`` tells that they go by when was looked, too.
+    """
 
     report: RunReport
     about: tuple[object, ...]
     begin: float
     end: float
     lines: list[Content]
+    of_look: bool
 
     def holds(self, report: RunReport, now: float, about: tuple[object, ...]) -> bool:
         """Return whether painting anew could only give the same."""
-        same = report is self.report and about == self.about and self.begin <= now < self.end
-        return same and not isinstance(now, Noting)
+        same = about == self.about and self.begin <= now < self.end
+        return same and not isinstance(now, Noting) and alike([report], [self.report], self.of_look)
+
+
+def alike(reports: Sequence[RunReport], former: Sequence[RunReport], of_look: bool) -> bool:
+    """Return whether reports read as the former ones; ``of_look``: when was looked matters, too."""
+    return len(reports) == len(former) and all(
+        new is old or (not of_look and new.reads_as(old))
+        for new, old in zip(reports, former, strict=True)
+    )
 
 
 def kept(
@@ -33,4 +45,4 @@ def kept(
     """Return what ``paint`` makes of a report ``now``; ages in it say for how long it lasts."""
     with lasting() as words:
         lines = paint()
-    return Kept(report, about, now, now + words.seconds, lines)
+    return Kept(report, about, now, now + words.seconds, lines, words.of_look)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
-from cockpit.model.lasting import lasts
+from cockpit.model.lasting import by_look, lasts
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, JobValue, Phase
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import age, ago, change, glyph, steps
@@ -60,8 +60,10 @@ def look(facet: Facet[Any], report: RunReport, now: float) -> Look:
     old = facet.age(now)
     limit = max(STALE_AT_LEAST, 2 * report.spec.cadence)
     if old is not None and old <= limit:
-        lasts(limit - old)
+        lasts(limit - old)  # a later look would be as fresh, and for longer
     stale = facet.remembered or facet.error is not None or old is None or old > limit
+    if stale:
+        by_look()
     return Look.STALE if stale else Look.FRESH
 
 
@@ -94,6 +96,7 @@ def phase_words(report: RunReport, now: float, just: str = "just now") -> str:
     if job.value is None or job.value.phase is Phase.UNKNOWN:
         return "JOB UNKNOWN"
     if job.remembered or (not job.known and job.value.phase.lives):
+        by_look()
         return f"was {job.value.phase.value.upper()} {_ago(job.observed_at, now, just)}".rstrip()
     if job.value.stopped is not None:
         return f"STOPPED {age(now - job.value.stopped.since)}"

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from textual.content import Content
 
+from cockpit.model.late_regex import late_regex
 from widgets.painting.line import EMPTY, cut, placed, prose, text, wrapped
 
-_PATH: Final = re.compile(r"(?<![\w/…])[\w.~…@%+=:-]*(?:/[\w.@%+=:-]*[\w@%+=]){2,}/?")
+_PATH: Final = late_regex(r"(?<![\w/…])[\w.~…@%+=:-]*(?:/[\w.@%+=:-]*[\w@%+=]){2,}/?")
 """A path or address of at least two parts below something: ``tok/s`` and ``C-01/C-02`` are none."""
 _WHOLE: Final = 99
 KEPT: Final = (3, 2, 1)
 """How many parts of a path's end stay, the more the better."""
-_STAMP: Final = re.compile(
+_STAMP: Final = late_regex(
     r"(?:(?P<glog>[IWEF])\d{4}(?:\d{4})? (?P<at>\d\d:\d\d:\d\d)(?:\.\d+)? +\d+ "
     r"|\[?\d{4}-\d\d-\d\d[T ](?P<iso>\d\d:\d\d:\d\d)(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[ -]*)"
     r"(?=\S)"
 )
+_UNBROKEN: Final = frozenset("\n\t")
+"""What makes a line that is short enough another one when it is wrapped."""
 LONGEST: Final = 600
 """Characters of a line whose paths are looked for: a longer one has no end on any screen."""
 
@@ -43,6 +45,8 @@ def fitted(line: Content, width: int, most: int) -> list[Content]:
     """Return ``line`` over at most ``most`` lines; its paths give way before its words do."""
     if width <= 0 or most <= 0 or not line.plain:
         return []
+    if line.cell_length <= width and _UNBROKEN.isdisjoint(line.plain):
+        return [line.rstrip()]  # most are short, and wrapping takes a hundred times as long
     broken: list[Content] = []
     for parts in (_WHOLE, *KEPT):
         broken = list(shortened(line, parts).wrap(width))

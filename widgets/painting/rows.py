@@ -9,6 +9,7 @@ from textual.content import Content
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
 from cockpit.model.figures import present_loss, present_tracker
+from cockpit.model.lasting import by_look
 from cockpit.model.observed import Checkpoint, CheckpointState, TrackerValue
 from cockpit.model.report import RunReport
 from cockpit.model.wording import (
@@ -63,7 +64,10 @@ def told_by(report: RunReport) -> Content:
     """
     source, tracker = report.progress.step_source, report.facets.tracker.value
     at = None if tracker is None else tracker.last_step_at
-    if source in (None, "tracker") or (at is not None and report.checked_at - at < LAG):
+    if source in (None, "tracker"):
+        return EMPTY
+    if at is not None and report.checked_at - at < LAG:
+        by_look()  # at a later one it is told
         return EMPTY
     return text((f"by {source}", DIM))
 

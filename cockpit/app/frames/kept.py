@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import time
 import zlib
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cockpit import __version__
+from cockpit.model.late_regex import late_regex
 from cockpit.model.wording import FORMS, UNKNOWN, aged, brief
 
 FORMAT: Final = 1
@@ -30,9 +30,9 @@ VARIABLES: Final = (
     *("LC_ALL", "LC_CTYPE", "LANG", "TZ"),
 )
 """What decides, beside the run file, how a frame is drawn."""
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_SGR: Final = re.compile(r"[0-9;]*")
-_SPACES: Final = re.compile(" {2,}")
+_CONTROL: Final = late_regex("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_SGR: Final = late_regex(r"[0-9;]*")
+_SPACES: Final = late_regex(" {2,}")
 
 
 class Call(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,13 +16,14 @@ from textual.strip import Strip
 from cockpit.app.frames.early import frames_dir, opened
 from cockpit.app.frames.kept import Aged, Call, Frame, Piece, Place, load, place_of, save
 from cockpit.model.instant import Noting
+from cockpit.model.late_regex import late_regex
 from cockpit.model.wording import aged, brief, clock_time
 from cockpit.runtime.offload import offload
 from cockpit.text.charset import Charset, drawn
 
 SAVE_WITHIN: Final = 0.3
 """Seconds that leaving waits for it."""
-_NOTED: Final = re.compile("([\U00100000-\U0010fffd])\\1*(?: \\1+)*")
+_NOTED: Final = late_regex("([\U00100000-\U0010fffd])\\1*(?: \\1+)*")
 Strips = Sequence[Strip]
 
 

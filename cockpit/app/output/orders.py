@@ -18,10 +18,23 @@ FEW: Final = 24
 """Cells up to whose number row by row is taken without trying the other."""
 
 
-def shortest(encoder: Encoder, rows: Sequence[Row], differing: Mapping[int, list[int]]) -> Encoder:
-    """Return the encoder after it has written the cells that differ, by row, the shorter way."""
+def shortest(
+    encoder: Encoder,
+    rows: Sequence[Row],
+    differing: Mapping[int, list[int]],
+    *,
+    whole: bool = False,
+) -> Encoder:
+    """Return the encoder after it has written the cells that differ, by row, the shorter way.
+
+    Of a ``whole`` screen, which has most colours in many rows, pen by pen is: it is not tried row
+    by row, for a first frame waits for either.
+    """
     if sum(map(len, differing.values())) <= FEW:
         _by_rows(encoder, rows, differing)
+        return encoder
+    if whole:
+        _by_pens(encoder, rows, _downwards(encoder, rows, differing))
         return encoder
     other = encoder.copy()
     _by_rows(encoder, rows, differing)

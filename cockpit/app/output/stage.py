@@ -81,7 +81,8 @@ class Stage:
         if whole:
             self._clear()
         scroll = None if whole else self._scroll()
-        ways = [self._way(None), *([self._way(scroll)] if scroll is not None else [])]
+        ways = [self._way(None, whole=whole)]
+        ways += [self._way(scroll)] if scroll is not None else []
         self._encoder, self._shown = min(ways, key=lambda way: way[0].length)
         self._touched.clear()
         if cursor is not None:
@@ -89,7 +90,7 @@ class Stage:
         text = self._encoder.taken()
         return f"{BEGIN}{text}{END}" if synchronized and len(text) > ONE_PIECE else text
 
-    def _way(self, scroll: Scroll | None) -> tuple[Encoder, list[Shown]]:
+    def _way(self, scroll: Scroll | None, *, whole: bool = False) -> tuple[Encoder, list[Shown]]:
         """Return what has written the frame, and what is shown then."""
         encoder, shown, rows = self._encoder.copy(), list(self._shown), self.wanted.rows
         touched = self._touched
@@ -101,7 +102,7 @@ class Stage:
             if y < len(rows) and shown[y] != rows[y]:
                 differing[y] = [x for x, was in enumerate(shown[y]) if was != rows[y][x]]
                 shown[y] = rows[y].copy()
-        return shortest(encoder, rows, differing), shown
+        return shortest(encoder, rows, differing, whole=whole), shown
 
     def overwritten(self, y: int, count: int) -> str:
         """Return what mends the first cells of a row, over which something else was written."""

@@ -59,7 +59,7 @@ def start(home: Path, *words: str, size: tuple[int, int] = SIZE, shell: str = ""
 def test_it_stands_first_and_the_live_screen_follows_without_a_flash(home: Path) -> None:
     terminal = start(home)
     terminal.wait_for("looking")
-    assert b"kept log " in terminal.output and b"1h 00m" in terminal.output
+    assert b"kept log" in terminal.output and b"1h 00m" in terminal.output
     first = len(terminal.output)
     assert b"\x1b[?1004h" not in terminal.output  # nothing of the app's own yet
     os.write(terminal.fd, b"?")  # the help, for the live screen

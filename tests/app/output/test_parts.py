@@ -10,6 +10,7 @@ from textual import _compositor
 from textual.app import App
 
 from cockpit.app.cell_output import CellOutput, wanted_here
+from cockpit.app.output import orders
 from cockpit.app.output.cells import blank, cells_of, runs_of
 from cockpit.app.output.pens import PLAIN, Pen, change, pen_of
 from cockpit.app.output.stage import BEGIN, END, Stage, erases_coloured
@@ -50,6 +51,25 @@ def test_one_digit_takes_a_move_a_colour_and_itself() -> None:
     stage.put(0, 9, cells_of("4", Pen("38;2;213;218;225", INK.bg)))
     assert stage.frame((0, 0)) == "\x1b[9C\x1b[38;2;213;218;225m4\r"
     assert stage.frame((0, 0)) == ""
+
+
+def test_a_whole_screen_is_written_once_pen_by_pen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first frame waits for it: to write it row by row as well took as long again."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("it is written row by row, too")
+
+    monkeypatch.setattr(orders, "_by_rows", refuse)
+    other = Pen("38;2;213;218;225", INK.bg)
+    stage = painted(*("step" for _ in range(24)))
+    for y in range(24):
+        stage.put(y, 10, cells_of("8,003", other))
+    first = stage.frame((0, 0))
+    assert (first.count(INK.fg), first.count(other.fg)) == (1, 1)
+    screen = Emulator(60, 24)
+    screen.feed("\x1b[?7l" + first)
+    rows = screen.text().splitlines()
+    assert [row.rstrip() for row in rows] == ["step      8,003"] * 24
 
 
 def test_lines_that_move_together_are_moved_by_the_terminal() -> None:
