@@ -16,7 +16,11 @@ from cockpit.rules.triage.words import (
     DATA_FILE,
     DATA_MODULE,
     ELSEWHERE,
+    GRPC_STATUS,
+    MOUNT,
     NETWORK,
+    NETWORK_MODULE,
+    NETWORK_NAME,
     NOT_SMALL,
     OWN_CALL,
     REFUSED,
@@ -45,7 +49,9 @@ def by_exception(log: Log, raised: Raised) -> Triage:
         return answer(log, "tracker_error", "fix_then_relaunch", "likely", at, where)
     if not log.marks and REFUSED.search(message):
         return answer(log, "capacity_wait", "escalate", "likely", at, where)
-    if NETWORK.search(message):
+    if MOUNT.search(message):
+        return answer(log, "network_transient", "escalate", "likely", at, where)
+    if NETWORK.search(message) or _is_on_the_way(raised, own):
         return answer(log, "network_transient", "relaunch", "likely", at, where)
     if _is_small(raised, own):
         risky = place is not None and TRAJECTORY.search("/".join(place.file.split("/")[-2:]))
@@ -58,6 +64,13 @@ def _reads_data(raised: Raised) -> bool:
     if DATA_MODULE.match(raised.module) and not NOT_SMALL.search(raised.text):
         return True
     return any(DATA_CODE.search(frame.file) for frame in raised.frames[-DEEP:])
+
+
+def _is_on_the_way(raised: Raised, own: str) -> bool:
+    """Tell whether a client raised it that got no answer: by its module and name."""
+    if NETWORK_MODULE.match(raised.module) is None:
+        return False
+    return NETWORK_NAME.search(raised.name) is not None or GRPC_STATUS.search(own) is not None
 
 
 def _is_small(raised: Raised, own: str) -> bool:

@@ -35,7 +35,7 @@ _SUPPOSED: Final = (
     r"(?:this|it|that|which)(?: \w+){0,3} (?:can|may|might|could|usually|often|typically|likely"
     r"|probably|generally|sometimes)\b",
     r"(?:may|might|could)(?: also)? (?:be|have|indicate|happen|occur|result|cause|lead|need)\b",
-    r"either\b(?=.{0,160}\bor\b)",
+    r"(?<!contains )either\b(?=.{0,160}\bor\b)",
     _CAUSES,
     r"(?:possibly|probably|perhaps|maybe|for example|for instance|such as)\b",
     r"(?:most )?likely (?:indicates?|caused|due|because|means?|the)\b",

@@ -39,6 +39,7 @@ from cockpit.rules.triage.words import (
     LAUNCHER,
     NETWORK,
     OPENING,
+    ORDERED,
     OTHER_END,
     REFUSED,
     REQUEUED,
@@ -261,9 +262,8 @@ def _complaints(log: Log) -> list[int]:
 def _just_stops(log: Log) -> bool:
     """Tell whether the log ends in the middle of training, with no word of alarm."""
     end = [bare(line) for line in log.lines[-TAIL:] if line.strip()]
-    return bool(marks_of(end[-3:], steps_of(end[-3:]))) and not any(
-        ALARM.search(line) for line in end
-    )
+    quiet = not any(ALARM.search(line) or ORDERED.search(line) for line in end)
+    return quiet and bool(marks_of(end[-3:], steps_of(end[-3:])))
 
 
 def _end(log: Log) -> list[int]:

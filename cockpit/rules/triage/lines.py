@@ -30,9 +30,8 @@ may log one more, or two."""
 
 _SGR = late_regex(r"\x1b\[[\d;]*m")
 _NUMBER = late_regex(r"0x[0-9a-f]+|\d+", re.I)
-_MEANT = frozenset(
-    ("0", "2", "9", "10", "12", "15", "28", "122", "137", "143", "502", "503", "504")
-)
+_ERRNOS = ("12", "28", *map(str, range(100, 123)))
+_MEANT = frozenset(("0", "2", "9", "10", "15", *_ERRNOS, "137", "143", "502", "503", "504"))
 """Numbers that a sign may spell out; all others are alike to it (and so are the 400s)."""
 
 

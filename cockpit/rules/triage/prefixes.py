@@ -29,7 +29,8 @@ _PARTS: Final = (
     r"|]*(?:[\w.<>]+:[\w.<>]+:\d+ )?(?:- )?",
     r"\[[^\]\n]{1,80}\]:?\s",  # [pod/x/y], [task 3], [default0]
     r"[-|+] ",
-    r"[a-z][\w.-]{0,40}: (?=(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b)",  # a program's name
+    r"[a-z][\w.-]{0,80}(?<!Error)(?<!Exception): "  # a program's name
+    r"(?=(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b)",
     r"ErrorMessage ['\"]",  # a container's toolkit that quotes its program
 )
 _PREFIX: Final = late_regex(f"^(?:{'|'.join(_PARTS)})+")

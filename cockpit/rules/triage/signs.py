@@ -12,6 +12,13 @@ import re
 from typing import Literal, NamedTuple
 
 from cockpit.model.late_regex import late_regex
+from cockpit.rules.triage.codes import (
+    COLLECTIVE_TIMEOUT,
+    DEVICE_CLOSED,
+    DEVICE_LOST,
+    DEVICE_MEMORY,
+    OPENING_FAILED,
+)
 
 Action = Literal["relaunch", "fix_then_relaunch", "escalate", "wait", "none"]
 
@@ -57,6 +64,11 @@ SIGNS: tuple[Sign, ...] = (
         r"scheduled event.{0,40}preempt",
         r"\b(spot|preemptible)\b.{0,40}\bnotice (was |has been )?(received|arrived)\b",
         r"\bTERMINATE_ON_HOST_MAINTENANCE\b",
+        r"\b(due to|because of|by|after) (\w+ ){0,2}preemption\b|\boutbid\b",
+        r"\bEventType\W{1,5}(Preempt|Terminate)\b|_PREEMPTED\b(?![\"']? ?[=:] ?(0|false|no))"
+        r"|\b(instance|node|vm|worker|capacity|host|pod|machine)s?\b.{0,40}\b(was|been|is being"
+        r"|being)? ?reclaimed\b"
+        r"|\bImpendingNodeTermination\b|\bmaintenance event\b.{0,60}\b(terminat|shut|evict)\w*",
     ),
     _sign(
         "walltime",
@@ -74,6 +86,8 @@ SIGNS: tuple[Sign, ...] = (
         r"hard runtime limit|max(imum)?[ _]?(run ?time|duration|run[ _]duration) ?(reached"
         r"|exceeded)",
         r"active deadline .{0,20}exceeded|\b(hit|reached|exceeded) (its|the) (\w+ )?timeout of\b",
+        r"exceed\w* .{0,30}max\w* (allowed )?(run )?(duration|runtime|execution time)"
+        r"|\b(allocation|reservation|lease)\b (has )?expired\b|\bexception type=timeout\b",
         r"active longer than specified deadline|\bjob\b.{0,30}timed out \(limit",
         r"\b(job|allocation|reservation)\b.{0,40}\b(time|lease) (has )?(expired|run out|ran out)",
     ),
@@ -96,10 +110,15 @@ SIGNS: tuple[Sign, ...] = (
         r"raylet\b(?![,)]).{0,60}(died|dead|lost|crashed|unreachable)",  # (raylet) only tells it
         r"missed (too many|[1-9]\d*) (\w+ )?heart-?beats"
         r"|(\b|STATE_)WORKER_FAILED\b(?![\"']? ?[=:] ?0)",
-        r"\b(declar|mark|consider)(s|es|ed|ing)\b.{0,30}\b(worker|node|host)\b.{0,30}\b(dead|lost)\b",
+        r"\b(declar|mark|consider)(s|es|ed|ing)\b.{0,30}\b(worker|node|host)\b.{0,30}\b(dead"
+        r"|lost)\b",
         r"\bhost ?error\b(?!s?\s*[:=]\s*0\b)"
         r"|\b(replica|node|host|worker|vm|machine|instance)\b.{0,40}\b(became|is) unreachable\b",
         r"\bSLICE_FAILURE_\w*(WORKER|HOST)\w*",
+        r"\b(host|node|worker|machine|instance|vm)\b.{0,40}\b(became|has become|went) (unavailable"
+        r"|offline|lost)\b"
+        r"|\b(host|node|machine|instance|vm)\b.{0,40}\bno longer exists?\b"
+        r"|\bpod garbage collector\b",
         r"lost (communication|contact|connection) (with|to) .{0,30}\b(daemon|node|host|worker"
         r"|agent)\b",
         rf"heartbeat(?! monitor)(?!.{{0,120}}{RANKS_END}).{{0,30}}(lost|expired|(?<!_){TIMED_OUT})"
@@ -133,6 +152,7 @@ SIGNS: tuple[Sign, ...] = (
         r"out of memory: kill",
         r"memory cgroup out of memory",
         r"\btask \d+: out of memory",
+        r"\b(replica|container|pod|executor|worker)\b.{0,40}\b(ran|run|went) out[- ]of[- ]memory\b",
         r"\bOUT_OF_ME(MORY\b|M?O?R?\+)",  # as sacct cuts it
         r"node running low on memory",
         r"exceeds the memory usage threshold",
@@ -160,6 +180,9 @@ SIGNS: tuple[Sign, ...] = (
         "oom_device",
         "escalate",
         "escalate",
+        DEVICE_MEMORY,
+        r"\b[A-Z]{2,5} out of memory\. tried to allocate"
+        r"|failed to allocate \S+ ?\w?B .{0,60}\bon ND\b",
         r"\b(cuda|hip|xpu|mps|npu)\b.{0,30}out of memory",
         r"\boutofmemoryerror\b(?!.*task was killed)",
         r"(CUDA|CUBLAS|CUDNN|cuda)_?\w*(OUT_OF_MEMORY|ALLOC_FAILED|MemoryAllocation)",
@@ -192,6 +215,10 @@ SIGNS: tuple[Sign, ...] = (
         "hardware_fault",
         "relaunch",
         "escalate",
+        DEVICE_LOST,
+        r"\b(double|multi)[- ]?bit\b.{0,20}\becc\b(?!\s*[:=]\s*0\b)"
+        r"|\bhbm\b.{0,30}\becc\b.{0,20}\berror\b(?!s?\s*[:=]\s*0\b)",
+        r"\bremounting file ?system read-only\b|\b(EXT4-fs error|XFS \S+ metadata I/O error)\b",
         r"(?<!\b0 )uncorrectable (\w+ )?ecc(?! errors?\s*[:=]\s*0\b)|ECCUncorrectable"
         r"|\becc error\b(?!s)|(?<!\b0 )uncorrectable (\w+ )?(memory|error)(?!s?\s*[:=]\s*0\b)",
         r"double[- ]bit (\(?\w+\)? )?(ecc|error)s?\b(?!\s*[:=]\s*0\b)"
@@ -205,6 +232,8 @@ SIGNS: tuple[Sign, ...] = (
         r"\blink\b.{0,12}\b(down|fail\w*|lost)",
         r"machine check (exception|error)|hardware error\]?(?!.*\bcorrected error)"
         r"|\buncorrected error\b",
+        r"\[/dev/accel\d+ .{0,60}fatal error|\bresults may be corrupted\b"
+        r"|\bsilent data corruption\b|\bSDC\b.{0,30}\b(detected|triggered|fail\w*)\b",
         r"\bEDAC\b.{0,20}\bUE\b|hw exception by gpu|\bgpu hang\b|gpu reset (failed|begin)",
         r"\bSLICE_FAILURE_\w*(CHIP|ICI|LINK)\w*|\btpu session error\b",
         r"critical (medium|target) error"
@@ -220,13 +249,24 @@ SIGNS: tuple[Sign, ...] = (
         "bad_node",
         "escalate",
         "escalate",
+        DEVICE_CLOSED,
+        OPENING_FAILED,
+        r"\bprolog\b.{0,60}(\bfail(ed|ure)\b|exit(ed)? with (exit )?(status|code) [1-9]|\berror\b)",
+        r"unable to determine \w+ driver version|\bcould not open the nd\d",
         r"no accelerator found",
         r"tpu initialization failed|failed to (open|initialize) (?!.*cannot open shared object)"
-        r".{0,20}(tpu|accel|libtpu)",  # no library at all: a machine without a TPU, as JAX says it
+        r".{0,20}(tpu|accel|libtpu|hccp|\bnpu|\bhpu|gaudi|habana|neuron)",
+        # No library at all: a machine without a TPU, as JAX says it.
+        r"\bno (cuda|hip|rocm|xpu|npu|mps|gpu|tpu|hpu|habana|gaudi|neuron"
+        r"|accelerator)s?[- ]?(capable )?"
+        r"(gpus?|devices?|cores?|chips?)? ?(is|are|were|was)? ?\b(available|found|detected"
+        r"|visible)\b"
+        r"|nvidia-smi\W.{0,30}\bno devices were found",
         r"^(?!.*(\.nfs|rmtree|unlink|rmdir|/tmp/)).*device or resource busy",
         r"couldn.?t open iommu",
         r"bad[- ]node signature",
-        r"failed_precondition.{0,80}(driver|device|tpu|accelerator|clean)",
+        r"failed_precondition(?!.{0,80}\b(zarr\w*|ocdbt|kvstore)\b).{0,80}(driver|device|tpu"
+        r"|accelerator|clean)",
         r"no cuda gpus are available|cudaGetDeviceCount|found no nvidia driver|cuda unknown error",
         r"no cuda-capable device|cuda driver (version|initialization).{0,30}(insufficient|fail)",
         r"cuda-capable device\(s\) is/are busy|all cuda.{0,10}devices are busy",
@@ -260,6 +300,7 @@ SIGNS: tuple[Sign, ...] = (
         r"(?<![\w-])(nan|inf|non-?finite)s?\b(?![-=]|( \w+)?\s*[:=]\s*(0|false|none)).{0,30}"
         r"\b(loss|losses|grad\w*|norm|logits)\b(?!.{0,20}[:=]\s*(true|false|\d))",
         r"(?<![\w-])(nan|inf|non-?finite)s?\b(?!-).{0,30}\bin (output|forward|backward)",
+        r"contains either `?(nan|inf)\b|\breturned nan values\b",
         r"(returned|produced|detected|found|encountered|contains) (an? )?(nan|inf|non-?finite)s?\b"
         r"(?![-\w])|invalid value \(nan\)|\bnon-?finite (loss|grad|value|norm|metric)|not finite\b",
         r"(loss|grad\w*).?scale.{0,40}(minimum(?! ?[:=])|too small|underflow|cannot decrease)",
@@ -272,6 +313,7 @@ SIGNS: tuple[Sign, ...] = (
         "distributed_hang",
         "escalate",
         "escalate",
+        COLLECTIVE_TIMEOUT,
         r"watchdog.{0,60}(timeout|timed out|stuck)|heartbeat monitor timed out"
         r"|timeout at nccl work",
         r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)|\bRendezvousTimeoutError\b",
@@ -281,6 +323,9 @@ SIGNS: tuple[Sign, ...] = (
         r"|\babort(s|ed|ing) (on|due to) (a )?hang\b"
         r"|no (training )?progress (for|in) \d+|\b(ranks?|workers?|processes) (is|are"
         r"|seems?) (stuck|hung)",
+        r"\b(considered|declared|presumed|deemed|found) (to be )?(hung|hanging|stuck"
+        r"|unresponsive)\b"
+        r"|\bmismatch(ed)? (between )?collectives?\b",
         r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",
         r"\bstore\W.{0,60}\bwait timeout after \d+",  # c10d's: the others never came
         rf"\bheartbeat\b.{{0,120}}{RANKS_END}"

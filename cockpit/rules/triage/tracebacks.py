@@ -17,13 +17,13 @@ _FRAME = late_regex(
 _ENDING = r"(?:Error|Exception|Interrupt|Exit|Fault|Failure|Warning|Died|Iteration)"
 _RAISED = late_regex(
     rf"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?{_ENDING}"
-    r"|(?:[a-z_]\w*\.)+(?:[A-Z]\w+|\w*error|timeout))"
+    r"|(?:[a-z_]\w*\.)+(?:_?[A-Z]\w+|\w*error|timeout))"
     r"(?::\s?(?P<text>.*))?$"
 )
 _ALONE = late_regex(
-    r"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*[a-z]\w*(?:Error|Exception)|[A-Z]\w*OSError|OSError"
+    r"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:_?[A-Z]\w*[a-z]\w*(?:Error|Exception)|[A-Z]\w*OSError|OSError"
     r"|IOError|Exception)"
-    r"|(?:[A-Za-z_]\w*\.)*\w*(?:errors?|exceptions?|errorfactory)\.[A-Z]\w+)"
+    r"|(?:[A-Za-z_]\w*\.)*\w*(?:errors?|exceptions?|exc|errorfactory)\.[A-Z]\w+)"
     r"(?::\s(?P<text>.*))?$"
 )
 """What is an exception's last line without any frame before it; ``Error: …`` may be anybody's."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from cockpit.model.late_regex import late_regex
+from cockpit.rules.triage.codes import MOUNT_ERRNO, NETWORK_ERRNO, TRANSIENT
 
 DATA = late_regex(
     r"caught \w+ in dataloader worker|in dataloader worker process"
@@ -28,11 +29,17 @@ DATA = late_regex(
     r"|\.tfrecords?-\d+-of-\d+.{0,20}(no such file|not found|missing|corrupt|truncated)"
     r"|unknown split|must have the same columns|(schema|column)s?\b.{0,40}\b(mismatch|differs?"
     r"|not match)"
-    r"|couldn't cast|\bCastError\b|magic bytes not found|\bdata corruption\b|decompress error"
+    r"|couldn't cast|\bCastError\b|magic bytes not found|(?<!silent )\bdata corruption\b"
+    r"|decompress error"
     r"|\bvocab\w*.{0,20}\bmismatch.{0,40}\btokenizer"
     r"|(token|label|index)( ids?)? \d+.{0,30}(out of (range|bounds)|exceeds|>=).{0,30}\bvocab"
     r"|bad header, cannot read|dataset \S+ (not found|doesn't exist)|\bDatasetNotFoundError\b"
-    r"|no (\(supported\) )?data ?files? (found|match)|\bDataFilesNotFoundError\b"
+    r"|(no (\(supported\) )?|couldn't find (a |any )?)data ?files? (found|match)"
+    r"|\bDataFilesNotFoundError\b"
+    r"|\bmagic (number|bytes?)\b.{0,30}\bmismatch|\bdid not match any variant of untagged enum\b"
+    r"|(could not|cannot|can't) find (the )?index file\b"
+    r"|\b(ran|run) out of (samples|documents|examples|records|training data)\b"
+    r"|\btoken ids?\b.{0,30}\b(beyond|outside|exceeds?)\b.{0,30}\bvocab"
     r"|(could not|couldn't|can(no|')t|failed to|unable to|error|cannot)( \w+)? "
     r"(read|load|open|decode|pars|deseriali|fetch|unpack|decompress)\w*\b"
     r"(?!.{0,80}\b(checkpoint|ckpt|weights?|model|optimi[sz]er|safetensors|state.?dict|config"
@@ -61,11 +68,26 @@ NETWORK = late_regex(
     r"|failed to resolve|could not connect to the endpoint|endpointconnectionerror"
     r"|\bconnection to \S+.{0,30} was lost; in progress|nfs: server \S+ not responding"
     r"|retrying (error|request|in|after)|\bretry(ing)?\b.{0,40}(attempt|request|connection)"
-    r"|\bhttp (response|status)\b.{0,12}\b(429|502|503|504)\b",
+    r"|\bhttp (response|status)\b.{0,12}\b(429|502|503|504)\b"
+    rf"|{TRANSIENT}|{NETWORK_ERRNO}",
     re.I,
 )
+MOUNT = late_regex(MOUNT_ERRNO, re.I)
+NETWORK_MODULE = late_regex(
+    r"^(aiohttp|httpx|httpcore|requests|urllib3|botocore|aiobotocore|s3fs|gcsfs|adlfs|google|azure"
+    r"|grpc|huggingface_hub|hf_xet|http|socket|ssl|websockets?|paramiko|fsspec|oci|redis|pymongo"
+    r"|concurrent|asyncssh)(\.|$)"
+)
+"""Clients of what lies behind a network, as they stand before the name of what they raise."""
+GRPC_STATUS = late_regex(r"StatusCode\.(UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED)")
+NETWORK_NAME = late_regex(
+    r"Timeout|TimedOut|Unavailable|Connect|Disconnect|Reset|Aborted|Gateway|Incomplete|Protocol"
+    r"|TooMany|InternalServer|ServerError|RetryError|Transport|ServiceRequest|ServiceResponse"
+)
+"""Trouble on the way, not an answer (``NotFound``, ``Forbidden``, ``BadRequest``)."""
+
 TRACKER = late_regex(
-    r"\bwandb\b|tensorboard|api\.wandb|forge\.coreweave|\bmlflow\b|file_stream|\bcomet_ml\b"
+    r"\bwandb\b|tensorboard|api\.wandb|forge\.coreweave|\bmlflow\b|file_stream|\bcomet(_ml)?\b"
     r"|\bneptune\b|\bclearml\b|\btrackio\b|\bswanlab\b|\baim\.(sdk|ext)",
     re.I,
 )
@@ -78,12 +100,21 @@ STOPPED = late_regex(
     r"|cancell?ed by (user|uid|owner)"
     r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
     r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
-    r"|\bjob \S+ was (stopped|cancell?ed)\b"
+    r"|\bjob \S+ was (stopped|cancell?ed)\b|\bkubectl delete\b|\bdeleted by (the )?(user|owner"
+    r"|\S+@)"
     r"|\b(killed|cancell?ed|deleted|terminated)\b.{0,20}\b(qdel|bkill)\b|\b(qdel|bkill) by\b"
     r"|cancelled at (?!.*due to)|\bsigint\b|received signal 2\b|\bscancel\b",
     re.I,
 )
 """Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""
+
+ORDERED = late_regex(
+    r"\b(cancel\w*|abort\w*|delet\w+|remov(ed|ing)|requested|manual\w*|operator|admin\w*|stopp(ed"
+    r"|ing)"
+    r"|shut(ting)? ?down|\bby \S+@\S+)\b",
+    re.I,
+)
+"""Words of an order, perhaps a person's: then it did not just stop."""
 
 STEP_CANCELLED = late_regex(r"\bstep \S+ on \S+ cancelled at (?!.*due to)", re.I)
 """Slurm ends what is left of a step: somebody told it to, or one of its tasks had failed."""
@@ -95,7 +126,7 @@ TASK_DIED = late_regex(
 
 KILLED = late_regex(
     r"\b(sigkill|signal 9|exit(ed)?( with)?( exit)?[ _]?(code|status)[:=]? ?(137|-9))\b"
-    r"|^\s*killed\s*$"
+    r"|^\s*killed\s*$|\btasks? [\d,-]+: killed\b"
     r"|: line \d+: +\d+ killed\b|(due to|by|on) signal:? 9\b|return code:? = -9\b",
     re.I,
 )
@@ -115,6 +146,7 @@ STARTS = late_regex(
 
 USAGE = late_regex(
     r": error: (unrecognized arguments|the following arguments are required|argument \S+: )"
+    r"|^[\w./-]+\.py: error: |^error in call to target '"
     r"|can't open file '|: command not found$|could not override '|not in struct\b"
     r"|config(key|attribute|composition|missing)\w*(error|exception)|missingconfigexception"
     r""
@@ -146,6 +178,7 @@ CRASH = late_regex(
 
 DEVICE_ERROR = late_regex(
     r"\b(cuda|hip|xpu|npu|nvml|cublas|cudnn) (driver )?(error|failure)\b"
+    r"|\b(acl|npu|nrt|syn|xla)\w*\b.{0,60}\b(error code|failed)\b"
     r"|\baccelerator (device )?halted|\bdevice halted|\binput/output error\b",
     re.I,
 )
@@ -159,7 +192,8 @@ OTHER_END = late_regex(r"\bexit_?code\s*[:=] ?(?!-9\b|137\b|-15\b|143\b|0\b)-?\d
 
 REFUSED = late_regex(
     r"\b(Resource|Instance|Vcpu)LimitExceeded\b|\bInsufficient(\w*Capacity\w*)\b"
-    r"|\baccount-level service limit\b|_RESOURCE_POOL_EXHAUSTED\b|\bstockout\b|\bno more capacity\b"
+    r"|\baccount-level service limit\b|_RESOURCE_POOL_EXHAUSTED\b|\bCapacityError\b"
+    r"|\bUnable to provision\b|\bstockout\b|\bno more capacity\b"
 )
 """A cloud does not give the machines: nothing of the job has run."""
 
@@ -229,13 +263,14 @@ CONFIG = late_regex(
     r"|not known"
     r"|not recognized|not permitted|not supported) (for|in|by)\b|\bunknown (config|option"
     r"|argument|field)"
-    r"|unrecognized (config\w*|option|argument|field|key)|\b(undefined|unknown) dataset\b",
+    r"|unrecognized (config\w*\b(?! class)|option|argument|field|key)|\b(undefined"
+    r"|unknown) dataset\b",
     re.I,
 )
 """A setting, or a name of something to load, that nothing knows."""
 
 DATA_FILE = late_regex(
-    r"shard[-_.]?\d+|\d{3}[\w-]*\.(tar|parquet|arrow|tfrecords?|mds|npy|zst)\b"
+    r"shard[-_.]?\d+|\.array_?record\b|\d{3}[\w-]*\.(tar|parquet|arrow|tfrecords?|mds|npy|zst)\b"
     r"|\.tfrecords?-\d+-of-\d+",
     re.I,
 )
@@ -286,7 +321,8 @@ ECHO_NAMES = frozenset(
 ECHO = late_regex(
     r"connection (was )?(reset|closed|aborted|lost|refused) ?(by peer)?|broken pipe"
     r"|socket (closed|timeout)|remote process (exit\w*|has)|peer .{0,20}(gone|closed|disconnect)"
-    r"|\b(nccl|gloo|rccl|process ?group|watchdog|c10d|tcpstore|rendezvous)\b"
+    r"|\b(nccl\w*|gloo|rccl|hccl\w*|process ?group|watchdog|c10d|tcpstore|rendezvous)\b"
+    r"|\bsocket\w*Connect\b|\breturned connection timed out\b"
     r"|killed by signal: (terminated|interrupt)|exited unexpectedly$|resource busy: \S*(\.nfs"
     r"|/tmp/)"
     r"|\bunavailable: |coordination (service|agent)|another (task|process|rank) (died|failed|has)",
@@ -294,7 +330,8 @@ ECHO = late_regex(
 )
 """What a process meets when another one has gone: an echo, wherever it is the last word."""
 COLLECTIVE = late_regex(
-    r"\b(nccl|gloo|rccl|process ?group|c10d|tcpstore|coordination (service|agent)|all-?reduce)\b",
+    r"\b(nccl(?!InvalidUsage|UnhandledCuda)\w*|gloo|rccl|hccl\w*|process ?group|c10d|tcpstore"
+    r"|coordination (service|agent)|all-?reduce)\b",
     re.I,
 )
 """What ranks do together: it breaks for all when one has gone."""
