@@ -90,7 +90,8 @@ _LOCKS = _set(
 """Keys of which only a value that a machine has made is a secret."""
 _UUID = late_regex(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 _SAYING = late_regex(
-    r"(?:not|is|was|are|has|must|should|can(?:not)?|and|or|for|from|to|of|in|on|with|by|if|when|will"
+    r"(?:not|is|was|are|has|must|should|can(?:not)?|and|or|for|from|to|of|in|on|with|by|if|when"
+    r"|will"
     r"|may|needs|requires?d?|given|missing|invalid|option|flag|argument)[.,;:]?(?:\s|$)"
 )
 """Words with which a sentence about a flag goes on."""
