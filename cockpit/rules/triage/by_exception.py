@@ -11,6 +11,7 @@ from cockpit.rules.triage.signs import Action
 from cockpit.rules.triage.tracebacks import Raised
 from cockpit.rules.triage.words import (
     CONFIG,
+    CONFIG_FILE,
     DATA,
     DATA_CODE,
     DATA_FILE,
@@ -25,39 +26,52 @@ from cockpit.rules.triage.words import (
     OWN_CALL,
     REFUSED,
     SMALL,
+    SYNTAX,
     TRACKER,
     TRAJECTORY,
     USAGE,
 )
 
+_Class = tuple[str, Action]
 DEEP: Final = 6
 """Innermost frames among which the code that reads data is looked for."""
 
 
 def by_exception(log: Log, raised: Raised) -> Triage:
     """Return the class of the exception that ended a job, with the place in one's own code."""
-    message = log.lines[raised.at]
     own = " ".join(log.lines[raised.begin : raised.at + 3])
-    # A loader re-raises what its worker met: the line that says so stands before the traceback.
-    chained = " ".join(log.lines[max(0, raised.begin - 3) : raised.begin]) + own
     place = raised.place
     where = Triage.Place(file=place.file, line=place.line) if place is not None else None
-    at = (raised.at,)
+    name, action = _from_outside(log, raised, own) or _own_fault(raised, own)
+    return answer(log, name, action, "likely", (raised.at,), where)
+
+
+def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
+    """Return the class of what its data, a tracker, a cloud or the network brought about."""
+    message = log.lines[raised.at]
+    # A loader re-raises what its worker met: the line that says so stands before the traceback.
+    chained = " ".join(log.lines[max(0, raised.begin - 3) : raised.begin]) + own
+    if CONFIG_FILE.search(own) and SYNTAX.search(message):
+        return None
     if DATA.search(chained) or DATA_FILE.search(raised.text) or _reads_data(raised):
-        return answer(log, "data_error", "escalate", "likely", at, where)
+        return "data_error", "escalate"
     if TRACKER.search(message) or (raised.frames and TRACKER.search(raised.frames[-1].file)):
-        return answer(log, "tracker_error", "fix_then_relaunch", "likely", at, where)
+        return "tracker_error", "fix_then_relaunch"
     if not log.marks and REFUSED.search(message):
-        return answer(log, "capacity_wait", "escalate", "likely", at, where)
+        return "capacity_wait", "escalate"
     if MOUNT.search(message):
-        return answer(log, "network_transient", "escalate", "likely", at, where)
+        return "network_transient", "escalate"
     if NETWORK.search(message) or _is_on_the_way(raised, own):
-        return answer(log, "network_transient", "relaunch", "likely", at, where)
-    if _is_small(raised, own):
-        risky = place is not None and TRAJECTORY.search("/".join(place.file.split("/")[-2:]))
-        action: Action = "escalate" if risky else "fix_then_relaunch"
-        return answer(log, "small_code_bug", action, "likely", at, where)
-    return answer(log, "complex_code_bug", "escalate", "likely", at, where)
+        return "network_transient", "relaunch"
+    return None
+
+
+def _own_fault(raised: Raised, own: str) -> _Class:
+    if not _is_small(raised, own):
+        return "complex_code_bug", "escalate"
+    place = raised.place
+    risky = place is not None and TRAJECTORY.search("/".join(place.file.split("/")[-2:]))
+    return "small_code_bug", "escalate" if risky else "fix_then_relaunch"
 
 
 def _reads_data(raised: Raised) -> bool:
@@ -82,7 +96,7 @@ def _is_small(raised: Raised, own: str) -> bool:
     """
     if NOT_SMALL.search(own):
         return False
-    if CONFIG.search(own) or USAGE.search(own):
+    if CONFIG.search(own) or USAGE.search(own) or SYNTAX.search(raised.name):
         return True
     if raised.name not in SMALL and not OWN_CALL.search(f"{raised.name}: {raised.text}"):
         return False

@@ -31,10 +31,12 @@ from cockpit.rules.triage.words import (
     CRASH,
     DATA,
     DEVICE_ERROR,
+    DONE,
     DRAIN,
     ECHO,
     FATAL,
     INTERRUPTS,
+    JOB_CANCELLED,
     KILLED,
     LAUNCHER,
     NETWORK,
@@ -84,7 +86,8 @@ def ended(
         named = [i for sign in SIGNS if sign.name == known[0] for i in log.naming(sign.pattern)]
         return answer(log, known[0], known[1], "sure", named)
     stopped = _stopped(log, raised)
-    after = cancelled and bool(stopped) and stopped[0] < min(found, default=0)
+    ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
+    after = ordered and bool(stopped) and stopped[0] < min(found, default=0)
     if sign is not None and not (after and sign.name in _ECHOED) and _decides(sign, found, raised):
         return _unread(log, sign, found) or by_sign(log, sign, found)
     if cancelled or stopped or exit_code in _INTERRUPT_CODES:
@@ -262,7 +265,8 @@ def _complaints(log: Log) -> list[int]:
 def _just_stops(log: Log) -> bool:
     """Tell whether the log ends in the middle of training, with no word of alarm."""
     end = [bare(line) for line in log.lines[-TAIL:] if line.strip()]
-    quiet = not any(ALARM.search(line) or ORDERED.search(line) for line in end)
+    said = (ALARM, ORDERED, TERMINATED, DONE)
+    quiet = not any(pattern.search(line) for line in end for pattern in said)
     return quiet and bool(marks_of(end[-3:], steps_of(end[-3:])))
 
 

@@ -10,7 +10,16 @@ from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import losses_leave_trend, norms_lost
 from cockpit.rules.triage.signs import SIGNS, Sign
 from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions
-from cockpit.rules.triage.words import ALARM, FATAL, NETWORK, PROBE, TRACKER, TRANSPORT, TROUBLE
+from cockpit.rules.triage.words import (
+    ALARM,
+    FATAL,
+    NETWORK,
+    PROBE,
+    STUCK,
+    TRACKER,
+    TRANSPORT,
+    TROUBLE,
+)
 
 _LASTING: Final = frozenset(("numeric_instability", "disk_full", "hardware_fault"))
 """What is not healed by the next progress line."""
@@ -74,7 +83,7 @@ def _raised(log: Log) -> Raised | None:
 def _noise(log: Log) -> Triage:
     """Judge words of alarm that no rule knows: harmless with a proof of progress after them."""
     alarming = log.matching(ALARM)
-    serious = log.naming(FATAL)
+    serious = sorted({*log.naming(FATAL), *log.naming(STUCK)})
     if log.progresses(serious[-1] if serious else -1):
         return answer(log, "harmless_noise", "none", "guess", alarming)
     return answer(log, "unknown", "escalate", "guess", alarming[-EVIDENCE:])

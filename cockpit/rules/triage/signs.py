@@ -119,6 +119,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|offline|lost)\b"
         r"|\b(host|node|machine|instance|vm)\b.{0,40}\bno longer exists?\b"
         r"|\bpod garbage collector\b",
+        r"\b(soft|hard) lockup\b|\bself-detected stall on CPU\b"
+        r"|\bkernel panic\b(?!.*\b(machine check|mce)\b)",
         r"lost (communication|contact|connection) (with|to) .{0,30}\b(daemon|node|host|worker"
         r"|agent)\b",
         rf"heartbeat(?! monitor)(?!.{{0,120}}{RANKS_END}).{{0,30}}(lost|expired|(?<!_){TIMED_OUT})"
@@ -158,7 +160,7 @@ SIGNS: tuple[Sign, ...] = (
         r"exceeds the memory usage threshold",
         r"exceed\w* .{0,30}memory (limit|usage)|job killed: mem\b"
         r"|\bmem(ory)?\b \d+\w* exceeded limit",
-        r"memory usage .{0,30}exceed|\bcgroup oom\b",
+        r"memory (usage|limit) .{0,30}exceed|\bcgroup oom\b",
         r"\b(gone|went|is|was|grew) (over|above|beyond|past)\b.{0,20}\bmemory (limit|request)",
         r"\bcontainer (was )?killed (due to|because of|for) .{0,20}memory",
         r"memory pressure \(oom\)|unexpected bus error encountered in worker",
@@ -181,6 +183,7 @@ SIGNS: tuple[Sign, ...] = (
         "escalate",
         "escalate",
         DEVICE_MEMORY,
+        r"no available memory for the cache blocks",
         r"\b[A-Z]{2,5} out of memory\. tried to allocate"
         r"|failed to allocate \S+ ?\w?B .{0,60}\bon ND\b",
         r"\b(cuda|hip|xpu|mps|npu)\b.{0,30}out of memory",
@@ -314,18 +317,20 @@ SIGNS: tuple[Sign, ...] = (
         "escalate",
         "escalate",
         COLLECTIVE_TIMEOUT,
-        r"watchdog.{0,60}(timeout|timed out|stuck)|heartbeat monitor timed out"
+        r"watchdog(?!: BUG).{0,60}(timeout|timed out|stuck)|heartbeat monitor timed out"
         r"|timeout at nccl work",
         r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)|\bRendezvousTimeoutError\b",
         r"nccl operations have failed or timed out|socketStartConnect",
         r"(watchdog|hang) (detector|detected|monitor)\b.{0,80}\b(no progress|stuck|hang|hung)"
         r"|\bhang (was )?detected\b(?!\s*[:=]\s*(0|no|false))"
         r"|\babort(s|ed|ing) (on|due to) (a )?hang\b"
-        r"|no (training )?progress (for|in) \d+|\b(ranks?|workers?|processes) (is|are"
+        r"|no (\w+ )?progress\b.{0,40}\b(for|in) \d+|\b(ranks?|workers?|processes) (is|are"
         r"|seems?) (stuck|hung)",
         r"\b(considered|declared|presumed|deemed|found) (to be )?(hung|hanging|stuck"
         r"|unresponsive)\b"
-        r"|\bmismatch(ed)? (between )?collectives?\b",
+        r"|\bmismatch(ed)? (between )?collectives?\b"
+        r"|fatal error in (internal_|pmpi_|mpi_)+(allreduce|allgather|alltoall|bcast|barrier"
+        r"|reduce)",
         r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",
         r"\bstore\W.{0,60}\bwait timeout after \d+",  # c10d's: the others never came
         rf"\bheartbeat\b.{{0,120}}{RANKS_END}"

@@ -58,14 +58,17 @@ NETWORK = late_regex(
     r"connection ?(reset|refused|aborted|timed out|error)|connect(ion)? ?timeout"
     r"|read time(d )?-?out"
     r"|temporary failure in name resolution|name or service not known|max retries exceeded"
-    r"|remote end closed|remotedisconnected|network is unreachable|no route to host"
+    r"|connection unexpectedly closed|context deadline exceeded|unable to find the server at"
+    r"|failed to connect to|remote end closed|remotedisconnected|network is unreachable"
+    r"|no route to host"
     r"|\b(429|502|503|504)\b.{0,40}(error|too many|unavailable|gateway|timeout|retry)"
     r"|\b(http|server|service|api)\w*(error|exception)\b"
     r"(\W{1,3}|.{0,120}(, |\b(status|code)\w*\W{1,3}))(429|502|503|504)\b(?! ?m?s\b)"
     r"|service ?unavailable|too many requests|unexpected eof(?! in )|: eof\b|tls handshake"
     r"|ssl.{0,20}error"
     r"|server ?disconnected|incomplete ?read|protocol ?error\b|chunked ?encoding"
-    r"|failed to resolve|could not connect to the endpoint|endpointconnectionerror"
+    r"|(failed to|could not|couldn't|can ?not) resolve|could not connect to the endpoint"
+    r"|endpointconnectionerror"
     r"|\bconnection to \S+.{0,30} was lost; in progress|nfs: server \S+ not responding"
     r"|retrying (error|request|in|after)|\bretry(ing)?\b.{0,40}(attempt|request|connection)"
     r"|\bhttp (response|status)\b.{0,12}\b(429|502|503|504)\b"
@@ -116,6 +119,8 @@ ORDERED = late_regex(
 )
 """Words of an order, perhaps a person's: then it did not just stop."""
 
+JOB_CANCELLED = late_regex(r"\*{3} job \S+ on \S+ cancelled at (?!.*due to)", re.I)
+"""Slurm ends the whole job: only somebody's order does that without a reason."""
 STEP_CANCELLED = late_regex(r"\bstep \S+ on \S+ cancelled at (?!.*due to)", re.I)
 """Slurm ends what is left of a step: somebody told it to, or one of its tasks had failed."""
 TASK_DIED = late_regex(
@@ -149,7 +154,10 @@ USAGE = late_regex(
     r"|^[\w./-]+\.py: error: |^error in call to target '"
     r"|can't open file '|: command not found$|could not override '|not in struct\b"
     r"|config(key|attribute|composition|missing)\w*(error|exception)|missingconfigexception"
-    r""
+    r"|\bunrecognized (options?|arguments?)\b|\bkey \"[^\"]+\" is not accepted"
+    r"|no configurable matching"
+    r"|^(source|cd|\.): .*no such file or directory$|no matching distribution found for"
+    r"|no solution found when resolving|did not match any file\(s\) known to git"
     r"|missing mandatory value|bad interpreter: no such file"
     r"|^in '[^']*': could not find '|^available options in '"  # Hydra
     r"|^\W*error: (invalid value for|missing (option|argument|parameter)\b|got unexpected extra)"
@@ -166,7 +174,7 @@ USAGE = late_regex(
 """A command line that the program, or the shell, did not understand."""
 
 CRASH = late_regex(
-    r"segmentation fault|core dumped|\bthread '[^']*' panicked at|^panic: "
+    r"segmentation fault|\bsegfault\b|core dumped|\bthread '[^']*' panicked at|^panic: "
     r"|fatal error: unexpected signal"
     r"|double free or corruption|illegal instruction|terminate called after throwing"
     r"|\w\(\): (invalid pointer|corrupted)|: assertion [`'].*' failed|stack smashing detected"
@@ -193,7 +201,10 @@ OTHER_END = late_regex(r"\bexit_?code\s*[:=] ?(?!-9\b|137\b|-15\b|143\b|0\b)-?\d
 REFUSED = late_regex(
     r"\b(Resource|Instance|Vcpu)LimitExceeded\b|\bInsufficient(\w*Capacity\w*)\b"
     r"|\baccount-level service limit\b|_RESOURCE_POOL_EXHAUSTED\b|\bCapacityError\b"
-    r"|\bUnable to provision\b|\bstockout\b|\bno more capacity\b"
+    r"|\bUnable to provision\b|\bResourcesUnavailableError\b|\w*[qQ]uotaExceeded\b"
+    r"|\binsufficient quota\b|\b[qQ]uota '[A-Z_]+' exceeded|\b[jJ]ob not submitted\b"
+    r"|\bjob submission failed\b|\bUnable to allocate resources: (?!.*(timed out|[sS]ocket))"
+    r"|\bstockout\b|\bno more capacity\b"
 )
 """A cloud does not give the machines: nothing of the job has run."""
 
@@ -226,7 +237,20 @@ FATAL = late_regex(
 )
 """What a program says that does not go on."""
 
-ELSEWHERE = frozenset(("FileNotFoundError", "NotADirectoryError", "IsADirectoryError"))
+STUCK = late_regex(
+    r"\b(watchdog|no (\w+ )?progress|no (new )?(log )?(output|lines?|steps?|activity) (for|since"
+    r"|in)|stall\w*|stuck|hang(s|ing)?|hung|unresponsive|unhealthy|degraded"
+    r"|lost|dead|timed out)\b",
+    re.I,
+)
+"""What may be the last that is heard of a run that stands still."""
+
+ELSEWHERE = frozenset(
+    (
+        *("FileNotFoundError", "NotADirectoryError", "IsADirectoryError"),
+        *("ConfigAttributeError", "ConfigKeyError", "MissingMandatoryValue"),
+    )
+)
 """Small exceptions that a library raises for its caller."""
 SMALL = frozenset(
     (
@@ -237,8 +261,6 @@ SMALL = frozenset(
         "SyntaxError",
         "IndentationError",
         "TabError",
-        "ConfigAttributeError",
-        "ConfigKeyError",
         "KeyError",
         *ELSEWHERE,
     )
@@ -276,10 +298,15 @@ DATA_FILE = late_regex(
 )
 """A numbered piece of a dataset."""
 
+CONFIG_FILE = late_regex(r"\b\w*(conf(ig)?|settings|args)\w*\.(json5?|ya?ml|toml|ini)\b", re.I)
+SYNTAX = late_regex(r"\b(JSONDecode|Parser|Scanner|TOMLDecode|Parsing|Decoding|Syntax)Error\b")
+"""A file of settings: that it cannot be parsed is no trouble of the data."""
+
 NOT_SMALL = late_regex(
     r"\bincompatible\b|(is required for|requires?) .{0,60}\b(but|found|you have|installed)\b|"
     r"undefined symbol|cannot open shared object|GLIBC|version `|\bABI\b|dll load failed"
-    r"|circular import|state_dict|checkpoint|unexpected key(?!word)|missing key",
+    r"|circular import|failed to import|compiled (using|with|against)|state_dict|checkpoint"
+    r"|unexpected key(?!word)|missing key(\(s\)|s? in\b)",
     re.I,
 )
 """An environment or a checkpoint that does not fit, whatever the exception is called."""
@@ -325,7 +352,8 @@ ECHO = late_regex(
     r"|\bsocket\w*Connect\b|\breturned connection timed out\b"
     r"|killed by signal: (terminated|interrupt)|exited unexpectedly$|resource busy: \S*(\.nfs"
     r"|/tmp/)"
-    r"|\bunavailable: |coordination (service|agent)|another (task|process|rank) (died|failed|has)",
+    r"|\bunexplained error\b|\bunavailable: |coordination (service|agent)|another (task|process"
+    r"|rank) (died|failed|has)",
     re.I,
 )
 """What a process meets when another one has gone: an echo, wherever it is the last word."""

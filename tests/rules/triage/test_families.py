@@ -88,3 +88,64 @@ def test_a_log_that_ends_with_words_of_an_order_did_not_just_stop(line: str) -> 
 def test_a_commandline_error_of_a_script_is_one_whatever_it_says() -> None:
     line = "train.py: error: ambiguous option: --lr could match --lr-decay, --lr-warmup"
     assert triage(["usage: train.py [-h]", line], "failed", 2).name == "small_code_bug"
+
+
+ENDS = [
+    ("fatal: unable to access 'https://x/': Could not resolve host: x", "network_transient"),
+    ("rclone: Failed to copy: context deadline exceeded", "network_transient"),
+    ("error: pathspec 'relase-7' did not match any file(s) known to git", "small_code_bug"),
+    ("ERROR: No matching distribution found for torch==2.9.9", "small_code_bug"),
+    ("pkg_resources.VersionConflict: (numpy 2.1.0, numpy<2)", "complex_code_bug"),
+    ("!!!!!!! Segfault encountered !!!!!!!", "complex_code_bug"),
+    ("n3 kernel: watchdog: BUG: soft lockup - CPU#12 stuck for 26s!", "node_death"),
+    ("task failed: exit code 137 (OOM: memory limit 400GiB exceeded)", "oom_host"),
+    ("Fatal error in internal_Allreduce: Other MPI error", "distributed_hang"),
+]
+REFUSED = [
+    "sky.exceptions.ResourcesUnavailableError: Failed to acquire resources in all zones",
+    "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 0.0 globally.",
+    "sbatch: error: Batch job submission failed: Invalid partition name specified",
+]
+
+
+@pytest.mark.parametrize(("line", "name"), ENDS)
+def test_an_end_is_told_by_its_mechanism(line: str, name: str) -> None:
+    assert triage([*TRAIN, line], "failed", 1).name == name
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_machines_that_were_refused_are_asked_for_by_a_person(line: str) -> None:
+    found = triage([line], "failed", 1)
+    assert (found.name, found.action) == ("capacity_wait", "escalate")
+
+
+def test_a_file_of_settings_that_cannot_be_parsed_is_no_trouble_of_the_data() -> None:
+    line = "json.decoder.JSONDecodeError: Expecting value: line 3 column 5 (char 41)"
+    assert triage([line, "while loading ds_config.json"], "failed", 1).name == "small_code_bug"
+    assert triage([line, "while loading part-00012.jsonl"], "failed", 1).name == "data_error"
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled"])
+def test_what_waits_after_the_whole_job_was_cancelled_is_an_echo(state: str) -> None:
+    job = "slurmstepd: error: *** JOB 812 ON n1 CANCELLED AT 2026-02-11T04:03:04 ***"
+    hang = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9)"
+    found = triage([*TRAIN, job, hang], state, None)
+    assert (found.name, found.action) == ("user_stopped", "none")
+    assert triage([*TRAIN, hang, job], "failed", None).name == "distributed_hang"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Training finished. Saved final model", "mpirun: Forwarding signal 15 to job"],
+)
+def test_a_failed_job_that_says_it_was_done_or_told_to_leave_is_not_launched_again(
+    line: str,
+) -> None:
+    found = triage([*TRAIN, line], "failed", None)
+    assert (found.name, found.action) == ("unknown", "escalate")
+
+
+@pytest.mark.parametrize("line", ["no new output for 60 min", "worker 3 seems stuck"])
+def test_a_run_that_is_said_to_stand_still_is_not_harmless(line: str) -> None:
+    assert triage([*TRAIN, line], "running", None).action == "escalate"
+    assert triage([line, *TRAIN], "running", None).name != "unknown"
