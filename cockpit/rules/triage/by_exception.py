@@ -18,6 +18,7 @@ from cockpit.rules.triage.words import (
     DATA_MODULE,
     ELSEWHERE,
     GRPC_STATUS,
+    IO_ERROR,
     MOUNT,
     NETWORK,
     NETWORK_MODULE,
@@ -25,6 +26,7 @@ from cockpit.rules.triage.words import (
     NOT_SMALL,
     OWN_CALL,
     REFUSED,
+    REMOTE_FILES,
     SMALL,
     SYNTAX,
     TRACKER,
@@ -51,7 +53,7 @@ def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
     message = log.lines[raised.at]
     # A loader re-raises what its worker met: the line that says so stands before the traceback.
     chained = " ".join(log.lines[max(0, raised.begin - 3) : raised.begin]) + own
-    if CONFIG_FILE.search(own) and SYNTAX.search(message):
+    if _is_config(own, message):
         return None
     if DATA.search(chained) or DATA_FILE.search(raised.text) or _reads_data(raised):
         return "data_error", "escalate"
@@ -59,15 +61,20 @@ def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
         return "tracker_error", "fix_then_relaunch"
     if not log.marks and REFUSED.search(message):
         return "capacity_wait", "escalate"
-    if MOUNT.search(message):
+    if MOUNT.search(message) or (IO_ERROR.search(message) and log.matching(REMOTE_FILES)):
         return "network_transient", "escalate"
     if NETWORK.search(message) or _is_on_the_way(raised, own):
         return "network_transient", "relaunch"
     return None
 
 
+def _is_config(own: str, message: str) -> bool:
+    """Tell whether a file of settings could not be parsed."""
+    return CONFIG_FILE.search(own) is not None and SYNTAX.search(message) is not None
+
+
 def _own_fault(raised: Raised, own: str) -> _Class:
-    if not _is_small(raised, own):
+    if not (_is_config(own, raised.name) or _is_small(raised, own)):
         return "complex_code_bug", "escalate"
     place = raised.place
     risky = place is not None and TRAJECTORY.search("/".join(place.file.split("/")[-2:]))
@@ -96,7 +103,7 @@ def _is_small(raised: Raised, own: str) -> bool:
     """
     if NOT_SMALL.search(own):
         return False
-    if CONFIG.search(own) or USAGE.search(own) or SYNTAX.search(raised.name):
+    if CONFIG.search(own) or USAGE.search(own):
         return True
     if raised.name not in SMALL and not OWN_CALL.search(f"{raised.name}: {raised.text}"):
         return False

@@ -57,6 +57,7 @@ MOUNT_ERRNO: Final = r"\berrno (?:107|108|116)\b|transport endpoint|stale (?:nfs
 TRANSIENT: Final = (
     r"\b(?:SlowDown|\w*Throttl(?:ed|ing)\w*|RequestTimeout\w*|RequestLimitExceeded|TooManyRequests"
     r"\w*|ServerBusy|OperationTimedOut|InternalServerError|GatewayTimeout|BadGateway"
-    r"|rateLimitExceeded|backendError|ProvisionedThroughputExceeded\w*)\b"
+    r"|reduce your request rate|rate limit (was |has been )?(?:reached|exceeded)|rateLimitExceeded"
+    r"|backendError|ProvisionedThroughputExceeded\w*)\b"
 )
 """What an object store or a cloud answers that is overloaded, or fails by itself."""

@@ -50,22 +50,25 @@ SIGNS: tuple[Sign, ...] = (
         "preempted",
         "relaunch",
         "none",
-        r"due to preempt(ion|ed|ing)?\b|cancelled at \S+ due to job requeue",
+        r"due to pre-?empt(ion|ed|ing)?\b|cancelled at \S+ due to job requeue",
         r"\bTERM_PREEMPT\b",
-        r"^(?!.*(sequence group|preemptionmode|kv.?cache)).*\bpreempted\b(?![\"']? ?[=:] ?(0"
+        r"^(?!.*(sequence group|pre-?emptionmode|kv.?cache)).*\bpre-?empted\b(?![\"']? ?[=:] ?(0"
         r"|false|no))",
-        r"\bpreempted[\"']? ?[=:] ?true|\bpreempt(ing|ion of|s)? .{0,40}\b(vm|node|instance"
+        r"\bpre-?empted[\"']? ?[=:] ?true|\bpre-?empt(ing|ion of|s)? .{0,40}\b(vm|node|instance"
         r"|host)\b",
-        r"preemption (notice|warning|event|signal)\b(?!.*(no|none|disabled))",
-        r"\b(spot|preemptible|capacity)\b.{0,40}(interrupt|reclaim|terminat|evict)",
+        r"pre-?emption (notice|warning|event|signal)\b(?!.*(no|none|disabled))",
+        r"\btermination (is|will be) (imminent|scheduled)\b|\bhost ec2 .{0,30}\bterminated\b"
+        r"|\bpower key pressed\b",
+        r"\b(spot|pre-?emptible|capacity)\b(?!.*\buser[- ]initiated\b).{0,40}(interrupt|reclaim"
+        r"|terminat|evict)",
         r"(instance|\bvm|machine)\b.{0,30}(will be|is being) (stopped|terminated|reclaimed"
         r"|deallocated)",
         r"\bevicted by|eviction (notice|in \d)|evicted.{0,60}higher[- ]priority",
-        r"scheduled event.{0,40}preempt",
-        r"\b(spot|preemptible)\b.{0,40}\bnotice (was |has been )?(received|arrived)\b",
+        r"scheduled event.{0,40}pre-?empt",
+        r"\b(spot|pre-?emptible)\b.{0,40}\bnotice (was |has been )?(received|arrived)\b",
         r"\bTERMINATE_ON_HOST_MAINTENANCE\b",
-        r"\b(due to|because of|by|after) (\w+ ){0,2}preemption\b|\boutbid\b",
-        r"\bEventType\W{1,5}(Preempt|Terminate)\b|_PREEMPTED\b(?![\"']? ?[=:] ?(0|false|no))"
+        r"\b(due to|because of|by|after) (\w+ ){0,2}pre-?emption\b|\boutbid\b",
+        r"\bEventType\W{1,5}(Pre-?empt|Terminate)\b|_PRE-?EMPTED\b(?![\"']? ?[=:] ?(0|false|no))"
         r"|\b(instance|node|vm|worker|capacity|host|pod|machine)s?\b.{0,40}\b(was|been|is being"
         r"|being)? ?reclaimed\b"
         r"|\bImpendingNodeTermination\b|\bmaintenance event\b.{0,60}\b(terminat|shut|evict)\w*",
@@ -88,6 +91,10 @@ SIGNS: tuple[Sign, ...] = (
         r"active deadline .{0,20}exceeded|\b(hit|reached|exceeded) (its|the) (\w+ )?timeout of\b",
         r"exceed\w* .{0,30}max\w* (allowed )?(run )?(duration|runtime|execution time)"
         r"|\b(allocation|reservation|lease)\b (has )?expired\b|\bexception type=timeout\b",
+        r"\blonger than .{0,40}\b(deadline|wall ?time|duration|session time|run ?time|time limit)\b"
+        r"|\bmore than .{0,30}\b(wall ?time|time limit)\b"
+        r"|\bmax\w*[ _-]?(run[ _-]?)?(duration|runtime|session time)[ _-](was |has been )?"
+        r"(exceeded|reached|hit)\b|\bmaxRunDuration reached\b",
         r"active longer than specified deadline|\bjob\b.{0,30}timed out \(limit",
         r"\b(job|allocation|reservation)\b.{0,40}\b(time|lease) (has )?(expired|run out|ran out)",
     ),
@@ -176,7 +183,7 @@ SIGNS: tuple[Sign, ...] = (
         # Daemons that kill before the kernel must: systemd-oomd, earlyoom, nohang.
         r"\bkilled .{0,160}\bdue to memory (pressure|used|usage)",
         r"\b(\w*oomd|earlyoom|nohang)\b\S*\s.{0,40}\b(sending|sent) sig(term|kill)\b(?! when\b)",
-        r"dataloader worker .{0,40}killed by signal: (killed|bus)",
+        r"dataloader (worker|process) .{0,40}killed by signal: (killed|bus)",
     ),
     _sign(
         "oom_device",
@@ -212,7 +219,10 @@ SIGNS: tuple[Sign, ...] = (
         r"|reached its minimum free (drive|disk|space)",
         r"unexpected pos \d+ vs|PytorchStreamWriter failed writing",
         r"low on resource: ephemeral-storage|\bDiskPressure\b(?!.*\bfalse\b)"
-        r"|exceed\w* .{0,40}(ephemeral|local)[- ]storage|ephemeral[- ]storage usage exceeds",
+        r"|exceed\w* .{0,40}(ephemeral|local)[- ]storage|ephemeral[- ]storage usage exceeds"
+        r"|\busage of emptydir\b.{0,60}\bexceed"
+        r"|^(?!.*(neptune|wandb|comet)).*\bstorage (limit|quota) (was |has been )?(reached"
+        r"|exceeded)\b",
     ),
     _sign(
         "hardware_fault",
@@ -234,7 +244,9 @@ SIGNS: tuple[Sign, ...] = (
         r"\b(infiniband|ib\d*|mlx5_?\w*|ibv|port|hca|roce|nic|eth\d+|ici|chip)\b.{0,60}"
         r"\blink\b.{0,12}\b(down|fail\w*|lost)",
         r"machine check (exception|error)|hardware error\]?(?!.*\bcorrected error)"
-        r"|\buncorrected error\b",
+        r"|\buncorrected (\([\w-]+\) )?error\b|\bthermal (trip|shutdown)\b"
+        r"|\bover[- ]?temperature\b",
+        r"\buncorrectable\b\W{0,3}[1-9]\d*\s*$",
         r"\[/dev/accel\d+ .{0,60}fatal error|\bresults may be corrupted\b"
         r"|\bsilent data corruption\b|\bSDC\b.{0,30}\b(detected|triggered|fail\w*)\b",
         r"\bEDAC\b.{0,20}\bUE\b|hw exception by gpu|\bgpu hang\b|gpu reset (failed|begin)",
@@ -255,6 +267,9 @@ SIGNS: tuple[Sign, ...] = (
         DEVICE_CLOSED,
         OPENING_FAILED,
         r"\bprolog\b.{0,60}(\bfail(ed|ure)\b|exit(ed)? with (exit )?(status|code) [1-9]|\berror\b)",
+        r"\b(module|driver) (is )?not loaded\b|\b(dcgmi?|nhc|node[ _]health)\b.{0,80}\bfail(ed"
+        r"|ure)?\b"
+        r"|slurmstepd: error: .*\b(gres|cgroup|container|namespace|mount)\w*\b.*\bfail(ed|ure)\b",
         r"unable to determine \w+ driver version|\bcould not open the nd\d",
         r"no accelerator found",
         r"tpu initialization failed|failed to (open|initialize) (?!.*cannot open shared object)"
@@ -281,7 +296,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|local device)s?\b.{0,40}expected",
         r"unable to initialize backend '(tpu|cuda|rocm)': (?!.*cannot open shared object)"
         r"(unknown|internal|aborted|failed_precondition|unavailable)",
-        r"/dev/(accel|vfio/|nvidia|kfd)\w*.{0,60}(no such|not permitted|denied|busy"
+        r"/dev/(accel|vfio/|nvidia|kfd|neuron|davinci|hl|dri)\w*.{0,60}(no such|not permitted"
+        r"|denied|busy"
         r"|input/output error)",
         r"(unable to|can ?not|can't|could ?n[o']t|failed to) (open|access|initiali[sz]e|reset)"
         r" ((the )?(device )?/dev/(accel|vfio|nvidia|kfd|dri|neuron|davinci)"
@@ -303,6 +319,7 @@ SIGNS: tuple[Sign, ...] = (
         r"(?<![\w-])(nan|inf|non-?finite)s?\b(?![-=]|( \w+)?\s*[:=]\s*(0|false|none)).{0,30}"
         r"\b(loss|losses|grad\w*|norm|logits)\b(?!.{0,20}[:=]\s*(true|false|\d))",
         r"(?<![\w-])(nan|inf|non-?finite)s?\b(?!-).{0,30}\bin (output|forward|backward)",
+        r"\bgrad(ient)?[ _]norm (inf|nan)\b",
         r"contains either `?(nan|inf)\b|\breturned nan values\b",
         r"(returned|produced|detected|found|encountered|contains) (an? )?(nan|inf|non-?finite)s?\b"
         r"(?![-\w])|invalid value \(nan\)|\bnon-?finite (loss|grad|value|norm|metric)|not finite\b",

@@ -23,7 +23,8 @@ _RAISED = late_regex(
 _ALONE = late_regex(
     r"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:_?[A-Z]\w*[a-z]\w*(?:Error|Exception)|[A-Z]\w*OSError|OSError"
     r"|IOError|Exception)"
-    r"|(?:[a-z_]\w*\.)+[A-Z]\w*(?:Conflict|Unsupported|Unavailable|Exceeded|NotFound|Denied|Failed"
+    r"|(?:[a-z_]\w*\.)+[A-Z]\w*(?:Error|Timeout|Conflict|Unsupported|Unavailable|Exceeded|NotFound"
+    r"|Denied|Failed"
     r"|Forbidden|Mismatch|Expired)"
     r"|(?:[A-Za-z_]\w*\.)*\w*(?:errors?|exceptions?|exc|errorfactory)\.[A-Z]\w+)"
     r"(?::\s(?P<text>.*))?$"

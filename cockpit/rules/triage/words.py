@@ -29,6 +29,14 @@ DATA = late_regex(
     r"|\.tfrecords?-\d+-of-\d+.{0,20}(no such file|not found|missing|corrupt|truncated)"
     r"|unknown split|must have the same columns|(schema|column)s?\b.{0,40}\b(mismatch|differs?"
     r"|not match)"
+    r"|\b(parquet|arrow|tfrecord|csv|jsonl)\b: .{0,60}(out of specification|must end|invalid"
+    r"|corrupt)"
+    r"|\b(sample|document|record|row|example)( idx| index| id)? \d+\b.{0,60}\b(empty|length 0"
+    r"|beyond"
+    r"|missing|invalid|malformed|0 tokens|has no)\b|\bexcessive nesting\b"
+    r"|\bapply\w* chat template\b|\bconversation roles must\b"
+    r"|\b(file|image|archive|stream) is truncated\b|\bempty (dataset|split|shard|sample)\b"
+    r"|\bcontains (0|no) (rows|samples|documents|examples)\b"
     r"|couldn't cast|\bCastError\b|magic bytes not found|(?<!silent )\bdata corruption\b"
     r"|decompress error"
     r"|\bvocab\w*.{0,20}\bmismatch.{0,40}\btokenizer"
@@ -72,9 +80,14 @@ NETWORK = late_regex(
     r"|\bconnection to \S+.{0,30} was lost; in progress|nfs: server \S+ not responding"
     r"|retrying (error|request|in|after)|\bretry(ing)?\b.{0,40}(attempt|request|connection)"
     r"|\bhttp (response|status)\b.{0,12}\b(429|502|503|504)\b"
+    r"|\b(unavailable|deadline_exceeded): error (reading|writing|opening|executing)\b"
     rf"|{TRANSIENT}|{NETWORK_ERRNO}",
     re.I,
 )
+REMOTE_FILES = late_regex(
+    r"\bnfs: server\b|\blustre(error)?: |\b(gpfs|mmfs|beegfs|weka|ceph)\w*: ", re.I
+)
+IO_ERROR = late_regex(r"\berrno 5\b|\binput/output error\b", re.I)
 MOUNT = late_regex(MOUNT_ERRNO, re.I)
 NETWORK_MODULE = late_regex(
     r"^(aiohttp|httpx|httpcore|requests|urllib3|botocore|aiobotocore|s3fs|gcsfs|adlfs|google|azure"
@@ -91,7 +104,8 @@ NETWORK_NAME = late_regex(
 
 TRACKER = late_regex(
     r"\bwandb\b|tensorboard|api\.wandb|forge\.coreweave|\bmlflow\b|file_stream|\bcomet(_ml)?\b"
-    r"|\bneptune\b|\bclearml\b|\btrackio\b|\bswanlab\b|\baim\.(sdk|ext)",
+    r"|\bneptune\b|\bclearml\b|\btrackio\b|\bswanlab\b|\baim\.(sdk|ext)|/aim/(sdk|ext)/"
+    r"|\bAim (repo|run)\b",
     re.I,
 )
 TROUBLE = late_regex(
@@ -103,7 +117,11 @@ STOPPED = late_regex(
     r"|cancell?ed by (user|uid|owner)"
     r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
     r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
-    r"|\bjob \S+ was (stopped|cancell?ed)\b|\bkubectl delete\b|\bdeleted by (the )?(user|owner"
+    r"|\bjob \S+ was (stopped|cancell?ed)\b|\buser[- ]initiated\b|terminated-by-user"
+    r"|\b(kubectl delete|docker (stop|kill)|podman (stop|kill)|condor_rm|oardel|sky (jobs )?cancel"
+    r"|ray job stop|modal app stop)\b|^qdel: "
+    r"|\bcancell?ed by (?!(the )?(system|scheduler|slurm|kernel|watchdog|signal|launcher|pre))\w+"
+    r"|\bdeleted by (the )?(user|owner"
     r"|\S+@)"
     r"|\b(killed|cancell?ed|deleted|terminated)\b.{0,20}\b(qdel|bkill)\b|\b(qdel|bkill) by\b"
     r"|cancelled at (?!.*due to)|\bsigint\b|received signal 2\b|\bscancel\b",
@@ -225,7 +243,7 @@ OPENING = late_regex(
 DRAIN = late_regex(r"\bdrain|\bRMA\b|replace the (gpu|node)", re.I)
 
 DONE = late_regex(
-    r"training (is )?(already )?(complete|finished|done)\b|finished training"
+    r"training (is )?(already )?(completed?|finished|done)\b|finished training"
     r"|successfully completed|reached (the )?(final|max)\w* step"
     r"|saved (the )?final (model|checkpoint|weights)",
     re.I,
@@ -329,7 +347,8 @@ TRAJECTORY = late_regex(
 """File names whose change can alter the training trajectory: then a person decides."""
 
 DATA_MODULE = late_regex(
-    r"^(tarfile|zipfile|gzip|bz2|lzma|zlib|zstandard|snappy|lz4|brotli|PIL|pyarrow|fastparquet|lmdb"
+    r"^(pandas\.errors|polars|tarfile|zipfile|gzip|bz2|lzma|zlib|zstandard|snappy|lz4|brotli|PIL"
+    r"|pyarrow|fastparquet|lmdb"
     r"|webdataset|datasets|streaming|tfrecord|soundfile|decord|av|litdata|ffcv)(\.|$)"
 )
 """Modules that read data, as they stand before the name of what they raise."""

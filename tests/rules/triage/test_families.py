@@ -100,6 +100,24 @@ ENDS = [
     ("n3 kernel: watchdog: BUG: soft lockup - CPU#12 stuck for 26s!", "node_death"),
     ("task failed: exit code 137 (OOM: memory limit 400GiB exceeded)", "oom_host"),
     ("Fatal error in internal_Allreduce: Other MPI error", "distributed_hang"),
+    ("PreemptionError: Nodes of this job got pre-empted.", "preempted"),
+    ("GCP Metadata Service says termination is imminent", "preempted"),
+    ("Spot Instance terminated due to user-initiated termination.", "user_stopped"),
+    ("docker stop train-7: container killed after grace period", "user_stopped"),
+    ("DataLoader process (pid 8) exited is killed by signal: Killed.", "oom_host"),
+    ("pcieport 0000:15:01.0: AER: Uncorrected (Fatal) error received", "hardware_fault"),
+    ("rocm_smi: ERROR: ROCk module is NOT loaded", "bad_node"),
+    ("OSError: /dev/neuron0: No such device or address", "bad_node"),
+    ("node health: dcgmi diag level 1 failed on GPU 3", "bad_node"),
+    ('Evicted: Usage of EmptyDir volume "scratch" exceeds the limit', "disk_full"),
+    ("Job removed: running for more than the allowed wall time of 72 hours", "walltime"),
+    ("run terminated: max_duration_exceeded", "walltime"),
+    ("Pod was active on the node longer than the specified deadline", "walltime"),
+    ("httpx.ReadTimeout: The read operation timed out", "network_transient"),
+    ("OSError: [Errno 16] Please reduce your request rate.", "network_transient"),
+    ("polars.exceptions.ComputeError: parquet: must end with PAR1", "data_error"),
+    ("ValueError: document 812 has length 0", "data_error"),
+    ("OSError: image file is truncated (12 bytes not processed)", "data_error"),
 ]
 REFUSED = [
     "sky.exceptions.ResourcesUnavailableError: Failed to acquire resources in all zones",
@@ -143,6 +161,14 @@ def test_a_failed_job_that_says_it_was_done_or_told_to_leave_is_not_launched_aga
 ) -> None:
     found = triage([*TRAIN, line], "failed", None)
     assert (found.name, found.action) == ("unknown", "escalate")
+
+
+def test_a_file_that_cannot_be_read_over_a_network_is_no_fault_of_the_code() -> None:
+    failed = "OSError: [Errno 5] Input/output error: '/lustre/ckpt/x'"
+    away = "Lustre: Connection to lfs-OST0012 (at 10.1.1.2@o2ib) was lost"
+    assert triage([*TRAIN, failed], "failed", 1).name == "complex_code_bug"
+    found = triage([*TRAIN, away, failed], "failed", 1)
+    assert (found.name, found.action) == ("network_transient", "escalate")
 
 
 @pytest.mark.parametrize("line", ["no new output for 60 min", "worker 3 seems stuck"])
