@@ -31,6 +31,9 @@ _PARTS: Final = (
     r"[-|+] ",
     r"[a-z][\w.-]{0,80}(?<!Error)(?<!Exception): "  # a program's name
     r"(?=(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b)",
+    r"\{(?:[^{}]{0,400}[\s,{])?[\"'](?:message|msg|log|error|event|text\w*|exc_info|exception)[\"']"
+    r"\s*:\s*[\"']",  # a record as JSON
+    r"(?:[\w.]+=\S+ )*msg=\"",  # logfmt
     r"ErrorMessage ['\"]",  # a container's toolkit that quotes its program
 )
 _PREFIX: Final = late_regex(f"^(?:{'|'.join(_PARTS)})+")

@@ -112,7 +112,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|not responding|has died)|\bNodeNotReady\b|\bNodeLost\b|\bnode is not ready\b",
         r"(failed|lost|dead|down(ed)?|crashed) node\b(?! ?[:=] ?0)|setting down\b",
         r"(imminent|ungraceful|unexpected) node shutdown|node is shutting down|\bNodeShutdown\b",
-        r"\b(host|machine)\b.{0,40}\b(rebooted|crashed|lost power|went down|kernel panic)",
+        r"\b(host|machine|node|instance|vm)\b.{0,40}\b(rebooted|crashed|lost power|went down"
+        r"|kernel panic)",
         rf"heartbeat {TIMED_OUT}.{{0,80}}remote task|\btask:?\d* heartbeat timeout",
         r"raylet\b(?![,)]).{0,60}(died|dead|lost|crashed|unreachable)",  # (raylet) only tells it
         r"missed (too many|[1-9]\d*) (\w+ )?heart-?beats"
@@ -171,6 +172,7 @@ SIGNS: tuple[Sign, ...] = (
         r"\b(gone|went|is|was|grew) (over|above|beyond|past)\b.{0,20}\bmemory (limit|request)",
         r"\bcontainer (was )?killed (due to|because of|for) .{0,20}memory",
         r"memory pressure \(oom\)|unexpected bus error encountered in worker",
+        r"\bmalloc of size \d+ failed\b|\bfailed to allocate \S+ ?(of )?host memory\b",
         r"_?arraymemoryerror|errno 12\b",
         r"\bTERM_MEMLIMIT\b",
         r"^\s*MemoryError\b",
@@ -270,7 +272,8 @@ SIGNS: tuple[Sign, ...] = (
         r"\b(module|driver) (is )?not loaded\b|\b(dcgmi?|nhc|node[ _]health)\b.{0,80}\bfail(ed"
         r"|ure)?\b"
         r"|slurmstepd: error: .*\b(gres|cgroup|container|namespace|mount)\w*\b.*\bfail(ed|ure)\b",
-        r"unable to determine \w+ driver version|\bcould not open the nd\d",
+        r"unable to determine \w+ driver version|\bcould not open the nd\d"
+        r"|\bcall failed lazily at initialization\b|\bpre-?flight\b.{0,120}\b(fail\w*|unhealthy)\b",
         r"no accelerator found",
         r"tpu initialization failed|failed to (open|initialize) (?!.*cannot open shared object)"
         r".{0,20}(tpu|accel|libtpu|hccp|\bnpu|\bhpu|gaudi|habana|neuron)",
@@ -345,7 +348,7 @@ SIGNS: tuple[Sign, ...] = (
         r"|seems?) (stuck|hung)",
         r"\b(considered|declared|presumed|deemed|found) (to be )?(hung|hanging|stuck"
         r"|unresponsive)\b"
-        r"|\bmismatch(ed)? (between )?collectives?\b"
+        r"|\bmismatch(ed)? (between )?collectives?\b|\bobject\(s\) not ready after\b"
         r"|fatal error in (internal_|pmpi_|mpi_)+(allreduce|allgather|alltoall|bcast|barrier"
         r"|reduce)",
         r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",

@@ -35,6 +35,7 @@ DATA = late_regex(
     r"|beyond"
     r"|missing|invalid|malformed|0 tokens|has no)\b|\bexcessive nesting\b"
     r"|\bapply\w* chat template\b|\bconversation roles must\b"
+    r"|\bmmap length is greater than file size\b"
     r"|\b(file|image|archive|stream) is truncated\b|\bempty (dataset|split|shard|sample)\b"
     r"|\bcontains (0|no) (rows|samples|documents|examples)\b"
     r"|couldn't cast|\bCastError\b|magic bytes not found|(?<!silent )\bdata corruption\b"
@@ -63,7 +64,8 @@ DATA = late_regex(
 """Trouble that the input data makes; decisive only where it ended the job."""
 
 NETWORK = late_regex(
-    r"connection ?(reset|refused|aborted|timed out|error)|connect(ion)? ?timeout"
+    r"connection ?(was )?(reset|refused|aborted|closed before|timed out|error)"
+    r"|connect(ion)? ?timeout"
     r"|read time(d )?-?out"
     r"|temporary failure in name resolution|name or service not known|max retries exceeded"
     r"|connection unexpectedly closed|context deadline exceeded|unable to find the server at"
@@ -180,7 +182,8 @@ USAGE = late_regex(
     r"|^in '[^']*': could not find '|^available options in '"  # Hydra
     r"|^\W*error: (invalid value for|missing (option|argument|parameter)\b|got unexpected extra)"
     r"|^error: (unexpected argument '|the following required arguments were not)"  # clap
-    r"|flag provided but not defined: -|: (unrecognized option|invalid option --|option requires) "
+    r"|^(error: )?unknown (flag|option|shorthand flag): |flag provided but not defined: -"
+    r"|: (unrecognized option|invalid option --|option requires) "
     r"|flags parsing error"
     r"|no such (option|command)\b|extra inputs are not permitted|executable file not found"
     r"|sh: .*: (no such file or directory|permission denied)$|syntax error near unexpected"

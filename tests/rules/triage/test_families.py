@@ -171,6 +171,34 @@ def test_a_file_that_cannot_be_read_over_a_network_is_no_fault_of_the_code() -> 
     assert (found.name, found.action) == ("network_transient", "escalate")
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"severity":"ERROR","message":"%s","time":"2026-02-02T01:01:01Z"}',
+        '{"level":"error","rank":3,"exc_info":"%s"}',
+        "ray::Trainer.fit() raised RayTaskError('%s')",
+    ],
+)
+def test_a_traceback_in_one_record_is_read_line_by_line(record: str) -> None:
+    frame = '  File \\"/w/run.py\\", line 12, in <module>\\n    print(stpes)\\n'
+    told = rf"Traceback (most recent call last):\n{frame}NameError: name 'stpes' is not defined\n"
+    found = triage([*TRAIN, record.replace("%s", told)], "failed", 1)
+    assert (found.name, found.action) == ("small_code_bug", "fix_then_relaunch")
+    assert found.code_location is not None and found.code_location.line == 12
+    assert found.evidence[0].line == len(TRAIN) + 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"asctime": "01:01:01", "level": "ERROR", "message": "AssertionError: 4096 % 24"}',
+        'level=error ts=2026-02-02T01:01:01Z msg="AssertionError: 4096 % 24"',
+    ],
+)
+def test_an_exception_in_a_record_is_one(line: str) -> None:
+    assert triage([*TRAIN, line], "failed", 1).name == "complex_code_bug"
+
+
 @pytest.mark.parametrize("line", ["no new output for 60 min", "worker 3 seems stuck"])
 def test_a_run_that_is_said_to_stand_still_is_not_harmless(line: str) -> None:
     assert triage([*TRAIN, line], "running", None).action == "escalate"
