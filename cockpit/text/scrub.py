@@ -160,6 +160,7 @@ _HOOK = late_regex(
     r"|discord(?:app)?\.com/api/webhooks/|\.webhook\.office\.com/webhookb2/"
     r"|api\.telegram\.org/bot|hc-ping\.com/|outlook\.office\.com/webhook/"
     r"|hooks\.zapier\.com/hooks/catch/|maker\.ifttt\.com/trigger/[\w-]+/(?:json/)?with/key/"
+    r"|://[\w.-]+/hooks/(?=[a-z0-9]{26}\b|[A-Za-z0-9]{17,24}/)"
     r"|(?:feishu\.cn|larksuite\.com)/open-apis/bot/v2/hook/)(?P<value>[\w/@:.-]{8,})"
 )
 _USERINFO = late_regex(r"://(?P<who>[^\s/'\"<>?#`\\]+)@(?!sha256:)")
@@ -195,6 +196,14 @@ _HEADER = late_regex(
     r"\b(?i:(?:proxy-)?authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
     r"(?:bearer|basic|token|apikey|digest|negotiate)(?:\\?\s|%20|\+)\s{0,8})(?P<value>[^\s\"',;}]+)"
 )
+_SCHEME = late_regex(
+    r"\b(?i:authorization)[\"']?\s{0,4}[:=]\s{0,4}[\"'\[]{0,2}(?:[A-Za-z][\w-]{2,20}\s{1,4})?"
+    r"(?P<value>[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{32,})"
+)
+"""Whatever a service calls its own scheme: ``Authorization: GenieKey …``."""
+_DIGEST = late_regex(r"\bresponse=[\"']?(?P<value>[0-9a-f]{32,64})\b")
+_PSK = late_regex(r"\b(?i:psk)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<value>(?=\S*\d)[^\s\"',;]{8,})")
+_KEYGEN = late_regex(r"\bkeygen\b[^|;&]{0,20}?(?P<value>[A-Za-z0-9+/]{43}=)")
 _COOKIE = late_regex(r"\b(?i:(?:set-)?cookie[\"']?\s{0,4}:)\s*[\"']?(?P<value>[\w.-]+=[^\"'\r\n]+)")
 _NETRC = late_regex(r"\b(?:login|account)\s+\S+\s+password\s+(?P<value>\S+)")
 _NETRC_LINE = late_regex(r"^\s*password\s+(?P<value>\S+)\s*$")
@@ -267,6 +276,10 @@ _CONTEXTS = (
     (("password",), _MAIL),
     (("license", "product", "activation", "serial"), _LICENSE),
     (("authorization",), _HEADER),
+    (("authorization",), _SCHEME),
+    (("digest",), _DIGEST),
+    (("psk",), _PSK),
+    (("keygen",), _KEYGEN),
     (("cookie",), _COOKIE),
     (("password",), _NETRC),
     (("password",), _NETRC_LINE),
@@ -301,6 +314,7 @@ _HINTS = (
         "digest",
         "login",
         "client(",
+        "psk",
     ),
 )
 

@@ -105,7 +105,7 @@ _FAR_ENOUGH = 128
 _ALWAYS = ("password", "passwd", "passphrase", "passcode", "apikey", "authtoken", "accesstoken")
 _KEYS = _set(
     "api access secret private auth signing encryption account storage license master service"
-    " shared hmac deploy wandb hf openai anthropic azure aws admin client"
+    " shared hmac deploy encrypt preshared wandb hf openai anthropic azure aws admin client"
 )
 _POINTS = _set("existing pull source")
 """``existingSecret`` and the like give the name under which a cluster keeps one."""

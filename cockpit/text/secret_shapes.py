@@ -62,6 +62,7 @@ _PREFIXES: Final = (
     r"\bsl\.(?:u\.)?[\w-]{60,}",  # Dropbox
     r"\bdckr_oat_[\w-]{20,}|\bdo[or]_v1_[0-9a-f]{40,}|\bSWMTKN-1-[\w-]{40,}",
     r"\bHRKU-[\w-]{30,}|\bnf[pcou]_[A-Za-z0-9]{30,}|\bvc[pkiar]_[A-Za-z0-9]{24,}",
+    r"\bMUNGE:[A-Za-z0-9+/]{40,}={0,2}",
     r"\bessu_[\w+/=]{40,}",  # Elastic
     r"\bsk\.eyJ[\w-]{20,}\.[\w-]{16,}",  # Mapbox
     r"\bkey-[0-9a-f]{32}\b|\b[0-9a-f]{32}-us\d{1,2}\b",  # Mailgun, Mailchimp
@@ -135,7 +136,7 @@ _HINTS: Final = (
     *("esecret_", "pn", "pa-", "dbt", "KGAT_", "AAAAAAAA", "EAA", "sgp_", "bk", "CCIP", "PMA"),
     *("rubygems_", "sess-", "wk-", "ws-", "ops_", "gl", "AZDO", "re_", "xkeysib-", "cf", "AKCp"),
     *("ls__", "fc-", "K10", "squ_", "sqp_", "sqa_"),
-    *("$2", "$1$", "$5$", "$6$", "$y$", "$argon2", "$scrypt$", "$pbkdf2", ".k8s.io."),
+    *("$2", "$1$", "$5$", "$6$", "$y$", "$argon2", "$scrypt$", "$pbkdf2", ".k8s.io.", "MUNGE:"),
 )
 _MADE: Final = late_regex(
     r"\b(?!(?:chat)?cmpl|msg|req|resp|run|thread|batch|job|call|toolu|file|org|proj|user|evt|step"
@@ -174,7 +175,8 @@ def shaped_secrets(line: str) -> list[tuple[int, int]]:
     """Return the ranges of ``line`` that have a key's shape."""
     found: list[tuple[int, int]] = []
     if holds_any(line, _HINTS):
-        found += (match.span() for match in _SHAPE.finditer(line))
+        shaped = (match for match in _SHAPE.finditer(line) if len(set(match[0][-8:])) > 1)
+        found += (match.span() for match in shaped)  # hf_xxxxxxxx stands for one
         found += (match.span() for match in _TORN.finditer(line))
     if _LONG_WORD.search(line):
         found += (match.span() for match in _MADE.finditer(line))

@@ -73,6 +73,12 @@ FORMS = [
     ("https://maker.ifttt.com/trigger/x/with/key/{}", "<a43>"),
     ("https://open.feishu.cn/open-apis/bot/v2/hook/{}", "<h8>-<h4>-<h4>-<h12>"),
     ("api_key,{}", "<a32>"),
+    ("Authorization: GenieKey {}", "<h8>-<h4>-<h4>-<h4>-<h12>"),
+    ('Authorization: Digest username="ada", response="{}"', "<h32>"),
+    ("https://mm.corp/hooks/{}", "<l26>"),
+    ("PresharedKey = {}", "<a43>="),
+    ('psk="{}"', "<a16>"),
+    ("credential MUNGE:{}:", "<a80>"),
 ]
 LOOK_ALIKES = [
     "chatcmpl-<a36>",
@@ -88,6 +94,7 @@ LOOK_ALIKES = [
     "the password is wrong",
     "license: Apache-2.0",
     "loss,0.3333333333333333",
+    "HF_TOKEN=hf_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
 ]
 
 
