@@ -245,7 +245,7 @@ _MAIL = late_regex(
 )
 _LICENSE = late_regex(
     r"(?:license|product|activation|serial)[ _-]?(?:key|code|number)?[\"']?\s{0,3}[:=]?\s{1,3}"
-    r"[\"']?(?P<value>(?=[A-Z-]*\d)[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){3,5})\b",
+    r"[\"']?(?P<value>[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){3,5})\b",
     re.I,
 )
 _LOGIN_FLAG = late_regex(r"\b(?:sshpass|login)\s[^|;&]{0,120}?(?<=\s)-p\s*(?P<value>[^\s\"']+)")

@@ -68,7 +68,7 @@ _PREFIXES: Final = (
     r"\bkey-[0-9a-f]{32}\b|\b[0-9a-f]{32}-us\d{1,2}\b",  # Mailgun, Mailchimp
     r"\bwhsec_[\w+/=]{24,}|\bsq0(?:atp|csp)-[\w-]{20,}|\bshp(?:ss|ca|pa|tka)_[0-9a-f]{32}\b",
     r"\bGOOG1E[A-Z0-9]{50,}\b|\bABSK[A-Za-z0-9+/]{80,}={0,2}",
-    r"\bjina_\w{50,}|\besecret_[a-z0-9]{20,}|\baph0_\w{30,}|\bpn[ub]_[A-Za-z0-9]{30,}",
+    r"\bjina_[\w-]{50,}|\bgto_[a-z0-9]{50,}|\besecret_[a-z0-9]{20,}|\baph0_\w{30,}|\bpn[ub]_[A-Za-z0-9]{30,}",
     r"\bpa-(?=[\w-]*\d)(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{43}\b",  # Voyage
     r"\bdbt[cu]_[\w+/=-]{30,}|\bKGAT_[0-9a-f]{30,}|\bhf_jwt_[\w.-]{40,}",
     r"\bA{20,}[\w%-]{40,}",  # X's bearer tokens
@@ -134,7 +134,20 @@ _HINTS: Final = (
     *("glsa_", "glc_", "NRII-", "hc", "pat", "ATBB", "sl.", "_oat_", "SWMTKN", "HRKU-", "nf", "vc"),
     *("essu_", "sk.eyJ", "key-", "-us", "whsec_", "sq0", "shp", "GOOG1E", "ABSK", "jina_", "aph0_"),
     *("esecret_", "pn", "pa-", "dbt", "KGAT_", "AAAAAAAA", "EAA", "sgp_", "bk", "CCIP", "PMA"),
-    *("rubygems_", "sess-", "wk-", "ws-", "ops_", "gl", "AZDO", "re_", "xkeysib-", "cf", "AKCp"),
+    *(
+        "rubygems_",
+        "gto_",
+        "sess-",
+        "wk-",
+        "ws-",
+        "ops_",
+        "gl",
+        "AZDO",
+        "re_",
+        "xkeysib-",
+        "cf",
+        "AKCp",
+    ),
     *("ls__", "fc-", "K10", "squ_", "sqp_", "sqa_"),
     *("$2", "$1$", "$5$", "$6$", "$y$", "$argon2", "$scrypt$", "$pbkdf2", ".k8s.io.", "MUNGE:"),
 )

@@ -114,3 +114,13 @@ def test_what_a_tool_is_given_is_masked(form: str, hole: str) -> None:
 def test_what_a_service_calls_its_things_is_left(form: str) -> None:
     text = _filled(form)
     assert scrub(text) == text
+
+
+@pytest.mark.parametrize("value", ["QwTzmyfFXngYUVzeqcxn", "hPpZbTqWxRfGkLmNvBcD"])
+def test_random_letters_without_a_figure_are_a_secret_where_one_is_spoken_of(value: str) -> None:
+    assert scrub(f"generated admin password {value} for grafana").count(value) == 0
+
+
+@pytest.mark.parametrize("name", ["NCCLWatchdogThread", "LlamaForCausalLMHead"])
+def test_words_in_one_are_none(name: str) -> None:
+    assert scrub(f"secret {name} and token {name}") == f"secret {name} and token {name}"
