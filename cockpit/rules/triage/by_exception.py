@@ -6,17 +6,16 @@ from typing import Final
 
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import answer
+from cockpit.rules.triage.data_words import DATA, DATA_CODE, DATA_FILE, DATA_MODULE
+from cockpit.rules.triage.doubt import certain
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.signs import Action
 from cockpit.rules.triage.tracebacks import Raised
 from cockpit.rules.triage.words import (
     CONFIG,
     CONFIG_FILE,
-    DATA,
-    DATA_CODE,
-    DATA_FILE,
-    DATA_MODULE,
     ELSEWHERE,
+    FATAL,
     GRPC_STATUS,
     IO_ERROR,
     MOUNT,
@@ -52,7 +51,8 @@ def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
     """Return the class of what its data, a tracker, a cloud or the network brought about."""
     message = log.lines[raised.at]
     # A loader re-raises what its worker met: the line that says so stands before the traceback.
-    chained = " ".join(log.lines[max(0, raised.begin - 3) : raised.begin]) + own
+    before = map(certain, log.lines[max(0, raised.begin - 3) : raised.begin])
+    chained = " ".join([*(line for line in before if FATAL.search(line)), own])
     if _is_config(own, message):
         return None
     if DATA.search(chained) or DATA_FILE.search(raised.text) or _reads_data(raised):

@@ -49,7 +49,7 @@ _SUPPOSED: Final = (
     r"(?:install|regist|attach|bind|restor)\w*\b(?=.{0,60}\bsig(?:int|term)\b)",
     r"(?:[\w/|]+,? ){1,6}handlers?\b"
     r"(?= (?:is |are |was |were )?(?:install|regist|set\b|attach|enabl|active|armed|ready))",
-    r"(?:relaunch|restart|requeue|retry|resume|save|checkpoint)s? (?:on|if|when|before|until)\b",
+    r"(?:relaunch|restart|requeue|retry|resume|save|checkpoint)s?:? (?:on|if|when|before|until)\b",
     r"signal=(?:[a-z]+:)?sig\w+@",  # sbatch's --signal
     r"trap (?:-- )?(?:'[^']*'|\"[^\"]*\") ",
     r"ctrl ?[-+]? ?c (?:to|again|will|twice)\b",

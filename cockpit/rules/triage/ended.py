@@ -13,6 +13,7 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.by_exception import by_exception
+from cockpit.rules.triage.data_words import DATA
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import marks_of, steps_of
 from cockpit.rules.triage.prefixes import bare
@@ -29,7 +30,6 @@ from cockpit.rules.triage.words import (
     ALARM,
     COLLECTIVE,
     CRASH,
-    DATA,
     DEVICE_ERROR,
     DONE,
     DRAIN,

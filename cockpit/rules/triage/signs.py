@@ -34,7 +34,8 @@ class Sign(NamedTuple):
 
 
 TIMED_OUT = (
-    r"(?:timed ?out|time ?out(?!_|[\"']?\s*(?:\([a-z]+\)\s*)?(?:=|:\s*[\"']?\d|(?:of|is)\s+\d)))"
+    r"(?:timed ?out|time ?out(?!_|[\"']?\s*(?:\([a-z]+\)\s*)?(?:=|:\s*[\"']?\d"
+    r"|(?:of|is|set to)\s+\d|\s\d[\d.]*\s?(?:s|secs?|seconds|ms|min)\b)))"
 )
 """A time-out that happened; ``timeout: 1200 secs`` is only a setting."""
 RANKS_END = r"\b(?:terminat|kill|abort)(?:ing|ed) (?:all )?ranks?\b"
@@ -57,6 +58,9 @@ SIGNS: tuple[Sign, ...] = (
         r"\bpre-?empted[\"']? ?[=:] ?true|\bpre-?empt(ing|ion of|s)? .{0,40}\b(vm|node|instance"
         r"|host)\b",
         r"pre-?emption (notice|warning|event|signal)\b(?!.*(no|none|disabled))",
+        r"^(?!.*(memory|disk|storage|emptydir|pressure)).*\b(job|pod|workload|task) (was "
+        r"|has been |is )?"
+        r"evicted\b",
         r"\btermination (is|will be) (imminent|scheduled)\b|\bhost ec2 .{0,30}\bterminated\b"
         r"|\bpower key pressed\b",
         r"\b(spot|pre-?emptible|capacity)\b(?!.*\buser[- ]initiated\b).{0,40}(interrupt|reclaim"
@@ -95,6 +99,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|\bmore than .{0,30}\b(wall ?time|time limit)\b"
         r"|\bmax\w*[ _-]?(run[ _-]?)?(duration|runtime|session time)[ _-](was |has been )?"
         r"(exceeded|reached|hit)\b|\bmaxRunDuration reached\b",
+        r"\b(run|job|task|function|workload|pod)\b.{0,20}\bexceeded (its |the )?timeout of\b"
+        r"|\b[hs]_rt\b.{0,20}\b(exceeded|reached)\b",
         r"active longer than specified deadline|\bjob\b.{0,30}timed out \(limit",
         r"\b(job|allocation|reservation)\b.{0,40}\b(time|lease) (has )?(expired|run out|ran out)",
     ),
@@ -112,7 +118,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|not responding|has died)|\bNodeNotReady\b|\bNodeLost\b|\bnode is not ready\b",
         r"(failed|lost|dead|down(ed)?|crashed) node\b(?! ?[:=] ?0)|setting down\b",
         r"(imminent|ungraceful|unexpected) node shutdown|node is shutting down|\bNodeShutdown\b",
-        r"\b(host|machine|node|instance|vm)\b.{0,40}\b(rebooted|crashed|lost power|went down"
+        r"\b(host|machine|node|instance|vm)\b.{0,40}\b(rebooted(?! \d+ \w+ ago)|crashed|lost power"
+        r"|went down"
         r"|kernel panic)",
         rf"heartbeat {TIMED_OUT}.{{0,80}}remote task|\btask:?\d* heartbeat timeout",
         r"raylet\b(?![,)]).{0,60}(died|dead|lost|crashed|unreachable)",  # (raylet) only tells it
@@ -127,6 +134,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|offline|lost)\b"
         r"|\b(host|node|machine|instance|vm)\b.{0,40}\bno longer exists?\b"
         r"|\bpod garbage collector\b",
+        r"\bstopped posting node status\b|\bNodeStatusUnknown\b|\bpower (failure|loss|outage)\b"
+        r"|\bhost down\b|\bunexpectedly rebooted\b|\bExecutorLost\w*|\bworker lost\b",
         r"\b(soft|hard) lockup\b|\bself-detected stall on CPU\b"
         r"|\bkernel panic\b(?!.*\b(machine check|mce)\b)",
         r"lost (communication|contact|connection) (with|to) .{0,30}\b(daemon|node|host|worker"
@@ -247,7 +256,7 @@ SIGNS: tuple[Sign, ...] = (
         r"\blink\b.{0,12}\b(down|fail\w*|lost)",
         r"machine check (exception|error)|hardware error\]?(?!.*\bcorrected error)"
         r"|\buncorrected (\([\w-]+\) )?error\b|\bthermal (trip|shutdown)\b"
-        r"|\bover[- ]?temperature\b",
+        r"|\bover[- ]?temperature\b(?! (threshold|limit)|: ?no)",
         r"\buncorrectable\b\W{0,3}[1-9]\d*\s*$",
         r"\[/dev/accel\d+ .{0,60}fatal error|\bresults may be corrupted\b"
         r"|\bsilent data corruption\b|\bSDC\b.{0,30}\b(detected|triggered|fail\w*)\b",
@@ -269,7 +278,8 @@ SIGNS: tuple[Sign, ...] = (
         DEVICE_CLOSED,
         OPENING_FAILED,
         r"\bprolog\b.{0,60}(\bfail(ed|ure)\b|exit(ed)? with (exit )?(status|code) [1-9]|\berror\b)",
-        r"\b(module|driver) (is )?not loaded\b|\b(dcgmi?|nhc|node[ _]health)\b.{0,80}\bfail(ed"
+        r"\b(module|driver) (is )?not loaded\b|\b(dcgmi?|nhc|node[ _]health)\b(?!.*(\b0 fail"
+        r"|\bpassed)).{0,80}\bfail(ed"
         r"|ure)?\b"
         r"|slurmstepd: error: .*\b(gres|cgroup|container|namespace|mount)\w*\b.*\bfail(ed|ure)\b",
         r"unable to determine \w+ driver version|\bcould not open the nd\d"
@@ -291,15 +301,21 @@ SIGNS: tuple[Sign, ...] = (
         r"no cuda gpus are available|cudaGetDeviceCount|found no nvidia driver|cuda unknown error",
         r"no cuda-capable device|cuda driver (version|initialization).{0,30}(insufficient|fail)",
         r"cuda-capable device\(s\) is/are busy|all cuda.{0,10}devices are busy",
-        r"nvidia-smi has failed|failed to initialize nvml|nvml error|nvidia-container-cli",
+        r"nvidia-smi has failed|failed to initialize nvml|nvml error|nvidia-container-\w+",
         r"nvidia driver on your system is too old|driver/library version mismatch",
-        r"expected \d+ .{0,30}(gpu|tpu|accelerator|device|chip)s?\b.{0,60}\b(found|got|have|only"
-        r"|but|has)\b",
+        r"expected (?P<want>\d+) .{0,30}(gpu|tpu|accelerator|device|chip)s?\b.{0,60}\b(found|got"
+        r"|have"
+        r"|only|but|has)\b(?! (?P=want)\b)",
         r"\b(found|only|got|see) \d+ .{0,20}(gpu|tpu|accelerator|chip"
         r"|local device)s?\b.{0,40}expected",
         r"unable to initialize backend '(tpu|cuda|rocm)': (?!.*cannot open shared object)"
         r"(unknown|internal|aborted|failed_precondition|unavailable)",
-        r"/dev/(accel|vfio/|nvidia|kfd|neuron|davinci|hl|dri)\w*.{0,60}(no such|not permitted"
+        r"\b(sees|found|finds|got|has|have|only) (?P<seen>\d+) (of|/"
+        r"|out of) (?!(?P=seen) )\d+ .{0,20}"
+        r"(gpu|tpu|npu|accelerator|device|chip)s?\b|\bcount reported lower than configured\b"
+        r"|\bno such device( or address)?: '/dev/",
+        r"/dev/(accel|vfio/|nvidia|kfd|neuron|davinci|hl|dri|infiniband)\w*.{0,60}(no such"
+        r"|not permitted"
         r"|denied|busy"
         r"|input/output error)",
         r"(unable to|can ?not|can't|could ?n[o']t|failed to) (open|access|initiali[sz]e|reset)"
@@ -337,7 +353,7 @@ SIGNS: tuple[Sign, ...] = (
         "escalate",
         "escalate",
         COLLECTIVE_TIMEOUT,
-        r"watchdog(?!: BUG).{0,60}(timeout|timed out|stuck)|heartbeat monitor timed out"
+        rf"watchdog(?!: BUG).{{0,60}}({TIMED_OUT}|stuck)|heartbeat monitor timed out"
         r"|timeout at nccl work",
         r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)|\bRendezvousTimeoutError\b",
         r"nccl operations have failed or timed out|socketStartConnect",

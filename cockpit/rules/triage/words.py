@@ -7,62 +7,6 @@ import re
 from cockpit.model.late_regex import late_regex
 from cockpit.rules.triage.codes import MOUNT_ERRNO, NETWORK_ERRNO, TRANSIENT
 
-DATA = late_regex(
-    r"caught \w+ in dataloader worker|in dataloader worker process"
-    r"|corrupt\w* (shard|record|file|data|sample|image|parquet|archive)"
-    r"|\bDataLossError\b|\bArrowInvalid\b|\bUnidentifiedImageError\b|\bUnpicklingError\b"
-    r"|datasets\.(exceptions|builder|table)|\bDatasetGenerationError\b"
-    r"|\bzlib\.error\b|\berror -?\d+ while decompressing|\bLZMAError\b"
-    r"|\bBadZipFile\b|\bJSONDecodeError\b|EOFError: ran out of input"
-    r"|ended before the end-of-stream marker"
-    r"|truncated (record|file|image|shard)|tokenizer.{0,60}(mismatch|not found|missing|invalid)"
-    r"|(could not|failed to|unable to) (parse|load|read|find) .{0,40}\btokenizer\b"
-    r"|not a (gzip|zip|parquet|tar) file|not a gzipped file|invalid (tar|parquet|zip) "
-    r"|unexpected eof .{0,40}\b(tar|zip|shard|gzip|parquet|archive|\w+\.(tar|zst|gz|bin))\b"
-    r"|\bindex file (is |was )?(corrupt|truncat|invalid|doesn't match)"
-    r"|\bdataset\b.{0,20}\bis empty\b(?! of\b|.{0,40}\bskip)"
-    r"|\bno (samples|shards|documents|examples) (were )?(match|found(?! to be))"
-    r"|(no such file|not found|missing|corrupt|truncated|malformed).{0,60}"
-    r"(\d{3}[\w-]*\.|\.)(tar|parquet|arrow|tfrecords?|mds|idx|zst)\b"
-    r"|(\d{3}[\w-]*|shard\S*)\.(tar|parquet|arrow|tfrecords?|mds|idx|zst|npy|jsonl)\S*.{0,20}"
-    r"(no such file|not found|missing|corrupt|truncated|malformed)"
-    r"|\.tfrecords?-\d+-of-\d+.{0,20}(no such file|not found|missing|corrupt|truncated)"
-    r"|unknown split|must have the same columns|(schema|column)s?\b.{0,40}\b(mismatch|differs?"
-    r"|not match)"
-    r"|\b(parquet|arrow|tfrecord|csv|jsonl)\b: .{0,60}(out of specification|must end|invalid"
-    r"|corrupt)"
-    r"|\b(sample|document|record|row|example)( idx| index| id)? \d+\b.{0,60}\b(empty|length 0"
-    r"|beyond"
-    r"|missing|invalid|malformed|0 tokens|has no)\b|\bexcessive nesting\b"
-    r"|\bapply\w* chat template\b|\bconversation roles must\b"
-    r"|\bmmap length is greater than file size\b"
-    r"|\b(file|image|archive|stream) is truncated\b|\bempty (dataset|split|shard|sample)\b"
-    r"|\bcontains (0|no) (rows|samples|documents|examples)\b"
-    r"|couldn't cast|\bCastError\b|magic bytes not found|(?<!silent )\bdata corruption\b"
-    r"|decompress error"
-    r"|\bvocab\w*.{0,20}\bmismatch.{0,40}\btokenizer"
-    r"|(token|label|index)( ids?)? \d+.{0,30}(out of (range|bounds)|exceeds|>=).{0,30}\bvocab"
-    r"|bad header, cannot read|dataset \S+ (not found|doesn't exist)|\bDatasetNotFoundError\b"
-    r"|(no (\(supported\) )?|couldn't find (a |any )?)data ?files? (found|match)"
-    r"|\bDataFilesNotFoundError\b"
-    r"|\bmagic (number|bytes?)\b.{0,30}\bmismatch|\bdid not match any variant of untagged enum\b"
-    r"|(could not|cannot|can't) find (the )?index file\b"
-    r"|\b(ran|run) out of (samples|documents|examples|records|training data)\b"
-    r"|\btoken ids?\b.{0,30}\b(beyond|outside|exceeds?)\b.{0,30}\bvocab"
-    r"|(could not|couldn't|can(no|')t|failed to|unable to|error|cannot)( \w+)? "
-    r"(read|load|open|decode|pars|deseriali|fetch|unpack|decompress)\w*\b"
-    r"(?!.{0,80}\b(checkpoint|ckpt|weights?|model|optimi[sz]er|safetensors|state.?dict|config"
-    r"|shared object|librar\w+|\w+\.so)\b)"
-    r".{0,80}\b(shards?|samples?|records?|examples?|data ?(set|file|point)?|tfrecords?|batch"
-    r"|corpus|tokens|\w+\.(tar|parquet|arrow|jsonl(\.\w+)?|tfrecord|npy|npz|bin|mds|jpe?g|png))\b"
-    r"|\b(shard|sample|record|dataset|data file)\b.{0,60}\b(corrupt\w*|truncated|unreadable"
-    r"|malformed|missing|bad (magic|header|checksum)|checksum mismatch|crc)\b"
-    r"|unexpected end of data|\bUnicodeDecodeError\b"
-    r"|\b(crc|checksum)\b.{0,40}\b(mismatch|fail\w*|error)\b.{0,80}\b(shard|record|data|sample)",
-    re.I,
-)
-"""Trouble that the input data makes; decisive only where it ended the job."""
-
 NETWORK = late_regex(
     r"connection ?(was )?(reset|refused|aborted|closed before|timed out|error)"
     r"|connect(ion)? ?timeout"
@@ -118,9 +62,12 @@ STOPPED = late_regex(
     r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user"
     r"|cancell?ed by (user|uid|owner)"
     r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
+    r"|(?<!can be )(?<!be )\bstopped (from|in|via|through) the (ui|web|console|dashboard|w&b"
+    r"|wandb)\b"
     r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
     r"|\bjob \S+ was (stopped|cancell?ed)\b|\buser[- ]initiated\b|terminated-by-user"
-    r"|\b(kubectl delete|docker (stop|kill)|podman (stop|kill)|condor_rm|oardel|sky (jobs )?cancel"
+    r"|(?<!use )(?<!run )(?<!with )\b(kubectl delete|docker (stop|kill)|podman (stop|kill)"
+    r"|condor_rm|oardel|sky (jobs )?cancel"
     r"|ray job stop|modal app stop)\b|^qdel: "
     r"|\bcancell?ed by (?!(the )?(system|scheduler|slurm|kernel|watchdog|signal|launcher|pre))\w+"
     r"|\bdeleted by (the )?(user|owner"
@@ -239,7 +186,8 @@ TRANSPORT = late_regex(r"\bibv_|got completion|transport retry", re.I)
 """A transport's call that failed: where training goes on after it, another way was taken."""
 
 OPENING = late_regex(
-    r"\b(set_device|_lazy_init|_setup_devices|init_device|get_device_properties)\b"
+    r"\b[Uu]nable to determine the device handle|\b(set_device|_lazy_init|_setup_devices"
+    r"|init_device|get_device_properties)\b"
 )
 """Code that opens a device: what fails there is no fault in mid-run."""
 
@@ -247,7 +195,7 @@ DRAIN = late_regex(r"\bdrain|\bRMA\b|replace the (gpu|node)", re.I)
 
 DONE = late_regex(
     r"training (is )?(already )?(completed?|finished|done)\b|finished training"
-    r"|successfully completed|reached (the )?(final|max)\w* step"
+    r"|successfully completed|\bjob \S+ succeeded\b|reached (the )?(final|max)\w* step"
     r"|saved (the )?final (model|checkpoint|weights)",
     re.I,
 )
@@ -289,7 +237,7 @@ SMALL = frozenset(
 """Exceptions that one line usually mends (SPEC T: import, name, syntax, wrong key, wrong path)."""
 
 OWN_CALL = late_regex(
-    r"^AttributeError: '(?!NoneType|\w*(Tensor|Array))\w+' object has no attribute"
+    r"^AttributeError: '(?!NoneType|\w*(Tensor|Array|Cache|Layer|Model|Module))\w+' object has no"
     r"|^ValueError: '\w+' is not a valid \w+$"
     r"|^TypeError: (?!__)[\w.]*(?<!__init__)\(\) (got an unexpected keyword|missing \d+ required"
     r"|takes \d+)"
@@ -312,13 +260,6 @@ CONFIG = late_regex(
 )
 """A setting, or a name of something to load, that nothing knows."""
 
-DATA_FILE = late_regex(
-    r"shard[-_.]?\d+|\.array_?record\b|\d{3}[\w-]*\.(tar|parquet|arrow|tfrecords?|mds|npy|zst)\b"
-    r"|\.tfrecords?-\d+-of-\d+",
-    re.I,
-)
-"""A numbered piece of a dataset."""
-
 CONFIG_FILE = late_regex(r"\b\w*(conf(ig)?|settings|args)\w*\.(json5?|ya?ml|toml|ini)\b", re.I)
 SYNTAX = late_regex(r"\b(JSONDecode|Parser|Scanner|TOMLDecode|Parsing|Decoding|Syntax)Error\b")
 """A file of settings: that it cannot be parsed is no trouble of the data."""
@@ -332,29 +273,12 @@ NOT_SMALL = late_regex(
 )
 """An environment or a checkpoint that does not fit, whatever the exception is called."""
 
-DATA_CODE = late_regex(
-    r"(site|dist)-packages/(webdataset|streaming|datasets|torchdata|tensorflow_datasets|seqio|grain"
-    r"|pyarrow|PIL|litdata|ffcv|nvidia/dali|decord|torchaudio|soundfile|librosa|zstandard|lhotse"
-    r"|tfrecord"
-    r"|fairseq/data|torch/utils/data/_utils)\b|/lib/python[\d.]+/(tarfile|gzip|zipfile|lzma)\.py"
-    r"|megatron/(core|data)/(datasets/)?(indexed|blended|gpt)_dataset|/streaming/base/"
-    r"|/levanter/(data|store)/|/input_pipeline/"
-)
-"""Code whose work is to read data: what it raises, the data is at fault for."""
-
 TRAJECTORY = late_regex(
     r"(^|[/_.-])(models?|modell?ing|optim\w*|data|dataset\w*|dataload\w*|loss\w*|trainer"
     r"|train(ing)?_(loop|step))([/_.-]|$)",
     re.I,
 )
 """File names whose change can alter the training trajectory: then a person decides."""
-
-DATA_MODULE = late_regex(
-    r"^(pandas\.errors|polars|tarfile|zipfile|gzip|bz2|lzma|zlib|zstandard|snappy|lz4|brotli|PIL"
-    r"|pyarrow|fastparquet|lmdb"
-    r"|webdataset|datasets|streaming|tfrecord|soundfile|decord|av|litdata|ffcv)(\.|$)"
-)
-"""Modules that read data, as they stand before the name of what they raise."""
 
 LIBRARY = late_regex(
     r"site-packages|dist-packages|/lib/python\d|^<|\.pyx$|/(opt|usr)/\S*python\d|^python/"

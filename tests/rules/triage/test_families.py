@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.asking import triage
-from tests.rules.triage.test_classify import TRAIN
+from tests.rules.triage.test_classify import TRAIN, raised
 
 DEVICE_CODES = [
     ("level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)", "hardware_fault"),
@@ -203,3 +203,49 @@ def test_an_exception_in_a_record_is_one(line: str) -> None:
 def test_a_run_that_is_said_to_stand_still_is_not_harmless(line: str) -> None:
     assert triage([*TRAIN, line], "running", None).action == "escalate"
     assert triage([line, *TRAIN], "running", None).name != "unknown"
+
+
+CALM = [
+    "max_run_duration_reached: False",
+    "preemption_policy: PreemptLowerPriority",
+    "found 8 of 8 devices",
+    "expected 8 gpus, found 8",
+    "NHC: all checks passed; 0 failed",
+    "dcgmi diag level 1: passed (0 failures)",
+    "prolog: no errors",
+    "empty dataset cache directory, building",
+    "collective timeout set to 1800 s",
+    "heartbeat interval 60 s, timeout 600 s",
+    "watchdog thread started; timeout 600 s",
+    "run can be stopped from the UI",
+    "use docker stop to end the container",
+    "tokenizer.json not found in cache, downloading",
+    "JSONDecodeError count: 0",
+    "host gpu-7 rebooted 12 days ago",
+    "over-temperature threshold: 90 C",
+    "resume: if preempted, from the latest checkpoint",
+    "reading sample 812 of 9000",
+    "parse_example_fn = ParseSingleExample",
+    "evicted 12 blocks from KV cache",
+    "expert capacity exceeded, dropping 0.2% tokens",
+    "Attempted loss scale: 65536, reducing to 32768",
+    "kernel: Linux 6.1 SMP PREEMPT_DYNAMIC",
+    "retry policy: 5 attempts on 429/503",
+    "user-initiated termination handler installed",
+    "removed temporary directory",
+]
+
+
+@pytest.mark.parametrize("line", CALM)
+def test_what_an_ordinary_start_says_ends_no_job(line: str) -> None:
+    found = triage([line, *raised("KeyError: 'warm_up'")], "failed", 1)
+    assert (found.name, found.action) == ("small_code_bug", "fix_then_relaunch")
+    assert triage([*TRAIN[:8], line, *TRAIN[8:]], "running", None).action == "none"
+
+
+def test_a_loss_scale_that_stays_at_its_least_has_collapsed() -> None:
+    line = "[deepspeed] OVERFLOW! Skipping step. Attempted loss scale: {}, reducing to {}"
+    spent = [line.format(2, 1), line.format(1, 1), line.format(1, 1)]
+    assert triage([*TRAIN, *spent], "running", None).name == "numeric_instability"
+    large = [line.format(65536, 32768), *TRAIN]
+    assert triage([*TRAIN, *large], "running", None).name == "harmless_noise"
