@@ -8,6 +8,7 @@ from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import answer
 from cockpit.rules.triage.data_words import DATA, DATA_CODE, DATA_FILE, DATA_MODULE
 from cockpit.rules.triage.doubt import certain
+from cockpit.rules.triage.gist import LONGEST, gist
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.signs import Action
 from cockpit.rules.triage.tracebacks import Raised
@@ -33,6 +34,8 @@ from cockpit.rules.triage.words import (
     USAGE,
 )
 
+GENERIC: Final = frozenset(("RuntimeError", "OSError", "SystemError", "Exception", "Error"))
+"""Exceptions that may mean anything: without a frame their message tells the thing."""
 _Class = tuple[str, Action]
 DEEP: Final = 6
 """Innermost frames among which the code that reads data is looked for."""
@@ -51,7 +54,9 @@ def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
     """Return the class of what its data, a tracker, a cloud or the network brought about."""
     message = log.lines[raised.at]
     # A loader re-raises what its worker met: the line that says so stands before the traceback.
-    before = map(certain, log.lines[max(0, raised.begin - 3) : raised.begin])
+    before = (
+        certain(line[:LONGEST]) for line in log.lines[max(0, raised.begin - 3) : raised.begin]
+    )
     chained = " ".join([*(line for line in before if FATAL.search(line)), own])
     if _is_config(own, message):
         return None
@@ -75,7 +80,8 @@ def _is_config(own: str, message: str) -> bool:
 
 def _own_fault(raised: Raised, own: str) -> _Class:
     if not (_is_config(own, raised.name) or _is_small(raised, own)):
-        return "complex_code_bug", "escalate"
+        thin = gist([raised.text]) if raised.name in GENERIC and not raised.frames else None
+        return thin or ("complex_code_bug", "escalate")
     place = raised.place
     risky = place is not None and TRAJECTORY.search("/".join(place.file.split("/")[-2:]))
     return "small_code_bug", "escalate" if risky else "fix_then_relaunch"

@@ -25,7 +25,7 @@ _SETTINGS: Final = (
     r"\b[a-z][\w ()/-]{0,60}?\s{0,40}[:=] ?(?:no|none|n/a|off|false|disabled)\b(?! \w)",
     r"\b(?:interruption|preemption|eviction|termination)[ _-]?"
     r"(?:handl\w+|polic\w+|behaviou?r|mode|(?:notice[ _-]?)?(?:period|grace\w*))\b",
-    r"\S+:No(?:Execute|Schedule)\b",
+    r"\S{1,200}:No(?:Execute|Schedule)\b",
     r"\b(?:[a-z][\w ()/-]{0,60}?)?(?:errors?|fail(?:ures?|ed)|faults?|unhealthy devices?)"
     r"(?:[ _]counts?)?[\"']? ?[:=] ?[\"']?0[\"']?(?=\s*(?:$|[,;|)}\]]|\w+[:=]))",  # a count of none
     r"\b(?:on_\w+|\w+_(?:policy|mode|strategy|handl(?:er|ing)|behaviou?r|action))[=:] ?\w+",

@@ -14,6 +14,7 @@ from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.by_exception import by_exception
 from cockpit.rules.triage.data_words import DATA
+from cockpit.rules.triage.gist import gist
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import marks_of, steps_of
 from cockpit.rules.triage.prefixes import bare
@@ -29,6 +30,7 @@ from cockpit.rules.triage.tracebacks import (
 from cockpit.rules.triage.words import (
     ALARM,
     COLLECTIVE,
+    CONFIG,
     CRASH,
     DEVICE_ERROR,
     DONE,
@@ -214,7 +216,8 @@ def _healed(log: Log, index: int) -> bool:
 
 
 def _by_exit(log: Log, exit_code: int | None) -> Triage:
-    usage = [index for index in log.naming(USAGE) if not _healed(log, index)]
+    settings = [index for index in log.naming(CONFIG) if FATAL.search(log.lines[index])]
+    usage = [i for i in sorted({*log.naming(USAGE), *settings}) if not _healed(log, i)]
     crash = [index for index in log.naming(CRASH) if not _healed(log, index)]
     if usage:
         return answer(log, "small_code_bug", "fix_then_relaunch", "likely", usage)
@@ -252,7 +255,17 @@ def _by_complaint(log: Log, exit_code: int | None) -> Triage:
     if exit_code is None and _just_stops(log):
         return answer(log, "killed", "relaunch", "guess", _end(log))
     alarm = more or log.matching(ALARM)[-EVIDENCE:]
-    return answer(log, "unknown", "escalate", "guess", alarm)
+    return _by_gist(log) or answer(log, "unknown", "escalate", "guess", alarm)
+
+
+def _by_gist(log: Log) -> Triage | None:
+    """Return the class that the first line with a thing and a trouble names, at the very end."""
+    last = max(log.marks[-1][0] if log.marks else -1, len(log.lines) - TAIL - 1)
+    for index in range(last + 1, len(log.lines)):
+        found = gist([log.lines[index]])
+        if found is not None:
+            return answer(log, *found, "guess", [index])
+    return None
 
 
 def _complaints(log: Log) -> list[int]:

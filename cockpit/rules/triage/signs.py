@@ -101,6 +101,8 @@ SIGNS: tuple[Sign, ...] = (
         r"(exceeded|reached|hit)\b|\bmaxRunDuration reached\b",
         r"\b(run|job|task|function|workload|pod)\b.{0,20}\bexceeded (its |the )?timeout of\b"
         r"|\b[hs]_rt\b.{0,20}\b(exceeded|reached)\b",
+        r"\b(execution|run|job|task) deadline (was |has been )?(reached|exceeded)\b"
+        r"|\bmax\w* time (was |has been )?(exceeded|reached)\b|\b\w*Task(TimedOut|Timeout)\b",
         r"active longer than specified deadline|\bjob\b.{0,30}timed out \(limit",
         r"\b(job|allocation|reservation)\b.{0,40}\b(time|lease) (has )?(expired|run out|ran out)",
     ),
@@ -178,7 +180,8 @@ SIGNS: tuple[Sign, ...] = (
         r"exceed\w* .{0,30}memory (limit|usage)|job killed: mem\b"
         r"|\bmem(ory)?\b \d+\w* exceeded limit",
         r"memory (usage|limit) .{0,30}exceed|\bcgroup oom\b",
-        r"\b(gone|went|is|was|grew) (over|above|beyond|past)\b.{0,20}\bmemory (limit|request)",
+        r"\b(gone|went|is|was|grew) (over|above|beyond|past)\b.{0,20}\bmemory (limit|request)"
+        r"|\bbeyond the '?\w+'? memory limit",
         r"\bcontainer (was )?killed (due to|because of|for) .{0,20}memory",
         r"memory pressure \(oom\)|unexpected bus error encountered in worker",
         r"\bmalloc of size \d+ failed\b|\bfailed to allocate \S+ ?(of )?host memory\b",
@@ -226,7 +229,7 @@ SIGNS: tuple[Sign, ...] = (
         r"|exceeded (your |the )?(disk|storage|file|inode|block)s? quota|over (disk )?quota\b",
         r"\berrno (28|122)\b",
         r"(out of|no (more|free)) inodes",
-        r"(disk|file ?system|volume|partition) (is |or disk is )?full\b|\w*storagefull\b"
+        r"(disk|file ?system|volume|partition) (is |or disk is )?full\b|storagefull\b"
         r"|reached its minimum free (drive|disk|space)",
         r"unexpected pos \d+ vs|PytorchStreamWriter failed writing",
         r"low on resource: ephemeral-storage|\bDiskPressure\b(?!.*\bfalse\b)"
@@ -257,6 +260,7 @@ SIGNS: tuple[Sign, ...] = (
         r"machine check (exception|error)|hardware error\]?(?!.*\bcorrected error)"
         r"|\buncorrected (\([\w-]+\) )?error\b|\bthermal (trip|shutdown)\b"
         r"|\bover[- ]?temperature\b(?! (threshold|limit)|: ?no)",
+        r"\bparity error\b|\b(dropped|fell|fallen) off (the )?(pcie?|bus)\b|\bpower fault\b",
         r"\buncorrectable\b\W{0,3}[1-9]\d*\s*$",
         r"\[/dev/accel\d+ .{0,60}fatal error|\bresults may be corrupted\b"
         r"|\bsilent data corruption\b|\bSDC\b.{0,30}\b(detected|triggered|fail\w*)\b",
@@ -338,6 +342,7 @@ SIGNS: tuple[Sign, ...] = (
         r"(?<![\w-])(nan|inf|non-?finite)s?\b(?![-=]|( \w+)?\s*[:=]\s*(0|false|none)).{0,30}"
         r"\b(loss|losses|grad\w*|norm|logits)\b(?!.{0,20}[:=]\s*(true|false|\d))",
         r"(?<![\w-])(nan|inf|non-?finite)s?\b(?!-).{0,30}\bin (output|forward|backward)",
+        r"\bthere are (nan|inf)s?\b|\boverflow detected in \d+ consecutive\b",
         r"\bgrad(ient)?[ _]norm (inf|nan)\b",
         r"contains either `?(nan|inf)\b|\breturned nan values\b",
         r"(returned|produced|detected|found|encountered|contains) (an? )?(nan|inf|non-?finite)s?\b"

@@ -49,7 +49,8 @@ NETWORK_NAME = late_regex(
 """Trouble on the way, not an answer (``NotFound``, ``Forbidden``, ``BadRequest``)."""
 
 TRACKER = late_regex(
-    r"\bwandb\b|tensorboard|api\.wandb|forge\.coreweave|\bmlflow\b|file_stream|\bcomet(_ml)?\b"
+    r"\bpolyaxon\b|\bdvclive\b|\bdagshub\b|\btracking (client|server)\b|\bwandb\b|tensorboard"
+    r"|api\.wandb|forge\.coreweave|\bmlflow\b|file_stream|\bcomet(_ml)?\b"
     r"|\bneptune\b|\bclearml\b|\btrackio\b|\bswanlab\b|\baim\.(sdk|ext)|/aim/(sdk|ext)/"
     r"|\bAim (repo|run)\b",
     re.I,
@@ -144,6 +145,7 @@ USAGE = late_regex(
 CRASH = late_regex(
     r"segmentation fault|\bsegfault\b|core dumped|\bthread '[^']*' panicked at|^panic: "
     r"|fatal error: unexpected signal"
+    r"|\b(shape|dimension|size|dtype)s? ?mismatch\w*|\bmismatch\w* (shape|dimension|dtype)s?\b"
     r"|double free or corruption|illegal instruction|terminate called after throwing"
     r"|\w\(\): (invalid pointer|corrupted)|: assertion [`'].*' failed|stack smashing detected"
     r"|\bSIG(SEGV|ABRT|BUS)\b|fatal python error"
@@ -169,7 +171,7 @@ OTHER_END = late_regex(r"\bexit_?code\s*[:=] ?(?!-9\b|137\b|-15\b|143\b|0\b)-?\d
 REFUSED = late_regex(
     r"\b(Resource|Instance|Vcpu)LimitExceeded\b|\bInsufficient(\w*Capacity\w*)\b"
     r"|\baccount-level service limit\b|_RESOURCE_POOL_EXHAUSTED\b|\bCapacityError\b"
-    r"|\bUnable to provision\b|\bResourcesUnavailableError\b|\w*[qQ]uotaExceeded\b"
+    r"|\bUnable to provision\b|\bResourcesUnavailableError\b|[qQ]uotaExceeded\b"
     r"|\binsufficient quota\b|\b[qQ]uota '[A-Z_]+' exceeded|\b[jJ]ob not submitted\b"
     r"|\bjob submission failed\b|\bUnable to allocate resources: (?!.*(timed out|[sS]ocket))"
     r"|\bstockout\b|\bno more capacity\b"
@@ -244,7 +246,14 @@ OWN_CALL = late_regex(
 )
 """A name or an argument that is misspelled where it is used: one line, like a wrong key."""
 CONFIG = late_regex(
-    r"\b(yaml|ruamel|toml\w*|configparser|omegaconf|hydra|jsonargparse|dacite|argparse|absl\.flags"
+    r"\b(parameter|argument|option|flag|field|setting|keyword)\b.{0,40}\b(invalid value"
+    r"|unexpected"
+    r"|unrecognized|not used|unused|not recognized)\b|\bno (parameter|argument|option"
+    r"|field) named\b"
+    r"|\bcould not consume arg\b|\brequired (field|key|parameter|argument) (is )?missing\b"
+    r"|\bnot found in (the )?config\b|\bkeys are not used\b|\b(ya?ml|toml|json5?): line \d+"
+    r"|\b(yaml|ruamel|toml\w*|configparser|omegaconf|hydra|jsonargparse|dacite|argparse"
+    r"|absl\.flags"
     r"|gin|draccus|tyro|simple_parsing|click)(\.\w+){0,4}\.\w*(Error|Exception|Flag\w*)\b"
     r"|extra inputs are not permitted"
     r"|field required \[type=missing"

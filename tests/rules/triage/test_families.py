@@ -249,3 +249,50 @@ def test_a_loss_scale_that_stays_at_its_least_has_collapsed() -> None:
     assert triage([*TRAIN, *spent], "running", None).name == "numeric_instability"
     large = [line.format(65536, 32768), *TRAIN]
     assert triage([*TRAIN, *large], "running", None).name == "harmless_noise"
+
+
+GISTS = [
+    ("FATAL: accelerator board refused to come up", "bad_node"),
+    ("tiles ran out: device memory exhausted at 61 GB", "oom_device"),
+    ("scratch volume /local exhausted", "disk_full"),
+    ("deadlock: rank 2 left the loop", "distributed_hang"),
+    ("supervisor: agent on r7 vanished", "node_death"),
+    ("error: chunk 12 came back mangled, corrupt", "data_error"),
+    ("fatal: rpc to the store dropped", "network_transient"),
+]
+
+
+@pytest.mark.parametrize(("line", "name"), GISTS)
+def test_a_thing_and_its_trouble_name_a_class_for_a_person(line: str, name: str) -> None:
+    found = triage([*TRAIN, line], "failed", 1)
+    assert (found.name, found.confidence) == (name, "guess")
+    assert found.action in ("escalate", "fix_then_relaunch")
+    assert triage([*TRAIN, line, *TRAIN, "exit 1"], "failed", 1).name == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("RuntimeError: could not attach: no suitable device", "bad_node"),
+        ("RuntimeError: device kernel image is invalid", "complex_code_bug"),
+        ("KeyError: no suitable device", "small_code_bug"),
+    ],
+)
+def test_only_an_exception_that_may_mean_anything_is_asked_for_its_gist(
+    line: str, name: str
+) -> None:
+    assert triage([*TRAIN, line], "failed", 1).name == name
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Error: toml: line 12: expected '.' or '=', but got 'r'",
+        "ERROR: Could not consume arg: --lerning_rate",
+        "ValueError: Some keys are not used by the parser: ['lerning_rate']",
+        "TypeError: no parameter named 'max_setps'",
+    ],
+)
+def test_a_setting_that_nothing_knows_is_small_whoever_says_so(line: str) -> None:
+    found = triage([line], "failed", 1)
+    assert (found.name, found.action) == ("small_code_bug", "fix_then_relaunch")
