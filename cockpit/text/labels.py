@@ -19,13 +19,15 @@ _OTHER_WORK = late_regex(
     r"(?i:\b(?:sav(?:e|ed|ing)|load(?:ed|ing)?|restor\w+|resum\w+|checkpoint\w*|ckpt|eval\w*"
     r"|valid\w*|val|test(?:ing)?|download\w*|upload\w*|fetch\w*|plot\w*|compil\w+|token[iu]z\w+"
     r"|warm(?:ing)?[ -]?up|generat\w+|sampling|predict\w*|infer\w*|decod\w*|dev(?=\s*[:|])"
-    r"|sanity|filter\w*|map(?:ping)?|preprocess\w*|prepar\w*|packing|shards?|files?|cach\w*|error|exception"
+    r"|sanity|filter\w*|map(?:ping)?|preprocess\w*|prepar\w*|packing|shards?|files?|cach\w*|error"
+    r"|exception"
     r"|traceback|warning|fail\w*|start(?:ed)?|best|at|from|until|since|because|reset\w*)\b"
     r"|\b(?:to|after|before|past)\s+(?:[a-z_]+[\s=:#]*){0,2}$)"
 )
 _IN_BRACKETS = late_regex(r"(?i:[\[(](?:eval\w*|val|valid\w*|test|dev|sanity|predict)\b)")
 _DOING = late_regex(
-    r"(?i:(?<![\w./@-])(?!(?:(?:pre|post|mid)?-?train|(?:fine-?)?tun|fitt|learn|optimi[sz]|updat|runn|logg"
+    r"(?i:(?<![\w./@-])(?!(?:(?:pre|post|mid)?-?train|(?:fine-?)?tun|fitt|learn|optimi[sz]|updat"
+    r"|runn|logg"
     r"|remain|tim|dur|us|be|str|r|k|distill)ing\b)[a-z]+ing(?![\w/@-]))"
 )
 """A word for what is being done: of all of them only these say training, or nothing at all."""

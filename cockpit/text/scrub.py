@@ -158,7 +158,10 @@ Range = tuple[int, int]
 _HOOK = late_regex(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/"
     r"|discord(?:app)?\.com/api/webhooks/|\.webhook\.office\.com/webhookb2/"
-    r"|api\.telegram\.org/bot|hc-ping\.com/)(?P<value>[\w/@:.-]{8,})"
+    r"|api\.telegram\.org/bot|hc-ping\.com/|outlook\.office\.com/webhook/"
+    r"|hooks\.zapier\.com/hooks/catch/|maker\.ifttt\.com/trigger/[\w-]+/(?:json/)?with/key/"
+    r"|://[\w.-]+/hooks/(?=[a-z0-9]{26}\b|[A-Za-z0-9]{17,24}/)"
+    r"|(?:feishu\.cn|larksuite\.com)/open-apis/bot/v2/hook/)(?P<value>[\w/@:.-]{8,})"
 )
 _USERINFO = late_regex(r"://(?P<who>[^\s/'\"<>?#`\\]+)@(?!sha256:)")
 _SLASHED = late_regex(r"://[\w.%+-]{0,80}:(?P<value>(?!\d{1,5}/)[^\s'\"<>?#\\@:]{1,4096})@[\w-]")
@@ -168,14 +171,21 @@ _CONDA = late_regex(
     r"|(?=[A-Za-z_]*\d)\w{16,}(?!/\d))"
 )
 _ODBC = late_regex(
-    r"(?:^|;)\s*(?i:pwd|password)\s*=\s*\{?(?P<value>(?<=\{)[^}]+|(?<!\{)[^;\"'\s{/~$][^;\"'\s]*(?=;))"
+    r"(?:^|;)\s*(?i:pwd|password)\s*=\s*\{?(?P<value>(?<=\{)[^}]+"
+    r"|(?<!\{)[^;\"'\s{/~$][^;\"'\s]*(?=;))"
 )
 _ELEMENT = late_regex(r"<(?P<name>[A-Za-z_][\w.:-]{0,80})(?:\s[^<>]{0,200})?>(?P<value>[^<\s]+)</")
 _NAMED_ELEMENT = late_regex(
-    r"(?:<name>\s*(?P<name>[\w.:-]{1,80})\s*</name>\s*<value|\b(?:name|key)=[\"'](?P<key>[\w.:-]{1,80})[\"'])"
+    r"(?:<name>\s*(?P<name>[\w.:-]{1,80})\s*</name>\s*<value|\b(?:name"
+    r"|key)=[\"'](?P<key>[\w.:-]{1,80})[\"'])"
     r"\s*>(?P<value>[^<\s]+)</"
 )
 """A value whose name stands in a neighbour or an attribute: Hadoop, .NET, Java's properties."""
+_ROW = late_regex(
+    r"^\s*[\"']?(?P<name>[A-Za-z_][\w.-]{0,60})[\"']?\s?[,;]\s?[\"']?"
+    r"(?P<value>[^\s\"',;]+)[\"']?\s*$"
+)
+"""A name and its value, as a table of two columns has them."""
 _AZURE = late_regex(
     r"(?:\bvalue[\"']?\s{0,3}[:=]\s{0,3}[\"']?|\s)(?P<value>[A-Za-z0-9+/]{86}==)(?=[\"',;\s]|$)",
     re.I,
@@ -186,6 +196,14 @@ _HEADER = late_regex(
     r"\b(?i:(?:proxy-)?authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
     r"(?:bearer|basic|token|apikey|digest|negotiate)(?:\\?\s|%20|\+)\s{0,8})(?P<value>[^\s\"',;}]+)"
 )
+_SCHEME = late_regex(
+    r"\b(?i:authorization)[\"']?\s{0,4}[:=]\s{0,4}[\"'\[]{0,2}(?:[A-Za-z][\w-]{2,20}\s{1,4})?"
+    r"(?P<value>[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{32,})"
+)
+"""Whatever a service calls its own scheme: ``Authorization: GenieKey …``."""
+_DIGEST = late_regex(r"\bresponse=[\"']?(?P<value>[0-9a-f]{32,64})\b")
+_PSK = late_regex(r"\b(?i:psk)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<value>(?=\S*\d)[^\s\"',;]{8,})")
+_KEYGEN = late_regex(r"\bkeygen\b[^|;&]{0,20}?(?P<value>[A-Za-z0-9+/]{43}=)")
 _COOKIE = late_regex(r"\b(?i:(?:set-)?cookie[\"']?\s{0,4}:)\s*[\"']?(?P<value>[\w.-]+=[^\"'\r\n]+)")
 _NETRC = late_regex(r"\b(?:login|account)\s+\S+\s+password\s+(?P<value>\S+)")
 _NETRC_LINE = late_regex(r"^\s*password\s+(?P<value>\S+)\s*$")
@@ -210,7 +228,8 @@ _CLIENT = late_regex(
 )
 """What a client is made with, or told at its log-in: a key without its name."""
 _PGPASS = late_regex(
-    r"^\s*[\w.*-]+:(?:\d{2,5}|\*):[A-Za-z_*][\w.*-]*:[A-Za-z_*][\w.*-]*:(?P<value>(?=\S*[a-z])(?=\S*[\dA-Z])\S{8,})\s*$"
+    r"^\s*[\w.*-]+:(?:\d{2,5}"
+    r"|\*):[A-Za-z_*][\w.*-]*:[A-Za-z_*][\w.*-]*:(?P<value>(?=\S*[a-z])(?=\S*[\dA-Z])\S{8,})\s*$"
 )
 """``host:port:database:user:password``, as PostgreSQL's file of passwords has it."""
 _GROUPS = late_regex(
@@ -219,14 +238,26 @@ _GROUPS = late_regex(
     re.I,
 )
 """A mail account's password for programs: four groups of four."""
+_MAIL = late_regex(
+    r"(?:smtp|mail)[\w-]{0,20}password[\"']?\s{0,3}[:=]\s{0,3}(?P<value>[a-z]{4}(?:"
+    r" [a-z]{4}){3})\s*$",
+    re.I,
+)
+_LICENSE = late_regex(
+    r"(?:license|product|activation|serial)[ _-]?(?:key|code|number)?[\"']?\s{0,3}[:=]?\s{1,3}"
+    r"[\"']?(?P<value>[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){3,5})\b",
+    re.I,
+)
 _LOGIN_FLAG = late_regex(r"\b(?:sshpass|login)\s[^|;&]{0,120}?(?<=\s)-p\s*(?P<value>[^\s\"']+)")
 _WANDB_LOGIN = late_regex(r"\bwandb\s+login\s+(?:--?[\w-]+(?:[= ]\S+)?\s+)*(?P<value>\w[\w-]{19,})")
 _PROSE = late_regex(
     r"(?P<pass>pass(?:word|phrase|code|wd)|pwd)?(?:secret|token|key)?"
-    r"(?: for [^:]{1,60}?)?(?: is(?: now)?:?|:| was| =)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{6,})",
+    r"(?: for (?:[^:]|:(?=//)){1,60}?)?(?: is(?: now)?:?|:| was"
+    r"| =)\s{1,4}[\"'`]?(?P<value>[^\s\"'`,;]{6,})",
     re.I,
 )
 """What a program tells in words: ``the password for ada is …``."""
+_HUMPS = late_regex("[a-z][A-Z]")
 _TOLD = ("password", "passphrase", "passcode", "passwd", "pwd", "secret", "token", " key", "-key")
 _SPOKEN = late_regex(
     r"\b(?i:password)\s{1,4}[\"'`]?(?P<value>(?=\S*[a-z])(?=\S*[A-Z])(?=\S*\d)[^\s\"'`,;:/()]{8,})"
@@ -241,8 +272,14 @@ _CONTEXTS = (
     (("auth", "secretstr"), _PAIRED),
     (("username",), _KAGGLE),
     (("login",), _LOGIN_WORD),
-    (("hook", "telegram", "hc-ping", "slack"), _HOOK),
+    (("hook", "telegram", "hc-ping", "slack", "ifttt"), _HOOK),
+    (("password",), _MAIL),
+    (("license", "product", "activation", "serial"), _LICENSE),
     (("authorization",), _HEADER),
+    (("authorization",), _SCHEME),
+    (("digest",), _DIGEST),
+    (("psk",), _PSK),
+    (("keygen",), _KEYGEN),
     (("cookie",), _COOKIE),
     (("password",), _NETRC),
     (("password",), _NETRC_LINE),
@@ -277,6 +314,7 @@ _HINTS = (
         "digest",
         "login",
         "client(",
+        "psk",
     ),
 )
 
@@ -296,6 +334,7 @@ def secrets_in(line: str) -> list[Range]:
         found += named_secrets(line)
         found += pairs_in(line) if "value" in low else ()
         found += _elements(line) if "</" in line else ()
+        found += _row(line) if len(words) < 3 else ()
     if len(words) > 1:
         found += tool_secrets(line, words)
     elif ":" in line:
@@ -341,7 +380,7 @@ def _is_told(value: str, *, password: bool) -> bool:
     mixed = value != value.lower() and value != value.upper()
     if is_placeholder(value) or value.startswith(("/", "~", "$", "http")):
         return False
-    figures = any(map(str.isdigit, value))
+    figures = any(map(str.isdigit, value)) or (password and len(_HUMPS.findall(value)) > 1)
     return figures and (any(map(str.isalpha, value)) if password else mixed and is_dense(value))
 
 
@@ -366,6 +405,12 @@ def _elements(line: str) -> Iterator[Range]:
     for match in _NAMED_ELEMENT.finditer(line):
         if is_named_secret(match["name"] or match["key"], match["value"]):
             yield match.span("value")
+
+
+def _row(line: str) -> Iterator[Range]:
+    row = _ROW.match(line)
+    if row and is_dense(row["value"]) and is_named_secret(row["name"], row["value"]):
+        yield row.span("value")
 
 
 def _wandb_keys(line: str) -> Iterator[Range]:

@@ -16,7 +16,8 @@ _OPENS: Final = late_regex(
     re.I,
 )
 _ENTRY: Final = late_regex(
-    r"(?P<indent>\s*)[\"']?[\w.-]{1,80}[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<value>[^\s\"',]+)[\"']?,?\s*$"
+    r"(?P<indent>\s*)[\"']?[\w.-]{1,80}[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<value>[^\s\"',]+)[\"']?,?"
+    r"\s*$"
 )
 _ENCODED: Final = late_regex(r"(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{16,}={0,2}$")
 _CELL: Final = late_regex(r"\s*[\"']?(?P<name>[A-Za-z][A-Za-z _.-]{0,40})[\"']?\s*$")

@@ -24,7 +24,8 @@ _PAIR: Final = late_regex(
 )
 """A user and a password handed over together."""
 _ESCAPED: Final = late_regex(
-    r"(?:%(?:25)*(?:26|3[fF])|\\u0026|\\x26)(?P<name>[A-Za-z][\w.-]{0,60})(?:%(?:25)*3[dD]|=|\\u003[dD])"
+    r"(?:%(?:25)*(?:26|3[fF])|\\u0026|\\x26)(?P<name>[A-Za-z][\w.-]{0,60})(?:%(?:25)*3[dD]|="
+    r"|\\u003[dD])"
     r"(?P<value>(?:[\w.~+/-]|%(?!(?:25)*26)[0-9A-Fa-f]{2})+)"
 )
 """A part of a query whose ``&`` is written as an address, JSON or Python writes it."""
@@ -50,14 +51,16 @@ _NOUN: Final = (
     r"|token|password|passphrase|secret|credentials?)s?"
 )
 _SPOKEN: Final = late_regex(
-    rf"\b{_NOUN}[\"'`]?(?:[:=,]?\s{{1,3}}(?:(?:provided|given|used|value|found|named?|from|for|in|is|was"
+    rf"\b{_NOUN}[\"'`]?(?:[:=,]?\s{{1,3}}(?:(?:provided|given|used|value|found|named?|from|for|in"
+    rf"|is|was"
     r"|of|the|this|user|invalid|rejected|expired|supplied|received|set|to|as|new|sent|here|your)\b"
     r"|[a-z]+@\S+|->|→)){0,4}\s{0,2}[:=]?\s{1,3}[\"'`(\[<]?(?P<value>[\w+/.~-]{20,}={0,2})",
     re.I,
 )
 """``retrying with api key …``, ``invalid token provided: …``: then a word that nobody writes."""
 _KEPT: Final = late_regex(
-    r"\bsecrets?\s+(?:set|put|create|write|add|update)\s(?P<rest>[^|;&]{1,400})"
+    r"\b(?:secrets?\s+(?:set|put|create|write|add|update)|kv\s+(?:put|patch))\s(?P<rest>[^"
+    r"|;&]{1,400})"
 )
 """What stores a secret is told it by whatever argument."""
 _WORD: Final = late_regex(r"(?:[\w.-]*=)?[\"']?(?P<value>[\w+/.~-]{16,}={0,2})")

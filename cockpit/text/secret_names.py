@@ -90,7 +90,8 @@ _LOCKS = _set(
 """Keys of which only a value that a machine has made is a secret."""
 _UUID = late_regex(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 _SAYING = late_regex(
-    r"(?:not|is|was|are|has|must|should|can(?:not)?|and|or|for|from|to|of|in|on|with|by|if|when|will"
+    r"(?:not|is|was|are|has|must|should|can(?:not)?|and|or|for|from|to|of|in|on|with|by|if|when"
+    r"|will"
     r"|may|needs|requires?d?|given|missing|invalid|option|flag|argument)[.,;:]?(?:\s|$)"
 )
 """Words with which a sentence about a flag goes on."""
@@ -104,7 +105,7 @@ _FAR_ENOUGH = 128
 _ALWAYS = ("password", "passwd", "passphrase", "passcode", "apikey", "authtoken", "accesstoken")
 _KEYS = _set(
     "api access secret private auth signing encryption account storage license master service"
-    " shared hmac deploy wandb hf openai anthropic azure aws admin client"
+    " shared hmac deploy encrypt preshared wandb hf openai anthropic azure aws admin client"
 )
 _POINTS = _set("existing pull source")
 """``existingSecret`` and the like give the name under which a cluster keeps one."""
@@ -131,6 +132,9 @@ _HOLDERS = _set("secret secrets credential credentials creds tokens passwords ap
 _PASSING = _set("bypass compass trespass multipass onepass twopass singlepass")
 _WORDY = late_regex(r"(?:[a-z]*+(?:\d{1,4}+[a-z]?+)?+[._/:+-])*+[a-z]*+(?:\d{1,4}+[a-z]?+)?+$")
 """Words, dates and versions joined by dots and dashes: a person's name for something."""
+_RUNS = late_regex(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_FEW_VOWELS = 0.28
+_SHORT_RUNS = 4
 _INSTANT = late_regex(r"\d{4}-\d\d-\d\d[T_ ]\d\d")
 
 
@@ -159,7 +163,19 @@ def is_dense(value: str) -> bool:
         return False
     digits = len(_DIGIT.findall(value))
     mixed = value != value.lower() and value != value.upper()
-    return digits >= 1 and (mixed or digits >= 4)
+    if digits == 0:
+        return mixed and _is_jumbled(value)
+    return mixed or digits >= 4
+
+
+def _is_jumbled(value: str) -> bool:
+    """Return whether letters alone make no words: few vowels, large ones anywhere."""
+    if not (value.isascii() and value.isalpha()):
+        return False
+    vowels = sum(value.lower().count(vowel) for vowel in "aeiou")
+    return (
+        vowels / len(value) < _FEW_VOWELS and len(value) / len(_RUNS.findall(value)) < _SHORT_RUNS
+    )
 
 
 def named_secrets(line: str) -> Iterator[tuple[int, int]]:

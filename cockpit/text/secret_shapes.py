@@ -54,6 +54,33 @@ _PREFIXES: Final = (
     r"\ba[ks]-[A-Za-z0-9]{22}\b",  # Modal
     r"\$(?:2[abxy]|[156y]|argon2\w{1,2}|scrypt|pbkdf2[\w-]*)\$[\w./$=,+-]{20,}",  # crypt(3)
     r"(?<=\.bearer\.authorization\.k8s\.io\.)[\w-]{16,}",  # Kubernetes over a WebSocket
+    r"\bgl(?:sa|c)_[\w+/=-]{30,}",  # Grafana
+    r"\bNRII-[\w-]{20,}",  # New Relic
+    r"\bhc[abcxo][a-z][kt]_\w{30,}",  # Honeycomb
+    r"\bpat[A-Za-z0-9]{14}\.[0-9a-f]{64}\b",  # Airtable
+    r"\bATBB[A-Za-z0-9]{28,}\b",  # Bitbucket
+    r"\bsl\.(?:u\.)?[\w-]{60,}",  # Dropbox
+    r"\bdckr_oat_[\w-]{20,}|\bdo[or]_v1_[0-9a-f]{40,}|\bSWMTKN-1-[\w-]{40,}",
+    r"\bHRKU-[\w-]{30,}|\bnf[pcou]_[A-Za-z0-9]{30,}|\bvc[pkiar]_[A-Za-z0-9]{24,}",
+    r"\bMUNGE:[A-Za-z0-9+/]{40,}={0,2}",
+    r"\bessu_[\w+/=]{40,}",  # Elastic
+    r"\bsk\.eyJ[\w-]{20,}\.[\w-]{16,}",  # Mapbox
+    r"\bkey-[0-9a-f]{32}\b|\b[0-9a-f]{32}-us\d{1,2}\b",  # Mailgun, Mailchimp
+    r"\bwhsec_[\w+/=]{24,}|\bsq0(?:atp|csp)-[\w-]{20,}|\bshp(?:ss|ca|pa|tka)_[0-9a-f]{32}\b",
+    r"\bGOOG1E[A-Z0-9]{50,}\b|\bABSK[A-Za-z0-9+/]{80,}={0,2}",
+    r"\bjina_[\w-]{50,}|\bgto_[a-z0-9]{50,}|\besecret_[a-z0-9]{20,}|\baph0_\w{30,}|\bpn[ub]_[A-Za-z0-9]{30,}",
+    r"\bpa-(?=[\w-]*\d)(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{43}\b",  # Voyage
+    r"\bdbt[cu]_[\w+/=-]{30,}|\bKGAT_[0-9a-f]{30,}|\bhf_jwt_[\w.-]{40,}",
+    r"\bA{20,}[\w%-]{40,}",  # X's bearer tokens
+    r"\bEAA[A-Z](?=\w*\d)\w{90,}",  # Meta
+    r"\bsgp_(?:[0-9a-f]{16}_|local_)?[0-9a-f]{40}\b|\bbk(?:ua|ct|rt)_[0-9a-f]{40}\b",
+    r"\bCCIP(?:AT|RJ)_\w{40,}|\bPMA[KT]-[0-9a-f]{24}-[0-9a-f]{34}\b|\brubygems_[0-9a-f]{48}\b",
+    r"\bsess-[A-Za-z0-9]{40}\b|\bw[ks]-[A-Za-z0-9]{22}\b|\bops_eyJ[\w-]{40,}",
+    r"\bgl(?:cbt|ptt|ft|soat|agent|imt|oas|ffct)-[\w-]{20,}",  # GitLab's others
+    r"\b[A-Za-z0-9]{70,}AZDO[A-Za-z0-9]{4}\b",  # Azure DevOps
+    r"\bre_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}\b|\bxkeysib-[0-9a-f]{60,}",
+    r"\bcf[au]t_[\w-]{40,}|\bsq[upa]_[0-9a-f]{40}\b|\bAKCp[A-Za-z0-9]{60,}\b",
+    r"\bls__[0-9a-f]{32}\b|\bfc-[0-9a-f]{32}\b|\bK10[0-9a-f]{64}::\w+:\w+",
     r"\bsecret_(?:\w{1,40}_)?(?=[A-Za-z]*\d)[A-Za-z0-9]{32,}(?:\.[A-Za-z0-9]{16,})?",  # Lambda
 )
 _SHAPE: Final = late_regex("|".join(_PREFIXES))
@@ -104,8 +131,35 @@ _HINTS: Final = (
         "gldt-",
     ),
     *("fo1_", "NRAK-", "TT3x", "fm1_", "fm2_", "dp.", "LTAI", "1//0", "ak-", "as-", "secret_"),
-    *("$2", "$1$", "$5$", "$6$", "$y$", "$argon2", "$scrypt$", "$pbkdf2", ".k8s.io."),
+    *("glsa_", "glc_", "NRII-", "hc", "pat", "ATBB", "sl.", "_oat_", "SWMTKN", "HRKU-", "nf", "vc"),
+    *("essu_", "sk.eyJ", "key-", "-us", "whsec_", "sq0", "shp", "GOOG1E", "ABSK", "jina_", "aph0_"),
+    *("esecret_", "pn", "pa-", "dbt", "KGAT_", "AAAAAAAA", "EAA", "sgp_", "bk", "CCIP", "PMA"),
+    *(
+        "rubygems_",
+        "gto_",
+        "sess-",
+        "wk-",
+        "ws-",
+        "ops_",
+        "gl",
+        "AZDO",
+        "re_",
+        "xkeysib-",
+        "cf",
+        "AKCp",
+    ),
+    *("ls__", "fc-", "K10", "squ_", "sqp_", "sqa_"),
+    *("$2", "$1$", "$5$", "$6$", "$y$", "$argon2", "$scrypt$", "$pbkdf2", ".k8s.io.", "MUNGE:"),
 )
+_MADE: Final = late_regex(
+    r"\b(?!(?:chat)?cmpl|msg|req|resp|run|thread|batch|job|call|toolu|file|org|proj|user|evt|step"
+    r"|asst|raysubmit|artifact|ids?\b|uu?id|hash|sha|rev|commit|cache|trace|span|event|image|blob)"
+    r"[a-z][a-z0-9]{1,11}[_-](?:[a-z0-9]{1,7}[_-])?"
+    r"(?=[A-Za-z]*\d)(?=[A-Z\d]*[a-z])(?=[a-z\d]*[A-Z])[A-Za-z0-9]{32,}(?![\w/.-])"
+)
+"""What a vendor makes that nobody has named here: a short word, then random figures and letters
+of both sizes. What a service calls its requests, files and runs looks alike, and opens nothing."""
+_LONG_WORD: Final = late_regex(r"[\w-]{35}")
 _CUT_SHAPE = late_regex(
     r"\b(?:hf_|gh[pousr]_|github_pat_|wandb_v1_|sk-|xox[a-z]-|AKIA|AIza|ya29\.)[\w.-]{2,}…$"
 )
@@ -134,8 +188,11 @@ def shaped_secrets(line: str) -> list[tuple[int, int]]:
     """Return the ranges of ``line`` that have a key's shape."""
     found: list[tuple[int, int]] = []
     if holds_any(line, _HINTS):
-        found += (match.span() for match in _SHAPE.finditer(line))
+        shaped = (match for match in _SHAPE.finditer(line) if len(set(match[0][-8:])) > 1)
+        found += (match.span() for match in shaped)  # hf_xxxxxxxx stands for one
         found += (match.span() for match in _TORN.finditer(line))
+    if _LONG_WORD.search(line):
+        found += (match.span() for match in _MADE.finditer(line))
     if line.endswith("…"):
         found += (match.span() for match in _CUT_SHAPE.finditer(line))
     return found

@@ -71,6 +71,9 @@ _RULES: Final = (
     _rule(r"\s{some}create\s+secret\s{some}--from-literal[= ][\w.-]+={word}", tools="kubectl oc k"),
     _rule(r"\s+obscure\s+{word}", tools="rclone"),
     _rule(r"\s{some}(?<=\s)--user(?:\s+|=)[\"\']?[\w.@-]+:{word}", tools="etcdctl"),
+    _rule(r"\s+config\s+pypi-token\.\S+\s+{word}", tools="poetry"),
+    _rule(r"\s(?=[^|;&\n]*SecureString){some}(?<=\s)--value(?:\s+|=){word}", tools="aws"),
+    _rule(r"\s{some}(?<=\s)--secret-(?:string|binary)(?:\s+|=){word}", tools="aws"),
     _rule(r"\s+config\s+http-basic\.\S+\s+\S+\s+{word}", tools="poetry"),
     _rule(r"\s+(?!-)(?:\"[^\"]*\"|\S+)\s+{word}", tools="wpa_passphrase"),
     _rule(r"\s{some}(?<=\s)(?:-p|--password)(?:\s+|=){word}", tools="useradd usermod"),
@@ -80,7 +83,7 @@ _PIPED: Final = late_regex(
     r"(?:\becho\s+(?:-\w+\s+)?|\bprintf\s+(?:[\"']?%\w+(?:\\n)?[\"']?\s+)?)(?:\"(?P<vd>[^\"]+)\""
     r"|'(?P<vs>[^']+)'|(?P<vb>[^\s\"'|]+))"
     r"\s*\|\s*[^|]{0,120}?(?:-stdin\b|--with-token\b|\bsudo\b[^|]{0,20}\s-S\b|\blogin\b"
-    r"|\bchpasswd\b"
+    r"|\b(?:chpasswd|kinit)\b"
     r"|\bsecrets? (?:set|create|add)\b"
     r"|\bsecrets?\b[^|]{0,120}(?:stdin|=-))"
 )

@@ -31,7 +31,8 @@ _NAMED: Final = late_regex(
     re.I,
 )
 _VALUE: Final = late_regex(
-    r"^\s*[\"']?(?:value|default)[\"']?\s*[:=]\s*(?:\"(?P<d>[^\"]+)|'(?P<s>[^']+)|(?P<b>[^\s\"',}]+))",
+    r"^\s*[\"']?(?:value|default)[\"']?\s*[:=]\s*(?:\"(?P<d>[^\"]+)|'(?P<s>[^']+)"
+    r"|(?P<b>[^\s\"',}]+))",
     re.I,
 )
 _PAIR: Final = late_regex(

@@ -6,58 +6,98 @@ from typing import Final
 
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import answer
+from cockpit.rules.triage.data_words import DATA, DATA_CODE, DATA_FILE, DATA_MODULE
+from cockpit.rules.triage.doubt import certain
+from cockpit.rules.triage.gist import LONGEST, gist
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.signs import Action
 from cockpit.rules.triage.tracebacks import Raised
 from cockpit.rules.triage.words import (
     CONFIG,
-    DATA,
-    DATA_CODE,
-    DATA_FILE,
-    DATA_MODULE,
+    CONFIG_FILE,
     ELSEWHERE,
+    FATAL,
+    GRPC_STATUS,
+    IO_ERROR,
+    MOUNT,
     NETWORK,
+    NETWORK_MODULE,
+    NETWORK_NAME,
     NOT_SMALL,
     OWN_CALL,
     REFUSED,
+    REMOTE_FILES,
     SMALL,
+    SYNTAX,
     TRACKER,
     TRAJECTORY,
     USAGE,
 )
 
+GENERIC: Final = frozenset(("RuntimeError", "OSError", "SystemError", "Exception", "Error"))
+"""Exceptions that may mean anything: without a frame their message tells the thing."""
+_Class = tuple[str, Action]
 DEEP: Final = 6
 """Innermost frames among which the code that reads data is looked for."""
 
 
 def by_exception(log: Log, raised: Raised) -> Triage:
     """Return the class of the exception that ended a job, with the place in one's own code."""
-    message = log.lines[raised.at]
     own = " ".join(log.lines[raised.begin : raised.at + 3])
-    # A loader re-raises what its worker met: the line that says so stands before the traceback.
-    chained = " ".join(log.lines[max(0, raised.begin - 3) : raised.begin]) + own
     place = raised.place
     where = Triage.Place(file=place.file, line=place.line) if place is not None else None
-    at = (raised.at,)
+    name, action = _from_outside(log, raised, own) or _own_fault(raised, own)
+    return answer(log, name, action, "likely", (raised.at,), where)
+
+
+def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
+    """Return the class of what its data, a tracker, a cloud or the network brought about."""
+    message = log.lines[raised.at]
+    # A loader re-raises what its worker met: the line that says so stands before the traceback.
+    before = (
+        certain(line[:LONGEST]) for line in log.lines[max(0, raised.begin - 3) : raised.begin]
+    )
+    chained = " ".join([*(line for line in before if FATAL.search(line)), own])
+    if _is_config(own, message):
+        return None
     if DATA.search(chained) or DATA_FILE.search(raised.text) or _reads_data(raised):
-        return answer(log, "data_error", "escalate", "likely", at, where)
+        return "data_error", "escalate"
     if TRACKER.search(message) or (raised.frames and TRACKER.search(raised.frames[-1].file)):
-        return answer(log, "tracker_error", "fix_then_relaunch", "likely", at, where)
+        return "tracker_error", "fix_then_relaunch"
     if not log.marks and REFUSED.search(message):
-        return answer(log, "capacity_wait", "escalate", "likely", at, where)
-    if NETWORK.search(message):
-        return answer(log, "network_transient", "relaunch", "likely", at, where)
-    if _is_small(raised, own):
-        risky = place is not None and TRAJECTORY.search("/".join(place.file.split("/")[-2:]))
-        action: Action = "escalate" if risky else "fix_then_relaunch"
-        return answer(log, "small_code_bug", action, "likely", at, where)
-    return answer(log, "complex_code_bug", "escalate", "likely", at, where)
+        return "capacity_wait", "escalate"
+    if MOUNT.search(message) or (IO_ERROR.search(message) and log.matching(REMOTE_FILES)):
+        return "network_transient", "escalate"
+    if NETWORK.search(message) or _is_on_the_way(raised, own):
+        return "network_transient", "relaunch"
+    return None
+
+
+def _is_config(own: str, message: str) -> bool:
+    """Tell whether a file of settings could not be parsed."""
+    return CONFIG_FILE.search(own) is not None and SYNTAX.search(message) is not None
+
+
+def _own_fault(raised: Raised, own: str) -> _Class:
+    if not (_is_config(own, raised.name) or _is_small(raised, own)):
+        thin = gist([raised.text]) if raised.name in GENERIC and not raised.frames else None
+        return thin or ("complex_code_bug", "escalate")
+    place = raised.place
+    risky = place is not None and TRAJECTORY.search("/".join(place.file.split("/")[-2:]))
+    return "small_code_bug", "escalate" if risky else "fix_then_relaunch"
 
 
 def _reads_data(raised: Raised) -> bool:
     if DATA_MODULE.match(raised.module) and not NOT_SMALL.search(raised.text):
         return True
     return any(DATA_CODE.search(frame.file) for frame in raised.frames[-DEEP:])
+
+
+def _is_on_the_way(raised: Raised, own: str) -> bool:
+    """Tell whether a client raised it that got no answer: by its module and name."""
+    if NETWORK_MODULE.match(raised.module) is None:
+        return False
+    return NETWORK_NAME.search(raised.name) is not None or GRPC_STATUS.search(own) is not None
 
 
 def _is_small(raised: Raised, own: str) -> bool:

@@ -25,7 +25,7 @@ _SETTINGS: Final = (
     r"\b[a-z][\w ()/-]{0,60}?\s{0,40}[:=] ?(?:no|none|n/a|off|false|disabled)\b(?! \w)",
     r"\b(?:interruption|preemption|eviction|termination)[ _-]?"
     r"(?:handl\w+|polic\w+|behaviou?r|mode|(?:notice[ _-]?)?(?:period|grace\w*))\b",
-    r"\S+:No(?:Execute|Schedule)\b",
+    r"\S{1,200}:No(?:Execute|Schedule)\b",
     r"\b(?:[a-z][\w ()/-]{0,60}?)?(?:errors?|fail(?:ures?|ed)|faults?|unhealthy devices?)"
     r"(?:[ _]counts?)?[\"']? ?[:=] ?[\"']?0[\"']?(?=\s*(?:$|[,;|)}\]]|\w+[:=]))",  # a count of none
     r"\b(?:on_\w+|\w+_(?:policy|mode|strategy|handl(?:er|ing)|behaviou?r|action))[=:] ?\w+",
@@ -35,21 +35,21 @@ _SUPPOSED: Final = (
     r"(?:this|it|that|which)(?: \w+){0,3} (?:can|may|might|could|usually|often|typically|likely"
     r"|probably|generally|sometimes)\b",
     r"(?:may|might|could)(?: also)? (?:be|have|indicate|happen|occur|result|cause|lead|need)\b",
-    r"either\b(?=.{0,160}\bor\b)",
+    r"(?<!contains )either\b(?=.{0,160}\bor\b)",
     _CAUSES,
     r"(?:possibly|probably|perhaps|maybe|for example|for instance|such as)\b",
     r"(?:most )?likely (?:indicates?|caused|due|because|means?|the)\b",
     r"(?:is|are) (?:usually|often|typically|commonly|generally|most likely)\b",
     r"(?:one|any) of the following\b",
     r"(?:if|unless|whenever|in case|when) (?:the|you|your|this|it|a|an|any|there|one|all|not)\b",
-    r"(?:please |to )?(?:check|make sure|ensure|verify|consider|try|see)\b(?! ?failed)",
+    r"(?:please |to )?(?:check|make sure|ensure|verify|consider|try|see)\b(?! ?failed| \d)",
     r"(?:press|hit|use|type|send|with) (?:ctrl|\^c|sigint|sigterm)",
     r"(?:use|run|type) [`'\"]?scancel\b",
     r"(?:cancel|stop|abort|kill|end|interrupt)\b(?: \w+){0,3}:? [`'\"]?scancel\b",
     r"(?:install|regist|attach|bind|restor)\w*\b(?=.{0,60}\bsig(?:int|term)\b)",
     r"(?:[\w/|]+,? ){1,6}handlers?\b"
     r"(?= (?:is |are |was |were )?(?:install|regist|set\b|attach|enabl|active|armed|ready))",
-    r"(?:relaunch|restart|requeue|retry|resume|save|checkpoint)s? (?:on|if|when|before|until)\b",
+    r"(?:relaunch|restart|requeue|retry|resume|save|checkpoint)s?:? (?:on|if|when|before|until)\b",
     r"signal=(?:[a-z]+:)?sig\w+@",  # sbatch's --signal
     r"trap (?:-- )?(?:'[^']*'|\"[^\"]*\") ",
     r"ctrl ?[-+]? ?c (?:to|again|will|twice)\b",

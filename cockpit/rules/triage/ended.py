@@ -13,6 +13,8 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.by_exception import by_exception
+from cockpit.rules.triage.data_words import DATA
+from cockpit.rules.triage.gist import gist
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import marks_of, steps_of
 from cockpit.rules.triage.prefixes import bare
@@ -28,17 +30,20 @@ from cockpit.rules.triage.tracebacks import (
 from cockpit.rules.triage.words import (
     ALARM,
     COLLECTIVE,
+    CONFIG,
     CRASH,
-    DATA,
     DEVICE_ERROR,
+    DONE,
     DRAIN,
     ECHO,
     FATAL,
     INTERRUPTS,
+    JOB_CANCELLED,
     KILLED,
     LAUNCHER,
     NETWORK,
     OPENING,
+    ORDERED,
     OTHER_END,
     REFUSED,
     REQUEUED,
@@ -83,7 +88,8 @@ def ended(
         named = [i for sign in SIGNS if sign.name == known[0] for i in log.naming(sign.pattern)]
         return answer(log, known[0], known[1], "sure", named)
     stopped = _stopped(log, raised)
-    after = cancelled and bool(stopped) and stopped[0] < min(found, default=0)
+    ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
+    after = ordered and bool(stopped) and stopped[0] < min(found, default=0)
     if sign is not None and not (after and sign.name in _ECHOED) and _decides(sign, found, raised):
         return _unread(log, sign, found) or by_sign(log, sign, found)
     if cancelled or stopped or exit_code in _INTERRUPT_CODES:
@@ -210,7 +216,8 @@ def _healed(log: Log, index: int) -> bool:
 
 
 def _by_exit(log: Log, exit_code: int | None) -> Triage:
-    usage = [index for index in log.naming(USAGE) if not _healed(log, index)]
+    settings = [index for index in log.naming(CONFIG) if FATAL.search(log.lines[index])]
+    usage = [i for i in sorted({*log.naming(USAGE), *settings}) if not _healed(log, i)]
     crash = [index for index in log.naming(CRASH) if not _healed(log, index)]
     if usage:
         return answer(log, "small_code_bug", "fix_then_relaunch", "likely", usage)
@@ -248,7 +255,17 @@ def _by_complaint(log: Log, exit_code: int | None) -> Triage:
     if exit_code is None and _just_stops(log):
         return answer(log, "killed", "relaunch", "guess", _end(log))
     alarm = more or log.matching(ALARM)[-EVIDENCE:]
-    return answer(log, "unknown", "escalate", "guess", alarm)
+    return _by_gist(log) or answer(log, "unknown", "escalate", "guess", alarm)
+
+
+def _by_gist(log: Log) -> Triage | None:
+    """Return the class that the first line with a thing and a trouble names, at the very end."""
+    last = max(log.marks[-1][0] if log.marks else -1, len(log.lines) - TAIL - 1)
+    for index in range(last + 1, len(log.lines)):
+        found = gist([log.lines[index]])
+        if found is not None:
+            return answer(log, *found, "guess", [index])
+    return None
 
 
 def _complaints(log: Log) -> list[int]:
@@ -261,9 +278,9 @@ def _complaints(log: Log) -> list[int]:
 def _just_stops(log: Log) -> bool:
     """Tell whether the log ends in the middle of training, with no word of alarm."""
     end = [bare(line) for line in log.lines[-TAIL:] if line.strip()]
-    return bool(marks_of(end[-3:], steps_of(end[-3:]))) and not any(
-        ALARM.search(line) for line in end
-    )
+    said = (ALARM, ORDERED, TERMINATED, DONE)
+    quiet = not any(pattern.search(line) for line in end for pattern in said)
+    return quiet and bool(marks_of(end[-3:], steps_of(end[-3:])))
 
 
 def _end(log: Log) -> list[int]:

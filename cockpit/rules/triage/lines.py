@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from operator import itemgetter
@@ -28,11 +28,13 @@ PROOF = 3
 """Different steps logged after a trouble that prove it was overcome: ranks that have not met it
 may log one more, or two."""
 
+_FOLDED = late_regex(r"Traceback \(most recent call last\):?\\+n")
+_BREAK = late_regex(r"\\+n")
+_QUOTE = late_regex(r"\\+(?=[\"'])")
 _SGR = late_regex(r"\x1b\[[\d;]*m")
 _NUMBER = late_regex(r"0x[0-9a-f]+|\d+", re.I)
-_MEANT = frozenset(
-    ("0", "2", "9", "10", "12", "15", "28", "122", "137", "143", "502", "503", "504")
-)
+_ERRNOS = ("12", "28", *map(str, range(100, 123)))
+_MEANT = frozenset(("0", "2", "9", "10", "15", *_ERRNOS, "137", "143", "502", "503", "504"))
 """Numbers that a sign may spell out; all others are alike to it (and so are the 400s)."""
 
 
@@ -50,8 +52,8 @@ class Log:
         before: Sequence[LogLine] = (),
         newest_step: int | None = None,
     ) -> None:
-        self.places = tuple(places)
-        self.lines = tuple(_SGR.sub("", place.text) for place in places)
+        self.places = tuple(unfolded(places))
+        self.lines = tuple(_SGR.sub("", place.text) for place in self.places)
         self.read = read
         self.before = tuple(_SGR.sub("", place.text) for place in before)
         """The last lines of what ran before this job, where the log itself says that it began."""
@@ -198,6 +200,16 @@ class Log:
         if not self.losses or math.isfinite(self.losses[-1][1]):
             return []
         return [index for index, loss in self.losses if not math.isfinite(loss)]
+
+
+def unfolded(places: Sequence[LogLine]) -> Iterator[LogLine]:
+    """Yield the lines, one that holds a whole traceback (a JSON record, a repr) as its lines."""
+    for place in places:
+        if "Traceback" in place.text and _FOLDED.search(place.text):
+            for line in _BREAK.split(_QUOTE.sub("", place.text)):
+                yield place._replace(text=line)
+        else:
+            yield place
 
 
 def _figure(found: re.Match[str]) -> str:

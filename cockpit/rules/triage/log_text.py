@@ -42,6 +42,9 @@ _NORM = late_regex(
     r"|inf(?:inity)?))(?![\w%])",
     re.I,
 )
+_SCALE = late_regex(
+    r"\bloss.?scale\b.{0,40}\breducing (?:it )?to (\d[\d.]{0,20}(?:e[-+]?\d{1,3})?)(?!\w)", re.I
+)
 _PART = late_regex(r"['\"]?\bepochs?\b['\"]?\s{0,3}[:=\[]?\s{0,3}(\d+(?:\.\d+)?)", re.I)
 _BAR = late_regex(r"\b(\d[\d.,]{0,20}[kMGT]?)B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<")
 _EVAL = late_regex(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
@@ -105,6 +108,19 @@ def norms_lost(lines: Sequence[str]) -> list[int]:
             break
         lost.insert(0, index)
     return lost if len(lost) >= SIDE else []
+
+
+def scales_spent(lines: Sequence[str]) -> list[int]:
+    """Return the last lines whose loss scale falls to 1 or below, if there are ``SIDE`` of them."""
+    scales = [
+        (index, scale[1]) for index, line in enumerate(lines) if (scale := _SCALE.search(line))
+    ]
+    spent: list[int] = []
+    for index, text in reversed(scales):
+        if float(text) > 1:
+            break
+        spent.insert(0, index)
+    return spent if len(spent) >= SIDE else []
 
 
 def losses_of(lines: Sequence[str]) -> list[tuple[int, float]]:

@@ -29,7 +29,11 @@ _PARTS: Final = (
     r"|]*(?:[\w.<>]+:[\w.<>]+:\d+ )?(?:- )?",
     r"\[[^\]\n]{1,80}\]:?\s",  # [pod/x/y], [task 3], [default0]
     r"[-|+] ",
-    r"[a-z][\w.-]{0,40}: (?=(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b)",  # a program's name
+    r"[A-Za-z][\w.-]{0,80}(?<!Error)(?<!Exception): "  # a program's name
+    r"(?=(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b)",
+    r"\{(?:[^{}]{0,400}[\s,{])?[\"'](?:message|msg|log|error|event|text\w*|exc_info|exception)[\"']"
+    r"\s*:\s*[\"']",  # a record as JSON
+    r"(?:[\w.]+=\S+ )*msg=\"",  # logfmt
     r"ErrorMessage ['\"]",  # a container's toolkit that quotes its program
 )
 _PREFIX: Final = late_regex(f"^(?:{'|'.join(_PARTS)})+")

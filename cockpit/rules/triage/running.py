@@ -7,10 +7,19 @@ from typing import Final
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.lines import Log
-from cockpit.rules.triage.log_text import losses_leave_trend, norms_lost
+from cockpit.rules.triage.log_text import losses_leave_trend, norms_lost, scales_spent
 from cockpit.rules.triage.signs import SIGNS, Sign
 from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions
-from cockpit.rules.triage.words import ALARM, FATAL, NETWORK, PROBE, TRACKER, TRANSPORT, TROUBLE
+from cockpit.rules.triage.words import (
+    ALARM,
+    FATAL,
+    NETWORK,
+    PROBE,
+    STUCK,
+    TRACKER,
+    TRANSPORT,
+    TROUBLE,
+)
 
 _LASTING: Final = frozenset(("numeric_instability", "disk_full", "hardware_fault"))
 """What is not healed by the next progress line."""
@@ -23,7 +32,7 @@ def running(log: Log) -> Triage:
         found = [i for i in log.naming(sign.pattern) if not _went_round(log, i)]
         if found and _stands(log, sign, found[-1]):
             return answer(log, sign.name, sign.alive, "likely", found)
-    leaving = losses_leave_trend(log.lines) or norms_lost(log.lines)
+    leaving = losses_leave_trend(log.lines) or norms_lost(log.lines) or scales_spent(log.lines)
     if leaving:
         return answer(log, "numeric_instability", "escalate", "likely", leaving)
     return _again(log) or _trouble(log) or _noise(log)
@@ -74,7 +83,7 @@ def _raised(log: Log) -> Raised | None:
 def _noise(log: Log) -> Triage:
     """Judge words of alarm that no rule knows: harmless with a proof of progress after them."""
     alarming = log.matching(ALARM)
-    serious = log.naming(FATAL)
+    serious = sorted({*log.naming(FATAL), *log.naming(STUCK)})
     if log.progresses(serious[-1] if serious else -1):
         return answer(log, "harmless_noise", "none", "guess", alarming)
     return answer(log, "unknown", "escalate", "guess", alarming[-EVIDENCE:])

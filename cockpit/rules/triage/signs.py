@@ -12,6 +12,13 @@ import re
 from typing import Literal, NamedTuple
 
 from cockpit.model.late_regex import late_regex
+from cockpit.rules.triage.codes import (
+    COLLECTIVE_TIMEOUT,
+    DEVICE_CLOSED,
+    DEVICE_LOST,
+    DEVICE_MEMORY,
+    OPENING_FAILED,
+)
 
 Action = Literal["relaunch", "fix_then_relaunch", "escalate", "wait", "none"]
 
@@ -27,7 +34,8 @@ class Sign(NamedTuple):
 
 
 TIMED_OUT = (
-    r"(?:timed ?out|time ?out(?!_|[\"']?\s*(?:\([a-z]+\)\s*)?(?:=|:\s*[\"']?\d|(?:of|is)\s+\d)))"
+    r"(?:timed ?out|time ?out(?!_|[\"']?\s*(?:\([a-z]+\)\s*)?(?:=|:\s*[\"']?\d"
+    r"|(?:of|is|set to)\s+\d|\s\d[\d.]*\s?(?:s|secs?|seconds|ms|min)\b)))"
 )
 """A time-out that happened; ``timeout: 1200 secs`` is only a setting."""
 RANKS_END = r"\b(?:terminat|kill|abort)(?:ing|ed) (?:all )?ranks?\b"
@@ -43,20 +51,31 @@ SIGNS: tuple[Sign, ...] = (
         "preempted",
         "relaunch",
         "none",
-        r"due to preempt(ion|ed|ing)?\b|cancelled at \S+ due to job requeue",
+        r"due to pre-?empt(ion|ed|ing)?\b|cancelled at \S+ due to job requeue",
         r"\bTERM_PREEMPT\b",
-        r"^(?!.*(sequence group|preemptionmode|kv.?cache)).*\bpreempted\b(?![\"']? ?[=:] ?(0"
+        r"^(?!.*(sequence group|pre-?emptionmode|kv.?cache)).*\bpre-?empted\b(?![\"']? ?[=:] ?(0"
         r"|false|no))",
-        r"\bpreempted[\"']? ?[=:] ?true|\bpreempt(ing|ion of|s)? .{0,40}\b(vm|node|instance"
+        r"\bpre-?empted[\"']? ?[=:] ?true|\bpre-?empt(ing|ion of|s)? .{0,40}\b(vm|node|instance"
         r"|host)\b",
-        r"preemption (notice|warning|event|signal)\b(?!.*(no|none|disabled))",
-        r"\b(spot|preemptible|capacity)\b.{0,40}(interrupt|reclaim|terminat|evict)",
+        r"pre-?emption (notice|warning|event|signal)\b(?!.*(no|none|disabled))",
+        r"^(?!.*(memory|disk|storage|emptydir|pressure)).*\b(job|pod|workload|task) (was "
+        r"|has been |is )?"
+        r"evicted\b",
+        r"\btermination (is|will be) (imminent|scheduled)\b|\bhost ec2 .{0,30}\bterminated\b"
+        r"|\bpower key pressed\b",
+        r"\b(spot|pre-?emptible|capacity)\b(?!.*\buser[- ]initiated\b).{0,40}(interrupt|reclaim"
+        r"|terminat|evict)",
         r"(instance|\bvm|machine)\b.{0,30}(will be|is being) (stopped|terminated|reclaimed"
         r"|deallocated)",
         r"\bevicted by|eviction (notice|in \d)|evicted.{0,60}higher[- ]priority",
-        r"scheduled event.{0,40}preempt",
-        r"\b(spot|preemptible)\b.{0,40}\bnotice (was |has been )?(received|arrived)\b",
+        r"scheduled event.{0,40}pre-?empt",
+        r"\b(spot|pre-?emptible)\b.{0,40}\bnotice (was |has been )?(received|arrived)\b",
         r"\bTERMINATE_ON_HOST_MAINTENANCE\b",
+        r"\b(due to|because of|by|after) (\w+ ){0,2}pre-?emption\b|\boutbid\b",
+        r"\bEventType\W{1,5}(Pre-?empt|Terminate)\b|_PRE-?EMPTED\b(?![\"']? ?[=:] ?(0|false|no))"
+        r"|\b(instance|node|vm|worker|capacity|host|pod|machine)s?\b.{0,40}\b(was|been|is being"
+        r"|being)? ?reclaimed\b"
+        r"|\bImpendingNodeTermination\b|\bmaintenance event\b.{0,60}\b(terminat|shut|evict)\w*",
     ),
     _sign(
         "walltime",
@@ -74,6 +93,16 @@ SIGNS: tuple[Sign, ...] = (
         r"hard runtime limit|max(imum)?[ _]?(run ?time|duration|run[ _]duration) ?(reached"
         r"|exceeded)",
         r"active deadline .{0,20}exceeded|\b(hit|reached|exceeded) (its|the) (\w+ )?timeout of\b",
+        r"exceed\w* .{0,30}max\w* (allowed )?(run )?(duration|runtime|execution time)"
+        r"|\b(allocation|reservation|lease)\b (has )?expired\b|\bexception type=timeout\b",
+        r"\blonger than .{0,40}\b(deadline|wall ?time|duration|session time|run ?time|time limit)\b"
+        r"|\bmore than .{0,30}\b(wall ?time|time limit)\b"
+        r"|\bmax\w*[ _-]?(run[ _-]?)?(duration|runtime|session time)[ _-](was |has been )?"
+        r"(exceeded|reached|hit)\b|\bmaxRunDuration reached\b",
+        r"\b(run|job|task|function|workload|pod)\b.{0,20}\bexceeded (its |the )?timeout of\b"
+        r"|\b[hs]_rt\b.{0,20}\b(exceeded|reached)\b",
+        r"\b(execution|run|job|task) deadline (was |has been )?(reached|exceeded)\b"
+        r"|\bmax\w* time (was |has been )?(exceeded|reached)\b|\b\w*Task(TimedOut|Timeout)\b",
         r"active longer than specified deadline|\bjob\b.{0,30}timed out \(limit",
         r"\b(job|allocation|reservation)\b.{0,40}\b(time|lease) (has )?(expired|run out|ran out)",
     ),
@@ -91,15 +120,26 @@ SIGNS: tuple[Sign, ...] = (
         r"|not responding|has died)|\bNodeNotReady\b|\bNodeLost\b|\bnode is not ready\b",
         r"(failed|lost|dead|down(ed)?|crashed) node\b(?! ?[:=] ?0)|setting down\b",
         r"(imminent|ungraceful|unexpected) node shutdown|node is shutting down|\bNodeShutdown\b",
-        r"\b(host|machine)\b.{0,40}\b(rebooted|crashed|lost power|went down|kernel panic)",
+        r"\b(host|machine|node|instance|vm)\b.{0,40}\b(rebooted(?! \d+ \w+ ago)|crashed|lost power"
+        r"|went down"
+        r"|kernel panic)",
         rf"heartbeat {TIMED_OUT}.{{0,80}}remote task|\btask:?\d* heartbeat timeout",
         r"raylet\b(?![,)]).{0,60}(died|dead|lost|crashed|unreachable)",  # (raylet) only tells it
         r"missed (too many|[1-9]\d*) (\w+ )?heart-?beats"
         r"|(\b|STATE_)WORKER_FAILED\b(?![\"']? ?[=:] ?0)",
-        r"\b(declar|mark|consider)(s|es|ed|ing)\b.{0,30}\b(worker|node|host)\b.{0,30}\b(dead|lost)\b",
+        r"\b(declar|mark|consider)(s|es|ed|ing)\b.{0,30}\b(worker|node|host)\b.{0,30}\b(dead"
+        r"|lost)\b",
         r"\bhost ?error\b(?!s?\s*[:=]\s*0\b)"
         r"|\b(replica|node|host|worker|vm|machine|instance)\b.{0,40}\b(became|is) unreachable\b",
         r"\bSLICE_FAILURE_\w*(WORKER|HOST)\w*",
+        r"\b(host|node|worker|machine|instance|vm)\b.{0,40}\b(became|has become|went) (unavailable"
+        r"|offline|lost)\b"
+        r"|\b(host|node|machine|instance|vm)\b.{0,40}\bno longer exists?\b"
+        r"|\bpod garbage collector\b",
+        r"\bstopped posting node status\b|\bNodeStatusUnknown\b|\bpower (failure|loss|outage)\b"
+        r"|\bhost down\b|\bunexpectedly rebooted\b|\bExecutorLost\w*|\bworker lost\b",
+        r"\b(soft|hard) lockup\b|\bself-detected stall on CPU\b"
+        r"|\bkernel panic\b(?!.*\b(machine check|mce)\b)",
         r"lost (communication|contact|connection) (with|to) .{0,30}\b(daemon|node|host|worker"
         r"|agent)\b",
         rf"heartbeat(?! monitor)(?!.{{0,120}}{RANKS_END}).{{0,30}}(lost|expired|(?<!_){TIMED_OUT})"
@@ -133,15 +173,18 @@ SIGNS: tuple[Sign, ...] = (
         r"out of memory: kill",
         r"memory cgroup out of memory",
         r"\btask \d+: out of memory",
+        r"\b(replica|container|pod|executor|worker)\b.{0,40}\b(ran|run|went) out[- ]of[- ]memory\b",
         r"\bOUT_OF_ME(MORY\b|M?O?R?\+)",  # as sacct cuts it
         r"node running low on memory",
         r"exceeds the memory usage threshold",
         r"exceed\w* .{0,30}memory (limit|usage)|job killed: mem\b"
         r"|\bmem(ory)?\b \d+\w* exceeded limit",
-        r"memory usage .{0,30}exceed|\bcgroup oom\b",
-        r"\b(gone|went|is|was|grew) (over|above|beyond|past)\b.{0,20}\bmemory (limit|request)",
+        r"memory (usage|limit) .{0,30}exceed|\bcgroup oom\b",
+        r"\b(gone|went|is|was|grew) (over|above|beyond|past)\b.{0,20}\bmemory (limit|request)"
+        r"|\bbeyond the '?\w+'? memory limit",
         r"\bcontainer (was )?killed (due to|because of|for) .{0,20}memory",
         r"memory pressure \(oom\)|unexpected bus error encountered in worker",
+        r"\bmalloc of size \d+ failed\b|\bfailed to allocate \S+ ?(of )?host memory\b",
         r"_?arraymemoryerror|errno 12\b",
         r"\bTERM_MEMLIMIT\b",
         r"^\s*MemoryError\b",
@@ -154,12 +197,16 @@ SIGNS: tuple[Sign, ...] = (
         # Daemons that kill before the kernel must: systemd-oomd, earlyoom, nohang.
         r"\bkilled .{0,160}\bdue to memory (pressure|used|usage)",
         r"\b(\w*oomd|earlyoom|nohang)\b\S*\s.{0,40}\b(sending|sent) sig(term|kill)\b(?! when\b)",
-        r"dataloader worker .{0,40}killed by signal: (killed|bus)",
+        r"dataloader (worker|process) .{0,40}killed by signal: (killed|bus)",
     ),
     _sign(
         "oom_device",
         "escalate",
         "escalate",
+        DEVICE_MEMORY,
+        r"no available memory for the cache blocks",
+        r"\b[A-Z]{2,5} out of memory\. tried to allocate"
+        r"|failed to allocate \S+ ?\w?B .{0,60}\bon ND\b",
         r"\b(cuda|hip|xpu|mps|npu)\b.{0,30}out of memory",
         r"\boutofmemoryerror\b(?!.*task was killed)",
         r"(CUDA|CUBLAS|CUDNN|cuda)_?\w*(OUT_OF_MEMORY|ALLOC_FAILED|MemoryAllocation)",
@@ -182,16 +229,23 @@ SIGNS: tuple[Sign, ...] = (
         r"|exceeded (your |the )?(disk|storage|file|inode|block)s? quota|over (disk )?quota\b",
         r"\berrno (28|122)\b",
         r"(out of|no (more|free)) inodes",
-        r"(disk|file ?system|volume|partition) (is |or disk is )?full\b|\w*storagefull\b"
+        r"(disk|file ?system|volume|partition) (is |or disk is )?full\b|storagefull\b"
         r"|reached its minimum free (drive|disk|space)",
         r"unexpected pos \d+ vs|PytorchStreamWriter failed writing",
         r"low on resource: ephemeral-storage|\bDiskPressure\b(?!.*\bfalse\b)"
-        r"|exceed\w* .{0,40}(ephemeral|local)[- ]storage|ephemeral[- ]storage usage exceeds",
+        r"|exceed\w* .{0,40}(ephemeral|local)[- ]storage|ephemeral[- ]storage usage exceeds"
+        r"|\busage of emptydir\b.{0,60}\bexceed"
+        r"|^(?!.*(neptune|wandb|comet)).*\bstorage (limit|quota) (was |has been )?(reached"
+        r"|exceeded)\b",
     ),
     _sign(
         "hardware_fault",
         "relaunch",
         "escalate",
+        DEVICE_LOST,
+        r"\b(double|multi)[- ]?bit\b.{0,20}\becc\b(?!\s*[:=]\s*0\b)"
+        r"|\bhbm\b.{0,30}\becc\b.{0,20}\berror\b(?!s?\s*[:=]\s*0\b)",
+        r"\bremounting file ?system read-only\b|\b(EXT4-fs error|XFS \S+ metadata I/O error)\b",
         r"(?<!\b0 )uncorrectable (\w+ )?ecc(?! errors?\s*[:=]\s*0\b)|ECCUncorrectable"
         r"|\becc error\b(?!s)|(?<!\b0 )uncorrectable (\w+ )?(memory|error)(?!s?\s*[:=]\s*0\b)",
         r"double[- ]bit (\(?\w+\)? )?(ecc|error)s?\b(?!\s*[:=]\s*0\b)"
@@ -204,7 +258,12 @@ SIGNS: tuple[Sign, ...] = (
         r"\b(infiniband|ib\d*|mlx5_?\w*|ibv|port|hca|roce|nic|eth\d+|ici|chip)\b.{0,60}"
         r"\blink\b.{0,12}\b(down|fail\w*|lost)",
         r"machine check (exception|error)|hardware error\]?(?!.*\bcorrected error)"
-        r"|\buncorrected error\b",
+        r"|\buncorrected (\([\w-]+\) )?error\b|\bthermal (trip|shutdown)\b"
+        r"|\bover[- ]?temperature\b(?! (threshold|limit)|: ?no)",
+        r"\bparity error\b|\b(dropped|fell|fallen) off (the )?(pcie?|bus)\b|\bpower fault\b",
+        r"\buncorrectable\b\W{0,3}[1-9]\d*\s*$",
+        r"\[/dev/accel\d+ .{0,60}fatal error|\bresults may be corrupted\b"
+        r"|\bsilent data corruption\b|\bSDC\b.{0,30}\b(detected|triggered|fail\w*)\b",
         r"\bEDAC\b.{0,20}\bUE\b|hw exception by gpu|\bgpu hang\b|gpu reset (failed|begin)",
         r"\bSLICE_FAILURE_\w*(CHIP|ICI|LINK)\w*|\btpu session error\b",
         r"critical (medium|target) error"
@@ -220,25 +279,48 @@ SIGNS: tuple[Sign, ...] = (
         "bad_node",
         "escalate",
         "escalate",
+        DEVICE_CLOSED,
+        OPENING_FAILED,
+        r"\bprolog\b.{0,60}(\bfail(ed|ure)\b|exit(ed)? with (exit )?(status|code) [1-9]|\berror\b)",
+        r"\b(module|driver) (is )?not loaded\b|\b(dcgmi?|nhc|node[ _]health)\b(?!.*(\b0 fail"
+        r"|\bpassed)).{0,80}\bfail(ed"
+        r"|ure)?\b"
+        r"|slurmstepd: error: .*\b(gres|cgroup|container|namespace|mount)\w*\b.*\bfail(ed|ure)\b",
+        r"unable to determine \w+ driver version|\bcould not open the nd\d"
+        r"|\bcall failed lazily at initialization\b|\bpre-?flight\b.{0,120}\b(fail\w*|unhealthy)\b",
         r"no accelerator found",
         r"tpu initialization failed|failed to (open|initialize) (?!.*cannot open shared object)"
-        r".{0,20}(tpu|accel|libtpu)",  # no library at all: a machine without a TPU, as JAX says it
+        r".{0,20}(tpu|accel|libtpu|hccp|\bnpu|\bhpu|gaudi|habana|neuron)",
+        # No library at all: a machine without a TPU, as JAX says it.
+        r"\bno (cuda|hip|rocm|xpu|npu|mps|gpu|tpu|hpu|habana|gaudi|neuron"
+        r"|accelerator)s?[- ]?(capable )?"
+        r"(gpus?|devices?|cores?|chips?)? ?(is|are|were|was)? ?\b(available|found|detected"
+        r"|visible)\b"
+        r"|nvidia-smi\W.{0,30}\bno devices were found",
         r"^(?!.*(\.nfs|rmtree|unlink|rmdir|/tmp/)).*device or resource busy",
         r"couldn.?t open iommu",
         r"bad[- ]node signature",
-        r"failed_precondition.{0,80}(driver|device|tpu|accelerator|clean)",
+        r"failed_precondition(?!.{0,80}\b(zarr\w*|ocdbt|kvstore)\b).{0,80}(driver|device|tpu"
+        r"|accelerator|clean)",
         r"no cuda gpus are available|cudaGetDeviceCount|found no nvidia driver|cuda unknown error",
         r"no cuda-capable device|cuda driver (version|initialization).{0,30}(insufficient|fail)",
         r"cuda-capable device\(s\) is/are busy|all cuda.{0,10}devices are busy",
-        r"nvidia-smi has failed|failed to initialize nvml|nvml error|nvidia-container-cli",
+        r"nvidia-smi has failed|failed to initialize nvml|nvml error|nvidia-container-\w+",
         r"nvidia driver on your system is too old|driver/library version mismatch",
-        r"expected \d+ .{0,30}(gpu|tpu|accelerator|device|chip)s?\b.{0,60}\b(found|got|have|only"
-        r"|but|has)\b",
+        r"expected (?P<want>\d+) .{0,30}(gpu|tpu|accelerator|device|chip)s?\b.{0,60}\b(found|got"
+        r"|have"
+        r"|only|but|has)\b(?! (?P=want)\b)",
         r"\b(found|only|got|see) \d+ .{0,20}(gpu|tpu|accelerator|chip"
         r"|local device)s?\b.{0,40}expected",
         r"unable to initialize backend '(tpu|cuda|rocm)': (?!.*cannot open shared object)"
         r"(unknown|internal|aborted|failed_precondition|unavailable)",
-        r"/dev/(accel|vfio/|nvidia|kfd)\w*.{0,60}(no such|not permitted|denied|busy"
+        r"\b(sees|found|finds|got|has|have|only) (?P<seen>\d+) (of|/"
+        r"|out of) (?!(?P=seen) )\d+ .{0,20}"
+        r"(gpu|tpu|npu|accelerator|device|chip)s?\b|\bcount reported lower than configured\b"
+        r"|\bno such device( or address)?: '/dev/",
+        r"/dev/(accel|vfio/|nvidia|kfd|neuron|davinci|hl|dri|infiniband)\w*.{0,60}(no such"
+        r"|not permitted"
+        r"|denied|busy"
         r"|input/output error)",
         r"(unable to|can ?not|can't|could ?n[o']t|failed to) (open|access|initiali[sz]e|reset)"
         r" ((the )?(device )?/dev/(accel|vfio|nvidia|kfd|dri|neuron|davinci)"
@@ -260,6 +342,9 @@ SIGNS: tuple[Sign, ...] = (
         r"(?<![\w-])(nan|inf|non-?finite)s?\b(?![-=]|( \w+)?\s*[:=]\s*(0|false|none)).{0,30}"
         r"\b(loss|losses|grad\w*|norm|logits)\b(?!.{0,20}[:=]\s*(true|false|\d))",
         r"(?<![\w-])(nan|inf|non-?finite)s?\b(?!-).{0,30}\bin (output|forward|backward)",
+        r"\bthere are (nan|inf)s?\b|\boverflow detected in \d+ consecutive\b",
+        r"\bgrad(ient)?[ _]norm (inf|nan)\b",
+        r"contains either `?(nan|inf)\b|\breturned nan values\b",
         r"(returned|produced|detected|found|encountered|contains) (an? )?(nan|inf|non-?finite)s?\b"
         r"(?![-\w])|invalid value \(nan\)|\bnon-?finite (loss|grad|value|norm|metric)|not finite\b",
         r"(loss|grad\w*).?scale.{0,40}(minimum(?! ?[:=])|too small|underflow|cannot decrease)",
@@ -272,15 +357,21 @@ SIGNS: tuple[Sign, ...] = (
         "distributed_hang",
         "escalate",
         "escalate",
-        r"watchdog.{0,60}(timeout|timed out|stuck)|heartbeat monitor timed out"
+        COLLECTIVE_TIMEOUT,
+        rf"watchdog(?!: BUG).{{0,60}}({TIMED_OUT}|stuck)|heartbeat monitor timed out"
         r"|timeout at nccl work",
         r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)|\bRendezvousTimeoutError\b",
         r"nccl operations have failed or timed out|socketStartConnect",
         r"(watchdog|hang) (detector|detected|monitor)\b.{0,80}\b(no progress|stuck|hang|hung)"
         r"|\bhang (was )?detected\b(?!\s*[:=]\s*(0|no|false))"
         r"|\babort(s|ed|ing) (on|due to) (a )?hang\b"
-        r"|no (training )?progress (for|in) \d+|\b(ranks?|workers?|processes) (is|are"
+        r"|no (\w+ )?progress\b.{0,40}\b(for|in) \d+|\b(ranks?|workers?|processes) (is|are"
         r"|seems?) (stuck|hung)",
+        r"\b(considered|declared|presumed|deemed|found) (to be )?(hung|hanging|stuck"
+        r"|unresponsive)\b"
+        r"|\bmismatch(ed)? (between )?collectives?\b|\bobject\(s\) not ready after\b"
+        r"|fatal error in (internal_|pmpi_|mpi_)+(allreduce|allgather|alltoall|bcast|barrier"
+        r"|reduce)",
         r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",
         r"\bstore\W.{0,60}\bwait timeout after \d+",  # c10d's: the others never came
         rf"\bheartbeat\b.{{0,120}}{RANKS_END}"

@@ -17,17 +17,20 @@ _FRAME = late_regex(
 _ENDING = r"(?:Error|Exception|Interrupt|Exit|Fault|Failure|Warning|Died|Iteration)"
 _RAISED = late_regex(
     rf"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?{_ENDING}"
-    r"|(?:[a-z_]\w*\.)+(?:[A-Z]\w+|\w*error|timeout))"
+    r"|(?:[a-z_]\w*\.)+(?:_?[A-Z]\w+|\w*error|timeout))"
     r"(?::\s?(?P<text>.*))?$"
 )
 _ALONE = late_regex(
-    r"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*[a-z]\w*(?:Error|Exception)|[A-Z]\w*OSError|OSError"
-    r"|IOError|Exception)"
-    r"|(?:[A-Za-z_]\w*\.)*\w*(?:errors?|exceptions?|errorfactory)\.[A-Z]\w+)"
+    r"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:_?[A-Z]\w*[a-z]\w*(?:Error|Exception)|[A-Z]\w*OSError|OSError"
+    r"|IOError|Exception|(?:struct|socket|select|binascii|zlib)\.error)"
+    r"|(?:[a-z_]\w*\.)+[A-Z]\w*(?:Error|Timeout|Conflict|Unsupported|Unavailable|Exceeded|NotFound"
+    r"|Denied|Failed"
+    r"|Forbidden|Mismatch|Expired)"
+    r"|(?:[A-Za-z_]\w*\.)*\w*(?:errors?|exceptions?|exc|errorfactory)\.[A-Z]\w+)"
     r"(?::\s(?P<text>.*))?$"
 )
 """What is an exception's last line without any frame before it; ``Error: …`` may be anybody's."""
-_HINT = late_regex(rf'{_ENDING}|Traceback|File "|^│ |[a-z]\.[A-Z]')
+_HINT = late_regex(rf'{_ENDING}|Traceback|File "|^│ |[a-z]\.(?:[A-Z]|error\b)')
 _CAUSED = "The above exception was the direct cause"
 IGNORED = "Exception ignored "
 """Python's word for what was raised where nobody can catch it: it ends no program."""

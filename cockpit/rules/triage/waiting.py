@@ -65,7 +65,8 @@ _FOR_GOOD: Final = late_regex(
 )
 """What a node lacks whoever leaves it."""
 _UNMADE: Final = late_regex(
-    r"ErrImagePull|ImagePullBackOff|InvalidImageName|manifest (?:for \S+ )?(?:unknown|not found)"
+    r"ErrImagePull|failed to pull image .*\b(not found|unauthorized|denied|unknown)\b"
+    r"|ImagePullBackOff|InvalidImageName|manifest (?:for \S+ )?(?:unknown|not found)"
     r"|CreateContainerConfigError|\b(?:secret|configmap"
     r"|persistentvolumeclaim) \"[^\"]+\" not found",
     re.I,

@@ -5,68 +5,54 @@ from __future__ import annotations
 import re
 
 from cockpit.model.late_regex import late_regex
-
-DATA = late_regex(
-    r"caught \w+ in dataloader worker|in dataloader worker process"
-    r"|corrupt\w* (shard|record|file|data|sample|image|parquet|archive)"
-    r"|\bDataLossError\b|\bArrowInvalid\b|\bUnidentifiedImageError\b|\bUnpicklingError\b"
-    r"|datasets\.(exceptions|builder|table)|\bDatasetGenerationError\b"
-    r"|\bzlib\.error\b|\berror -?\d+ while decompressing|\bLZMAError\b"
-    r"|\bBadZipFile\b|\bJSONDecodeError\b|EOFError: ran out of input"
-    r"|ended before the end-of-stream marker"
-    r"|truncated (record|file|image|shard)|tokenizer.{0,60}(mismatch|not found|missing|invalid)"
-    r"|(could not|failed to|unable to) (parse|load|read|find) .{0,40}\btokenizer\b"
-    r"|not a (gzip|zip|parquet|tar) file|not a gzipped file|invalid (tar|parquet|zip) "
-    r"|unexpected eof .{0,40}\b(tar|zip|shard|gzip|parquet|archive|\w+\.(tar|zst|gz|bin))\b"
-    r"|\bindex file (is |was )?(corrupt|truncat|invalid|doesn't match)"
-    r"|\bdataset\b.{0,20}\bis empty\b(?! of\b|.{0,40}\bskip)"
-    r"|\bno (samples|shards|documents|examples) (were )?(match|found(?! to be))"
-    r"|(no such file|not found|missing|corrupt|truncated|malformed).{0,60}"
-    r"(\d{3}[\w-]*\.|\.)(tar|parquet|arrow|tfrecords?|mds|idx|zst)\b"
-    r"|(\d{3}[\w-]*|shard\S*)\.(tar|parquet|arrow|tfrecords?|mds|idx|zst|npy|jsonl)\S*.{0,20}"
-    r"(no such file|not found|missing|corrupt|truncated|malformed)"
-    r"|\.tfrecords?-\d+-of-\d+.{0,20}(no such file|not found|missing|corrupt|truncated)"
-    r"|unknown split|must have the same columns|(schema|column)s?\b.{0,40}\b(mismatch|differs?"
-    r"|not match)"
-    r"|couldn't cast|\bCastError\b|magic bytes not found|\bdata corruption\b|decompress error"
-    r"|\bvocab\w*.{0,20}\bmismatch.{0,40}\btokenizer"
-    r"|(token|label|index)( ids?)? \d+.{0,30}(out of (range|bounds)|exceeds|>=).{0,30}\bvocab"
-    r"|bad header, cannot read|dataset \S+ (not found|doesn't exist)|\bDatasetNotFoundError\b"
-    r"|no (\(supported\) )?data ?files? (found|match)|\bDataFilesNotFoundError\b"
-    r"|(could not|couldn't|can(no|')t|failed to|unable to|error|cannot)( \w+)? "
-    r"(read|load|open|decode|pars|deseriali|fetch|unpack|decompress)\w*\b"
-    r"(?!.{0,80}\b(checkpoint|ckpt|weights?|model|optimi[sz]er|safetensors|state.?dict|config"
-    r"|shared object|librar\w+|\w+\.so)\b)"
-    r".{0,80}\b(shards?|samples?|records?|examples?|data ?(set|file|point)?|tfrecords?|batch"
-    r"|corpus|tokens|\w+\.(tar|parquet|arrow|jsonl(\.\w+)?|tfrecord|npy|npz|bin|mds|jpe?g|png))\b"
-    r"|\b(shard|sample|record|dataset|data file)\b.{0,60}\b(corrupt\w*|truncated|unreadable"
-    r"|malformed|missing|bad (magic|header|checksum)|checksum mismatch|crc)\b"
-    r"|unexpected end of data|\bUnicodeDecodeError\b"
-    r"|\b(crc|checksum)\b.{0,40}\b(mismatch|fail\w*|error)\b.{0,80}\b(shard|record|data|sample)",
-    re.I,
-)
-"""Trouble that the input data makes; decisive only where it ended the job."""
+from cockpit.rules.triage.codes import MOUNT_ERRNO, NETWORK_ERRNO, TRANSIENT
 
 NETWORK = late_regex(
-    r"connection ?(reset|refused|aborted|timed out|error)|connect(ion)? ?timeout"
+    r"connection ?(was )?(reset|refused|aborted|closed before|timed out|error)"
+    r"|connect(ion)? ?timeout"
     r"|read time(d )?-?out"
     r"|temporary failure in name resolution|name or service not known|max retries exceeded"
-    r"|remote end closed|remotedisconnected|network is unreachable|no route to host"
+    r"|connection unexpectedly closed|context deadline exceeded|unable to find the server at"
+    r"|failed to connect to|remote end closed|remotedisconnected|network is unreachable"
+    r"|no route to host"
     r"|\b(429|502|503|504)\b.{0,40}(error|too many|unavailable|gateway|timeout|retry)"
     r"|\b(http|server|service|api)\w*(error|exception)\b"
     r"(\W{1,3}|.{0,120}(, |\b(status|code)\w*\W{1,3}))(429|502|503|504)\b(?! ?m?s\b)"
     r"|service ?unavailable|too many requests|unexpected eof(?! in )|: eof\b|tls handshake"
     r"|ssl.{0,20}error"
     r"|server ?disconnected|incomplete ?read|protocol ?error\b|chunked ?encoding"
-    r"|failed to resolve|could not connect to the endpoint|endpointconnectionerror"
+    r"|(failed to|could not|couldn't|can ?not) resolve|could not connect to the endpoint"
+    r"|endpointconnectionerror"
     r"|\bconnection to \S+.{0,30} was lost; in progress|nfs: server \S+ not responding"
     r"|retrying (error|request|in|after)|\bretry(ing)?\b.{0,40}(attempt|request|connection)"
-    r"|\bhttp (response|status)\b.{0,12}\b(429|502|503|504)\b",
+    r"|\bhttp (response|status)\b.{0,12}\b(429|502|503|504)\b"
+    r"|\b(unavailable|deadline_exceeded): error (reading|writing|opening|executing)\b"
+    rf"|{TRANSIENT}|{NETWORK_ERRNO}",
     re.I,
 )
+REMOTE_FILES = late_regex(
+    r"\bnfs: server\b|\blustre(error)?: |\b(gpfs|mmfs|beegfs|weka|ceph)\w*: ", re.I
+)
+IO_ERROR = late_regex(r"\berrno 5\b|\binput/output error\b", re.I)
+MOUNT = late_regex(MOUNT_ERRNO, re.I)
+NETWORK_MODULE = late_regex(
+    r"^(aiohttp|httpx|httpcore|requests|urllib3|botocore|aiobotocore|s3fs|gcsfs|adlfs|google|azure"
+    r"|grpc|huggingface_hub|hf_xet|http|socket|ssl|websockets?|paramiko|fsspec|oci|redis|pymongo"
+    r"|concurrent|asyncssh)(\.|$)"
+)
+"""Clients of what lies behind a network, as they stand before the name of what they raise."""
+GRPC_STATUS = late_regex(r"StatusCode\.(UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED)")
+NETWORK_NAME = late_regex(
+    r"Timeout|TimedOut|Unavailable|Connect|Disconnect|Reset|Aborted|Gateway|Incomplete|Protocol"
+    r"|TooMany|InternalServer|ServerError|RetryError|Transport|ServiceRequest|ServiceResponse"
+)
+"""Trouble on the way, not an answer (``NotFound``, ``Forbidden``, ``BadRequest``)."""
+
 TRACKER = late_regex(
-    r"\bwandb\b|tensorboard|api\.wandb|forge\.coreweave|\bmlflow\b|file_stream|\bcomet_ml\b"
-    r"|\bneptune\b|\bclearml\b|\btrackio\b|\bswanlab\b|\baim\.(sdk|ext)",
+    r"\bpolyaxon\b|\bdvclive\b|\bdagshub\b|\btracking (client|server)\b|\bwandb\b|tensorboard"
+    r"|api\.wandb|forge\.coreweave|\bmlflow\b|file_stream|\bcomet(_ml)?\b"
+    r"|\bneptune\b|\bclearml\b|\btrackio\b|\bswanlab\b|\baim\.(sdk|ext)|/aim/(sdk|ext)/"
+    r"|\bAim (repo|run)\b",
     re.I,
 )
 TROUBLE = late_regex(
@@ -77,14 +63,32 @@ STOPPED = late_regex(
     r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user"
     r"|cancell?ed by (user|uid|owner)"
     r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
+    r"|(?<!can be )(?<!be )\bstopped (from|in|via|through) the (ui|web|console|dashboard|w&b"
+    r"|wandb)\b"
     r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
-    r"|\bjob \S+ was (stopped|cancell?ed)\b"
+    r"|\bjob \S+ was (stopped|cancell?ed)\b|\buser[- ]initiated\b|terminated-by-user"
+    r"|(?<!use )(?<!run )(?<!with )\b(kubectl delete|docker (stop|kill)|podman (stop|kill)"
+    r"|condor_rm|oardel|sky (jobs )?cancel"
+    r"|ray job stop|modal app stop)\b|^qdel: "
+    r"|\bcancell?ed by (?!(the )?(system|scheduler|slurm|kernel|watchdog|signal|launcher|pre))\w+"
+    r"|\bdeleted by (the )?(user|owner"
+    r"|\S+@)"
     r"|\b(killed|cancell?ed|deleted|terminated)\b.{0,20}\b(qdel|bkill)\b|\b(qdel|bkill) by\b"
     r"|cancelled at (?!.*due to)|\bsigint\b|received signal 2\b|\bscancel\b",
     re.I,
 )
 """Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""
 
+ORDERED = late_regex(
+    r"\b(cancel\w*|abort\w*|delet\w+|remov(ed|ing)|requested|manual\w*|operator|admin\w*|stopp(ed"
+    r"|ing)"
+    r"|shut(ting)? ?down|\bby \S+@\S+)\b",
+    re.I,
+)
+"""Words of an order, perhaps a person's: then it did not just stop."""
+
+JOB_CANCELLED = late_regex(r"\*{3} job \S+ on \S+ cancelled at (?!.*due to)", re.I)
+"""Slurm ends the whole job: only somebody's order does that without a reason."""
 STEP_CANCELLED = late_regex(r"\bstep \S+ on \S+ cancelled at (?!.*due to)", re.I)
 """Slurm ends what is left of a step: somebody told it to, or one of its tasks had failed."""
 TASK_DIED = late_regex(
@@ -95,7 +99,7 @@ TASK_DIED = late_regex(
 
 KILLED = late_regex(
     r"\b(sigkill|signal 9|exit(ed)?( with)?( exit)?[ _]?(code|status)[:=]? ?(137|-9))\b"
-    r"|^\s*killed\s*$"
+    r"|^\s*killed\s*$|\btasks? [\d,-]+: killed\b"
     r"|: line \d+: +\d+ killed\b|(due to|by|on) signal:? 9\b|return code:? = -9\b",
     re.I,
 )
@@ -115,14 +119,19 @@ STARTS = late_regex(
 
 USAGE = late_regex(
     r": error: (unrecognized arguments|the following arguments are required|argument \S+: )"
+    r"|^[\w./-]+\.py: error: |^error in call to target '"
     r"|can't open file '|: command not found$|could not override '|not in struct\b"
     r"|config(key|attribute|composition|missing)\w*(error|exception)|missingconfigexception"
-    r""
+    r"|\bunrecognized (options?|arguments?)\b|\bkey \"[^\"]+\" is not accepted"
+    r"|no configurable matching"
+    r"|^(source|cd|\.): .*no such file or directory$|no matching distribution found for"
+    r"|no solution found when resolving|did not match any file\(s\) known to git"
     r"|missing mandatory value|bad interpreter: no such file"
     r"|^in '[^']*': could not find '|^available options in '"  # Hydra
     r"|^\W*error: (invalid value for|missing (option|argument|parameter)\b|got unexpected extra)"
     r"|^error: (unexpected argument '|the following required arguments were not)"  # clap
-    r"|flag provided but not defined: -|: (unrecognized option|invalid option --|option requires) "
+    r"|^(error: )?unknown (flag|option|shorthand flag): |flag provided but not defined: -"
+    r"|: (unrecognized option|invalid option --|option requires) "
     r"|flags parsing error"
     r"|no such (option|command)\b|extra inputs are not permitted|executable file not found"
     r"|sh: .*: (no such file or directory|permission denied)$|syntax error near unexpected"
@@ -134,8 +143,9 @@ USAGE = late_regex(
 """A command line that the program, or the shell, did not understand."""
 
 CRASH = late_regex(
-    r"segmentation fault|core dumped|\bthread '[^']*' panicked at|^panic: "
+    r"segmentation fault|\bsegfault\b|core dumped|\bthread '[^']*' panicked at|^panic: "
     r"|fatal error: unexpected signal"
+    r"|\b(shape|dimension|size|dtype)s? ?mismatch\w*|\bmismatch\w* (shape|dimension|dtype)s?\b"
     r"|double free or corruption|illegal instruction|terminate called after throwing"
     r"|\w\(\): (invalid pointer|corrupted)|: assertion [`'].*' failed|stack smashing detected"
     r"|\bSIG(SEGV|ABRT|BUS)\b|fatal python error"
@@ -146,6 +156,7 @@ CRASH = late_regex(
 
 DEVICE_ERROR = late_regex(
     r"\b(cuda|hip|xpu|npu|nvml|cublas|cudnn) (driver )?(error|failure)\b"
+    r"|\b(acl|npu|nrt|syn|xla)\w*\b.{0,60}\b(error code|failed)\b"
     r"|\baccelerator (device )?halted|\bdevice halted|\binput/output error\b",
     re.I,
 )
@@ -159,7 +170,11 @@ OTHER_END = late_regex(r"\bexit_?code\s*[:=] ?(?!-9\b|137\b|-15\b|143\b|0\b)-?\d
 
 REFUSED = late_regex(
     r"\b(Resource|Instance|Vcpu)LimitExceeded\b|\bInsufficient(\w*Capacity\w*)\b"
-    r"|\baccount-level service limit\b|_RESOURCE_POOL_EXHAUSTED\b|\bstockout\b|\bno more capacity\b"
+    r"|\baccount-level service limit\b|_RESOURCE_POOL_EXHAUSTED\b|\bCapacityError\b"
+    r"|\bUnable to provision\b|\bResourcesUnavailableError\b|[qQ]uotaExceeded\b"
+    r"|\binsufficient quota\b|\b[qQ]uota '[A-Z_]+' exceeded|\b[jJ]ob not submitted\b"
+    r"|\bjob submission failed\b|\bUnable to allocate resources: (?!.*(timed out|[sS]ocket))"
+    r"|\bstockout\b|\bno more capacity\b"
 )
 """A cloud does not give the machines: nothing of the job has run."""
 
@@ -173,15 +188,16 @@ TRANSPORT = late_regex(r"\bibv_|got completion|transport retry", re.I)
 """A transport's call that failed: where training goes on after it, another way was taken."""
 
 OPENING = late_regex(
-    r"\b(set_device|_lazy_init|_setup_devices|init_device|get_device_properties)\b"
+    r"\b[Uu]nable to determine the device handle|\b(set_device|_lazy_init|_setup_devices"
+    r"|init_device|get_device_properties)\b"
 )
 """Code that opens a device: what fails there is no fault in mid-run."""
 
 DRAIN = late_regex(r"\bdrain|\bRMA\b|replace the (gpu|node)", re.I)
 
 DONE = late_regex(
-    r"training (is )?(already )?(complete|finished|done)\b|finished training"
-    r"|successfully completed|reached (the )?(final|max)\w* step"
+    r"training (is )?(already )?(completed?|finished|done)\b|finished training"
+    r"|successfully completed|\bjob \S+ succeeded\b|reached (the )?(final|max)\w* step"
     r"|saved (the )?final (model|checkpoint|weights)",
     re.I,
 )
@@ -192,7 +208,20 @@ FATAL = late_regex(
 )
 """What a program says that does not go on."""
 
-ELSEWHERE = frozenset(("FileNotFoundError", "NotADirectoryError", "IsADirectoryError"))
+STUCK = late_regex(
+    r"\b(watchdog|no (\w+ )?progress|no (new )?(log )?(output|lines?|steps?|activity) (for|since"
+    r"|in)|stall\w*|stuck|hang(s|ing)?|hung|unresponsive|unhealthy|degraded"
+    r"|lost|dead|timed out)\b",
+    re.I,
+)
+"""What may be the last that is heard of a run that stands still."""
+
+ELSEWHERE = frozenset(
+    (
+        *("FileNotFoundError", "NotADirectoryError", "IsADirectoryError"),
+        *("ConfigAttributeError", "ConfigKeyError", "MissingMandatoryValue"),
+    )
+)
 """Small exceptions that a library raises for its caller."""
 SMALL = frozenset(
     (
@@ -203,8 +232,6 @@ SMALL = frozenset(
         "SyntaxError",
         "IndentationError",
         "TabError",
-        "ConfigAttributeError",
-        "ConfigKeyError",
         "KeyError",
         *ELSEWHERE,
     )
@@ -212,14 +239,21 @@ SMALL = frozenset(
 """Exceptions that one line usually mends (SPEC T: import, name, syntax, wrong key, wrong path)."""
 
 OWN_CALL = late_regex(
-    r"^AttributeError: '(?!NoneType|\w*(Tensor|Array))\w+' object has no attribute"
+    r"^AttributeError: '(?!NoneType|\w*(Tensor|Array|Cache|Layer|Model|Module))\w+' object has no"
     r"|^ValueError: '\w+' is not a valid \w+$"
     r"|^TypeError: (?!__)[\w.]*(?<!__init__)\(\) (got an unexpected keyword|missing \d+ required"
     r"|takes \d+)"
 )
 """A name or an argument that is misspelled where it is used: one line, like a wrong key."""
 CONFIG = late_regex(
-    r"\b(yaml|ruamel|toml\w*|configparser|omegaconf|hydra|jsonargparse|dacite|argparse|absl\.flags"
+    r"\b(parameter|argument|option|flag|field|setting|keyword)\b.{0,40}\b(invalid value"
+    r"|unexpected"
+    r"|unrecognized|not used|unused|not recognized)\b|\bno (parameter|argument|option"
+    r"|field) named\b"
+    r"|\bcould not consume arg\b|\brequired (field|key|parameter|argument) (is )?missing\b"
+    r"|\bnot found in (the )?config\b|\bkeys are not used\b|\b(ya?ml|toml|json5?): line \d+"
+    r"|\b(yaml|ruamel|toml\w*|configparser|omegaconf|hydra|jsonargparse|dacite|argparse"
+    r"|absl\.flags"
     r"|gin|draccus|tyro|simple_parsing|click)(\.\w+){0,4}\.\w*(Error|Exception|Flag\w*)\b"
     r"|extra inputs are not permitted"
     r"|field required \[type=missing"
@@ -229,35 +263,24 @@ CONFIG = late_regex(
     r"|not known"
     r"|not recognized|not permitted|not supported) (for|in|by)\b|\bunknown (config|option"
     r"|argument|field)"
-    r"|unrecognized (config\w*|option|argument|field|key)|\b(undefined|unknown) dataset\b",
+    r"|unrecognized (config\w*\b(?! class)|option|argument|field|key)|\b(undefined"
+    r"|unknown) dataset\b",
     re.I,
 )
 """A setting, or a name of something to load, that nothing knows."""
 
-DATA_FILE = late_regex(
-    r"shard[-_.]?\d+|\d{3}[\w-]*\.(tar|parquet|arrow|tfrecords?|mds|npy|zst)\b"
-    r"|\.tfrecords?-\d+-of-\d+",
-    re.I,
-)
-"""A numbered piece of a dataset."""
+CONFIG_FILE = late_regex(r"\b\w*(conf(ig)?|settings|args)\w*\.(json5?|ya?ml|toml|ini)\b", re.I)
+SYNTAX = late_regex(r"\b(JSONDecode|Parser|Scanner|TOMLDecode|Parsing|Decoding|Syntax)Error\b")
+"""A file of settings: that it cannot be parsed is no trouble of the data."""
 
 NOT_SMALL = late_regex(
     r"\bincompatible\b|(is required for|requires?) .{0,60}\b(but|found|you have|installed)\b|"
     r"undefined symbol|cannot open shared object|GLIBC|version `|\bABI\b|dll load failed"
-    r"|circular import|state_dict|checkpoint|unexpected key(?!word)|missing key",
+    r"|circular import|failed to import|compiled (using|with|against)|state_dict|checkpoint"
+    r"|unexpected key(?!word)|missing key(\(s\)|s? in\b)",
     re.I,
 )
 """An environment or a checkpoint that does not fit, whatever the exception is called."""
-
-DATA_CODE = late_regex(
-    r"(site|dist)-packages/(webdataset|streaming|datasets|torchdata|tensorflow_datasets|seqio|grain"
-    r"|pyarrow|PIL|litdata|ffcv|nvidia/dali|decord|torchaudio|soundfile|librosa|zstandard|lhotse"
-    r"|tfrecord"
-    r"|fairseq/data|torch/utils/data/_utils)\b|/lib/python[\d.]+/(tarfile|gzip|zipfile|lzma)\.py"
-    r"|megatron/(core|data)/(datasets/)?(indexed|blended|gpt)_dataset|/streaming/base/"
-    r"|/levanter/(data|store)/|/input_pipeline/"
-)
-"""Code whose work is to read data: what it raises, the data is at fault for."""
 
 TRAJECTORY = late_regex(
     r"(^|[/_.-])(models?|modell?ing|optim\w*|data|dataset\w*|dataload\w*|loss\w*|trainer"
@@ -265,12 +288,6 @@ TRAJECTORY = late_regex(
     re.I,
 )
 """File names whose change can alter the training trajectory: then a person decides."""
-
-DATA_MODULE = late_regex(
-    r"^(tarfile|zipfile|gzip|bz2|lzma|zlib|zstandard|snappy|lz4|brotli|PIL|pyarrow|fastparquet|lmdb"
-    r"|webdataset|datasets|streaming|tfrecord|soundfile|decord|av|litdata|ffcv)(\.|$)"
-)
-"""Modules that read data, as they stand before the name of what they raise."""
 
 LIBRARY = late_regex(
     r"site-packages|dist-packages|/lib/python\d|^<|\.pyx$|/(opt|usr)/\S*python\d|^python/"
@@ -286,15 +303,18 @@ ECHO_NAMES = frozenset(
 ECHO = late_regex(
     r"connection (was )?(reset|closed|aborted|lost|refused) ?(by peer)?|broken pipe"
     r"|socket (closed|timeout)|remote process (exit\w*|has)|peer .{0,20}(gone|closed|disconnect)"
-    r"|\b(nccl|gloo|rccl|process ?group|watchdog|c10d|tcpstore|rendezvous)\b"
+    r"|\b(nccl\w*|gloo|rccl|hccl\w*|process ?group|watchdog|c10d|tcpstore|rendezvous)\b"
+    r"|\bsocket\w*Connect\b|\breturned connection timed out\b"
     r"|killed by signal: (terminated|interrupt)|exited unexpectedly$|resource busy: \S*(\.nfs"
     r"|/tmp/)"
-    r"|\bunavailable: |coordination (service|agent)|another (task|process|rank) (died|failed|has)",
+    r"|\bunexplained error\b|\bunavailable: |coordination (service|agent)|another (task|process"
+    r"|rank) (died|failed|has)",
     re.I,
 )
 """What a process meets when another one has gone: an echo, wherever it is the last word."""
 COLLECTIVE = late_regex(
-    r"\b(nccl|gloo|rccl|process ?group|c10d|tcpstore|coordination (service|agent)|all-?reduce)\b",
+    r"\b(nccl(?!InvalidUsage|UnhandledCuda)\w*|gloo|rccl|hccl\w*|process ?group|c10d|tcpstore"
+    r"|coordination (service|agent)|all-?reduce)\b",
     re.I,
 )
 """What ranks do together: it breaks for all when one has gone."""
