@@ -251,7 +251,7 @@ GLYPHS: Final[dict[str, tuple[str, str]]] = {
     "info": ("·", "-"),
     "warning": ("▲", "!"),
     "alert": ("▲", "!"),
-    "stale": ("⧗", "~"),
+    "stale": ("◷", "~"),
     "pick": ("▸", ">"),
     "next": ("→", ">"),
     "nonfinite": ("×", "x"),
