@@ -267,7 +267,7 @@ def _targets(
         return []
     known = [each.size for each in targets if each.size is not None]
     total = f", {size(sum(known))}" if known else ""
-    total += " and what is not known" if known and len(known) < len(targets) else ""
+    total += ", and some of unknown size" if known and len(known) < len(targets) else ""
     mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
     lines = [text(*mark, (f"{label} {len(targets):,}{total}", STRONG))]
     widest = max(len(steps(each.step)) for each in targets)
@@ -315,7 +315,7 @@ def _not_recorded(names: Sequence[str], width: int) -> list[Content]:
     if not names:
         return []
     listed = ", ".join("dirty files" if name.startswith("dirty") else name for name in names)
-    return _labelled("not recorded", text((f"at the last launch: {listed}", DIM)), width, False)
+    return _labelled("not recorded", text((f"last time: {listed}", DIM)), width, False)
 
 
 def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[Content]:

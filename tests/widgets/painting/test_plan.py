@@ -200,6 +200,6 @@ def test_what_is_not_recorded_of_what_ran_is_one_line() -> None:
              for what in ("dirty files that matter", "checkpoint", "hardware")]  # fmt: skip
     new = Difference(what="optimizer.beta", ran=None, would_run="0.9")
     seen = plain(paint_differences([*found, new], 100))
-    assert "not recorded  at the last launch: dirty files, checkpoint, hardware" in seen
+    assert "not recorded  last time: dirty files, checkpoint, hardware" in seen
     assert "not known" not in seen
     assert "not there" in seen
