@@ -99,9 +99,11 @@ def _with_verb(argv: list[str]) -> list[str]:
 
 def _run(argv: list[str]) -> int:
     chosen = _named(argv[0], _UNGUARDED) or _named(argv[0], all_verbs())
+    if chosen is None and not argv[0].startswith("-"):
+        raise UsageError(f"no verb {argv[0][:80]!r}; {_meant(argv[0])}")
     arguments = _parser(chosen).parse_args(argv)
     if chosen is None:
-        raise UsageError(f"no verb {argv[0]!r}")
+        raise UsageError(f"no verb {argv[0][:80]!r}")
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -112,6 +114,14 @@ def _run(argv: list[str]) -> int:
 
 def _named(name: str, verbs: Iterable[Verb]) -> Verb | None:
     return next((verb for verb in verbs if verb.name == name), None)
+
+
+def _meant(name: str) -> str:
+    """Return which verb was meant, else how to find it."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [verb.name for verb in all_verbs()], 1)
+    return f"did you mean {near[0]}?" if near else "cockpit --help lists them"
 
 
 def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
