@@ -90,8 +90,8 @@ def _folded(found: Sequence[Happening]) -> Iterator[Happening]:
         row = list(group)
         if gone and len(row) > 1:
             first, last = _step_of(row[-1]), _step_of(row[0])
-            words = f"Checkpoints {first} to {last} complete"
-            row = [row[0].model_copy(update={"text": words, "note": f"{len(row):,}, {GONE}"})]
+            words = f"{len(row):,} checkpoints, {first} to {last}"
+            row = [row[0].model_copy(update={"text": words})]
         yield from row
 
 

@@ -219,7 +219,7 @@ def test_checkpoints_deleted_since_are_one_row_where_nothing_came_between(store:
     assert [(each.text, each.note, NOW - each.at) for each in found] == [
         ("Checkpoint 10 complete", "deleted since", 1000.0),
         ("Job 8 running", "", 2000.0),
-        ("Checkpoints 7 to 9 complete", "3, deleted since", 2500.0),
+        ("3 checkpoints, 7 to 9", "deleted since", 2500.0),
     ]
 
 
