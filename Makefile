@@ -33,7 +33,8 @@ help:
 	@echo 'make bench       the table of speed and cost, with baselines and bars (bench/README.md)'
 	@echo 'make judgement   how right triage, progress and alarms are, into bench/judgement/RESULTS.md'
 	@echo 'make docs        what docs/ repeats of the code (verbs, keys, settings) and man cockpit, anew'
-	@echo 'make snapshots   every screen as text at three sizes and in every theme, for the tests, anew'
+	@echo 'make snapshots   every screen at three sizes in every theme, for the tests, anew; with'
+	@echo "                 ARGS='--svg FOLDER' pictures of what is kept"
 	@echo 'make screenshots docs/*.svg from the running demo'
 	@echo 'make fuzz        every screen under whatever is pressed, 15 minutes (MINUTES=, SEED=, ARGS=),'
 	@echo '                 then the property tests at full length'

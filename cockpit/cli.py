@@ -37,22 +37,26 @@ class Verb(NamedTuple):
 _UNGUARDED = (
     Verb("open", "cockpit.verbs.open", "the terminal UI (what bare `cockpit` does)"),
     Verb("demo", "cockpit.verbs.demo", "real small training runs, and the UI on them"),
-    Verb("init", "cockpit.verbs.init", "a first run file from what is there"),
+    Verb("init", "cockpit.verbs.init", "a first cockpit.toml from what is found here"),
     Verb("check", "cockpit.verbs.check", "one check of every facet and every rule, now"),
     Verb("watch", "cockpit.verbs.watch", "the headless monitor: keeps the cadence, owns the runs"),
-    Verb("checkpoints", "cockpit.verbs.checkpoints", "which checkpoints are complete, torn, next"),
-    Verb("backtest", "cockpit.verbs.backtest", "what the rules would have told of a history"),
+    Verb(
+        "checkpoints",
+        "cockpit.verbs.checkpoints",
+        "which checkpoints are complete or torn, which is next",
+    ),
+    Verb("backtest", "cockpit.verbs.backtest", "which alerts a run's history would have raised"),
     Verb("plot", "cockpit.verbs.plot", "curves of a run as text, SVG or JSON"),
     Verb("triage", "cockpit.verbs.triage", "why a log ended: one class, its lines, one action"),
-    Verb("progress", "cockpit.verbs.progress", "what a log's lines tell of the training"),
+    Verb("progress", "cockpit.verbs.progress", "step, loss and rate read from a log"),
     Verb("scrub", "cockpit.verbs.scrub", "stdin to stdout with secrets masked"),
     Verb("history", "cockpit.verbs.history", "who did what to a run, when, on what evidence"),
     Verb("veto", "cockpit.verbs.veto", "stop what an agent is about to do to a run"),
     Verb("doctor", "cockpit.verbs.doctor", "what is installed, reachable, authorised; remedies"),
     Verb("serve", "cockpit.verbs.serve", "the read-only UI in a browser on this machine"),
-    Verb("mcp", "cockpit.verbs.mcp", "an agent at the same desk: MCP on stdio, with guards"),
+    Verb("mcp", "cockpit.verbs.mcp", "an MCP server on stdio, for agents; guarded like a person"),
     Verb("schema", "cockpit.verbs.schema", "the run file's JSON Schema, for editors"),
-    Verb("completions", "cockpit.verbs.completions", "what makes bash, zsh or fish complete"),
+    Verb("completions", "cockpit.verbs.completions", "a completion script for bash, zsh or fish"),
 )
 
 
@@ -95,9 +99,11 @@ def _with_verb(argv: list[str]) -> list[str]:
 
 def _run(argv: list[str]) -> int:
     chosen = _named(argv[0], _UNGUARDED) or _named(argv[0], all_verbs())
+    if chosen is None and not argv[0].startswith("-"):
+        raise UsageError(f"no verb {argv[0][:80]!r}; {_meant(argv[0])}")
     arguments = _parser(chosen).parse_args(argv)
     if chosen is None:
-        raise UsageError(f"no verb {argv[0]!r}")
+        raise UsageError(f"no verb {argv[0][:80]!r}")
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -108,6 +114,14 @@ def _run(argv: list[str]) -> int:
 
 def _named(name: str, verbs: Iterable[Verb]) -> Verb | None:
     return next((verb for verb in verbs if verb.name == name), None)
+
+
+def _meant(name: str) -> str:
+    """Return which verb was meant, else how to find it."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [verb.name for verb in all_verbs()], 1)
+    return f"did you mean {near[0]}?" if near else "cockpit --help lists them"
 
 
 def _parser(chosen: Verb | None) -> argparse.ArgumentParser:

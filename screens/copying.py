@@ -115,7 +115,7 @@ def paint_copies(found: Sequence[Copy], chosen: int, width: int) -> list[Content
     lines = []
     for number, each in enumerate(found):
         first, *more = each.text.splitlines() or [""]
-        said = clean(first, 400) + (f" (of {len(more) + 1} lines)" if more else "")
+        said = clean(first, 400) + (f" ({len(more) + 1} lines)" if more else "")
         mark = text(("▸ " if number == chosen else "  ", ACCENT), fit(Content(each.name), NAMES))
         line = cut(text(mark, (said, DIM)), width)
         picked = number == chosen

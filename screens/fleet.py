@@ -272,7 +272,7 @@ class FleetScreen(ActingScreen):
             return
         liked = self._view.favourites
         now = tuple(each for each in liked if each != name) if name in liked else (*liked, name)
-        self.cockpit.say(f"{name} is {'a favourite' if name in now else 'no favourite any more'}")
+        self.cockpit.say(f"{name} is {'a favourite' if name in now else 'no longer a favourite'}")
         self._touched = True
         self._look(favourites=now)
 

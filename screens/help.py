@@ -101,7 +101,7 @@ class HelpScreen(KeyedModal[None], inherit_bindings=False):
         """Lay out the page, and below it the line of the filter."""
         with Vertical():
             yield Paged()
-            yield Prompt("words that a key, code or sign is described by")
+            yield Prompt("filter: words of a key, code or sign")
 
     def on_mount(self) -> None:
         """Show everything."""

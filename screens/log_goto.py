@@ -17,7 +17,7 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-HOW: Final = "a step (8,004), a time (03:12, 11-21 03:12 UTC, 2h ago), :line or a share (40 %)"
+HOW: Final = "a step (8,004), a time (03:12, 11-21 03:12 UTC, 2h ago), :line or 40 %"
 
 
 class Share(NamedTuple):

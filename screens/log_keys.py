@@ -12,6 +12,7 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from cockpit.model.safetext import SafeText
+from cockpit.model.wording import percent
 from screens.base import ActingScreen, Prompt, spawn
 from screens.log_goto import HOW
 from screens.log_saving import all_lines, just, page_through, place_of, save
@@ -146,7 +147,7 @@ class LogKeys(ActingScreen):
         lines = all_lines(reader) if whole and reader is not None else just(held)
 
         def tell(share: float) -> None:
-            view.say(f"saving, {share:.0%} (esc stops)")
+            view.say(f"saving, {percent(share)} (esc stops)")
 
         try:
             count = await save(path, lines, self._shown, tell)

@@ -62,9 +62,9 @@ class RunScreen(ChartKeys):
     DEFAULT_CSS = """
     RunScreen #body { layout: horizontal; height: 1fr; }
     RunScreen #main { width: 1fr; height: 1fr; }
-    RunScreen #side { layout: vertical; width: 66; margin-left: 1; }
+    RunScreen #side { layout: vertical; width: 33%; min-width: 66; margin-left: 1; }
     RunScreen #body.-below { layout: vertical; }
-    RunScreen #body.-below #side { layout: horizontal; width: 1fr; margin-left: 0; }
+    RunScreen #body.-below #side { layout: horizontal; width: 1fr; min-width: 0; margin-left: 0; }
     RunScreen #body.-below #side > * { height: 1fr; }
     RunScreen #body.-below AlertList { width: 5fr; }
     RunScreen #body.-below #side LossChart { width: 3fr; }

@@ -109,7 +109,8 @@ def _item(
     if width < NARROW:
         state = text((f"{glyph(facts.item_state(item))} {word}", style))
         size_of = text((size(item.size), DIM))
-        return cut(text(head, whole([state, text(old), size_of, text((kind, DIM))], width)), width)
+        told = [state, text(old), size_of, text((kind, DIM))]
+        return cut(text(head, whole(told, width - head.cell_length)), width)
     figures = text(
         head,
         (f"{glyph(facts.item_state(item))} {word:<10}", style),

@@ -27,6 +27,7 @@ from cockpit.model.wording import (
     duration,
     glyph,
     number,
+    percent,
     rate,
     size,
     skipped,
@@ -186,7 +187,7 @@ def _tracker(value: TrackerValue, now: float) -> Pairs:
         ("commit", (value.git_commit or "")[:12]),
         ("fragments", str(len(value.fragments)) if len(value.fragments) > 1 else ""),
         ("damaged blocks", str(value.skipped_blocks) if value.skipped_blocks else ""),
-        ("read", f"{value.scanned:.0%}" if value.scanned < 1 else ""),
+        ("read", percent(value.scanned) if value.scanned < 1 else ""),
         *(_raised(alert, now) for alert in value.alerts[:_ALERTS]),
     ]
 
@@ -231,10 +232,12 @@ def _monitor(value: MonitorValue, now: float) -> Pairs:
 
 
 def _host(value: HostValue, now: float) -> Pairs:
-    disks = [f"{disk.mount} {disk.used_frac:.0%}, {size(disk.free)} free" for disk in value.disks]
+    disks = [
+        f"{disk.mount} {percent(disk.used_frac)}, {size(disk.free)} free" for disk in value.disks
+    ]
     return [
         ("disk", "; ".join(disks)),
-        ("memory", "" if value.mem_frac is None else f"{value.mem_frac:.0%}"),
+        ("memory", "" if value.mem_frac is None else percent(value.mem_frac)),
         ("load", "" if value.load is None else f"{value.load:.2f}"),
         ("OOM kills", str(value.oom_kills) if value.oom_kills else ""),
         ("accelerators", str(len(value.gpus)) if value.gpus else ""),

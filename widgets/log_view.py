@@ -16,7 +16,7 @@ from textual.message import Message
 from cockpit.model.bookmark import CONTEXT, Bookmark
 from cockpit.model.logtext import LogPage
 from cockpit.model.safetext import SafeText
-from cockpit.model.wording import size
+from cockpit.model.wording import percent, size
 from widgets.base.painted import Painted
 from widgets.log_buffer import MOST, Buffer
 from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, text
@@ -390,7 +390,7 @@ class LogView(Painted):
         if self.following or not self._buffer.size:
             return text("")
         share = self.place[0] / self._buffer.size
-        return text((f"{min(share, 1):.1%} of {size(self._buffer.size)}", DIM))
+        return text((f"{percent(min(share, 1), 1)} of {size(self._buffer.size)}", DIM))
 
     def _take(self, page: LogPage) -> None:
         self._buffer.take(page)

@@ -9,6 +9,7 @@ from textual.content import Content
 
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
+from cockpit.model.wording import percent
 from widgets.base.painted import Painted
 from widgets.painting.chart import LABELS, Drawing, paint
 from widgets.painting.line import DIM, STRONG, frame, text
@@ -61,7 +62,7 @@ class LossChart(Painted):
         tracker = self._report.facets.tracker.value if self._report is not None else None
         if tracker is None or not tracker.columns or tracker.scanned >= 1:
             return text("")
-        return text((f"{tracker.scanned:.0%} read", DIM))
+        return text((f"{percent(tracker.scanned)} read", DIM))
 
 
 def paint_chart(

@@ -36,7 +36,7 @@ class ThemedApp(TerminalApp):
         if (kept := standing()) is not None:  # as this terminal said it is, the last time
             self._follow(kept.dark)
         known = (*AUTO, *themes)
-        return None if wanted in known else f"no theme {wanted!r}; there are: {', '.join(known)}"
+        return None if wanted in known else f"no theme {wanted!r}; known: {', '.join(known)}"
 
     def on_background_told(self, told: BackgroundTold) -> None:
         """Be dark or light as the terminal is, unless a person has said which."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cockpit.model.view import View
 from screens.acting.offers import choices, key_of, open_command
 from screens.acting.palette import SETTINGS, Command, in_groups
+from screens.fleet_view import ordered
 from screens.help import help_page
 from screens.hotkeys import ACTIONS
 from screens.ports import Cockpit
@@ -32,6 +34,7 @@ def commands(cockpit: Cockpit, scopes: Sequence[str], theme: str) -> list[Comman
         for each in ACTIONS
         if each.palette and each.where in scopes
     ]
+    runs = ordered(cockpit.reports, View())
     themes = [
         Command(
             f"theme {name}",
@@ -41,4 +44,4 @@ def commands(cockpit: Cockpit, scopes: Sequence[str], theme: str) -> list[Comman
         )
         for name in load_themes()
     ]
-    return in_groups([*acts, *map(open_command, cockpit.reports), *own, *themes])
+    return in_groups([*acts, *map(open_command, runs), *own, *themes])

@@ -236,7 +236,7 @@ class AttachedEngine:
 
     async def _did_not_come_up(self, why: str) -> None:
         """Say why no engine comes up, and wait, longer each time."""
-        self._state = f"the engine does not start: {why}"
+        self._state = f"the engine did not start: {why}"
         self._tell_all()
         pause = PAUSES[min(self._failures, len(PAUSES) - 1)]
         self._failures += 1

@@ -104,7 +104,7 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
         "url": "The address of the W&B run, in place of entity, project and id.",
         "resume": "The resume policy of the trainer's client: allow, never or must.",
         "dir": "A folder of W&B run directories, or one of them, read from disk.",
-        "base_url": "The address of an own W&B server, such as https://wandb.example.org.",
+        "base_url": "The address of your own W&B server, such as https://wandb.example.org.",
         "metrics": "Which logged keys are which.",
     },
     "run.wandb.metrics": _METRICS,
@@ -140,7 +140,7 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
     "run.monitor": {
         "state": "A glob of the monitor's state files; the newest counts.",
         "events": "The monitor's own log.",
-        "cadence": "How often the monitor signs (a duration); default: the run's cadence.",
+        "cadence": "How often the monitor writes (a duration); default: the run's cadence.",
     },
     "run.records": {
         "logbook": "The logbook, a Markdown file in a git repository.",

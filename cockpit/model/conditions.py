@@ -24,29 +24,29 @@ class Condition(NamedTuple):
 CONDITIONS: Final = (
     Condition(
         "C-01",
-        "the job ended, not with success",
-        "its orchestrator's word for that instance",
-        "critical; a stop by someone unknown a warning, one that a cockpit ordered an info",
+        "the job ended without success",
+        "the orchestrator says so of that instance",
+        "critical; warning if stopped by someone unknown, info if by a cockpit",
     ),
     Condition(
         "C-02",
         "the job's state is unknown",
-        "for more than 2 cadences, at once where a look does not decide; a place that "
-        "answers for no run is one alert",
+        "for more than 2 cadences, or at once where a look cannot decide; a place that "
+        "answers for none of its runs is one alert",
         "warning",
     ),
     Condition(
         "C-03",
-        "the monitor is stale",
-        "no sign for 2 of its own cadences, two monitors on one job, its session gone; where "
-        "its clock may be behind, a watch waits for its next write; never part of the verdict",
+        "monitor silent",
+        "no heartbeat for 2 of its own cadences, two monitors on one job, or its session gone; "
+        "if its clock may be behind, only after its next write; never part of the verdict",
         "warning",
     ),
     Condition(
         "C-04",
-        "capacity wedge",
-        "waiting longer than `pending_after` and than its scheduler meant; it can never"
-        " start; for so long only some tasks run",
+        "waiting for capacity",
+        "waiting longer than `pending_after` and than its scheduler planned; it can never"
+        " start; or only some of its tasks run for that long",
         "warning",
     ),
     Condition(
@@ -58,28 +58,28 @@ CONDITIONS: Final = (
     Condition(
         "C-06",
         "no training step",
-        "no first step within `first_step_within`; none for `stall_factor` usual steps "
-        "and 2 cadences; *degraded* where nodes are lost",
+        "no first step within `first_step_within`; later, none for `stall_factor` usual step "
+        "times and 2 cadences; *degraded* if nodes are lost",
         "alert",
     ),
     Condition(
         "C-07",
         "checkpoints do not advance",
-        "steps move, and the newest complete one is older than 2 `save_every`; an "
+        "steps advance, but the newest complete one is older than 2 `save_every`, or an "
         "unfinished one is older than one",
-        "alert; litter an info",
+        "alert; info if it is a leftover",
     ),
     Condition(
         "C-08",
-        "rollback cover thin",
-        "fewer good ones than `rollback_depth` and than were there, or than the policy "
+        "too few checkpoints to roll back to",
+        "fewer good ones than `rollback_depth` and fewer than before, or than the policy "
         "(`keep`, `save_every`) should have left; a protected one is gone",
         "alert",
     ),
     Condition(
         "C-09",
-        "a number is none",
-        "one loss row; three in a row of the gradient norm",
+        "NaN or inf",
+        "in one row of the loss, or three in a row of the gradient norm",
         "critical",
     ),
     Condition(
@@ -99,39 +99,38 @@ CONDITIONS: Final = (
     Condition(
         "C-12",
         "resume mismatch",
-        "a first step that is not the expected one; `resume_catchup` on replayed steps,"
-        " `resume_after` for `resume_window` steps behind them",
+        "the first step is not the expected one; replayed steps differ by `resume_catchup`,"
+        " or the `resume_window` steps after them by `resume_after`",
         "alert",
     ),
     Condition(
         "C-13",
-        "W&B identity drift",
-        "files or server, the page or the client's folder in the log, or the state file name"
-        " another run than is recorded; another resume policy; another Slurm job writes to it;"
-        " nothing is written of a job that has logged steps for a cadence; the tracker stands"
-        " still while the log shows later steps, counted in steps where a clock is off",
+        "wrong W&B run",
+        "files, server, log or state file name another run than the recorded one; another resume"
+        " policy; another Slurm job writes to it; nothing is written of a job that has logged"
+        " steps for a cadence; the tracker has stopped while the log shows later steps, counted"
+        " in steps where a clock is off",
         "alert",
     ),
     Condition(
         "C-14",
-        "the same failure again, flapping",
-        "the same signature, or at the same step; `flap_restarts` restarts within `flap_window`",
+        "same failure again, or flapping",
+        "the same signature or the same step; `flap_restarts` restarts within `flap_window`",
         "alert",
     ),
     Condition(
         "C-15",
-        "wrong code lineage",
+        "wrong code",
         "the bundle or the tracker's commit is not the recorded one; the checkout that "
-        "a restart runs has changed, is not pushed, or is on another branch. Files of "
-        "`ignore` never count, nor what was so at the launch",
+        "a restart would run has changed, is not pushed, or is on another branch. Files of "
+        "`ignore` never count, nor what was already so at the launch",
         "alert",
     ),
     Condition(
         "C-16",
         "wrong output path",
-        "the launch, its command or the running config names a place outside of the "
-        "run's, or the logbook's run contract does; a bucket named after another region"
-        " than the job's",
+        "the launch, its command, the running config or the logbook's run contract names "
+        "a place outside of the run's; a bucket is named after another region than the job's",
         "alert",
     ),
     Condition(
@@ -148,19 +147,19 @@ CONDITIONS: Final = (
         "a setting of the running config differs from what the last launch recorded, "
         "else from the job before it, whose config the store keeps; a config is the "
         "execution's in which its launch began",
-        "alert; a setting that SPEC does not name a warning",
+        "alert; warning for a setting that SPEC does not name",
     ),
     Condition(
         "C-19",
         "success without its artifacts",
         "final checkpoint, tracker's end, final step or logbook entry missing; over in "
         "half the expected time; a hero run unsealed for 24 h",
-        "alert; the seal an info",
+        "alert; info for the seal",
     ),
     Condition(
         "C-20, C-21",
         "final step misread; a diagnostic job",
-        "never alerts: how steps and children are shown",
+        "never alerts: only how steps and children are shown",
         "",
     ),
     Condition(
@@ -168,35 +167,35 @@ CONDITIONS: Final = (
         "host pressure",
         "memory over `mem_frac`; a disk or its inodes over `disk_frac`; less room than "
         "`free_saves` newest checkpoints; the kernel's oom_kill counter rises; "
-        "accelerators gone, or at 0 % while steps stand still; a box of "
+        "accelerators gone, or at 0 % while no step is made; a box of "
         "`[run.teardown]` answers `billed_after` the end. A disk that several runs of "
-        "one machine find full is told of once, by one of them that names the others",
+        "one machine find full is reported once, by one of them that names the others",
         "alert",
     ),
     Condition(
         "C-23",
-        "the log is still while training steps",
+        "the log has stopped, training has not",
         "no new byte for 2 cadences",
         "info",
     ),
     Condition(
         "C-24",
         "records overdue",
-        "a hero run's logbook silent or unpushed, its issue silent for 24 h",
+        "a hero run's logbook has no new entry or is not pushed; no issue update for 24 h",
         "info",
     ),
     Condition(
         "C-25",
-        "a duplicate job",
-        "two that live write to one output root or one W&B run; one that may is a warning, and so"
-        " are rows of two trainings by turns: those of one are then set aside",
-        "critical",
+        "a second job",
+        "two running jobs write to one output root or one W&B run, or the rows of two trainings"
+        " come by turns: those of one are then set aside",
+        "critical; warning if it only may write there",
     ),
     Condition(
         "C-26",
         "time limit, preemption notice",
         "the limit comes before the next save; the log, the platform (Slurm: "
-        "`PreemptTime`) or the tracker's client says that it is taken away",
+        "`PreemptTime`) or the tracker's client announces that the machine is taken away",
         "alert",
     ),
 )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NAMED: Final = 2
 """Jobs that a sentence names; more are counted."""
+LONG: Final = 48
+"""Characters from which on a job goes by its id in a sentence: its name stands below, whole."""
 UNTOUCHED: Final = "The job is not touched."
 
 
@@ -110,7 +112,15 @@ def _stopped(plan: Plan, does: _Tense) -> str:
 
 
 def _jobs(names: tuple[str, ...]) -> str:
-    return " and ".join(names) if len(names) <= NAMED else plural(len(names), "job")
+    if len(names) > NAMED:
+        return plural(len(names), "job")
+    return " and ".join(map(_short, names))
+
+
+def _short(name: str) -> str:
+    """Return a job's id alone where its name is a whole command line."""
+    before, _, last = name.rpartition(" (")
+    return last.removesuffix(")") if len(before) > LONG and name.endswith(")") else name
 
 
 def _lineage(plan: Plan, does: _Tense) -> list[str]:

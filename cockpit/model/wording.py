@@ -251,7 +251,7 @@ GLYPHS: Final[dict[str, tuple[str, str]]] = {
     "info": ("·", "-"),
     "warning": ("▲", "!"),
     "alert": ("▲", "!"),
-    "stale": ("⧗", "~"),
+    "stale": ("◷", "~"),
     "pick": ("▸", ">"),
     "next": ("→", ">"),
     "nonfinite": ("×", "x"),
@@ -339,10 +339,13 @@ def skipped(found: Skipped | None) -> str:
         return dropped
     begin, end = found.ranges[-1]
     before = f"{dropped}; " if dropped else ""
-    where = f"{before}{size(found.bytes)}, the last of it bytes {begin:,} to {end:,}"
+    last = "" if found.bytes == end - begin else "the last of it "
+    where = f"{before}{size(found.bytes)}, {last}bytes {begin:,} to {end:,}"
+    if found.unscanned >= found.bytes and not found.alarms:
+        return f"{where}: not searched"
     kinds = ", ".join(dict.fromkeys(line.name for line in found.found))
     seen = f"{found.alarms:,} alarming lines ({kinds})" if found.alarms else "no alarming line"
-    unseen = f"; {size(found.unscanned)} not looked at" if found.unscanned else ""
+    unseen = f"; {size(found.unscanned)} not searched" if found.unscanned else ""
     return f"{where}: {seen}{unseen}"
 
 

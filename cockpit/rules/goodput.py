@@ -254,8 +254,10 @@ def _evidence(history: History, split: Split, marks: Sequence[PhaseMark]) -> Ite
         unread = wording.percent(min(_unread(history), 0.99))
         yield f"first {unread} of the rows not read: not counted"
     if marks:
-        yield f"phases of {len({mark.job_id for mark in marks})} jobs as they were seen"
+        jobs = len({mark.job_id for mark in marks})
+        yield f"phases of {wording.plural(jobs, 'job')} as seen"
     if history.starts:
-        yield f"{len(history.starts)} launches in the journal"
+        count = len(history.starts)
+        yield f"{count} launch{'' if count == 1 else 'es'} in the journal"
     if split.unwatched_s > 0:
         yield f"nobody saw what the job did for {wording.span(split.unwatched_s)}: not counted"

@@ -67,7 +67,7 @@ def paths_in(payload: bytes) -> list[str]:
 
 def broken_off() -> OSError:
     """Return what is wrong with a folder of which nothing was told to its end."""
-    return OSError(errno.EIO, "its host's answer broke off")
+    return OSError(errno.EIO, "its host's answer was cut off")
 
 
 def failure(word: str, path: str, limit: int) -> OSError:

@@ -156,7 +156,7 @@ class Remotes:
             try:
                 await asyncio.wait_for(watched.ready.wait(), FIRST_WAIT)
             except TimeoutError:
-                return Heard(trouble=f"the logbook's remote gave no answer in {FIRST_WAIT:g} s")
+                return Heard(trouble=f"the logbook's remote did not answer within {FIRST_WAIT:g} s")
         return watched.heard or NOTHING
 
     async def _ask(self, logbook: str, watched: _Watched) -> None:
@@ -212,7 +212,7 @@ async def _asked(folder: str, *words: str) -> Completed:
     """Return what git says of a repository; one that does not answer has not said no."""
     done = await _git(folder, *words)
     if done.timed_out:
-        raise _NotAnsweredError(_said(done, "where the logbook is pushed to is not known"))
+        raise _NotAnsweredError(_said(done, "unknown where the logbook is pushed to"))
     return done
 
 

@@ -257,7 +257,7 @@ def _target(target: Target) -> str:
 
 def _last(plan: Plan) -> str:
     if not plan.blocked:
-        return f'to do it: --confirm "{plan.words}"'
+        return f'to run it: --confirm "{plan.words}"'
     standing = dict.fromkeys((c.id, c.overridable) for c in plan.checks if c.stands_in_the_way)
     approvable = [name for name, overridable in standing if overridable]
     hard = [name for name, overridable in standing if not overridable]

@@ -18,7 +18,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Column, Row
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec, Thresholds, WandbSpec
-from cockpit.model.wording import moment
+from cockpit.model.wording import moment, percent
 from cockpit.model.wording import step as told_step
 from cockpit.rules.byrow import Happened
 from cockpit.rules.replay import NOT_REPLAYED, Replay
@@ -299,7 +299,7 @@ def _lines(happened: Sequence[Happened], found: Backtest) -> list[str]:
         lines.append(f"{replay.set_aside:,} rows of a second writer, by turns with the first")
     rows = f"{found.rows:,} rows, up to step {told_step(replay.step)}"
     if final:
-        rows += f" of {told_step(final)} ({(replay.step or 0) / final:.0%})"
+        rows += f" of {told_step(final)} ({percent((replay.step or 0) / final)})"
     if found.began is None or found.began < TOLD:
         rows += UNTIMED
     spans = [

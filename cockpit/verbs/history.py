@@ -318,7 +318,7 @@ def _then_lines(found: Then) -> Iterator[str]:
     if report is None:
         yield f"{found.run} at {moment(found.at)}: not known"
     else:
-        known = f"recorded {moment(found.recorded_at)}" if found.recorded_at else "pieced together"
+        known = f"recorded {moment(found.recorded_at)}" if found.recorded_at else "reconstructed"
         yield f"{found.run} at {moment(found.at)} ({known}):"
         yield from fleet_lines(FleetReport(checked_at=found.at, runs=(report,)))
     yield from (f"  {each}" for each in found.lacks)

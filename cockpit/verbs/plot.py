@@ -155,7 +155,7 @@ async def read(spec: RunSpec, metrics: Sequence[str], span: Span) -> Curves:
 
 
 async def _checked(file: CockpitFile, name: str) -> RunReport | None:
-    """Return the run as it is; ``None``, said on stderr, where it cannot be looked at."""
+    """Return the run as it is; ``None``, said on stderr, where it cannot be inspected."""
     try:
         return (await checked(file, [name], SystemClock())).runs[0]
     except (TimeoutError, OSError) as error:

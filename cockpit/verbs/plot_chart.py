@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from cockpit.model.curve import Curve, Part, step_then, why_empty
 from cockpit.model.ticks import figures, log_values, round_steps, round_times, round_values
 from cockpit.model.ticks import time_figures as clock_figures
-from cockpit.model.wording import moment, number, steps
+from cockpit.model.wording import moment, number, percent, steps
 from cockpit.verbs.backtest_chart import MOST, Places, lane_named, left_of
 
 LEAST: Final = 40
@@ -145,7 +145,7 @@ def notes_of(curve: Curve, picture: Picture, log: bool) -> list[str]:
     """Return what has to be said beside a chart, one line each."""
     found = [curve.note] if curve.note else []
     if curve.share < 1:
-        found.append(f"{curve.share:.0%} of its record was read")
+        found.append(f"{percent(curve.share)} of its record was read")
     if picture.log and not log:
         found.append("linear axis: not all values are above 0")
     if curve.broken is not None:

@@ -1,4 +1,4 @@
-"""``cockpit progress``: what a log's lines tell of the training (INTERFACE ``progress --json``)."""
+"""``cockpit progress``: step, loss and rate read from a log (INTERFACE ``progress --json``)."""
 
 from __future__ import annotations
 

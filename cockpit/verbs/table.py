@@ -175,7 +175,8 @@ def _unread(run: RunReport) -> Iterator[str]:
     if run.rows_unread:
         value = run.facets.tracker.value
         share = 0.0 if value is None else min(value.scanned, 0.99)
-        read = f"only {share:.0%} of the tracker's rows were read in time, and the newest ones"
+        part = wording.percent(share)
+        read = f"only {part} of the tracker's rows were read in time, and the newest ones"
         yield f"  {UNKNOWN} rows: {read}; what the others hold is unknown"
 
 

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         stopped = asyncio.run(_veto(store, run_key(file.path, args.run_name), who, args.reason))
     except UnansweredError as error:
-        raise UsageError(f"whether it was vetoed is not known, veto again: {error}") from error
+        raise UsageError(f"cannot tell whether it was vetoed, veto again: {error}") from error
     except StoreError as error:
         raise UsageError(f"not vetoed: {error}") from error
     finally:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         acts = [act.to_json() for act in stopped]
         print_document({"schema": 1, "run": args.run_name, "vetoed": acts})
     else:
-        none = f"no agent waits to act on {args.run_name} in this account's store"
+        none = f"no agent is waiting to act on {args.run_name} in this account's store"
         put("\n".join(act.text for act in stopped) or none)
     return OK if stopped else BLOCKED
 

@@ -294,17 +294,18 @@ def paint_taking(taking: Taking, now: float, width: int) -> list[Content]:
     spans: list[Part] = []
     for place, each in enumerate(taking.spans):
         spans += [(f" {each} ", f"bold {ACCENT} on $cursor" if place == taking.span else DIM), " "]
-    why = text(("why         ", DIM), taking.why or ("w: reason", DIM))
-    return within([*lines, EMPTY, text(("quiet for   ", DIM), *spans), why], width)
+    why = text(("reason    ", DIM), taking.why or ("w writes one (optional)", DIM))
+    return within([*lines, EMPTY, text(("snooze   ", DIM), *spans), why], width)
 
 
 def _alert(alert: Alert, now: float, width: int, chosen: bool) -> list[Content]:
     mark, style = facts.alert_mark(alert)
-    left = text((f"{mark} {alert.id}", style), " ", (alert.title, STRONG))
-    lines = [_chosen(row(left, text((age(now - alert.since), DIM)), width - 2), width, chosen)]
+    left = text((f"{mark} ", style), (alert.title, STRONG))
+    since = text((f"{age(now - alert.since)}  {alert.id}", DIM))
+    lines = [_chosen(row(left, since, width - 2), width, chosen)]
     taken = alert.acknowledged
     if taken is not None:
-        until = f", quiet until {day_time(taken.until, now)}" if taken.until is not None else ""
+        until = f", snoozed until {day_time(taken.until, now)}" if taken.until is not None else ""
         said = f"acknowledged by {taken.by} {day_time(taken.at, now)}{until}"
         lines += [text("    ", each) for each in wrapped(text((said, DIM)), width - 4, 2)]
     return lines

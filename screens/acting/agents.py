@@ -46,11 +46,11 @@ async def vetoed(service: ActionService, run: str, operator: str) -> tuple[str, 
     try:
         stopped = await service.veto(run, operator)
     except (UnansweredError, TimeoutError) as error:
-        return f"whether it was vetoed is not known, veto again: {error}", True
+        return f"cannot tell whether it was vetoed, veto again: {error}", True
     except (RefuseError, StoreError) as error:
         return f"not vetoed: {error}", True
     if not stopped:
-        return f"no agent waits to act on {run} in this account's store: nothing to veto", False
+        return f"no agent is waiting to act on {run} in this account's store", False
     return f"vetoed, and held off for an hour: {', '.join(map(_named, stopped))}", False
 
 

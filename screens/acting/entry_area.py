@@ -29,7 +29,9 @@ class EntryArea(TextArea, inherit_bindings=False):
         height: 1fr; border: none; padding: 0 2; background: $background; color: $ink;
     }
     EntryArea .text-area--cursor-line { background: $background; }
-    EntryArea .text-area--cursor { background: $ink; color: $background; }
+    EntryArea .text-area--cursor, EntryArea:light .text-area--cursor {
+        background: $ink; color: $background;
+    }
     EntryArea .text-area--selection { background: $cursor; }
     """
 

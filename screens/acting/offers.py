@@ -119,7 +119,7 @@ def warning(verb: str, report: RunReport) -> str:
         return f"{_how(job.phase, report.verdict)} ({state})"
     if verb == "stop" and job.phase.terminal:
         return f"nothing is running ({state})"
-    if verb == "seal" and not job.phase.terminal:
+    if verb == "seal" and job.phase is not Phase.SUCCEEDED:
         return f"not finished ({state})"
     if verb == "ack" and not report.alerts and not job.phase.terminal:
         return "nothing is open"

@@ -118,7 +118,7 @@ def paint_choices(
     With ``headed`` each group begins with its name, which belongs to its first command.
     """
     widest = max((Content(each.title).cell_length for each in commands), default=8)
-    name = min(widest, NAME, width // 2)
+    name = min(widest, NAME, width * 3 // 10)
     group = ""
     for place, each in enumerate(commands):
         if headed and each.group != group:

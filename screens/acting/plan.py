@@ -189,7 +189,7 @@ class PlanScreen(Dialog[None]):
         blocks = sum(check.stands_in_the_way for check in plan.checks)
         warns = sum(check.level is Level.WARN for check in plan.checks)
         passes = sum(check.level is Level.PASS for check in plan.checks)
-        said = ("in the way", "warning", "passed") if self.inner >= NARROW else ("", "", "")
+        said = ("blocking", "warning", "passed") if self.inner >= NARROW else ("", "", "")
         counts = text(
             (f"■ {blocks} {said[0]}".rstrip() + "  " if blocks else "", "bold $critical"),
             (
@@ -198,7 +198,7 @@ class PlanScreen(Dialog[None]):
                 else "",
                 "$attention",
             ),
-            (f"✓ {passes} {said[2]}".rstrip() + "  ", "$well"),
+            (f"✓ {passes} {said[2]}".rstrip() + "  " if passes else "", "$well"),
         )
         return text(counts, (f"plan {plan.plan_id}", DIM)) if self.inner >= 70 else counts
 

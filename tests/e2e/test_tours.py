@@ -99,7 +99,7 @@ def test_babysitting(person: Person) -> None:
     person.tmux.see("acknowledged")
     assert person.keys == 4
     person.press("Escape")
-    person.tmux.see_that(lambda seen: "quiet for longer" not in seen)
+    person.tmux.see_that(lambda seen: "snooze" not in seen)
     person.press("Escape")
     person.tmux.see(*NAMES)
 

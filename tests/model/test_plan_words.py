@@ -77,3 +77,12 @@ def test_what_is_not_known_is_not_said() -> None:
 def test_the_sentence_is_no_part_of_the_identity() -> None:
     assert plan(loses="1 step").plan_id == plan(loses="2 steps").plan_id
     assert plan(loses="1 step").summary != plan(loses="2 steps").summary
+
+
+def test_a_job_that_is_called_by_its_whole_command_goes_by_its_id_in_the_sentence() -> None:
+    command = "/venv/bin/python -m trainer --config config.json --steps 20000 (pid:13275)"
+    assert "Stops pid:13275. Then" in plan(stops=(command,)).summary
+    assert (
+        "Stops /ada/run-failed (4 tasks). Then"
+        in plan(stops=("/ada/run-failed (4 tasks)",)).summary
+    )

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model import wording
+from cockpit.model.logtext import Skipped
 from cockpit.model.wording import GLYPHS, glyph, to_ascii
 
 NAN, INF = math.nan, math.inf
@@ -122,3 +123,11 @@ def test_property_every_float_can_be_written(value: float | None) -> None:
     assert wording.change(value, 3e-200)
     assert wording.clock_time(value)
     assert wording.day_time(value, 0.0)
+
+
+def test_of_what_was_not_searched_nothing_is_said_to_be_there_or_not() -> None:
+    found = Skipped(bytes=1000, ranges=((0, 1000),), unscanned=1000)
+    assert wording.skipped(found) == "1.0 kB, bytes 0 to 1,000: not searched"
+    part = found.model_copy(update={"bytes": 3000})
+    said = "3.0 kB, the last of it bytes 0 to 1,000: no alarming line; 1.0 kB not searched"
+    assert wording.skipped(part) == said

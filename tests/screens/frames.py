@@ -1,40 +1,39 @@
-"""Frames of every screen at three sizes, and their inks in every theme, as text to compare with.
+"""Frames of every screen at three sizes in every theme, as text and inks to compare with.
 
 ``make snapshots`` writes them anew into ``tests/data/frames``; read the difference before it is
-committed: it is what people will see.
+committed: it is what people will see. ``make snapshots ARGS='--svg FOLDER'`` makes a picture of
+each screen in each theme at each size out of what is kept there, to look at.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
 from textual.pilot import Pilot
 
 from tests.screens.fuzz_ways import WAYS, app_on, reports
+from tests.screens.inks import THEMES, Grid, grid, named, picture
 from tests.screens.stand_in import text_of
-from themes.loader import load_themes
 
 SIZES: Final = ((80, 24), (120, 40), (200, 50))
 """The laptop over SSH, a window, the wall screen."""
-THEMES: Final = tuple(load_themes())
 ELSEWHERE: Final = frozenset(
     ("fleet as a list", "fleet with a filter", "run searching", "plan under way", "welcome")
 )
 """Ways to a screen that stands here already, to steps that take their time, and to what is said of
 the machine's own folders."""
-THEMED: Final = frozenset(("fleet", "run charts", "plan", "palette"))
-"""Screens that have between them every ink; elsewhere the same are painted."""
 WITH_A_LOG: Final = "run log"
 """The one that reads a file; on others its path would be this machine's."""
 FRAMES: Final = {name: way for name, way in WAYS.items() if name not in ELSEWHERE}
 FOLDER: Final = Path(__file__).resolve().parents[1] / "data" / "frames"
+INKS: Final = "inks"
 PATIENCE: Final = 10.0
 Settled = Callable[[str, str], bool]
 
@@ -55,9 +54,8 @@ async def frames(name: str, folder: Path, settled: Settled) -> str:
         for size in SIZES:
             await pilot.resize_terminal(*size)
             title = f"{size[0]}x{size[1]}"
-            parts.append(section(title, await _settle(pilot, title, settled)))
-            if size == SIZES[0] and name in THEMED:
-                parts += [await _inked(pilot, theme, settled) for theme in THEMES]
+            for what, read in ((title, _plain), (f"{title} {INKS}", _inks)):
+                parts.append(section(what, await _settle(pilot, what, settled, read)))
     return "".join(parts)
 
 
@@ -66,39 +64,52 @@ def section(title: str, body: str) -> str:
     return f"== {title}\n{body}\n"
 
 
-async def _inked(pilot: Pilot[Any], theme: str, settled: Settled) -> str:
-    """Return the inks of the screen in one theme, by how many cells have them."""
-    pilot.app.theme = theme
-    body = await _settle(pilot, theme, settled, lambda: _inks(pilot))
-    if theme == THEMES[-1]:
-        pilot.app.theme = THEMES[0]
-    return section(theme, body)
+def sections(kept: str) -> dict[str, str]:
+    """Return the parts of a file of frames by their titles."""
+    parts = re.split(r"^== (.+)\n", kept, flags=re.M)
+    return {title: body[:-1] for title, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def _inks(pilot: Pilot[Any]) -> str:
-    cells: Counter[str] = Counter()
-    for strip in pilot.app.screen._compositor.render_strips():
-        for segment in strip:
-            if segment.style is not None and segment.text.strip():
-                cells[str(segment.style)] += len(segment.text)
-    return "\n".join(f"{count:5} {ink}" for ink, count in sorted(cells.items()))
+def pictures(kept: str, into: Path, name: str, sizes: tuple[str, ...] = ()) -> list[Path]:
+    """Write a file of frames as pictures, one for each size (of ``sizes``) and theme."""
+    found, made = sections(kept), []
+    into.mkdir(parents=True, exist_ok=True)
+    for title in (each for each in found if INKS not in each):
+        for theme in THEMES if not sizes or title in sizes else ():
+            path = into / f"{path_of(name).stem}-{title}-{theme}.svg"
+            drawn = picture(found[title], found[f"{title} {INKS}"], theme, f"{title} {name}")
+            path.write_text(drawn, "utf-8")
+            made.append(path)
+    return made
 
 
-async def _settle(
-    pilot: Pilot[Any], title: str, settled: Settled, read: Callable[[], str] | None = None
-) -> str:
+Read = Callable[[Pilot[Any]], Awaitable[str]]
+
+
+async def _settle(pilot: Pilot[Any], title: str, settled: Settled, read: Read) -> str:
     """Return the frame as soon as it is whole, or what stands there when patience ends."""
     deadline = time.monotonic() + PATIENCE
     while True:
         await pilot.pause()
-        frame = _plain(pilot) if read is None else read()
+        frame = await read(pilot)
         if settled(title, frame) or time.monotonic() > deadline:
             return frame
         await asyncio.sleep(0.01)
 
 
-def _plain(pilot: Pilot[Any]) -> str:
+async def _plain(pilot: Pilot[Any]) -> str:
     return "\n".join(line.rstrip() for line in text_of(pilot.app).splitlines())
+
+
+async def _inks(pilot: Pilot[Any]) -> str:
+    """Return the inks of the screen, painted in one theme after the other."""
+    grids: dict[str, Grid] = {pilot.app.theme: grid(pilot)}
+    for theme in THEMES:
+        if theme not in grids:
+            pilot.app.theme = theme
+            await pilot.pause()
+            grids[theme] = grid(pilot)
+    return named([grids[theme] for theme in THEMES])
 
 
 class Still:
@@ -116,6 +127,10 @@ class Still:
 
 def main() -> None:
     """Write every screen's frames anew; those of which the name is given alone."""
+    if sys.argv[1:2] == ["--svg"]:
+        for name in sys.argv[3:] or FRAMES:
+            pictures(path_of(name).read_text("utf-8"), Path(sys.argv[2]), name)
+        return
     FOLDER.mkdir(exist_ok=True)
     for name in sys.argv[1:] or FRAMES:
         with tempfile.TemporaryDirectory() as folder:

@@ -57,6 +57,23 @@ def test_lanes_stand_below_the_loss(width: int) -> None:
     assert broken.rstrip().endswith("=") and "]" not in broken
 
 
+def test_a_lane_stands_on_the_axis_of_the_chart_above_it_where_that_is_cut() -> None:
+    curve = tuple(
+        Column(at, at, None, None, None, 1) if at >= 130 else Column(at, at, 2.0, 2.0, 2.0)
+        for at in range(1000)
+    )
+    broken = BROKEN.model_copy(update={"opened_step": 130})
+    late = SPIKE.model_copy(update={"opened_step": 100, "closed_step": 600})
+    beyond = BROKEN.model_copy(update={"id": "C-12", "opened_step": 700})
+    past = PAST.model_copy(update={"curve": curve, "alerts": (broken, late, beyond)})
+    lines = [line.plain for line in paint_backtest(past, NOW, 120)]
+    wall = next(line for line in lines if "since 130" in line).find("│", 10)
+    lanes = {line[:9].strip(): line for line in lines if line[:9].strip()[:2] == "C-"}
+    assert lanes["C-09"].find("[") == wall
+    assert "]" not in lanes["C-11"] and lanes["C-11"].endswith("=")
+    assert lanes["C-12"].split("│")[1].split() == [">"]
+
+
 def test_a_calm_past_and_an_empty_one_are_said() -> None:
     calm = Backtested(run="r", steps=5)
     lines = [line.plain for line in paint_backtest(calm, NOW, 60)]

@@ -83,7 +83,7 @@ async def test_a_git_that_does_not_answer_has_not_said_that_there_is_no_remote(
     with monkeypatch.context() as lately:
         lately.setattr(module, "run_git", silent)
         heard = await remotes.heard(str(ada / LOGBOOK))
-        assert heard.trouble == "where the logbook is pushed to is not known: no answer in time"
+        assert heard.trouble == "unknown where the logbook is pushed to: no answer in time"
     make_due(remotes)
     await remotes.heard(str(ada / LOGBOOK))
     await asyncio.gather(*remotes._asking)

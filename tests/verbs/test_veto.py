@@ -42,7 +42,7 @@ def test_it_stops_what_waits_and_the_history_says_who_and_why(
     assert kept.begin(act.number, now) == kept.act(act.number)
     assert kept.act(act.number).stage is Stage.VETOED
     assert main(["veto", "toy", "--config", str(config)]) == 4
-    assert "no agent waits to act on toy" in capsys.readouterr().out
+    assert "no agent is waiting to act on toy" in capsys.readouterr().out
     main(["history", "toy", "--config", str(config)])
     told = capsys.readouterr().out
     assert "relaunch by agent:sonnet: vetoed by ada" in told
@@ -89,4 +89,4 @@ def test_a_veto_whose_answer_was_lost_is_not_told_as_none(
         assert main(["veto", "toy", "--config", str(config)]) == 2
     finally:
         answers.set()
-    assert "whether it was vetoed is not known, veto again" in capsys.readouterr().err
+    assert "cannot tell whether it was vetoed, veto again" in capsys.readouterr().err

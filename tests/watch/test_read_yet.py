@@ -45,7 +45,7 @@ async def test_a_fleet_whose_jobs_were_not_asked_is_not_well(store: Store) -> No
     async with watching(world, store) as engine:
         engine.subscribe(told.append)
         await until(lambda: len({each.name for each in told}) == 3)
-        assert "3 runs   ⧗ 3 not read yet    " in head(tuple(told[:3]))
+        assert "3 runs   ◷ 3 not read yet    " in head(tuple(told[:3]))
         for report in told[:3]:
             assert report.verdict is Verdict.UNKNOWN and report.progress.eta_s is None
             assert report.facets.job.remembered and report.facets.job.observed_at is not None

@@ -62,7 +62,7 @@ def test_who_tells_the_step_is_said_where_the_tracker_is_behind() -> None:
 
 def test_a_dead_monitor_is_marked_apart_from_the_run() -> None:
     shown = "\n".join(text_of(made.report(seen=made.facets(monitor=made.monitor(fresh=False)))))
-    assert "⧗ STALE 41m/10m" in shown
+    assert "◷ STALE 41m/10m" in shown
     assert "HEALTHY" in shown
 
 

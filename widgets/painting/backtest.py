@@ -10,7 +10,8 @@ from textual.content import Content
 from cockpit.model.backtested import Backtested, WouldTell
 from cockpit.model.wording import day_time, glyph, steps
 from widgets.loss_chart import LABELS, paint_chart
-from widgets.painting.line import DIM, EMPTY, STRONG, text, within, wrapped
+from widgets.painting.chart import Drawing, axis_of, broken_end
+from widgets.painting.line import DIM, EMPTY, STRONG, row, text, within, wrapped
 from widgets.painting.series import StepAxis
 
 CHART, CHART_WIDE, WIDE = 10, 20, 110
@@ -28,9 +29,10 @@ def paint_backtest(found: Backtested, now: float, width: int) -> list[Content]:
     lines += [*_lanes(found, width), EMPTY]
     for each in found.alerts[:SHOWN]:
         style = STYLES.get(each.severity.value, DIM)
-        head = text((f"{glyph(each.severity.value)} {each.id} ", style), (told(each, now), STRONG))
-        lines += wrapped(head, width, 2)
-        body = [each.title, *(line.text for line in each.evidence[:2])]
+        head = text((f"{glyph(each.severity.value)} ", style), (each.title, STRONG))
+        first, *rest = wrapped(head, width - len(each.id) - 2, 2) or [head]
+        lines += [row(first, text((each.id, DIM)), width, 2), *rest]
+        body = [told(each, now), *(line.text for line in each.evidence[:2])]
         lines += [
             text("  ", piece) for line in body for piece in wrapped(text((line, DIM)), width - 2, 2)
         ]
@@ -72,12 +74,11 @@ def copied(found: Backtested, now: float) -> str:
 
 
 def _lanes(found: Backtested, width: int) -> list[Content]:
-    """Return a line for each condition, below the chart's steps: ``[==]`` while it was open."""
+    """Return a line for each condition, below the chart's own axis: ``[==]`` while it was open."""
     across, columns = width - LABELS - 1, found.curve
     if not columns or across < 8:
         return []
-    first, last = min(each.first for each in columns), max(each.last for each in columns)
-    axis = StepAxis(first, last, across * 2)
+    axis = axis_of(Drawing(columns), across * 2, broken_end(columns))
     lanes = []
     for name in sorted({each.id for each in found.alerts}):
         line = [" "] * across
@@ -90,12 +91,17 @@ def _lanes(found: Backtested, width: int) -> list[Content]:
 
 
 def _draw(line: list[str], each: WouldTell, axis: StepAxis) -> None:
-    begin = axis.column(axis.first if each.opened_step is None else each.opened_step) // 2
-    end = axis.column(each.closed_step if each.closed and each.closed_step else axis.last) // 2
+    opened = axis.first if each.opened_step is None else each.opened_step
+    closed = each.closed_step if each.closed else None
+    if opened > axis.last:
+        line[-1] = ">"
+        return
+    begin = axis.column(opened) // 2
+    end = axis.column(axis.last if closed is None else closed) // 2
     begin, end = min(begin, end), max(begin, end)
     line[begin : end + 1] = "=" * (end + 1 - begin)
     line[begin] = "[" if end > begin or not each.closed else "#"
-    if each.closed and end > begin:
+    if closed is not None and closed <= axis.last and end > begin:
         line[end] = "]"
 
 

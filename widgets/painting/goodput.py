@@ -43,7 +43,7 @@ def paint_goodput(report: RunReport, width: int) -> list[Content]:
     """Return the bar with what its parts are, and what was lost; why there is none, else."""
     found = account_of(report)
     if found is None:
-        return wrapped(text((report.not_read_yet or "no step of it is known yet", DIM)), width, 2)
+        return wrapped(text((report.not_read_yet or "no step known yet", DIM)), width, 2)
     return [
         paint_bar(found, width),
         *_packed([text(BLOCKS[name], " ", words) for name, words, _ in parts(found)], width),

@@ -25,7 +25,7 @@ SIGNS: Final = (
     ("●", "$well", "healthy"), ("◆", "$well", "finished"), ("?", "$unknown", "unknown, with why"),
     ("✓", "$well", "complete; passed; sealed"), ("✗", "$critical", "torn; rejected; failed"),
     ("◌", DIM, "being written"), ("~", "", "about: not exact"), ("▸", ACCENT, "selected; picked"),
-    ("→", ACCENT, "next safe action"), ("⧗", DIM, "stale: last known, with its age"),
+    ("→", ACCENT, "next safe action"), ("◷", DIM, "stale: last known, with its age"),
     ("×", "$critical", "NaN or inf"), ("·", DIM, "information"), ("!", "$attention", "warning"),
     ("▌", ACCENT, "selected run; in a log: evidence"), ("⚑", ACCENT, "bookmark"),
     ("★", ACCENT, "favourite"),

@@ -267,7 +267,7 @@ def _targets(
         return []
     known = [each.size for each in targets if each.size is not None]
     total = f", {size(sum(known))}" if known else ""
-    total += " and what is not known" if known and len(known) < len(targets) else ""
+    total += ", and some of unknown size" if known and len(known) < len(targets) else ""
     mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
     lines = [text(*mark, (f"{label} {len(targets):,}{total}", STRONG))]
     widest = max(len(steps(each.step)) for each in targets)
@@ -315,7 +315,7 @@ def _not_recorded(names: Sequence[str], width: int) -> list[Content]:
     if not names:
         return []
     listed = ", ".join("dirty files" if name.startswith("dirty") else name for name in names)
-    return _labelled("not recorded", text((f"before: {listed}", DIM)), width, False)
+    return _labelled("not recorded", text((f"last time: {listed}", DIM)), width, False)
 
 
 def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[Content]:
@@ -324,7 +324,7 @@ def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[C
     count = f"{equal:,} {'key' if equal == 1 else 'keys'} equal"
     mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
     if not differing:
-        return _labelled("same as", text("what ran before ", (f"({count})", DIM)), width, changed)
+        return _labelled("same as", text("the last launch ", (f"({count})", DIM)), width, changed)
     name = min(max(Content(each.what).cell_length for each in differing) + 2, width // 3)
     half = max(1, (width - name - 3) // 2)
     beside = width >= BESIDE and all(_fits(each, half) for each in differing)

@@ -8,6 +8,7 @@ from typing import Final
 from textual.content import Content
 
 from cockpit.model.open_points import Mark, Point
+from widgets.painting.fitting import brief as without_stamp
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, row, text, wrapped
 
 MOST: Final = 6
@@ -50,7 +51,8 @@ def _under(point: Point, mark: Mark | None, here: bool, width: int) -> list[Cont
     told: list[Content] = []
     if here:
         for words, source in point.evidence:
-            told += wrapped(text(words, (f"  {source}", DIM)), room, MOST)
+            said = without_stamp(Content(words))
+            told += wrapped(text(said, (f"  {source}", DIM)), room, MOST)
         told += wrapped(text(("→ ", ACCENT), point.next), room, MOST) if point.next else []
     lines = [text(" " * 6, piece) for piece in [*told, *note]]
     return [*lines, EMPTY] if here else lines

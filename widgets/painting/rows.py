@@ -256,7 +256,7 @@ def _monitor_age(report: RunReport, now: float) -> Content:
 
 
 def stale(words: str) -> Content:
-    """Return the mark of something that is only the last known: ``⧗ 14m``."""
+    """Return the mark of something that is only the last known: ``◷ 14m``."""
     return text((f"{glyph('stale')} {words}", DIM))
 
 

@@ -17,7 +17,7 @@ from textual.content import Content
 
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
-from cockpit.model.wording import glyph
+from cockpit.model.wording import glyph, percent
 from widgets.painting.line import text
 
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
@@ -129,7 +129,7 @@ def why_no_curve(report: RunReport) -> str:
         named = (name for name in TABLES if getattr(report.spec, name) is not None)
         table = next(named, TABLES[0])
         return f"no loss among the logged metrics: name it in [run.{table}] metrics"
-    return f"not read yet ({value.scanned:.0%})"
+    return f"not read yet ({percent(value.scanned)})"
 
 
 def fold(columns: Sequence[Column], count: int, tail: float = 1.0) -> Series | None:

@@ -51,7 +51,7 @@ def _root(context: ActionContext, run: RunSpec) -> Check:
     for each in context.file.runs:
         theirs = each.output_root
         if theirs is not None and (place.contains(theirs) or theirs.contains(place)):
-            text = f"{root} and the output root of {each.name} ({theirs}) lie in each other"
+            text = f"{root} and the output root of {each.name} ({theirs}) overlap"
             return blocked("C-16", text, Basis.RECORDED, root)
     if not place.here:
         text = f"{root} cannot be checked for files from here"

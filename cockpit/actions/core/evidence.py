@@ -23,6 +23,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Live
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
+from cockpit.model.wording import plural, size
 from cockpit.platforms.base import Platform
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
@@ -62,11 +63,11 @@ class Archived(Frozen):
     @property
     def text(self) -> str:
         """One line for the journal."""
-        lost = f"; not had: {'; '.join(self.missing)}" if self.missing else ""
+        lost = f"; missing: {'; '.join(self.missing)}" if self.missing else ""
         lost = f"; {self.log}{lost}" if self.log else lost
         if self.path is None:
             return f"no evidence was kept{lost}"
-        return f"{len(self.files)} files, {self.size} bytes in {self.path}{lost}"
+        return f"{plural(len(self.files), 'file')}, {size(self.size)} in {self.path}{lost}"
 
 
 def evidence_folder() -> Path:
@@ -264,5 +265,5 @@ def _not_had(files: Mapping[str, bytes]) -> list[str]:
     return [
         f"{name}: {data.split(b': ', 1)[-1].splitlines()[0].decode('utf-8', 'replace')}"
         for name, data in files.items()
-        if data.startswith(b"not had: ")
+        if data.startswith(b"missing: ")
     ]

@@ -66,7 +66,7 @@ TABLE: Final = (
           asks="seal RUN STEP"),
     ActionEntry("handoff", "A-8", "cockpit.actions.telling.handoff:Handoff", "hand off",
           "one page about the run; hand it to a named person",
-          (Param("to", "who owns it now", True), Param("note", "what they should know")),
+          (Param("to", "the new owner, by name", True), Param("note", "what they should know")),
           asks="handoff RUN"),
     ActionEntry("escalate", "A-9", "cockpit.actions.telling.escalate:Escalate", "escalate",
           "to the DRI: a notification and an issue comment with the evidence",

@@ -138,7 +138,7 @@ def _lstat(path: str) -> os.stat_result:
         reason = "is not there" if isinstance(error, FileNotFoundError) else "cannot be read"
         raise NotDeletedError(f"{path} {reason}") from error
     if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
-        raise NotDeletedError(f"{path} is a link or no folder: it is left alone")
+        raise NotDeletedError(f"{path} is a link or not a folder: left alone")
     return found
 
 

@@ -65,7 +65,7 @@ def compare(source: str, copy: str) -> PulledComparison:
     one, other = os.path.realpath(source), os.path.realpath(copy)
     if one == other or other.startswith(f"{one}/") or one.startswith(f"{other}/"):
         return PulledComparison(
-            count=0, size=0, trouble=f"{copy} is no copy: it lies in its own source"
+            count=0, size=0, trouble=f"{copy} is not a copy: it is inside its own source"
         )
     return held_against(tree_of(source), copy)
 

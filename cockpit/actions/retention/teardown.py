@@ -190,7 +190,8 @@ async def _run(execution: Execution) -> str:
     except CommandError as error:
         raise StepError(str(error)) from error
     if done.timed_out or done.rc < 0:
-        how = "was killed" if not done.timed_out else f"gave no answer in {duration(RUN_WITHIN)}"
+        late = f"did not answer within {duration(RUN_WITHIN)}"
+        how = late if done.timed_out else "was killed"
         raise StepUnknownError(f"the command {how}: {CONSOLE}")
     if done.rc in (NO_PROGRAM, CANNOT_RUN):
         raise CannotError(f"the command could not be run: {last_line(done)}")

@@ -63,7 +63,7 @@ class HostWays:
                 return
             if done.rc != scripts.CHANGED:
                 raise RootError(f"{root}/{FOLDER} {_reason(done)}")
-        raise RootError(f"{root}/{FOLDER}/{NAME} is changed by others all the time")
+        raise RootError(f"{root}/{FOLDER}/{NAME} keeps being changed by others")
 
     async def why_not_movable(self, to_reject: Sequence[ToReject]) -> str | None:
         """Return why one of them cannot be renamed inside its root, if that is so."""

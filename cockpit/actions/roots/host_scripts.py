@@ -27,9 +27,9 @@ REASONS: Final = {
     REFUSED: "cannot be changed by this user",
     OUTSIDE: "is not inside a checkpoint root of this run",
     ABSENT: "is not there",
-    A_LINK: "is a link or no folder: it is left alone",
+    A_LINK: "is a link or not a folder: left alone",
     OTHER_DISK: "is not on the file system of its root",
-    UNSEEN: "cannot be looked for: its folder is not there, or closed to this user",
+    UNSEEN: "cannot be found: its folder is missing, or closed to this user",
     HALF: "is half deleted, and goes with the next clean-up",
 }
 """What the last line of a script's errors says is added to it."""

@@ -68,7 +68,7 @@ class StoreWays:
         key, text = _join(root.path, FOLDER, TRY), b"the cockpit may write here\n"
         try:
             if key not in self._tried and not await self._try(key, text):
-                return Access(f"{root}: another cockpit tries it at this moment: look again")
+                return Access(f"{root}: another cockpit is testing it right now: look again")
             held = self._tried[key]
             if delete:
                 del self._tried[key]
@@ -76,7 +76,7 @@ class StoreWays:
         except BucketError as error:
             return Access(str(error))
         versions = held is not None and held.version and self._bucket.scheme == "s3"
-        note = f"{root} keeps versions: what is deleted still takes its room" if versions else None
+        note = f"{root} keeps versions: deleted objects still take up space" if versions else None
         return Access(note=note)
 
     async def _try(self, key: str, text: bytes) -> bool:
@@ -102,7 +102,7 @@ class StoreWays:
             put = self._bucket.put_new(key, data) if now is None else self._again(key, data, now)
             if await _asked(put):
                 return
-        raise RootError(f"{root}/{FOLDER}/{NAME} is changed by others all the time")
+        raise RootError(f"{root}/{FOLDER}/{NAME} keeps being changed by others")
 
     async def why_not_movable(self, to_reject: Sequence[ToReject]) -> str | None:
         """Return which of them is no folder with a marker of its own, or a missing right."""
@@ -227,7 +227,7 @@ class StoreWays:
         cut = len(prefix) + 1
         keys = {key.path[cut:]: key for key in found if key.path != prefix}
         if not keys:
-            raise RootError(f"{path} is no folder with keys below it: it is left alone")
+            raise RootError(f"{path} is not a folder of keys: left alone")
         return keys
 
     async def _listed(

@@ -143,7 +143,7 @@ def _chosen(value: CheckpointsValue, to: int) -> tuple[Pick | None, Check]:
         return pick, passed(CHECKPOINT, text)
     if there:
         what = "; ".join(f"{item.state.value} ({item.note or item.path})" for item in there)
-        return None, blocked(CHECKPOINT, f"step {steps(to)} cannot be gone back to: {what}")
+        return None, blocked(CHECKPOINT, f"step {steps(to)} cannot be rolled back to: {what}")
     known = [item for item in value.items if item.complete]
     named = ", ".join(called(item).removeprefix("step ") for item in known[-5:]) or "none"
     text = f"there is no checkpoint of step {steps(to)}; the newest complete ones: {named}"
@@ -156,7 +156,7 @@ def _suspicion(value: CheckpointsValue, chosen: Pick | None, run: str) -> Iterat
     if chosen is None or why is None:
         return
     good = newest_good(item for item in value.items if item.step is not None)
-    remedy = "no complete checkpoint is free of suspicion"
+    remedy = "every complete checkpoint is suspect"
     if good is not None:
         remedy = f"the newest that is not: step {steps(good.step)}"
         remedy += f" (cockpit rollback {run} --to {good.step})"

@@ -118,7 +118,7 @@ def _checks(context: ActionContext, key: str, until: str | None) -> Iterator[Che
         return
     yield passed("alert", f"{alert.severity.value}: {alert.title}", value=alert.key)
     if until == NOW:
-        yield warned("until", "its acknowledgement ends: nobody has it any more", Basis.RECORDED)
+        yield warned("until", "its acknowledgement ends: it alerts again", Basis.RECORDED)
     elif alert.acknowledged is not None:
         by = alert.acknowledged.by
         yield warned("taken", f"already acknowledged by {by}", Basis.RECORDED)

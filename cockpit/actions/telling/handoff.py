@@ -214,7 +214,7 @@ def _final_step(report: RunReport) -> Iterator[str]:
     found = report.progress
     if found.final_step is not None:
         but = "" if found.final_step_doubt is None else f"; but {found.final_step_doubt}"
-        yield f"Final step: {steps(found.final_step)}, by {found.final_step_source}{but}"
+        yield f"Final step: {steps(found.final_step)}, from {found.final_step_source}{but}"
 
 
 def _signal(report: RunReport, now: float) -> Iterator[str]:

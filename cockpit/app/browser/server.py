@@ -47,8 +47,8 @@ _LET_IN: Final = (
 )
 """Not a redirect: a strict cookie would not go along where another page held the link."""
 NO_LINK: Final = (
-    "This link does not open (any more): each opens once. "
-    "The one that does is the last line in the terminal of `cockpit serve`."
+    "This link is no longer valid: each opens once. "
+    "The valid one is the last line in the terminal of `cockpit serve`."
 )
 
 
@@ -140,7 +140,7 @@ class Server:
         if request.target == FRAMES:
             return handshake(request)
         if request.target not in PAGES:
-            return refused(HTTPStatus.NOT_FOUND, "There is nothing here.")
+            return refused(HTTPStatus.NOT_FOUND, "Nothing here.")
         name, kind = PAGES[request.target]
         body = (files(__package__) / "page" / name).read_bytes()
         return Answer(HTTPStatus.OK, body, kind)

@@ -41,7 +41,7 @@ def serve_app(
 
 
 async def _serve(app: ServedApp, port: int, size: tuple[int, int], tell: Tell) -> None:
-    server = Server(app, Seats(), lambda link: tell(f"somebody looks; for another one: {link}"))
+    server = Server(app, Seats(), lambda link: tell(f"opened; for the next viewer: {link}"))
     await server.listen(port)
     app.on_picture = server.painted
     tell(f"a read-only window, masked as with --present, on port {server.port} of this machine")

@@ -24,7 +24,7 @@ STACKS: Final = 8
 """Processes of which a stack is asked; a job has hundreds of loaders."""
 LISTED: Final = 2000
 _NOTES: Final = 20
-_MISSING: Final = "not had: there is no {0} on the host"
+_MISSING: Final = "missing: there is no {0} on the host"
 
 
 async def gather(
@@ -50,7 +50,7 @@ async def gather(
 
 
 def _not_had(why: str) -> bytes:
-    return f"not had: {why}\n".encode("utf-8", "replace")
+    return f"missing: {why}\n".encode("utf-8", "replace")
 
 
 def _table(processes: Sequence[Process]) -> bytes:

@@ -44,7 +44,7 @@ async def _asked(controller: Controller, method: str, body: Mapping[str, object]
     try:
         return shown(await controller.call(method, body)) + "\n"
     except HttpError as error:
-        return f"not had: {clean(str(error), 400)}\n"
+        return f"missing: {clean(str(error), 400)}\n"
 
 
 async def _below(controller: Controller, ids: Sequence[str]) -> list[str]:

@@ -116,7 +116,7 @@ class IrisPlatform(Unsupported):
         try:
             place = await self._jobs.place([run])
         except (AccessError, TimeoutError) as error:
-            return {"iris.txt": f"not had: {clean(error, 400)}\n".encode()}
+            return {"iris.txt": f"missing: {clean(error, 400)}\n".encode()}
         return await gather(place.controller, list(dict.fromkeys(ids)))
 
     def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:

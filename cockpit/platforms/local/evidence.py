@@ -37,7 +37,7 @@ async def gather(run: RunSpec, targets: Sequence[ProcessTarget]) -> dict[str, by
     try:
         processes = await offload(_members, tuple(targets), deadline=DEADLINE)
     except (TimeoutError, OSError) as error:
-        return {**found, "processes.txt": f"not had: {error}\n".encode()}
+        return {**found, "processes.txt": f"missing: {error}\n".encode()}
     found["processes.txt"] = await _safely(lambda: _table(processes))
     for process in processes[:STACKS]:
         found[f"stack-{process.pid}.txt"] = await _stack(process)
@@ -53,18 +53,18 @@ async def _safely(work: object) -> bytes:
     try:
         text = await offload(work, deadline=DEADLINE)
     except (TimeoutError, OSError) as error:
-        return f"not had: {error}\n".encode()
+        return f"missing: {error}\n".encode()
     return str(text).encode("utf-8", "replace")
 
 
 async def _command(*argv: str) -> bytes:
     if shutil.which(argv[0]) is None:
-        return f"not had: there is no {argv[0]} here\n".encode()
+        return f"missing: there is no {argv[0]} here\n".encode()
     done = await run_command(argv, deadline=DEADLINE, cap=CAP)
     if done.ok:
         return done.out
     why = "no answer in time" if done.timed_out else f"ended with {done.rc}"
-    return f"not had: {argv[0]} {why}\n".encode() + done.out + done.err
+    return f"missing: {argv[0]} {why}\n".encode() + done.out + done.err
 
 
 async def _stack(process: Process) -> bytes:
@@ -83,7 +83,7 @@ def _kernel(process: Process) -> str:
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
-            text = f"not had: {error.strerror}"
+            text = f"missing: {error.strerror}"
         parts.append(f"{name}:\n{text.rstrip()}")
     return "\n\n".join(parts) + "\n"
 
@@ -116,7 +116,7 @@ def _content(path: str) -> str:
         with open(path, "rb") as file:  # noqa: PTH123 - bounded
             return file.read(4096).decode("utf-8", "replace")
     except OSError as error:
-        return f"not had: {error.strerror}"
+        return f"missing: {error.strerror}"
 
 
 def _machine(run: RunSpec) -> str:
@@ -127,10 +127,10 @@ def _machine(run: RunSpec) -> str:
             usage = shutil.disk_usage(place)
             lines.append(f"{place}: {usage.free} of {usage.total} bytes free")
         except OSError as error:
-            lines.append(f"{place}: not had: {error.strerror}")
+            lines.append(f"{place}: missing: {error.strerror}")
     for path in (Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.events")):
         try:
             lines.append(f"{path}:\n{path.read_text(encoding='utf-8')}")
         except OSError as error:
-            lines.append(f"{path}: not had: {error.strerror}")
+            lines.append(f"{path}: missing: {error.strerror}")
     return "\n".join(lines) + "\n"

@@ -54,7 +54,7 @@ async def _cluster(head: Head) -> str:
 
 
 def _not_had(error: HttpError) -> str:
-    return f"not had: {clean(str(error), 400)}"
+    return f"missing: {clean(str(error), 400)}"
 
 
 def _file(text: str) -> bytes:

@@ -59,8 +59,8 @@ async def gather(run: Run, host: str | None, jobs: Sequence[LiveJob]) -> dict[st
         done = await run(host, script, deadline=DEADLINE, cap=CAP)
         out = done.out
     except RemoteError as error:
-        out = error.out + f"\nnot had: {clean(str(error), 400)}\n".encode()
+        out = error.out + f"\nmissing: {clean(str(error), 400)}\n".encode()
     except (CannotError, LostError, TimeoutError) as error:
-        out = f"not had: {clean(str(error), 400)}\n".encode()
+        out = f"missing: {clean(str(error), 400)}\n".encode()
     lines = [line.plain for line in safe_lines(out, limit=20_000)]
     return {FILE: (scrub("\n".join(lines)) + "\n").encode("utf-8", "replace")}

@@ -19,7 +19,7 @@ NOTE: Final = "note"
 
 
 def template(report: RunReport, name: str, now: float) -> EventEntry:
-    """Return the entry that a template begins; raises ``KeyError`` for a name that is none."""
+    """Return the entry that a template begins; raises ``KeyError`` for an invalid name."""
     title, evidence = TEMPLATES[name](report)
     seen = prefill(report, title, now)
     lines = [seen.evidence, *(scrub(clean(line, 2000)) for line in evidence)]

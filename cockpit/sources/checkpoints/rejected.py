@@ -64,7 +64,7 @@ def parse_marks(root: str, raw: bytes) -> tuple[Rejected, ...]:
 def _mark(root: str, one: dict[str, Any]) -> Rejected:
     name = one["name"]
     if not isinstance(name, str) or Path(name).name != name:
-        raise ValueError("a name that is none")
+        raise ValueError("an invalid name")
     return Rejected(
         step=one["step"],
         path=clean(f"{root.rstrip('/')}/{name}", _PATH_LIMIT),

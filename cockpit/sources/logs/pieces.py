@@ -203,7 +203,7 @@ class Piece:
 
 
 def _broken_off() -> OSError:
-    return OSError(errno.EIO, "its host's answer broke off")
+    return OSError(errno.EIO, "its host's answer was cut off")
 
 
 def _until_next(records: Sequence[Record]) -> list[Record]:
@@ -222,7 +222,7 @@ def _told(name: bytes, records: Sequence[Record], now: float, whole: bool) -> To
     try:
         path = name.decode()
     except UnicodeDecodeError:
-        return OSError(errno.EILSEQ, "its name is not valid text")
+        return OSError(errno.EILSEQ, "its name is not valid UTF-8")
     answer: Answer | None = None
     pieces: list[tuple[int, bytes]] = []
     for words, payload in records:
@@ -259,7 +259,7 @@ def _failure(path: str, word: str, said: bytes) -> OSError:
     if b"No such file" in said or b"Not a directory" in said:
         return FileNotFoundError(errno.ENOENT, "No such file or directory", path)
     text = clean(said.decode("utf-8", "replace").strip(), 200)
-    return OSError(errno.EIO, text or "it cannot be looked at", path)
+    return OSError(errno.EIO, text or "it cannot be inspected", path)
 
 
 def _listing(number: int, start: str) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def nearest_time(log: Ranged, at: float, begin: int = 0) -> Near | None:
 def written_by(log: Ranged, at: float) -> int | None:
     """Return where the last line ends that says, with a date, that it was written by ``at``.
 
-    ``None`` if no line tells a date. Raises ``OSError`` where too many lines tell that moment.
+    ``None`` if no line tells a date. Raises ``OSError`` where too many lines have that time.
     """
     value_of = _timed(dated_time)
     near = _nearest(log, at, 0, value_of)
@@ -72,7 +72,7 @@ def written_by(log: Ranged, at: float) -> int | None:
                 return end
             end = line.end if told is not None else end
     if near.offset + BURST < size:
-        raise OSError(0, "too many lines tell that moment")
+        raise OSError(0, "too many lines have that time")
     return end
 
 

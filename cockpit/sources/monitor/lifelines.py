@@ -149,9 +149,10 @@ def _gone(
         silent = [each for each in told if isinstance(each, str)]
         where = "this machine" if one.host is None else f"this machine or {one.host}"
         if silent:
-            notes.append(f"whether its {purpose} {name} lives is not known: {silent[0]}")
+            notes.append(f"cannot tell whether its {purpose} {name} is alive: {silent[0]}")
         else:
-            gone.append(f"its {purpose} {name} is gone: no tmux or screen of that name on {where}")
+            none = f"no tmux or screen session of that name on {where}"
+            gone.append(f"its {purpose} {name} is gone: {none}")
     if one.mcp_url is not None:
         alive = answered[one.mcp_url]
         if alive is False:

@@ -213,7 +213,7 @@ def _doubt(state: StateRead, now: float, cadence: float) -> str | None:
     late = wording.span(state.mtime - state.stamp)
     written = wording.span(max(0.0, now - state.mtime))
     said = f"{clean(state.path, 4096)}: written {written} ago with a ts that is {late} older"
-    return f"{said}; whether its clock is behind, its next write tells"
+    return f"{said}; its next write will show whether its clock is behind"
 
 
 def _identity(state: StateRead | None) -> dict[str, str | int | None]:
@@ -240,7 +240,7 @@ def _update(state: StateRead, now: float, run: RunSpec) -> tuple[float | None, l
         return state.stamp + state.behind, [said] if state.behind else []
     notes = []
     if state.stamp is not None:
-        notes.append(f"{clean(state.path, 4096)}: its ts lies in the future; its mtime counts")
+        notes.append(f"{clean(state.path, 4096)}: its ts is in the future; using its mtime")
     return (state.mtime if state.mtime <= now + slack else None), notes
 
 

@@ -304,7 +304,7 @@ class OnlineWandb:
         try:
             looked = await offload(key_for, where.base_url, self._env, deadline=LOGIN)
         except TimeoutError:
-            message = f"{where.host}: the files that may hold the key do not respond"
+            message = f"{where.host}: the files that may hold the key did not respond"
             raise HttpError(ErrorKind.TIMEOUT, message) from None
         if looked.key is not None:
             return looked.key

@@ -62,7 +62,7 @@ class SampledCurves:
             return Curve(metric, why=raw.removeprefix(_NONE))
         kept = self._kept.get((run.name, raw))
         if kept is None or not kept[1].rows:
-            return Curve(metric, why="the server has no rows of it")
+            return Curve(metric, why="the server has no rows of this metric")
         shown = next(iter(offered([raw])), metric)
         unit = unit_of(raw) if raw == self._server.keys_of(run).throughput else None
         found = kept[1].curve(shown, unit, span, 1.0)

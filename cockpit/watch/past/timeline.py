@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,7 @@ from cockpit.text.scrub import scrub
 
 MOST: Final = 1_000
 """Happenings in all, and of one kind."""
+GONE: Final = "deleted since"
 SLIP: Final = 86400.0
 """Seconds after now up to which a time in a logbook is believed."""
 _PHASE_SIGN: Final = {
@@ -76,7 +78,25 @@ def timeline(
 
 
 def _newest(found: Sequence[Happening]) -> tuple[Happening, ...]:
-    return tuple(sorted(found, key=lambda each: each.at, reverse=True)[:MOST])
+    return tuple(_folded(sorted(found, key=lambda each: each.at, reverse=True)))[:MOST]
+
+
+def _folded(found: Sequence[Happening]) -> Iterator[Happening]:
+    """Yield what happened, checkpoints deleted since as one where nothing came between them.
+
+    A run that saves every few minutes and keeps two would have little else in its timeline.
+    """
+    for gone, group in groupby(found, key=lambda each: each.note == GONE):
+        row = list(group)
+        if gone and len(row) > 1:
+            first, last = _step_of(row[-1]), _step_of(row[0])
+            words = f"{len(row):,} checkpoints, {first} to {last}"
+            row = [row[0].model_copy(update={"text": words})]
+        yield from row
+
+
+def _step_of(gone: Happening) -> str:
+    return gone.text.removeprefix("Checkpoint ").removesuffix(" complete")
 
 
 def _line(words: str) -> str:
@@ -186,9 +206,7 @@ def _gone_checkpoints(memory: RunMemory, key: str, report: RunReport | None) -> 
             continue
         told.add(mark.newest)
         words = f"Checkpoint {step(mark.newest)} complete"
-        yield Happening(
-            at=mark.at, kind=Kind.CHECKPOINT, sign=Sign.PLAIN, text=words, note="deleted since"
-        )
+        yield Happening(at=mark.at, kind=Kind.CHECKPOINT, sign=Sign.PLAIN, text=words, note=GONE)
 
 
 def _told(report: RunReport | None, own: set[tuple[str, float]]) -> Iterator[Happening]:

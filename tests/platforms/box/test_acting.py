@@ -366,7 +366,7 @@ async def test_evidence_says_what_is_there_and_what_is_not(run: RunSpec) -> None
     assert job_id[4:].encode() in found["processes.txt"]
     assert b"State:" in found[f"stack-{job_id[4:]}.txt"]
     if shutil.which("nvidia-smi") is None:
-        assert found["gpu.txt"].strip() == b"not had: there is no nvidia-smi on the host"
+        assert found["gpu.txt"].strip() == b"missing: there is no nvidia-smi on the host"
 
 
 class Cut:

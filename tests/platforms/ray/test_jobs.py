@@ -210,7 +210,7 @@ async def test_no_secret_of_a_job_is_shown() -> None:
     assert value.rivals and SECRET not in str(value) + str(value.rivals)
     text = b"".join(files.values()).decode()
     assert SECRET not in text and '"PLAIN": "****"' in text and '"WANDB_RUN_ID": "w1"' in text
-    assert "not had: " in text, "what could not be had is said"
+    assert "missing: " in text, "what could not be had is said"
 
 
 @pytest.mark.parametrize("skew", [0.0, 3600.0, -3600.0])

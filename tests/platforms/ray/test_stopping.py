@@ -135,5 +135,5 @@ async def test_evidence_is_the_heads_own_words_without_their_secrets(server: Rec
     server.answers("/api/cluster_status", reply(404, b"no"))
     server.logs.clear()
     found = await made.evidence(run, [])
-    assert found["ray-cluster.json"].startswith(b"not had: ")
-    assert found["ray-log-1.txt"].startswith(b"not had: ")
+    assert found["ray-cluster.json"].startswith(b"missing: ")
+    assert found["ray-log-1.txt"].startswith(b"missing: ")

@@ -100,7 +100,7 @@ def test_a_monitor_that_never_wrote_is_stale_after_two_cadences() -> None:
 
 
 def test_a_session_that_is_gone_is_said_while_the_file_still_moves() -> None:
-    text = "its tunnel session t is gone: no tmux or screen of that name on this machine"
+    text = "its tunnel session t is gone: no tmux or screen session of that name on this machine"
     cut_off = monitor(NOW).model_copy(update={"gone": (text,)})
     past = history(NOW, job=job(), monitor=cut_off)
     (alert,) = monitor_stale(run_spec(), past)

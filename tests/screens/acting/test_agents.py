@@ -59,9 +59,9 @@ async def test_it_stands_on_the_fleet_and_on_the_run_and_one_key_stops_it(
 @pytest.mark.parametrize(
     ("service", "said"),
     [
-        (Vetoing(), "no agent waits to act on run-a"),
+        (Vetoing(), "no agent is waiting to act on run-a"),
         (Vetoing(trouble=StoreError("the store is locked")), "not vetoed: the store is locked"),
-        (Vetoing(trouble=UnansweredError("no answer")), "whether it was vetoed is not known"),
+        (Vetoing(trouble=UnansweredError("no answer")), "cannot tell whether it was vetoed"),
         (Vetoing(trouble=RefuseError("read-only")), "not vetoed: read-only"),
     ],
 )

@@ -187,7 +187,7 @@ async def test_an_alert_is_taken_with_one_key_and_given_back() -> None:
     async with opened(service, (80, 24)) as pilot:
         await pilot.press("A")
         shown = text_of(pilot.app)
-        assert "▸ ■ C-01" in shown and "the run's end: failed" in shown
+        assert "▸ ■ " in shown and "12m  C-01" in shown and "the run's end: failed" in shown
         await pilot.press("down", "right", "right", "w", *"mine", "enter", "enter")
         await until(pilot, lambda: "acknowledged by ada (u to undo)" in text_of(pilot.app))
         first = service.acted[0]

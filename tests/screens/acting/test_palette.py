@@ -9,17 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.actions.core.table import TABLE
+from cockpit.app.commands import commands as commands_of
 from screens.acting.offers import choices, next_verb, offers
 from screens.acting.palette import (
     GROUPS,
     NEXT,
     NOT_NOW,
+    RUNS,
     Command,
     found,
     in_groups,
     paint_choices,
 )
 from screens.keys import Keys
+from tests.screens.stand_in import StandIn, cockpit
 from tests.widgets import reports as made
 from tests.widgets.anything import words
 
@@ -54,6 +57,18 @@ def test_an_action_against_which_something_speaks_is_never_next() -> None:
     assert all(each.group != NEXT for each in listing)
     assert next(each for each in listing if each.verb == "relaunch").group == NOT_NOW
     assert all(each.group == NOT_NOW for each in listed(failed(), "read-only"))
+
+
+def test_what_failed_is_not_offered_to_be_sealed() -> None:
+    seal = next(each for each in listed(failed()) if each.verb == "seal")
+    assert seal.group == NOT_NOW and seal.note == "not finished (FAILED)"
+
+
+def test_the_runs_stand_there_as_in_the_fleet_the_worst_first() -> None:
+    fleet = StandIn(*reversed(made.fleet()))
+    app = cockpit(engine=fleet)
+    listing = [each.title for each in commands_of(app, ("everywhere",), "") if each.group == RUNS]
+    assert listing[0] in ("run-failed", "run-nan") and listing[-1] == "run-well"
 
 
 def test_every_action_is_listed_once_group_after_group() -> None:

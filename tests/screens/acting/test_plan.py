@@ -54,7 +54,7 @@ async def planned(
     app = cockpit(engine=StandIn(failed()), service=service, **options)
     async with app.run_test(size=size) as pilot:
         await pilot.press("r")
-        marks = ("plan ", "in the way", "Type  ")
+        marks = ("plan ", "blocking", "Type  ")
         await until(pilot, lambda: any(mark in text_of(app) for mark in marks))
         await pilot.pause(0.4)
         yield pilot
@@ -305,7 +305,7 @@ async def test_a_plan_that_now_is_blocked_asks_no_more() -> None:
     service.result = refuse
     async with planned(service) as pilot:
         await confirm(pilot)
-        await until(pilot, lambda: "in the way" in text_of(pilot.app))
+        await until(pilot, lambda: "blocking" in text_of(pilot.app))
         assert "Type  " not in text_of(pilot.app)
 
 

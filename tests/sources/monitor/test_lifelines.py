@@ -67,7 +67,9 @@ def looked(run: Machines | None, wanted: dict[str, Wanted]) -> dict[str, Gone]:
 def test_sessions_that_live_and_those_that_do_not(tmux: str) -> None:
     wanted = Wanted({"tunnel session": tmux, "server session": "tunnel"})
     (found,) = looked(None, {"a": wanted}).values()
-    text = "its server session tunnel is gone: no tmux or screen of that name on this machine"
+    text = (
+        "its server session tunnel is gone: no tmux or screen session of that name on this machine"
+    )
     assert found == Gone((text,))
 
 
@@ -86,7 +88,7 @@ def test_a_machine_that_does_not_answer_makes_it_unknown_and_never_gone() -> Non
     (found,) = looked(machines, {"a": Wanted({"tunnel session": "mon"}, "box")}).values()
     assert found.gone == ()
     (note,) = found.notes
-    assert note.startswith("whether its tunnel session mon lives is not known: box: Connection")
+    assert note.startswith("cannot tell whether its tunnel session mon is alive: box: Connection")
 
 
 LISTINGS = {
@@ -151,7 +153,8 @@ def test_a_state_file_names_what_is_looked_at(tmp_path: Path) -> None:
     monitors = Monitors(clock, Lifelines(clock, machines))
     value = asyncio.run(monitors.observe([run]))["a"].value
     assert isinstance(value, MonitorValue) and value.fresh
-    text = "its server session s is gone: no tmux or screen of that name on this machine or box"
+    none = "no tmux or screen session of that name on this machine or box"
+    text = f"its server session s is gone: {none}"
     assert value.gone == (text,)
     path.write_text(json.dumps({"ts": int(NOW * 1000), "job_id": "1"}))
     machines.asked.clear()

@@ -281,7 +281,7 @@ async def test_an_answer_that_makes_no_sense_is_unknown(tmp_path: Path, answer: 
     shell.answer = answer
     found = await facet(source, run)
     assert found.error is not None and found.error.kind is ErrorKind.BAD_ANSWER
-    assert found.error.message == f"ssh://box{tmp_path}: its host's answer broke off"
+    assert found.error.message == f"ssh://box{tmp_path}: its host's answer was cut off"
     shell.answer = None
     assert (await value(source, run)).step == 4
 

@@ -207,6 +207,22 @@ def test_the_timeline_has_everything_once_newest_first(store: Store, tmp_path: P
     assert set(found.times) == set(times)
 
 
+def test_checkpoints_deleted_since_are_one_row_where_nothing_came_between(store: Store) -> None:
+    memory = RunMemory(store)
+    times = {7: 4000.0, 8: 3000.0, 9: 2500.0, 10: 1000.0}
+    marks = [CheckpointMark(at=NOW - ago, complete=1, newest=at) for at, ago in times.items()]
+    memory.add_checkpoint_marks(KEY, marks)
+    memory.add_phases(KEY, [PhaseMark(at=NOW - 2000, phase=Phase.RUNNING, job_id="8")])
+    there = made.facets(checkpoints=made.checkpoints(made.checkpoint(400)))
+    told = timeline(store, KEY, RUN, report(NOW, facets=there), NOW).happenings
+    found = [each for each in told if "400" not in each.text]
+    assert [(each.text, each.note, NOW - each.at) for each in found] == [
+        ("Checkpoint 10 complete", "deleted since", 1000.0),
+        ("Job 8 running", "", 2000.0),
+        ("3 checkpoints, 7 to 9", "deleted since", 2500.0),
+    ]
+
+
 def test_a_logbook_that_cannot_be_read_is_said(store: Store, tmp_path: Path) -> None:
     run = RUN.model_copy(update={"records": RecordsSpec(logbook=str(tmp_path / "none.md"))})
     assert timeline(store, KEY, run, None, NOW).lacks[0].endswith("no such file or directory")

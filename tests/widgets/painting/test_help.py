@@ -43,7 +43,7 @@ def test_more_columns_take_fewer_lines() -> None:
 
 
 def test_an_open_code_says_what_it_means_and_its_limit_here() -> None:
-    assert "C-01  the job ended, not with success" in told(FLEET)
+    assert "C-01  the job ended without success" in told(FLEET)
     assert "C-05" not in told(FLEET)
     here = FLEET._replace(words="c-05", thresholds=Thresholds(throughput_drop=0.2))
     assert "more than throughput_drop (20.0 %) below the baseline" in told(here)

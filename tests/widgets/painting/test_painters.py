@@ -208,7 +208,7 @@ def test_a_last_known_value_is_marked_stale() -> None:
     old = made.tracker()
     stale = made.missing().model_copy(update={"value": old.value, "observed_at": NOW - 1000})
     shown = plain(paint_facets(made.report(seen=made.facets(tracker=stale)), NOW, 90))
-    assert "⧗ STALE 16m" in shown
+    assert "◷ STALE 16m" in shown
     assert "timeout: no answer in 20 s" in shown
 
 

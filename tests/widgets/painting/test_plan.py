@@ -135,7 +135,7 @@ def test_only_what_differs_is_shown_and_the_rest_is_counted() -> None:
     told = shown(paint_plan(plan(differences=(*same, odd)), 100))
     assert "differs · 214 keys equal" in told
     assert "optimizer.lr" in told and "k7" not in told
-    assert "same as       what ran before (214 keys equal)" in shown(
+    assert "same as       the last launch (214 keys equal)" in shown(
         paint_plan(plan(differences=same), 80)
     )
 
@@ -200,6 +200,6 @@ def test_what_is_not_recorded_of_what_ran_is_one_line() -> None:
              for what in ("dirty files that matter", "checkpoint", "hardware")]  # fmt: skip
     new = Difference(what="optimizer.beta", ran=None, would_run="0.9")
     seen = plain(paint_differences([*found, new], 100))
-    assert "not recorded  before: dirty files, checkpoint, hardware" in seen
+    assert "not recorded  last time: dirty files, checkpoint, hardware" in seen
     assert "not known" not in seen
     assert "not there" in seen
