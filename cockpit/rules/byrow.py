@@ -102,6 +102,17 @@ class RowJudge:
         elif self.open and self.rows >= self._again:
             self._judge()
 
+    def stretch(self, rows: Sequence[Row], longest: float) -> int:
+        """Take as many of the next rows together as surely open nothing; return how many.
+
+        Only while nothing is open. No time between two is above ``longest`` (s).
+        """
+        taken = 0 if self.open else self.fold.stretch(rows, longest)
+        if taken:
+            self.rows += taken
+            self.step, self.at = rows[taken - 1].step, rows[taken - 1].at
+        return taken
+
     def freeze(self) -> Standing:
         """Return what to go on from."""
         return Standing(

@@ -6,7 +6,7 @@ row came for a while, the moments are looked at in which a watch would have look
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cockpit.model.alert import Evidence
@@ -15,6 +15,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.byrow import SOURCE, Happened, RowJudge, Standing
 from cockpit.rules.jobs.stall import step_stalled
+from cockpit.rules.metrics.calm import BLOCK, FEWEST
 
 JOBLESS: Final = "the rows do not tell whether its job was running or another one started"
 REPLAYED: Final = frozenset(("C-05", "C-06", "C-09", "C-10", "C-11", "C-12"))
@@ -24,6 +25,8 @@ NOT_REPLAYED: Final = tuple(
 """Conditions that no history of rows tells of."""
 USUAL: Final = 32
 """Rows after which the usual time between two of them is taken anew."""
+ALONE: Final = 128
+"""Rows that are taken one by one, at most, where they cannot be taken together."""
 
 
 class Replay:
@@ -35,6 +38,8 @@ class Replay:
         self._pace, self._every = self._judge.fold.pace, run.cadence
         self._silent: list[Happened] = []
         self._usual, self._usual_of = 0.0, -USUAL
+        self._alone = FEWEST
+        """How many rows are taken one by one before some are tried together again."""
 
     @property
     def rows(self) -> int:
@@ -55,6 +60,19 @@ class Replay:
     def step(self) -> int | None:
         """The newest row's step."""
         return self._judge.step
+
+    def extend(self, rows: Sequence[Row]) -> None:
+        """Take rows as ``add`` does, those in which nothing happens together."""
+        at = 0
+        while at < len(rows):
+            taken = self._judge.stretch(rows[at : at + BLOCK], self._every)
+            if taken:
+                self._alone = FEWEST
+            else:
+                for row in rows[at : at + self._alone]:
+                    self.add(row)
+                taken, self._alone = self._alone, min(2 * self._alone, ALONE)
+            at += taken
 
     def add(self, row: Row) -> None:
         """Take one row; a row without a time is of the moment of the one before it."""

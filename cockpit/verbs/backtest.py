@@ -134,10 +134,9 @@ class Backtest:
 
     def add(self, rows: Iterable[Row]) -> None:
         """Take rows in logged order."""
-        rows, add = iter(rows), self.replay.add
+        rows = iter(rows)
         while batch := list(islice(rows, BATCH)):
-            for row in batch:
-                add(row)
+            self.replay.extend(batch)
             if self._draws:
                 self._curve.add(batch)
             if self.began is None:

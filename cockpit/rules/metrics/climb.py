@@ -80,6 +80,14 @@ class ClimbFold:
             return
         self._judge(row, loss)
 
+    def take(self, rows: Sequence[Row]) -> int:
+        """Take rows that have a loss up to the first that is above; return how many."""
+        for count, row in enumerate(rows, start=1):
+            self.add(row, False, row.loss)
+            if self.above:
+                return count
+        return len(rows)
+
     def _inside(self, row: Row) -> bool:
         """Tell whether training goes on from within the climb: then nothing of it is over."""
         return self.step is not None and row.step is not None and row.step > self.step

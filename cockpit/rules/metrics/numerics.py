@@ -14,6 +14,7 @@ from statistics import median
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend
+from cockpit.rules.metrics.calm import FEWEST, Calm, calm_rows
 from cockpit.rules.metrics.climb import ClimbFold
 from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold, SkipFold
 from cockpit.rules.metrics.seam import SeamFold
@@ -33,6 +34,8 @@ BEGINNING = 4
 PAUSE = 3.0
 """How many times the usual time between two logged steps is a pause of training."""
 PAUSES = 64
+SHORTEST = 1e-6
+"""Seconds between two rows that are told apart."""
 
 
 class PaceFold:
@@ -82,6 +85,38 @@ class PaceFold:
             self._alive(row, carries)
         elif step != self.step:
             self._move(step, at)
+
+    def sure(self, rows: Calm, longest: float) -> int:
+        """Return of how many rows it is sure that they go on without a pause.
+
+        No time between two is above ``longest`` (s).
+        """
+        recent = self.recent
+        known = self.metrics and self.first[1] is not None and len(self.began) >= BEGINNING
+        if not known or len(recent) < 2:
+            return 0
+        last = recent[-1][1]
+        if self.pauses and self.pauses[-1][1] == last:
+            return 0
+        before = last - recent[-2][1]
+        for count, at in enumerate(rows.ats[: self._writers.ahead(rows.steps)]):
+            gap = at - last
+            if not SHORTEST < gap <= longest or gap > PAUSE * before:
+                return count
+            before, last = gap, at
+        return self._writers.ahead(rows.steps)
+
+    def take(self, rows: Calm) -> list[float]:
+        """Take such rows; return the rate (steps/s) of each."""
+        steps, ats = rows.steps, rows.ats
+        self.resumed = self.paused = self.aside = self.switched = self.turned = False
+        self._usually = True
+        pairs = [self.recent[-1], *zip(steps, ats, strict=True)]
+        rates = [(step - was) / (at - then) for (was, then), (step, at) in pairwise(pairs)]
+        self.recent.extend(pairs[1:])
+        self.step, self.at, self.rate = steps[-1], ats[-1], rates[-1]
+        self._writers.go_far(steps[-1], ats[-1], len(steps))
+        return rates
 
     def _of_another(self, step: int, at: float | None) -> bool:
         """Tell whether a row is another writer's; to begin to follow that one is no restart."""
@@ -225,6 +260,30 @@ class TrendFold:
             self.stepping.add(row, pace.step, pace.resumed, pace.switched)
             self.taints.add(row, anew, loss, skipped)
         self._rows, self._last = self._rows + 1, row
+
+    def stretch(self, rows: Sequence[Row], longest: float) -> int:
+        """Take as many of the next rows as surely change no mark, together; return how many.
+
+        The result is that of ``add`` for each. No time between two is above ``longest`` (s).
+        """
+        columns = None if self._whole or not rows else calm_rows(rows)
+        if columns is None or self.climb.above or self.climb.is_open:
+            return 0
+        steady = self.loss.steady and (self.grad.steady or "grad_norm" not in columns.beside)
+        count = self.pace.sure(columns, longest) if steady and self.seams.sure(columns) else 0
+        for fold in (self.throughput, self.spike, self.stability):
+            count = fold.sure(columns, count) if count >= FEWEST else 0
+        if not count:
+            return 0
+        count = self.climb.take(rows[:count])
+        if count < len(rows):
+            columns = columns.first(count)
+        self.throughput.take(columns, self.pace.take(columns))
+        self.spike.take(columns)
+        self.stability.take(columns)
+        self.seams.take(columns, astray=self.climb.above > 0)
+        self._rows, self._last = self._rows + count, rows[count - 1]
+        return count
 
     def _aside(self, row: Row, loss: float | None) -> None:
         """Take a row of another writer than the folds follow: what it spoils, and its time.

@@ -22,6 +22,7 @@ from typing import Any, Final
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Line, Resumption, Seam
+from cockpit.rules.metrics.calm import Calm, any_told
 from cockpit.rules.metrics.excursion import NORMAL
 
 RANKS: Final = 14
@@ -106,6 +107,45 @@ class SeamFold:
             self.seam = seam.model_copy(update={"lr_now": lr})
         self._lr = lr
 
+    def sure(self, rows: Calm) -> bool:
+        """Tell whether no start is looked at in such rows."""
+        seam = self.seam
+        if self._step is None or seam is None:
+            return self._step is not None
+        rated = seam.lr_now is not None or not any_told(rows.lrs)
+        return rated and rows.steps[0] > seam.last + self._window
+
+    def take(self, rows: Calm, astray: bool) -> None:
+        """Take such rows; ``astray`` tells that the last one's loss is in an excursion."""
+        pairs = list(zip(rows.steps, rows.losses, strict=True))
+        last = pairs.pop() if astray else None
+        self._lr = next((lr for lr in reversed(rows.lrs) if lr is not None), self._lr)
+        for step, loss in pairs:
+            rare = 32 - (step * HASH & MASK).bit_length()
+            kept = self._kept[rare if rare < RANKS else RANKS - 1]
+            kept[step] = loss
+            if len(kept) > EACH:
+                del kept[next(iter(kept))]
+        while pairs:
+            room = BLOCK - len(self._block)
+            self._block += pairs[:room]
+            self._end_block(pairs[:room][-1][0])
+            pairs = pairs[room:]
+        if last is not None:
+            self._take(*last, astray)
+        former = rows.steps[-2] if len(rows.steps) > 1 else self._step
+        self._stride = rows.steps[-1] - (former or 0)
+        self._step, self._at = rows.steps[-1], rows.ats[-1]
+
+    def _end_block(self, step: int) -> None:
+        """Make a point of the block if it is full; ``step`` is its last one."""
+        if len(self._block) < BLOCK:
+            return
+        self._levels.append(_point(self._block))
+        self._block = []
+        if self.seam is None or step > self.seam.last + self._window:
+            self._stairs()
+
     def forget(self) -> None:
         """Forget the newest start: another writer writes beside it, and what it loaded is unknown.
 
@@ -150,11 +190,7 @@ class SeamFold:
         if catching_up:
             return
         self._block.append((step, loss))
-        if len(self._block) == BLOCK:
-            self._levels.append(_point(self._block))
-            self._block = []
-            if seam is None or step > seam.last + self._window:
-                self._stairs()
+        self._end_block(step)
         if seam is not None and step <= seam.last + self._window:
             self._beyond(seam, step, loss)
 

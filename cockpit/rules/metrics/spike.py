@@ -13,6 +13,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import LossTrend
+from cockpit.rules.metrics.calm import Calm, until_above
 from cockpit.rules.metrics.climb import FLOOR, SIGNLESS, loss_alert, loss_climb
 from cockpit.rules.metrics.excursion import NORMAL, ExcursionFold
 
@@ -72,6 +73,25 @@ class SpikeFold(ExcursionFold):
         self.within(loss)
         if count < WINDOW:
             self._hold()
+
+    def sure(self, rows: Calm, count: int) -> int:
+        """Return how many of the first ``count`` rows are surely within the limit.
+
+        With each row the median moves by one place of the window at most.
+        """
+        if self.above or self.pending or self.early is None or self.share >= 1:
+            return 0
+        if len(self.ranked) != WINDOW:
+            return 0
+        least = self.ranked[WINDOW // 2 - len(rows.losses)]
+        return until_above(rows.losses, least + self.share * abs(least), count)
+
+    def take(self, rows: Calm) -> None:
+        """Take such rows."""
+        self.order.extend(rows.losses)
+        for _ in rows.losses:
+            self.order.popleft()
+        self.ranked = sorted(self.order)
 
     def forget(self) -> None:
         """Begin anew."""

@@ -18,6 +18,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import MetricTrend
 from cockpit.rules import present
+from cockpit.rules.metrics.calm import Calm
 from cockpit.rules.metrics.excursion import NORMAL, ExcursionFold
 
 ENOUGH: Final = 50
@@ -72,6 +73,26 @@ class StabilityFold(ExcursionFold):
                 return
         self.within(value)
 
+    def sure(self, values: Sequence[float], first: int, count: int) -> int:
+        """Return before how many of the first ``count`` values it surely does not open.
+
+        ``first``: the step of the first. With each row the median moves by one place of the window
+        at most, beside what is pending; it opens only after values in a row beyond the limit.
+        """
+        far, middle = len(values) + len(self.pending), self.size // 2
+        if self.is_open or first < self._warm or self._least >= 1:
+            return 0
+        if len(self.ranked) != self.size or far >= middle:
+            return 0
+        nearest = self.ranked[middle - far if self._sign > 0 else middle + far]
+        bound = self._sign * nearest + self._least * abs(nearest)
+        run = self.above
+        for at, value in enumerate(values[:count]):
+            run = run + 1 if self._sign * value > bound else 0
+            if run >= self.rows:
+                return at
+        return count
+
     def _is_far(self, beyond: float, middle: float) -> bool:
         """Tell whether a distance has a score above the limit; the MAD is dear, so it comes last.
 
@@ -103,7 +124,9 @@ class Stabilities:
 
     def __init__(self, seen: Sequence[MetricTrend], run: RunSpec) -> None:
         self._run = run
-        self.folds = {each.metric: StabilityFold(each, run) for each in seen}
+        self.folds: dict[str, StabilityFold] = {
+            each.metric: StabilityFold(each, run) for each in seen
+        }
         self.opened = self._opened()
         """The metrics that are beyond what is usual."""
 
@@ -121,6 +144,22 @@ class Stabilities:
             self._take("router_loss", row, row.router_loss)
         if row.router_entropy is not None:
             self._take("router_entropy", row, row.router_entropy)
+
+    def sure(self, rows: Calm, count: int) -> int:
+        """Return of how many of the first ``count`` rows it is sure that no metric opens."""
+        if rows.beside and self.opened:
+            return 0
+        for metric, values in rows.beside.items():
+            fold = self.folds.get(metric)
+            count = 0 if fold is None else fold.sure(values, rows.steps[0], count)
+        return count
+
+    def take(self, rows: Calm) -> None:
+        """Take such rows."""
+        for metric, values in rows.beside.items():
+            add = self.folds[metric].add
+            for row, value in zip(rows.rows, values, strict=True):
+                add(row, value)
 
     def _take(self, metric: Metric, row: Row, value: float) -> None:
         fold = self.folds.get(metric)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from statistics import median
 
@@ -16,6 +17,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import ThroughputTrend
 from cockpit.rules import present
 from cockpit.rules.lineage.settings import resized
+from cockpit.rules.metrics.calm import Calm
 from cockpit.rules.present import job_of, job_source, may_train
 
 KEPT_VALUES = 256
@@ -91,6 +93,28 @@ class ThroughputFold:
         self.skip -= 1
         if self.skip <= 0:
             self._keep(value)
+
+    def sure(self, rows: Calm, count: int) -> int:
+        """Return how many of the first ``count`` rows are of the running window."""
+        told = rows.throughputs is not None
+        if self.start is None or rows.ats[0] < self.start or (told and not self.measured):
+            return 0
+        if rows.batch is not None and rows.batch != self.batch:
+            return 0
+        return bisect_left(rows.ats, self.start + self.cadence, 0, count)
+
+    def take(self, rows: Calm, rates: Sequence[float]) -> None:
+        """Take such rows; ``rates`` (steps/s) stand in where none carries a throughput."""
+        values = rates if rows.throughputs is None else rows.throughputs
+        if self.measured and rows.throughputs is None:
+            return
+        if self.batch is not None and not self.measured:
+            values = [value * self.batch for value in values]
+        at, done = max(self.skip, 1) - 1, 0
+        while at < len(values):
+            self._keep(values[at])
+            done, at = at + 1, at + self.skip
+        self.skip -= len(values) - done
 
     def _sized(self, batch: float) -> None:
         """Take a row's batch: from the first one on steps over time count its samples."""

@@ -8,6 +8,7 @@ steps are, so a row belongs to the one whose next step it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from cockpit.model.trend import Writer, Writers
@@ -23,7 +24,7 @@ SILENT: Final = 32
 PATIENT: Final = 4
 """Times its longest silence so far after which a writer has ended."""
 SEEN_ONCE: Final = 8
-UNPROVEN: Final = 1024
+UNPROVEN: Final = 256
 PROVEN: Final = 4096
 """Rows for which a writer that was left is remembered: after one row, some, or having gone on."""
 FADES: Final = 8
@@ -121,6 +122,22 @@ class WriterFold:
         if at is not None:
             present.at = at
         self.expected = step + present.stride
+
+    def ahead(self, steps: Sequence[int]) -> int:
+        """Return how many of the next steps are the expected ones, one after the other."""
+        if self.expected is None or self._present is None:
+            return 0
+        stride = self._present.stride
+        expected = range(self.expected, self.expected + stride * len(steps), stride)
+        if tuple(expected) == tuple(steps):
+            return len(steps)
+        pairs = zip(steps, expected, strict=True)
+        return next(at for at, (step, due) in enumerate(pairs) if step != due)
+
+    def go_far(self, step: int, at: float, rows: int) -> None:
+        """Take so many rows of ``expected`` steps, the last of which is given."""
+        self._rows += rows - 1
+        self.go_on(step, at)
 
     def take(self, step: int, at: float | None) -> bool:
         """Take a row's step and return whether it is set aside."""

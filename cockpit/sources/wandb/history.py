@@ -124,27 +124,30 @@ class LossColumns:
 
     def add(self, rows: Iterable[Row]) -> None:
         """Take rows in. A loss without a step counts at the last step before it."""
+        cells, width, at = self._cells, self._width, self._step
         for row in rows:
-            if row.step is not None:
-                self._step = row.step
-            loss = row.loss
+            step, _, loss = row[:3]
+            if step is not None:
+                at = step
             if loss == 0.0:
                 loss = row.true_loss
             if loss is None:
                 continue
-            index = max(0, self._step)
-            if self._width > 1:  # else the step itself: no second number is kept of each row
-                index //= self._width
-            cell = self._cells.get(index)
+            # of width 1 the step itself: no second number is kept of each row
+            index = (at if width == 1 else at // width) if at > 0 else 0
+            cell = cells.get(index)
             if type(cell) is _Cell:
-                cell.add(self._step, loss)  # most rows of a long run
-            elif cell is None and math.isfinite(loss):
-                self._cells[index] = Column(self._step, self._step, loss, loss, loss, 0)
+                cell.add(at, loss)  # most rows of a long run
+                continue
+            if cell is None and math.isfinite(loss):
+                cells[index] = Column(at, at, loss, loss, loss, 0)
             else:
-                grown = self._cells[index] = _Cell(self._step) if cell is None else _growing(cell)
-                grown.add(self._step, loss)
+                cells[index] = grown = _Cell(at) if cell is None else _growing(cell)
+                grown.add(at, loss)
             if cell is None:
                 self._fit()
+                cells, width = self._cells, self._width
+        self._step = at
 
     def _fit(self) -> None:
         """Join neighbours until there are no more columns than may be."""
