@@ -68,8 +68,7 @@ class CockpitApp(NoticeApp):
     Screen { background: $background; color: $ink; }
     PastScreen, PastScreen Input, PastScreen Input:focus { background: $past; }
     PaletteScreen, Dialog { background: transparent; }
-    Input, Input:focus { background-tint: $ink 0%; }
-    Input > .input--placeholder { color: $dim; }
+    Input, Input:focus { background-tint: $ink 0%; & > .input--placeholder { color: $dim; } }
     """
 
     def __init__(  # noqa: PLR0913 - what the verb that opens it hands over

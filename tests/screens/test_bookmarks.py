@@ -17,6 +17,7 @@ from cockpit.app import bookmark_file
 from cockpit.app.application import CockpitApp
 from cockpit.app.bookmark_file import BookmarkFile, KeptBookmarks
 from cockpit.model.bookmark import Bookmark, Key, bookmark
+from cockpit.model.wording import percent
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.local import LocalLog
 from cockpit.text.safe import safe_line
@@ -47,7 +48,7 @@ def session(path: Path, kept: BookmarkFile) -> CockpitApp:
 async def set_at(pilot: Pilot[Any], number: int, count: int = 1) -> None:
     words = f":{number + 1}"
     await pilot.press("T", *words, "enter")
-    await until(pilot, lambda: f"{number * LINE / (3000 * LINE):.1%} of" in text_of(pilot.app))
+    await until(pilot, lambda: f"{percent(number / 3000, 1)} of" in text_of(pilot.app))
     await pilot.press("M")
     await until(pilot, lambda: f"bookmark set ({count} in" in text_of(pilot.app))
 

@@ -101,7 +101,7 @@ def test_the_verb_draws_writes_and_counts_to_the_final_step(
     path.write_text("\n".join(lines))
     assert main(["backtest", str(path), "--final-step", "200", "--html", str(html)]) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert shown[1] == "95 rows, up to step 94 of 200 (47%)" and "loss 2 to 3.1" in shown[2]
+    assert shown[1] == "95 rows, up to step 94 of 200 (47 %)" and "loss 2 to 3.1" in shown[2]
     assert any(line.startswith("C-11│") and "[" in line for line in shown)
     assert "Loss more than 50 % above its trend" in html.read_text()
     assert main(["backtest", str(path), "--html", str(tmp_path / "no" / "x.html")]) == 2

@@ -34,11 +34,16 @@ def test_the_overview_names_every_verb(capsys: pytest.CaptureFixture[str]) -> No
     assert all(verb.name in said for verb in all_verbs())
 
 
-@pytest.mark.parametrize("words", [["chekc"], ["check", "--nonsense"], ["check", "--now", "soon"]])
+@pytest.mark.parametrize("words", [["check", "--nonsense"], ["check", "--now", "soon"]])
 def test_a_wrong_call_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(words)
     assert left.value.code == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_verb_that_there_is_not_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chekc"]) == 2
     assert capsys.readouterr().out == ""
 
 
