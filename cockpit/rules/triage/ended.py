@@ -278,9 +278,11 @@ def _complaints(log: Log) -> list[int]:
 def _just_stops(log: Log) -> bool:
     """Tell whether the log ends in the middle of training, with no word of alarm."""
     end = [bare(line) for line in log.lines[-TAIL:] if line.strip()]
-    said = (ALARM, ORDERED, TERMINATED, DONE)
-    quiet = not any(pattern.search(line) for line in end for pattern in said)
-    return quiet and bool(marks_of(end[-3:], steps_of(end[-3:])))
+    marks = marks_of(end, steps_of(end))
+    if not marks or marks[-1][0] < len(end) - 3 or any(ALARM.search(line) for line in end):
+        return False
+    after = end[marks[-1][0] + 1 :]
+    return not any(said.search(line) for line in after for said in (ORDERED, TERMINATED, DONE))
 
 
 def _end(log: Log) -> list[int]:

@@ -63,7 +63,8 @@ SIGNS: tuple[Sign, ...] = (
         r"evicted\b",
         r"\btermination (is|will be) (imminent|scheduled)\b|\bhost ec2 .{0,30}\bterminated\b"
         r"|\bpower key pressed\b",
-        r"\b(spot|pre-?emptible|capacity)\b(?!.*\buser[- ]initiated\b).{0,40}(interrupt|reclaim"
+        r"\b(spot|pre-?emptible|capacity)\b(?!.*\buser[- ]initiated\b).{0,40}(stopping"
+        r"|shut(ting )?down|interrupt|reclaim"
         r"|terminat|evict)",
         r"(instance|\bvm|machine)\b.{0,30}(will be|is being) (stopped|terminated|reclaimed"
         r"|deallocated)",
@@ -370,6 +371,7 @@ SIGNS: tuple[Sign, ...] = (
         r"\b(considered|declared|presumed|deemed|found) (to be )?(hung|hanging|stuck"
         r"|unresponsive)\b"
         r"|\bmismatch(ed)? (between )?collectives?\b|\bobject\(s\) not ready after\b"
+        r"|\brpc call to \w+ timed out\b"
         r"|fatal error in (internal_|pmpi_|mpi_)+(allreduce|allgather|alltoall|bcast|barrier"
         r"|reduce)",
         r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",

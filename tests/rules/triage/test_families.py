@@ -296,3 +296,10 @@ def test_only_an_exception_that_may_mean_anything_is_asked_for_its_gist(
 def test_a_setting_that_nothing_knows_is_small_whoever_says_so(line: str) -> None:
     found = triage([line], "failed", 1)
     assert (found.name, found.action) == ("small_code_bug", "fix_then_relaunch")
+
+
+def test_a_signal_to_one_rank_that_trains_on_is_no_end_of_the_log() -> None:
+    later = [f"step {i} | loss 2.1" for i in range(31, 34)]
+    assert triage([*TRAIN, "[14] Terminated", *later], "failed", None).name == "killed"
+    ended = triage([*TRAIN, "wrapper: child exited abnormally"], "failed", None)
+    assert (ended.name, ended.action) == ("unknown", "escalate")
