@@ -176,7 +176,8 @@ REFUSED = late_regex(
     r"\b(Resource|Instance|Vcpu)LimitExceeded\b|\bInsufficient(\w*Capacity\w*)\b"
     r"|\baccount-level service limit\b|_RESOURCE_POOL_EXHAUSTED\b|\bCapacityError\b"
     r"|\bUnable to provision\b|\bResourcesUnavailableError\b|[qQ]uotaExceeded\b"
-    r"|\binsufficient quota\b|\b[qQ]uota '[A-Z_]+' exceeded|\b[jJ]ob not submitted\b"
+    r"|\binsufficient quota\b|\b[qQ]uota (limit )?'\w+' (has been )?exceeded"
+    r"|\b[jJ]ob not submitted\b"
     r"|\bjob submission failed\b|\bUnable to allocate resources: (?!.*(timed out|[sS]ocket))"
     r"|\bstockout\b|\bno more capacity\b"
 )
@@ -213,7 +214,8 @@ FATAL = late_regex(
 """What a program says that does not go on."""
 
 STUCK = late_regex(
-    r"\b(watchdog|no (\w+ )?progress|no (new )?(log )?(output|lines?|steps?|activity) (for|since"
+    r"\b(watchdog|no (\w+ )?progress|not advanced for|no (new )?(log )?(output|lines?|steps?"
+    r"|activity) (for|since"
     r"|in)|stall\w*|stuck|hang(s|ing)?|hung|unresponsive|unhealthy|degraded"
     r"|lost|dead|timed out)\b",
     re.I,
