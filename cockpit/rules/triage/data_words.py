@@ -39,7 +39,7 @@ DATA = late_regex(
     r"|\b(does not|doesn't) match (the )?expected format\b"
     r"|\bmmap length is greater than file size\b"
     r"|\b(file|image|archive|stream) is truncated\b|\bempty (dataset|split|shard|sample)\b"
-    r"|\bcontains (0|no) (rows|samples|documents|examples)\b"
+    r"|\b(contains|has|have) (0|no) (rows|samples|documents|examples)\b"
     r"|couldn't cast|\bCastError\b|magic bytes not found|(?<!silent )\bdata corruption\b"
     r"|decompress error"
     r"|\bvocab\w*.{0,20}\bmismatch.{0,40}\btokenizer"

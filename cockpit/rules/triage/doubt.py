@@ -52,7 +52,7 @@ _SUPPOSED: Final = (
     r"(?:relaunch|restart|requeue|retry|resume|save|checkpoint)s?:? (?:on|if|when|before|until)\b",
     r"signal=(?:[a-z]+:)?sig\w+@",  # sbatch's --signal
     r"trap (?:-- )?(?:'[^']*'|\"[^\"]*\") ",
-    r"ctrl ?[-+]? ?c (?:to|again|will|twice)\b",
+    r"ctrl ?[-+]? ?c (?:to (?!step)|again|will|twice)\b",
     r"(?:look(?:ing)?|check(?:ing|s)?|watch(?:ing)?|listen(?:ing)?|test(?:ing)?"
     r"|poll(?:ing)?) for\b",
     r"(?:will|can) (?:be )?(?:\w+ )?(?:if|when)\b",

@@ -252,10 +252,12 @@ def _by_complaint(log: Log, exit_code: int | None) -> Triage:
         return answer(log, "distributed_hang", "escalate", "guess", peers)
     if network and not more:
         return answer(log, "network_transient", "relaunch", "guess", network)
+    thin = _by_gist(log)
+    if thin is not None:
+        return thin
     if exit_code is None and _just_stops(log):
         return answer(log, "killed", "relaunch", "guess", _end(log))
-    alarm = more or log.matching(ALARM)[-EVIDENCE:]
-    return _by_gist(log) or answer(log, "unknown", "escalate", "guess", alarm)
+    return answer(log, "unknown", "escalate", "guess", more or log.matching(ALARM)[-EVIDENCE:])
 
 
 def _by_gist(log: Log) -> Triage | None:
@@ -278,9 +280,13 @@ def _complaints(log: Log) -> list[int]:
 def _just_stops(log: Log) -> bool:
     """Tell whether the log ends in the middle of training, with no word of alarm."""
     end = [bare(line) for line in log.lines[-TAIL:] if line.strip()]
-    said = (ALARM, ORDERED, TERMINATED, DONE)
-    quiet = not any(pattern.search(line) for line in end for pattern in said)
-    return quiet and bool(marks_of(end[-3:], steps_of(end[-3:])))
+    marks = [index for index, _ in marks_of(end, steps_of(end))]
+    if not marks or marks[-1] < len(end) - 3:
+        return False
+    if any(ALARM.search(line) for index, line in enumerate(end) if index not in marks):
+        return False
+    after = end[marks[-1] + 1 :]
+    return not any(said.search(line) for line in after for said in (ORDERED, TERMINATED, DONE))
 
 
 def _end(log: Log) -> list[int]:

@@ -34,7 +34,7 @@ _QUOTE = late_regex(r"\\+(?=[\"'])")
 _SGR = late_regex(r"\x1b\[[\d;]*m")
 _NUMBER = late_regex(r"0x[0-9a-f]+|\d+", re.I)
 _ERRNOS = ("12", "28", *map(str, range(100, 123)))
-_MEANT = frozenset(("0", "2", "9", "10", "15", *_ERRNOS, "137", "143", "502", "503", "504"))
+_MEANT = frozenset(("0", "2", "9", "10", "15", *_ERRNOS, "137", "143", "500", "502", "503", "504"))
 """Numbers that a sign may spell out; all others are alike to it (and so are the 400s)."""
 
 

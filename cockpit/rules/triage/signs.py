@@ -63,7 +63,8 @@ SIGNS: tuple[Sign, ...] = (
         r"evicted\b",
         r"\btermination (is|will be) (imminent|scheduled)\b|\bhost ec2 .{0,30}\bterminated\b"
         r"|\bpower key pressed\b",
-        r"\b(spot|pre-?emptible|capacity)\b(?!.*\buser[- ]initiated\b).{0,40}(interrupt|reclaim"
+        r"\b(spot|pre-?emptible|capacity)\b(?!.*\buser[- ]initiated\b).{0,40}(stopping"
+        r"|shut(ting )?down|interrupt|reclaim"
         r"|terminat|evict)",
         r"(instance|\bvm|machine)\b.{0,30}(will be|is being) (stopped|terminated|reclaimed"
         r"|deallocated)",
@@ -100,7 +101,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|\bmax\w*[ _-]?(run[ _-]?)?(duration|runtime|session time)[ _-](was |has been )?"
         r"(exceeded|reached|hit)\b|\bmaxRunDuration reached\b",
         r"\b(run|job|task|function|workload|pod)\b.{0,20}\bexceeded (its |the )?timeout of\b"
-        r"|\b[hs]_rt\b.{0,20}\b(exceeded|reached)\b",
+        r"|\breached (the |its )?requested (run ?time|wall ?time)\b|\b[hs]_rt\b.{0,20}\b(exceeded"
+        r"|reached)\b",
         r"\b(execution|run|job|task) deadline (was |has been )?(reached|exceeded)\b"
         r"|\bmax\w* time (was |has been )?(exceeded|reached)\b|\b\w*Task(TimedOut|Timeout)\b",
         r"active longer than specified deadline|\bjob\b.{0,30}timed out \(limit",
@@ -137,7 +139,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|\b(host|node|machine|instance|vm)\b.{0,40}\bno longer exists?\b"
         r"|\bpod garbage collector\b",
         r"\bstopped posting node status\b|\bNodeStatusUnknown\b|\bpower (failure|loss|outage)\b"
-        r"|\bhost down\b|\bunexpectedly rebooted\b|\bExecutorLost\w*|\bworker lost\b",
+        r"|\bhost down\b|\b(node|host|machine|instance)\b.{0,30}\b(disappeared|vanished)\b"
+        r"|\bunexpectedly rebooted\b|\bExecutorLost\w*|\bworker lost\b",
         r"\b(soft|hard) lockup\b|\bself-detected stall on CPU\b"
         r"|\bkernel panic\b(?!.*\b(machine check|mce)\b)",
         r"lost (communication|contact|connection) (with|to) .{0,30}\b(daemon|node|host|worker"
@@ -172,7 +175,7 @@ SIGNS: tuple[Sign, ...] = (
         r"oom[-_ ]?kill(?!er (is )?(disabled|enabled))(?![\w-]*[\"']? ?[=:] ?0\b)",
         r"out of memory: kill",
         r"memory cgroup out of memory",
-        r"\btask \d+: out of memory",
+        r"\btask \d+: out of memory|\b(system|node|host|machine) (ran|went|is|was) out of memory\b",
         r"\b(replica|container|pod|executor|worker)\b.{0,40}\b(ran|run|went) out[- ]of[- ]memory\b",
         r"\bOUT_OF_ME(MORY\b|M?O?R?\+)",  # as sacct cuts it
         r"node running low on memory",
@@ -260,7 +263,8 @@ SIGNS: tuple[Sign, ...] = (
         r"machine check (exception|error)|hardware error\]?(?!.*\bcorrected error)"
         r"|\buncorrected (\([\w-]+\) )?error\b|\bthermal (trip|shutdown)\b"
         r"|\bover[- ]?temperature\b(?! (threshold|limit)|: ?no)",
-        r"\bparity error\b|\b(dropped|fell|fallen) off (the )?(pcie?|bus)\b|\bpower fault\b",
+        r"\bparity error\b|\b(dropped|fell|fallen) off (the )?(pcie?|bus)\b|\bpower fault\b"
+        r"|\bpcie link (is )?(lost|down)\b",
         r"\buncorrectable\b\W{0,3}[1-9]\d*\s*$",
         r"\[/dev/accel\d+ .{0,60}fatal error|\bresults may be corrupted\b"
         r"|\bsilent data corruption\b|\bSDC\b.{0,30}\b(detected|triggered|fail\w*)\b",
@@ -370,6 +374,7 @@ SIGNS: tuple[Sign, ...] = (
         r"\b(considered|declared|presumed|deemed|found) (to be )?(hung|hanging|stuck"
         r"|unresponsive)\b"
         r"|\bmismatch(ed)? (between )?collectives?\b|\bobject\(s\) not ready after\b"
+        r"|\brpc call to \w+ timed out\b"
         r"|fatal error in (internal_|pmpi_|mpi_)+(allreduce|allgather|alltoall|bcast|barrier"
         r"|reduce)",
         r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",

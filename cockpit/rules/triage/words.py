@@ -18,7 +18,8 @@ NETWORK = late_regex(
     r"|\b(429|502|503|504)\b.{0,40}(error|too many|unavailable|gateway|timeout|retry)"
     r"|\b(http|server|service|api)\w*(error|exception)\b"
     r"(\W{1,3}|.{0,120}(, |\b(status|code)\w*\W{1,3}))(429|502|503|504)\b(?! ?m?s\b)"
-    r"|service ?unavailable|too many requests|unexpected eof(?! in )|: eof\b|tls handshake"
+    r"|\b500 (server|internal server) error\b|service ?unavailable|too many requests"
+    r"|unexpected eof(?! in )|: eof\b|tls handshake"
     r"|ssl.{0,20}error"
     r"|server ?disconnected|incomplete ?read|protocol ?error\b|chunked ?encoding"
     r"|(failed to|could not|couldn't|can ?not) resolve|could not connect to the endpoint"
@@ -66,7 +67,8 @@ STOPPED = late_regex(
     r"|(?<!can be )(?<!be )\bstopped (from|in|via|through) the (ui|web|console|dashboard|w&b"
     r"|wandb)\b"
     r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
-    r"|\bjob \S+ was (stopped|cancell?ed)\b|\buser[- ]initiated\b|terminated-by-user"
+    r"|\bjob \S+ was (stopped|cancell?ed)\b|^srun: interrupt\b|\buser[- ]initiated\b"
+    r"|terminated-by-user"
     r"|(?<!use )(?<!run )(?<!with )\b(kubectl delete|docker (stop|kill)|podman (stop|kill)"
     r"|condor_rm|oardel|sky (jobs )?cancel"
     r"|ray job stop|modal app stop)\b|^qdel: "
@@ -80,12 +82,14 @@ STOPPED = late_regex(
 """Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""
 
 ORDERED = late_regex(
-    r"\b(cancel\w*|abort\w*|delet\w+|remov(ed|ing)|requested|manual\w*|operator|admin\w*|stopp(ed"
+    r"\b(exit\w*|abnormal\w*|terminat\w*|closed|quit\w*|leaving|died|dropped|lost|disconnect\w*"
+    r"|expired"
+    r"|cancel\w*|abort\w*|delet\w+|remov(ed|ing)|requested|manual\w*|operator|admin\w*|stopp(ed"
     r"|ing)"
     r"|shut(ting)? ?down|\bby \S+@\S+)\b",
     re.I,
 )
-"""Words of an order, perhaps a person's: then it did not just stop."""
+"""Words of an order, perhaps a person's, or of an end: then it did not just stop."""
 
 JOB_CANCELLED = late_regex(r"\*{3} job \S+ on \S+ cancelled at (?!.*due to)", re.I)
 """Slurm ends the whole job: only somebody's order does that without a reason."""
@@ -172,7 +176,8 @@ REFUSED = late_regex(
     r"\b(Resource|Instance|Vcpu)LimitExceeded\b|\bInsufficient(\w*Capacity\w*)\b"
     r"|\baccount-level service limit\b|_RESOURCE_POOL_EXHAUSTED\b|\bCapacityError\b"
     r"|\bUnable to provision\b|\bResourcesUnavailableError\b|[qQ]uotaExceeded\b"
-    r"|\binsufficient quota\b|\b[qQ]uota '[A-Z_]+' exceeded|\b[jJ]ob not submitted\b"
+    r"|\binsufficient quota\b|\b[qQ]uota (limit )?'\w+' (has been )?exceeded"
+    r"|\b[jJ]ob not submitted\b"
     r"|\bjob submission failed\b|\bUnable to allocate resources: (?!.*(timed out|[sS]ocket))"
     r"|\bstockout\b|\bno more capacity\b"
 )
@@ -209,7 +214,8 @@ FATAL = late_regex(
 """What a program says that does not go on."""
 
 STUCK = late_regex(
-    r"\b(watchdog|no (\w+ )?progress|no (new )?(log )?(output|lines?|steps?|activity) (for|since"
+    r"\b(watchdog|no (\w+ )?progress|not advanced for|no (new )?(log )?(output|lines?|steps?"
+    r"|activity) (for|since"
     r"|in)|stall\w*|stuck|hang(s|ing)?|hung|unresponsive|unhealthy|degraded"
     r"|lost|dead|timed out)\b",
     re.I,

@@ -296,3 +296,20 @@ def test_only_an_exception_that_may_mean_anything_is_asked_for_its_gist(
 def test_a_setting_that_nothing_knows_is_small_whoever_says_so(line: str) -> None:
     found = triage([line], "failed", 1)
     assert (found.name, found.action) == ("small_code_bug", "fix_then_relaunch")
+
+
+def test_a_signal_to_one_rank_that_trains_on_is_no_end_of_the_log() -> None:
+    later = [f"step {i} | loss 2.1" for i in range(31, 34)]
+    assert triage([*TRAIN, "[14] Terminated", *later], "failed", None).name == "killed"
+    ended = triage([*TRAIN, "wrapper: child exited abnormally"], "failed", None)
+    assert (ended.name, ended.action) == ("unknown", "escalate")
+
+
+def test_a_complaint_after_the_last_step_is_heard_before_the_log_just_stops() -> None:
+    found = triage([*TRAIN, "the kernel reports: memory exhausted on this machine"], "failed", None)
+    assert (found.name, found.action) == ("oom_host", "escalate")
+
+
+def test_words_of_alarm_on_the_steps_themselves_are_none() -> None:
+    steps = [f"[deepspeed] step={i}, skipped=4, loss=2.{i}" for i in range(10, 30)]
+    assert triage(steps, "failed", None).name == "killed"
