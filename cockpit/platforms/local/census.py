@@ -7,7 +7,7 @@ Blocking; called through ``offload``. Linux reads ``/proc`` (about 60 µs a proc
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -150,15 +150,26 @@ def lineage_up(processes: Census, pid: int) -> Iterator[Process]:
         pid = process.ppid
 
 
-def descendants(processes: Census, pids: Iterable[int]) -> set[int]:
-    """Return the processes below ``pids``, by parent links; without ``pids`` themselves."""
+def children(processes: Census) -> dict[int, list[int]]:
+    """Return the processes that each one has started, by parent links."""
+    below: dict[int, list[int]] = {}
+    for process in processes.values():
+        below.setdefault(process.ppid, []).append(process.pid)
+    return below
+
+
+def descendants(
+    processes: Census, pids: Iterable[int], below: Mapping[int, Sequence[int]] | None = None
+) -> set[int]:
+    """Return the processes below ``pids``, by parent links; without ``pids`` themselves.
+
+    ``below`` are the ``children`` of all, where they are known already.
+    """
     found: set[int] = set()
     todo = list(pids)
     if not todo:
         return found
-    below: dict[int, list[int]] = {}
-    for process in processes.values():
-        below.setdefault(process.ppid, []).append(process.pid)
+    below = children(processes) if below is None else below
     while todo:
         for child in below.get(todo.pop(), ()):
             if child not in found:

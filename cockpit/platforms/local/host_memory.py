@@ -48,11 +48,14 @@ class MemoryHere:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._machine = Machine(self._text, self._is_folder)
+        self._groups: dict[int | None, str] = {}
         self._by_groups: dict[str, MemoryUse] = {}
 
     def around(self, pid: int | None) -> MemoryUse:
         """Return the memory pressure around process ``pid``; see ``memory_of``."""
-        groups = _groups_of(pid, self._machine)
+        groups = self._groups.get(pid)
+        if groups is None:
+            groups = self._groups[pid] = _groups_of(pid, self._machine)
         use = self._by_groups.get(groups)
         if use is None:
             use = self._by_groups[groups] = _within(groups, self._machine)

@@ -14,7 +14,7 @@ import posixpath
 import re
 import shlex
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,14 @@ from cockpit.platforms.local.belonging import (
     marks_of,
     within,
 )
-from cockpit.platforms.local.census import Census, Process, census, descendants, lineage_up
+from cockpit.platforms.local.census import (
+    Census,
+    Process,
+    census,
+    children,
+    descendants,
+    lineage_up,
+)
 from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.tools import is_tool
 from cockpit.runtime.incarnation import (
@@ -172,8 +179,12 @@ class Look:
     def below(self, pid: int) -> list[Process]:
         """Return a process and all that descends from it, itself first."""
         found = [self.processes[pid]] if pid in self.processes else []
-        rest = sorted(descendants(self.processes, (pid,)))
+        rest = sorted(descendants(self.processes, (pid,), self._children))
         return [*found, *(self.processes[each] for each in rest)]
+
+    @cached_property
+    def _children(self) -> Mapping[int, Sequence[int]]:
+        return children(self.processes)
 
 
 class Table:
