@@ -196,10 +196,11 @@ class GuardedActions:
         from screens.acting.plan import PlanScreen
 
         self._typed[request.action, request.run] = form.values
-        if given is None:
-            return self.planning.end(request)
-        page = PlanScreen(self._cockpit, request.model_copy(update={"params": given}))
-        self._app.push_screen(page, partial(self._plan_left, page))
+        if given is not None:
+            page = PlanScreen(self._cockpit, request.model_copy(update={"params": given}))
+            self._app.push_screen(page, partial(self._plan_left, page))
+        else:
+            self.planning.end(request)
 
     def _plan_left(self, page: PlanScreen, _: None) -> None:
         """Forget what was typed if it has begun; go back to it if no plan could be made of it."""
