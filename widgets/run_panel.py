@@ -47,6 +47,8 @@ class RunPanel(Painted):
         if self._kept is None or not self._kept.holds(self.report, self._now, about):
             paint = partial(paint_panel, self.report, self._now, width, height, *self._marks)
             self._kept = kept(self.report, self._now, about, paint)
+        elif self._kept.report is not self.report:  # the next question is a short one
+            self._kept = self._kept._replace(report=self.report)
         return self._kept.lines
 
     def on_click(self) -> None:
