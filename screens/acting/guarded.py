@@ -431,17 +431,16 @@ class GuardedActions:
     @property
     def under_way(self) -> list[str]:
         """What would be cut short by leaving now."""
-        return [running_action.title for running_action in self.running_actions.running] + [
-            "saving a logbook entry"
-        ] * bool(self._tasks)
+        saving = ["saving a logbook entry"] * bool(self._tasks)
+        return [each.title for each in self.running_actions.running] + saving
 
     def may_leave(self, leave: Callable[[], None]) -> bool:
         """Return whether to leave at once; else it is asked, once, and ``leave`` called on yes."""
         if not self.under_way or self._asked_to_leave:
             return True
-        self._asked_to_leave = True
         from screens.dialog import LeavingScreen
 
+        self._asked_to_leave = True
         self._app.push_screen(LeavingScreen(self.under_way), partial(self._answered, leave))
         return False
 

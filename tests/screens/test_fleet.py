@@ -352,3 +352,32 @@ def contrast(app: CockpitApp, words: str) -> float:
                 light = [Color.from_rich_color(each).brightness for each in (ink, ground)]
                 return max(light) - min(light)
     raise AssertionError(f"{words!r} is not there")
+
+
+async def test_a_key_paints_the_panels_that_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of sixty panels two: what stood there stands, until a report says something else of it."""
+    painted: list[str] = []
+    paint = RunPanel.paint
+
+    def counted(self: RunPanel, width: int, height: int) -> list[Content]:
+        painted.append("" if self.report is None else self.report.name)
+        return paint(self, width, height)
+
+    monkeypatch.setattr(RunPanel, "paint", counted)
+    runs = [made.report(f"run-{n:02d}") for n in range(8)]
+    engine = StandIn(*runs)
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        assert "╭" in text_of(app)
+        painted.clear()
+        await pilot.press("j")
+        before = screen_of(app, FleetScreen).selected
+        painted.clear()
+        await pilot.press("j")
+        assert set(painted) == {before, screen_of(app, FleetScreen).selected}
+        painted.clear()
+        engine.tell(made.report("run-05", step=9_321))
+        app.show_news()
+        await pilot.pause()
+        assert set(painted) == {"run-05"} and "~9,321" in text_of(app)

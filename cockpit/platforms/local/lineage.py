@@ -114,7 +114,8 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
         elif found is not None:
             marks[found.sure][pid] = found.mark
     jobs = families(look.processes, marks[Sure.YES], recorded.pid, look.files, look.own)
-    related = relatives(look.processes, jobs)
+    others = marks[Sure.POSSIBLE] or marks[Sure.NO]
+    related = relatives(look.processes, jobs) if others else set()
     left = [each for each in jobs if _left_over(watched, each, recorded.pid, look)]
     return Live(
         jobs=tuple(_job(each.pid, each.mark, look) for each in jobs if each not in left),
