@@ -230,7 +230,7 @@ async def test_before_an_engine_speaks_the_store_does(place: Place) -> None:
 async def test_an_engine_that_cannot_start_says_why(place: Place) -> None:
     window = place.window()
     place.path.write_text("[cockpit\n")
-    await until(lambda: any("does not start" in each for each in window.notices))
+    await until(lambda: any("did not start" in each for each in window.notices))
     assert any("cockpit.toml" in each for each in window.notices)
     place.write("one", "two")
     await until(lambda: window.attached)
@@ -292,7 +292,7 @@ async def test_a_fifo_where_the_engine_s_log_belongs_holds_nothing_up(place: Pla
     os.mkfifo(log)
     window = place.window()
     try:
-        await until(lambda: any("does not start: [Errno" in each for each in window.notices), 5.0)
+        await until(lambda: any("did not start: [Errno" in each for each in window.notices), 5.0)
     finally:
         log.unlink()
 

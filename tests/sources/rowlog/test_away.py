@@ -215,7 +215,7 @@ def test_an_answer_that_broke_off_is_no_empty_folder() -> None:
     out = f"\n@{listing.mark} dir 0\n\n@{listing.mark} folder\n\n@{listing.mark} done 0\n"
     first, second = listing.answers(out.encode())
     assert first == away.Named((), "folder")
-    assert isinstance(second, OSError) and "broke off" in str(second)
+    assert isinstance(second, OSError) and "cut off" in str(second)
 
 
 @pytest.fixture
