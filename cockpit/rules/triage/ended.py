@@ -17,6 +17,7 @@ from cockpit.rules.triage.data_words import DATA
 from cockpit.rules.triage.gist import gist
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import marks_of, steps_of
+from cockpit.rules.triage.memory_use import spent_memory
 from cockpit.rules.triage.prefixes import bare
 from cockpit.rules.triage.signs import SIGNS, Action, Sign
 from cockpit.rules.triage.tracebacks import (
@@ -29,6 +30,7 @@ from cockpit.rules.triage.tracebacks import (
 )
 from cockpit.rules.triage.words import (
     ALARM,
+    BAD_ACCESS,
     COLLECTIVE,
     CONFIG,
     CRASH,
@@ -73,6 +75,8 @@ _OWN_END = frozenset(
 """What no scheduler and no lost node brings about."""
 _ECHOED = frozenset(("distributed_hang", "hardware_fault", *_TAKEN))
 """What also follows when a rank has raised: the others wait, their links break, time runs out."""
+PROGRAMS_XIDS: Final = frozenset(("13", "31", "43", "45"))
+"""Xids that NVIDIA's catalogue lays to the program first: exceptions, faults, channels ended."""
 _DEVICE = late_regex(r"\bXid\b[^\d]{0,12}\(?(?:PCI:)?([\w:.]*)\)?\D{0,4}(\d+)", re.I)
 
 
@@ -91,7 +95,7 @@ def ended(
     ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
     after = ordered and bool(stopped) and stopped[0] < min(found, default=0)
     if sign is not None and not (after and sign.name in _ECHOED) and _decides(sign, found, raised):
-        return _unread(log, sign, found) or by_sign(log, sign, found)
+        return _unread(log, sign, found) or by_sign(log, sign, found, raised)
     if cancelled or stopped or exit_code in _INTERRUPT_CODES:
         return answer(log, "user_stopped", "none", "sure" if stopped else "likely", stopped)
     if raised is None or (raised.name in WRAPPERS and _killed(log)):
@@ -189,8 +193,11 @@ def told(log: Log, pattern: re.Pattern[str]) -> list[int]:
     return [index for index in found if index not in unheard]
 
 
-def by_sign(log: Log, sign: Sign, found: list[int]) -> Triage:
-    """Return the answer of a sign that stands in the lines ``found`` (0-based)."""
+def by_sign(log: Log, sign: Sign, found: list[int], raised: Raised | None = None) -> Triage:
+    """Return the answer of a sign that stands in the lines ``found`` (0-based).
+
+    ``raised`` is the exception that ended the job, if one did.
+    """
     action: Action = sign.action
     if sign.name == "preempted" and log.naming(REQUEUED):
         action = "wait"
@@ -198,9 +205,22 @@ def by_sign(log: Log, sign: Sign, found: list[int]) -> Triage:
         log.naming(DRAIN) or _repeats(log, log.naming(sign.pattern))
     ):
         action = "escalate"
+    if sign.name == "hardware_fault" and _by_own_code(log, found, raised):
+        return answer(log, sign.name, "escalate", "likely", found)
     if sign.name == "hardware_fault" and not log.marks and log.matching(OPENING):
         return answer(log, "bad_node", "escalate", "likely", found)
     return answer(log, sign.name, action, "sure", found)
+
+
+def _by_own_code(log: Log, found: list[int], raised: Raised | None) -> bool:
+    """Tell whether a device only tells of a bad access by the kernel of one's own that raised.
+
+    Such an Xid is a program's more often than a device's: to go on would meet it again.
+    """
+    if raised is None or raised.place is None or not BAD_ACCESS.search(raised.text):
+        return False
+    numbers = [each[2] for index in found for each in _DEVICE.finditer(log.lines[index])]
+    return bool(numbers) and set(numbers) <= PROGRAMS_XIDS
 
 
 def _repeats(log: Log, found: list[int]) -> bool:
@@ -224,6 +244,9 @@ def _by_exit(log: Log, exit_code: int | None) -> Triage:
     if crash:
         return answer(log, "complex_code_bug", "escalate", "likely", crash)
     killed = _killed(log)
+    spent = spent_memory(log) if exit_code in _KILL_CODES or killed else []
+    if spent:
+        return answer(log, "oom_host", "escalate", "likely", spent)
     if exit_code in _KILL_CODES or killed:
         again = log.incidents(log.naming(KILLED)) > 1
         action: Action = "escalate" if again else "relaunch"

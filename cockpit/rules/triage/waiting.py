@@ -22,7 +22,7 @@ WAITING: Final = late_regex(
 )
 _NEVER: Final = late_regex(
     r"DependencyNeverSatisfied|JobHeld|launch failed requeued held|PartitionNodeLimit"
-    r"|BadConstraints"
+    r"|BadConstraints|autoscaler demand: insufficient_resources\b"
     r"|PartitionTimeLimit|(QOS|Assoc)Max\w*PerJob|(QOS|Assoc)MaxWall|QOSMin\w+|AssocGrp\w*Minutes"
     r"|(Account|QOS|Partition)NotAllowed|Invalid(Account|QOS)|MaxMem(ory)?PerLimit"
     r"|ReservationDeleted"

@@ -192,9 +192,12 @@ LAUNCHER = late_regex(
 TRANSPORT = late_regex(r"\bibv_|got completion|transport retry", re.I)
 """A transport's call that failed: where training goes on after it, another way was taken."""
 
+BAD_ACCESS = late_regex(r"illegal (memory access|instruction|address)|misaligned address", re.I)
+"""What a kernel may have done wrong itself."""
+
 OPENING = late_regex(
     r"\b[Uu]nable to determine the device handle|\b(set_device|_lazy_init|_setup_devices"
-    r"|init_device|get_device_properties)\b"
+    r"|init_device|get_device_properties)\b|(?i:configuration error in the fabric manager)"
 )
 """Code that opens a device: what fails there is no fault in mid-run."""
 

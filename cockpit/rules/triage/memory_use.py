@@ -1,0 +1,51 @@
+"""Memory that had run out by its figures: a job killed at its limit without a word (SPEC T).
+
+Schedulers end with a table (``task state exit peak_mem limit``) or with a line (``peak memory 63.8
+GB of 64 GB``); what the kernel said of it stands elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from cockpit.model.late_regex import late_regex
+from cockpit.rules.triage.lines import Log
+
+NEAR: Final = 0.97
+"""Share of its limit from which on a job that was killed has run into it."""
+ROWS: Final = 64
+"""Lines that a table may have below its head."""
+_SIZE: Final = r"(?<![\w.])(?P<{0}>\d{{1,9}}(?:\.\d{{1,3}})?) ?(?P<{0}_unit>[KMGT])i?B?\b"
+_PAIR: Final = late_regex(
+    rf"{_SIZE.format('used')}[\s/|,(]{{1,20}}(?:(?:of|limit|max)\b[\s:=]{{0,3}})?"
+    rf"{_SIZE.format('most')}"
+)
+_USE: Final = late_regex(
+    r"^(?!.*\b(?:gpu|cuda|hbm|device|vram)).*(?:peak|max[_ ]?rss|mem(?:ory)?\b|mem_)", re.I
+)
+_LIMIT: Final = late_regex(r"limit|request|\bmax(imum)?\b|\bof\b", re.I)
+_ENDED: Final = late_regex(r"\b(137|-9|killed|failed|oom)\b", re.I)
+_BYTES: Final = {"K": 1, "M": 2, "G": 3, "T": 4}
+
+
+def spent_memory(log: Log) -> list[int]:
+    """Return the lines (0-based) by which what was killed stood at the limit of its memory."""
+    heads = [i for i in log.matching(_USE) if _LIMIT.search(log.lines[i])]
+    found = []
+    for index in log.matching(_PAIR):
+        head = max((i for i in heads if i <= index), default=None)
+        near = head is not None and index - head <= ROWS and _is_near(log.lines[index])
+        if near and (head == index or _ENDED.search(log.lines[index])):
+            found.append(index)
+    return found
+
+
+def _is_near(line: str) -> bool:
+    pairs = ((_bytes(each["used"], each["used_unit"]), _bytes(each["most"], each["most_unit"]))
+             for each in _PAIR.finditer(line))  # fmt: skip
+    return any(NEAR * most <= used <= 1.1 * most for used, most in pairs if most)
+
+
+def _bytes(figure: str, unit: str) -> float:
+    return float(figure) * 1024.0 ** _BYTES[unit.upper()]
