@@ -141,14 +141,16 @@ async def test_a_request_that_is_acted_upon_late_is_found(hub: FakeGitHub, tmp_p
 
 
 async def test_desks_that_race_leave_one_comment(hub: FakeGitHub, tmp_path: Path) -> None:
-    for race in range(10):
+    for race in range(100):
         services = [service(hub, tmp_path / name) for name in ("a", "b", "c")]
         done = await asyncio.gather(*(each.comment(RUN, f"race {race}", "x") for each in services))
         assert all(each.url for each in done)
         assert len(hub.bodies()) == race + 1
-    assert hub.count("POST") > 10, "they never raced"
+        if race >= 9 and hub.count("POST") > race + 1:
+            break
+    assert hub.count("POST") > race + 1, "they never raced"
     await service(hub, tmp_path / "d").comment(RUN, "race 0", "x")
-    assert len(hub.bodies()) == 10
+    assert len(hub.bodies()) == race + 1
 
 
 async def test_desks_of_one_store_post_once(hub: FakeGitHub, tmp_path: Path) -> None:
