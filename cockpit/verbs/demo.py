@@ -175,14 +175,13 @@ def _demo(layout: DemoLayout, args: argparse.Namespace) -> int:
     if layout.away.exists():
         text = f"{layout.folder} belongs to a demo on another system: remove that one with --clean"
         raise folder.FolderError(f"{text}, or name another --dir")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+    ending = Ending()
     with Lock(layout.lock):
         if prepare(layout):
             say(f"the runs kept in {layout.folder} are still there: returning to them")
         patience = HEADLESS_PATIENCE if args.headless else LEAVING_PATIENCE
         with running(layout, keep=args.keep, patience=patience) as fleet:
-            code = _headless(layout, fleet, args) if args.headless else _open(layout)
+            code = _headless(layout, fleet, args, ending) if args.headless else _open(layout)
             if args.keep:
                 say(f"the runs go on in {layout.folder}; `cockpit demo` returns to them")
             elif not args.headless:
@@ -192,6 +191,27 @@ def _demo(layout: DemoLayout, args: argparse.Namespace) -> int:
     return code
 
 
+class Ending:
+    """A signal that ends the demo (exit code 128 + its number).
+
+    It is kept: what a handler raises while a finalizer runs is told on stderr and lost.
+    """
+
+    def __init__(self) -> None:
+        self._number: int | None = None
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._told)
+
+    def heed(self) -> None:
+        """Leave if it has come."""
+        if self._number is not None:
+            sys.exit(128 + self._number)
+
+    def _told(self, number: int, _: object) -> None:
+        self._number = number
+        self.heed()
+
+
 def _away(layout: DemoLayout, args: argparse.Namespace) -> int:
     from cockpit.demo import folder
     from cockpit.demo.away.session import prepare, running
@@ -199,8 +219,7 @@ def _away(layout: DemoLayout, args: argparse.Namespace) -> int:
 
     site = _site(args)
     folder.take(layout)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+    ending = Ending()
     with Lock(layout.lock):
         journal = prepare(layout, site)
         if journal.ground is not None and not journal.ground.seen:
@@ -208,7 +227,7 @@ def _away(layout: DemoLayout, args: argparse.Namespace) -> int:
         if journal.jobs:
             say(f"the runs kept on {site.where} are still there: returning to them")
         with running(journal, keep=args.keep) as fleet:
-            code = _headless(layout, fleet, args) if args.headless else _open(layout)
+            code = _headless(layout, fleet, args, ending) if args.headless else _open(layout)
             say(f"the runs go on on {site.where}" if args.keep else f"removing all on {site.where}")
     if fleet.trouble is not None:
         say(fleet.trouble)
@@ -239,9 +258,11 @@ def _open(layout: DemoLayout) -> int:
     return code
 
 
-def _headless(layout: DemoLayout, fleet: DemoFleet, args: argparse.Namespace) -> int:
+def _headless(
+    layout: DemoLayout, fleet: DemoFleet, args: argparse.Namespace, ending: Ending
+) -> int:
     patience = PATIENCE if args.on is None else AWAY_PATIENCE
-    report, missing = asyncio.run(_until_made(layout, fleet, patience, SystemClock()))
+    report, missing = asyncio.run(_until_made(layout, fleet, patience, SystemClock(), ending))
     if args.json:
         print_document(report.document())
     else:
@@ -252,7 +273,7 @@ def _headless(layout: DemoLayout, fleet: DemoFleet, args: argparse.Namespace) ->
 
 
 async def _until_made(
-    layout: DemoLayout, fleet: DemoFleet, patience: float, clock: Clock
+    layout: DemoLayout, fleet: DemoFleet, patience: float, clock: Clock, ending: Ending
 ) -> tuple[FleetReport, tuple[str, ...]]:
     """Return the first check that sees every situation, or the last one and what is missing."""
     from cockpit.demo.situations import missing
@@ -261,6 +282,7 @@ async def _until_made(
     deadline = clock.monotonic() + patience
     while True:
         report = await checked(file, [], clock)
+        ending.heed()
         lines = missing(report, fleet.situations)
         if not lines or fleet.trouble is not None or clock.monotonic() >= deadline:
             return report, lines

@@ -20,6 +20,7 @@ from cockpit.demo.session import prepare
 from cockpit.demo.situations import SITUATIONS
 from cockpit.platforms.local.launcher.stopping import stop
 from cockpit.records.logbook.reading import read_logbook
+from cockpit.verbs.demo import Ending
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -148,3 +149,24 @@ def test_a_second_one_is_told_about_the_first_and_clean_removes_all(layout: Demo
     assert (first.returncode, layout.living()) == (143, [])
     assert main(["demo", "--clean", "--dir", str(layout.folder)]) == 0
     assert not layout.folder.exists()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_whose_exception_is_lost_ends_it_all_the_same() -> None:
+    """What a handler raises while a finalizer runs goes nowhere."""
+
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    former = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        ending = Ending()
+        ending.heed()
+        Finalized()
+        with pytest.raises(SystemExit) as ended:
+            ending.heed()
+        assert ended.value.code == 128 + signal.SIGTERM
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
