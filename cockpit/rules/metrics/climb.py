@@ -20,6 +20,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Climb
 from cockpit.rules import present
+from cockpit.rules.metrics.calm import Calm
 
 LEVEL: Final = 50
 """Rows whose median is the level of the loss (SPEC C-11)."""
@@ -80,13 +81,20 @@ class ClimbFold:
             return
         self._judge(row, loss)
 
-    def take(self, rows: Sequence[Row]) -> int:
-        """Take rows that have a loss up to the first that is above; return how many."""
-        for count, row in enumerate(rows, start=1):
-            self.add(row, False, row.loss)
+    def take(self, rows: Calm, count: int) -> int:
+        """Take the first ``count`` rows up to the first that is above; return how many."""
+        recent, ranked = self.recent, self._ranked
+        for at, loss in enumerate(rows.losses[:count]):
+            recent.append(loss)  # as ``add``: every row comes here, and a call is dear
+            insort(ranked, loss)
+            if len(ranked) > LEVEL:
+                del ranked[bisect_left(ranked, recent.popleft())]
+            elif len(ranked) < LEVEL:
+                continue
+            self._judge(rows.rows[at], loss)
             if self.above:
-                return count
-        return len(rows)
+                return at + 1
+        return count
 
     def _inside(self, row: Row) -> bool:
         """Tell whether training goes on from within the climb: then nothing of it is over."""

@@ -275,7 +275,7 @@ class TrendFold:
             count = fold.sure(columns, count) if count >= FEWEST else 0
         if not count:
             return 0
-        count = self.climb.take(rows[:count])
+        count = self.climb.take(columns, count)
         if count < len(rows):
             columns = columns.first(count)
         self.throughput.take(columns, self.pace.take(columns))

@@ -7,6 +7,7 @@ and Hoaglin, How to Detect and Handle Outliers, 1993): half of the window may be
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Final, Literal
@@ -84,14 +85,33 @@ class StabilityFold(ExcursionFold):
             return 0
         if len(self.ranked) != self.size or far >= middle:
             return 0
-        nearest = self.ranked[middle - far if self._sign > 0 else middle + far]
-        bound = self._sign * nearest + self._least * abs(nearest)
-        run = self.above
+        bound, run = self._bound(far), self.above
         for at, value in enumerate(values[:count]):
             run = run + 1 if self._sign * value > bound else 0
             if run >= self.rows:
                 return at
         return count
+
+    def take(self, rows: Sequence[Row], values: Sequence[float]) -> None:
+        """Take rows as ``add`` does each, of which it is sure that none opens."""
+        sign, bound = self._sign, self._bound(len(values) + len(self.pending))
+        ranked, order = self.ranked, self.order
+        for row, value in zip(rows, values, strict=True):
+            if self.above or sign * value > bound:
+                self.add(row, value)
+                continue
+            order.append(value)  # as ``within``
+            insort(ranked, value)
+            del ranked[bisect_left(ranked, order.popleft())]
+
+    def _bound(self, far: int) -> float:
+        """Return up to where (times the sign) no value is beyond what is usual.
+
+        Of a whole window, whose median moves by ``far`` places at most.
+        """
+        middle = self.size // 2
+        nearest = self.ranked[middle - far if self._sign > 0 else middle + far]
+        return self._sign * nearest + self._least * abs(nearest)
 
     def _is_far(self, beyond: float, middle: float) -> bool:
         """Tell whether a distance has a score above the limit; the MAD is dear, so it comes last.
@@ -157,9 +177,7 @@ class Stabilities:
     def take(self, rows: Calm) -> None:
         """Take such rows."""
         for metric, values in rows.beside.items():
-            add = self.folds[metric].add
-            for row, value in zip(rows.rows, values, strict=True):
-                add(row, value)
+            self.folds[metric].take(rows.rows, values)
 
     def _take(self, metric: Metric, row: Row, value: float) -> None:
         fold = self.folds.get(metric)

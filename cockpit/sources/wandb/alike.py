@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import repeat
+from math import isfinite
 from typing import Any, Final
 
-from cockpit.model.base import step_of
+from cockpit.model.base import STEPS, step_of
 from cockpit.model.observed import Row
 from cockpit.sources.protobuf import BadMessageError
-from cockpit.sources.wandb.clocks import true_time
+from cockpit.sources.wandb.clocks import LATEST, true_time
 from cockpit.sources.wandb.decode import HISTORY, Item, items, kind_of, number
 from cockpit.sources.wandb.file import Span
 from cockpit.sources.wandb.rows import VALUE, KeyLayout, Needles, RowReader, whole
@@ -33,6 +34,8 @@ _HEAD: Final = rb"\x08[\x80-\xff]{0,9}+[\x00-\x7f]"
 _ROW: Final = _HEAD + rb"\x12[\x80-\xff]{0,4}+[\x00-\x7f]"
 _FIGURE: Final = rb'[-+.0-9A-Za-z]++|"[-+.0-9A-Za-z]*+"'
 """JSON without a byte that could begin an item or another field."""
+_UNREAD: Final = rb"[^\n]*+"
+"""What nobody wants, up to the next item: nothing in it can be the beginning of one."""
 _STEP: Final = rb"(?:\x12\x00|\x12[\x02-\x0b]\x08[\x80-\xff]{0,9}+[\x00-\x7f])?"
 """The client's own step, behind the items."""
 _PASSED: Final = re.compile(_HEAD + rb"[\x1a\x22\x32\x3a\x42\x4a\x52\x5a\x62\x6a]")
@@ -83,10 +86,10 @@ class AlikeRows:
         rows, texts = list[Row](), list[tuple[bytes, ...]]()
         match, passed = self._shape.match, _PASSED.match
         for span in spans:
+            if passed(*span) is not None:
+                continue  # most records: a look at their kind is all that they cost
             found = match(*span)
             if found is None:
-                if passed(*span) is not None:
-                    continue
                 rows += self._shape.rows(texts)
                 texts.clear()
                 self._shape = self._of(span)
@@ -125,7 +128,7 @@ def _shape_of(message: Span, needles: Sequence[Needles]) -> _Shape | None:
         return None
     if len(found) > _MOST_ITEMS or not all(map(_is_short, found)):
         return None
-    keys = [item.key + VALUE for item in found]
+    keys, last = [item.key + VALUE for item in found], len(found) - 1
     places: dict[int, int] = {}
     for place, spelled in enumerate(needles):
         needle = next((each for each in spelled if each in keys), None)
@@ -136,13 +139,19 @@ def _shape_of(message: Span, needles: Sequence[Needles]) -> _Shape | None:
             return None  # one figure that is two things
         places[at] = place
     parts = (
-        rb"\n[\x00-\x7f]%b[\x00-\x7f](%b%b)"
-        % (re.escape(key), b"" if at in places else b"?:", _FIGURE)
+        rb"\n[\x00-\x7f]%b[\x00-\x7f]%b" % (re.escape(key), _figure(at in places, at == last))
         for at, key in enumerate(keys)
     )
     return _Shape(
         b"".join((_ROW, *parts, _STEP)), [places[at] for at in sorted(places)], len(needles)
     )
+
+
+def _figure(wanted: bool, last: bool) -> bytes:
+    """Return how a figure is spelled; of the last one of all it must be told where it ends."""
+    if wanted:
+        return rb"(%b)" % _FIGURE
+    return rb"(?:%b)" % _FIGURE if last else _UNREAD
 
 
 def _is_short(item: Item) -> bool:
@@ -159,13 +168,21 @@ def _numbers(texts: Sequence[bytes]) -> Sequence[float | None]:
 
 def _steps(texts: Sequence[bytes]) -> Sequence[int | None]:
     try:
-        return list(map(step_of, map(int, texts)))
+        steps = list(map(int, texts))
+        if min(steps) > -STEPS and max(steps) < STEPS:  # as ``step_of``, for all at once
+            return steps
+        return list(map(step_of, steps))
     except ValueError:
         return list(map(whole, texts))
 
 
 def _times(texts: Sequence[bytes]) -> Sequence[float | None]:
-    return list(map(true_time, _numbers(texts)))
+    times = _numbers(texts)
+    known = [at for at in times if at is not None]
+    sound = len(known) == len(times) and isfinite(sum(known))
+    if sound and min(known) > 0.0 and max(known) < LATEST:  # as ``true_time``, for all at once
+        return times
+    return list(map(true_time, times))
 
 
 _COLUMNS: Final[dict[int, Callable[[Sequence[bytes]], Iterable[object]]]] = {0: _steps, 1: _times}

@@ -8,9 +8,10 @@ width doubles, so that any length fits; the extremes of a single row survive eve
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from cockpit.model.observed import Column, Row
 from cockpit.sources.protobuf import BadMessageError
@@ -23,6 +24,9 @@ from cockpit.sources.wandb.rows import StepRate, rated
 
 MOST_COLUMNS = 1024
 """Columns at most; at least half as many once the run has that many steps."""
+
+WIDE = 16
+"""Steps of a column from which on its rows are taken together."""
 
 Point = tuple[int, float]
 
@@ -62,6 +66,20 @@ class _Cell:
             self.low = (step, value)
         elif value > high[1]:
             self.high = (step, value)
+
+    def extend(self, steps: Sequence[int], values: Sequence[float]) -> None:
+        """Take rows in as ``add`` does each: their steps ascend, their values are finite."""
+        self._shown = None
+        self.first, self.last = min(self.first, steps[0]), max(self.last, steps[-1])
+        total = self.total
+        for value in values:  # one after the other: the same sum, however the rows came
+            total += value
+        self.total, self.count = total, self.count + len(values)
+        low, high = min(values), max(values)
+        if self.low is None or low < self.low[1]:
+            self.low = (steps[values.index(low)], low)
+        if self.high is None or high > self.high[1]:
+            self.high = (steps[values.index(high)], high)
 
     def merge(self, other: _Cell) -> None:
         """Take all of another column in."""
@@ -124,6 +142,32 @@ class LossColumns:
 
     def add(self, rows: Iterable[Row]) -> None:
         """Take rows in. A loss without a step counts at the last step before it."""
+        if self._width < WIDE:
+            self._add_each(rows)
+            return
+        rows = list(rows)
+        steps, losses = [row[0] for row in rows], [row[2] for row in rows]
+        if _ascend(steps) and _sound(losses):
+            self._add_together(steps, losses)
+        else:
+            self._add_each(rows)
+
+    def _add_together(self, steps: Sequence[int], losses: Sequence[float]) -> None:
+        """Take rows in, those of a column at once: their steps ascend, their losses are finite."""
+        at = 0
+        while at < len(steps):
+            index = steps[at] // self._width
+            stop = bisect_left(steps, (index + 1) * self._width, at)
+            cell = self._cells.get(index)
+            grown = _Cell(steps[at]) if cell is None else _growing(cell)
+            self._cells[index] = grown
+            grown.extend(steps[at:stop], losses[at:stop])
+            if cell is None:
+                self._fit()
+            at = stop
+        self._step = steps[-1]
+
+    def _add_each(self, rows: Iterable[Row]) -> None:
         cells, width, at = self._cells, self._width, self._step
         for row in rows:
             step, _, loss = row[:3]
@@ -185,6 +229,18 @@ class LossColumns:
         return tuple(chosen)
 
 
+def _ascend(steps: Sequence[int | None]) -> TypeGuard[Sequence[int]]:
+    """Tell whether there are steps, all known, above 0 and none below the one before it."""
+    known = [step for step in steps if step is not None]
+    return 0 < len(known) == len(steps) and known[0] > 0 and known == sorted(known)
+
+
+def _sound(losses: Sequence[float | None]) -> TypeGuard[Sequence[float]]:
+    """Tell whether each is finite, and surely what was logged: 0 may stand for another."""
+    known = [loss for loss in losses if loss is not None]
+    return len(known) == len(losses) and math.isfinite(sum(known)) and 0.0 not in known
+
+
 _step, _value = itemgetter(0), itemgetter(1)
 
 
@@ -204,7 +260,10 @@ def _distinct(*points: Point | None) -> list[Point]:
 CHUNK_ROWS = 5000
 """Rows in one chunk at most."""
 CHUNK_BYTES = 512 * 1024
-"""Bytes of the log in one chunk: a few hundredths of a second at most."""
+"""Bytes of the log that are read at once: a few hundredths of a second at most."""
+ENOUGH = 1500
+"""Rows that make a chunk worth its way to whoever asked: long rows are read ``PIECES`` times."""
+PIECES = 4
 
 
 class RowChunk(NamedTuple):
@@ -250,8 +309,8 @@ class _Cursor:
         """Bytes that are done with."""
         return self.fragment.size if self.caught_up else self.offset
 
-    def chunk(self) -> list[Row]:
-        """Read on; an empty list can also mean that there were records but no rows."""
+    def chunk(self, most: int) -> list[Row]:
+        """Read on, ``most`` rows; an empty list can mean that there were records but no rows."""
         if not self._waiting and self.fragment.ready:
             with self.fragment.file.open() as log:
                 piece = log.read(self.offset, CHUNK_BYTES)
@@ -262,7 +321,7 @@ class _Cursor:
             self.offset = piece.offset
             self.skipped += piece.skipped
             self._waiting = self._rows(piece.spans)
-        chunk, self._waiting = self._waiting[:CHUNK_ROWS], self._waiting[CHUNK_ROWS:]
+        chunk, self._waiting = self._waiting[:most], self._waiting[most:]
         return chunk
 
     def _rows(self, spans: Sequence[Span]) -> list[Row]:
@@ -326,7 +385,10 @@ class Pass:
         rows: list[Row] = []
         behind = next((cursor for cursor in self._cursors if not cursor.caught_up), None)
         if behind is not None:
-            rows = behind.chunk()
+            for _ in range(PIECES):
+                rows += behind.chunk(CHUNK_ROWS - len(rows))
+                if behind.caught_up or behind.lacks or len(rows) >= ENOUGH:
+                    break
             self.columns.add(rows)
             self._delivered = self._delivered or bool(rows)
         later = behind is not None and behind.lacks > 0 and not rows

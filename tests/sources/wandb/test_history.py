@@ -304,6 +304,29 @@ def test_whatever_comes_the_extremes_and_counts_are_exact(
             assert one.low - slack <= one.mean <= one.high + slack
 
 
+logged = st.lists(st.tuples(st.integers(0, 40), st.one_of(st.none(), losses)), max_size=60)
+
+
+@given(rows=logged, cuts=st.lists(st.integers(1, 30), min_size=1, max_size=6))
+def test_rows_give_the_same_columns_however_they_come(
+    rows: list[tuple[int, float | None]], cuts: list[int]
+) -> None:
+    step, history = 1000, [Row(10 * at, None, 1.0) for at in range(300)]
+    for more, loss in rows:  # a 40 stands for a step back
+        step += 3 * more if more < 40 else -500
+        history.append(Row(step if more != 13 else None, None, loss))
+    alone, together = LossColumns(most=64), LossColumns(most=64)
+    for each in history:
+        alone.add([each])
+    at = 0
+    while at < len(history):
+        cut = cuts[at % len(cuts)]
+        together.add(history[at : at + cut])
+        at += cut
+    assert together.columns() == alone.columns()
+    assert repr(together.points(30)) == repr(alone.points(30))
+
+
 @given(rows=st.lists(st.tuples(st.integers(0, 5000), st.floats(-9, 9)), min_size=1, max_size=300))
 def test_points_are_logged_points_in_order(rows: list[tuple[int, float]]) -> None:
     columns = LossColumns(most=64)
