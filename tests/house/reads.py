@@ -47,12 +47,15 @@ FIELDS: dict[str, Names] = {
 
 def reads_of(files: Iterable[Path]) -> set[Read]:
     """Return every field of a model of the run file that the files read."""
-    every = [list(ast.walk(ast.parse(path.read_text(encoding="utf-8")))) for path in files]
     shared: Names = defaultdict(set)
-    for nodes in every:
+    modules = []
+    for path in files:
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         for name, found in _declared(nodes):
             shared[name] |= found
-    modules = [_Module(nodes, shared) for nodes in every]
+        modules.append(_Module(nodes, shared))
+    for module in modules:
+        module.learn()
     for module in modules:
         for name, found in module.attributes():
             shared[name] |= found
@@ -90,7 +93,6 @@ class _Module:
                 self._read.append(node)
         self._shared = shared
         self._names: Names = defaultdict(set)
-        self.learn()
 
     def learn(self) -> None:
         for _ in range(2):  # a name may be made from one that stands below it
