@@ -9,7 +9,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
 # Tests keep what Python has compiled of them, on machines too where it is told not to: each worker
-# and each of the programs they start would compile all of it again.
+# would rewrite and compile all of them in each run.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest
 COMPILED := tests/__pycache__/.compiled
 TRAINERS := .trainers
