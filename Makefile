@@ -8,6 +8,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
+# Tests keep what Python has compiled of them, on machines too where it is told not to: each worker
+# would rewrite and compile all of them in each run.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest
+COMPILED := tests/__pycache__/.compiled
 TRAINERS := .trainers
 RAY := .ray
 RAY_VERSION ?= 2.60.0
@@ -21,7 +25,7 @@ ARGS ?=
 MINUTES ?= 15
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-iris test-ray trainers lint bench judgement docs screenshots snapshots fuzz soak lock clean help
+.PHONY: demo compiled test test-iris test-ray trainers lint bench judgement docs screenshots snapshots fuzz soak lock clean help
 
 help:
 	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
@@ -66,8 +70,17 @@ $(VENV)/.project: $(VENV)/.runtime pyproject.toml
 demo: $(VENV)/.project
 	@$(PY) -m cockpit demo $(ARGS)
 
-test: $(VENV)/.dev $(VENV)/.project
-	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+# All tests compiled once, by two at once; workers that begin together would each compile them all.
+# What is wrong with one is told by the tests themselves.
+$(COMPILED): $(VENV)/.dev $(VENV)/.project
+	@$(PYTEST) --collect-only -qq tests/[a-q]*/ tests/re*/ >/dev/null 2>&1 & \
+		$(PYTEST) --collect-only -qq tests/r[!e]*/ tests/[s-z]*/ tests/test_*.py >/dev/null 2>&1; wait
+	@mkdir -p $(@D) && touch $@
+
+compiled: $(COMPILED)
+
+test: $(COMPILED)
+	@$(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
 # A real Ray head, in an environment of its own: by name from the index, not part of the program.
 $(RAY)/.made-$(RAY_VERSION):
@@ -126,10 +139,10 @@ screenshots: $(VENV)/.runtime
 
 fuzz: $(VENV)/.dev
 	@$(PY) -m tests.screens.fuzz --minutes $(MINUTES) --seed $(SEED) $(ARGS)
-	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -n $(WORKERS) -m hypothesis
+	@HYPOTHESIS_PROFILE=long $(PYTEST) -n $(WORKERS) -m hypothesis
 
 soak: $(VENV)/.dev
-	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py \
+	@SOAK=1 $(PYTEST) -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py \
 		tests/e2e/test_two_machines.py tests/e2e/test_memory.py tests/e2e/test_slurm.py \
 		tests/e2e/test_points.py tests/e2e/test_store_races.py \
 		tests/e2e/test_box_races.py tests/platforms/box/test_acting.py \

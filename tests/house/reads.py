@@ -11,6 +11,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -29,8 +30,13 @@ Read = tuple[str, str]
 
 def models_in(annotation: object) -> set[str]:
     """Return the models that an annotation names, in whatever container."""
-    text = ast.unparse(annotation) if isinstance(annotation, ast.AST) else str(annotation)
+    text = _written(annotation) if isinstance(annotation, ast.AST) else str(annotation)
     return set(re.findall(r"\w+", text)) & MODELS.keys()
+
+
+@cache
+def _written(annotation: ast.AST) -> str:
+    return ast.unparse(annotation)
 
 
 FIELDS: dict[str, Names] = {
@@ -41,12 +47,15 @@ FIELDS: dict[str, Names] = {
 
 def reads_of(files: Iterable[Path]) -> set[Read]:
     """Return every field of a model of the run file that the files read."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
     shared: Names = defaultdict(set)
-    for tree in trees.values():
-        for name, found in _declared(tree):
+    modules = []
+    for path in files:
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        for name, found in _declared(nodes):
             shared[name] |= found
-    modules = [_Module(tree, shared) for tree in trees.values()]
+        modules.append(_Module(nodes, shared))
+    for module in modules:
+        module.learn()
     for module in modules:
         for name, found in module.attributes():
             shared[name] |= found
@@ -55,9 +64,9 @@ def reads_of(files: Iterable[Path]) -> set[Read]:
     return {read for module in modules for read in module.reads()}
 
 
-def _declared(tree: ast.Module) -> Iterator[tuple[str, set[str]]]:
+def _declared(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, set[str]]]:
     """Yield what functions return and what classes hold: it can be used in other files."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
             yield node.name, models_in(node.returns)
         elif isinstance(node, ast.ClassDef):
@@ -66,16 +75,28 @@ def _declared(tree: ast.Module) -> Iterator[tuple[str, set[str]]]:
                     yield each.target.id, models_in(each.annotation)
 
 
+TEACHES = (
+    *(ast.arg, ast.AnnAssign, ast.Assign, ast.NamedExpr),
+    *(ast.For, ast.AsyncFor, ast.comprehension),
+)
+"""What tells of which model a name is: few of all nodes, and gone through four times."""
+
+
 class _Module:
-    def __init__(self, tree: ast.Module, shared: Names) -> None:
-        self._nodes = list(ast.walk(tree))
+    def __init__(self, nodes: Iterable[ast.AST], shared: Names) -> None:
+        self._teach: list[ast.AST] = []
+        self._read: list[ast.Attribute] = []
+        for node in nodes:
+            if isinstance(node, TEACHES):
+                self._teach.append(node)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self._read.append(node)
         self._shared = shared
         self._names: Names = defaultdict(set)
-        self.learn()
 
     def learn(self) -> None:
         for _ in range(2):  # a name may be made from one that stands below it
-            for node in self._nodes:
+            for node in self._teach:
                 self._learn(node)
 
     def attributes(self) -> Iterator[tuple[str, set[str]]]:
@@ -85,11 +106,10 @@ class _Module:
                 yield name[1:], found
 
     def reads(self) -> Iterator[Read]:
-        for node in self._nodes:
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                for model in self._models(node.value):
-                    if node.attr in FIELDS[model]:
-                        yield model, node.attr
+        for node in self._read:
+            for model in self._models(node.value):
+                if node.attr in FIELDS[model]:
+                    yield model, node.attr
 
     def _learn(self, node: ast.AST) -> None:
         if isinstance(node, ast.arg) and node.annotation is not None:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +36,9 @@ FRAMES: Final = {name: way for name, way in WAYS.items() if name not in ELSEWHER
 FOLDER: Final = Path(__file__).resolve().parents[1] / "data" / "frames"
 INKS: Final = "inks"
 PATIENCE: Final = 10.0
+TRIES: Final = 8
+"""Reads of a frame before patience ends: where there is little CPU one alone takes seconds, and
+Textual takes an app that gets none for one that is done."""
 Settled = Callable[[str, str], bool]
 
 
@@ -89,12 +93,13 @@ Read = Callable[[Pilot[Any]], Awaitable[str]]
 async def _settle(pilot: Pilot[Any], title: str, settled: Settled, read: Read) -> str:
     """Return the frame as soon as it is whole, or what stands there when patience ends."""
     deadline = time.monotonic() + PATIENCE
-    while True:
+    for tries in count(1):
         await pilot.pause()
         frame = await read(pilot)
-        if settled(title, frame) or time.monotonic() > deadline:
-            return frame
+        if settled(title, frame) or (tries >= TRIES and time.monotonic() > deadline):
+            break
         await asyncio.sleep(0.01)
+    return frame
 
 
 async def _plain(pilot: Pilot[Any]) -> str:

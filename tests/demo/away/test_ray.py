@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from cockpit.demo.away.session import LeftError, prepare, remove, running
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import SITUATIONS
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.runtime import http
 from tests.demo.away.head import Head, serving
 from tests.waiting import until
 
@@ -28,7 +26,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "LOOK_EVERY", 0.01)
     monkeypatch.setattr(site, "LOOK_EVERY", 0.01)
     monkeypatch.setattr(session, "SETTLE", 0.0)
-    monkeypatch.setattr(http, "_trust", lru_cache(http._trust))
     monkeypatch.setattr(fleet, "SITUATIONS", SITUATIONS[:2])
 
 

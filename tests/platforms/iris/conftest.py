@@ -1,10 +1,7 @@
-"""What every test of Iris has: certificates that are read once, short pauses between tries, and
-time enough on a busy machine.
-"""
+"""What every test of Iris has: short pauses between tries, and time enough on a busy machine."""
 
 from __future__ import annotations
 
-import functools
 import os
 
 import pytest
@@ -12,12 +9,9 @@ import pytest
 from cockpit.platforms.iris import jobs, lookup, submitting
 from cockpit.runtime import http
 
-_read_once = functools.cache(http._trust)
-
 
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_trust", _read_once)
     monkeypatch.setattr(http, "BACK_OFF", 0.01)
     monkeypatch.setattr(jobs, "QUICK", jobs.PATIENT)
     monkeypatch.setattr(jobs, "DETAILS", 30.0)

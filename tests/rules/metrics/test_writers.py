@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -24,8 +25,13 @@ RUN = run_spec()
 Turns = Callable[[], tuple[int, int]]
 
 
+@cache
+def noise(step: int) -> float:
+    return random.Random(step).uniform(-0.05, 0.05)
+
+
 def rows(steps: Sequence[int], loss: float = 2.0) -> list[Row]:
-    return [Row(step, None, loss + random.Random(step).uniform(-0.05, 0.05)) for step in steps]
+    return [Row(step, None, loss + noise(step)) for step in steps]
 
 
 def by_turns(one: list[Row], other: list[Row], turns: Turns) -> list[Row]:

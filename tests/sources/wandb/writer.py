@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from zlib import crc32
 
 BLOCK = 32768
 MAGIC = b":W&B\xe1\xbe\x00"
+_SMALL = [bytes([value]) for value in range(128)]
 
 
 def varint(value: int) -> bytes:
+    if 0 <= value < 128:
+        return _SMALL[value]
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 127:
@@ -27,10 +31,13 @@ def field(number: int, payload: bytes | int) -> bytes:
 
 
 def items(values: Mapping[str, str], style: int = 2) -> bytes:
-    return b"".join(
-        field(1, field(style, key.encode()) + field(16, text.encode()))
-        for key, text in values.items()
-    )
+    return b"".join(_item(key, text, style) for key, text in values.items())
+
+
+@lru_cache(1000)
+def _item(key: str, text: str, style: int) -> bytes:
+    """Most values of a large file are those of the row before."""
+    return field(1, field(style, key.encode()) + field(16, text.encode()))
 
 
 def stamp(at: float) -> bytes:

@@ -20,7 +20,6 @@ import pytest
 from cockpit.platforms.local.files import PidNote, read_pid
 from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.detached import (
-    Launch,
     LaunchError,
     LockedError,
     Started,
@@ -30,26 +29,10 @@ from cockpit.platforms.local.launcher.detached import (
 )
 from cockpit.platforms.local.launcher.kernel import boot_id, start_ticks
 from cockpit.platforms.local.launcher.supervisor import expand
+from tests.platforms.local.launcher.launching import PYTHON, SLEEP, launch
 from tests.waiting import until
 
-PYTHON = (sys.executable, "-S", "-c")
-SLEEP = "import time; time.sleep(60)"
 ROOT = Path(__file__).resolve().parents[4]
-
-
-def launch(folder: Path, *command: str, number: int = 1) -> Launch:
-    return Launch(
-        command=command or (*PYTHON, SLEEP),
-        log=folder / "run.log",
-        pid_file=folder / "run.pid",
-        exit_file=folder / "run.exit",
-        cwd=folder,
-        launch_id=f"a-i{number:03d}",
-        run="a",
-        lineage="root:1,wandb:2",
-        locks=(folder / "locks" / "root.lock", folder / "locks" / "wandb.lock"),
-        launches=folder / "launches",
-    )
 
 
 def marked(value: str, name: str = "COCKPIT_SECRET_OF_THE_TEST") -> list[int]:
@@ -241,7 +224,7 @@ STARTER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from tests.platforms.local.launcher.test_supervisor import launch
+from tests.platforms.local.launcher.launching import launch
 from cockpit.platforms.local.launcher.detached import start
 folder = Path(sys.stdin.readline().strip())
 try:
