@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cockpit.app.frames.early import give_back
 from cockpit.app.palette import leave_out_palette
@@ -20,6 +20,9 @@ from cockpit.verbs.common import (
     is_terminal,
     run_file,
 )
+
+if TYPE_CHECKING:
+    import argparse
 
 EXAMPLE = "example: cockpit open hero-7b --read-only"
 NO_TERMINAL = (

@@ -25,7 +25,16 @@ LATER = (
     *("widgets.log_view", "widgets.metric_charts", "widgets.painting.chart"),
 )
 AT_FIRST = (
-    *("httpx", "git", "wandb", "ctypes", "email", "importlib.metadata", "importlib.resources"),
+    *(
+        "argparse",
+        "httpx",
+        "git",
+        "wandb",
+        "ctypes",
+        "email",
+        "importlib.metadata",
+        "importlib.resources",
+    ),
     *("textual.types", "textual.widgets._text_area", "textual.widgets._tree"),
     *("cockpit.actions.core.table", "cockpit.rules", "cockpit.sources", "cockpit.watch"),
 )
