@@ -54,6 +54,44 @@ async def test_gives_up_at_the_deadline() -> None:
     gate.set()
 
 
+async def test_who_cleans_up_after_a_cancel_waits_until_the_deadline_as_others_do() -> None:
+    gate, said = threading.Event(), []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await offload(gate.wait, deadline=0.01)
+            except TimeoutError as error:
+                said.append(str(error))
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.set()
+    assert said == ["no answer within 0.01 s"]
+
+
+async def test_a_cancel_that_comes_as_time_is_up_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate, look = threading.Event(), module._Patience._look
+
+    def looked(patience: module._Patience) -> None:
+        look(patience)
+        if patience.over:  # the task itself goes on at the next turn of the loop
+            task.cancel()
+
+    monkeypatch.setattr(module._Patience, "_look", looked)
+    task = asyncio.create_task(offload(gate.wait, deadline=0.05))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.set()
+
+
 async def test_hanging_calls_delay_no_others() -> None:
     pool, gate = Pool(ready=2, cap=16), threading.Event()
 
