@@ -326,7 +326,8 @@ class Window:
                     self._writer.write(data)
                 self._writer.write(b"".join(self._newest()))
                 await self._writer.drain()
-                await asyncio.sleep(0)
+                if self._said or self._reports:
+                    await asyncio.sleep(0)
 
     def _newest(self) -> Iterator[bytes]:
         """Yield the reports that are to be told next, as many as a window may read at once.
