@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, ref
 
-from cockpit.runtime.awake import LAP, Awake
+from cockpit.runtime.awake import LAP, Awake, Limit
 from cockpit.runtime.load import Load
 
 T = TypeVar("T")
@@ -375,7 +375,7 @@ async def offload(
     work = functools.partial(fn, *args)
     call = _Call(work, _kind(fn), _mail_of(loop), loop.create_future(), key)
     pool.submit(call, loop)
-    patience, former = _Patience(call.future, until, loop), _cancels()
+    limit, former = Limit(call.future, until, loop), _cancels()
     try:
         result: T = await call.future
     except asyncio.CancelledError:
@@ -383,11 +383,11 @@ async def offload(
             call.future.exception()  # one that it raised is nobody's now
             raise
         pool.abandon(call)
-        if patience.over and _cancels() == former:
+        if limit.over and _cancels() == former:
             raise TimeoutError(f"no answer within {deadline:.2g} s") from None
         raise
     finally:
-        patience.end()
+        limit.end()
         if not call.abandoned:
             pool.relieved(loop)
     return result
@@ -397,34 +397,6 @@ def _cancels() -> int:
     """Return how often the present task was told to end: who cleans up after that waits as well."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
-
-
-class _Patience:
-    """Ends the wait for an outcome (cancels ``future``) once time is up; ``over`` tells that.
-
-    Who waits awaits the outcome itself: ``asyncio.wait`` takes a turn of the loop more for each.
-    """
-
-    def __init__(self, future: asyncio.Future[Any], until: Awake, loop: _Loop) -> None:
-        self.over = False
-        self._future = future
-        self._until = until
-        self._loop = loop
-        self._timer: asyncio.TimerHandle | None = None
-        self._look()
-
-    def _look(self) -> None:
-        left = self._until.left()
-        if left > 0:
-            self._timer = self._loop.call_later(min(left, LAP), self._look)
-        elif not self._future.done():
-            self.over = True
-            self._future.cancel()
-
-    def end(self) -> None:
-        """Look no more."""
-        if self._timer is not None:
-            self._timer.cancel()
 
 
 async def _former(pool: Pool, key: Hashable, until: Awake) -> None:
