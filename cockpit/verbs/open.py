@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from cockpit.app.frames.early import give_back
 from cockpit.app.palette import leave_out_palette
-from cockpit.config.file import find
+from cockpit.config.file import find, store_path
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.run import CockpitFile
+from cockpit.store.opening import Opening
 from cockpit.verbs.common import (
     NO_FILE,
     UsageError,
@@ -60,6 +61,7 @@ def _open(args: argparse.Namespace) -> int:
     if not on_terminal:
         raise UsageError(NO_TERMINAL)
     check_screen()
+    opening = None if file is None else Opening(store_path())  # a new one waits for the disk
     leave_out_palette()
     with quick_imports():
         from cockpit.app.opening import run_app
@@ -70,6 +72,7 @@ def _open(args: argparse.Namespace) -> int:
         read_only=args.read_only or args.present,
         present=args.present,
         ascii=args.ascii,
+        opening=opening,
     )
 
 

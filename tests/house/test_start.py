@@ -66,6 +66,39 @@ def test_nothing_heavy_is_loaded_before(way: str) -> None:
     assert done.stdout.split() == []
 
 
+STORE_FIRST = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+import cockpit.verbs.open as verb
+
+class BegunError(Exception):
+    pass
+
+def begin(path):
+    print(*(each for each in ("textual", "cockpit.app.opening") if each in sys.modules))
+    raise BegunError
+
+verb.Opening, verb.is_terminal, verb.check_screen = begin, lambda *_: True, lambda: None
+call = dict(run_name=None, read_only=False, present=False, ascii=False)
+try:
+    verb.run(SimpleNamespace(config=Path(sys.argv[1]), **call))
+except BegunError:
+    print("begun")
+"""
+
+
+def test_the_store_is_begun_before_the_app_is_loaded(tmp_path: Path) -> None:
+    """A new one waits for the disk for as long as a tenth of a start takes."""
+    config = tmp_path / "cockpit.toml"
+    config.write_text('[[run]]\nname = "tiny"\n')
+    done = subprocess.run(
+        [sys.executable, "-c", STORE_FIRST, str(config)],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["begun"]
+
+
 def test_the_version_is_told_by_almost_nothing() -> None:
     words = [sys.executable, "-X", "importtime", str(ROOT / "run_cockpit.py"), "--version"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
