@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -34,7 +35,11 @@ def start() -> NoReturn:
 
 
 def _open(arguments: list[str]) -> int:
-    """Paint what was kept of the last time, then load the program; give the terminal back whole."""
+    """Paint what was kept of the last time, then load the program; give the terminal back whole.
+
+    Until something is painted nothing is worth looking for what could be freed.
+    """
+    gc.disable()
     from cockpit.app.frames.early import give_back, show
 
     try:

@@ -6,14 +6,14 @@ only its owner can read), so that it is never mistaken for an alert (1).
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple
 
 from cockpit import __version__
 from cockpit.config.file import state_dir
@@ -21,6 +21,9 @@ from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
 from cockpit.runtime.crash import told
 from cockpit.verbs.common import INTERRUPTED, USAGE, OutputError, UsageError, say
+
+if TYPE_CHECKING:  # a plain start needs no parser
+    import argparse
 
 FAULT = 70
 
@@ -101,15 +104,29 @@ def _run(argv: list[str]) -> int:
     chosen = _named(argv[0], _UNGUARDED) or _named(argv[0], all_verbs())
     if chosen is None and not argv[0].startswith("-"):
         raise UsageError(f"no verb {argv[0][:80]!r}; {_meant(argv[0])}")
-    arguments = _parser(chosen).parse_args(argv)
+    arguments = _plain(argv) or _parser(chosen).parse_args(argv)
     if chosen is None:
         raise UsageError(f"no verb {argv[0][:80]!r}")
     try:
         Path.cwd()
     except FileNotFoundError:
         raise UsageError("the folder this was started in is gone; cd to one that exists") from None
-    module = importlib.import_module(chosen.module)
+    with quick_imports():
+        module = importlib.import_module(chosen.module)
     return int(module.run(arguments))
+
+
+def _plain(argv: list[str]) -> SimpleNamespace | None:
+    """Return what ``open`` is given, where that is plain to see; ``None``: it is to be parsed."""
+    if argv[0] != "open":
+        return None
+    from cockpit.app.frames.early import call_of
+
+    call = call_of(argv)
+    if call is None:
+        return None
+    config = None if call.config is None else Path(call.config)
+    return SimpleNamespace(**call._asdict() | {"config": config, "run_name": None})
 
 
 def _named(name: str, verbs: Iterable[Verb]) -> Verb | None:
@@ -125,6 +142,8 @@ def _meant(name: str) -> str:
 
 
 def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
+    import argparse
+
     parser = argparse.ArgumentParser(
         prog="cockpit",
         description="A terminal cockpit for babysitting expensive ML training runs.",

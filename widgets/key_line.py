@@ -61,6 +61,8 @@ class KeyLine(Painted):
         super().__init__()
         self._keys: Sequence[Key] = ()
         self._notice = ""
+        self._painted: tuple[object, Content] = ((), EMPTY)
+        """What was painted last, and of what: it is asked for with every look at the ages."""
 
     def show(self, keys: Sequence[Key], notice: str = "") -> None:
         """Show keys and, if there is one, a notice."""
@@ -69,4 +71,7 @@ class KeyLine(Painted):
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the line."""
-        return [paint_keys(self._keys, self._notice, width)]
+        about = (tuple(self._keys), self._notice, width)
+        if about != self._painted[0]:
+            self._painted = (about, paint_keys(self._keys, self._notice, width))
+        return [self._painted[1]]

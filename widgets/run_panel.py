@@ -51,6 +51,8 @@ class RunPanel(Painted):
         if found is None or report is None or found.about[2:] != (self._marks,):
             return False
         same = found.holds(report, self._now, found.about)
+        if same and found.report is not report:  # the next question is a short one
+            self._standing = found._replace(report=report)
         return same and self._form == getattr(self.app, "paint_form", None)
 
     def paint(self, width: int, height: int) -> list[Content]:

@@ -17,6 +17,8 @@ class ThemedApp(TerminalApp):
         super().__init__()
         self._follows = False
         self._given = self.theme
+        self._begun = False
+        """Whether anything is styled yet that another theme would change."""
 
     @property
     def theme_chosen(self) -> bool:
@@ -35,8 +37,18 @@ class ThemedApp(TerminalApp):
             self._follow(dark)
         if (kept := standing()) is not None:  # as this terminal said it is, the last time
             self._follow(kept.dark)
+        self.stylesheet.set_variables(self.get_css_variables())
+        self.call_next(self._begin)  # behind what each theme above has asked for
         known = (*AUTO, *themes)
         return None if wanted in known else f"no theme {wanted!r}; known: {', '.join(known)}"
+
+    def _begin(self) -> None:
+        self._begun = True
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Style everything anew, but not for the theme that it was begun with."""
+        if self._begun:
+            super().refresh_css(animate=animate)
 
     def on_background_told(self, told: BackgroundTold) -> None:
         """Be dark or light as the terminal is, unless a person has said which."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from cockpit.config.quickstart import collect_again
 from widgets.base.painted import Painted
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class FirstPaint:
         finally:
             self._shown.set()
             self._app.catch_up()
+            collect_again()
 
     def _repaint(self) -> None:
         """Have all lines painted that were laid out before there was anything to say."""

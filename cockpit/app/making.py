@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
     from cockpit.attach.client import AttachedEngine
+    from cockpit.store.opening import Opening
 
 
 class Making(NamedTuple):
@@ -26,18 +27,21 @@ class Making(NamedTuple):
     bookmarks: BookmarkFile
 
 
-def make(file: CockpitFile, read_only: bool) -> Making:
-    """Return what the app on a run file is given; one that only reads attends to nothing."""
+def make(file: CockpitFile, read_only: bool, opening: Opening | None = None) -> Making:
+    """Return what the app on a run file is given; one that only reads attends to nothing.
+
+    ``opening`` is its store, where that was begun before.
+    """
     from cockpit.actions.core.open_plans import OpenPlans
     from cockpit.attach.client import AttachedEngine
     from cockpit.config.file import state_dir, store_path
-    from cockpit.store.opening import open_within
+    from cockpit.store.opening import Opening
     from cockpit.store.store import Store, StoreError
 
     clock, trouble = SystemClock(), ""
     store: Store | None = None
     try:
-        store = open_within(store_path())
+        store = (opening or Opening(store_path())).store()
     except StoreError as error:
         trouble = f"nothing is kept between sessions: {error}"
     engine = AttachedEngine(file, store, clock, attends=not read_only)

@@ -19,6 +19,7 @@ from screens.keys import KeysError
 
 if TYPE_CHECKING:
     from cockpit.app.watching import Watching
+    from cockpit.store.opening import Opening
 
 CONFIG: Final = 2
 
@@ -31,16 +32,18 @@ def run_app(
     present: bool = False,
     ascii: bool = False,  # noqa: A002
     run: str | None = None,
+    opening: Opening | None = None,
 ) -> int:
     """Open the cockpit on a run file (``None``: the welcome) and return the exit status.
 
-    Without an ``engine`` one is made, with the store. ``run`` is opened at once.
+    Without an ``engine`` one is made, with the store, which ``opening`` has begun. ``run`` is
+    opened at once.
     """
     trouble = ""
     means, views, bookmarks, frames, made = None, None, None, None, None
     if file is not None and engine is None:
         frames = FrameFile(file.path, Call(None, read_only, present, ascii))
-        made = make(file, read_only or present)
+        made = make(file, read_only or present, opening)
         engine, trouble = made.engine, made.trouble
         means = made.means
         views, bookmarks = (None, None) if present else (made.views, made.bookmarks)

@@ -22,6 +22,7 @@ from cockpit.attach.wire import (
     number_in,
     read_frame,
 )
+from cockpit.model.clock import SystemClock, next_beat
 
 ASK_WITHIN: Final = 25.0
 """Seconds for an answer; the engine's own deadlines are shorter."""
@@ -100,11 +101,14 @@ class Connection:
             del self._asked[number]
 
     async def _guard(self) -> None:
-        """Count the beats that fail to come; a time in which this process slept is none."""
-        loop = asyncio.get_running_loop()
+        """Count the beats that fail to come; a time in which this process slept is none.
+
+        It looks as the next one is due: both wake this process once.
+        """
+        loop, clock = asyncio.get_running_loop(), SystemClock()
         missed, last = 0, loop.time()
         while missed < MISSED:
-            await asyncio.sleep(BEAT)
+            await next_beat(clock, BEAT)
             late = loop.time() - last > 2 * BEAT
             missed = 0 if self._heard or late else missed + 1
             self._heard, last = False, loop.time()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Iterator
 from typing import Final, Literal
 
 import cockpit
@@ -35,6 +35,9 @@ from cockpit.watch.fleet import UnknownRunError
 
 HELLO_WITHIN: Final = 10.0
 CHECK_WITHIN: Final = 20.0
+AT_ONCE: Final = 65_536
+"""Bytes of reports that are made before anything else has its turn: some six of them, or of a
+fleet at rest a dozen."""
 MOST_ASKED: Final = 32
 """Questions of one window that are answered at one time."""
 _URGENT: Final = (Verdict.CRITICAL, Verdict.ATTENTION, Verdict.UNKNOWN)
@@ -321,14 +324,23 @@ class Window:
                 said, self._said = self._said, []
                 for data in said:
                     self._writer.write(data)
-                if self._reports:
-                    name = next(iter(self._reports))
-                    del self._reports[name]
-                    newest = self._server.frame_of(name)
-                    if newest is not None:
-                        self._writer.write(newest)
+                self._writer.write(b"".join(self._newest()))
                 await self._writer.drain()
-                await asyncio.sleep(0)
+                if self._said or self._reports:
+                    await asyncio.sleep(0)
+
+    def _newest(self) -> Iterator[bytes]:
+        """Yield the reports that are to be told next, as many as a window may read at once.
+
+        What is told together wakes a window once: of a fleet at rest that is all of it.
+        """
+        left = AT_ONCE
+        while self._reports and left > 0:
+            name = next(iter(self._reports))
+            del self._reports[name]
+            newest = self._server.frame_of(name) or b""
+            left -= len(newest)
+            yield newest
 
 
 def _names(found: object, known: Container[str]) -> tuple[str, ...]:

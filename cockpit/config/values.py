@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from cockpit.config.check import Trouble, table_of
@@ -20,7 +21,7 @@ DEEPEST = 16
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 VARIABLE = late_regex(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _SECRET_KEY = re.compile(r"(?:^|_)(?:token|password|passwd|secret|api_?key|credentials?)$", re.I)
-_UNSHOWABLE = re.compile(
+_UNSHOWABLE = late_regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
 )
 _DURATIONS = frozenset({"cadence", "save_every", "expected_duration", "flap_window"})
@@ -109,9 +110,16 @@ def _secret(path: KeyPath, value: object) -> str | None:
     key = str(path[-1])
     if _SECRET_KEY.search(key) and not is_placeholder(value):
         return f'do not write secrets here; name the variable: {key}_env = "VARIABLE"'
-    if scrub(value) != value or scrub(f'{key} = "{value}"') != f'{key} = "{value}"':
+    if _looks_secret(key, value):
         return "looks like a secret; put it in an environment variable and write $VARIABLE or *_env"
     return None
+
+
+@lru_cache(maxsize=4096)
+def _looks_secret(key: str, value: str) -> bool:
+    """Return whether a setting is masked; the runs of one file say much the same, once each."""
+    line = f'{key} = "{value}"'
+    return scrub(value) != value or scrub(line) != line
 
 
 def _variable(path: KeyPath, value: object) -> str | None:
@@ -123,8 +131,8 @@ def _variable(path: KeyPath, value: object) -> str | None:
 
 
 def _showable(path: KeyPath, value: object) -> str | None:
-    named = any(_UNSHOWABLE.search(str(part)) for part in path)
-    if named or (isinstance(value, str) and _UNSHOWABLE.search(value)):
+    texts = [*map(str, path), *([value] if isinstance(value, str) else ())]
+    if any(not text.isprintable() and _UNSHOWABLE.search(text) for text in texts):
         return "contains a control or invisible character; remove it"
     return None
 

@@ -35,7 +35,11 @@ class Frozen(BaseModel):
     """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", ser_json_inf_nan="constants", defer_build=True
+        frozen=True,
+        extra="forbid",
+        ser_json_inf_nan="constants",
+        defer_build=True,
+        protected_namespaces=(),
     )
 
     def model_post_init(self, _context: object, /) -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, ref
 
-from cockpit.runtime.awake import LAP, Awake
+from cockpit.runtime.awake import LAP, Awake, Limit
 from cockpit.runtime.load import Load
 
 T = TypeVar("T")
@@ -375,20 +375,28 @@ async def offload(
     work = functools.partial(fn, *args)
     call = _Call(work, _kind(fn), _mail_of(loop), loop.create_future(), key)
     pool.submit(call, loop)
+    limit, former = Limit(call.future, until, loop), _cancels()
     try:
-        await _wait(call, until)
+        result: T = await call.future
     except asyncio.CancelledError:
-        if call.future.done():
+        if not call.future.cancelled():
             call.future.exception()  # one that it raised is nobody's now
-        else:
-            pool.abandon(call)
-        raise
-    if not call.future.done():
+            raise
         pool.abandon(call)
-        raise TimeoutError(f"no answer within {deadline:.2g} s")
-    pool.relieved(loop)
-    result: T = call.future.result()
+        if limit.over and _cancels() == former:
+            raise TimeoutError(f"no answer within {deadline:.2g} s") from None
+        raise
+    finally:
+        limit.end()
+        if not call.abandoned:
+            pool.relieved(loop)
     return result
+
+
+def _cancels() -> int:
+    """Return how often the present task was told to end: who cleans up after that waits as well."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 async def _former(pool: Pool, key: Hashable, until: Awake) -> None:
@@ -400,12 +408,6 @@ async def _former(pool: Pool, key: Hashable, until: Awake) -> None:
             raise TimeoutError("an earlier call of the same kind still hangs")
         await asyncio.sleep(min(pause, left))
         pause = min(1.0, pause * 2)
-
-
-async def _wait(call: _Call, until: Awake) -> None:
-    """Wait for the outcome or until time is up."""
-    while not call.future.done() and (left := until.left()) > 0:
-        await asyncio.wait({call.future}, timeout=min(left, LAP))
 
 
 async def each(items: Iterable[A], ask: Callable[[A], Awaitable[T]]) -> list[T]:

@@ -102,7 +102,7 @@ class FollowUp(Service):
     async def look(self) -> None:
         """Do what is due now."""
         heard, self._heard = self._heard, {}
-        keys = run_key(self._engine.file.path, "")
+        keys = run_key(self._engine.file.path, "") if heard else ""
         launched = await self._launched() if heard else ()
         for report in heard.values():
             key = f"{keys}{report.name}"

@@ -12,22 +12,34 @@ OPEN_WITHIN: Final = 9.0
 """Seconds: longer than a store waits for whoever has locked it."""
 
 
+class Opening:
+    """A store that is being opened, from now on, in a thread of its own."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._path = path
+        self._opened: list[Store] = []
+        self._trouble: list[BaseException] = []
+        self._thread = threading.Thread(
+            target=self._work, args=(read_only,), name="opens the store", daemon=True
+        )
+        self._thread.start()
+
+    def store(self, seconds: float = OPEN_WITHIN) -> Store:
+        """Return it; raises ``StoreError``, also without an answer in ``seconds`` from now."""
+        self._thread.join(seconds)
+        if self._trouble:
+            raise self._trouble[0]
+        if not self._opened:
+            raise StoreError(f"{self._path}: no answer within {seconds:g} s; {NO_HISTORY}")
+        return self._opened[0]
+
+    def _work(self, read_only: bool) -> None:
+        try:
+            self._opened.append(Store(self._path, read_only=read_only))
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            self._trouble.append(error)
+
+
 def open_within(path: Path, *, read_only: bool = False, seconds: float = OPEN_WITHIN) -> Store:
     """Return the open store; raises ``StoreError``, also when there is no answer in time."""
-    opened: list[Store] = []
-    trouble: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            opened.append(Store(path, read_only=read_only))
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-            trouble.append(error)
-
-    thread = threading.Thread(target=work, name="opens the store", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if trouble:
-        raise trouble[0]
-    if not opened:
-        raise StoreError(f"{path}: no answer within {seconds:g} s; {NO_HISTORY}")
-    return opened[0]
+    return Opening(path, read_only=read_only).store(seconds)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from cockpit.config.file import ConfigError, find, load, store_path
 from cockpit.model.base import plain_number
@@ -17,6 +16,9 @@ from cockpit.store.opening import open_within
 from cockpit.store.store import EmptyStoreError, Store, StoreError
 from cockpit.text.charset import drawn, terminal_charset
 from cockpit.text.scrub import scrub
+
+if TYPE_CHECKING:
+    import argparse
 
 OK = 0
 ATTENTION = 1

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cockpit.app.frames.early import give_back
 from cockpit.app.palette import leave_out_palette
-from cockpit.config.file import find
+from cockpit.config.file import find, store_path
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.run import CockpitFile
+from cockpit.store.opening import Opening
 from cockpit.verbs.common import (
     NO_FILE,
     UsageError,
@@ -20,6 +21,9 @@ from cockpit.verbs.common import (
     is_terminal,
     run_file,
 )
+
+if TYPE_CHECKING:
+    import argparse
 
 EXAMPLE = "example: cockpit open hero-7b --read-only"
 NO_TERMINAL = (
@@ -57,6 +61,7 @@ def _open(args: argparse.Namespace) -> int:
     if not on_terminal:
         raise UsageError(NO_TERMINAL)
     check_screen()
+    opening = None if file is None else Opening(store_path())  # a new one waits for the disk
     leave_out_palette()
     with quick_imports():
         from cockpit.app.opening import run_app
@@ -67,6 +72,7 @@ def _open(args: argparse.Namespace) -> int:
         read_only=args.read_only or args.present,
         present=args.present,
         ascii=args.ascii,
+        opening=opening,
     )
 
 

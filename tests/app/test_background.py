@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 from textual import events
+from textual.color import Color
+from textual.css.stylesheet import Stylesheet
 from textual.message import Message
 
 from cockpit.app.alt import KeyParser
@@ -14,6 +16,7 @@ from cockpit.app.background import HELD, WITHIN, BackgroundTold, dark_by, is_dar
 from cockpit.model.run import CockpitFile, UiSpec
 from tests.screens.stand_in import StandIn
 from tests.widgets import reports as made
+from themes.loader import load_themes
 
 LIGHT = "\x1b]11;rgb:ffff/ffff/dddd\x1b\\"
 DARK = "\x1b]11;rgb:1e/1e/2e\x07"
@@ -163,3 +166,26 @@ async def test_a_theme_from_the_palette_is_a_choice_as_good_as_the_key() -> None
         assert (app.theme, app.theme_chosen) == ("cockpit-light", True)
         await pilot.press("t")
         assert not app.theme_chosen
+
+
+async def test_what_a_start_shows_is_styled_once_and_anew_for_another_theme(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    anew = []
+    reparse = Stylesheet.reparse
+
+    def counted(each: Stylesheet) -> None:
+        anew.append(1)
+        reparse(each)
+
+    monkeypatch.setattr(Stylesheet, "reparse", counted)
+    file = CockpitFile(path="/data/cockpit.toml", operator="ada", ui=UiSpec(theme="cockpit-light"))
+    papers = {name: each.colors.background for name, each in load_themes().items()}
+    app = CockpitApp(file, StandIn(made.report("a")))
+    async with app.run_test() as pilot:
+        assert not anew
+        assert app.screen.styles.background == Color.parse(papers["cockpit-light"])
+        app.choose_theme("cockpit-dark")
+        await pilot.pause()
+        assert anew
+        assert app.screen.styles.background == Color.parse(papers["cockpit-dark"])

@@ -31,6 +31,16 @@ def own_thresholds() -> Iterator[None]:
     gc.set_threshold(*former)
 
 
+async def test_garbage_is_collected_again_once_something_is_seen() -> None:
+    gc.disable()  # as a start does
+    try:
+        async with cockpit(made.report("run-a")).run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            assert gc.isenabled()
+    finally:
+        gc.enable()
+
+
 async def test_a_key_paints_no_news_and_the_news_come_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

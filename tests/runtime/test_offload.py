@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.runtime import offload as module
+from cockpit.runtime.awake import Limit
 from cockpit.runtime.offload import WIDTH, Pool, _Call, _mail_of, each, offload
 from tests.watch.fakes import until
 
@@ -51,6 +52,44 @@ async def test_gives_up_at_the_deadline() -> None:
     with pytest.raises(TimeoutError):
         await offload(gate.wait, deadline=0.1)
     assert time.monotonic() - before < 30.0
+    gate.set()
+
+
+async def test_who_cleans_up_after_a_cancel_waits_until_the_deadline_as_others_do() -> None:
+    gate, said = threading.Event(), []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await offload(gate.wait, deadline=0.01)
+            except TimeoutError as error:
+                said.append(str(error))
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.set()
+    assert said == ["no answer within 0.01 s"]
+
+
+async def test_a_cancel_that_comes_as_time_is_up_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate, look = threading.Event(), Limit._look
+
+    def looked(limit: Limit) -> None:
+        look(limit)
+        if limit.over:  # the task itself goes on at the next turn of the loop
+            task.cancel()
+
+    monkeypatch.setattr(Limit, "_look", looked)
+    task = asyncio.create_task(offload(gate.wait, deadline=0.05))
+    with pytest.raises(asyncio.CancelledError):
+        await task
     gate.set()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit import __version__
+from cockpit import __version__, cli
 from cockpit.cli import FAULT, all_verbs, main
 from cockpit.config.file import state_dir
 from tests.verbs.tiny_run import command, environment
@@ -179,3 +179,29 @@ def test_a_digit_that_is_no_number_is_told(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         main(["watch", "--until", "step=\u00b2"])
     assert "expected step=20000" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--config", "a.toml"],
+        ["--config=runs/a.toml", "--ascii"],
+        ["--read-only"],
+        ["--present", "--config", "a.toml"],
+        ["hero-7b"],
+        ["--config", "--read-only"],
+        ["--read"],
+    ],
+)
+def test_a_plain_call_of_the_ui_is_understood_as_a_parser_would(words: list[str]) -> None:
+    argv = ["open", *words]
+    plain = cli._plain(argv)
+    if plain is None:
+        assert words in (["hero-7b"], ["--config", "--read-only"], ["--read"])
+        return
+    parsed = cli._parser(cli._named("open", cli.all_verbs())).parse_args(argv)
+    read_only = parsed.read_only or parsed.present
+    wanted = {**vars(parsed), "read_only": read_only}
+    del wanted["verbs"]
+    assert vars(plain) == wanted

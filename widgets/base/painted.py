@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import ClassVar, Final
 
@@ -12,7 +11,9 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+from cockpit.model.late_regex import late_regex
+
+_CONTROL: Final = late_regex("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What no line may hold: the model's text is safe already, this is the last door."""
 
 Filter = Callable[[Content], Content]
@@ -102,7 +103,7 @@ class Painted(Widget):
 def _harmless(line: Content) -> Content:
     """Return ``line`` with every control character, one for one, made visible."""
     plain = line.plain
-    if _CONTROL.search(plain) is None:
+    if plain.isprintable() or _CONTROL.search(plain) is None:
         return line
     return Content(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", plain), list(line.spans))
 

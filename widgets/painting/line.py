@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from textual.content import Content
@@ -28,7 +29,17 @@ def text(*parts: Part) -> Content:
     told = [part for part in parts if _tells(part)]
     if len(told) == 1 and isinstance(told[0], Content):
         return told[0]
-    return Content.assemble(*told)
+    plain = [part for part in told if not isinstance(part, Content)]
+    return _text(*plain) if len(plain) == len(told) else Content.assemble(*told)
+
+
+@lru_cache(maxsize=1024)
+def _text(*parts: str | tuple[str, str]) -> Content:
+    """Return what is painted again and again: labels, and what reads as it did before.
+
+    Never of a ``Content``: two of them are equal if their words are, whatever their colours.
+    """
+    return Content.assemble(*parts)
 
 
 def _tells(part: Part) -> bool:

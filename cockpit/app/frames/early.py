@@ -81,7 +81,10 @@ class _Terminal:
 
 
 def call_of(arguments: Sequence[str]) -> Call | None:
-    """Return how the fleet is to be opened; ``None`` for any other verb, and what is not plain."""
+    """Return how the fleet is to be opened; ``None`` for any other verb, and what is not plain.
+
+    What is plain is not asked of ``argparse`` again, which the first frame would wait for.
+    """
     words = list(arguments)
     found: dict[str, Any] = {}
     rest = iter(words[1:] if words[:1] == ["open"] else words)
@@ -93,7 +96,10 @@ def call_of(arguments: Sequence[str]) -> Call | None:
             found["config"] = value if equals else next(rest, "")
         else:
             return None
-    return None if found.get("config") == "" else opened(Call(**found))
+    config = found.get("config")
+    if config is not None and (not config or config.startswith("-")):
+        return None  # the one who parses it says what is wrong
+    return opened(Call(**found))
 
 
 def opened(call: Call) -> Call:

@@ -35,7 +35,9 @@ def find_columns(rows: Sequence[Row], differing: Mapping[int, Sequence[int]]) ->
 def _alone(row: Row, x: int) -> bool:
     """Return whether a cell is a letter that shares its pen, and may share its room, with none."""
     letter, pen = row[x]
-    if letter in ("", " ") or doubtful(letter) or (x + 1 < len(row) and not row[x + 1][0]):
+    if letter in ("", " "):
         return False
-    beside = row[max(0, x - 1) : x] + row[x + 1 : x + 2]
-    return all(cell[0] == " " or cell[1] != pen for cell in beside)
+    for beside, its in (*row[max(0, x - 1) : x], *row[x + 1 : x + 2]):
+        if beside != " " and (its is pen or its == pen):
+            return False
+    return not doubtful(letter) and (x + 1 == len(row) or row[x + 1][0] != "")

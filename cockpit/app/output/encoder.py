@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from copy import copy
+from itertools import islice
 
 from cockpit.app.output.cells import Cell, Row, doubtful, most_cells
 from cockpit.app.output.pens import Pen, change, over_blank
@@ -120,7 +121,9 @@ class Encoder:
         self.move(y, x)
         spoilt = 0
         while x < self.width:
-            start, x = x, self._cell(wanted, x, differing, at)
+            start, x = x, self._plain(wanted, x, differing, at, tail)
+            if x == start:
+                x = self._cell(wanted, x, differing, at)
             while at < len(differing) and differing[at] < x:
                 at += 1
             if self.x is None:  # the next cells may have been written over
@@ -145,6 +148,30 @@ class Encoder:
         then = len(change(pen, pen_for(pen, wanted[to])))
         past = len(shortest_move(self.y, x, self.y or 0, to))
         return cost + then <= past + len(change(self.pen, pen_for(self.pen, wanted[to])))
+
+    def _plain(self, wanted: Row, x: int, differing: Sequence[int], at: int, tail: int) -> int:
+        """Write the changed cells that the pen at hand writes one by one; return the column behind.
+
+        ``x`` where the first is not of that kind. A whole screen is made of such cells, and its
+        first frame waits for every one that is looked at closely.
+        """
+        letters = []
+        pen = self.pen
+        for place, changed in zip(range(x, tail), islice(differing, at, None), strict=False):
+            letter, needed = cell = wanted[place]
+            if changed != place or (needed is not pen and pen_for(pen, cell) != pen):
+                break
+            following = wanted[place + 1 : place + 3]
+            if not letter or doubtful(letter) or following == [cell, cell]:  # many take fewer bytes
+                break
+            if following and not following[0][0]:
+                break
+            letters.append(letter)
+        if letters:
+            x += len(letters)
+            self._parts.append("".join(letters))
+            self.x = x if x < self.width else None
+        return x
 
     def _cell(self, wanted: Row, x: int, differing: Sequence[int], at: int) -> int:
         """Write one cell, or several that are equal; return the column behind."""

@@ -204,6 +204,8 @@ def test_which_calls_have_a_frame() -> None:
         ["check"],
         ["open", "hero"],
         ["--config"],
+        ["--config", "--read-only"],
+        ["--config=-"],
         ["--version"],
         ["--read"],
         ["--", "x"],
