@@ -6,19 +6,10 @@ Nothing here may change what is imported, only what it takes.
 from __future__ import annotations
 
 import gc
-import importlib
-import sys
 import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import RLock
-from types import ModuleType
-from typing import Final
-
-UNUSED: Final = ("locale", "secrets", "tokenize")
-"""What libraries import for a call that no start makes: a hundredth of one."""
-_loading: Final = RLock()
 
 
 @contextmanager
@@ -31,7 +22,6 @@ def quick_imports() -> Iterator[None]:
     """
     was_on = gc.isenabled()
     gc.disable()
-    load_when_used(UNUSED)
     try:
         with annotations_compiled_once():
             yield
@@ -53,28 +43,6 @@ def annotations_compiled_once() -> Iterator[None]:
         yield
     finally:
         vars(typing).pop("compile", None)
-
-
-def load_when_used(names: tuple[str, ...]) -> None:
-    """Have modules of the library loaded when something of them is asked for."""
-    for name in names:
-        if name not in sys.modules:
-            sys.modules[name] = _standing_in(name)
-
-
-def _standing_in(name: str) -> ModuleType:
-    standing_in = ModuleType(name)
-
-    def ask(what: str) -> object:
-        if what.startswith("__"):  # whatever asks what kind of module it is
-            raise AttributeError(what)
-        with _loading:
-            if sys.modules.get(name) is standing_in:
-                del sys.modules[name]
-            return getattr(importlib.import_module(name), what)
-
-    vars(standing_in)["__getattr__"] = ask
-    return standing_in
 
 
 def collect_again() -> None:

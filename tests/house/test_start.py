@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.config.quickstart import UNUSED
 from tests.terminal_probe import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,7 +132,7 @@ def test_a_window_that_is_seen_has_loaded_little(tmp_path: Path) -> None:
     terminal.type("q")
     terminal.end()
     assert "screens.fleet" in found
-    assert found & {*AT_FIRST, *UNUSED} == set()
+    assert found & {*AT_FIRST} == set()
     own = [each for each in found if each.split(".")[0] in OWN]
     assert len(own) <= MOST_OWN, len(own)
 
