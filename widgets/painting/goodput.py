@@ -26,16 +26,13 @@ def account_of(report: RunReport) -> Goodput | None:
 
 
 def paint_short(report: RunReport, room: int) -> Content:
-    """Return ``goodput 92.3 %``, as it is said elsewhere (``good 92%``); nothing without room."""
+    """Return ``goodput 92.3 %``; ``goodput 92 %`` in less room, and nothing in too little."""
     found = account_of(report)
     if found is None or found.share is None:
         return text("")
     said = share(found.share)
-    forms = (
-        text(("goodput ", DIM), f"{said} "),
-        text(("goodput ", DIM), said),
-        text(("good ", DIM), f"{said.partition('.')[0]}%"),
-    )
+    whole = f"{said.partition('.')[0]} %"
+    forms = [text(("goodput ", DIM), each) for each in (f"{said} ", said, whole)]
     return next((form for form in forms if form.cell_length <= room), text(""))
 
 
