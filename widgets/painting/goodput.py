@@ -9,7 +9,7 @@ from textual.content import Content
 from cockpit.model.goodput import Goodput
 from cockpit.model.goodput_words import headline, losses, parts
 from cockpit.model.report import RunReport
-from cockpit.model.wording import share
+from cockpit.model.wording import day_time, share
 from widgets.painting.line import DIM, cut, text, wrapped
 
 BLOCKS: Final = {
@@ -62,7 +62,10 @@ def _packed(items: list[Content], width: int) -> list[Content]:
 def paint_line(report: RunReport, width: int) -> Content:
     """Return the account in one line."""
     found = account_of(report)
-    return text("") if found is None else cut(text((headline(found), DIM)), width)
+    if found is None:
+        return text("")
+    words = headline(found, day_time(found.since, report.checked_at))
+    return cut(text((words, DIM)), width)
 
 
 def paint_bar(found: Goodput, width: int) -> Content:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from cockpit.model.alert import Acknowledgement, RowSpan, Severity
 from cockpit.model.goodput import Goodput, Restarts, Split
 from cockpit.model.goodput_words import losses, parts
+from cockpit.model.wording import day_time
 from screens.run import TABS
 from tests.widgets import reports as made
 from widgets.alert_list import Timeline, paint_open
@@ -100,7 +101,8 @@ def test_the_account_says_share_parts_and_losses() -> None:
     assert "▁ down 1h 52m" in shown
     assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in shown
     assert "17.8 accelerator-hours lost (64 held)" in shown
-    assert "goodput 90.0 % of 21h 36m since" in paint_line(report, 120).plain
+    since = day_time(ACCOUNT.since, report.checked_at)
+    assert f"goodput 90.0 % of 21h 36m since {since}, " in paint_line(report, 120).plain
     assert "2h 23m unwatched" in paint_line(report, 120).plain
     untold = ACCOUNT.model_copy(update={"accelerator_hours_lost": None, "accelerators_why": "no"})
     assert "accelerator-hours lost: unknown (no)" in losses(untold)
