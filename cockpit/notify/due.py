@@ -313,6 +313,6 @@ def summary_of(held: Held, event: str) -> Message:
         run=", ".join(names),
         event=event,
         title=f"{len(events)} more alert{plural} in {where}{worst}",
-        body=f"{shown}\nmore came than one route is sent in ten minutes; see `cockpit check`",
+        body=f"{shown}\nthe route's limit for ten minutes is reached; see `cockpit check`",
         severity=Severity.CRITICAL if critical else Severity.ALERT,
     )
