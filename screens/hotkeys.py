@@ -176,7 +176,7 @@ ACTIONS: Final = (
            "go through what is open, one by one, before handing the run over", "act"),
     Hotkey("backtest", "B", "backtest",
            "which alerts the run's history would have raised, and when", "act"),
-    Hotkey("journal", "J", "journal", "what was done to this run, and what was interrupted",
+    Hotkey("journal", "J", "journal", "actions on this run, and what was interrupted",
            "act"),
     Hotkey("veto", "V", "veto", "stop what an agent plans or is about to do", "act", writes=True),
     Hotkey("plan_confirm", "enter", "act", "run it, once the words match; later: close", "plan",

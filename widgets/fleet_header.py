@@ -73,7 +73,8 @@ def _fitting(reports: Sequence[RunReport], view: Content, room: int) -> Content:
     view_items = [view] if view.plain else []
     items = [*_counts(reports, wide=True), *view_items]
     if _needed(items) > room:
-        items = [*view_items, *_counts(reports, wide=False)]
+        runs, *counts = _counts(reports, wide=False)
+        items = [*view_items, *([] if " of " in view.plain else [runs]), *counts]
     return whole(items, room, "   ")
 
 
@@ -109,7 +110,8 @@ def _view(
     if view.filter:
         parts.append((f"/{view.filter}", ACCENT))
     if view.filter or len(shown) != len(reports):
-        parts.append((f"{' ' if parts else ''}{len(shown)} of {len(reports)}", DIM))
+        noun = "" if width >= WIDE else " runs"
+        parts.append((f"{' ' if parts else ''}{len(shown)} of {len(reports)}{noun}", DIM))
     hidden = _critical(reports) - _critical(shown)
     if hidden > 0:
         parts.append((f" hides {glyph('critical')} {hidden}", VERDICT_STYLE[Verdict.CRITICAL]))
@@ -133,7 +135,9 @@ def _watching(reports: Sequence[RunReport], watch: Watch, wide: bool) -> list[li
     who = "this cockpit" if not owners else owners.pop() if len(owners) == 1 else "several"
     coming = [each.next_check_at for each in reports if each.next_check_at is not None]
     due: list[Part] = [("next ", DIM), clock_time(min(coming)) if coming else "soon"]
-    named = dict.fromkeys((who, who.partition(" (")[0])) if wide else {}
+    name, _, place = who.partition(" (watch on ")
+    host = place.rpartition(", pid ")[0]
+    named = dict.fromkeys((f"{name} on {host}" if host else who, name)) if wide else {}
     return [*([("watch: ", DIM), each, (" · ", DIM), *due] for each in named), due]
 
 

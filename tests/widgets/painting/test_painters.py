@@ -265,9 +265,15 @@ def test_the_headers_words_for_the_counts_stand_before_where_the_watch_runs() ->
     reports = [each.model_copy(update=changed) for each in made.fleet()]
     full, less, least = (paint_header(reports, Watch("ada"), reports, w).plain
                          for w in (200, 122, 108))  # fmt: skip
-    assert "watch: ada (watch on a-machine, pid 26699) · next 08:56" in full
+    assert "watch: ada on a-machine · next 08:56" in full
     assert "? 1 unknown   ● 1 healthy" in less and "watch: ada · next 08:56" in less
     assert "? 1 unknown   ● 1 healthy" in least and "watch" not in least and "next 08:56" in least
+
+
+def test_of_what_is_filtered_the_runs_are_counted_once() -> None:
+    reports = made.fleet()
+    said = paint_header(reports, Watch("ada"), reports[:3], 80).plain
+    assert said.startswith(" 3 of 5 runs   ■ 2 critical   ▲ 1 attention   ? 1   ● 1")
 
 
 def test_a_notice_never_hides_the_key_that_leads_to_all_others() -> None:
