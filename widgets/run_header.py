@@ -140,14 +140,15 @@ def _tracker(report: RunReport) -> Content:
 
 def _worst(report: RunReport, worst: Alert, now: float, width: int) -> Content:
     mark, style = facts.alert_mark(worst)
-    taken = text(" ", (rows.acknowledged(worst, now), DIM)) if worst.acknowledged else EMPTY
     more = len(report.alerts) - 1
     before = " or before" if worst.since_or_before else ""
     since = f"since {day_time(worst.since, now)}{before}"
     ends = [f"+{more} more"] if more else []
     right = text(("   ".join([*ends, since, worst.id]), DIM), " ")
+    room = width - right.cell_length - 2
+    taken = rows.acknowledged_beside(worst, now, room - len(worst.title) - 2)
     left = text((f"{mark} ", style), (worst.title, f"bold {style}"), taken)
-    return row(text(" ", placed(left, width - right.cell_length - 2)), right, width)
+    return row(text(" ", placed(left, room)), right, width)
 
 
 def _action(report: RunReport, width: int, hint: str) -> list[Content]:

@@ -97,8 +97,8 @@ def alert_titled(
     mark, style = facts.alert_mark(alert)
     since = alert_since(alert, now, width >= ROOMY and not worded)
     since = text((facts.SEVERITY_WORD[alert.severity], style), " ", since) if worded else since
-    taken = text("  ", (acknowledged(alert, now), DIM)) if alert.acknowledged else EMPTY
     room = width - since.cell_length - 4
+    taken = acknowledged_beside(alert, now, room - len(alert.title))
     pieces = fitted(Content(alert.title).stylize("bold"), room - taken.cell_length, most) or [EMPTY]
     first = row(text((f"{mark} ", style), pieces[0], taken), since, width)
     return [first, *(text("  ", piece) for piece in pieces[1:])]
@@ -111,6 +111,14 @@ def acknowledged(alert: Alert, now: float) -> str:
         return ""
     until = "" if taken.until is None else f" until {day_time(taken.until, now)}"
     return f"ack {taken.by}{until}"
+
+
+def acknowledged_beside(alert: Alert, now: float, room: int) -> Content:
+    """Return the same behind a title that leaves so much room; until when gives way to who."""
+    if alert.acknowledged is None:
+        return EMPTY
+    said = acknowledged(alert, now)
+    return text("  ", (said if len(said) + 2 <= room else f"ack {alert.acknowledged.by}", DIM))
 
 
 def alert_since(alert: Alert, now: float, roomy: bool) -> Content:

@@ -229,6 +229,9 @@ def test_an_acknowledged_alert_says_until_when_it_is_quiet() -> None:
     report = report.model_copy(update={"alerts": (worst, *report.alerts[1:])})
     until = f"ack ada until {day_time(NOW + 900, NOW)}"
     assert until in plain(ample_row(report, 120))
+    long = worst.model_copy(update={"title": "Crashed: KeyError at evaluation.py:14 (exit 1)"})
+    shown = plain(ample_row(report.model_copy(update={"alerts": (long,)}), 80))
+    assert "evaluation.py:14" in shown and "  ack ada  " in shown
     assert until in plain(paint_head(report, NOW, 120))
 
 
