@@ -12,7 +12,6 @@ from typing import Final
 from textual import events
 from textual.message import Message
 
-from cockpit.model.wording import plural
 from screens.dialog import READ_AFTER, TextLine
 
 SETTLED: Final = 0.05
@@ -79,9 +78,9 @@ def difference(typed: str, words: str) -> str:
     same = next((n for n, (a, b) in enumerate(zip(typed, words, strict=False)) if a != b), None)
     if same is None and len(typed) < len(words):
         left = len(words) - len(typed)
-        return f"{plural(left, 'character')} to go" if typed else "type the words above exactly"
+        return f"{left} more" if typed else "type the words above exactly"
     if same is None:
-        return f"{plural(len(typed) - len(words), 'character')} too many"
+        return f"{len(typed) - len(words)} too many"
     wanted = "a space" if words[same] == " " else f"'{words[same]}'"
     return f"wrong from character {same + 1}: expected {wanted}"
 

@@ -72,8 +72,8 @@ def test_property_nothing_before_the_first_frame_ever_counts(times: list[float])
 
 def test_the_hint_says_quietly_what_differs() -> None:
     assert difference("", "stop x") == "type the words above exactly"
-    assert difference("stop", "stop x") == "2 characters to go"
+    assert difference("stop", "stop x") == "2 more"
     assert difference("stop x", "stop x") == ""
-    assert difference("stop xy", "stop x") == "1 character too many"
+    assert difference("stop xy", "stop x") == "1 too many"
     assert difference("stopx", "stop x") == "wrong from character 5: expected a space"
     assert difference("Stop", "stop") == "wrong from character 1: expected 's'"

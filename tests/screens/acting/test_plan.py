@@ -112,7 +112,7 @@ async def test_a_dialog_follows_the_size_of_the_terminal() -> None:
             lines = text_of(pilot.app).splitlines()
             at = next(n for n, line in enumerate(lines) if "Type  relaunch" in line)
             assert "▸ rela" in lines[at + 1]
-            assert "15 characters to go" in lines[at + 2]
+            assert "15 more" in lines[at + 2]
 
 
 async def test_the_words_and_then_enter_act() -> None:
@@ -138,7 +138,7 @@ async def test_enter_does_nothing_until_the_words_match() -> None:
         await typed(pilot, WORDS[:-1])
         await pilot.pause(0.2)
         await pilot.press("enter")
-        assert "1 character to go" in text_of(pilot.app)
+        assert "1 more" in text_of(pilot.app)
         await pilot.press("x")
         await pilot.pause(0.2)
         await pilot.press("enter")
