@@ -197,7 +197,7 @@ def _open(report: RunReport, now: float, width: int) -> list[Block]:
 def _following(alert: Alert, now: float, width: int) -> Content:
     """Return the one line of what only follows from the alert above."""
     mark, style = facts.alert_mark(alert)
-    taken = text((f" ack {alert.acknowledged.by}", DIM)) if alert.acknowledged else EMPTY
+    taken = text(" ", (rows.acknowledged(alert, now), DIM)) if alert.acknowledged else EMPTY
     head = text(("  follows ", DIM), (f"{mark} ", style), (alert.title, DIM), taken)
     when = text((f"{age(now - alert.since)}  {alert.id}", DIM))
     return row(placed(head, width - when.cell_length - 1), when, width)
@@ -208,7 +208,7 @@ def _alert(alert: Alert, now: float, width: int) -> list[Content]:
     when = text((f"{age(now - alert.since)} · {day_time(alert.since, now)}  {alert.id}", DIM))
     head = text((f"{mark} ", style), (alert.title, STRONG))
     lines = _headed(head, when, width)
-    lines += [_under(line, width) for line in _evidence(alert, width - 2)]
+    lines += [_under(line, width) for line in _evidence(alert, now, width - 2)]
     if alert.acknowledged is not None:
         lines.append(_under(_acknowledged(alert, now), width))
     return [*lines, *(_under(line, width) for line in _action(alert, width - 2))]
@@ -223,7 +223,7 @@ def _headed(head: Content, when: Content, width: int) -> list[Content]:
     return [row(first, when, width), *(_under(placed(piece, width - 2), width) for piece in rest)]
 
 
-def _evidence(alert: Alert, width: int) -> list[Content]:
+def _evidence(alert: Alert, now: float, width: int) -> list[Content]:
     """Return what an alert rests on, each source once, at the right, by its last part."""
     lines, former = list[Content](), ""
     for each in alert.evidence:
@@ -231,7 +231,8 @@ def _evidence(alert: Alert, width: int) -> list[Content]:
         source = text(("" if name == former else cut_start(name, max(8, width // 3)), DIM))
         former = name
         room = width - source.cell_length - (2 if source.plain else 0)
-        said = paint_log(Content(each.text), dressed(each.text).day, None)
+        words = rows.in_clock_times(each, now)
+        said = paint_log(Content(words), dressed(words).day, None)
         first, *rest = wrapped(said, room, 3) or [EMPTY]
         lines += [row(first, source, width, gap=2), *rest]
     return lines

@@ -44,17 +44,18 @@ def paint_header(
     name = [(" cockpit   ", f"bold {ACCENT}")] if width >= WIDE else [" "]
     modes = ("READ-ONLY", "READ-WRITE") if width >= WIDE else ("RO", "RW")
     mode = modes[0] if watch.read_only else modes[1]
-    right = text(
-        *_watching(reports, watch, wide=width >= WIDE),
-        "   ",
+    me = text(
         f"{watch.operator}  " if watch.operator else "",
         (mode, "$attention" if watch.read_only else ""),
         " ",
     )
     begin = text(*name)
-    room = width - right.cell_length - begin.cell_length - 2
     view = text(*_view(watch.view, reports, shown, width))
-    left = text(begin, _fitting(reports, view, room))
+    forms = [text(*parts, "   ", me) for parts in _watching(reports, watch, wide=width >= WIDE)]
+    room = width - begin.cell_length - 2
+    needed = _needed([*_counts(reports, wide=True), *([view] if view.plain else [])])
+    right = next((each for each in forms if needed + each.cell_length <= room), forms[-1])
+    left = text(begin, _fitting(reports, view, room - right.cell_length))
     return row(left, right, width, gap=2)
 
 
@@ -71,9 +72,14 @@ def _fitting(reports: Sequence[RunReport], view: Content, room: int) -> Content:
     """Return counts and filter, in words where they fit."""
     view_items = [view] if view.plain else []
     items = [*_counts(reports, wide=True), *view_items]
-    if sum(each.cell_length + 3 for each in items) - 3 > room:
-        items = [*view_items, *_counts(reports, wide=False)]
+    if _needed(items) > room:
+        runs, *counts = _counts(reports, wide=False)
+        items = [*view_items, *([] if " of " in view.plain else [runs]), *counts]
     return whole(items, room, "   ")
+
+
+def _needed(items: Sequence[Content]) -> int:
+    return sum(each.cell_length + 3 for each in items) - 3
 
 
 def _counts(reports: Sequence[RunReport], wide: bool) -> list[Content]:
@@ -104,7 +110,8 @@ def _view(
     if view.filter:
         parts.append((f"/{view.filter}", ACCENT))
     if view.filter or len(shown) != len(reports):
-        parts.append((f"{' ' if parts else ''}{len(shown)} of {len(reports)}", DIM))
+        noun = "" if width >= WIDE else " runs"
+        parts.append((f"{' ' if parts else ''}{len(shown)} of {len(reports)}{noun}", DIM))
     hidden = _critical(reports) - _critical(shown)
     if hidden > 0:
         parts.append((f" hides {glyph('critical')} {hidden}", VERDICT_STYLE[Verdict.CRITICAL]))
@@ -119,14 +126,19 @@ def _critical(reports: Sequence[RunReport]) -> int:
     return sum(each.verdict is Verdict.CRITICAL for each in reports)
 
 
-def _watching(reports: Sequence[RunReport], watch: Watch, wide: bool) -> list[Part]:
+def _watching(reports: Sequence[RunReport], watch: Watch, wide: bool) -> list[list[Part]]:
+    """Return who watches and when next, the fullest form first: where, then who gives way."""
     if watch.stopped:
-        return [(f"watch: STOPPED {watch.stopped}" if wide else "watch STOPPED", "bold $critical")]
+        said = f"watch: STOPPED {watch.stopped}" if wide else "watch STOPPED"
+        return [[(said, "bold $critical")]]
     owners = {each.watched_by for each in reports if each.watched_by is not None}
     who = "this cockpit" if not owners else owners.pop() if len(owners) == 1 else "several"
     coming = [each.next_check_at for each in reports if each.next_check_at is not None]
-    parts: list[Part] = [("watch: ", DIM), who, (" · ", DIM)] if wide else []
-    return [*parts, ("next ", DIM), clock_time(min(coming)) if coming else "soon"]
+    due: list[Part] = [("next ", DIM), clock_time(min(coming)) if coming else "soon"]
+    name, _, place = who.partition(" (watch on ")
+    host = place.rpartition(", pid ")[0]
+    named = dict.fromkeys((f"{name} on {host}" if host else who, name)) if wide else {}
+    return [*([("watch: ", DIM), each, (" · ", DIM), *due] for each in named), due]
 
 
 class FleetHeader(Painted):

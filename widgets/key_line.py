@@ -12,6 +12,8 @@ from widgets.painting.line import ACCENT, DIM, EMPTY, row, text, whole
 Key = tuple[str, str]
 KEYS = 24
 """Columns that are left to the keys beside a long notice."""
+LAST = 11
+"""Columns that are left, for the key to all keys, beside one that has no room otherwise."""
 WAYS = ("palette", "keys")
 """Titles of the keys that lead to all others: in sight whatever else does not fit."""
 
@@ -19,11 +21,12 @@ WAYS = ("palette", "keys")
 def paint_keys(keys: Sequence[Key], notice: str, width: int) -> Content:
     """Return keys with their titles, as many as fit whole, and a notice at the right."""
     said = text((notice, "$attention")) if notice else EMPTY
-    room = width - 2 - (min(said.cell_length, _most(width)) + 3 if notice else 0)
+    most = _most(width, said.cell_length)
+    room = width - 2 - (min(said.cell_length, most) + 3 if notice else 0)
     needed = sum(each.cell_length for each in map(_item, keys))
     gap = "   " if needed + 3 * len(keys) <= room + 3 else "  "
     shown = whole(map(_item, _fitting(keys, room, len(gap))), room, gap)
-    return row(text(" ", shown), said.truncate(_most(width), ellipsis=True), width - 1)
+    return row(text(" ", shown), said.truncate(most, ellipsis=True), width - 1)
 
 
 def _item(key: Key) -> Content:
@@ -33,7 +36,8 @@ def _item(key: Key) -> Content:
 def _fitting(keys: Sequence[Key], room: int, gap: int) -> Sequence[Key]:
     """Return the keys that fit, in their order, those that lead to all others before any."""
     ways = [each for each in keys if each[1] in WAYS]
-    left = room - sum(_item(each).cell_length + gap for each in ways) + gap
+    while (left := room - sum(_item(each).cell_length + gap for each in ways) + gap) < 0 and ways:
+        ways.pop(0)
     chosen = list(ways)
     for each in keys:
         if each in ways:
@@ -45,9 +49,9 @@ def _fitting(keys: Sequence[Key], room: int, gap: int) -> Sequence[Key]:
     return [each for each in keys if each in chosen]
 
 
-def _most(width: int) -> int:
+def _most(width: int, needed: int) -> int:
     """Return how much of a line a notice may take: it is read now, the keys are known soon."""
-    return max(0, width // 2, width - KEYS)
+    return max(0, width // 2, width - (KEYS if needed <= width - KEYS else LAST))
 
 
 class KeyLine(Painted):

@@ -11,7 +11,7 @@ from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
 from cockpit.model.wording import percent
 from widgets.base.painted import Painted
-from widgets.painting.chart import LABELS, Drawing, paint
+from widgets.painting.chart import LABELS, Drawing, Steady, paint
 from widgets.painting.line import DIM, STRONG, frame, text
 from widgets.painting.series import loss_columns, why_no_curve
 
@@ -29,6 +29,7 @@ class LossChart(Painted):
         self._report: RunReport | None = None
         self._log = False
         self._zoom = 0
+        self._steady = Steady()
 
     def show(self, report: RunReport) -> None:
         """Show a run's loss."""
@@ -37,12 +38,12 @@ class LossChart(Painted):
 
     def toggle_log(self) -> None:
         """Change between a linear and a logarithmic axis."""
-        self._log = not self._log
+        self._log, self._steady = not self._log, Steady()
         self.repaint()
 
     def zoom(self) -> None:
         """Show the next smaller part of the run, then all of it again."""
-        self._zoom = (self._zoom + 1) % len(ZOOMS)
+        self._zoom, self._steady = (self._zoom + 1) % len(ZOOMS), Steady()
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Content]:
@@ -53,7 +54,8 @@ class LossChart(Painted):
         drawing = _drawing(loss_columns(self._report), self._log, tail, why_no_curve(self._report))
         tracker = self._report.facets.tracker.value
         newest = None if tracker is None else tracker.true_loss
-        body = paint(replace(drawing, newest=newest), width - 4, height - 2)
+        drawing = replace(drawing, newest=newest, steady=self._steady)
+        body = paint(drawing, width - 4, height - 2)
         title = text(("loss ", STRONG), (_NAMES[tail], DIM))
         return frame(body, width, height, title=title, note=self._read())
 

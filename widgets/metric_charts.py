@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from textual.content import Content
@@ -11,7 +12,7 @@ from textual.message import Message
 from cockpit.model.curve import LOSS, USUAL, Curve, Span
 from cockpit.model.report import RunReport
 from widgets.base.painted import Painted
-from widgets.painting.chart import LABELS, paint
+from widgets.painting.chart import LABELS, Steady, paint
 from widgets.painting.line import ACCENT, DIM, cut, frame, text
 from widgets.painting.metrics import (
     Look,
@@ -49,6 +50,7 @@ class MetricCharts(Painted):
         self._now = 0.0
         self._curves: dict[str, Curve] = {}
         self._offers: tuple[str, ...] | None = None
+        self._steady: dict[str, Steady] = {}
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -92,6 +94,8 @@ class MetricCharts(Painted):
 
     def turn(self, look: Look) -> None:
         """Look at something else."""
+        if look._replace(cursor=None) != self.look._replace(cursor=None):
+            self._steady = {}
         self.look = look
         self.repaint()
 
@@ -133,6 +137,7 @@ class MetricCharts(Painted):
     def on_resize(self) -> None:
         """Paint for the new size, and tell of it."""
         super().on_resize()
+        self._steady = {}
         self.post_message(self.Resized())
 
     def paint(self, width: int, height: int) -> list[Content]:
@@ -161,6 +166,7 @@ class MetricCharts(Painted):
         curve = self._curve(metric)
         marks = marks_of(self._report, curve, self.look.by_time)
         drawing = drawing_of(curve, self.look, marks, legend=legend)
+        drawing = replace(drawing, steady=self._steady.setdefault(metric, Steady()))
         body = paint(drawing, width - 4, height - 2)
         note = state_of(self.look, curve) if legend else text("")
         return frame(body, width, height, title=headline(metric, curve, self._now), note=note,

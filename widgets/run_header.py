@@ -30,6 +30,8 @@ MOST_LINES: Final = 3
 """Lines that the next action may take."""
 
 
+ASIDE: Final = 13
+"""Cells beside the tabs for ``goodput 92 %``, before which the lines between the tabs give way."""
 LOST: Final = "is no longer in the run file"
 
 
@@ -138,14 +140,15 @@ def _tracker(report: RunReport) -> Content:
 
 def _worst(report: RunReport, worst: Alert, now: float, width: int) -> Content:
     mark, style = facts.alert_mark(worst)
-    taken = text((f" ack {worst.acknowledged.by}", DIM)) if worst.acknowledged else EMPTY
     more = len(report.alerts) - 1
     before = " or before" if worst.since_or_before else ""
     since = f"since {day_time(worst.since, now)}{before}"
     ends = [f"+{more} more"] if more else []
     right = text(("   ".join([*ends, since, worst.id]), DIM), " ")
+    room = width - right.cell_length - 2
+    taken = rows.acknowledged_beside(worst, now, room - len(worst.title) - 2)
     left = text((f"{mark} ", style), (worst.title, f"bold {style}"), taken)
-    return row(text(" ", placed(left, width - right.cell_length - 2)), right, width)
+    return row(text(" ", placed(left, room)), right, width)
 
 
 def _action(report: RunReport, width: int, hint: str) -> list[Content]:
@@ -165,12 +168,14 @@ def paint_tabs(names: Sequence[str], current: int, width: int) -> Content:
         text((f" {place + 1} {name} ", f"bold {ACCENT} reverse" if place == current else DIM))
         for place, name in enumerate(names)
     ]
-    wide = sum(each.cell_length for each in shown) + len(shown) <= width - 1
-    if not wide:
+    needed = sum(each.cell_length for each in shown)
+    if needed + len(shown) > width - 1:
         shown = [
             each if place == current else text((f" {place + 1} ", DIM))
             for place, each in enumerate(shown)
         ]
+    elif needed + len(shown) + ASIDE > width:
+        return cut(text(*shown), width)
     return cut(text(" ", text(("│", "$line")).join(shown)), width)
 
 

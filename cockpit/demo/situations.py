@@ -151,4 +151,4 @@ def _found(run: RunReport | None) -> str:
     if run is None:
         return "no such run"
     alerts = ", ".join(alert.id for alert in run.alerts) or "no alert"
-    return f"{run.verdict.value}, {alerts}, step {run.progress.text}"
+    return f"{run.verdict.value}, {alerts}, step {run.progress.words}"

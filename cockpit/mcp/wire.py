@@ -52,9 +52,9 @@ def read(line: bytes) -> Message | Bad | None:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
-        return Bad(error(None, PARSE_ERROR, "no JSON: one message a line, as UTF-8, is expected"))
+        return Bad(error(None, PARSE_ERROR, "not JSON: expected one message a line, in UTF-8"))
     if isinstance(document, list):
-        return Bad(error(None, INVALID_REQUEST, "no batches: one message a line is expected"))
+        return Bad(error(None, INVALID_REQUEST, "no batches: send one message a line"))
     if not isinstance(document, dict):
         return Bad(error(None, INVALID_REQUEST, "a message is a JSON object"))
     return _message(document)

@@ -16,10 +16,10 @@ PARTS: Final = {
 """What the time went to, the best first."""
 
 
-def headline(found: Goodput) -> str:
-    """Return ``goodput 92.3 % of 3d 04h since 2026-03-11 08:41 UTC``."""
+def headline(found: Goodput, since: str = "") -> str:
+    """Return ``goodput 92.3 % of 3d 04h since 2026-03-11 08:41 UTC``; ``since`` in other words."""
     watched = found.split.wall_s - found.split.unwatched_s
-    since = utc_minute(found.since)
+    since = since or utc_minute(found.since)
     if found.share is None:
         return f"goodput unknown: nobody saw what the job did since {since}"
     rest = f", {took(found.split.unwatched_s)} unwatched" if found.split.unwatched_s >= 1 else ""

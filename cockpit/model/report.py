@@ -101,7 +101,7 @@ _OF_LOOKS: Final = frozenset({"checked_at", "facets", "looks", "day"})
 
 
 class Progress(Frozen):
-    """How far: ``text`` has no separators (``~4600/5155``, ``~4600/unknown``; C-20).
+    """How far: ``text`` has no separators (``~4600/5155``, ``~4600/unknown``; C-20), ``words`` has.
 
     ``step_source`` says who tells the step: ``tracker``, ``log`` or ``checkpoints``.
     """
@@ -114,6 +114,12 @@ class Progress(Frozen):
     """What another source says that differs, or where a job ends before; one line."""
     text: str
     eta_s: Seconds | None = None
+
+    @property
+    def words(self) -> str:
+        """The same as a person reads it: ``~4,600/5,155``."""
+        done = "unknown" if self.step is None else f"~{self.step:,}"
+        return f"{done}/{'unknown' if self.final_step is None else f'{self.final_step:,}'}"
 
 
 class RunReport(Frozen):

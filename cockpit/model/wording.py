@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from cockpit.model.instant import Elapsed, Noting, rfc3339
 from cockpit.model.lasting import lasts
+from cockpit.model.late_regex import late_regex
 
 if TYPE_CHECKING:
     from cockpit.model.logtext import Skipped
@@ -266,7 +267,7 @@ _TWINS: Final[dict[str, str]] = {
     **dict(GLYPHS.values()),
     **dict(zip("╭╮╰╯├┤┬┴┼│─┃━┏┓┗┛┍┑", "++++++++||-|=++++++", strict=True)),
     **dict(zip("▁▂▃▄▅▆▇█", "_.,-=+*#", strict=True)),
-    **dict(zip("·−…–—±≈•↑↓←▌▏⏎└┊⚑", "--.--+~*^v<||>`|P", strict=True)),
+    **dict(zip("·−…–—±≈•↑↓←▌▏⏎└┊⚑┈↻○", "--.--+~*^v<||>`|P-@o", strict=True)),
 }
 
 
@@ -316,6 +317,22 @@ def moment(instant: float) -> str:
     return text if text == "unknown" else text[:19].replace("T", " ") + "Z"
 
 
+def clocked(words: str, now: float) -> str:
+    """Return a rule's words with each ``moment`` as the reader's clock shows it: ``08:41:07``.
+
+    The day stands before it unless that is today. For screens only: what is stored keeps its date.
+    """
+    return _MOMENT.sub(lambda found: _clocked(found[0], now), words) if "Z" in words else words
+
+
+def _clocked(words: str, now: float) -> str:
+    try:
+        at = datetime.fromisoformat(words).timestamp()
+    except ValueError:  # a 39th of a month, in a text from outside
+        return words
+    return day_time(at, float(now)) + clock_time(at, seconds=True)[5:]
+
+
 def step(number: int | None) -> str:
     """Return a step with separators."""
     return "unknown" if number is None else f"{number:,}"
@@ -349,6 +366,7 @@ def skipped(found: Skipped | None) -> str:
     return f"{where}: {seen}{unseen}"
 
 
+_MOMENT: Final = late_regex(r"\b\d{4}-[01]\d-[0-3]\d [0-2]\d:[0-5]\d:[0-5]\dZ")
 _CAUSES: Final = {
     "hbm_exhausted": "HBM exhausted",
     "oom_device": "out of accelerator memory",

@@ -217,7 +217,7 @@ def _body(due: Due) -> Iterator[str]:
     began, job = utc_minute(alert.since), report.facets.job.value
     since = "an unknown time" if began == UNKNOWN else began
     phase = "unknown" if job is None else job.phase.value
-    yield f"since {since} ({alert.confidence}); job {phase}, step {report.progress.text}"
+    yield f"since {since} ({alert.confidence}); job {phase}, step {report.progress.words}"
     yield from (f"- {each.text} [{each.source}]" for each in alert.evidence[:EVIDENCE_SHOWN])
     named = {each.key: each for each in report.alerts}
     for other in (named[key] for key in alert.consequences if key in named):
@@ -313,6 +313,6 @@ def summary_of(held: Held, event: str) -> Message:
         run=", ".join(names),
         event=event,
         title=f"{len(events)} more alert{plural} in {where}{worst}",
-        body=f"{shown}\nmore came than one route is sent in ten minutes; see `cockpit check`",
+        body=f"{shown}\nthe route's limit for ten minutes is reached; see `cockpit check`",
         severity=Severity.CRITICAL if critical else Severity.ALERT,
     )

@@ -13,14 +13,14 @@ _STATUS_WORDS: Final = {
     404: "no such address there",
     410: "the address was revoked",
     413: "the message is too large for it",
-    429: "it asks for fewer messages",
+    429: "it is limiting messages",
 }
 _SIGNS: Final = (
     (r"connect(?:ion)? ?timeout|ConnectTimeout", "no connection within the time allowed", False),
     (r"Connection refused|actively refused", "connection refused", False),
     (
         r"Name or service not known|getaddrinfo|NameResolution|nodename|name resolution",
-        "unknown host name (network or address)",
+        "the host name cannot be resolved (network or address)",
         False,
     ),
     (r"certificate|SSLError|WRONG_VERSION", "TLS: the certificate was not accepted", False),
@@ -58,6 +58,6 @@ def reason_of(logged: str) -> Reason:
 def answered(status: int) -> Reason:
     """Return the words for an HTTP status that is no success, or came with a wrong answer."""
     if 200 <= status < 300:
-        return Reason("the answer is not from the service (is there a proxy?)", lost=False)
-    words = _STATUS_WORDS.get(status, "the service has problems" if status >= 500 else "")
+        return Reason("the answer is not from the service (is a proxy in between?)", lost=False)
+    words = _STATUS_WORDS.get(status, "the service reports an error" if status >= 500 else "")
     return Reason(f"answered {status}" + (f": {words}" if words else ""), lost=False)

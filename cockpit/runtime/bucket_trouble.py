@@ -76,7 +76,7 @@ def _by_status(bucket: str, place: str, status: int) -> BucketError:
     rights = "s3:ListBucket, s3:GetObject" if scheme == "s3" else "storage.objects.list, .get"
     said = {
         401: (ErrorKind.UNAUTHORIZED, f"the credentials are not accepted: {_AGAIN[scheme]}"),
-        429: (ErrorKind.RATE_LIMITED, "asked too often (status 429): it is asked less often now"),
+        429: (ErrorKind.RATE_LIMITED, "rate limited (status 429): asked less often now"),
     }
     if status == 404:
         return _error(ErrorKind.NOT_FOUND, f"{place} is not there", whole=False)
@@ -89,7 +89,7 @@ def _by_status(bucket: str, place: str, status: int) -> BucketError:
         kind, text = said[status]
         return _error(kind, f"{bucket}: {text}")
     if status >= 500:
-        return _error(ErrorKind.REFUSED, f"{bucket}: server error {status}: it is asked again")
+        return _error(ErrorKind.REFUSED, f"{bucket}: server error {status}: trying again")
     return _error(ErrorKind.BAD_ANSWER, f"{bucket}: the server answers with status {status}")
 
 
@@ -110,7 +110,7 @@ def _by_code(bucket: str, scheme: str, code: str) -> BucketError | None:
     if code in _REGION:
         return _region(bucket)
     if code in _SLOW:
-        text = f"{bucket} is asked too often ({code}): it is asked less often now"
+        text = f"{bucket}: rate limited ({code}): asked less often now"
         return _error(ErrorKind.RATE_LIMITED, text)
     return None
 
@@ -156,8 +156,8 @@ def _unanswered(bucket: str, where: str, error: Exception, text: str) -> BucketE
         return _region(bucket)
     known = {
         "tls": (ErrorKind.TLS, "the certificate or the encryption is not accepted"),
-        "dns": (ErrorKind.DNS, "the server's name cannot be resolved; is there a network?"),
-        "refused": (ErrorKind.REFUSED, "the connection was refused or broke off"),
+        "dns": (ErrorKind.DNS, "the server's name cannot be resolved; is the network up?"),
+        "refused": (ErrorKind.REFUSED, "connection refused or lost"),
     }
     if word in known:
         kind, what = known[word]

@@ -219,8 +219,8 @@ class Bucket:
         """Refuse to look before the server wants to be asked again; who acts asks all the same."""
         left = self._left_alone_until - self.clock.monotonic()
         if left > 0 and self.polls:
-            text = f"{self.scheme}://{self.name} is asked too often: it wants to be left alone"
-            raise BucketError(ErrorKind.RATE_LIMITED, f"{text} for {math.ceil(left)} s more")
+            text = f"{self.scheme}://{self.name} limits requests: next"
+            raise BucketError(ErrorKind.RATE_LIMITED, f"{text} in {math.ceil(left)} s")
 
     async def _heed(self) -> None:
         """Learn for how long: the client shows no header (``Retry-After``), one plain request does.

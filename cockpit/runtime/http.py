@@ -239,7 +239,7 @@ class Http:
             if answer.status not in _MOVED:
                 return answer
             request = _redirected(request, answer)
-        raise HttpError(ErrorKind.BAD_ANSWER, f"{request.host}: redirected in circles")
+        raise HttpError(ErrorKind.BAD_ANSWER, f"{request.host}: redirected in a loop")
 
     async def _once(self, request: _Request, deadline: float) -> Answer:
         """Return the answer to one attempt; every failure is an ``HttpError``."""
@@ -325,7 +325,7 @@ class Http:
         try:
             await offload(functools.partial(socket.getaddrinfo, host, None), deadline=deadline)
         except (OSError, UnicodeError, TimeoutError):
-            message = f"{request.host}: the name cannot be resolved; is there a network?"
+            message = f"{request.host}: the name cannot be resolved; is the network up?"
             raise HttpError(ErrorKind.DNS, message) from None
         self._resolved[host] = now + RESOLVED_FOR
 
@@ -346,7 +346,7 @@ def _error_of(request: _Request, error: BaseException) -> HttpError:
 
 
 def _limited(request: _Request, wait: float) -> HttpError:
-    message = f"{request.host} wants to be left alone for {wait:.0f} s (rate limit)"
+    message = f"{request.host} limits requests: next in {wait:.0f} s"
     return HttpError(ErrorKind.RATE_LIMITED, message, retry_in=wait)
 
 

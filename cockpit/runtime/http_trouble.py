@@ -21,8 +21,8 @@ SAID_READ: Final = 4096
 
 _WORDS: Final = {
     ErrorKind.TIMEOUT: "no answer in time",
-    ErrorKind.REFUSED: "the connection was refused or broke off",
-    ErrorKind.DNS: "the name cannot be resolved; is there a network?",
+    ErrorKind.REFUSED: "connection refused or lost",
+    ErrorKind.DNS: "the name cannot be resolved; is the network up?",
     ErrorKind.TLS: "the certificate or the encryption is not accepted; is a proxy in between?",
     ErrorKind.BAD_ANSWER: "the answer cannot be read",
 }

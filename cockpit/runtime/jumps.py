@@ -50,7 +50,7 @@ class Jumps:
         how = f"{duration(abs(last.ahead))} {'ahead' if last.ahead > 0 else 'back'}"
         return (
             f"this machine's clock jumped {how} (it says {utc_minute(last.after)}): "
-            "what is waited for is counted without that"
+            "waits are not affected"
         )
 
     def look(self) -> tuple[float, float]:

@@ -60,7 +60,7 @@ def private_folder(path: Path, refused: int = OTHERS) -> Path:
         path.mkdir(mode=0o700, exist_ok=True)
         found = path.lstat()
     except FileExistsError:
-        raise MachineFolderError(f"{path} is no folder; move it away") from None
+        raise MachineFolderError(f"{path} is not a folder; move it away") from None
     except OSError as error:
         raise MachineFolderError(f"cannot make {path}: {error.strerror}") from error
     why = _why_not(found, refused)
@@ -71,7 +71,7 @@ def private_folder(path: Path, refused: int = OTHERS) -> Path:
 
 def _why_not(found: os.stat_result, refused: int) -> str | None:
     if not stat.S_ISDIR(found.st_mode):
-        return "is no folder"
+        return "is not a folder"
     if found.st_uid != os.geteuid():
         return f"belongs to another user (uid {found.st_uid})"
     if found.st_mode & refused:

@@ -35,7 +35,7 @@ def missing_disk(path: Path, fstab: Path = FSTAB) -> Missing | None:
             return Missing(f"the disk at {point} is not mounted", sure=True)
     above = nearest(path)
     if str(above) in HOLDS_DISKS or str(above.parent) in ("/media", "/run/media"):
-        return Missing(f"it would be made in {above}: look whether a disk is missing", sure=False)
+        return Missing(f"it would be made in {above}: check whether a disk is missing", sure=False)
     return None
 
 

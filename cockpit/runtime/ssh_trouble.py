@@ -57,7 +57,7 @@ _SIGNS: Final = (
     _sign(
         "could not resolve|name or service not known|nodename nor servname",
         ErrorKind.DNS,
-        "is the name right, and is there a network?",
+        "is the name right, and the network up?",
     ),
     _sign(
         "no matching (host key|key exchange|cipher|mac)|unable to negotiate", ErrorKind.TLS,
@@ -133,7 +133,7 @@ def refusal(host: str, said: bytes) -> RemoteError:
         if line is not None:
             text = f"{host}: {line.rstrip('.')}; {told(host, sign.advice)}"
             return RemoteError(sign.kind, text)
-    last = lines[-1] if lines else "ssh ended without a word"
+    last = lines[-1] if lines else "ssh ended without a message"
     return RemoteError(ErrorKind.REFUSED, f"{host}: {last}; {told(host, BY_HAND)}")
 
 

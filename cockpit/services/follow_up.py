@@ -237,7 +237,7 @@ def end_text(report: RunReport, job: JobValue) -> str:
     parts = [
         how,
         *([f"exit code {job.exit_code}"] if job.exit_code is not None else []),
-        f"step {report.progress.text}",
+        f"step {report.progress.words}",
         *([f"loss {number(tracker.loss)}"] if tracker is not None and tracker.loss else []),
     ]
     return scrub(f"{', '.join(parts)} ({_name(job)})")

@@ -202,7 +202,7 @@ def _fence(path: Path, hold: Hold) -> None:
     if not _copied(source, fresh) or not _is_sound(fresh):
         for end in ("", *BESIDE):
             path.with_name(fresh.name + end).unlink(missing_ok=True)
-        raise HeldError("the former holder may write still: what it left makes no whole")
+        raise HeldError("the former holder may still be writing: what it left is not complete")
     _publish(path, hold, fresh)
 
 

@@ -231,9 +231,9 @@ class SharedLock:
 
     def who(self, found: Found) -> str:
         """Return who holds it, in words."""
-        who = "somebody who did not say who" if found.said is None else found.said.holder.label
+        who = "an unnamed holder" if found.said is None else found.said.holder.label
         quiet = self._quiet if found.raw == self._watched.raw else 0.0
-        return f"{who} holds it" + (f", without a sign of life for {quiet:.0f} s" * (quiet >= 2))
+        return f"{who} holds it" + (f", no heartbeat for {quiet:.0f} s" * (quiet >= 2))
 
     def _lost(self, found: Found) -> bool:
         """Return whether the holder's file has not moved while this process looked on."""

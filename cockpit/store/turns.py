@@ -68,7 +68,7 @@ class Turns(StoreView):
         """Say that it is written now; raises ``NotOursError``."""
         with self._store.writing() as connection:
             if not _step(connection, turn, _CLAIMED, _BEGUN):
-                raise NotOursError(f"{turn.what}: another cockpit writes it")
+                raise NotOursError(f"{turn.what}: another cockpit is writing it")
 
     def done(self, turn: Turn) -> None:
         """Say that it is written, or cannot be: the next one is due a period after it."""

@@ -99,7 +99,7 @@ def _row(run: RunReport) -> tuple[str, ...]:
         run.verdict.value.upper(),
         run.name,
         job_text(run),
-        run.progress.text,
+        run.progress.words,
         NONE if eta is None else wording.eta(eta),
         loss_text(run),
         rate_text(run),

@@ -222,7 +222,7 @@ def status_line(run: RunReport) -> str:
             run.name,
             run.verdict.value,
             job_text(run),
-            run.progress.text,
+            run.progress.words,
             f"loss {loss_text(run)}",
             f"rate {rate_text(run)}",
             f"ckpt {checkpoint_text(run)}",

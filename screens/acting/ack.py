@@ -36,6 +36,7 @@ NOW: Final = "now"
 END: Final = "end"
 """The key of a run's end, beside those of its alerts."""
 WHY_COLUMN: Final = 12
+WRITING: Final = "enter keep the reason, then enter acknowledges"
 CLOSED: Final = "the selected alert has closed: look again"
 
 
@@ -144,7 +145,10 @@ class AckScreen(Dialog[None]):
     def _foot(self) -> list[Content]:
         said = text((self._notice, "$attention")) if self._notice else text(
             ("an acknowledged alert stays open but is quiet", DIM))  # fmt: skip
-        keys = "enter acknowledge   ←→ snooze   w reason   u undo   esc close"
+        writes = self.query_one(TextLine).has_class("-asked")
+        keys = (
+            WRITING if writes else "enter acknowledge   ←→ snooze   w reason   u undo   esc close"
+        )
         return [cut(said, self.inner - 4), text((keys, DIM))]
 
     def action_step(self, steps: int) -> None:

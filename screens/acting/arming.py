@@ -80,7 +80,7 @@ def difference(typed: str, words: str) -> str:
         left = len(words) - len(typed)
         return f"{left} more" if typed else "type the words above exactly"
     if same is None:
-        return f"{len(typed) - len(words)} extra"
+        return f"{len(typed) - len(words)} too many"
     wanted = "a space" if words[same] == " " else f"'{words[same]}'"
     return f"wrong from character {same + 1}: expected {wanted}"
 

@@ -152,8 +152,15 @@ class EditorScreen(CockpitScreen):
         self.show_keys()
 
     def footer(self) -> list[tuple[str, str]]:
-        """Return the keys that matter here."""
-        return self.cockpit.keys.footer("entry")
+        """Return the keys that matter here: once it is saved, nothing is left but to leave."""
+        keys = self.cockpit.keys
+        offered = keys.footer("entry")
+        if self._saving or not self._is_saved:
+            return offered
+        pushed = self.recorded is not None and self.recorded.stage is SaveStage.PUSHED
+        leave, left = keys.shown("entry_leave"), [] if pushed else [keys.shown("entry_retry")]
+        words = {key: word for key, word in offered if key in left} | {leave: "close"}
+        return list(words.items())
 
     @property
     def _is_saved(self) -> bool:
@@ -317,6 +324,7 @@ class EditorScreen(CockpitScreen):
             return
         self.query_one(EntryArea).read_only = self._saving or self._is_saved
         self.query_one(SaveState).show(recorded)
+        self.show_keys()
 
     async def action_entry_leave(self) -> None:
         """Leave; what is not saved stays as a draft. If it cannot, that is said first."""

@@ -54,6 +54,7 @@ class Pages(Scrolled):
         super().__init__()
         self.open: Sequence[InterruptedAction] = ()
         self.entries: Sequence[JournalEntry] = ()
+        self.runs: Sequence[str] = ()
         self.now = 0.0
         self.status = "reading the journal"
         self.settle_key = ""
@@ -102,8 +103,10 @@ class Pages(Scrolled):
 
     def title(self) -> Content:
         """Return the heading."""
-        about = f" · keys act on {self.run}" if self.run is not None else ""
-        return text(("journal", STRONG), (about, DIM))
+        many = len(self.runs) > 1
+        about = f" · {len(self.runs)} runs" if many else "".join(f" · {each}" for each in self.runs)
+        keys = f" · keys act on {self.run}" if many and self.run is not None else ""
+        return text(("journal", STRONG), (about + keys, DIM))
 
     def note(self) -> Content:
         """Return how many were interrupted."""
@@ -123,7 +126,7 @@ class JournalScreen(ActingScreen):
         super().__init__(cockpit)
         self._names = tuple(runs)
         self._pages = Pages()
-        self._pages.open = tuple(found)
+        self._pages.open, self._pages.runs = tuple(found), self._names
         if not cockpit.actions.reading_only:
             self._pages.settle_key = cockpit.keys.shown("settle")
 

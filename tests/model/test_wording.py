@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import ast
 import math
+import time
 from datetime import UTC, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -131,3 +134,35 @@ def test_of_what_was_not_searched_nothing_is_said_to_be_there_or_not() -> None:
     part = found.model_copy(update={"bytes": 3000})
     said = "3.0 kB, the last of it bytes 0 to 1,000: no alarming line; 1.0 kB not searched"
     assert wording.skipped(part) == said
+
+
+def test_a_rules_instants_stand_on_the_readers_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "loss inf at step 9 at 2026-03-11 11:41:07Z; 5 rows since 2026-03-10 23:00:59Z"
+    assert (
+        wording.clocked(said, NOON)
+        == "loss inf at step 9 at 11:41:07; 5 rows since 10 Mar 23:00:59"
+    )
+    monkeypatch.setenv("TZ", "Europe/Zurich")
+    time.tzset()
+    try:
+        shown = wording.clocked(said, NOON)
+    finally:
+        monkeypatch.setenv("TZ", "UTC")
+        time.tzset()
+    assert shown == "loss inf at step 9 at 12:41:07; 5 rows since 00:00:59"
+    assert wording.clocked("no Z but 2026-03-11 11:41:07", NOON) == "no Z but 2026-03-11 11:41:07"
+    assert wording.clocked("at 2026-19-39 29:59:59Z", NOON) == "at 2026-19-39 29:59:59Z"
+
+
+def test_each_sign_that_is_painted_has_a_twin_in_ascii() -> None:
+    root = Path(wording.__file__).parents[2]
+    painters = (*(root / "widgets").rglob("*.py"), *(root / "screens").rglob("*.py"))
+    words = (
+        each.value
+        for path in painters
+        for each in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    )
+    signs = {letter for said in words for letter in said if "\u2190" <= letter <= "\u2bff"}
+    assert {"┈", "↻", "○", "●"} <= signs
+    assert [each for each in sorted(signs) if not to_ascii(each).isascii()] == []

@@ -45,7 +45,7 @@ async def test_a_webhook_gets_json_at_exactly_its_address() -> None:
     assert posted["severity"] == "critical"
 
 
-@pytest.mark.parametrize(("status", "words"), [(404, "no such address"), (500, "has problems")])
+@pytest.mark.parametrize(("status", "words"), [(404, "no such address"), (500, "reports an error")])
 async def test_a_refusal_is_told_in_our_own_words(status: int, words: str) -> None:
     with webhook() as server:
         server.status = status

@@ -229,7 +229,7 @@ async def test_too_many_become_one_summary(service: World) -> None:
     await look(cockpit, *reports)
     await look(cockpit, *reports)
     assert service.hook.titles[3:] == ["12 more alerts in 3 runs"]
-    assert "more came than one route is sent in ten minutes" in service.hook.posted[3]["message"]
+    assert "the route's limit for ten minutes is reached" in service.hook.posted[3]["message"]
 
 
 async def test_a_refusal_is_tried_again_and_said(service: World) -> None:

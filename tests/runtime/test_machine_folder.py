@@ -81,9 +81,9 @@ def test_a_link_or_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
     folder = machine_folder()
     folder.rmdir()
     folder.symlink_to(tmp_path)
-    with pytest.raises(MachineFolderError, match="no folder"):
+    with pytest.raises(MachineFolderError, match="not a folder"):
         machine_folder()
     folder.unlink()
     folder.write_text("")
-    with pytest.raises(MachineFolderError, match="no folder"):
+    with pytest.raises(MachineFolderError, match="not a folder"):
         machine_folder()

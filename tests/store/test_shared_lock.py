@@ -74,7 +74,7 @@ def test_one_that_is_still_is_taken_over_after_having_been_looked_at(tmp_path: P
     hold = one.acquire(0.0)
     still(hold)
     two = lock(tmp_path, "login2", time)
-    with pytest.raises(HeldError, match="without a sign of life for"):
+    with pytest.raises(HeldError, match="no heartbeat for"):
         two.acquire(LOST - 1.0)
     taken = two.acquire(LOST)
     assert taken.fenced

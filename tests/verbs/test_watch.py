@@ -51,7 +51,7 @@ def test_one_cadence(tiny: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = capsys.readouterr().out.splitlines()
     words = line.split()
     assert words[0].endswith("Z") and words[1:4] == ["tiny", "healthy", "RUNNING"], line
-    assert words[4].endswith("/1000") and "loss" in words
+    assert words[4].endswith("/1,000") and "loss" in words
     assert code in (0, 1)
     ours = [state for state in states(tiny) if state.get("run") == "tiny"]
     assert [state["owner"] for state in ours] == ["ada"]

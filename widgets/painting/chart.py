@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from textual.content import Content
@@ -24,6 +24,7 @@ from cockpit.model.ticks import (
 from cockpit.model.wording import duration, glyph, number, steps
 from widgets.painting.line import ACCENT, DIM, cut, row, text, whole, wrapped
 from widgets.painting.series import (
+    FLAT,
     OUT,
     Bin,
     Cell,
@@ -48,6 +49,8 @@ GRID: Final = "$line"
 BAD: Final = "$critical"
 _SMOOTH: Final = 32
 """A mean goes over one in so many of the columns that hold anything."""
+LOOSE: Final = 2.0
+"""How much further out a value must be before an axis that has shown it leaves it out."""
 _CUT: Final = 0.1
 """Share of an axis that non-finite values may fill at its end before it is cut there."""
 _WALL: Final = 0.4
@@ -63,12 +66,35 @@ class Mark(NamedTuple):
     words: str = ""
 
 
+class Steady:
+    """Lets an axis of values stand, from one painting of a curve to the next, while it holds.
+
+    A value at the limit of what lies beyond the axis moved it, and with it the whole curve, to and
+    fro with each new row. Once shown it stays until it is ``LOOSE`` times as far out.
+    """
+
+    def __init__(self) -> None:
+        self._shown: Scale | None = None
+
+    def scale(self, series: Series, log: bool | None) -> Scale:
+        """Return the scale to draw ``series`` on, and remember it."""
+        tight, shown = scale_of(series, log), self._shown
+        if shown is not None and shown != tight and shown.log == tight.log:
+            loose = scale_of(series, log, LOOSE * FLAT)
+            low = shown.low if loose.low <= shown.low <= tight.low else tight.low
+            high = shown.high if tight.high <= shown.high <= loose.high else tight.high
+            tight = Scale(low, high, tight.log)
+        self._shown = tight
+        return tight
+
+
 @dataclass(frozen=True)
 class Drawing:
     """What is drawn. ``extent`` cuts the axis; ``newest`` is the last value that was logged.
 
     ``former`` is what an earlier start logged at steps that were trained again; ``cursor`` a
-    place on the axis. ``why`` tells of nothing to draw why that is so.
+    place on the axis. ``why`` tells of nothing to draw why that is so. ``steady`` is what the
+    same curve was drawn on before.
     """
 
     columns: Sequence[Column]
@@ -82,6 +108,7 @@ class Drawing:
     cursor: int | None = None
     why: str = "nothing was logged yet"
     legend: bool = True
+    steady: Steady | None = field(default=None, compare=False)
 
 
 class Broken(NamedTuple):
@@ -106,7 +133,7 @@ def paint(drawing: Drawing, width: int, height: int) -> list[Content]:
     broken = broken_end(drawing.columns)
     axis = axis_of(drawing, across * 2, broken)
     series = fold_on(drawing.columns, axis)
-    scale = scale_of(series, drawing.log)
+    scale = (drawing.steady or Steady()).scale(series, drawing.log)
     shown = smoothed(series, scale) if drawing.smooth else series
     walled = broken is not None and axis.first <= broken.since <= axis.last
     series = _without_bad(series) if walled and series.extent is not None else series
@@ -320,13 +347,15 @@ def _labels_below(axis: StepAxis, across: int, *, by_time: bool) -> Content:
     else:
         places = round_steps(axis.first, axis.last, count)
         marks = [steps(each) for each in places]
-    line = [" "] * across
+    line, told = [" "] * across, set[str]()
     ends = {0: 0, len(places) - 1: across - len(marks[-1])} if len(places) > 1 else {0: 0}
     for at in [0, len(places) - 1, *range(1, len(places) - 1)]:
         middle = axis.column(places[at]) // 2 - len(marks[at]) // 2
         begin = ends.get(at, middle)
         free = line[max(0, begin - 1) : begin + len(marks[at]) + 1]
-        if 0 <= begin <= across - len(marks[at]) and not "".join(free).strip():
+        room = 0 <= begin <= across - len(marks[at]) and not "".join(free).strip()
+        if room and marks[at] not in told:  # one minute has several ticks of seconds
+            told.add(marks[at])
             line[begin : begin + len(marks[at])] = marks[at]
     return text((" " * (LABELS + 1) + "".join(line), DIM))
 

@@ -9,7 +9,7 @@ from textual.content import Content
 from cockpit.model.goodput import Goodput
 from cockpit.model.goodput_words import headline, losses, parts
 from cockpit.model.report import RunReport
-from cockpit.model.wording import share
+from cockpit.model.wording import day_time, share
 from widgets.painting.line import DIM, cut, text, wrapped
 
 BLOCKS: Final = {
@@ -26,16 +26,13 @@ def account_of(report: RunReport) -> Goodput | None:
 
 
 def paint_short(report: RunReport, room: int) -> Content:
-    """Return ``goodput 92.3 %``, as it is said elsewhere (``good 92%``); nothing without room."""
+    """Return ``goodput 92.3 %``; ``goodput 92 %`` in less room, and nothing in too little."""
     found = account_of(report)
     if found is None or found.share is None:
         return text("")
     said = share(found.share)
-    forms = (
-        text(("goodput ", DIM), f"{said} "),
-        text(("goodput ", DIM), said),
-        text(("good ", DIM), f"{said.partition('.')[0]}%"),
-    )
+    whole = f"{said.partition('.')[0]} %"
+    forms = [text(("goodput ", DIM), each) for each in (f"{said} ", said, whole)]
     return next((form for form in forms if form.cell_length <= room), text(""))
 
 
@@ -65,7 +62,10 @@ def _packed(items: list[Content], width: int) -> list[Content]:
 def paint_line(report: RunReport, width: int) -> Content:
     """Return the account in one line."""
     found = account_of(report)
-    return text("") if found is None else cut(text((headline(found), DIM)), width)
+    if found is None:
+        return text("")
+    words = headline(found, day_time(found.since, report.checked_at))
+    return cut(text((words, DIM)), width)
 
 
 def paint_bar(found: Goodput, width: int) -> Content:

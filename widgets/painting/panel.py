@@ -185,7 +185,7 @@ class Body:
 
     def _proof(self, most: int) -> list[Content]:
         alerts = self._report.alerts
-        found = rows.proof(alerts[0], self._width - 2)[:most] if alerts else []
+        found = rows.proof(alerts[0], self._now, self._width - 2)[:most] if alerts else []
         return [text("  ", line) for line in found]
 
     def _act(self, most: int) -> list[Content]:

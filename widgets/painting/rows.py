@@ -6,7 +6,7 @@ from typing import Any
 
 from textual.content import Content
 
-from cockpit.model.alert import Alert
+from cockpit.model.alert import Alert, Evidence
 from cockpit.model.facet import Facet
 from cockpit.model.figures import present_loss, present_tracker
 from cockpit.model.lasting import by_look
@@ -15,6 +15,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import (
     age,
     brief,
+    clocked,
     day_time,
     duration,
     eta,
@@ -86,20 +87,6 @@ def where(report: RunReport) -> Content:
     return text((" ".join(part for part in (kind, report.spec.hardware or "") if part), DIM))
 
 
-def alert_head(alert: Alert, now: float) -> tuple[Content, Content]:
-    """Return an alert's line (``▲ C-05 tok/s −31 %``) and since when."""
-    mark, style = facts.alert_mark(alert)
-    taken = text((" ack " + alert.acknowledged.by, DIM)) if alert.acknowledged else EMPTY
-    left = text((f"{mark} {alert.id} ", style), alert.title, taken)
-    before = " or before" if alert.since_or_before else ""
-    return left, text((f"since {day_time(alert.since, now)}{before}", DIM))
-
-
-def evidence(alert: Alert) -> list[Content]:
-    """Return an alert's evidence, a line each, its source behind it."""
-    return [text(each.text, (f"  {each.source}", DIM)) for each in alert.evidence]
-
-
 def alert_titled(
     alert: Alert, now: float, width: int, most: int, worded: bool = False
 ) -> list[Content]:
@@ -110,11 +97,28 @@ def alert_titled(
     mark, style = facts.alert_mark(alert)
     since = alert_since(alert, now, width >= ROOMY and not worded)
     since = text((facts.SEVERITY_WORD[alert.severity], style), " ", since) if worded else since
-    taken = text((f"  ack {alert.acknowledged.by}", DIM)) if alert.acknowledged else EMPTY
     room = width - since.cell_length - 4
+    taken = acknowledged_beside(alert, now, room - len(alert.title))
     pieces = fitted(Content(alert.title).stylize("bold"), room - taken.cell_length, most) or [EMPTY]
     first = row(text((f"{mark} ", style), pieces[0], taken), since, width)
     return [first, *(text("  ", piece) for piece in pieces[1:])]
+
+
+def acknowledged(alert: Alert, now: float) -> str:
+    """Return who has taken an alert, and until when it is quiet: ``ack ada until 13:43``."""
+    taken = alert.acknowledged
+    if taken is None:
+        return ""
+    until = "" if taken.until is None else f" until {day_time(taken.until, now)}"
+    return f"ack {taken.by}{until}"
+
+
+def acknowledged_beside(alert: Alert, now: float, room: int) -> Content:
+    """Return the same behind a title that leaves so much room; until when gives way to who."""
+    if alert.acknowledged is None:
+        return EMPTY
+    said = acknowledged(alert, now)
+    return text("  ", (said if len(said) + 2 <= room else f"ack {alert.acknowledged.by}", DIM))
 
 
 def alert_since(alert: Alert, now: float, roomy: bool) -> Content:
@@ -124,11 +128,18 @@ def alert_since(alert: Alert, now: float, roomy: bool) -> Content:
     return text((f"{begun}{old}  {alert.id}", DIM))
 
 
-def proof(alert: Alert, width: int) -> list[Content]:
+def in_clock_times(line: Evidence, now: float) -> str:
+    """Return a line of evidence with its instants on the reader's clock; a quoted one as it is."""
+    quoted = line.source.rpartition(":")[2].isdecimal()
+    return line.text if quoted else clocked(line.text, now)
+
+
+def proof(alert: Alert, now: float, width: int) -> list[Content]:
     """Return an alert's evidence, a line each: the words, their source at the right edge."""
     lines = []
     for each in alert.evidence:
-        said, source = without_stamp(Content(each.text)), shortened(text((each.source, DIM)), 2)
+        said = without_stamp(Content(in_clock_times(each, now)))
+        source = shortened(text((each.source, DIM)), 2)
         room = width - said.cell_length - 2
         fits = source.cell_length <= room
         lines.append(row(said, source, width, gap=2) if fits else one_line(said, width))

@@ -258,7 +258,7 @@ FEW = 4
 """Columns with a value below which nothing can be called an outlier."""
 
 
-def scale_of(series: Series, log: bool | None = None) -> Scale:
+def scale_of(series: Series, log: bool | None = None, flat: float = FLAT) -> Scale:
     """Return the scale on which most of ``series`` can be read; ``log`` ``None`` decides itself.
 
     A few values far from all others lie beyond it: ``plot`` and ``block_line`` mark those at
@@ -267,10 +267,10 @@ def scale_of(series: Series, log: bool | None = None) -> Scale:
     bins = [each for each in series.bins if each.low is not None]
     if not bins:
         return Scale(0.0, 1.0, False)
-    low, high = _readable(bins, _plain)
+    low, high = _readable(bins, _plain, flat)
     can = min(each.low for each in bins if each.low is not None) > 0
     if can and (high / low > AUTO_LOG if log is None else log):
-        low, high = _readable(bins, _log)
+        low, high = _readable(bins, _log, flat)
         return Scale(low, high, True)
     if low == high:
         room = min(abs(low) / 20, 1e300) or 0.5
@@ -278,7 +278,9 @@ def scale_of(series: Series, log: bool | None = None) -> Scale:
     return Scale(low, high, False)
 
 
-def _readable(bins: Sequence[Bin], by: Callable[[float], float]) -> tuple[float, float]:
+def _readable(
+    bins: Sequence[Bin], by: Callable[[float], float], flat: float
+) -> tuple[float, float]:
     """Return the extent of ``bins`` without outliers, measured by ``by`` (as it is, or its log)."""
     lows = [each.low for each in bins if each.low is not None]
     highs = [each.high for each in bins if each.high is not None]
@@ -287,7 +289,7 @@ def _readable(bins: Sequence[Bin], by: Callable[[float], float]) -> tuple[float,
     quarter = max(1, len(bins) // 4)
     base, ceiling = sorted((sorted(lows)[quarter], sorted(highs)[-1 - quarter]))
     spread = max(by(ceiling) - by(base), abs(by(ceiling)) / 20)
-    top, bottom = by(ceiling) + FLAT * spread, by(base) - FLAT * spread
+    top, bottom = by(ceiling) + flat * spread, by(base) - flat * spread
     if by(highs[0]) > top:
         top = by(ceiling) + START_FLAT * spread
     if by(lows[0]) < bottom:

@@ -141,10 +141,10 @@ def _bounded(files: Mapping[str, bytes], missing: list[str]) -> dict[str, bytes]
     room = ALTOGETHER
     for name, data in sorted(files.items(), key=lambda item: (item[0] not in _OWN, len(item[1]))):
         if len(kept) >= MOST_FILES or min(len(data), FILE_CAP) > room:
-            missing.append(f"{name}: {len(data)} bytes, too much beside the other files")
+            missing.append(f"{name}: {size(len(data))}, too much beside the other files")
             continue
         if len(data) > FILE_CAP:
-            missing.append(f"{name}: only the first {FILE_CAP} of its {len(data)} bytes")
+            missing.append(f"{name}: only the first {size(FILE_CAP)} of {size(len(data))}")
         kept[name] = data
         room -= min(len(data), FILE_CAP)
     return kept
@@ -161,8 +161,8 @@ class LogTail(NamedTuple):
     @property
     def text(self) -> str:
         """One line: how much of what."""
-        what = "all" if not self.start else f"the last {self.size - self.start}"
-        return f"the log: {what} of {self.size} bytes of {self.place}"
+        what = "all " if not self.start else f"the last {size(self.size - self.start)} of "
+        return f"the log: {what}{size(self.size)} of {self.place}"
 
     @property
     def document(self) -> bytes:

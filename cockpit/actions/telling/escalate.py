@@ -78,7 +78,7 @@ def _lines(report: RunReport, operator: str, note: str) -> Iterator[str]:
     yield f"**{report.name}**: {_title(report)}"
     yield ""
     yield f"- Escalated by {operator} to {report.spec.dri or 'the DRI'}"
-    yield f"- Verdict: {report.verdict.value}; progress {report.progress.text}"
+    yield f"- Verdict: {report.verdict.value}; progress {report.progress.words}"
     yield f"- Next safe action: {report.next_action}"
     if note:
         yield f"- Decision needed: {note}"

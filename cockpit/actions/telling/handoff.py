@@ -27,7 +27,17 @@ from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry, Unfinished
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
-from cockpit.model.wording import duration, from_to, number, rate, size, step, steps, utc_minute
+from cockpit.model.wording import (
+    duration,
+    from_to,
+    number,
+    rate,
+    share,
+    size,
+    step,
+    steps,
+    utc_minute,
+)
 from cockpit.records.issue.text import handed_off
 from cockpit.records.logbook.drafts import Drafts
 from cockpit.store.journal import JournalEntry, handed_over
@@ -196,10 +206,16 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
         yield f"Job: {', '.join(parts)}, seen {utc_minute(job.observed_at)}"
         yield from (f"Child: {child}" for child in value.children)
         yield from (f"Diagnostic, not the run itself: {job_id}" for job_id in value.diagnostic)
-    left = report.progress.eta_s
-    eta = "" if left is None else f", {duration(left)} to go"
-    yield f"Progress: {report.progress.text}{eta}"
+    yield _progress(report)
     yield from _final_step(report)
+
+
+def _progress(report: RunReport) -> str:
+    found = report.progress
+    known = found.step is not None and found.final_step
+    part = f", {share((found.step or 0) / (found.final_step or 1))}" if known else ""
+    left = "" if found.eta_s is None else f", {duration(found.eta_s)} to go"
+    return f"Progress: {found.words}{part}{left}"
 
 
 def _goodput(report: RunReport) -> Iterator[str]:

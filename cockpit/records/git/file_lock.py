@@ -49,7 +49,7 @@ def _busy(path: Path, patience: float) -> str:
     stopped = stopped_holder([path])
     if stopped is not None:
         return stopped_words(stopped)
-    return f"another cockpit has been at work here for over {patience:g} s"
+    return f"another cockpit has been writing here for over {patience:g} s"
 
 
 def _opened(path: Path) -> int:

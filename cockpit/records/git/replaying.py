@@ -210,7 +210,7 @@ async def _write(repository: Repository, file: _File) -> None:
     for _ in range(_TRIES):
         if await offload(_follow, repository, place, old, new, deadline=repository.limits.local):
             return
-    raise OSError(0, "keeps changing under us")
+    raise OSError(0, "keeps changing meanwhile")
 
 
 def _follow(repository: Repository, place: Path, old: bytes, new: bytes) -> bool:

@@ -218,7 +218,7 @@ def state_of(report: RunReport) -> str:
     return fields(
         (
             ("Job", UNKNOWN if job is None else f"{code(job.id)}, {job.phase.value}"),
-            ("Progress", code(report.progress.text)),
+            ("Progress", code(report.progress.words)),
             ("Loss", wording.number(loss)),
             ("Newest complete checkpoint", latest),
             ("W&B", _wandb(report.spec)),

@@ -252,7 +252,7 @@ def _root(run: RunSpec) -> Place | None:
 def _trouble(root: Place, lines: list[str]) -> str | None:
     """Return why no claim can be told or put there, if that is so."""
     if "root odd" in lines:
-        return f"the output root {root} cannot be entered, or is no folder"
+        return f"the output root {root} cannot be entered, or is not a folder"
     closed = next((line[7:] for line in lines if line.startswith("closed ")), None)
     if closed is not None:
         return f"cannot tell whether {root} is claimed: this user cannot read {closed} there"

@@ -205,7 +205,7 @@ def _no_folder(root: Path) -> str:
     """Say what keeps a claim from being put under a root that is not there."""
     missing = missing_disk(root)
     if os.path.lexists(root):
-        return f"the output root {root} is no folder"
+        return f"the output root {root} is not a folder"
     if missing is not None and missing.sure:
         return f"the output root {root} is not there: {missing.text}"
     return f"the output root {root} is not there, and this user may not make it in {nearest(root)}"

@@ -49,9 +49,7 @@ def _status(report: RunReport, now: float) -> Iterator[str]:
         )
         yield f"{job.value.state}{share}{stale}"
     if report.progress.step is not None:
-        final = report.progress.final_step
-        end = "unknown" if final is None else f"{final:,}"
-        yield f"~{wording.steps(report.progress.step)}/{end}"
+        yield report.progress.words
     tracker = report.facets.tracker.value
     if tracker is not None and tracker.loss is not None:
         yield f"loss {wording.number(tracker.loss)}"

@@ -198,8 +198,8 @@ def _stands_still(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     limit = patience(run, history) + held_back(history)
     until = min(seen_at(tracker, history.now), logged)
-    behind = _steps_behind(history)
-    if until - last <= limit or (behind is not None and behind <= limit):
+    behind, since = _steps_behind(history), _waits_since(history, last)
+    if until - since <= limit or (behind is not None and behind <= limit):
         yield from _untouched(run, history)
         return
     if behind is None and _clocks_off(history):
@@ -212,7 +212,7 @@ def _stands_still(run: RunSpec, history: History) -> Iterator[Alert]:
         key=key,
         severity=Severity.ALERT,
         title="W&B has stopped while the log shows steps",
-        since=last,
+        since=since,
         evidence=(
             Evidence(text=text, source=tracker.source),
             Evidence(text="the log shows later steps", source=log.source),
@@ -221,6 +221,26 @@ def _stands_still(run: RunSpec, history: History) -> Iterator[Alert]:
         next_action="check whether the W&B client is still running (network, quota, disk);"
         " training continues, but the curves have a gap",
     )
+
+
+def _waits_since(history: History, last: float) -> float:
+    """Return since when a row is waited for: the newest one, or, of a job before, a first step.
+
+    A job that was down for an hour has not kept its tracker waiting for one.
+    """
+    job = job_of(history)
+    began = None if job is None else job.started_at
+    if began is None or last >= began - present.CLOCK_SKEW or _clocks_off(history):
+        return last
+    return min(_steps_since(history, began), default=history.now)
+
+
+def _steps_since(history: History, began: float) -> list[float]:
+    """Return when the log has shown steps since then."""
+    log = history.facets.log.value
+    rows = () if log is None else log.rows
+    told = [*history.log_trend.pace.began, *((row.step, row.at) for row in rows)]
+    return [at for step, at in told if step is not None and at is not None and at > began]
 
 
 def _untouched(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -236,8 +256,7 @@ def _untouched(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     if written >= began - present.CLOCK_SKEW:
         return
-    rows = [*history.log_trend.pace.began, *((row.step, row.at) for row in log.rows)]
-    steps = [at for step, at in rows if step is not None and at is not None and at > began]
+    steps = _steps_since(history, began)
     until = min(seen_at(tracker, history.now), max(steps, default=began))
     limit = max(run.cadence, VISIBLE) + held_back(history)
     if not steps or until - min(steps) <= limit:

@@ -11,6 +11,7 @@ import pytest
 
 from cockpit.actions.core import evidence
 from cockpit.actions.core.evidence import Archived, archive
+from cockpit.model import wording
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, known, unknown
 from cockpit.model.jobs import Live, LiveJob
@@ -106,7 +107,8 @@ async def test_the_end_of_a_log_on_a_host_comes_in_one_trip_masked_and_measured(
     size = log.stat().st_size
     assert told["path"] == f"ssh://box{log}" and told["size"] == size
     assert 99_000 < size - told["kept_from"] <= 100_000
-    assert f"the last {size - told['kept_from']} of {size} bytes of ssh://box" in found.text
+    kept_bytes = wording.size(size - told["kept_from"])
+    assert f"the last {kept_bytes} of {wording.size(size)} of ssh://box" in found.text
 
 
 async def test_of_a_log_that_a_slow_host_does_not_bring_less_is_kept(
@@ -117,7 +119,7 @@ async def test_of_a_log_that_a_slow_host_does_not_bring_less_is_kept(
     log = tmp_path / "slurm-7.out"
     log.write_text("step 1 loss 2.5\n" * 400_000)
     found = await kept(seen(f"ssh://box{log}"), tmp_path)
-    assert "the last 49" in found.text and found.missing == () and box.trips == 3
+    assert "the last 50.0 kB of 6.4 MB" in found.text and found.missing == () and box.trips == 3
     on_box(monkeypatch, Box(carries=1))
     none = await kept(seen(f"ssh://box{log}"), tmp_path)
     assert "log-tail.txt" not in none.files and "no answer within 4 s" in none.text
@@ -128,7 +130,7 @@ async def test_a_log_that_was_fetched_by_cursor_is_kept(tmp_path: Path) -> None:
     assert spool.append([b"step 1", b"step 2"], "c2", NOW, since=None)
     found = await kept(seen(str(spool.place), "iris"), tmp_path)
     assert text(found, "log-tail.txt") == "step 1\nstep 2\n"
-    assert "all of 14 bytes" in found.text
+    assert "all 14 B of" in found.text
 
 
 async def test_a_log_that_nobody_could_read_is_named_with_the_reason(tmp_path: Path) -> None:
@@ -142,9 +144,9 @@ async def test_what_a_platform_gives_is_bounded_and_named_plainly(tmp_path: Path
     found = await kept(seen(None), tmp_path, {"../../up/job.json": b"{}", "big.txt": big, **many})
     assert "_.._up_job.json" in found.files and "report.json" in found.files
     assert len(found.files) == evidence.MOST_FILES and text(found, "_.._up_job.json") == "{}\n"
-    assert f"big.txt: {len(big)} bytes, too much beside the other files" in found.missing
+    assert f"big.txt: {wording.size(len(big))}, too much beside the other files" in found.missing
     alone = await kept(seen(None), tmp_path, {"big.txt": big})
-    assert any(line.startswith("big.txt: only the first 6000000 of") for line in alone.missing)
+    assert any(line.startswith("big.txt: only the first 6.0 MB of") for line in alone.missing)
     assert "sk-abab" not in text(alone, "big.txt")
     assert len(text(alone, "big.txt")) <= evidence.FILE_CAP
 

@@ -18,7 +18,7 @@ from cockpit.model.run import NotifySpec, RecordsSpec, RunSpec
 from cockpit.model.told import owner_now
 from cockpit.store.journal import handed_over
 from tests.actions.contexts import NOW, alert, context, entry
-from tests.rules.making import run_spec
+from tests.rules.making import run_spec, tracker
 
 SECRET = "WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567"
 
@@ -52,6 +52,14 @@ async def test_a_handoff_page_says_what_the_next_person_needs() -> None:
     assert "0123456789abcdef" not in page, "the resubmit command is scrubbed"
     assert "> # not a heading" in page, "a note cannot break the page up"
     assert (plan.words, plan.blocked) == ("handoff toy", False)
+
+
+async def test_a_handoff_page_has_its_steps_as_a_person_reads_them() -> None:
+    run = _run(final_step=20_000)
+    request = _asked("handoff", to="bob")
+    where = context(run, tracker=tracker(step=1984))
+    page = plan_of(request, await Handoff().draft(where, request), NOW).page or ""
+    assert "Progress: ~1,984/20,000, 9.9 %" in page
 
 
 async def test_an_unfinished_draft_is_told_of_and_never_quoted(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ async def iris() -> AsyncIterator[Controller]:
         ((404, b"Not Found", ()), ErrorKind.NOT_FOUND, "is this the address of an Iris controller"),
         ((404, b'{"code":"not_found","message":"Job /ada/x not found"}', ()),
          ErrorKind.NOT_FOUND, "Job /ada/x not found"),
-        ((429, b"", ("retry-after: 30",)), ErrorKind.RATE_LIMITED, "left alone for 30 s"),
-        ((429, b"", ()), ErrorKind.RATE_LIMITED, "left alone for 60 s"),
+        ((429, b"", ("retry-after: 30",)), ErrorKind.RATE_LIMITED, "next in 30 s"),
+        ((429, b"", ()), ErrorKind.RATE_LIMITED, "next in 60 s"),
         ((302, b"", ("location: https://accounts.example.com/login",)),
          ErrorKind.UNAUTHORIZED, "asks to log in"),
         ((200, HTML, ("content-type: text/html",)), ErrorKind.BAD_ANSWER, "not JSON"),
@@ -58,7 +58,7 @@ async def test_a_bad_answer_is_unknown_and_passes(
     found = await facet(platform, run)
     assert found.value is None and found.error is not None and found.error.kind is kind
     assert words in found.error.message and "\n" not in found.error.message
-    assert found.retry_after == (float(words.split()[-2]) if "left alone" in words else None)
+    assert found.retry_after == (float(words.split()[-2]) if "next in" in words else None)
     assert len(iris.asked) <= 8, "retries are bounded"
     live = (await platform.live([run]))["toy"]
     assert live.unknown and not live.jobs

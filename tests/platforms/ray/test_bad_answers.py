@@ -37,15 +37,15 @@ BAD = [
     (reply(403, b"Forbidden: Invalid authentication token"), "forbidden", "refuses the token"),
     (reply(404, b"404: Not Found"), "not_found", "job.address must be the dashboard"),
     (reply(405, b"Method Not Allowed"), "bad_answer", "status 405"),
-    (reply(429, b"slow down", "retry-after: 7"), "rate_limited", "for 7 s"),
-    (reply(429, b"slow down"), "rate_limited", "for 60 s"),
+    (reply(429, b"slow down", "retry-after: 7"), "rate_limited", "in 7 s"),
+    (reply(429, b"slow down"), "rate_limited", "in 60 s"),
     (reply(500, b"Traceback: GCS is gone"), "bad_answer", "server error 500: Traceback"),
     (reply(200, HTML), "bad_answer", "is not JSON"),
     (reply(200, TRUNCATED), "bad_answer", "is not JSON"),
     (reply(200, b'{"jobs": []}'), "bad_answer", "no list of jobs"),
     (reply(200, b"[" * 100_000), "bad_answer", "is not JSON"),
-    (b"SSH-2.0-OpenSSH_9.2\r\n", "refused", "refused or broke off"),
-    (b"", "refused", "refused or broke off"),
+    (b"SSH-2.0-OpenSSH_9.2\r\n", "refused", "refused or lost"),
+    (b"", "refused", "refused or lost"),
 ]
 
 

@@ -94,7 +94,7 @@ async def test_where_it_cannot_be_put_it_warns_and_says_why(tmp_path: Path) -> N
     for root, why in (
         ("gs://bucket/x", "not on this machine"),
         (tmp_path / "file" / "such", f"may not make it in {tmp_path / 'file'}"),
-        (tmp_path / "file", "is no folder"),
+        (tmp_path / "file", "is not a folder"),
     ):
         claim = await guard().survey(run_at(root))
         assert claim.level == "warn" and why in claim.text

@@ -148,6 +148,21 @@ def test_a_tracker_that_stands_still_while_the_log_shows_steps() -> None:
     assert stopped(late + 15, producer="0.31.0") != []
 
 
+def test_a_tracker_is_not_late_for_the_time_in_which_its_job_was_down() -> None:
+    begun = T0 + 9000
+
+    def still(trained: float, last: float = T0 + 99) -> list[float]:
+        rows = tuple(Row(40 + n, begun + 60.0 * n, 2.0) for n in range(1, int(trained / 60) + 1))
+        value = tracker(last_step_at=last, step=99_000, heartbeat_at=begun + 5)
+        past = history(begun + trained, folded(losses([2.0] * 100)), job=job(started_at=begun),
+                       tracker=value, log=log("x", mtime=begun + trained, rows=rows))  # fmt: skip
+        return [each.since for each in identity_drifts(run_spec(), past)]
+
+    assert still(120.0) == still(60 + 2 * CADENCE) == [], "the first steps after hours down"
+    assert still(120 + 2 * CADENCE) == [begun + 60], "more than two cadences of its own steps"
+    assert still(120 + 2 * CADENCE, last=begun + 181) == []
+
+
 def test_a_clock_that_is_off_is_no_tracker_that_stands_still() -> None:
     late, rows = T0 + 3700, tuple(Row(step, T0 + 30 * step, 2.0) for step in range(0, 121, 10))
 

@@ -25,6 +25,7 @@ ROWS = losses([2.0] * 100, every=2.0)
 def test_the_tracker_tells_the_step_and_the_rate_tells_the_rest() -> None:
     found = progress(run_spec(), history(T0, folded(ROWS), job=job(), tracker=tracker(step=400)))
     assert (found.step, found.final_step, found.text) == (400, 1000, "~400/1000")
+    assert found.words == "~400/1,000"
     assert found.eta_s == 1200.0
     assert found.final_step_source == "cockpit.toml"
 

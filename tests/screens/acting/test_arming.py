@@ -74,6 +74,6 @@ def test_the_hint_says_quietly_what_differs() -> None:
     assert difference("", "stop x") == "type the words above exactly"
     assert difference("stop", "stop x") == "2 more"
     assert difference("stop x", "stop x") == ""
-    assert difference("stop xy", "stop x") == "1 extra"
+    assert difference("stop xy", "stop x") == "1 too many"
     assert difference("stopx", "stop x") == "wrong from character 5: expected a space"
     assert difference("Stop", "stop") == "wrong from character 1: expected 's'"

@@ -61,6 +61,7 @@ async def test_the_state_of_saving_is_always_in_sight() -> None:
         assert "✓ saved  ✓ committed 3fa2c1e" in text_of(pilot.app)
         books.gate.set()
         await until(pilot, lambda: "✓ pushed" in text_of(pilot.app))
+        assert "esc close" in text_of(pilot.app) and "keep draft" not in text_of(pilot.app)
         await pilot.press("ctrl+s")
         assert "this entry is saved" in text_of(pilot.app)
         assert len(books.saved) == 1
@@ -74,6 +75,7 @@ async def test_a_push_that_fails_says_why_and_is_tried_again() -> None:
     async with writing(books) as pilot:
         await pilot.press("ctrl+s")
         await until(pilot, lambda: "✗ not pushed: the remote rejected it" in text_of(pilot.app))
+        assert "ctrl+r retry   esc close" in text_of(pilot.app)
         books.end = Recorded(stage=SaveStage.PUSHED, commit="3fa2c1e")
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "✓ pushed" in text_of(pilot.app))

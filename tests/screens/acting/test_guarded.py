@@ -188,7 +188,12 @@ async def test_an_alert_is_taken_with_one_key_and_given_back() -> None:
         await pilot.press("A")
         shown = text_of(pilot.app)
         assert "▸ ■ " in shown and "12m  C-01" in shown and "the run's end: failed" in shown
-        await pilot.press("down", "right", "right", "w", *"mine", "enter", "enter")
+        await pilot.press("down", "right", "right", "w", *"mine")
+        assert "enter keep the reason" in text_of(pilot.app), "this one acknowledges nothing yet"
+        assert "enter acknowledge  " not in text_of(pilot.app)
+        await pilot.press("enter")
+        assert "enter acknowledge  " in text_of(pilot.app) and not service.acted
+        await pilot.press("enter")
         await until(pilot, lambda: "acknowledged by ada (u to undo)" in text_of(pilot.app))
         first = service.acted[0]
         assert first[0].params == {"key": "C-07", "by": "ada", "until": "1h", "reason": "mine"}

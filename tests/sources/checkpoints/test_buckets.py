@@ -312,16 +312,16 @@ BAD: dict[str, tuple[Callable[[Handler], bool], ErrorKind, str]] = {
     "wrong key": (status(403, "InvalidAccessKeyId"), ErrorKind.UNAUTHORIZED, "not accepted"),
     "clock": (status(403, "RequestTimeTooSkewed"), ErrorKind.UNAUTHORIZED, "clock"),
     "region": (status(301, "PermanentRedirect"), ErrorKind.BAD_ANSWER, "AWS_REGION"),
-    "429": (status(429), ErrorKind.RATE_LIMITED, "too often"),
-    "429, when": (status(429, **{"Retry-After": "1"}), ErrorKind.RATE_LIMITED, "too often"),
-    "slow down": (status(503, "SlowDown"), ErrorKind.RATE_LIMITED, "too often"),
+    "429": (status(429), ErrorKind.RATE_LIMITED, "rate limited"),
+    "429, when": (status(429, **{"Retry-After": "1"}), ErrorKind.RATE_LIMITED, "rate limited"),
+    "slow down": (status(503, "SlowDown"), ErrorKind.RATE_LIMITED, "rate limited"),
     "500": (status(500), ErrorKind.REFUSED, "server error 500"),
     "html": (body(b"<html><body>Sign in</body></html>"), ErrorKind.BAD_ANSWER, "no listing"),
     "json": (body(b'{"items": [1, 2'), ErrorKind.BAD_ANSWER, "no listing"),
     "truncated": (body(CUT), ErrorKind.BAD_ANSWER, "no listing"),
     "hangs": (hangs(b""), ErrorKind.TIMEOUT, "no answer in time"),
     "hangs in the middle": (hangs(CUT), ErrorKind.TIMEOUT, "no answer in time"),
-    "hangs up": (hangs_up, ErrorKind.REFUSED, "broke off"),
+    "hangs up": (hangs_up, ErrorKind.REFUSED, "refused or lost"),
 }  # fmt: skip
 
 
@@ -348,7 +348,7 @@ async def test_a_bucket_is_left_alone_for_as_long_as_it_asks_for(store: ObjectSt
     store.fault = store.clock_fault = None
     store.asked.clear()
     kind, said = failure((await source.observe([Query(run=run)]))[run.name])
-    assert kind is ErrorKind.RATE_LIMITED and "left alone for" in said and not store.asked
+    assert kind is ErrorKind.RATE_LIMITED and "limits requests: next in" in said and not store.asked
     clock.ahead = 41.0
     assert states(await looked(source, run)) == [(100, "complete")]
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from cockpit.model.alert import Acknowledgement, RowSpan, Severity
 from cockpit.model.goodput import Goodput, Restarts, Split
 from cockpit.model.goodput_words import losses, parts
+from cockpit.model.wording import day_time
 from screens.run import TABS
 from tests.widgets import reports as made
 from widgets.alert_list import Timeline, paint_open
@@ -100,14 +101,16 @@ def test_the_account_says_share_parts_and_losses() -> None:
     assert "▁ down 1h 52m" in shown
     assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in shown
     assert "17.8 accelerator-hours lost (64 held)" in shown
-    assert "goodput 90.0 % of 21h 36m since" in paint_line(report, 120).plain
+    since = day_time(ACCOUNT.since, report.checked_at)
+    assert f"goodput 90.0 % of 21h 36m since {since}, " in paint_line(report, 120).plain
     assert "2h 23m unwatched" in paint_line(report, 120).plain
     untold = ACCOUNT.model_copy(update={"accelerator_hours_lost": None, "accelerators_why": "no"})
     assert "accelerator-hours lost: unknown (no)" in losses(untold)
 
 
 @pytest.mark.parametrize(
-    ("room", "said"), [(40, "goodput 90.0 % "), (14, "goodput 90.0 %"), (13, "good 90%"), (7, "")]
+    ("room", "said"),
+    [(40, "goodput 90.0 % "), (14, "goodput 90.0 %"), (13, "goodput 90 %"), (11, "")],
 )
 def test_the_heads_figure_is_as_long_as_there_is_room_for_it(room: int, said: str) -> None:
     assert paint_short(made.report(goodput=ACCOUNT), room).plain == said
@@ -117,5 +120,5 @@ def test_the_heads_figure_is_as_long_as_there_is_room_for_it(room: int, said: st
 def test_beside_the_tabs_it_has_room_on_a_small_screen() -> None:
     header = RunHeader(TABS)
     header.show("run-a", made.report(goodput=ACCOUNT), NOW, 0)
-    assert header.paint(80, 3)[2].plain.endswith("good 90%")
+    assert "  goodput 90.0 %" in header.paint(80, 3)[2].plain
     assert header.paint(200, 3)[2].plain.endswith("goodput 90.0 % ")

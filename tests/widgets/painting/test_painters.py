@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
+from cockpit.model.alert import Acknowledgement
 from cockpit.model.facet import known
 from cockpit.model.observed import LogValue, Phase, Pick, Row
 from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.told import OwnerNow
 from cockpit.model.view import View
+from cockpit.model.wording import clock_time, day_time, moment
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
 from widgets.alert_list import paint_open, paint_timeline
@@ -220,6 +222,28 @@ def test_the_timeline_holds_what_closed_and_what_closed_unseen() -> None:
     assert unseen.startswith("✓ closed unseen throughput 31% below") and unseen.endswith("C-06")
 
 
+def test_an_acknowledged_alert_says_until_when_it_is_quiet() -> None:
+    report = made.failed()
+    taken = Acknowledgement(by="ada", at=NOW - 60, until=NOW + 900)
+    worst = report.alerts[0].model_copy(update={"acknowledged": taken})
+    report = report.model_copy(update={"alerts": (worst, *report.alerts[1:])})
+    until = f"ack ada until {day_time(NOW + 900, NOW)}"
+    assert until in plain(ample_row(report, 120))
+    long = worst.model_copy(update={"title": "Crashed: KeyError at evaluation.py:14 (exit 1)"})
+    shown = plain(ample_row(report.model_copy(update={"alerts": (long,)}), 80))
+    assert "evaluation.py:14" in shown and "  ack ada  " in shown
+    assert until in plain(paint_head(report, NOW, 120))
+
+
+def test_instants_in_evidence_are_clock_times_but_for_what_a_log_says() -> None:
+    said = f"loss inf at {moment(NOW - 2513)}"
+    told = made.alert("C-09", evidence=((said, "logged rows"), (said, "run.log:17")))
+    report = made.report(alerts=(told,))
+    for shown in (plain(paint_open(report, NOW, 100)), plain(paint_panel(report, NOW, 100, 20))):
+        assert shown.count(said) == 1, "the log's own line"
+        assert shown.count(f"loss inf at {clock_time(NOW - 2513, seconds=True)}") == 1
+
+
 def test_the_head_says_whether_the_tracked_run_is_the_recorded_one() -> None:
     same = made.report(seen=made.facets(tracker=made.tracker(id="run-a")))
     other = made.report(seen=made.facets(tracker=made.tracker(id="run-b")))
@@ -239,12 +263,31 @@ def test_the_header_counts_and_says_who_watches() -> None:
     assert "STOPPED" in paint_header(reports, Watch(stopped="why"), reports, 200).plain
 
 
-def test_a_notice_never_hides_the_keys_that_lead_to_all_others() -> None:
+def test_the_headers_words_for_the_counts_stand_before_where_the_watch_runs() -> None:
+    changed = {"watched_by": "ada (watch on a-machine, pid 26699)"}
+    reports = [each.model_copy(update=changed) for each in made.fleet()]
+    full, less, least = (paint_header(reports, Watch("ada"), reports, w).plain
+                         for w in (200, 122, 108))  # fmt: skip
+    assert "watch: ada on a-machine · next 08:56" in full
+    assert "? 1 unknown   ● 1 healthy" in less and "watch: ada · next 08:56" in less
+    assert "? 1 unknown   ● 1 healthy" in least and "watch" not in least and "next 08:56" in least
+
+
+def test_of_what_is_filtered_the_runs_are_counted_once() -> None:
+    reports = made.fleet()
+    said = paint_header(reports, Watch("ada"), reports[:3], 80).plain
+    assert said.startswith(" 3 of 5 runs   ■ 2 critical   ▲ 1 attention   ? 1   ● 1")
+
+
+def test_a_notice_never_hides_the_key_that_leads_to_all_others() -> None:
     keys = [("enter", "open"), ("r", "relaunch"), ("e", "log entry"), (":", "palette"),
             ("?", "keys"), ("s", "sort")]  # fmt: skip
     for width in (80, 120, 200):
         seen = paint_keys(keys, "a notice that goes on " * 10, width).plain
-        assert ": palette" in seen and "? keys" in seen
+        assert "? keys" in seen
+    copied = "copied by OSC 52; else: cat ~/.local/state/cockpit/copied.txt"
+    assert paint_keys(keys, copied, 80).plain == f" ? keys{copied:>72}"
+    assert ": palette  ? keys" in paint_keys(keys, copied[:50], 80).plain
     assert "enter open" in paint_keys(keys, "short", 80).plain
 
 

@@ -12,6 +12,7 @@ from cockpit.sources.wandb.history import LossColumns
 from tests.widgets import reports as made
 from tests.widgets.anything import columns
 from widgets.loss_chart import LABELS, paint_chart
+from widgets.painting.chart import Steady
 from widgets.painting.series import (
     _CURVES,
     CURVES,
@@ -254,3 +255,23 @@ def test_a_curve_is_folded_once_for_the_facts_it_is_drawn_from() -> None:
     for count in range(1, CURVES + 2):
         loss_curve(report, count)
     assert len(_CURVES) <= CURVES
+
+
+def test_a_value_at_the_limit_moves_the_axis_once_and_not_at_each_new_row() -> None:
+    def highest(steady: Steady, *wide: float, top: float = 226.0) -> list[float]:
+        """Return the axis' ends for a level that varies by so much, around one at ``top``."""
+        ends = []
+        for each in wide:
+            values = [point(step, 150 + each * (step % 10)) for step in range(100)]
+            values[40] = point(40, top)
+            series = fold(values, 100)
+            assert series is not None
+            ends.append(steady.scale(series, log=False).high)
+        return ends
+
+    (low,), (high,) = highest(Steady(), 1.5), highest(Steady(), 2.5)
+    assert low < 170 < high == 226
+    assert highest(Steady(), 1.5, 2.5, 1.5, 2.5, 1.5) == [low, high, high, high, high]
+    steady = Steady()
+    highest(steady, 2.5)
+    assert highest(steady, 2.5, top=900.0)[0] < 180, "far beyond by now"

@@ -205,7 +205,7 @@ def _cannot(launch: Launch, status: Status, error: OSError) -> Refused:
     if error.filename is not None and str(error.filename) == str(launch.log):
         text += f" ({launch.log})"
     elif not launch.cwd.is_dir():
-        text += f" ({launch.cwd} is no folder)"
+        text += f" ({launch.cwd} is not a folder)"
     return _not_started(status, code, text)
 
 
