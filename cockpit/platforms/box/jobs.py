@@ -286,7 +286,7 @@ class BoxJobs:
             ticks=process.ticks,
             members=members,
             stop=self._stop(view, members),
-            again=starts_again(view.sight.processes, process.pid, here=False),
+            again=starts_again(view.sight.processes, process.pid, view.sight.children, here=False),
         )
 
     def _stop(self, view: View, members: Sequence[Any]) -> Stop | None:

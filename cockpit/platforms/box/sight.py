@@ -10,9 +10,10 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box.machine import Host
 from cockpit.platforms.box.smallfiles import JobFiles
-from cockpit.platforms.local.belonging import Files, RunMarks, marked
-from cockpit.platforms.local.census import Census, Process
+from cockpit.platforms.local.belonging import Candidate, Files, candidate_of
+from cockpit.platforms.local.census import Census, Children, Process
 from cockpit.platforms.local.files import PidNote
+from cockpit.platforms.local.marks import RunMarks, marked
 from cockpit.runtime.incarnation import Machine
 
 
@@ -23,6 +24,7 @@ class HostSight:
     host: Host
     links: Mapping[Place, str]
     logs: Mapping[str, JobFiles] = field(default_factory=dict)
+    _candidates: dict[int, Candidate] = field(default_factory=dict)
 
     @property
     def processes(self) -> Census:
@@ -56,6 +58,18 @@ class HostSight:
     def below(self, pid: int) -> list[Process]:
         """Return a process and all that descends from it, itself first."""
         return self.host.below(pid)
+
+    @property
+    def children(self) -> Children:
+        """Whom each process has started."""
+        return self.host.children
+
+    def candidate(self, process: Process) -> Candidate:
+        """Return a process as one that may be a job, found out once in this look."""
+        found = self._candidates.get(process.pid)
+        if found is None:
+            found = self._candidates[process.pid] = candidate_of(process)
+        return found
 
     def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
         """Return what a run's jobs are known by on the host."""

@@ -21,14 +21,13 @@ from cockpit.platforms.local.belonging import (
     Candidate,
     Files,
     Mark,
-    RunMarks,
     Sure,
     belongs,
-    candidate_of,
 )
 from cockpit.platforms.local.census import Process, descendants
 from cockpit.platforms.local.family import Family, families, is_leftover, relatives
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
+from cockpit.platforms.local.marks import RunMarks
 from cockpit.platforms.local.recorded import Look, Sight, Who
 from cockpit.platforms.local.tools import is_cockpit, is_supervisor
 from cockpit.text.safe import clean
@@ -65,7 +64,7 @@ def live_jobs(runs: Sequence[RunSpec], look: Look | None = None) -> dict[str, Li
 def candidates_of(look: Sight) -> list[Candidate]:
     """Return every process that may be somebody's job."""
     return [
-        candidate_of(process)
+        look.candidate(process)
         for process in look.processes.values()
         if process.pid not in look.own
         and not is_supervisor(process)
