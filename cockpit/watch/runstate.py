@@ -145,6 +145,8 @@ class RunState:
     judged_at: float = float("-inf")
     next_round: float | None = None
     next_check_at: float | None = None
+    away: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By facet the places away from here that are asked; worked out once for a ``spec``."""
     _failing: tuple[Facets | None, tuple[str, ...]] = (None, ())
     _presses: tuple[HostValue | None, RunSpec | None, bool] = (None, None, False)
     _unwell: tuple[dict[str, Kept] | None, bool] = (None, False)
