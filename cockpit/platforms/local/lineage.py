@@ -75,8 +75,9 @@ def candidates_of(look: Sight) -> list[Candidate]:
 class Around:
     """All candidates of one look, and what they tell together: most runs none of them names."""
 
-    def __init__(self, candidates: Sequence[Candidate], look: Look) -> None:
-        self._all = candidates
+    def __init__(self, candidates: Sequence[Candidate], look: Sight) -> None:
+        self.all = candidates
+        self._by_pid = {each.process.pid: each for each in candidates}
         self._look = look
         plain = [each for each in candidates if each.tag is None and not each.client]
         held = [file for each in plain for file in look.files.held(each.process)]
@@ -95,9 +96,10 @@ class Around:
             or any(f"\n{place}" in self._held for place in watched.places)
         )
         if named:
-            return self._all
-        meant = [each for each in self._all if each.process.pid == recorded.pid]
-        return [*meant, *(each for each in self._apart if each not in meant)]
+            return self.all
+        meant = None if recorded.pid is None else self._by_pid.get(recorded.pid)
+        apart = (each for each in self._apart if each is not meant)
+        return list(apart) if meant is None else [meant, *apart]
 
 
 def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded: Recorded) -> Live:
