@@ -1,9 +1,9 @@
 """How soon a key is answered beside 200 live runs, and while 1,000 are read in; a held key.
 
-The 200 log 10,000 lines a second. From the key to the first byte that is written, beside a bare Textual table that stands still on
-the same machine at the same time: they are pressed by turns. Held: ``j`` thirty times a second for
-three seconds, read at 1 Mbit/s; how long after the last one the screen still moves, with the 80 ms
-added that the line itself would take.
+The 200 log 10,000 lines a second in all. From the key to the first byte that is written, beside a
+bare Textual table that stands still on the same machine at the same time: they are pressed by
+turns. Held: ``j`` thirty times a second for three seconds, read at 1 Mbit/s; how long after the
+last one the screen still moves, with the 80 ms added that the line itself would take.
 """
 
 from __future__ import annotations
