@@ -1,9 +1,9 @@
-"""How soon a key is answered while 200 live runs log 10,000 lines a second; a key that is held.
+"""How soon a key is answered beside 200 live runs, and while 1,000 are read in; a held key.
 
-From the key to the first byte that is written, beside a bare Textual table that stands still on
-the same machine at the same time: they are pressed by turns. Held: ``j`` thirty times a second for
-three seconds, read at 1 Mbit/s; how long after the last one the screen still moves, with the 80 ms
-added that the line itself would take.
+The 200 log 10,000 lines a second in all. From the key to the first byte that is written, beside a
+bare Textual table that stands still on the same machine at the same time: they are pressed by
+turns. Held: ``j`` thirty times a second for three seconds, read at 1 Mbit/s; how long after the
+last one the screen still moves, with the 80 ms added that the line itself would take.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from bench.live import Pace, feeding, make_live, name_of
+from bench.live import ROWS, Pace, feeding, make_live, name_of
+from bench.many_runs import make_fleet
 from bench.program import Program, bare, opened
 from tests.terminal_probe import Terminal
 
 RUNS: Final = 200
+MANY: Final = 1000
+"""Runs that are read in while keys are pressed."""
 LINES: Final = 10_000
 """Lines a second, of all logs together."""
 SIZE: Final = (200, 50)
@@ -111,16 +114,27 @@ def figures(runs: int, keys: int, settle: float) -> dict[str, float]:
     return found
 
 
+def beside_many(runs: int, keys: int) -> dict[str, float]:
+    """Return the figures of a fleet of many quiet runs that is read in meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="ck") as name, tempfile.TemporaryDirectory() as other:
+        config = make_fleet(Path(name), runs, ROWS)
+        with bare(Path(other), SIZE) as plain, opened(config, SIZE, name_of(0)) as program:
+            theirs, ours = latencies((plain, program), keys)
+    many = {f"many_{key}": each for key, each in ours.items()}
+    return {f"many_bare_{key}": each for key, each in theirs.items()} | many
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--many", type=int, default=MANY)
     parser.add_argument("--keys", type=int, default=400)
     parser.add_argument("--settle", type=float, default=25.0)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     os.environ.pop("NO_COLOR", None)
-    found = figures(args.runs, args.keys, args.settle)
+    found = figures(args.runs, args.keys, args.settle) | beside_many(args.many, args.keys)
     if args.json:
         print(json.dumps(found))
         return

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,8 +38,18 @@ CADENCE = 60.0
 """Seconds in which each run is looked at once."""
 
 
-def make_fleet(folder: Path, count: int, rows: int) -> Path:
-    """Write a run file and the files of ``count`` runs; return the run file."""
+def make_fleet(
+    folder: Path,
+    count: int,
+    rows: int,
+    places: Sequence[str | None] = (None,),
+    pid: int | None = None,
+) -> Path:
+    """Write a run file and the files of ``count`` runs; return the run file.
+
+    The runs take turns at ``places``: ssh hosts, ``None`` for this machine, which all of them are.
+    ``pid`` is the process of them all; none: this one.
+    """
     began = time.time() - rows
     kept = folder / "kept"
     kept.mkdir()
@@ -47,33 +58,39 @@ def make_fleet(folder: Path, count: int, rows: int) -> Path:
     (kept / "run.log").write_text(
         "".join(f"step {step}/{10 * rows} loss 2.5 lr 1e-4\n" for step in range(200))
     )
+    (kept / "run.pid").write_text(f"{pid or os.getpid()}\n")
     lines = ['[cockpit]\ncadence = "60s"\noperator = "ada"\n']
     for number in range(count):
-        lines.append(_run(folder, kept, f"run-{number:04d}", tracked=number % TRACKED == 0))
+        host = places[number % len(places)]
+        tracked = number // len(places) % TRACKED == 0
+        lines.append(_run(folder, kept, f"run-{number:04d}", host, tracked=tracked))
     config = folder / "cockpit.toml"
     config.write_text("\n".join(lines))
     return config
 
 
-def _run(folder: Path, kept: Path, name: str, tracked: bool) -> str:
+def _run(folder: Path, kept: Path, name: str, host: str | None, tracked: bool) -> str:
     home = folder / name
     (home / "checkpoints" / "step-100").mkdir(parents=True)
     (home / "checkpoints" / "step-100" / "metadata.json").write_text('{"step": 100}')
     (home / "checkpoints" / "step-100" / "weights").write_bytes(bytes(64))
     shutil.copy(kept / "run.log", home / "run.log")
-    (home / "run.pid").write_text(f"{os.getpid()}\n")
+    shutil.copy(kept / "run.pid", home / "run.pid")
     text = f'[[run]]\nname = "{name}"\ntier = "ordinary"\ndri = "ada"\nfinal_step = 10000\n'
-    text += f'job = {{ kind = "local", log = "{name}/run.log", pid_file = "{name}/run.pid" }}\n'
-    text += f'checkpoints = {{ path = "{name}/checkpoints", layout = "levanter" }}\n'
+    kind = 'kind = "local"' if host is None else f'kind = "box", host = "{host}"'
+    there = home if host is None else f"ssh://{host}{home}"
+    text += f'job = {{ {kind}, log = "{home}/run.log", pid_file = "{home}/run.pid" }}\n'
+    text += f'checkpoints = {{ path = "{there}/checkpoints", layout = "levanter" }}\n'
     if tracked:
         fragment = home / "wandb" / "offline-run-20260101_000000-x"
         fragment.mkdir(parents=True)
         shutil.copy(kept / "run-x.wandb", fragment / "run-x.wandb")
-        text += f'wandb = {{ dir = "{name}/wandb/offline-run-20260101_000000-x" }}\n'
+        text += f'wandb = {{ dir = "{there}/wandb/offline-run-20260101_000000-x" }}\n'
     return text
 
 
-def _status(name: str) -> int:
+def status(name: str) -> int:
+    """Return a figure of this process as the kernel tells it: kB, or a count."""
     text = Path("/proc/self/status").read_text()
     return int(next(line.split()[1] for line in text.splitlines() if line.startswith(name)))
 
@@ -120,10 +137,10 @@ async def watch(config: Path, within: float, idle: float) -> dict[str, float]:
         for name, done in (("first_s", bool(read)), ("visible_s", screen <= read),
                            ("read_s", len(read) == len(states))):  # fmt: skip
             found[name] = min(found[name], seen) if done else found[name]
-        threads = max(threads, _status("Threads:"))
+        threads = max(threads, status("Threads:"))
     spent, switches = time.perf_counter() - began, _switches()
     found |= {"lag_ms": max(late) * 1000, "over_50_ms": sum(each > 0.05 for each in late)}
-    found |= {"rss_mb": _status("VmHWM:") / 1024, "threads": threads}
+    found |= {"rss_mb": status("VmHWM:") / 1024, "threads": threads}
     found |= {"wakeups_s": switches / spent, "cpu_s": time.process_time()}
     probing.cancel()  # it wakes 200 times a second: no part of what an engine costs
     before = time.process_time()

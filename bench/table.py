@@ -45,6 +45,7 @@ SUBJECTS: Final[Mapping[str, Sequence[str]]] = {
     "log_file": (),
     "wandb_reader": (),
     "many_runs": ("--idle", "60"),
+    "places": (),
     "soak": ("--minutes", "15"),
     "logbook": (),
 }
@@ -65,12 +66,19 @@ ROWS: Final = (
     Row("key, 200 live runs: p50", "keys", "p50_ms", 20, "ms"),
     Row("the same beside a bare table", "keys", "p50_ms", 1.5, "ms", "bare_p50_ms"),
     Row("key, 200 live runs: p99", "keys", "p99_ms", 3, "ms", "bare_p99_ms"),
+    Row("key, 1,000 runs read in: p50", "keys", "many_p50_ms", 1.5, "ms", "many_bare_p50_ms"),
+    Row("key, 1,000 runs read in: p99", "keys", "many_p99_ms", 3, "ms", "many_bare_p99_ms"),
     Row("held key, 80 ms and 1 Mbit/s", "keys", "held_ms", 300, "ms"),
     Row("1 GB log beside 1 MB, worst", "log_file", "ratio", 3),
     Row("1 GB .wandb: first look", "wandb_reader", "large.latest_ms", 3, "ms", "small.latest_ms"),
     Row("1,000 runs: a cadence of 60 s", "many_runs", "1000.cadence_cpu_s", 5, "s"),
     Row("1,000 runs: engine's memory", "many_runs", "1000.rss_mb", 250, "MiB"),
     Row("1,000 runs: in sight before all", "many_runs", "1000.visible_s", 1, "s", "1000.read_s"),
+    Row("1,000 runs in 5 places: a cadence", "places", "1000.cadence_cpu_s", 5, "s"),
+    Row("the same: engine's memory", "places", "1000.rss_mb", 250, "MiB"),
+    Row("the same: trips to a host", "places", "1000.trips", 1.5, "", "20.trips"),
+    Row("one place hangs: others' last look", "places", "1000.hung_others_s", 60, "s"),
+    Row("one place hangs: said of its runs", "places", "1000.hung_untold", 0),
     Row("soak: memory", "soak", "rss_drift_percent", 3, "%"),
     Row("soak: descriptors", "soak", "descriptors_drift_percent", 3, "%"),
     Row("soak: threads", "soak", "threads_drift_percent", 3, "%"),
@@ -81,7 +89,6 @@ ROWS: Final = (
 )
 UNMEASURED: Final = {
     "over ssh and tmux at 80 ms": "needs such a line: only its rate and delay are made here",
-    "1,000 runs in 5 places": "all on this machine: one place; others need hosts",
     "three hours at 12 runs": "15 minutes at ten times the pace stand for them (soak)",
 }
 

@@ -108,6 +108,12 @@ class Sshd:
         path.write_text(text + "\n" + path.read_text())
 
     @property
+    def pid(self) -> int:
+        """The server's process; everything that serves a connection is below it."""
+        assert self._server is not None
+        return self._server.pid
+
+    @property
     def entered(self) -> int:
         """How many shells have been opened."""
         path = self.root / "entered"

@@ -33,17 +33,21 @@ class ProcessFacts(NamedTuple):
     zombie: bool = False
 
 
-def process_facts(pid: int, proc: Path = PROC) -> ProcessFacts:
-    """Return the facts of ``pid`` on this machine. Ids below 1 are never alive."""
+def process_facts(pid: int, proc: Path = PROC, boot: float | None = None) -> ProcessFacts:
+    """Return the facts of ``pid`` on this machine. Ids below 1 are never alive.
+
+    ``boot`` is the ``boot_time`` where it is known: to ask for it costs more than all else.
+    """
     if pid < 1:
         return ProcessFacts(pid=pid, alive=False)
     try:
-        fields = Path(f"{proc}/{pid}/stat").read_bytes()
+        with open(f"{proc}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - thousands
+            fields = file.read()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         if not (proc / "self" / "stat").exists():
             return _from_ps(pid)
         return ProcessFacts(pid=pid, alive=_answers(pid))
-    return _from_stat(pid, fields, boot_time(proc))
+    return _from_stat(pid, fields, boot_time(proc) if boot is None else boot)
 
 
 def _answers(pid: int) -> bool:

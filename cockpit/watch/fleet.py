@@ -55,7 +55,7 @@ class Fleet:
         know_remedies(remedies_of(file))
         for spec in runs:
             state = old.pop(spec.name, None) or RunState(spec, run_key(file.path, spec.name))
-            state.spec = spec
+            state.spec, state.away = spec, {}
             state.paths = watched_paths(spec, state.facets)
             self.states[spec.name] = state
         self._pairs = pairs_of(runs)

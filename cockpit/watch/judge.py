@@ -273,14 +273,12 @@ class CadenceLoop:
 
     def _rested(self, now: float) -> list[str]:
         """Return the runs not judged for so long that time alone may have opened an alert."""
-        large = len(self._fleet.states) > LARGE
-        rested = [state for state in self._fleet.states.values() if _rested(state, now)]
+        large, rank = len(self._fleet.states) > LARGE, self._judge.rank
         return [
-            state.spec.name
-            for state in rested
-            if not large
-            or now - state.judged_at >= REJUDGE_UNSEEN
-            or self._judge.rank(state.spec.name) < OTHER
+            name
+            for name, state in self._fleet.states.items()
+            if now - state.judged_at >= REJUDGE_UNSEEN
+            or ((not large or rank(name) < OTHER) and _rested(state, now))
         ]
 
     def _due(self, state: RunState, now: float) -> bool:

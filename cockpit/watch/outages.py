@@ -73,9 +73,13 @@ def _dark(
             for place in _failed_places(facet, state, platform_of):
                 failing[facet, place].append(state)
     for facet in {facet for facet, _ in failing}:
+        silent = {place for name, place in failing if name == facet}
         for state in states:
-            for place in _answering(facet, state, platform_of):
-                failing.pop((facet, place), None)
+            if not silent.isdisjoint(_away(facet, state, platform_of)):
+                answering = silent.intersection(_answering(facet, state, platform_of))
+                silent -= answering
+                for place in answering:
+                    del failing[facet, place]
     return failing
 
 
@@ -95,8 +99,13 @@ def _answering(facet: str, state: RunState, platform_of: PlatformOf) -> Iterable
     return _away(facet, state, platform_of).difference(_failed_places(facet, state, platform_of))
 
 
-def _away(facet: str, state: RunState, platform_of: PlatformOf) -> set[str]:
-    return set(places_of(facet, state.spec, platform_of(state.spec))) - {HERE}
+def _away(facet: str, state: RunState, platform_of: PlatformOf) -> frozenset[str]:
+    """Return where else than here a facet is asked for: it follows from the run file alone."""
+    places = state.away.get(facet)
+    if places is None:
+        found = places_of(facet, state.spec, platform_of(state.spec))
+        places = state.away[facet] = frozenset(found) - {HERE}
+    return places
 
 
 def _unlisted(state: RunState) -> set[str]:

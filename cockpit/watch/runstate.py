@@ -145,8 +145,11 @@ class RunState:
     judged_at: float = float("-inf")
     next_round: float | None = None
     next_check_at: float | None = None
+    away: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By facet the places away from here that are asked; worked out once for a ``spec``."""
     _failing: tuple[Facets | None, tuple[str, ...]] = (None, ())
     _presses: tuple[HostValue | None, RunSpec | None, bool] = (None, None, False)
+    _unwell: tuple[dict[str, Kept] | None, bool] = (None, False)
 
     @property
     def failing(self) -> tuple[str, ...]:
@@ -159,6 +162,19 @@ class RunState:
             names = tuple(name for name, facet in self.facets.items() if _is_silent(facet))
             self._failing = self.facets, names
         return names
+
+    @property
+    def unwell(self) -> bool:
+        """Whether more than a reminder is open.
+
+        It is asked of every run of a fleet several times a second; ``open`` is replaced, never
+        changed.
+        """
+        of, found = self._unwell
+        if of is not self.open:
+            found = any(kept.alert.severity.rank > 0 for kept in self.open.values())
+            self._unwell = self.open, found
+        return found
 
     @property
     def presses(self) -> bool:

@@ -2,12 +2,33 @@ from __future__ import annotations
 
 import pytest
 
+from cockpit.model.alert import Severity
 from cockpit.model.facet import known
 from cockpit.model.observed import JobValue, Phase
+from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import Shared
+from tests.rules.test_verdict import alert
 from tests.watch.fakes import run_spec
+
+
+@pytest.mark.parametrize(
+    ("severity", "unwell"),
+    [(Severity.INFO, False), (Severity.WARNING, True), (Severity.CRITICAL, True)],
+)
+def test_a_run_is_unwell_while_more_than_a_reminder_is_open(
+    severity: Severity, unwell: bool
+) -> None:
+    state = RunState(run_spec("r"), "k")
+    assert not state.unwell
+    kept = Kept(alert=alert(severity), opened_at=1.0)
+    state.open = {kept.alert.key: kept}
+    assert state.unwell is unwell
+    state.see()
+    assert state.unwell is unwell
+    state.open = {}
+    assert not state.unwell
 
 
 @pytest.mark.parametrize(("started", "over"), [(100.0, True), (900.0, False)])

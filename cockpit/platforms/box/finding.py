@@ -14,7 +14,7 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.box.machine import Session
 from cockpit.platforms.box.sight import HostSight
 from cockpit.platforms.box.smallfiles import JobFiles
-from cockpit.platforms.local.belonging import Candidate, Sure, belongs, candidate_of
+from cockpit.platforms.local.belonging import Candidate, Sure, belongs
 from cockpit.platforms.local.census import Process, lineage_up
 from cockpit.platforms.local.files import BadNote, PidNote
 from cockpit.platforms.local.lineage import Recorded
@@ -131,7 +131,7 @@ def by_match(run: RunSpec, pattern: str, pids: Matched, sight: HostSight) -> Fou
 def _writes(run: RunSpec, process: Process, sight: HostSight) -> bool:
     """Tell whether a process, or one that it has started, certainly writes to the run."""
     marks = sight.marks(run, None)
-    found = (belongs(marks, candidate_of(one), sight.files) for one in sight.below(process.pid))
+    found = (belongs(marks, sight.candidate(one), sight.files) for one in sight.below(process.pid))
     return any(what is not None and what.sure is Sure.YES for what in found)
 
 

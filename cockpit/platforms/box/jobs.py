@@ -33,7 +33,7 @@ from cockpit.platforms.box.probe import Actor, Answers, Piece
 from cockpit.platforms.box.sight import HostSight, places_of, words_of
 from cockpit.platforms.box.smallfiles import JobFiles, job_files
 from cockpit.platforms.local.again import starts_again
-from cockpit.platforms.local.belonging import LINEAGE, Candidate
+from cockpit.platforms.local.belonging import LINEAGE
 from cockpit.platforms.local.files import FILE_SLACK, PidNote
 from cockpit.platforms.local.judging import (
     GONE,
@@ -47,7 +47,7 @@ from cockpit.platforms.local.judging import (
     whose,
 )
 from cockpit.platforms.local.launcher.detached import SUPERVISES
-from cockpit.platforms.local.lineage import candidates_of, live_of
+from cockpit.platforms.local.lineage import Around, candidates_of, live_of
 from cockpit.platforms.local.recorded import Who
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, workers
 
@@ -72,7 +72,7 @@ class View:
     files: Files
     sessions: Multiplexed
     matches: Mapping[str, Matched]
-    candidates: Sequence[Candidate]
+    around: Around
 
 
 class BoxJobs:
@@ -218,7 +218,8 @@ class BoxJobs:
             matches[pattern] = found if isinstance(found, Problem) else matched(found)
         logs = {name: each for name, each in files.items() if isinstance(each, JobFiles)}
         sight = HostSight(host, self._links, logs)
-        return View(sight, files, _multiplexed(answers), matches, candidates_of(sight))
+        around = Around(candidates_of(sight), sight)
+        return View(sight, files, _multiplexed(answers), matches, around)
 
     async def _follow(self, actor: Actor, runs: Sequence[RunSpec]) -> None:
         """Find out where links lead that are not known yet; asked once."""
@@ -286,7 +287,7 @@ class BoxJobs:
             ticks=process.ticks,
             members=members,
             stop=self._stop(view, members),
-            again=starts_again(view.sight.processes, process.pid, here=False),
+            again=starts_again(view.sight.processes, process.pid, view.sight.children, here=False),
         )
 
     def _stop(self, view: View, members: Sequence[Any]) -> Stop | None:
@@ -363,11 +364,12 @@ def _found(run: RunSpec, view: View, files: JobFiles) -> Found:
         return by_session(job, job.session, view.sessions, view.sight)
     if job.match is not None:
         return by_match(run, job.match, view.matches[job.match], view.sight)
-    return by_lineage(run, view.candidates, view.sight)
+    return by_lineage(run, view.around.all, view.sight)
 
 
 def _live(run: RunSpec, view: View, found: Found) -> Live:
-    live = live_of(run, view.sight, view.candidates, found.recorded)
+    candidates = view.around.of(run, found.recorded)
+    live = live_of(run, view.sight, candidates, found.recorded)
     host = view.sight.host
     return live.model_copy(
         update={

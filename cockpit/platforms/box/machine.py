@@ -17,8 +17,10 @@ from cockpit.platforms.box.probe import MARK
 from cockpit.platforms.local.belonging import Files
 from cockpit.platforms.local.census import (
     Census,
+    Children,
     OpenFile,
     Process,
+    children,
     descendants,
     lineage_up,
     read_ps,
@@ -108,10 +110,15 @@ class Host:
             return None
         return boot + process.ticks / hertz
 
+    @cached_property
+    def children(self) -> Children:
+        """Whom each process has started."""
+        return children(self.processes)
+
     def below(self, pid: int) -> list[Process]:
         """Return a process and all that descends from it, itself first."""
         found = [self.processes[pid]] if pid in self.processes else []
-        rest = sorted(descendants(self.processes, (pid,)))
+        rest = sorted(descendants(self.processes, (pid,), self.children))
         return [*found, *(self.processes[each] for each in rest)]
 
 

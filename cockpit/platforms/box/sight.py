@@ -10,9 +10,10 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box.machine import Host
 from cockpit.platforms.box.smallfiles import JobFiles
-from cockpit.platforms.local.belonging import Files, RunMarks, marked
-from cockpit.platforms.local.census import Census, Process
+from cockpit.platforms.local.belonging import Candidate, Files, candidate_of
+from cockpit.platforms.local.census import Census, Children, Process
 from cockpit.platforms.local.files import PidNote
+from cockpit.platforms.local.marks import RunMarks, marked
 from cockpit.runtime.incarnation import Machine
 
 
@@ -23,6 +24,9 @@ class HostSight:
     host: Host
     links: Mapping[Place, str]
     logs: Mapping[str, JobFiles] = field(default_factory=dict)
+    _candidates: dict[int, Candidate] = field(default_factory=dict)
+    _marks: dict[str, RunMarks] = field(default_factory=dict)
+    _real: dict[str, str] | None = None
 
     @property
     def processes(self) -> Census:
@@ -57,14 +61,32 @@ class HostSight:
         """Return a process and all that descends from it, itself first."""
         return self.host.below(pid)
 
+    @property
+    def children(self) -> Children:
+        """Whom each process has started."""
+        return self.host.children
+
+    def candidate(self, process: Process) -> Candidate:
+        """Return a process as one that may be a job, found out once in this look."""
+        found = self._candidates.get(process.pid)
+        if found is None:
+            found = self._candidates[process.pid] = candidate_of(process)
+        return found
+
     def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
-        """Return what a run's jobs are known by on the host."""
+        """Return what a run's jobs are known by on the host, found out once in this look."""
+        marks = self._marks.get(run.name)
+        if marks is None or marks.run is not run:
+            marks = self._marks[run.name] = self._marked(run)
+        return marks._replace(recorded=note)
+
+    def _marked(self, run: RunSpec) -> RunMarks:
         root = [run.output_root] if run.output_root is not None else []
         wandb = run.wandb.dir if run.wandb is not None else None
         folders = tuple(self._paths(run, [] if wandb is None else [wandb]))
         marks = marked(
             run,
-            note,
+            None,
             tuple(self._paths(run, root)),
             tuple(self._paths(run, outputs_of(run))),
             folders[-1] if folders else None,
@@ -82,8 +104,11 @@ class HostSight:
 
     def real(self, path: str) -> str:
         """Return a path with its links followed, where that is known."""
-        found = (real for place, real in self.links.items() if place.path == path)
-        return next(found, posixpath.normpath(path))
+        if self._real is None:
+            self._real = {}
+            for place, real in self.links.items():
+                self._real.setdefault(place.path, real)
+        return self._real.get(path) or posixpath.normpath(path)
 
     def log_moved(self, run: RunSpec) -> float | None:
         """Return when the run's log was last written, by the host's clock."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.model.jobs import LiveJob
-from cockpit.platforms.local.census import Census, Process, lineage_up
+from cockpit.platforms.local.census import Census, Children, Process, lineage_up
 from cockpit.platforms.local.tools import (
     inner,
     is_cockpit,
@@ -35,9 +35,12 @@ _COMMENT = re.compile(r"(?m)(?:^|\s)#.*$")
 _ANY_COMMAND = re.compile(r"\$[@*]|\$\{[@*]\}")
 
 
-def starts_again(processes: Census, pid: int, *, here: bool = True) -> tuple[LiveJob, ...]:
+def starts_again(
+    processes: Census, pid: int, started: Children, *, here: bool = True
+) -> tuple[LiveJob, ...]:
     """Return the loop that starts the job anew once it is over, if a shell above it runs one.
 
+    ``started`` tells whom each process has started.
     Not ``here``: the processes are another machine's, whose scripts are not read; ``sh -c`` tells.
     """
     main = processes.get(pid)
@@ -45,7 +48,7 @@ def starts_again(processes: Census, pid: int, *, here: bool = True) -> tuple[Liv
     for parent in lineage_up(processes, main.ppid) if main is not None else ():
         if below is None or is_supervisor(parent) or is_cockpit(parent.argv):
             break
-        if _runs_others(processes, parent, below):
+        if _runs_others(processes, parent, below, started):
             break  # a session's manager, a CI runner, a test: over or not, it goes on without it
         if is_shell(parent.argv) and _loops(parent, below, here):
             why = f"run again by the loop of pid {parent.pid}: {_short(parent)}"
@@ -55,11 +58,11 @@ def starts_again(processes: Census, pid: int, *, here: bool = True) -> tuple[Liv
     return ()
 
 
-def _runs_others(processes: Census, parent: Process, child: Process) -> bool:
+def _runs_others(processes: Census, parent: Process, child: Process, started: Children) -> bool:
     """Tell whether a program runs more than this job; a shell or a wrapper waits for it."""
     if is_shell(parent.argv) or is_wrapper(parent.argv):
         return False
-    others = (one for one in processes.values() if one.ppid == parent.pid and one.pid != child.pid)
+    others = (processes[pid] for pid in started.get(parent.pid, ()) if pid != child.pid)
     return not all(is_tool(one.argv) or is_helper(one.argv) for one in others)
 
 

@@ -10,20 +10,19 @@ by part: ``runs/a`` is not ``runs/ab``. Blocking.
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.model.lineage import keys_of, local_root, related, tag_of
+from cockpit.model.lineage import related
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.census import OpenFile, Process, open_files
-from cockpit.platforms.local.files import PidNote
+from cockpit.platforms.local.census import Census, OpenFile, Process, open_files
 from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.local.marks import RunMarks
 from cockpit.platforms.local.naming import (
     Use,
     arguments,
@@ -75,31 +74,6 @@ class Belongs(NamedTuple):
     mark: Mark
 
 
-class RunMarks(NamedTuple):
-    """What of a run its jobs are known by."""
-
-    run: RunSpec
-    tag: str
-    roots: tuple[str, ...]
-    """The output root as it is written, and what it is when links are followed."""
-    outputs: tuple[str, ...]
-    """Files and folders of the run that lie elsewhere: its log, its checkpoints."""
-    locks: frozenset[str]
-    wandb_id: str | None
-    wandb_dir: str | None
-    recorded: PidNote | None
-    words: tuple[str, ...]
-    """What a command line must hold somewhere to name the run at all: cheap to look for."""
-    uid: int
-    """Who looks: whose launches they are."""
-    places: tuple[str, ...] = ()
-    """How the path of whatever only its jobs write begins: cheap to look for, and not enough."""
-    in_environment: tuple[bytes, ...] = ()
-    """What an environment must hold somewhere to name the run's root or its W&B run."""
-    here: bool = True
-    """Whether all this is of this machine: of another one only names tell what a path is."""
-
-
 class Candidate(NamedTuple):
     """A process that may be somebody's job; ``told`` is all that its command line tells."""
 
@@ -110,56 +84,6 @@ class Candidate(NamedTuple):
     """It hands a job to another system: what it names is that job's."""
     told: str
     tag: str | None
-
-
-def marks_of(run: RunSpec, recorded: PidNote | None) -> RunMarks:
-    """Return what a run's jobs are known by on this machine; follows links."""
-    wandb, root = run.wandb, local_root(run)
-    folder = None if wandb is None or not wandb.dir else _with_real(wandb.dir.path)[-1]
-    roots = () if root is None else _with_real(root)
-    return marked(run, recorded, roots, tuple(_outputs(run)), folder, os.getuid())
-
-
-def marked(
-    run: RunSpec,
-    recorded: PidNote | None,
-    roots: tuple[str, ...],
-    outputs: tuple[str, ...],
-    wandb_dir: str | None,
-    uid: int,
-) -> RunMarks:
-    """Return what a run's jobs are known by where its root and its outputs are these paths."""
-    wandb_id = None if run.wandb is None else run.wandb.id
-    keys = (hashlib.sha256(key.encode()).hexdigest()[:24] for key in keys_of(run))
-    return RunMarks(
-        run=run,
-        tag=tag_of(run),
-        roots=roots,
-        outputs=outputs,
-        locks=frozenset(f"{key}.lock" for key in keys),
-        wandb_id=wandb_id,
-        wandb_dir=wandb_dir,
-        recorded=recorded,
-        words=tuple(filter(None, (*map(posixpath.basename, roots), wandb_id, run.name))),
-        uid=uid,
-        places=tuple(filter(None, (*roots, *outputs, wandb_dir))),
-        in_environment=tuple(os.fsencode(each) for each in (*roots, wandb_id) if each),
-    )
-
-
-def _with_real(path: str) -> tuple[str, ...]:
-    plain = posixpath.normpath(path)
-    return tuple(dict.fromkeys((plain, os.path.realpath(plain))))
-
-
-def _outputs(run: RunSpec) -> Iterator[str]:
-    """Yield the paths of this machine that only a job of the run writes to."""
-    job, checkpoints = run.job, run.checkpoints
-    if job is not None and job.log is not None and job.log.here and "*" not in job.log.path:
-        yield from _with_real(job.log.path)
-    for place in checkpoints.path if checkpoints is not None else ():
-        if place.here:
-            yield from _with_real(place.path)
 
 
 def candidate_of(process: Process) -> Candidate:
@@ -310,6 +234,19 @@ Pipes = tuple[frozenset[str], frozenset[str]]
 """Those that are read, and those that are written."""
 
 
+class _Holding(NamedTuple):
+    """The processes that write files or have locked them, and the paths of all of these."""
+
+    processes: Sequence[Process]
+    locks: bool
+    paths: str
+    """Each after a line break."""
+
+    def may_name(self, watched: RunMarks) -> bool:
+        """Tell whether one of the files may be the run's: a lock has names of many kinds."""
+        return self.locks or any(f"\n{place}" in self.paths for place in watched.places)
+
+
 class Files:
     """The files that processes have open, looked at once, and only where needed."""
 
@@ -325,6 +262,7 @@ class Files:
         self._seen = dict(seen or {})
         self._held_by: dict[int, tuple[OpenFile, ...]] = {}
         self._pipes: dict[int, Pipes] = {}
+        self._holding: _Holding | None = None
 
     def readable(self, process: Process) -> bool:
         """Tell whether we may look at the files of a process at all."""
@@ -338,6 +276,18 @@ class Files:
             if each.writes and _is_output(watched, each.path):
                 return f"{WRITES}{clean(each.path, 200)} open for writing"
         return None
+
+    def writers(self, watched: RunMarks, processes: Census) -> Sequence[Process]:
+        """Return the processes that may have a file of the run open: all that write, or none.
+
+        It is asked for every run of a fleet, and most are named by no open file at all.
+        """
+        if self._holding is None:
+            holding = [each for each in processes.values() if self.held(each)]
+            files = [file for each in holding for file in self.held(each)]
+            paths = "".join(f"\n{file.path}" for file in files)
+            self._holding = _Holding(holding, any(file.locked for file in files), paths)
+        return self._holding.processes if self._holding.may_name(watched) else ()
 
     def held(self, process: Process) -> tuple[OpenFile, ...]:
         """Return the files that a process writes or has locked: of most programs few or none."""

@@ -150,7 +150,11 @@ def lineage_up(processes: Census, pid: int) -> Iterator[Process]:
         pid = process.ppid
 
 
-def children(processes: Census) -> dict[int, list[int]]:
+Children = Mapping[int, Sequence[int]]
+"""The processes that each one has started."""
+
+
+def children(processes: Census) -> Children:
     """Return the processes that each one has started, by parent links."""
     below: dict[int, list[int]] = {}
     for process in processes.values():
@@ -158,9 +162,7 @@ def children(processes: Census) -> dict[int, list[int]]:
     return below
 
 
-def descendants(
-    processes: Census, pids: Iterable[int], below: Mapping[int, Sequence[int]] | None = None
-) -> set[int]:
+def descendants(processes: Census, pids: Iterable[int], below: Children | None = None) -> set[int]:
     """Return the processes below ``pids``, by parent links; without ``pids`` themselves.
 
     ``below`` are the ``children`` of all, where they are known already.

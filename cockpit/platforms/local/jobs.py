@@ -244,7 +244,7 @@ def _look(run: RunSpec, table: Table, now: float) -> Seen:
     pid = read_pid(job.pid_file.path) if job.pid_file else None
     who, facts, noted, look = Identity(Who.GONE), None, None, table.look
     if isinstance(pid, PidNote):
-        facts = process_facts(pid.pid)
+        facts = process_facts(pid.pid, boot=None if look is None else look.boot)
         look = table.showing(pid.pid) if facts.alive else look
         who = _identity(run, pid, facts, look, now)
         if not facts.alive and job.exit_file:
@@ -256,7 +256,7 @@ def _look(run: RunSpec, table: Table, now: float) -> Seen:
     if who.who is not Who.SAME or facts is None:
         return seen
     members = () if look is None else tuple(workers(look.below(facts.pid)))
-    again = () if look is None else starts_again(look.processes, facts.pid)
+    again = () if look is None else starts_again(look.processes, facts.pid, look.children)
     return seen._replace(started=facts.started_at, ticks=facts.ticks, members=members, again=again)
 
 

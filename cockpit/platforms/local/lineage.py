@@ -21,14 +21,13 @@ from cockpit.platforms.local.belonging import (
     Candidate,
     Files,
     Mark,
-    RunMarks,
     Sure,
     belongs,
-    candidate_of,
 )
 from cockpit.platforms.local.census import Process, descendants
 from cockpit.platforms.local.family import Family, families, is_leftover, relatives
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
+from cockpit.platforms.local.marks import RunMarks
 from cockpit.platforms.local.recorded import Look, Sight, Who
 from cockpit.platforms.local.tools import is_cockpit, is_supervisor
 from cockpit.text.safe import clean
@@ -65,7 +64,7 @@ def live_jobs(runs: Sequence[RunSpec], look: Look | None = None) -> dict[str, Li
 def candidates_of(look: Sight) -> list[Candidate]:
     """Return every process that may be somebody's job."""
     return [
-        candidate_of(process)
+        look.candidate(process)
         for process in look.processes.values()
         if process.pid not in look.own
         and not is_supervisor(process)
@@ -76,8 +75,9 @@ def candidates_of(look: Sight) -> list[Candidate]:
 class Around:
     """All candidates of one look, and what they tell together: most runs none of them names."""
 
-    def __init__(self, candidates: Sequence[Candidate], look: Look) -> None:
-        self._all = candidates
+    def __init__(self, candidates: Sequence[Candidate], look: Sight) -> None:
+        self.all = candidates
+        self._by_pid = {each.process.pid: each for each in candidates}
         self._look = look
         plain = [each for each in candidates if each.tag is None and not each.client]
         held = [file for each in plain for file in look.files.held(each.process)]
@@ -96,9 +96,10 @@ class Around:
             or any(f"\n{place}" in self._held for place in watched.places)
         )
         if named:
-            return self._all
-        meant = [each for each in self._all if each.process.pid == recorded.pid]
-        return [*meant, *(each for each in self._apart if each not in meant)]
+            return self.all
+        meant = None if recorded.pid is None else self._by_pid.get(recorded.pid)
+        apart = (each for each in self._apart if each is not meant)
+        return list(apart) if meant is None else [meant, *apart]
 
 
 def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded: Recorded) -> Live:

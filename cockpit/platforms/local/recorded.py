@@ -13,8 +13,9 @@ import os
 import posixpath
 import re
 import shlex
+import stat
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -22,16 +23,16 @@ from typing import Final, NamedTuple, Protocol
 
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.belonging import (
+    Candidate,
     Files,
-    RunMarks,
     Sure,
     belongs,
     candidate_of,
-    marks_of,
     within,
 )
 from cockpit.platforms.local.census import (
     Census,
+    Children,
     Process,
     census,
     children,
@@ -39,6 +40,7 @@ from cockpit.platforms.local.census import (
     lineage_up,
 )
 from cockpit.platforms.local.files import PidNote
+from cockpit.platforms.local.marks import RunMarks, marks_of
 from cockpit.platforms.local.tools import is_tool
 from cockpit.runtime.incarnation import (
     START_SLACK,
@@ -102,6 +104,13 @@ class Sight(Protocol):
     def below(self, pid: int) -> list[Process]:
         """Return a process and all that descends from it, itself first."""
 
+    @property
+    def children(self) -> Children:
+        """Whom each process has started."""
+
+    def candidate(self, process: Process) -> Candidate:
+        """Return a process as one that may be a job."""
+
     def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
         """Return what a run's jobs are known by there."""
 
@@ -126,6 +135,8 @@ class Look:
         self.uid = os.getuid()
         self._marks: dict[str, RunMarks] = {}
         self._whose: dict[tuple[str, PidNote], Identity] = {}
+        self._real: dict[str, str] = {}
+        self._candidates: dict[int, Candidate] = {}
 
     @cached_property
     def machine(self) -> Machine:
@@ -136,7 +147,7 @@ class Look:
         """Return what a run's jobs are known by on this machine."""
         marks = self._marks.get(run.name)
         if marks is None or marks.run is not run:
-            marks = self._marks[run.name] = marks_of(run, None)
+            marks = self._marks[run.name] = marks_of(run, None, self.real)
         return marks._replace(recorded=note)
 
     def whose(self, run: RunSpec, note: PidNote, now: float) -> Identity:
@@ -147,14 +158,32 @@ class Look:
         return found
 
     def real(self, path: str) -> str:
-        """Return a path with its links followed."""
-        return os.path.realpath(path)
+        """Return a path with its links followed; those of a folder are followed once in a look."""
+        folder, name = posixpath.split(path)
+        if name in ("", ".", "..") or not folder.startswith("/"):
+            return os.path.realpath(path)
+        above = self._real.get(folder)
+        if above is None:
+            above = self._real[folder] = self.real(folder)
+        place = posixpath.join(above, name)
+        try:
+            link = stat.S_ISLNK(os.lstat(place).st_mode)
+        except OSError:
+            link = False
+        return os.path.realpath(place) if link else place
+
+    def candidate(self, process: Process) -> Candidate:
+        """Return a process as one that may be a job, found out once in this look."""
+        found = self._candidates.get(process.pid)
+        if found is None:
+            found = self._candidates[process.pid] = candidate_of(process)
+        return found
 
     def log_moved(self, run: RunSpec) -> float | None:
         """Return when the run's log was last written."""
         log = None if run.job is None else run.job.log
         try:
-            return None if log is None else Path(log.path).stat().st_mtime
+            return None if log is None else os.stat(log.path).st_mtime  # noqa: PTH116
         except OSError:
             return None
 
@@ -179,11 +208,12 @@ class Look:
     def below(self, pid: int) -> list[Process]:
         """Return a process and all that descends from it, itself first."""
         found = [self.processes[pid]] if pid in self.processes else []
-        rest = sorted(descendants(self.processes, (pid,), self._children))
+        rest = sorted(descendants(self.processes, (pid,), self.children))
         return [*found, *(self.processes[each] for each in rest)]
 
     @cached_property
-    def _children(self) -> Mapping[int, Sequence[int]]:
+    def children(self) -> Children:
+        """Whom each process has started."""
         return children(self.processes)
 
 
@@ -295,7 +325,7 @@ def _tie(run: RunSpec, process: Process, look: Sight, now: float, *, doubtful: b
     watched = look.marks(run, None)
     members = [process] if _above_all(process, look) else look.below(process.pid)
     for one in members:
-        found = belongs(watched, candidate_of(one), look.files)
+        found = belongs(watched, look.candidate(one), look.files)
         if found is not None and found.sure is Sure.YES:
             return found.mark.why
         if (why := look.files.why(watched, one)) is not None:
@@ -368,7 +398,7 @@ def _by_pipe(watched: RunMarks, members: list[Process], look: Sight) -> str | No
     written = frozenset(pipe for one in members for pipe in look.files.piped(one)[1])
     if not written:
         return None
-    for other in look.processes.values():
+    for other in look.files.writers(watched, look.processes):
         if look.files.piped(other)[0] & written and look.files.why(watched, other) is not None:
             return f"its output goes through pid {other.pid} into the run's files"
     return None
@@ -386,7 +416,8 @@ def _by_moving_log(
         return None
     if abs(now - moved) > CADENCES * run.cadence or moved < started - START_SLACK:
         return None
-    others = (one for pid, one in look.processes.items() if pid not in look.own)
-    if any(look.files.why(watched, one) is not None for one in others if one not in members):
+    writers = look.files.writers(watched, look.processes)
+    others = (one for one in writers if one.pid not in look.own and one not in members)
+    if any(look.files.why(watched, one) is not None for one in others):
         return None
     return "the run's log is growing"

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from posixpath import normpath
 from typing import Final
 
 from cockpit.model.clock import Clock
@@ -36,6 +37,10 @@ from cockpit.text.safe import clean
 
 LIMIT: Final = 4096
 Failure = OSError | ListingError
+
+
+_Asked = tuple[Sequence[Root], Sequence[Rejected], int | None]
+"""The roots, what is rejected there, and the final step."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,7 @@ class Look:
         self._listings: dict[Place, Listing] = {}
         self._before: Mapping[str, SeenFolder] = {}
         self._books = Books()
+        self._settled: tuple[_Asked, CheckpointsValue] | None = None
         self._lock = threading.Lock()
 
     def here(self, query: Query) -> tuple[CheckpointsValue, Failure | None]:
@@ -145,16 +151,30 @@ class Look:
         around = Circumstances(
             self._clock.now(), query.alive, self._before, run.final_step, bad, began
         )
+        value = as_far_as_judged(self._valued(roots, around), unjudged, roots)
+        if not errors:
+            return value, None
+        return unpicked(value, [str(place) for place in errors]), next(iter(errors.values()))
+
+    def _valued(self, roots: Sequence[Root], around: Circumstances) -> CheckpointsValue:
+        """Judge the roots, unless they are as they were when all in them was complete.
+
+        Neither the time nor the job changes that: most roots are so at most looks. Raises
+        ``ValueError`` when they hold more than one run's checkpoints.
+        """
+        asked = (roots, around.rejected, around.final_step)
+        if self._settled is not None and self._settled[0] == asked:
+            return self._settled[1]
+        self._settled = None
         value = judge_listing(roots, around, self._spec)
         one_run_only(value, self._spec.path)
         seen = remember(value, roots, self._before)
         listings = [self._listings.get(place) for place in self._spec.path]
         partly = any(each is None or (each.error and not each.missing) for each in listings)
         self._before = {**self._before, **seen} if partly else seen
-        value = as_far_as_judged(value, unjudged, roots)
-        if not errors:
-            return value, None
-        return unpicked(value, [str(place) for place in errors]), next(iter(errors.values()))
+        if not partly and all(item.state is CheckpointState.COMPLETE for item in value.items):
+            self._settled = asked, value
+        return value
 
 
 def joined(
@@ -241,6 +261,8 @@ def one_run_only(value: CheckpointsValue, places: Sequence[Place]) -> None:
 
 def plain(path: str) -> str:
     """Return a path of this machine in full."""
+    if path.startswith("/") and path == normpath(path):
+        return path
     return str(Path(path).expanduser().absolute())
 
 

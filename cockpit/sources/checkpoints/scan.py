@@ -87,8 +87,9 @@ class Scanner:
         """
         self.unjudged = 0
         found = list(self._below(path, DEPTH))
-        chosen = [root for root in found if _names(root, path) & set(self.prefer)]
-        kept = (chosen or found) if len(found) > 1 else found
+        several = len(found) > 1
+        chosen = [root for root in found if several and _names(root, path) & set(self.prefer)]
+        kept = chosen or found
         marked = [replace(root, temporary=temporary) for root in kept]
         return marked or [Root(path, temporary=temporary)]
 

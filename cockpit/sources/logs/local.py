@@ -68,8 +68,7 @@ def stat_of(status: os.stat_result) -> Stat:
 
 def newest_match(pattern: str) -> str:
     """Return the newest file that matches a path or glob; the path itself if none does."""
-    path = Path(pattern)
-    if not glob.has_magic(pattern) or path.exists():
+    if not glob.has_magic(pattern) or (path := Path(pattern)).exists():
         return pattern
     found: list[tuple[float, str]] = []
     for match in Path(path.anchor).glob(str(path.relative_to(path.anchor))):

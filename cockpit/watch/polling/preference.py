@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 from cockpit.watch.runstate import RunState
@@ -30,10 +31,7 @@ class Preference:
         if name in self._visible:
             return VISIBLE
         state = self._states.get(name)
-        if state is None or not state.open:
-            return OTHER
-        opened = tuple(state.open.values())
-        return UNWELL if any(kept.alert.severity.rank > 0 for kept in opened) else OTHER
+        return UNWELL if state is not None and state.unwell else OTHER
 
 
 class Turns:
@@ -56,8 +54,12 @@ class Turns:
 
     def _next(self, rank: int, by_rank: Mapping[int, dict[str, None]]) -> list[str]:
         there, known = by_rank[rank], self._waiting[rank]
-        waiting = [name for name in known if name in there]
-        waiting += (name for name in there if name not in known)
-        now, later = waiting[: self._few], waiting[self._few :]
-        self._waiting[rank] = dict.fromkeys((*later, *now))
+        if there.keys() != known.keys():
+            waiting = [name for name in known if name in there]
+            known = dict.fromkeys((*waiting, *there))
+            self._waiting[rank] = known
+        now = list(islice(known, self._few))
+        for name in now:  # behind all others
+            del known[name]
+            known[name] = None
         return now

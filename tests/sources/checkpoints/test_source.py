@@ -259,6 +259,36 @@ def test_a_single_file_that_was_cut_off_is_told_from_a_whole_one(tmp_path: Path)
     assert steps_of(value) == [(10, "complete"), (20, "incomplete")]
 
 
+async def test_what_is_complete_and_lies_there_as_before_is_not_judged_again(
+    tmp_path: Path,
+) -> None:
+    levanter(tmp_path, 900)
+    source, run = Checkpoints(FixedClock(NOW)), run_of(tmp_path)
+    first = [value_of(await observed(source, run)) for _ in range(2)]
+    again = value_of(await observed(source, run, alive=False))
+    assert again is first[-1] and again == first[0]
+    torn = levanter(tmp_path, 1000, at=NOW - 30)
+    (torn / "metadata.json").unlink()
+    settle(torn, NOW - 30)
+    seen = [value_of(await observed(source, run, alive)) for alive in (True, True, False)]
+    states = [each.items[-1].state.value for each in seen]
+    assert states == ["writing", "writing", "incomplete"], "the job decides what an unfinished is"
+
+
+async def test_one_that_is_rejected_later_is_told_though_it_lies_there_as_before(
+    tmp_path: Path,
+) -> None:
+    levanter(tmp_path, 900)
+    levanter(tmp_path, 1000)
+    source, run = Checkpoints(FixedClock(NOW)), run_of(tmp_path)
+    for _ in range(3):
+        assert value_of(await observed(source, run)).latest_complete == 1000
+    bad = Rejected(step=1000, path=f"{tmp_path}/step-1000", at=NOW, by="ada", reason="spike")
+    value = value_of((await source.observe([Query(run=run, rejected=(bad,))]))["a"])
+    assert steps_of(value) == [(900, "complete"), (1000, "rejected")]
+    assert value_of(await observed(source, run)).latest_complete == 1000
+
+
 async def test_a_rejected_one_is_listed_and_never_picked(tmp_path: Path) -> None:
     levanter(tmp_path, 900)
     levanter(tmp_path, 1000)

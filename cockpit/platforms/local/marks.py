@@ -1,0 +1,91 @@
+"""What a run's jobs are known by on a machine: its paths, its locks, its W&B run. Blocking."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from cockpit.model.lineage import keys_of, local_root, tag_of
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.files import PidNote
+
+Real = Callable[[str], str]
+"""Follows the links of a path."""
+
+
+class RunMarks(NamedTuple):
+    """What of a run its jobs are known by."""
+
+    run: RunSpec
+    tag: str
+    roots: tuple[str, ...]
+    """The output root as it is written, and what it is when links are followed."""
+    outputs: tuple[str, ...]
+    """Files and folders of the run that lie elsewhere: its log, its checkpoints."""
+    locks: frozenset[str]
+    wandb_id: str | None
+    wandb_dir: str | None
+    recorded: PidNote | None
+    words: tuple[str, ...]
+    """What a command line must hold somewhere to name the run at all: cheap to look for."""
+    uid: int
+    """Who looks: whose launches they are."""
+    places: tuple[str, ...] = ()
+    """How the path of whatever only its jobs write begins: cheap to look for, and not enough."""
+    in_environment: tuple[bytes, ...] = ()
+    """What an environment must hold somewhere to name the run's root or its W&B run."""
+    here: bool = True
+    """Whether all this is of this machine: of another one only names tell what a path is."""
+
+
+def marks_of(run: RunSpec, recorded: PidNote | None, real: Real = os.path.realpath) -> RunMarks:
+    """Return what a run's jobs are known by on this machine; ``real`` follows links."""
+    wandb, root = run.wandb, local_root(run)
+    folder = None if wandb is None or not wandb.dir else _with_real(wandb.dir.path, real)[-1]
+    roots = () if root is None else _with_real(root, real)
+    return marked(run, recorded, roots, tuple(_outputs(run, real)), folder, os.getuid())
+
+
+def marked(
+    run: RunSpec,
+    recorded: PidNote | None,
+    roots: tuple[str, ...],
+    outputs: tuple[str, ...],
+    wandb_dir: str | None,
+    uid: int,
+) -> RunMarks:
+    """Return what a run's jobs are known by where its root and its outputs are these paths."""
+    wandb_id = None if run.wandb is None else run.wandb.id
+    keys = (hashlib.sha256(key.encode()).hexdigest()[:24] for key in keys_of(run))
+    return RunMarks(
+        run=run,
+        tag=tag_of(run),
+        roots=roots,
+        outputs=outputs,
+        locks=frozenset(f"{key}.lock" for key in keys),
+        wandb_id=wandb_id,
+        wandb_dir=wandb_dir,
+        recorded=recorded,
+        words=tuple(filter(None, (*map(posixpath.basename, roots), wandb_id, run.name))),
+        uid=uid,
+        places=tuple(filter(None, (*roots, *outputs, wandb_dir))),
+        in_environment=tuple(os.fsencode(each) for each in (*roots, wandb_id) if each),
+    )
+
+
+def _with_real(path: str, real: Real) -> tuple[str, ...]:
+    plain = posixpath.normpath(path)
+    return tuple(dict.fromkeys((plain, real(plain))))
+
+
+def _outputs(run: RunSpec, real: Real) -> Iterator[str]:
+    """Yield the paths of this machine that only a job of the run writes to."""
+    job, checkpoints = run.job, run.checkpoints
+    if job is not None and job.log is not None and job.log.here and "*" not in job.log.path:
+        yield from _with_real(job.log.path, real)
+    for place in checkpoints.path if checkpoints is not None else ():
+        if place.here:
+            yield from _with_real(place.path, real)
