@@ -14,7 +14,7 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
-from cockpit.rules.triage.ended import LAST_WORDS, by_sign, ended, told
+from cockpit.rules.triage.ended import LAST_WORDS, broken_off, by_sign, ended, told
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.running import running
 from cockpit.rules.triage.signs import SIGNS, Action
@@ -95,6 +95,9 @@ def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
     done = log.matching(DONE)
     if short is False or (done and short is None):
         return answer(log, "success", "none", "sure", done)
+    broken = broken_off(log) if short is None else None
+    if broken is not None:
+        return broken
     last = len(log.lines) - LAST_WORDS
     for sign in SIGNS:
         found = [index for index in log.naming(sign.pattern) if index >= last]

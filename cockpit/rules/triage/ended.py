@@ -31,6 +31,7 @@ from cockpit.rules.triage.tracebacks import (
 from cockpit.rules.triage.words import (
     ALARM,
     BAD_ACCESS,
+    BY_HAND,
     COLLECTIVE,
     CONFIG,
     CRASH,
@@ -39,20 +40,27 @@ from cockpit.rules.triage.words import (
     DRAIN,
     ECHO,
     FATAL,
+    HUNG,
     INTERRUPTS,
     JOB_CANCELLED,
     KILLED,
     LAUNCHER,
+    LEAVING,
+    MISTAKES,
     NETWORK,
     OPENING,
     ORDERED,
     OTHER_END,
+    PROBE,
+    REFUSAL,
     REFUSED,
     REQUEUED,
+    SHAPES,
     STEP_CANCELLED,
     STOPPED,
     TASK_DIED,
     TERMINATED,
+    TRACKER,
     USAGE,
     WRAPPERS,
 )
@@ -84,14 +92,17 @@ def ended(
     log: Log, known: tuple[str, Action] | None, *, cancelled: bool, exit_code: int | None
 ) -> Triage:
     """Return why a job ended. ``known`` is what the orchestrator's word for its state means."""
-    sign, found = _standing_sign(log)
     raised = _raised(log)
+    sign, found = _standing_sign(log, raised)
     spent = sign is not None and sign.name in _OWN_END
-    broke = raised is not None and known is not None and known[0] == "walltime"
+    stood = sign is not None and sign.name == "distributed_hang"
+    broke = (raised is not None or stood) and known is not None and known[0] == "walltime"
     if known is not None and not ((spent or broke) and known[0] in _TAKEN):
         named = [i for sign in SIGNS if sign.name == known[0] for i in log.naming(sign.pattern)]
         return answer(log, known[0], known[1], "sure", named)
     stopped = _stopped(log, raised)
+    if raised is not None and raised.frames and _is_mistake(raised) and stopped and not cancelled:
+        stopped = [i for i in stopped if JOB_CANCELLED.search(log.lines[i])]
     ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
     after = ordered and bool(stopped) and stopped[0] < min(found, default=0)
     if sign is not None and not (after and sign.name in _ECHOED) and _decides(sign, found, raised):
@@ -101,6 +112,26 @@ def ended(
     if raised is None or (raised.name in WRAPPERS and _killed(log)):
         return _by_exit(log, exit_code)
     return by_exception(log, raised)
+
+
+def broken_off(log: Log) -> Triage | None:
+    """Return what ended a program whose exit status says that all was well, if its log says so.
+
+    Behind a pipe (``| tee``), or in a script that goes on, a failure has the exit status of what
+    came after it. What a program meets while it shuts down is none.
+    """
+    raised = _raised(log)
+    if raised is None or not any(frame.own for frame in raised.frames) or is_echo(raised):
+        return None
+    if raised.name in WRAPPERS or LEAVING.search(raised.text):
+        return None
+    sign, found = _standing_sign(log, raised)
+    if sign is not None and sign.name in _OWN_END:
+        return by_sign(log, sign, found, raised)
+    thing = by_exception(log, raised)
+    if thing.name == "tracker_error":
+        return None
+    return thing.model_copy(update={"action": "escalate"}) if thing.action == "relaunch" else thing
 
 
 def _killed(log: Log) -> list[int]:
@@ -117,29 +148,57 @@ def _raised(log: Log) -> Raised | None:
     return None if raised is not None and not raised.frames and is_echo(raised) else raised
 
 
-def _standing_sign(log: Log) -> tuple[Sign | None, list[int]]:
+def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[int]]:
     """Return the deepest cause that was not overcome, and where.
 
     Numbers that were lost before it are the cause, whatever came of it, and memory or a disk
     that had run out explains a node that is lost, or a limit that is reached, only later (SPEC
-    T: the first cause in time outranks its echoes).
+    T: the first cause in time outranks its echoes). Ranks that waited for each other until the
+    time was up did not run into the limit by working.
     """
     standing: list[tuple[Sign, list[int]]] = []
+    again = _begun_again(log, raised)
     for sign in SIGNS:
-        found = [index for index in log.naming(sign.pattern) if not _overcome(log, sign, index)]
+        found = [
+            index
+            for index in log.naming(sign.pattern)
+            if index >= again
+            and not _overcome(log, sign, index)
+            and not _of_tracker(log, sign, index)
+        ]
         if found:
             standing.append((sign, found))
     if not standing:
         return None, []
     deepest, found = standing[0]
     before = [
-        each
-        for each in standing
-        if each[1][0] < found[0]
-        and (each[0].name == "numeric_instability" or deepest.name in _TAKEN)
-        and each[0].name in _OWN_END
+        each for each in standing if each[1][0] < found[0] and _explains(each[0].name, deepest.name)
     ]
     return min(before, key=lambda each: each[1][0]) if before else (deepest, found)
+
+
+def _of_tracker(log: Log, sign: Sign, index: int) -> bool:
+    """Tell whether only a tracker's server is called lost, or its time to be up."""
+    return sign.name in ("node_death", "walltime") and bool(TRACKER.search(log.lines[index]))
+
+
+def _explains(earlier: str, deepest: str) -> bool:
+    """Tell whether what stood before the deepest cause explains it."""
+    if earlier == "distributed_hang":
+        return deepest == "walltime"
+    return earlier in _OWN_END and (earlier == "numeric_instability" or deepest in _TAKEN)
+
+
+def _begun_again(log: Log, raised: Raised | None) -> int:
+    """Return the line at which the job began once more before it failed, 0 if it did not.
+
+    What had taken it away before has not ended what began behind it.
+    """
+    if not log.restarts:
+        return 0
+    ends = [] if raised is None or raised.name in WRAPPERS else [raised.begin]
+    ends += [i for s in SIGNS if s.name in _OWN_END for i in log.naming(s.pattern)]
+    return max((index for index in log.restarts if any(index < end for end in ends)), default=0)
 
 
 def _overcome(log: Log, sign: Sign, index: int) -> bool:
@@ -158,7 +217,19 @@ def _decides(sign: Sign, found: list[int], raised: Raised | None) -> bool:
         return True
     if sign.name == "hardware_fault" and DEVICE_ERROR.search(raised.text):
         return True
+    if _is_mistake(raised):
+        return False
     return raised.begin >= found[0] or any(raised.begin <= index <= raised.at for index in found)
+
+
+def _is_mistake(raised: Raised) -> bool:
+    """Tell whether only code can have raised it: no scheduler and no lost node brings it about.
+
+    A program that is told to leave meets closed files and objects that have gone: no mistake.
+    """
+    if LEAVING.search(raised.text):
+        return False
+    return raised.name in MISTAKES or SHAPES.search(raised.text) is not None
 
 
 def _unread(log: Log, sign: Sign, found: list[int]) -> Triage | None:
@@ -217,7 +288,7 @@ def _by_own_code(log: Log, found: list[int], raised: Raised | None) -> bool:
 
     Such an Xid is a program's more often than a device's: to go on would meet it again.
     """
-    if raised is None or raised.place is None or not BAD_ACCESS.search(raised.text):
+    if raised is None or not BAD_ACCESS.search(raised.text):
         return False
     numbers = [each[2] for index in found for each in _DEVICE.finditer(log.lines[index])]
     return bool(numbers) and set(numbers) <= PROGRAMS_XIDS
@@ -249,11 +320,18 @@ def _by_exit(log: Log, exit_code: int | None) -> Triage:
         return answer(log, "oom_host", "escalate", "likely", spent)
     if exit_code in _KILL_CODES or killed:
         again = log.incidents(log.naming(KILLED)) > 1
-        action: Action = "escalate" if again else "relaunch"
+        action: Action = "escalate" if again or _killed_on_purpose(log) else "relaunch"
         return answer(log, "killed", action, "likely", killed or _end(log))
     if exit_code in _TERM_CODES:
-        return answer(log, "user_stopped", "none", "guess", log.naming(TERMINATED) or _end(log))
+        return answer(log, "unknown", "escalate", "guess", log.naming(TERMINATED) or _end(log))
     return _by_complaint(log, exit_code)
+
+
+def _killed_on_purpose(log: Log) -> bool:
+    """Tell whether a person, or who had waited for it in vain, is named beside the kill."""
+    last = log.marks[-1][0] if log.marks else 0
+    told = {i for words in (HUNG, PROBE, BY_HAND) for i in log.naming(words)}
+    return any(index > max(last, len(log.lines) - LAST_WORDS) for index in told)
 
 
 def _by_complaint(log: Log, exit_code: int | None) -> Triage:
@@ -265,6 +343,7 @@ def _by_complaint(log: Log, exit_code: int | None) -> Triage:
     if data:
         return answer(log, "data_error", "escalate", "likely", data)
     network = [index for index in log.matching(NETWORK) if len(log.lines) - index <= TAIL]
+    network = [index for index in network if not REFUSAL.search(log.lines[index])]
     more = _complaints(log)
     peers = [
         i for i in log.matching(ECHO) if COLLECTIVE.search(log.lines[i]) and not _healed(log, i)
@@ -274,7 +353,11 @@ def _by_complaint(log: Log, exit_code: int | None) -> Triage:
     if peers and not own and any(FATAL.search(log.lines[index]) for index in peers):
         return answer(log, "distributed_hang", "escalate", "guess", peers)
     if network and not more:
-        return answer(log, "network_transient", "relaunch", "guess", network)
+        first = log.matching(NETWORK)[0]
+        again = any(first < index < network[-1] for index in log.restarts)
+        return answer(
+            log, "network_transient", "escalate" if again else "relaunch", "guess", network
+        )
     thin = _by_gist(log)
     if thin is not None:
         return thin

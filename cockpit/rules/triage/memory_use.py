@@ -22,10 +22,23 @@ _PAIR: Final = late_regex(
     rf"{_SIZE.format('most')}"
 )
 _USE: Final = late_regex(
-    r"^(?!.*\b(?:gpu|cuda|hbm|device|vram)).*(?:peak|max[_ ]?rss|mem(?:ory)?\b|mem_)", re.I
+    r"^(?!.*\b(?:gpu|cuda|hbm|device|vram)).*(?:peak|\brss\b|max[_ ]?rss|mem(?:ory)?\b|mem_"
+    r"|\bram\b|working[ _]set|resident)",
+    re.I,
 )
 _LIMIT: Final = late_regex(r"limit|request|\bmax(imum)?\b|\bof\b", re.I)
 _ENDED: Final = late_regex(r"\b(137|-9|killed|failed|oom)\b", re.I)
+_SHARE: Final = late_regex(
+    r"\b(?:host|system|cgroup|container|node|pod|rss|ram|sys)\b[\w ]{0,12}\b(?:mem\w*|ram|usage"
+    r"|used|at)\b[^\d%]{0,16}(\d{1,3}(?:\.\d{1,3})?) ?%"
+    r"|^[^%]{0,80}\bmem(?:ory)?_?(?:used|usage|percent)\b[^\d%]{0,8}(\d{1,3}(?:\.\d{1,3})?) ?%",
+    re.I,
+)
+"""How much of the host's memory is in use."""
+_SPARE: Final = late_regex(
+    r"\bmem_?available\b[^\d]{0,4}(?:\d+ ?\w?i?B? )?\(?(\d{1,3}(?:\.\d{1,3})?) ?%", re.I
+)
+"""How much of it is left."""
 _BYTES: Final = {"K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -38,7 +51,19 @@ def spent_memory(log: Log) -> list[int]:
         near = head is not None and index - head <= ROWS and _is_near(log.lines[index])
         if near and (head == index or _ENDED.search(log.lines[index])):
             found.append(index)
-    return found
+    return found or _spent_share(log)
+
+
+def _spent_share(log: Log) -> list[int]:
+    """Return the last line that tells a share of the host's memory, if next to none was left."""
+    told = sorted({*log.matching(_SHARE), *log.matching(_SPARE)})
+    for index in told[-1:]:
+        line = log.lines[index]
+        used, spare = _SHARE.search(line), _SPARE.search(line)
+        share = float(used[1] or used[2]) if used else 100 - float(spare[1]) if spare else 0.0
+        if 100 * NEAR <= share <= 110:
+            return [index]
+    return []
 
 
 def _is_near(line: str) -> bool:

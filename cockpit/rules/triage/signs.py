@@ -50,7 +50,7 @@ SIGNS: tuple[Sign, ...] = (
     _sign(
         "preempted",
         "relaunch",
-        "none",
+        "wait",
         r"due to pre-?empt(ion|ed|ing)?\b|cancelled at \S+ due to job requeue",
         r"\bTERM_PREEMPT\b",
         r"^(?!.*(sequence group|pre-?emptionmode|kv.?cache)).*\bpre-?empted\b(?![\"']? ?[=:] ?(0"
@@ -88,7 +88,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|(limit|elapsed)(?! ?(?:[:=(]|of\b|is\b|\d)))"  # a figure: a setting, or a time
         r"|(reached|hit|over) .{0,20}\bwall[- ]?(clock|time)\b",
         r"exceed\w* .{0,30}(wall[- ]?(clock|time)|time limit|run ?time|run limit|h_rt|s_rt)",
-        r"\b(time|run) ?limit (was |has been )?(reached|exceeded|hit|expired)",
+        r"\b(time|run) ?limit (of [\w.:]+ (\w+ )?)?(was |has been )?(reached|exceeded|hit|expired)"
+        r"|\b(job|session|kernel|run|wall)\b.{0,12}\btime ?limit\b.{0,30}\b(reached|exceeded)\b",
         r"(reached|hit|over) (the |its |your )?(\w+ )?(time|runtime|duration) limit\b",
         r"\bexiting (the )?(program|training) after [\d.]+ ?(minutes|hours)\b",
         r"hard runtime limit|max(imum)?[ _]?(run ?time|duration|run[ _]duration) ?(reached"
@@ -182,6 +183,8 @@ SIGNS: tuple[Sign, ...] = (
         r"exceeds the memory usage threshold",
         r"exceed\w* .{0,30}memory (limit|usage)|job killed: mem\b"
         r"|\bmem(ory)?\b \d+\w* exceeded limit",
+        r"\b(kill|evict|terminat)\w*\b.{0,40}\bmem(ory)?\b[^<=]{0,30}(>|\bover\b|\babove\b)=? ?"
+        r"(the )?(limit|request|cap)\b",
         r"memory (usage|limit) .{0,30}exceed|\bcgroup oom\b",
         r"\b(gone|went|is|was|grew) (over|above|beyond|past)\b.{0,20}\bmemory (limit|request)"
         r"|\bbeyond the '?\w+'? memory limit",
@@ -246,6 +249,7 @@ SIGNS: tuple[Sign, ...] = (
         "relaunch",
         "escalate",
         DEVICE_LOST,
+        r"\b(accelerator|tpu|device|core) (device )?halted (prematurely|unexpectedly)",
         r"\b(double|multi)[- ]?bit\b.{0,20}\becc\b(?!\s*[:=]\s*0\b)"
         r"|\bhbm\b.{0,30}\becc\b.{0,20}\berror\b(?!s?\s*[:=]\s*0\b)",
         r"\bremounting file ?system read-only\b|\b(EXT4-fs error|XFS \S+ metadata I/O error)\b",
@@ -364,12 +368,15 @@ SIGNS: tuple[Sign, ...] = (
         COLLECTIVE_TIMEOUT,
         rf"watchdog(?!: BUG).{{0,60}}({TIMED_OUT}|stuck)|heartbeat monitor timed out"
         r"|timeout at nccl work",
-        r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)|\bRendezvousTimeoutError\b",
+        r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)"
+        r"|\bRendezvous(Closed|Connection|State|Timeout)Error\b",
         r"nccl operations have failed or timed out|socketStartConnect",
         r"(watchdog|hang) (detector|detected|monitor)\b.{0,80}\b(no progress|stuck|hang|hung)"
         r"|\bhang (was )?detected\b(?!\s*[:=]\s*(0|no|false))"
         r"|\babort(s|ed|ing) (on|due to) (a )?hang\b"
-        r"|no (\w+ )?progress\b.{0,40}\b(for|in) \d+|\b(ranks?|workers?|processes) (is|are"
+        r"|\bno (\w+ )?(progress|steps?)\b.{0,40}\b(for|in|within|since) \d+"
+        r"|\bstill waiting (for|on|in) (an? |the )?\w*(all_?\w+|collective|barrier|broadcast"
+        r"|ranks?|peers?|send|recv)\b|\b(ranks?|workers?|processes) (is|are"
         r"|seems?) (stuck|hung)",
         r"\b(considered|declared|presumed|deemed|found) (to be )?(hung|hanging|stuck"
         r"|unresponsive)\b"

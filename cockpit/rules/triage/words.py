@@ -31,6 +31,13 @@ NETWORK = late_regex(
     rf"|{TRANSIENT}|{NETWORK_ERRNO}",
     re.I,
 )
+REFUSAL = late_regex(
+    r"certificate[_ ]verif\w+|\bcertificate (has )?expired|self[- ]signed certificate"
+    r"|\b407\b|proxy authentication|\binsufficient_quota\b|\bcurrent quota\b|\bbilling\b"
+    r"|\b(localhost|127\.0\.0\.1|0\.0\.0\.0)\b|\[::1\]|\bhost='::1'",
+    re.I,
+)
+"""What the next try meets again: an identity that is not accepted, a server of the job's own."""
 REMOTE_FILES = late_regex(
     r"\bnfs: server\b|\blustre(error)?: |\b(gpfs|mmfs|beegfs|weka|ceph)\w*: ", re.I
 )
@@ -62,7 +69,7 @@ TROUBLE = late_regex(
 
 STOPPED = late_regex(
     r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user"
-    r"|cancell?ed by (user|uid|owner)"
+    r"|cancell?ed by (user|uid|owner)|\bsigterm\b.{0,60}\buid[ =:]?[1-9]\d*"
     r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
     r"|(?<!can be )(?<!be )\bstopped (from|in|via|through) the (ui|web|console|dashboard|w&b"
     r"|wandb)\b"
@@ -80,6 +87,13 @@ STOPPED = late_regex(
     re.I,
 )
 """Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""
+
+BY_HAND = late_regex(
+    r"\b(operator|admin\w*|manual\w*|on request|requested by|by \S+@\S+|p?kill(all)? -(9|KILL)"
+    r"|(docker|podman) (stop|kill))\b",
+    re.I,
+)
+"""A person's hand in a kill."""
 
 ORDERED = late_regex(
     r"\b(exit\w*|abnormal\w*|terminat\w*|closed|quit\w*|leaving|died|dropped|lost|disconnect\w*"
@@ -115,6 +129,17 @@ REQUEUED = late_regex(
     re.I,
 )
 """It comes back by itself: ``Requeue=1`` is only a setting."""
+
+STARTED_AGAIN = late_regex(
+    r"\b(?<!will )(restart(ed|ing)|relaunch(ed|ing)|resubmitted|starting again|started again)\b"
+    r"|\b(attempt|restart|incarnation|try)[ :=#]{1,3}[1-9]\d*\b(?! ?(/|of\b))"
+    r"|\brestart_?count\W{1,3}[1-9]"
+    r"|\b(load(ing|ed)|restor(ing|ed)) .{0,40}(checkpoint|ckpt|\biteration \d)"
+    r"|\b(?<!will )resum(ed|ing)\b|\bpicking up\b|\bjob \S+ (begins|began|start(s|ed))\b"
+    r"|\bstarting (from|attempt|job|training)\b",
+    re.I,
+)
+"""A job that had ended begins once more: what stands behind ended another one."""
 
 STARTS = late_regex(
     r"tracking run with wandb version|\bresuming training from\b|starting from scratch", re.I
@@ -201,11 +226,17 @@ OPENING = late_regex(
 )
 """Code that opens a device: what fails there is no fault in mid-run."""
 
-DRAIN = late_regex(r"\bdrain|\bRMA\b|replace the (gpu|node)", re.I)
+DRAIN = late_regex(
+    r"\bdrain|\bRMA\b|\breplac(e|ing) (the )?(gpu|node|host|board)|\bcordon|\bquarantin"
+    r"|\b(excluding|blacklist\w*|banned) (the )?(node|host)|\bout of service\b"
+    r"|\b(node|host)\b.{0,40}\bfor (repair|replacement)",
+    re.I,
+)
 
 DONE = late_regex(
     r"training (is )?(already )?(completed?|finished|done)\b|finished training"
-    r"|successfully completed|\bjob \S+ succeeded\b|reached (the )?(final|max)\w* step"
+    r"|(?<!check )(?<!test )(?<!upload )(?<!step )(?<!evaluation )(?<!export )(?<!save )"
+    r"successfully completed|\bjob \S+ succeeded\b|reached (the )?(final|max)\w* step"
     r"|saved (the )?final (model|checkpoint|weights)",
     re.I,
 )
@@ -216,6 +247,11 @@ FATAL = late_regex(
 )
 """What a program says that does not go on."""
 
+COUNTS = late_regex(
+    r"^\W*(\w+\W{1,3}){0,2}?((\w+=[\d.,%]+\S*|[\d.,]+ \w+)[ ,;|]{1,3}){2,}\w+(=[\d.,%]+\S*)?\W*$"
+)
+"""A line of figures, whatever they count: ``decoded=4118220 failed=2``."""
+
 STUCK = late_regex(
     r"\b(watchdog|no (\w+ )?progress|not advanced for|no (new )?(log )?(output|lines?|steps?"
     r"|activity) (for|since"
@@ -224,6 +260,11 @@ STUCK = late_regex(
     re.I,
 )
 """What may be the last that is heard of a run that stands still."""
+
+HUNG = late_regex(
+    r"\b(watchdog|stuck|hang(s|ing)?|hung|stall\w*|unresponsive|dead-?lock\w*)\b", re.I
+)
+"""What is killed because it was waited for in vain."""
 
 ELSEWHERE = frozenset(
     (
@@ -298,9 +339,36 @@ TRAJECTORY = late_regex(
 )
 """File names whose change can alter the training trajectory: then a person decides."""
 
+LOOP = late_regex(r"trainer|train(ing)?_(loop|step)", re.I)
+"""Files of a training loop."""
+TRAINS = late_regex(
+    r"(forward|backward|forward_backward\w*|train(ing)?_step|compute_loss|loss_fn|__getitem__"
+    r"|collate\w*|update_fn|optimizer_step|configure_optimizers)$"
+)
+"""Functions of model, training loop, optimizer and data by their usual names."""
+
 LIBRARY = late_regex(
     r"site-packages|dist-packages|/lib/python\d|^<|\.pyx$|/(opt|usr)/\S*python\d|^python/"
 )
+MISTAKES = frozenset(
+    (
+        *("TypeError", "NameError", "UnboundLocalError", "AttributeError", "ImportError"),
+        *("ModuleNotFoundError", "SyntaxError", "IndentationError", "KeyError", "IndexError"),
+        *("AssertionError", "ZeroDivisionError", "NotImplementedError"),
+    )
+)
+"""Exceptions of code that is wrong, or of what it was given."""
+SHAPES = late_regex(
+    r"\b(shapes?|sizes?|dtypes?|dimensions?|state_dict)\b.{0,60}\b(mismatch\w*|cannot be multiplied"
+    r"|is invalid|must match|incompatible|expected)\b|\bin loading state_dict\b",
+    re.I,
+)
+LEAVING = late_regex(
+    r"'NoneType'|\bclosed\b|\bshut ?down|\bshutting|\bterminat|\bsignal\b|\bexit|\bdestroy"
+    r"|\bgone\b|\bno longer|\bdaemonic|\bworkers?\b|\bnode",
+    re.I,
+)
+"""Words of a program that is being ended."""
 ECHO_NAMES = frozenset(
     (
         *("ConnectionResetError", "ConnectionAbortedError", "ConnectionRefusedError"),
