@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from cockpit.model.late_regex import late_regex
@@ -41,6 +42,8 @@ from cockpit.rules.triage.words import (
 GENERIC: Final = frozenset(("RuntimeError", "OSError", "SystemError", "Exception", "Error"))
 """Exceptions that may mean anything: without a frame their message tells the thing."""
 _Class = tuple[str, Action]
+AGAIN: Final = late_regex(r"\b(please )?try again\b", re.I)
+"""What a server says of trouble that is its own, whatever was asked of it."""
 PIPE: Final = late_regex(r"/multiprocessing/(connection|managers|resource_shar\w+|queues)\.py")
 """Code by which processes of one machine talk: a connection that breaks there is another's end."""
 PIPED: Final = 3
@@ -70,6 +73,8 @@ def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
     chained = " ".join([*(line for line in before if FATAL.search(line)), own])
     if _is_config(own, message):
         return None
+    if AGAIN.search(message) and NETWORK.search(message):
+        return _from_the_network(log, raised, own)
     if DATA.search(chained) or DATA_FILE.search(raised.text) or _reads_data(raised):
         return "data_error", "escalate"
     if TRACKER.search(message) or (raised.frames and TRACKER.search(raised.frames[-1].file)):
@@ -78,10 +83,15 @@ def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
         return "capacity_wait", "escalate"
     if MOUNT.search(message) or (IO_ERROR.search(message) and log.matching(REMOTE_FILES)):
         return "network_transient", "escalate"
-    met = NETWORK.search(message) is not None or _is_on_the_way(raised, own)
-    if met and not _is_lasting(raised):
-        return "network_transient", "escalate" if _came_again(log, raised) else "relaunch"
-    return None
+    return _from_the_network(log, raised, own)
+
+
+def _from_the_network(log: Log, raised: Raised, own: str) -> _Class | None:
+    """Return that it is the network's, unless another try would only meet the same."""
+    met = NETWORK.search(log.lines[raised.at]) is not None or _is_on_the_way(raised, own)
+    if not met or _is_lasting(raised):
+        return None
+    return "network_transient", "escalate" if _came_again(log, raised) else "relaunch"
 
 
 def _is_lasting(raised: Raised) -> bool:

@@ -14,7 +14,8 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
-from cockpit.rules.triage.ended import LAST_WORDS, broken_off, by_sign, ended, told
+from cockpit.rules.triage.by_exit import LAST_WORDS
+from cockpit.rules.triage.ended import broken_off, by_sign, ended, told
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.running import running
 from cockpit.rules.triage.signs import SIGNS, Action

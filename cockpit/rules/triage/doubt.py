@@ -16,6 +16,7 @@ _LIST: Final = (
     rf"{_CAUSES}[^(]{{0,40}}\((?:1|a|i)\).*",  # to the end of the line: each is a sentence
     r"\((?:[^()]*(?:\betc\b|\be\.g\.|\bi\.e\.|,? or )[^()]*|[^(),=\d]+(?:, [^(),=\d]+){2,})\)",
     r"(?<![\w/.-])[a-z]+(?:/[a-z]+){2,}(?![\w/.-])",  # preempted/died/restarted
+    r"(?<=: )[A-Za-z]\w*(?:, [A-Za-z]\w*){2,}\b",  # rules: OOM, Xid, preempted
     r"\b\w+(?: \w+)?, (?:\w+ )?\w+(?: \w+)?,? or \w+(?: \w+)?",  # failed, got preempted, or crashed
 )
 """Alternatives, wherever they stand in a sentence."""

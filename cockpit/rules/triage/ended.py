@@ -11,14 +11,22 @@ from typing import Final
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.answers import EVIDENCE, answer
+from cockpit.rules.triage.answers import answer
 from cockpit.rules.triage.by_exception import by_exception
+from cockpit.rules.triage.by_exit import (
+    INTERRUPT_CODES,
+    KILL_CODES,
+    LAST_WORDS,
+    TAIL,
+    TERM_CODES,
+    by_exit,
+    complaints,
+    healed,
+    killed,
+    misused,
+)
 from cockpit.rules.triage.data_words import DATA
-from cockpit.rules.triage.gist import gist
 from cockpit.rules.triage.lines import Log
-from cockpit.rules.triage.log_text import marks_of, steps_of
-from cockpit.rules.triage.memory_use import spent_memory
-from cockpit.rules.triage.prefixes import bare
 from cockpit.rules.triage.signs import SIGNS, Action, Sign
 from cockpit.rules.triage.tracebacks import (
     IGNORED,
@@ -29,31 +37,16 @@ from cockpit.rules.triage.tracebacks import (
     is_echo,
 )
 from cockpit.rules.triage.words import (
-    ALARM,
     BAD_ACCESS,
-    BY_HAND,
-    COLLECTIVE,
-    CONFIG,
-    CRASH,
     DEVICE_ERROR,
-    DONE,
     DRAIN,
-    ECHO,
-    FATAL,
-    HUNG,
+    HANDLED,
     INTERRUPTS,
     JOB_CANCELLED,
-    KILLED,
     LAUNCHER,
     LEAVING,
     MISTAKES,
-    NETWORK,
     OPENING,
-    ORDERED,
-    OTHER_END,
-    PROBE,
-    REFUSAL,
-    REFUSED,
     REQUEUED,
     SHAPES,
     STEP_CANCELLED,
@@ -61,21 +54,11 @@ from cockpit.rules.triage.words import (
     TASK_DIED,
     TERMINATED,
     TRACKER,
-    USAGE,
     WRAPPERS,
 )
 
-TAIL = 12
-"""Lines at the end that must hold the words of a program that said why it ended."""
-
-LAST_WORDS = 300
-"""Lines at the end in which an interrupt still explains it: every rank prints its own trace."""
-
 REPEATED: Final = 3
 """The same fault of the same device, so many times: it comes again wherever the job goes on."""
-_KILL_CODES = (137, -9)
-_INTERRUPT_CODES = (130, -2)
-_TERM_CODES = (143, -15)
 _TAKEN = frozenset(("preempted", "walltime", "node_death"))
 _OWN_END = frozenset(
     ("numeric_instability", "hbm_exhausted", "oom_host", "oom_device", "disk_full")
@@ -85,6 +68,8 @@ _ECHOED = frozenset(("distributed_hang", "hardware_fault", *_TAKEN))
 """What also follows when a rank has raised: the others wait, their links break, time runs out."""
 PROGRAMS_XIDS: Final = frozenset(("13", "31", "43", "45"))
 """Xids that NVIDIA's catalogue lays to the program first: exceptions, faults, channels ended."""
+_TASKS = late_regex(r"\btasks? [\d,-]+: |\bterminated\b", re.I)
+"""What a launcher tells of the tasks that it ended."""
 _DEVICE = late_regex(r"\bXid\b[^\d]{0,12}\(?(?:PCI:)?([\w:.]*)\)?\D{0,4}(\d+)", re.I)
 
 
@@ -107,10 +92,12 @@ def ended(
     after = ordered and bool(stopped) and stopped[0] < min(found, default=0)
     if sign is not None and not (after and sign.name in _ECHOED) and _decides(sign, found, raised):
         return _unread(log, sign, found) or by_sign(log, sign, found, raised)
-    if cancelled or stopped or exit_code in _INTERRUPT_CODES:
+    if cancelled or stopped or exit_code in INTERRUPT_CODES:
+        if stopped and not cancelled and _went_wrong(log, stopped[-1], exit_code):
+            return answer(log, "unknown", "escalate", "guess", stopped)
         return answer(log, "user_stopped", "none", "sure" if stopped else "likely", stopped)
-    if raised is None or (raised.name in WRAPPERS and _killed(log)):
-        return _by_exit(log, exit_code)
+    if raised is None or (raised.name in WRAPPERS and (killed(log) or misused(log))):
+        return by_exit(log, exit_code)
     return by_exception(log, raised)
 
 
@@ -134,16 +121,9 @@ def broken_off(log: Log) -> Triage | None:
     return thing.model_copy(update={"action": "escalate"}) if thing.action == "relaunch" else thing
 
 
-def _killed(log: Log) -> list[int]:
-    """Return the lines that tell of a kill which is no launcher's, after another one's end."""
-    if any(not _healed(log, index) for index in log.naming(OTHER_END)):
-        return []
-    return [index for index in log.naming(KILLED) if not _healed(log, index)]
-
-
 def _raised(log: Log) -> Raised | None:
     """Return the exception that ended it; a lone echo tells nothing that its line does not."""
-    standing = [each for each in exceptions(log.lines) if not _healed(log, each.at)]
+    standing = [each for each in exceptions(log.lines) if not healed(log, each.at)]
     raised = decisive([each for each in standing if each.name not in INTERRUPTS])
     return None if raised is not None and not raised.frames and is_echo(raised) else raised
 
@@ -205,7 +185,9 @@ def _overcome(log: Log, sign: Sign, index: int) -> bool:
     """Tell whether training went on after a sign, and for what it lost, without it."""
     if sign.name == "numeric_instability":
         return log.numbers_came_back(index)
-    return log.outlived(index) and len(log.lines) - index > TAIL
+    if not log.outlived(index):
+        return False
+    return len(log.lines) - index > TAIL or HANDLED.search(log.lines[index]) is not None
 
 
 def _decides(sign: Sign, found: list[int], raised: Raised | None) -> bool:
@@ -302,98 +284,18 @@ def _repeats(log: Log, found: list[int]) -> bool:
     return any(faults.count(each) >= REPEATED for each in set(faults))
 
 
-def _healed(log: Log, index: int) -> bool:
-    return log.outlived(index) and len(log.lines) - index > TAIL
+def _went_wrong(log: Log, stopped: int, exit_code: int | None) -> bool:
+    """Tell whether a program complained after a stop, and ended as no signal ends one.
 
-
-def _by_exit(log: Log, exit_code: int | None) -> Triage:
-    settings = [index for index in log.naming(CONFIG) if FATAL.search(log.lines[index])]
-    usage = [i for i in sorted({*log.naming(USAGE), *settings}) if not _healed(log, i)]
-    crash = [index for index in log.naming(CRASH) if not _healed(log, index)]
-    if usage:
-        return answer(log, "small_code_bug", "fix_then_relaunch", "likely", usage)
-    if crash:
-        return answer(log, "complex_code_bug", "escalate", "likely", crash)
-    killed = _killed(log)
-    spent = spent_memory(log) if exit_code in _KILL_CODES or killed else []
-    if spent:
-        return answer(log, "oom_host", "escalate", "likely", spent)
-    if exit_code in _KILL_CODES or killed:
-        again = log.incidents(log.naming(KILLED)) > 1
-        action: Action = "escalate" if again or _killed_on_purpose(log) else "relaunch"
-        return answer(log, "killed", action, "likely", killed or _end(log))
-    if exit_code in _TERM_CODES:
-        return answer(log, "unknown", "escalate", "guess", log.naming(TERMINATED) or _end(log))
-    return _by_complaint(log, exit_code)
-
-
-def _killed_on_purpose(log: Log) -> bool:
-    """Tell whether a person, or who had waited for it in vain, is named beside the kill."""
-    last = log.marks[-1][0] if log.marks else 0
-    told = {i for words in (HUNG, PROBE, BY_HAND) for i in log.naming(words)}
-    return any(index > max(last, len(log.lines) - LAST_WORDS) for index in told)
-
-
-def _by_complaint(log: Log, exit_code: int | None) -> Triage:
-    """Judge by what is complained of at the end, without a traceback."""
-    refused = [] if log.marks else log.matching(REFUSED)
-    if refused:
-        return answer(log, "capacity_wait", "escalate", "likely", refused)
-    data = [index for index in log.naming(DATA) if not _healed(log, index)]
-    if data:
-        return answer(log, "data_error", "escalate", "likely", data)
-    network = [index for index in log.matching(NETWORK) if len(log.lines) - index <= TAIL]
-    network = [index for index in network if not REFUSAL.search(log.lines[index])]
-    more = _complaints(log)
-    peers = [
-        i for i in log.matching(ECHO) if COLLECTIVE.search(log.lines[i]) and not _healed(log, i)
-    ]
-    own = [i for i in more if not TASK_DIED.search(log.lines[i])]
-    own = [i for i in own if not LAUNCHER.search(log.lines[i])]
-    if peers and not own and any(FATAL.search(log.lines[index]) for index in peers):
-        return answer(log, "distributed_hang", "escalate", "guess", peers)
-    if network and not more:
-        first = log.matching(NETWORK)[0]
-        again = any(first < index < network[-1] for index in log.restarts)
-        return answer(
-            log, "network_transient", "escalate" if again else "relaunch", "guess", network
-        )
-    thin = _by_gist(log)
-    if thin is not None:
-        return thin
-    if exit_code is None and _just_stops(log):
-        return answer(log, "killed", "relaunch", "guess", _end(log))
-    return answer(log, "unknown", "escalate", "guess", more or log.matching(ALARM)[-EVIDENCE:])
-
-
-def _by_gist(log: Log) -> Triage | None:
-    """Return the class that the first line with a thing and a trouble names, at the very end."""
-    last = max(log.marks[-1][0] if log.marks else -1, len(log.lines) - TAIL - 1)
-    for index in range(last + 1, len(log.lines)):
-        found = gist([log.lines[index]])
-        if found is not None:
-            return answer(log, *found, "guess", [index])
-    return None
-
-
-def _complaints(log: Log) -> list[int]:
-    """Return the lines at the end that complain of more than the network: a cause, perhaps."""
-    own = [index for index in log.matching(FATAL) if not _healed(log, index)]
-    echoes = (NETWORK, ECHO)
-    return [i for i in own if not any(pattern.search(log.lines[i]) for pattern in echoes)]
-
-
-def _just_stops(log: Log) -> bool:
-    """Tell whether the log ends in the middle of training, with no word of alarm."""
-    end = [bare(line) for line in log.lines[-TAIL:] if line.strip()]
-    marks = [index for index, _ in marks_of(end, steps_of(end))]
-    if not marks or marks[-1] < len(end) - 3:
+    Then it was something else that a person stopped.
+    """
+    if exit_code in (None, 0, *INTERRUPT_CODES, *TERM_CODES, *KILL_CODES):
         return False
-    if any(ALARM.search(line) for index, line in enumerate(end) if index not in marks):
+    if any(each.name in INTERRUPTS for each in exceptions(log.lines)):
         return False
-    after = end[marks[-1] + 1 :]
-    return not any(said.search(line) for line in after for said in (ORDERED, TERMINATED, DONE))
+    return any(index > stopped for index in complaints(log) if not _is_launchers(log, index))
 
 
-def _end(log: Log) -> list[int]:
-    return [index for index, line in enumerate(log.lines) if line.strip()][-2:]
+def _is_launchers(log: Log, index: int) -> bool:
+    said = log.lines[index]
+    return any(words.search(said) for words in (LAUNCHER, _TASKS, STOPPED, TERMINATED))

@@ -18,7 +18,7 @@ ROWS: Final = 64
 """Lines that a table may have below its head."""
 _SIZE: Final = r"(?<![\w.])(?P<{0}>\d{{1,9}}(?:\.\d{{1,3}})?) ?(?P<{0}_unit>[KMGT])i?B?\b"
 _PAIR: Final = late_regex(
-    rf"{_SIZE.format('used')}[\s/|,(]{{1,20}}(?:(?:of|limit|max)\b[\s:=]{{0,3}})?"
+    rf"{_SIZE.format('used')}[\s/|,(]{{1,20}}(?:(?:of|[\w.]{{0,20}}(?:limit|max))\b[\s:=]{{0,3}})?"
     rf"{_SIZE.format('most')}"
 )
 _USE: Final = late_regex(

@@ -13,6 +13,7 @@ from cockpit.rules.triage.standing import stands_still
 from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions
 from cockpit.rules.triage.words import (
     ALARM,
+    COLLECTIVE_CALL,
     COUNTS,
     FATAL,
     NETWORK,
@@ -80,6 +81,7 @@ def _trouble(log: Log) -> Triage | None:
     if raised is not None and not NETWORK.search(log.lines[raised.at]):
         return answer(log, "complex_code_bug", "escalate", "guess", (raised.at,))
     trouble = [i for i in log.matching(TRACKER) if TROUBLE.search(log.lines[i])]
+    trouble = trouble or [each.at for each in exceptions(log.lines) if _by_tracker(each)]
     if trouble:
         return answer(log, "tracker_error", "none", "likely", trouble)
     network = [i for i in log.matching(NETWORK) if not PROBE.search(log.lines[i])]
@@ -98,10 +100,18 @@ def _raised(log: Log) -> Raised | None:
     return raised
 
 
+def _by_tracker(raised: Raised) -> bool:
+    return bool(raised.frames) and any(TRACKER.search(each.file) for each in raised.frames[-2:])
+
+
 def _noise(log: Log) -> Triage:
     """Judge words of alarm that no rule knows: harmless with a proof of progress after them."""
     alarming = log.matching(ALARM)
     serious = sorted({*log.naming(FATAL), *log.naming(STUCK)} - set(log.matching(COUNTS)))
     if log.progresses(serious[-1] if serious else -1):
         return answer(log, "harmless_noise", "none", "guess", alarming)
+    last = log.marks[-1][0] if log.marks else -1
+    stacks = [index for index in log.matching(COLLECTIVE_CALL) if index > last]
+    if stacks and serious:
+        return answer(log, "distributed_hang", "escalate", "likely", stacks)
     return answer(log, "unknown", "escalate", "guess", alarming[-EVIDENCE:])

@@ -120,7 +120,9 @@ SIGNS: tuple[Sign, ...] = (
         r"\bNodeDied(Error)?\b",
         r"\bdead node\b",
         r"\bnodes?\b.{0,60}\b(is dead|died|was lost|marked (as )?dead|unreachable|went away"
-        r"|not responding|has died)|\bNodeNotReady\b|\bNodeLost\b|\bnode is not ready\b",
+        r"|not responding|has died)|\bNodeNotReady\b|\bNodeLost\b|\bnode (\S+ )?(is )?not ?ready\b"
+        r"|\bpower(ed)? (state )?(is )?off\b"
+        r"|\bssh: connect to host [\w-]+ port \d+: (no route to host|host is down)",
         r"(failed|lost|dead|down(ed)?|crashed) node\b(?! ?[:=] ?0)|setting down\b",
         r"(imminent|ungraceful|unexpected) node shutdown|node is shutting down|\bNodeShutdown\b",
         r"\b(host|machine|node|instance|vm)\b.{0,40}\b(rebooted(?! \d+ \w+ ago)|crashed|lost power"
@@ -173,7 +175,7 @@ SIGNS: tuple[Sign, ...] = (
         "oom_host",
         "escalate",
         "escalate",
-        r"oom[-_ ]?kill(?!er (is )?(disabled|enabled))(?![\w-]*[\"']? ?[=:] ?0\b)",
+        r"oom[-_ ]?kill(?!er (is )?(disabled|enabled))(?![\w-]*[\"']? ?[=:]? ?0\b(?! ?->))",
         r"out of memory: kill",
         r"memory cgroup out of memory",
         r"\btask \d+: out of memory|\b(system|node|host|machine) (ran|went|is|was) out of memory\b",
@@ -359,7 +361,8 @@ SIGNS: tuple[Sign, ...] = (
         r"minimum loss scale(?! ?[:=])|loss scaler? .{0,20}\bto (0\.0\b|\d(\.\d+)?e-\d+)",
         r"\bFloatingPointError\b|\btensor\(\[[^\]]{0,200}\bnan\b",
         r"\bloss\b.{0,20}\b(diverged|exploded)|training (has )?diverged|loss (spike|explosion)\b"
-        r".{0,40}\b(detected|abort|halt|stop)",
+        r".{0,40}\b(detected|abort|halt|stop)|\b(stopped|halted|aborted|ended)\b.{0,30}\bloss spike"
+        r"|\bLoss(Spike|Diverge\w*|NaN|Explosion)\w*(Error|Exception)\b",
     ),
     _sign(
         "distributed_hang",

@@ -80,9 +80,10 @@ _UNMADE: Final = late_regex(
 PATIENCE: Final = 30 * 60
 """Seconds of waiting after which a person should know (SPEC T, ``capacity_wait``)."""
 _SINCE: Final = late_regex(
-    r"\(autoscaler \+(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:\d+s)?\) (?:Failed|Error|Warning)"
+    r"\(x\d+ over (?:(?P<days>\d+)d)?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:\d+s)?\)"
+    r"|\(autoscaler \+(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:\d+s)?\) (?:Failed|Error|Warning)"
 )
-"""Ray's autoscaler counts from its start."""
+"""Kubernetes' events tell how long they came, Ray's autoscaler counts from its start."""
 
 _UNFIT: Final = late_regex(r"\bno healthy devices\b|\bunhealthy devices?\b", re.I)
 """The node that it was given has devices that cannot be opened."""
@@ -112,7 +113,9 @@ def waiting(log: Log) -> Triage:
 
 def _waited(line: str) -> float:
     since = _SINCE.search(line)
-    return 3600.0 * int(since["h"] or 0) + 60 * int(since["m"] or 0) if since else 0.0
+    told = since.groupdict(default="0") if since else {}
+    hours = 24 * int(told.get("days", 0)) + int(told.get("hours", 0)) + int(told.get("h", 0))
+    return 3600.0 * hours + 60 * (int(told.get("minutes", 0)) + int(told.get("m", 0)))
 
 
 def _never(log: Log) -> list[int]:

@@ -25,6 +25,7 @@ NETWORK = late_regex(
     r"|(failed to|could not|couldn't|can ?not) resolve|could not connect to the endpoint"
     r"|endpointconnectionerror"
     r"|\bconnection to \S+.{0,30} was lost; in progress|nfs: server \S+ not responding"
+    r"|\binternal error\b.{0,20}\bplease try again"
     r"|retrying (error|request|in|after)|\bretry(ing)?\b.{0,40}(attempt|request|connection)"
     r"|\bhttp (response|status)\b.{0,12}\b(429|502|503|504)\b"
     r"|\b(unavailable|deadline_exceeded): error (reading|writing|opening|executing)\b"
@@ -261,6 +262,13 @@ STUCK = late_regex(
 )
 """What may be the last that is heard of a run that stands still."""
 
+HANDLED = late_regex(
+    r"\b(caught|handled|recover(ed|ing)|halving|reduc(ed|ing)|falling back|skipp(ed|ing)"
+    r"|ignor(ed|ing)|continu(ed|ing)|retrying)\b",
+    re.I,
+)
+"""The program met it and did something about it."""
+
 HUNG = late_regex(
     r"\b(watchdog|stuck|hang(s|ing)?|hung|stall\w*|unresponsive|dead-?lock\w*)\b", re.I
 )
@@ -395,6 +403,12 @@ COLLECTIVE = late_regex(
     re.I,
 )
 """What ranks do together: it breaks for all when one has gone."""
+COLLECTIVE_CALL = late_regex(
+    r"\b(all_?gather|all_?reduce|reduce_?scatter|all_?to_?all|broadcast|barrier|isend|irecv)\w*"
+    r" \(|\bdistributed_c10d\.py\b|\bsync_global_devices\b",
+    re.I,
+)
+"""A call of what ranks do together, as a picture of a stack shows it."""
 INTERRUPTS = frozenset(("KeyboardInterrupt", "SystemExit", "SignalException"))
 """What a program raises because it is told to leave."""
 WRAPPERS = frozenset(

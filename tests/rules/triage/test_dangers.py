@@ -12,6 +12,9 @@ LIMIT = "slurmstepd: error: *** JOB 7 ON n4 CANCELLED AT 2026-02-01T08:10 DUE TO
 WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8) ran for 600000 ms"
 SHAPES = raised("RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x4)")
 REFUSED = "aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host s3.lab:443"
+MORE = [f"step {step} loss 2.1" for step in (90, 91, 92)]
+LOADER = raised("ConnectionError: Caught ConnectionError in DataLoader worker process 8.")
+CHILD = raised("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ")
 PIPE = [
     "Traceback (most recent call last):",
     '  File "/opt/lib/python3.11/multiprocessing/connection.py", line 399, in _recv',
@@ -50,6 +53,25 @@ PIPE = [
         # Told to leave, by nobody knows whom.
         (["Terminated"], 143, ("unknown", "escalate")),
         (["received SIGTERM from pid 7 (uid 1001 mk)"], 143, ("user_stopped", "none")),
+        (["upstream: run tok-7 was stopped by user jo", "ERROR giving up"], 1, "unknown"),
+        # What was met was met and dealt with; counters of none; lists of words.
+        (["eval: torch.OutOfMemoryError caught", *MORE, LIMIT], None, ("walltime", "relaunch")),
+        (["MemAvailable 811 GB, oom_kill 0"], 137, ("killed", "relaunch")),
+        (["memory.current=63.8G memory.max=64.0G oom_kill 0 -> 1"], 137, ("oom_host", "escalate")),
+        (["mon: cgroup memory.current=63.8G memory.max=64.0G"], 137, ("oom_host", "escalate")),
+        (["I0912 rules: OOM, Xid, NaN, preempted -> page"], None, ("unknown", "escalate")),
+        (["ssh: connect to host g14 port 22: No route to host"], 255, ("node_death", "relaunch")),
+        (["ssh: connect to host git.lab.org port 22: No route to host"], 128, "network_transient"),
+        # A loader's worker that lost its connection, a server that is at fault itself.
+        (LOADER, 1, ("network_transient", "relaunch")),
+        (
+            raised("ValueError: Error reading c4.zarr: internal error. Please try again."),
+            1,
+            ("network_transient", "relaunch"),
+        ),
+        # A launcher's exception tells nothing that its program has not said.
+        (["train.py: error: unrecognized arguments: --lr", *CHILD], 2, "small_code_bug"),
+        (raised("LossSpikeError: Training stopped due to a loss spike."), 1, "numeric_instability"),
         # Devices and trackers.
         (["NVRM: Xid 48, DBE", "healthd: cordon node gpu-14"], 1, ("hardware_fault", "escalate")),
         (["Accelerator device halted prematurely"], 1, ("hardware_fault", "relaunch")),
@@ -86,6 +108,10 @@ STAMPED = [f"2026-02-01 05:00:{second} step {second} loss 2.1" for second in (10
         ([*STAMPED, "preemption notice received, 30 s left"], "wait"),
         ([*STAMPED, PREEMPTED, "resumed at step 30", "step 31 loss 2", "step 32 loss 2"], "none"),
         ([*STAMPED, "still waiting for the barrier", "up"], "escalate"),
+        (
+            [*STAMPED, "no new log line for 69 min", "py-spy rank 0: all_gather (x.py:1)"],
+            "escalate",
+        ),
     ],
 )
 def test_what_runs_is_left_alone_while_it_is_seen_to_move(lines: list[str], action: str) -> None:
@@ -125,6 +151,14 @@ def test_a_line_of_model_loop_or_data_is_for_a_person(
         (["(autoscaler +9m10s) Failed to launch 2 node(s): Quota 'H100' exceeded"], "wait"),
         (["No workers match constraints", "(scaling up) Waiting for worker scale-up"], "wait"),
         (["No workers match constraints: ['device']"], "escalate"),
+        (
+            ["FailedScheduling 2m (x41 over 3h) 0/12 nodes are available: 12 Insufficient gpu."],
+            "escalate",
+        ),
+        (
+            ["FailedScheduling 2m (x4 over 9m) 0/12 nodes are available: 12 Insufficient gpu."],
+            "wait",
+        ),
     ],
 )
 def test_a_wait_is_for_a_person_once_it_was_long_or_can_never_end(
