@@ -73,7 +73,8 @@ def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
     chained = " ".join([*(line for line in before if FATAL.search(line)), own])
     if _is_config(own, message):
         return None
-    if AGAIN.search(message) and NETWORK.search(message):
+    way = _is_on_the_way(raised, own) or AGAIN.search(message)
+    if way and NETWORK.search(message):
         return _from_the_network(log, raised, own)
     if DATA.search(chained) or DATA_FILE.search(raised.text) or _reads_data(raised):
         return "data_error", "escalate"

@@ -142,7 +142,7 @@ def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[i
         found = [
             index
             for index in log.naming(sign.pattern)
-            if index >= again
+            if index > again
             and not _overcome(log, sign, index)
             and not _of_tracker(log, sign, index)
         ]
@@ -152,7 +152,7 @@ def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[i
         return None, []
     deepest, found = standing[0]
     before = [
-        each for each in standing if each[1][0] < found[0] and _explains(each[0].name, deepest.name)
+        each for each in standing if each[1][0] < found[0] and _explains(log, each, deepest.name)
     ]
     return min(before, key=lambda each: each[1][0]) if before else (deepest, found)
 
@@ -162,23 +162,24 @@ def _of_tracker(log: Log, sign: Sign, index: int) -> bool:
     return sign.name in ("node_death", "walltime") and bool(TRACKER.search(log.lines[index]))
 
 
-def _explains(earlier: str, deepest: str) -> bool:
+def _explains(log: Log, before: tuple[Sign, list[int]], deepest: str) -> bool:
     """Tell whether what stood before the deepest cause explains it."""
+    earlier = before[0].name
     if earlier == "distributed_hang":
-        return deepest == "walltime"
+        return deepest == "walltime" and not log.went_on(before[1][0])
     return earlier in _OWN_END and (earlier == "numeric_instability" or deepest in _TAKEN)
 
 
 def _begun_again(log: Log, raised: Raised | None) -> int:
-    """Return the line at which the job began once more before it failed, 0 if it did not.
+    """Return the line at which the job began once more before it failed, -1 if it did not.
 
     What had taken it away before has not ended what began behind it.
     """
     if not log.restarts:
-        return 0
+        return -1
     ends = [] if raised is None or raised.name in WRAPPERS else [raised.begin]
     ends += [i for s in SIGNS if s.name in _OWN_END for i in log.naming(s.pattern)]
-    return max((index for index in log.restarts if any(index < end for end in ends)), default=0)
+    return max((index for index in log.restarts if any(index < end for end in ends)), default=-1)
 
 
 def _overcome(log: Log, sign: Sign, index: int) -> bool:
@@ -209,7 +210,7 @@ def _is_mistake(raised: Raised) -> bool:
 
     A program that is told to leave meets closed files and objects that have gone: no mistake.
     """
-    if LEAVING.search(raised.text):
+    if LEAVING.search(raised.text) or not (raised.place is None or raised.place.own):
         return False
     return raised.name in MISTAKES or SHAPES.search(raised.text) is not None
 

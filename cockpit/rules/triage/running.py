@@ -16,6 +16,7 @@ from cockpit.rules.triage.words import (
     COLLECTIVE_CALL,
     COUNTS,
     FATAL,
+    KILLED,
     NETWORK,
     PROBE,
     STUCK,
@@ -85,7 +86,7 @@ def _trouble(log: Log) -> Triage | None:
     if trouble:
         return answer(log, "tracker_error", "none", "likely", trouble)
     network = [i for i in log.matching(NETWORK) if not PROBE.search(log.lines[i])]
-    if len([i for i in network if not log.progresses(i)]) >= IN_VAIN:
+    if len(network) >= IN_VAIN and not log.progresses(network[-IN_VAIN]):
         return answer(log, "network_transient", "escalate", "likely", network)
     if network:
         return answer(log, "network_transient", "none", "likely", network)
@@ -107,6 +108,9 @@ def _by_tracker(raised: Raised) -> bool:
 def _noise(log: Log) -> Triage:
     """Judge words of alarm that no rule knows: harmless with a proof of progress after them."""
     alarming = log.matching(ALARM)
+    kills = log.naming(KILLED)
+    if kills and not log.progresses(kills[-1]):
+        return answer(log, "killed", "escalate", "likely", kills)
     serious = sorted({*log.naming(FATAL), *log.naming(STUCK)} - set(log.matching(COUNTS)))
     if log.progresses(serious[-1] if serious else -1):
         return answer(log, "harmless_noise", "none", "guess", alarming)

@@ -35,7 +35,7 @@ class Sign(NamedTuple):
 
 TIMED_OUT = (
     r"(?:timed ?out|time ?out(?!_|[\"']?\s*(?:\([a-z]+\)\s*)?(?:=|:\s*[\"']?\d"
-    r"|(?:of|is|set to)\s+\d|\s\d[\d.]*\s?(?:s|secs?|seconds|ms|min)\b)))"
+    r"|(?:of|is|(?:is )?set to)\s+\d|\s\d[\d.]*\s?(?:s|secs?|seconds|ms|min)\b)))"
 )
 """A time-out that happened; ``timeout: 1200 secs`` is only a setting."""
 RANKS_END = r"\b(?:terminat|kill|abort)(?:ing|ed) (?:all )?ranks?\b"
@@ -52,7 +52,7 @@ SIGNS: tuple[Sign, ...] = (
         "relaunch",
         "wait",
         r"due to pre-?empt(ion|ed|ing)?\b|cancelled at \S+ due to job requeue",
-        r"\bTERM_PREEMPT\b",
+        r"\bTERM_PREEMPT\b|\bITN\b.{0,20}\breceived",
         r"^(?!.*(sequence group|pre-?emptionmode|kv.?cache)).*\bpre-?empted\b(?![\"']? ?[=:] ?(0"
         r"|false|no))",
         r"\bpre-?empted[\"']? ?[=:] ?true|\bpre-?empt(ing|ion of|s)? .{0,40}\b(vm|node|instance"
@@ -83,7 +83,7 @@ SIGNS: tuple[Sign, ...] = (
         "relaunch",
         "escalate",
         r"due to time limit",
-        r"\bTERM_RUNLIMIT\b|\b(job)?state[=:] ?timeout\b|\btimeout +0:\d+\b",  # scontrol, sacct
+        r"\bTERM_RUNLIMIT\b|\b(job)?state[=:] ?timeout\b|\btimeout[ |]+0:\d+\b",  # scontrol, sacct
         r"wall[- ]?(clock|time)\b.{0,40}(exceed|reached|expired"
         r"|(limit|elapsed)(?! ?(?:[:=(]|of\b|is\b|\d)))"  # a figure: a setting, or a time
         r"|(reached|hit|over) .{0,20}\bwall[- ]?(clock|time)\b",
@@ -92,6 +92,7 @@ SIGNS: tuple[Sign, ...] = (
         r"|\b(job|session|kernel|run|wall)\b.{0,12}\btime ?limit\b.{0,30}\b(reached|exceeded)\b",
         r"(reached|hit|over) (the |its |your )?(\w+ )?(time|runtime|duration) limit\b",
         r"\bexiting (the )?(program|training) after [\d.]+ ?(minutes|hours)\b",
+        r"\breached (the )?-{0,2}max[-_ ]([a-z]+[-_ ])?(hours|minutes|time|duration)\b",
         r"hard runtime limit|max(imum)?[ _]?(run ?time|duration|run[ _]duration) ?(reached"
         r"|exceeded)",
         r"active deadline .{0,20}exceeded|\b(hit|reached|exceeded) (its|the) (\w+ )?timeout of\b",
@@ -153,7 +154,8 @@ SIGNS: tuple[Sign, ...] = (
         r"\bworker (process|node|host).{0,30}(lost|unreachable|disappeared)"
         r"|\blost (executor|task ?manager|node|host) \S+"
         r"|\bhost \S+ (is |was |went )?(unreachable|down)\b"
-        r"|\bworker \S+ (is |was )?(lost|unreachable|gone)\b|\bno heartbeat (for|since|from)\b",
+        r"|\bworker \S+ (is |was )?(lost|unreachable|gone)\b|"
+        r"^(?!.*(nccl|process ?group|heartbeat ?monitor)).*\bno heartbeat (for|since|from)\b",
         r"\b(job|shadow|starter|startd)\b.{0,30}\b(disconnected too long|reconnection failed)"
         r"|can ?not reconnect to (slot|node|host)",
     ),
@@ -369,7 +371,8 @@ SIGNS: tuple[Sign, ...] = (
         "escalate",
         "escalate",
         COLLECTIVE_TIMEOUT,
-        rf"watchdog(?!: BUG).{{0,60}}({TIMED_OUT}|stuck)|heartbeat monitor timed out"
+        rf"watchdog(?!: BUG).{{0,60}}({TIMED_OUT}|stuck)"
+        r"|heartbeat ?monitor\b.{0,60}(timed out|no heartbeat)"
         r"|timeout at nccl work",
         r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)"
         r"|\bRendezvous(Closed|Connection|State|Timeout)Error\b",

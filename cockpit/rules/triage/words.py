@@ -15,7 +15,7 @@ NETWORK = late_regex(
     r"|connection unexpectedly closed|context deadline exceeded|unable to find the server at"
     r"|failed to connect to|remote end closed|remotedisconnected|network is unreachable"
     r"|no route to host"
-    r"|\b(429|502|503|504)\b.{0,40}(error|too many|unavailable|gateway|timeout|retry)"
+    r"|\b(429|502|503|504)\b.{0,40}(error|too many|unavailable|gateway|timeout|retry|slow ?down)"
     r"|\b(http|server|service|api)\w*(error|exception)\b"
     r"(\W{1,3}|.{0,120}(, |\b(status|code)\w*\W{1,3}))(429|502|503|504)\b(?! ?m?s\b)"
     r"|\b500 (server|internal server) error\b|service ?unavailable|too many requests"
@@ -133,7 +133,8 @@ REQUEUED = late_regex(
 
 STARTED_AGAIN = late_regex(
     r"\b(?<!will )(restart(ed|ing)|relaunch(ed|ing)|resubmitted|starting again|started again)\b"
-    r"|\b(attempt|restart|incarnation|try)[ :=#]{1,3}[1-9]\d*\b(?! ?(/|of\b))"
+    r"|\b(attempt|restart|incarnation|try)[ :=#]{1,3}[1-9]\d*\b"
+    r"(?! ?(/|of\b)(?!.{0,12}\b(start|begin)))"
     r"|\brestart_?count\W{1,3}[1-9]"
     r"|\b(load(ing|ed)|restor(ing|ed)) .{0,40}(checkpoint|ckpt|\biteration \d)"
     r"|\b(?<!will )resum(ed|ing)\b|\bpicking up\b|\bjob \S+ (begins|began|start(s|ed))\b"
@@ -257,7 +258,7 @@ STUCK = late_regex(
     r"\b(watchdog|no (\w+ )?progress|not advanced for|no (new )?(log )?(output|lines?|steps?"
     r"|activity) (for|since"
     r"|in)|stall\w*|stuck|hang(s|ing)?|hung|unresponsive|unhealthy|degraded"
-    r"|lost|dead|timed out)\b",
+    r"|lost|dead|timed out|exit(ed)? (with )?(exit )?(code|status) -?[1-9]\d*)\b",
     re.I,
 )
 """What may be the last that is heard of a run that stands still."""
@@ -373,7 +374,7 @@ SHAPES = late_regex(
 )
 LEAVING = late_regex(
     r"'NoneType'|\bclosed\b|\bshut ?down|\bshutting|\bterminat|\bsignal\b|\bexit|\bdestroy"
-    r"|\bgone\b|\bno longer|\bdaemonic|\bworkers?\b|\bnode",
+    r"|\bgone\b|\bno longer|\bdaemonic|\bchild process|\bcannot schedule|\bworkers?\b|\bnode",
     re.I,
 )
 """Words of a program that is being ended."""

@@ -13,6 +13,8 @@ WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8) ran
 SHAPES = raised("RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x4)")
 REFUSED = "aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host s3.lab:443"
 MORE = [f"step {step} loss 2.1" for step in (90, 91, 92)]
+READ = 'botocore.exceptions.ReadTimeoutError: Read timeout on "s3://b/shard-0013.tar"'
+SLOW = "503 Slow Down"
 LOADER = raised("ConnectionError: Caught ConnectionError in DataLoader worker process 8.")
 CHILD = raised("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ")
 PIPE = [
@@ -32,10 +34,15 @@ PIPE = [
         # Code that is wrong is no scheduler's doing; closed files and lost objects are.
         (["INFO: may be preempted", "job 99 was preempted", *SHAPES], 1, "complex_code_bug"),
         ([LIMIT, *raised("ValueError: I/O operation on closed file")], 1, "walltime"),
+        ([PREEMPTED, *raised("AssertionError: can only join a child process")], 1, "preempted"),
+        (["preempted; attempt 3 of 100 starting", "ValueError: bad mesh"], 1, "complex_code_bug"),
         (["job 8123 was cancelled by user mk", *SHAPES], 1, ("complex_code_bug", "escalate")),
         # Ranks that waited for each other until the time was up.
         ([WATCHDOG, LIMIT], 1, ("distributed_hang", "escalate")),
         ([LIMIT, WATCHDOG], 1, ("walltime", "relaunch")),
+        ([WATCHDOG, *MORE, LIMIT], 1, ("walltime", "relaunch")),
+        (["sacct: 99|TIMEOUT|0:15"], None, ("walltime", "relaunch")),
+        (["HeartbeatMonitor: no heartbeat for 480 s"], 1, ("distributed_hang", "escalate")),
         # Kills: by a person, by a probe that had waited, by nobody who is named.
         (["operator mk: kill -9 4411", "Killed"], 137, ("killed", "escalate")),
         (["Container train failed liveness probe"], 137, ("killed", "escalate")),
@@ -64,6 +71,8 @@ PIPE = [
         (["ssh: connect to host git.lab.org port 22: No route to host"], 128, "network_transient"),
         # A loader's worker that lost its connection, a server that is at fault itself.
         (LOADER, 1, ("network_transient", "relaunch")),
+        ([READ], 1, ("network_transient", "relaunch")),
+        ([f"RuntimeError: upload failed: {SLOW}"], 1, ("network_transient", "relaunch")),
         (
             raised("ValueError: Error reading c4.zarr: internal error. Please try again."),
             1,
@@ -108,6 +117,7 @@ STAMPED = [f"2026-02-01 05:00:{second} step {second} loss 2.1" for second in (10
         ([*STAMPED, "preemption notice received, 30 s left"], "wait"),
         ([*STAMPED, PREEMPTED, "resumed at step 30", "step 31 loss 2", "step 32 loss 2"], "none"),
         ([*STAMPED, "still waiting for the barrier", "up"], "escalate"),
+        ([*STAMPED, "worker 3 exited with exit code -9, waiting for the others"], "escalate"),
         (
             [*STAMPED, "no new log line for 69 min", "py-spy rank 0: all_gather (x.py:1)"],
             "escalate",
