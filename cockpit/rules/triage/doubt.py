@@ -43,7 +43,8 @@ _SUPPOSED: Final = (
     r"(?:is|are) (?:usually|often|typically|commonly|generally|most likely)\b",
     r"(?:one|any) of the following\b",
     r"(?:if|unless|whenever|in case|when) (?:the|you|your|this|it|a|an|any|there|one|all|not)\b",
-    r"(?:please |to )?(?:check|make sure|ensure|verify|consider|try|see)\b(?! ?failed| \d)",
+    r"(?:please |to )?(?:(?<!health )(?<!status )check"
+    r"|make sure|ensure|verify|consider|try|see)\b(?! ?failed| \d)",
     r"(?:press|hit|use|type|send|with) (?:ctrl|\^c|sigint|sigterm)",
     r"(?:use|run|type) [`'\"]?scancel\b",
     r"(?:cancel|stop|abort|kill|end|interrupt)\b(?: \w+){0,3}:? [`'\"]?scancel\b",

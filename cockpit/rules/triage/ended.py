@@ -85,7 +85,7 @@ def ended(
     if known is not None and not ((spent or broke) and known[0] in _TAKEN):
         named = [i for sign in SIGNS if sign.name == known[0] for i in log.naming(sign.pattern)]
         return answer(log, known[0], known[1], "sure", named)
-    stopped = _stopped(log, raised)
+    stopped = _stopped(log, raised, cancelled=cancelled)
     if raised is not None and raised.frames and _is_mistake(raised) and stopped and not cancelled:
         stopped = [i for i in stopped if JOB_CANCELLED.search(log.lines[i])]
     ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
@@ -223,12 +223,14 @@ def _unread(log: Log, sign: Sign, found: list[int]) -> Triage | None:
     return answer(log, "data_error", "escalate", "likely", data) if data else None
 
 
-def _stopped(log: Log, raised: Raised | None) -> list[int]:
+def _stopped(log: Log, raised: Raised | None, *, cancelled: bool) -> list[int]:
     """Return the lines that tell of a stop by a person, but for what follows a failure by itself.
 
     Slurm cancels the whole step once one of its tasks has failed, and so do launchers.
     """
     found = [index for index in told(log, STOPPED) if len(log.lines) - index <= LAST_WORDS]
+    if not cancelled:
+        found = [index for index in found if not log.outlived(index)]
     if raised is not None and not is_echo(raised) and found and raised.at < found[0]:
         return []
     steps = [index for index in found if STEP_CANCELLED.search(log.lines[index])]

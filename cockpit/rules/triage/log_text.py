@@ -140,9 +140,15 @@ def losses_leave_trend(lines: Sequence[str]) -> list[int]:
     """
     seen = losses_of(lines)
     broken = [index for index, loss in seen if not math.isfinite(loss)]
-    if broken:
-        return broken
-    seen = seen[-KEPT:]
+    return broken or left_trend(seen)
+
+
+def left_trend(losses: Sequence[tuple[int, float]]) -> list[int]:
+    """Return the lines of the last (index, loss) that all stay above 1.5 times the median before.
+
+    What is no number counts for nothing.
+    """
+    seen = [each for each in losses if math.isfinite(each[1])][-KEPT:]
     values = [loss for _, loss in seen]
     for cut in range(SIDE, len(values) - SIDE + 1):
         before = median(values[:cut])

@@ -28,7 +28,7 @@ from cockpit.rules.triage.words import (
 _LASTING: Final = frozenset(("numeric_instability", "disk_full", "hardware_fault"))
 """What is not healed by the next progress line."""
 IN_VAIN: Final = 20
-"""Lines of a network's trouble without progress after which it no longer heals by itself."""
+"""Lines of trouble without progress after which it no longer heals by itself."""
 _PREEMPTED: Final = next(sign for sign in SIGNS if sign.name == "preempted")
 
 
@@ -112,7 +112,8 @@ def _noise(log: Log) -> Triage:
     if kills and not log.progresses(kills[-1]):
         return answer(log, "killed", "escalate", "likely", kills)
     serious = sorted({*log.naming(FATAL), *log.naming(STUCK)} - set(log.matching(COUNTS)))
-    if log.progresses(serious[-1] if serious else -1):
+    since = [*serious[-1:], *alarming[-IN_VAIN : 1 - IN_VAIN]]
+    if log.progresses(max(since, default=-1)):
         return answer(log, "harmless_noise", "none", "guess", alarming)
     last = log.marks[-1][0] if log.marks else -1
     stacks = [index for index in log.matching(COLLECTIVE_CALL) if index > last]

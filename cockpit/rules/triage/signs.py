@@ -63,7 +63,7 @@ SIGNS: tuple[Sign, ...] = (
         r"evicted\b",
         r"\btermination (is|will be) (imminent|scheduled)\b|\bhost ec2 .{0,30}\bterminated\b"
         r"|\bpower key pressed\b",
-        r"\b(spot|pre-?emptible|capacity)\b(?!.*\buser[- ]initiated\b).{0,40}(stopping"
+        r"\b(spot|pre-?emptible|capacity)\b(?!.*\b(user[- ]initiated|risk|price)\b).{0,40}(stopping"
         r"|shut(ting )?down|interrupt|reclaim"
         r"|terminat|evict)",
         r"(instance|\bvm|machine)\b.{0,30}(will be|is being) (stopped|terminated|reclaimed"
@@ -72,7 +72,8 @@ SIGNS: tuple[Sign, ...] = (
         r"scheduled event.{0,40}pre-?empt",
         r"\b(spot|pre-?emptible)\b.{0,40}\bnotice (was |has been )?(received|arrived)\b",
         r"\bTERMINATE_ON_HOST_MAINTENANCE\b",
-        r"\b(due to|because of|by|after) (\w+ ){0,2}pre-?emption\b|\boutbid\b",
+        r"\b(due to|because of|by|after) (\w+ ){0,2}pre-?emption\b|\boutbid\b"
+        r"|\bhigher bid\b|\b(deleted|scaled down|removed)\b.{0,30}\bfor (\w+ )?pre-?emption\b",
         r"\bEventType\W{1,5}(Pre-?empt|Terminate)\b|_PRE-?EMPTED\b(?![\"']? ?[=:] ?(0|false|no))"
         r"|\b(instance|node|vm|worker|capacity|host|pod|machine)s?\b.{0,40}\b(was|been|is being"
         r"|being)? ?reclaimed\b"
@@ -92,11 +93,13 @@ SIGNS: tuple[Sign, ...] = (
         r"|\b(job|session|kernel|run|wall)\b.{0,12}\btime ?limit\b.{0,30}\b(reached|exceeded)\b",
         r"(reached|hit|over) (the |its |your )?(\w+ )?(time|runtime|duration) limit\b",
         r"\bexiting (the )?(program|training) after [\d.]+ ?(minutes|hours)\b",
-        r"\breached (the )?-{0,2}max[-_ ]([a-z]+[-_ ])?(hours|minutes|time|duration)\b",
+        r"\breached (the )?-{0,2}max[-_ ]([a-z]+[-_ ])?(hours|minutes|time|duration)\b"
+        r"|\b(custom|training) ?job timed out after \d{4,}",
         r"hard runtime limit|max(imum)?[ _]?(run ?time|duration|run[ _]duration) ?(reached"
         r"|exceeded)",
         r"active deadline .{0,20}exceeded|\b(hit|reached|exceeded) (its|the) (\w+ )?timeout of\b",
-        r"exceed\w* .{0,30}max\w* (allowed )?(run )?(duration|runtime|execution time)"
+        r"exceed\w* .{0,30}max\w* (allowed )?(run |execution |session )?(duration|runtime"
+        r"|execution time)"
         r"|\b(allocation|reservation|lease)\b (has )?expired\b|\bexception type=timeout\b",
         r"\blonger than .{0,40}\b(deadline|wall ?time|duration|session time|run ?time|time limit)\b"
         r"|\bmore than .{0,30}\b(wall ?time|time limit)\b"
@@ -183,7 +186,7 @@ SIGNS: tuple[Sign, ...] = (
         r"\btask \d+: out of memory|\b(system|node|host|machine) (ran|went|is|was) out of memory\b",
         r"\b(replica|container|pod|executor|worker)\b.{0,40}\b(ran|run|went) out[- ]of[- ]memory\b",
         r"\bOUT_OF_ME(MORY\b|M?O?R?\+)",  # as sacct cuts it
-        r"node running low on memory",
+        r"node running low on memory|\b(allocate|use) more memory than (is )?available\b",
         r"exceeds the memory usage threshold",
         r"exceed\w* .{0,30}memory (limit|usage)|job killed: mem\b"
         r"|\bmem(ory)?\b \d+\w* exceeded limit",
@@ -283,9 +286,9 @@ SIGNS: tuple[Sign, ...] = (
         r"|\bnvme\S* .{0,60}\bcontroller is down\b",
         r"(gpu|tpu|npu|chip|accelerator)\b.{0,30}\b(has )?(failed|lost|hung"
         r"|wedged)\b.{0,30}hardware",
-        r"ibv_\w+.{0,30}failed",
+        r"ibv_\w+.{0,30}(failed|error)",
         r"got completion .{0,60}(error|status)",
-        r"transport retry count exceeded|async event.{0,20}(fatal|port error)",
+        r"transport retry count exceeded|async event.{0,20}(fatal|catastrophic|port error)",
     ),
     _sign(
         "bad_node",
@@ -300,7 +303,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|slurmstepd: error: .*\b(gres|cgroup|container|namespace|mount)\w*\b.*\bfail(ed|ure)\b",
         r"unable to determine \w+ driver version|\bcould not open the nd\d"
         r"|\bcall failed lazily at initialization\b|\bpre-?flight\b.{0,120}\b(fail\w*|unhealthy)\b",
-        r"no accelerator found",
+        r"no accelerator found|\bexpected (?P<asked>\d+) gpus?\b.{0,40}\bdevice_count\(\)"
+        r" ?(=+|is|returned) (?!(?P=asked)\b)\d",
         r"tpu initialization failed|failed to (open|initialize) (?!.*cannot open shared object)"
         r".{0,20}(tpu|accel|libtpu|hccp|\bnpu|\bhpu|gaudi|habana|neuron)",
         # No library at all: a machine without a TPU, as JAX says it.

@@ -242,6 +242,12 @@ DONE = late_regex(
     r"|saved (the )?final (model|checkpoint|weights)",
     re.I,
 )
+THROUGH = late_regex(
+    r"(?<!after )training (is )?(already )?(completed?|finished|done)\b|finished training"
+    r"|\breached (the )?(final|last|max)\w*[ _]steps?\b|`?max_(steps|epochs)=\d+`? reached",
+    re.I,
+)
+"""Training has taken its last step."""
 ALARM = late_regex(r"error|warn|fail|overflow|exception|traceback|nan\b|skipp|retry", re.I)
 
 FATAL = late_regex(

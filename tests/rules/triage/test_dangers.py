@@ -51,6 +51,19 @@ PIPE = [
         (["MemAvailable 312 MB (0.1%)", "Killed"], 137, ("oom_host", "escalate")),
         (["host memory used 41%", "Killed"], 137, ("killed", "relaunch")),
         (["task 0 killed: memory 512.3Gi > limit 512Gi"], None, ("oom_host", "escalate")),
+        (["[mem] used=1003.1G total=1007.5G", "Killed"], 137, ("oom_host", "escalate")),
+        (["Mem: 1007 1001 2 0 4 3", "Killed"], 137, ("oom_host", "escalate")),
+        (["Mem: 1007 211 796 0 12 790", "Killed"], 137, ("killed", "relaunch")),
+        # Training was through, or somebody stopped something else long before.
+        (["Training completed", "Killed"], 137, ("killed", "escalate")),
+        (["[after training is done]", "Killed"], 137, ("killed", "relaunch")),
+        (["job 91 was cancelled by mk", *MORE, "exit 1"], 1, ("unknown", "escalate")),
+        # What goes on from a loss that had left its trend is spoilt.
+        (
+            ["step 9 loss 9.1", "step 10 loss 9.3", "step 11 loss 9.2", PREEMPTED],
+            1,
+            ("numeric_instability", "escalate"),
+        ),
         # A network that answers, or lies on the machine itself, is no trouble of the way.
         ([REFUSED], 1, ("network_transient", "relaunch")),
         ([REFUSED, "starting again", REFUSED], 1, ("network_transient", "escalate")),
@@ -112,6 +125,7 @@ STAMPED = [f"2026-02-01 05:00:{second} step {second} loss 2.1" for second in (10
         ([f"2026-02-0{day} 05:00:00 step {day} loss 2" for day in (1, 2, 3)], "none"),
         ([*STAMPED, "wandb: Network error (ReadTimeout), entering retry loop."], "none"),
         ([*STAMPED, *["503 Server Error, retrying"] * 40], "escalate"),
+        ([*STAMPED, *["W: retry after a hiccup"] * 40], "escalate"),
         (["Resuming training from step 4001", "WARNING: compiling takes a while"], "escalate"),
         ([*STAMPED, "stats: decoded=4118 failed=2 killed=0"], "none"),
         ([*STAMPED, "preemption notice received, 30 s left"], "wait"),
