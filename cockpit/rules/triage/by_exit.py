@@ -61,7 +61,8 @@ def by_exit(log: Log, exit_code: int | None) -> Triage:
         action: Action = "escalate" if again or _killed_on_purpose(log) else "relaunch"
         return answer(log, "killed", action, "likely", kills or _end(log))
     if exit_code in TERM_CODES:
-        return answer(log, "unknown", "escalate", "guess", log.naming(TERMINATED) or _end(log))
+        # By whom is not said: perhaps a person, then nobody else may undo it.
+        return answer(log, "user_stopped", "escalate", "guess", log.naming(TERMINATED) or _end(log))
     return _by_complaint(log, exit_code)
 
 

@@ -71,7 +71,7 @@ PIPE = [
         (raised("ConnectionError: host='localhost', port=8000: refused"), 1, "complex_code_bug"),
         (PIPE, 1, ("complex_code_bug", "escalate")),
         # Told to leave, by nobody knows whom.
-        (["Terminated"], 143, ("unknown", "escalate")),
+        (["Terminated"], 143, ("user_stopped", "escalate")),
         (["received SIGTERM from pid 7 (uid 1001 mk)"], 143, ("user_stopped", "none")),
         (["upstream: run tok-7 was stopped by user jo", "ERROR giving up"], 1, "unknown"),
         # What was met was met and dealt with; counters of none; lists of words.
