@@ -46,6 +46,7 @@ from cockpit.rules.triage.words import (
     LAUNCHER,
     LEAVING,
     MISTAKES,
+    OFFICIAL,
     OPENING,
     REQUEUED,
     SHAPES,
@@ -68,6 +69,8 @@ _ECHOED = frozenset(("distributed_hang", "hardware_fault", *_TAKEN))
 """What also follows when a rank has raised: the others wait, their links break, time runs out."""
 PROGRAMS_XIDS: Final = frozenset(("13", "31", "43", "45"))
 """Xids that NVIDIA's catalogue lays to the program first: exceptions, faults, channels ended."""
+_ALL = late_regex(r"(?<![\d/.])(?P<all>\d[\d,]*)(?:it)? ?/ ?(?P=all)(?![\d/.,])")
+"""The last step of all: ``12000/12000``."""
 _TASKS = late_regex(r"\btasks? [\d,-]+: |\bterminated\b", re.I)
 """What a launcher tells of the tasks that it ended."""
 _DEVICE = late_regex(r"\bXid\b[^\d]{0,12}\(?(?:PCI:)?([\w:.]*)\)?\D{0,4}(\d+)", re.I)
@@ -90,7 +93,11 @@ def ended(
         stopped = [i for i in stopped if JOB_CANCELLED.search(log.lines[i])]
     ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
     after = ordered and bool(stopped) and stopped[0] < min(found, default=0)
-    if sign is not None and not (after and sign.name in _ECHOED) and _decides(sign, found, raised):
+    if (
+        sign is not None
+        and not (after and sign.name in _ECHOED)
+        and _decides(log, sign, found, raised)
+    ):
         return _unread(log, sign, found) or by_sign(log, sign, found, raised)
     if cancelled or stopped or exit_code in INTERRUPT_CODES:
         if stopped and not cancelled and _went_wrong(log, stopped[-1], exit_code):
@@ -110,7 +117,9 @@ def broken_off(log: Log) -> Triage | None:
     raised = _raised(log)
     if raised is None or not any(frame.own for frame in raised.frames) or is_echo(raised):
         return None
-    if raised.name in WRAPPERS or LEAVING.search(raised.text):
+    if raised.name in WRAPPERS or LEAVING.search(raised.text) or log.went_on(raised.at):
+        return None
+    if any(_ALL.search(log.lines[index]) for index, _ in (*log.marks[-1:], *log.bars[-1:])):
         return None
     sign, found = _standing_sign(log, raised)
     if sign is not None and sign.name in _OWN_END:
@@ -191,7 +200,7 @@ def _overcome(log: Log, sign: Sign, index: int) -> bool:
     return len(log.lines) - index > TAIL or HANDLED.search(log.lines[index]) is not None
 
 
-def _decides(sign: Sign, found: list[int], raised: Raised | None) -> bool:
+def _decides(log: Log, sign: Sign, found: list[int], raised: Raised | None) -> bool:
     """Tell whether a sign ended the job, and is no echo of what one of its ranks had raised.
 
     The others wait for it in vain, and what it ran on is called lost once it has gone.
@@ -200,7 +209,8 @@ def _decides(sign: Sign, found: list[int], raised: Raised | None) -> bool:
         return True
     if sign.name == "hardware_fault" and DEVICE_ERROR.search(raised.text):
         return True
-    if _is_mistake(raised):
+    official = any(OFFICIAL.search(log.lines[i]) for i in found if i < raised.begin)
+    if _is_mistake(raised) and not official:
         return False
     return raised.begin >= found[0] or any(raised.begin <= index <= raised.at for index in found)
 

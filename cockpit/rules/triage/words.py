@@ -373,6 +373,11 @@ MISTAKES = frozenset(
     )
 )
 """Exceptions of code that is wrong, or of what it was given."""
+OFFICIAL = late_regex(
+    r"\bslurmstepd\b|\bsrun: |\bslurmctld\b|\bDUE TO\b|\bNVRM\b|\bkernel: |\bTERM_[A-Z]+\b"
+    r"|\bPBS: |\bkubelet\b|\binterruption notice\b|\binstance[-/]action\b|metadata service"
+)
+"""Who decides himself, or the machine: no program says this in passing."""
 SHAPES = late_regex(
     r"\b(shapes?|sizes?|dtypes?|dimensions?|state_dict)\b.{0,60}\b(mismatch\w*|cannot be multiplied"
     r"|is invalid|must match|incompatible|expected)\b|\bin loading state_dict\b",

@@ -32,6 +32,7 @@ PIPE = [
         ([LIMIT, "---- job 8 begins ----", *SHAPES], 1, ("complex_code_bug", "escalate")),
         ([PREEMPTED, "Requeued, attempt 2"], 1, ("preempted", "wait")),
         # Code that is wrong is no scheduler's doing; closed files and lost objects are.
+        ([PREEMPTED, *raised("KeyError: 'state'")], 1, "preempted"),
         (["INFO: may be preempted", "job 99 was preempted", *SHAPES], 1, "complex_code_bug"),
         ([LIMIT, *raised("ValueError: I/O operation on closed file")], 1, "walltime"),
         ([PREEMPTED, *raised("AssertionError: can only join a child process")], 1, "preempted"),
@@ -147,7 +148,9 @@ def test_a_failure_behind_a_pipe_has_the_exit_status_of_what_came_after_it() -> 
     assert (found.name, found.action) == ("complex_code_bug", "escalate")
     closed = raised("ValueError: I/O operation on closed file")
     assert triage([*TRAIN, *closed], "succeeded", 0).action == "none"
-    assert triage([*TRAIN, "Training completed", *SHAPES], "succeeded", 0).action == "none"
+    for through in ("Training completed", "100%|####| 90/90 [00:03<00:00, 30.1it/s]"):
+        assert triage([*TRAIN, through, *SHAPES], "succeeded", 0).action == "none"
+    assert triage([*TRAIN, *SHAPES, *MORE], "succeeded", 0).action == "none"
 
 
 @pytest.mark.parametrize(
