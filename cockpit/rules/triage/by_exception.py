@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import answer
 from cockpit.rules.triage.data_words import DATA, DATA_CODE, DATA_FILE, DATA_MODULE
@@ -11,7 +13,7 @@ from cockpit.rules.triage.doubt import certain
 from cockpit.rules.triage.gist import LONGEST, gist
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.signs import Action
-from cockpit.rules.triage.tracebacks import Raised
+from cockpit.rules.triage.tracebacks import Frame, Raised, exceptions
 from cockpit.rules.triage.words import (
     CONFIG,
     CONFIG_FILE,
@@ -19,17 +21,20 @@ from cockpit.rules.triage.words import (
     FATAL,
     GRPC_STATUS,
     IO_ERROR,
+    LOOP,
     MOUNT,
     NETWORK,
     NETWORK_MODULE,
     NETWORK_NAME,
     NOT_SMALL,
     OWN_CALL,
+    REFUSAL,
     REFUSED,
     REMOTE_FILES,
     SMALL,
     SYNTAX,
     TRACKER,
+    TRAINS,
     TRAJECTORY,
     USAGE,
 )
@@ -37,6 +42,14 @@ from cockpit.rules.triage.words import (
 GENERIC: Final = frozenset(("RuntimeError", "OSError", "SystemError", "Exception", "Error"))
 """Exceptions that may mean anything: without a frame their message tells the thing."""
 _Class = tuple[str, Action]
+AGAIN: Final = late_regex(r"\b(please )?try again\b", re.I)
+"""What a server says of trouble that is its own, whatever was asked of it."""
+PIPE: Final = late_regex(r"/multiprocessing/(connection|managers|resource_shar\w+|queues)\.py")
+"""Code by which processes of one machine talk: a connection that breaks there is another's end."""
+PIPED: Final = 3
+"""Innermost frames among which it is looked for."""
+FOLDERS: Final = 3
+"""Innermost parts of a file's path that tell what it is for."""
 DEEP: Final = 6
 """Innermost frames among which the code that reads data is looked for."""
 
@@ -60,6 +73,9 @@ def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
     chained = " ".join([*(line for line in before if FATAL.search(line)), own])
     if _is_config(own, message):
         return None
+    way = _is_on_the_way(raised, own) or AGAIN.search(message)
+    if way and NETWORK.search(message):
+        return _from_the_network(log, raised, own)
     if DATA.search(chained) or DATA_FILE.search(raised.text) or _reads_data(raised):
         return "data_error", "escalate"
     if TRACKER.search(message) or (raised.frames and TRACKER.search(raised.frames[-1].file)):
@@ -68,9 +84,28 @@ def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
         return "capacity_wait", "escalate"
     if MOUNT.search(message) or (IO_ERROR.search(message) and log.matching(REMOTE_FILES)):
         return "network_transient", "escalate"
-    if NETWORK.search(message) or _is_on_the_way(raised, own):
-        return "network_transient", "relaunch"
-    return None
+    return _from_the_network(log, raised, own)
+
+
+def _from_the_network(log: Log, raised: Raised, own: str) -> _Class | None:
+    """Return that it is the network's, unless another try would only meet the same."""
+    met = NETWORK.search(log.lines[raised.at]) is not None or _is_on_the_way(raised, own)
+    if not met or _is_lasting(raised):
+        return None
+    return "network_transient", "escalate" if _came_again(log, raised) else "relaunch"
+
+
+def _is_lasting(raised: Raised) -> bool:
+    """Tell whether no network lies between the two, or what was answered is answered again."""
+    if REFUSAL.search(raised.text):
+        return True
+    return any(PIPE.search(frame.file) for frame in raised.frames[-PIPED:])
+
+
+def _came_again(log: Log, raised: Raised) -> bool:
+    """Tell whether an earlier start in this log had met the same (SPEC C-14)."""
+    first = min(each.at for each in exceptions(log.lines) if each.name == raised.name)
+    return any(first < index < raised.begin for index in log.restarts)
 
 
 def _is_config(own: str, message: str) -> bool:
@@ -82,9 +117,20 @@ def _own_fault(raised: Raised, own: str) -> _Class:
     if not (_is_config(own, raised.name) or _is_small(raised, own)):
         thin = gist([raised.text]) if raised.name in GENERIC and not raised.frames else None
         return thin or ("complex_code_bug", "escalate")
-    place = raised.place
-    risky = place is not None and TRAJECTORY.search("/".join(place.file.split("/")[-2:]))
+    risky = raised.place is not None and _alters_training(raised.place)
     return "small_code_bug", "escalate" if risky else "fix_then_relaunch"
+
+
+def _alters_training(place: Frame) -> bool:
+    """Tell whether a line belongs to model, training loop, optimizer or data.
+
+    What a trainer's file imports is no part of its loop.
+    """
+    parts = place.file.split("/")
+    near = "/".join(parts[max(len(parts) - FOLDERS, 2 if place.file.startswith("/") else 0) :])
+    if place.function == "<module>" and LOOP.search(parts[-1]):
+        return False
+    return (TRAJECTORY.search(near) or TRAINS.match(place.function)) is not None
 
 
 def _reads_data(raised: Raised) -> bool:

@@ -14,12 +14,14 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
-from cockpit.rules.triage.ended import LAST_WORDS, by_sign, ended, told
+from cockpit.rules.triage.by_exit import LAST_WORDS
+from cockpit.rules.triage.ended import broken_off, by_sign, ended, told
 from cockpit.rules.triage.lines import Log
+from cockpit.rules.triage.log_text import left_trend
 from cockpit.rules.triage.running import running
 from cockpit.rules.triage.signs import SIGNS, Action
 from cockpit.rules.triage.waiting import waiting
-from cockpit.rules.triage.words import ALARM, DONE, STOPPED, TERMINATED
+from cockpit.rules.triage.words import ALARM, DONE, STOPPED, TERMINATED, THROUGH
 
 _STATES = (
     ("succeeded", late_regex(r"succe|^completed$|finished", re.I)),
@@ -77,7 +79,7 @@ def diagnose(
         return running(lines)
     known = STATE_CLASS.get(state.strip().upper())
     found = ended(lines, known, cancelled=phase == "cancelled", exit_code=exit_code)
-    return _as_sure_as_read(lines, _never_over_nan(lines, found))
+    return _as_sure_as_read(lines, _never_once_done(lines, _never_over_nan(lines, found)))
 
 
 def _reached(log: Log) -> int:
@@ -95,6 +97,9 @@ def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
     done = log.matching(DONE)
     if short is False or (done and short is None):
         return answer(log, "success", "none", "sure", done)
+    broken = broken_off(log) if short is None else None
+    if broken is not None:
+        return broken
     last = len(log.lines) - LAST_WORDS
     for sign in SIGNS:
         found = [index for index in log.naming(sign.pattern) if index >= last]
@@ -109,11 +114,24 @@ def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
 
 
 def _never_over_nan(log: Log, found: Triage) -> Triage:
-    """Turn a plain relaunch down where the last loss was no number (SPEC T, C-09)."""
+    """Turn a plain relaunch down where the last loss was no number, or had left its trend.
+
+    SPEC T, C-09 and C-11: what goes on would be spoilt. Nothing else may have been said of it.
+    """
     lost = log.lost_numbers()
-    if not lost or found.action not in ("relaunch", "wait"):
+    if not lost and (found.name == "unknown" or found.action == "relaunch"):
+        lost = left_trend(log.losses)
+    if not lost or (found.action not in ("relaunch", "wait") and found.name != "unknown"):
         return found
     return answer(log, "numeric_instability", "escalate", "likely", lost)
+
+
+def _never_once_done(log: Log, found: Triage) -> Triage:
+    """Turn a relaunch down where training had said that it was through: a person must look."""
+    last = log.marks[-1][0] if log.marks else -1
+    if found.action != "relaunch" or not any(index > last for index in log.naming(THROUGH)):
+        return found
+    return found.model_copy(update={"action": "escalate", "confidence": "guess"})
 
 
 def _as_sure_as_read(log: Log, found: Triage) -> Triage:

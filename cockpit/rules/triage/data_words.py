@@ -7,7 +7,7 @@ import re
 from cockpit.model.late_regex import late_regex
 
 DATA = late_regex(
-    r"caught \w+ in dataloader worker|in dataloader worker process"
+    r"(?<!connectionerror )(?<!timeout )(?<!timeouterror )in dataloader worker process"
     r"|corrupt\w* (shard|record|file|data|sample|image|parquet|archive)"
     r"|\bDataLossError\b|\bArrowInvalid\b|\bUnidentifiedImageError\b|\bUnpicklingError\b"
     r"|datasets\.(exceptions|builder|table)|\bDatasetGenerationError\b"

@@ -16,6 +16,7 @@ _LIST: Final = (
     rf"{_CAUSES}[^(]{{0,40}}\((?:1|a|i)\).*",  # to the end of the line: each is a sentence
     r"\((?:[^()]*(?:\betc\b|\be\.g\.|\bi\.e\.|,? or )[^()]*|[^(),=\d]+(?:, [^(),=\d]+){2,})\)",
     r"(?<![\w/.-])[a-z]+(?:/[a-z]+){2,}(?![\w/.-])",  # preempted/died/restarted
+    r"(?<=: )[A-Za-z]\w*(?:, [A-Za-z]\w*){2,}\b",  # rules: OOM, Xid, preempted
     r"\b\w+(?: \w+)?, (?:\w+ )?\w+(?: \w+)?,? or \w+(?: \w+)?",  # failed, got preempted, or crashed
 )
 """Alternatives, wherever they stand in a sentence."""
@@ -42,7 +43,8 @@ _SUPPOSED: Final = (
     r"(?:is|are) (?:usually|often|typically|commonly|generally|most likely)\b",
     r"(?:one|any) of the following\b",
     r"(?:if|unless|whenever|in case|when) (?:the|you|your|this|it|a|an|any|there|one|all|not)\b",
-    r"(?:please |to )?(?:check|make sure|ensure|verify|consider|try|see)\b(?! ?failed| \d)",
+    r"(?:please |to )?(?:(?<!health )(?<!status )check"
+    r"|make sure|ensure|verify|consider|try|see)\b(?! ?failed| \d)",
     r"(?:press|hit|use|type|send|with) (?:ctrl|\^c|sigint|sigterm)",
     r"(?:use|run|type) [`'\"]?scancel\b",
     r"(?:cancel|stop|abort|kill|end|interrupt)\b(?: \w+){0,3}:? [`'\"]?scancel\b",

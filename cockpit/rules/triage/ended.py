@@ -11,14 +11,22 @@ from typing import Final
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.answers import EVIDENCE, answer
+from cockpit.rules.triage.answers import answer
 from cockpit.rules.triage.by_exception import by_exception
+from cockpit.rules.triage.by_exit import (
+    INTERRUPT_CODES,
+    KILL_CODES,
+    LAST_WORDS,
+    TAIL,
+    TERM_CODES,
+    by_exit,
+    complaints,
+    healed,
+    killed,
+    misused,
+)
 from cockpit.rules.triage.data_words import DATA
-from cockpit.rules.triage.gist import gist
 from cockpit.rules.triage.lines import Log
-from cockpit.rules.triage.log_text import marks_of, steps_of
-from cockpit.rules.triage.memory_use import spent_memory
-from cockpit.rules.triage.prefixes import bare
 from cockpit.rules.triage.signs import SIGNS, Action, Sign
 from cockpit.rules.triage.tracebacks import (
     IGNORED,
@@ -29,45 +37,29 @@ from cockpit.rules.triage.tracebacks import (
     is_echo,
 )
 from cockpit.rules.triage.words import (
-    ALARM,
     BAD_ACCESS,
-    COLLECTIVE,
-    CONFIG,
-    CRASH,
     DEVICE_ERROR,
-    DONE,
     DRAIN,
-    ECHO,
-    FATAL,
+    HANDLED,
     INTERRUPTS,
     JOB_CANCELLED,
-    KILLED,
     LAUNCHER,
-    NETWORK,
+    LEAVING,
+    MISTAKES,
+    OFFICIAL,
     OPENING,
-    ORDERED,
-    OTHER_END,
-    REFUSED,
     REQUEUED,
+    SHAPES,
     STEP_CANCELLED,
     STOPPED,
     TASK_DIED,
     TERMINATED,
-    USAGE,
+    TRACKER,
     WRAPPERS,
 )
 
-TAIL = 12
-"""Lines at the end that must hold the words of a program that said why it ended."""
-
-LAST_WORDS = 300
-"""Lines at the end in which an interrupt still explains it: every rank prints its own trace."""
-
 REPEATED: Final = 3
 """The same fault of the same device, so many times: it comes again wherever the job goes on."""
-_KILL_CODES = (137, -9)
-_INTERRUPT_CODES = (130, -2)
-_TERM_CODES = (143, -15)
 _TAKEN = frozenset(("preempted", "walltime", "node_death"))
 _OWN_END = frozenset(
     ("numeric_instability", "hbm_exhausted", "oom_host", "oom_device", "disk_full")
@@ -77,6 +69,10 @@ _ECHOED = frozenset(("distributed_hang", "hardware_fault", *_TAKEN))
 """What also follows when a rank has raised: the others wait, their links break, time runs out."""
 PROGRAMS_XIDS: Final = frozenset(("13", "31", "43", "45"))
 """Xids that NVIDIA's catalogue lays to the program first: exceptions, faults, channels ended."""
+_ALL = late_regex(r"(?<![\d/.])(?P<all>\d[\d,]*)(?:it)? ?/ ?(?P=all)(?![\d/.,])")
+"""The last step of all: ``12000/12000``."""
+_TASKS = late_regex(r"\btasks? [\d,-]+: |\bterminated\b", re.I)
+"""What a launcher tells of the tasks that it ended."""
 _DEVICE = late_regex(r"\bXid\b[^\d]{0,12}\(?(?:PCI:)?([\w:.]*)\)?\D{0,4}(\d+)", re.I)
 
 
@@ -84,72 +80,127 @@ def ended(
     log: Log, known: tuple[str, Action] | None, *, cancelled: bool, exit_code: int | None
 ) -> Triage:
     """Return why a job ended. ``known`` is what the orchestrator's word for its state means."""
-    sign, found = _standing_sign(log)
     raised = _raised(log)
+    sign, found = _standing_sign(log, raised)
     spent = sign is not None and sign.name in _OWN_END
-    broke = raised is not None and known is not None and known[0] == "walltime"
+    stood = sign is not None and sign.name == "distributed_hang"
+    broke = (raised is not None or stood) and known is not None and known[0] == "walltime"
     if known is not None and not ((spent or broke) and known[0] in _TAKEN):
         named = [i for sign in SIGNS if sign.name == known[0] for i in log.naming(sign.pattern)]
         return answer(log, known[0], known[1], "sure", named)
-    stopped = _stopped(log, raised)
+    stopped = _stopped(log, raised, cancelled=cancelled)
+    if raised is not None and raised.frames and _is_mistake(raised) and stopped and not cancelled:
+        stopped = [i for i in stopped if JOB_CANCELLED.search(log.lines[i])]
     ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
     after = ordered and bool(stopped) and stopped[0] < min(found, default=0)
-    if sign is not None and not (after and sign.name in _ECHOED) and _decides(sign, found, raised):
+    if (
+        sign is not None
+        and not (after and sign.name in _ECHOED)
+        and _decides(log, sign, found, raised)
+    ):
         return _unread(log, sign, found) or by_sign(log, sign, found, raised)
-    if cancelled or stopped or exit_code in _INTERRUPT_CODES:
+    if cancelled or stopped or exit_code in INTERRUPT_CODES:
+        if stopped and not cancelled and _went_wrong(log, stopped[-1], exit_code):
+            return answer(log, "unknown", "escalate", "guess", stopped)
         return answer(log, "user_stopped", "none", "sure" if stopped else "likely", stopped)
-    if raised is None or (raised.name in WRAPPERS and _killed(log)):
-        return _by_exit(log, exit_code)
+    if raised is None or (raised.name in WRAPPERS and (killed(log) or misused(log))):
+        return by_exit(log, exit_code)
     return by_exception(log, raised)
 
 
-def _killed(log: Log) -> list[int]:
-    """Return the lines that tell of a kill which is no launcher's, after another one's end."""
-    if any(not _healed(log, index) for index in log.naming(OTHER_END)):
-        return []
-    return [index for index in log.naming(KILLED) if not _healed(log, index)]
+def broken_off(log: Log) -> Triage | None:
+    """Return what ended a program whose exit status says that all was well, if its log says so.
+
+    Behind a pipe (``| tee``), or in a script that goes on, a failure has the exit status of what
+    came after it. What a program meets while it shuts down is none.
+    """
+    raised = _raised(log)
+    if raised is None or not any(frame.own for frame in raised.frames) or is_echo(raised):
+        return None
+    if raised.name in WRAPPERS or LEAVING.search(raised.text) or log.went_on(raised.at):
+        return None
+    if any(_ALL.search(log.lines[index]) for index, _ in (*log.marks[-1:], *log.bars[-1:])):
+        return None
+    sign, found = _standing_sign(log, raised)
+    if sign is not None and sign.name in _OWN_END:
+        return by_sign(log, sign, found, raised)
+    thing = by_exception(log, raised)
+    if thing.name == "tracker_error":
+        return None
+    return thing.model_copy(update={"action": "escalate"}) if thing.action == "relaunch" else thing
 
 
 def _raised(log: Log) -> Raised | None:
     """Return the exception that ended it; a lone echo tells nothing that its line does not."""
-    standing = [each for each in exceptions(log.lines) if not _healed(log, each.at)]
+    standing = [each for each in exceptions(log.lines) if not healed(log, each.at)]
     raised = decisive([each for each in standing if each.name not in INTERRUPTS])
     return None if raised is not None and not raised.frames and is_echo(raised) else raised
 
 
-def _standing_sign(log: Log) -> tuple[Sign | None, list[int]]:
+def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[int]]:
     """Return the deepest cause that was not overcome, and where.
 
     Numbers that were lost before it are the cause, whatever came of it, and memory or a disk
     that had run out explains a node that is lost, or a limit that is reached, only later (SPEC
-    T: the first cause in time outranks its echoes).
+    T: the first cause in time outranks its echoes). Ranks that waited for each other until the
+    time was up did not run into the limit by working.
     """
     standing: list[tuple[Sign, list[int]]] = []
+    again = _begun_again(log, raised)
     for sign in SIGNS:
-        found = [index for index in log.naming(sign.pattern) if not _overcome(log, sign, index)]
+        found = [
+            index
+            for index in log.naming(sign.pattern)
+            if index > again
+            and not _overcome(log, sign, index)
+            and not _of_tracker(log, sign, index)
+        ]
         if found:
             standing.append((sign, found))
     if not standing:
         return None, []
     deepest, found = standing[0]
     before = [
-        each
-        for each in standing
-        if each[1][0] < found[0]
-        and (each[0].name == "numeric_instability" or deepest.name in _TAKEN)
-        and each[0].name in _OWN_END
+        each for each in standing if each[1][0] < found[0] and _explains(log, each, deepest.name)
     ]
     return min(before, key=lambda each: each[1][0]) if before else (deepest, found)
+
+
+def _of_tracker(log: Log, sign: Sign, index: int) -> bool:
+    """Tell whether only a tracker's server is called lost, or its time to be up."""
+    return sign.name in ("node_death", "walltime") and bool(TRACKER.search(log.lines[index]))
+
+
+def _explains(log: Log, before: tuple[Sign, list[int]], deepest: str) -> bool:
+    """Tell whether what stood before the deepest cause explains it."""
+    earlier = before[0].name
+    if earlier == "distributed_hang":
+        return deepest == "walltime" and not log.went_on(before[1][0])
+    return earlier in _OWN_END and (earlier == "numeric_instability" or deepest in _TAKEN)
+
+
+def _begun_again(log: Log, raised: Raised | None) -> int:
+    """Return the line at which the job began once more before it failed, -1 if it did not.
+
+    What had taken it away before has not ended what began behind it.
+    """
+    if not log.restarts:
+        return -1
+    ends = [] if raised is None or raised.name in WRAPPERS else [raised.begin]
+    ends += [i for s in SIGNS if s.name in _OWN_END for i in log.naming(s.pattern)]
+    return max((index for index in log.restarts if any(index < end for end in ends)), default=-1)
 
 
 def _overcome(log: Log, sign: Sign, index: int) -> bool:
     """Tell whether training went on after a sign, and for what it lost, without it."""
     if sign.name == "numeric_instability":
         return log.numbers_came_back(index)
-    return log.outlived(index) and len(log.lines) - index > TAIL
+    if not log.outlived(index):
+        return False
+    return len(log.lines) - index > TAIL or HANDLED.search(log.lines[index]) is not None
 
 
-def _decides(sign: Sign, found: list[int], raised: Raised | None) -> bool:
+def _decides(log: Log, sign: Sign, found: list[int], raised: Raised | None) -> bool:
     """Tell whether a sign ended the job, and is no echo of what one of its ranks had raised.
 
     The others wait for it in vain, and what it ran on is called lost once it has gone.
@@ -158,7 +209,20 @@ def _decides(sign: Sign, found: list[int], raised: Raised | None) -> bool:
         return True
     if sign.name == "hardware_fault" and DEVICE_ERROR.search(raised.text):
         return True
+    official = any(OFFICIAL.search(log.lines[i]) for i in found if i < raised.begin)
+    if _is_mistake(raised) and not official:
+        return False
     return raised.begin >= found[0] or any(raised.begin <= index <= raised.at for index in found)
+
+
+def _is_mistake(raised: Raised) -> bool:
+    """Tell whether only code can have raised it: no scheduler and no lost node brings it about.
+
+    A program that is told to leave meets closed files and objects that have gone: no mistake.
+    """
+    if LEAVING.search(raised.text) or not (raised.place is None or raised.place.own):
+        return False
+    return raised.name in MISTAKES or SHAPES.search(raised.text) is not None
 
 
 def _unread(log: Log, sign: Sign, found: list[int]) -> Triage | None:
@@ -169,12 +233,14 @@ def _unread(log: Log, sign: Sign, found: list[int]) -> Triage | None:
     return answer(log, "data_error", "escalate", "likely", data) if data else None
 
 
-def _stopped(log: Log, raised: Raised | None) -> list[int]:
+def _stopped(log: Log, raised: Raised | None, *, cancelled: bool) -> list[int]:
     """Return the lines that tell of a stop by a person, but for what follows a failure by itself.
 
     Slurm cancels the whole step once one of its tasks has failed, and so do launchers.
     """
     found = [index for index in told(log, STOPPED) if len(log.lines) - index <= LAST_WORDS]
+    if not cancelled:
+        found = [index for index in found if not log.outlived(index)]
     if raised is not None and not is_echo(raised) and found and raised.at < found[0]:
         return []
     steps = [index for index in found if STEP_CANCELLED.search(log.lines[index])]
@@ -217,7 +283,7 @@ def _by_own_code(log: Log, found: list[int], raised: Raised | None) -> bool:
 
     Such an Xid is a program's more often than a device's: to go on would meet it again.
     """
-    if raised is None or raised.place is None or not BAD_ACCESS.search(raised.text):
+    if raised is None or not BAD_ACCESS.search(raised.text):
         return False
     numbers = [each[2] for index in found for each in _DEVICE.finditer(log.lines[index])]
     return bool(numbers) and set(numbers) <= PROGRAMS_XIDS
@@ -231,86 +297,18 @@ def _repeats(log: Log, found: list[int]) -> bool:
     return any(faults.count(each) >= REPEATED for each in set(faults))
 
 
-def _healed(log: Log, index: int) -> bool:
-    return log.outlived(index) and len(log.lines) - index > TAIL
+def _went_wrong(log: Log, stopped: int, exit_code: int | None) -> bool:
+    """Tell whether a program complained after a stop, and ended as no signal ends one.
 
-
-def _by_exit(log: Log, exit_code: int | None) -> Triage:
-    settings = [index for index in log.naming(CONFIG) if FATAL.search(log.lines[index])]
-    usage = [i for i in sorted({*log.naming(USAGE), *settings}) if not _healed(log, i)]
-    crash = [index for index in log.naming(CRASH) if not _healed(log, index)]
-    if usage:
-        return answer(log, "small_code_bug", "fix_then_relaunch", "likely", usage)
-    if crash:
-        return answer(log, "complex_code_bug", "escalate", "likely", crash)
-    killed = _killed(log)
-    spent = spent_memory(log) if exit_code in _KILL_CODES or killed else []
-    if spent:
-        return answer(log, "oom_host", "escalate", "likely", spent)
-    if exit_code in _KILL_CODES or killed:
-        again = log.incidents(log.naming(KILLED)) > 1
-        action: Action = "escalate" if again else "relaunch"
-        return answer(log, "killed", action, "likely", killed or _end(log))
-    if exit_code in _TERM_CODES:
-        return answer(log, "user_stopped", "none", "guess", log.naming(TERMINATED) or _end(log))
-    return _by_complaint(log, exit_code)
-
-
-def _by_complaint(log: Log, exit_code: int | None) -> Triage:
-    """Judge by what is complained of at the end, without a traceback."""
-    refused = [] if log.marks else log.matching(REFUSED)
-    if refused:
-        return answer(log, "capacity_wait", "escalate", "likely", refused)
-    data = [index for index in log.naming(DATA) if not _healed(log, index)]
-    if data:
-        return answer(log, "data_error", "escalate", "likely", data)
-    network = [index for index in log.matching(NETWORK) if len(log.lines) - index <= TAIL]
-    more = _complaints(log)
-    peers = [
-        i for i in log.matching(ECHO) if COLLECTIVE.search(log.lines[i]) and not _healed(log, i)
-    ]
-    own = [i for i in more if not TASK_DIED.search(log.lines[i])]
-    own = [i for i in own if not LAUNCHER.search(log.lines[i])]
-    if peers and not own and any(FATAL.search(log.lines[index]) for index in peers):
-        return answer(log, "distributed_hang", "escalate", "guess", peers)
-    if network and not more:
-        return answer(log, "network_transient", "relaunch", "guess", network)
-    thin = _by_gist(log)
-    if thin is not None:
-        return thin
-    if exit_code is None and _just_stops(log):
-        return answer(log, "killed", "relaunch", "guess", _end(log))
-    return answer(log, "unknown", "escalate", "guess", more or log.matching(ALARM)[-EVIDENCE:])
-
-
-def _by_gist(log: Log) -> Triage | None:
-    """Return the class that the first line with a thing and a trouble names, at the very end."""
-    last = max(log.marks[-1][0] if log.marks else -1, len(log.lines) - TAIL - 1)
-    for index in range(last + 1, len(log.lines)):
-        found = gist([log.lines[index]])
-        if found is not None:
-            return answer(log, *found, "guess", [index])
-    return None
-
-
-def _complaints(log: Log) -> list[int]:
-    """Return the lines at the end that complain of more than the network: a cause, perhaps."""
-    own = [index for index in log.matching(FATAL) if not _healed(log, index)]
-    echoes = (NETWORK, ECHO)
-    return [i for i in own if not any(pattern.search(log.lines[i]) for pattern in echoes)]
-
-
-def _just_stops(log: Log) -> bool:
-    """Tell whether the log ends in the middle of training, with no word of alarm."""
-    end = [bare(line) for line in log.lines[-TAIL:] if line.strip()]
-    marks = [index for index, _ in marks_of(end, steps_of(end))]
-    if not marks or marks[-1] < len(end) - 3:
+    Then it was something else that a person stopped.
+    """
+    if exit_code in (None, 0, *INTERRUPT_CODES, *TERM_CODES, *KILL_CODES):
         return False
-    if any(ALARM.search(line) for index, line in enumerate(end) if index not in marks):
+    if any(each.name in INTERRUPTS for each in exceptions(log.lines)):
         return False
-    after = end[marks[-1] + 1 :]
-    return not any(said.search(line) for line in after for said in (ORDERED, TERMINATED, DONE))
+    return any(index > stopped for index in complaints(log) if not _is_launchers(log, index))
 
 
-def _end(log: Log) -> list[int]:
-    return [index for index, line in enumerate(log.lines) if line.strip()][-2:]
+def _is_launchers(log: Log, index: int) -> bool:
+    said = log.lines[index]
+    return any(words.search(said) for words in (LAUNCHER, _TASKS, STOPPED, TERMINATED))

@@ -16,7 +16,7 @@ from cockpit.model.observed import Triage
 from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
 from cockpit.rules.triage.literals import alternatives
 from cockpit.rules.triage.log_text import bars_of, losses_of, marks_of, steps_of
-from cockpit.rules.triage.words import STARTS
+from cockpit.rules.triage.words import NETWORK, STARTED_AGAIN, STARTS
 
 READ = 20_000
 """Newest lines that are looked at."""
@@ -154,6 +154,12 @@ class Log:
     def marks(self) -> list[tuple[int, str]]:
         """The (index, mark) of every line that shows training at work, with a step or without."""
         return marks_of(self.lines, self.steps)
+
+    @cached_property
+    def restarts(self) -> list[int]:
+        """The indexes of the lines by which the job began once more; a request's retry is none."""
+        requests = set(self.matching(NETWORK))
+        return [index for index in self.naming(STARTED_AGAIN) if index not in requests]
 
     @cached_property
     def bars(self) -> list[tuple[int, str]]:

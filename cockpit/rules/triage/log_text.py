@@ -26,6 +26,10 @@ _SETTING = late_regex(
     re.I,
 )
 """What stands before steps that nobody has taken: ``Total optimization steps = 12,000``."""
+_RESUMED = late_regex(
+    r"\b(?:load|restor|resum|restart|continu|start|pick)(?:s|ed|ing)?\b[^|]{0,100}$", re.I
+)
+"""What stands before a step that an earlier start has reached."""
 _BEFORE = 100
 _LOSS = late_regex(
     r"\bloss\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
@@ -71,7 +75,8 @@ def steps_of(lines: Sequence[str]) -> list[tuple[int, int]]:
 def _step(line: str) -> re.Match[str] | None:
     """Return where a line tells of a step that was taken."""
     for found in _STEP.finditer(line):
-        if not _SETTING.search(line[max(0, found.start() - _BEFORE) : found.start()]):
+        before = line[max(0, found.start() - _BEFORE) : found.start()]
+        if not _SETTING.search(before) and not _RESUMED.search(before):
             return found
     return None
 
@@ -135,9 +140,15 @@ def losses_leave_trend(lines: Sequence[str]) -> list[int]:
     """
     seen = losses_of(lines)
     broken = [index for index, loss in seen if not math.isfinite(loss)]
-    if broken:
-        return broken
-    seen = seen[-KEPT:]
+    return broken or left_trend(seen)
+
+
+def left_trend(losses: Sequence[tuple[int, float]]) -> list[int]:
+    """Return the lines of the last (index, loss) that all stay above 1.5 times the median before.
+
+    What is no number counts for nothing.
+    """
+    seen = [each for each in losses if math.isfinite(each[1])][-KEPT:]
     values = [loss for _, loss in seen]
     for cut in range(SIDE, len(values) - SIDE + 1):
         before = median(values[:cut])

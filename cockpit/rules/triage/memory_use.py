@@ -18,14 +18,32 @@ ROWS: Final = 64
 """Lines that a table may have below its head."""
 _SIZE: Final = r"(?<![\w.])(?P<{0}>\d{{1,9}}(?:\.\d{{1,3}})?) ?(?P<{0}_unit>[KMGT])i?B?\b"
 _PAIR: Final = late_regex(
-    rf"{_SIZE.format('used')}[\s/|,(]{{1,20}}(?:(?:of|limit|max)\b[\s:=]{{0,3}})?"
+    rf"{_SIZE.format('used')}[\s/|,(]{{1,20}}(?:(?:of|[\w.]{{0,20}}(?:limit|max|total))\b[\s:=]{{0,3}})?"
     rf"{_SIZE.format('most')}"
 )
 _USE: Final = late_regex(
-    r"^(?!.*\b(?:gpu|cuda|hbm|device|vram)).*(?:peak|max[_ ]?rss|mem(?:ory)?\b|mem_)", re.I
+    r"^(?!.*\b(?:gpu|cuda|hbm|device|vram)).*(?:peak|\brss\b|max[_ ]?rss|mem(?:ory)?\b|mem_"
+    r"|\bram\b|working[ _]set|resident)",
+    re.I,
 )
-_LIMIT: Final = late_regex(r"limit|request|\bmax(imum)?\b|\bof\b", re.I)
+_LIMIT: Final = late_regex(r"limit|request|total|\bmax(imum)?\b|\bof\b", re.I)
 _ENDED: Final = late_regex(r"\b(137|-9|killed|failed|oom)\b", re.I)
+_SHARE: Final = late_regex(
+    r"\b(?:host|system|cgroup|container|node|pod|rss|ram|sys)\b[\w ]{0,12}\b(?:mem\w*|ram|usage"
+    r"|used|at)\b[^\d%]{0,16}(\d{1,3}(?:\.\d{1,3})?) ?%"
+    r"|^[^%]{0,80}\bmem(?:ory)?_?(?:used|usage|percent)\b[^\d%]{0,8}(\d{1,3}(?:\.\d{1,3})?) ?%",
+    re.I,
+)
+"""How much of the host's memory is in use."""
+_SPARE: Final = late_regex(
+    r"\bmem_?available\b[^\d]{0,4}(?:\d+ ?\w?i?B? )?\(?(\d{1,3}(?:\.\d{1,3})?) ?%", re.I
+)
+"""How much of it is left."""
+_FREE: Final = late_regex(
+    r"\bMem:\s+(?P<all>\d{1,9}(?:\.\d)?)(?P<all_unit>[KMGT]?)i?(?:\s+[\d.]{1,9}[BKMGT]?i?){4}"
+    r"\s+(?P<left>\d{1,9}(?:\.\d)?)(?P<left_unit>[KMGT]?)i?\s*$"
+)
+"""A row of ``free``: all of it first, what is available last."""
 _BYTES: Final = {"K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -38,7 +56,29 @@ def spent_memory(log: Log) -> list[int]:
         near = head is not None and index - head <= ROWS and _is_near(log.lines[index])
         if near and (head == index or _ENDED.search(log.lines[index])):
             found.append(index)
-    return found
+    return found or _spent_share(log)
+
+
+def _spent_share(log: Log) -> list[int]:
+    """Return the last line that tells a share of the host's memory, if next to none was left."""
+    told = sorted({i for one in (_SHARE, _SPARE, _FREE) for i in log.matching(one)})
+    for index in told[-1:]:
+        line = log.lines[index]
+        used, spare, row = _SHARE.search(line), _SPARE.search(line), _FREE.search(line)
+        if used is not None:
+            share = float(used[1] or used[2]) / 100
+        elif spare is not None:
+            share = 1 - float(spare[1]) / 100
+        else:
+            share = 1 - _left(row) if row is not None else 0.0
+        if NEAR <= share <= 1.1:
+            return [index]
+    return []
+
+
+def _left(row: re.Match[str]) -> float:
+    most = _bytes(row["all"], row["all_unit"] or "K")
+    return _bytes(row["left"], row["left_unit"] or "K") / most if most else 1.0
 
 
 def _is_near(line: str) -> bool:

@@ -9,10 +9,14 @@ from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import losses_leave_trend, norms_lost, scales_spent
 from cockpit.rules.triage.signs import SIGNS, Sign
+from cockpit.rules.triage.standing import stands_still
 from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions
 from cockpit.rules.triage.words import (
     ALARM,
+    COLLECTIVE_CALL,
+    COUNTS,
     FATAL,
+    KILLED,
     NETWORK,
     PROBE,
     STUCK,
@@ -23,6 +27,8 @@ from cockpit.rules.triage.words import (
 
 _LASTING: Final = frozenset(("numeric_instability", "disk_full", "hardware_fault"))
 """What is not healed by the next progress line."""
+IN_VAIN: Final = 20
+"""Lines of trouble without progress after which it no longer heals by itself."""
 _PREEMPTED: Final = next(sign for sign in SIGNS if sign.name == "preempted")
 
 
@@ -35,7 +41,17 @@ def running(log: Log) -> Triage:
     leaving = losses_leave_trend(log.lines) or norms_lost(log.lines) or scales_spent(log.lines)
     if leaving:
         return answer(log, "numeric_instability", "escalate", "likely", leaving)
-    return _again(log) or _trouble(log) or _noise(log)
+    found_else = _again(log) or _trouble(log) or _noise(log)
+    return _while_it_moves(log, found_else)
+
+
+def _while_it_moves(log: Log, found: Triage) -> Triage:
+    """Take back that nothing need be done, where the run has not moved since (SPEC T, C-06)."""
+    still = stands_still(log) if found.action == "none" else []
+    if not still:
+        return found
+    name = "unknown" if found.name in ("harmless_noise", "preempted") else found.name
+    return answer(log, name, "escalate", "likely", still)
 
 
 def _went_round(log: Log, index: int) -> bool:
@@ -45,6 +61,8 @@ def _went_round(log: Log, index: int) -> bool:
 
 def _stands(log: Log, sign: Sign, last: int) -> bool:
     if sign.name == "numeric_instability" and log.numbers_came_back(last):
+        return False
+    if sign.name == "preempted" and any(last < i and log.went_on(i) for i in log.restarts):
         return False
     return sign.name in _LASTING or not log.outlived(last)
 
@@ -64,9 +82,12 @@ def _trouble(log: Log) -> Triage | None:
     if raised is not None and not NETWORK.search(log.lines[raised.at]):
         return answer(log, "complex_code_bug", "escalate", "guess", (raised.at,))
     trouble = [i for i in log.matching(TRACKER) if TROUBLE.search(log.lines[i])]
+    trouble = trouble or [each.at for each in exceptions(log.lines) if _by_tracker(each)]
     if trouble:
         return answer(log, "tracker_error", "none", "likely", trouble)
     network = [i for i in log.matching(NETWORK) if not PROBE.search(log.lines[i])]
+    if len(network) >= IN_VAIN and not log.progresses(network[-IN_VAIN]):
+        return answer(log, "network_transient", "escalate", "likely", network)
     if network:
         return answer(log, "network_transient", "none", "likely", network)
     return None
@@ -80,10 +101,22 @@ def _raised(log: Log) -> Raised | None:
     return raised
 
 
+def _by_tracker(raised: Raised) -> bool:
+    return bool(raised.frames) and any(TRACKER.search(each.file) for each in raised.frames[-2:])
+
+
 def _noise(log: Log) -> Triage:
     """Judge words of alarm that no rule knows: harmless with a proof of progress after them."""
     alarming = log.matching(ALARM)
-    serious = sorted({*log.naming(FATAL), *log.naming(STUCK)})
-    if log.progresses(serious[-1] if serious else -1):
+    kills = log.naming(KILLED)
+    if kills and not log.progresses(kills[-1]):
+        return answer(log, "killed", "escalate", "likely", kills)
+    serious = sorted({*log.naming(FATAL), *log.naming(STUCK)} - set(log.matching(COUNTS)))
+    since = [*serious[-1:], *alarming[-IN_VAIN : 1 - IN_VAIN]]
+    if log.progresses(max(since, default=-1)):
         return answer(log, "harmless_noise", "none", "guess", alarming)
+    last = log.marks[-1][0] if log.marks else -1
+    stacks = [index for index in log.matching(COLLECTIVE_CALL) if index > last]
+    if stacks and serious:
+        return answer(log, "distributed_hang", "escalate", "likely", stacks)
     return answer(log, "unknown", "escalate", "guess", alarming[-EVIDENCE:])

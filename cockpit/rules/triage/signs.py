@@ -35,7 +35,7 @@ class Sign(NamedTuple):
 
 TIMED_OUT = (
     r"(?:timed ?out|time ?out(?!_|[\"']?\s*(?:\([a-z]+\)\s*)?(?:=|:\s*[\"']?\d"
-    r"|(?:of|is|set to)\s+\d|\s\d[\d.]*\s?(?:s|secs?|seconds|ms|min)\b)))"
+    r"|(?:of|is|(?:is )?set to)\s+\d|\s\d[\d.]*\s?(?:s|secs?|seconds|ms|min)\b)))"
 )
 """A time-out that happened; ``timeout: 1200 secs`` is only a setting."""
 RANKS_END = r"\b(?:terminat|kill|abort)(?:ing|ed) (?:all )?ranks?\b"
@@ -50,9 +50,9 @@ SIGNS: tuple[Sign, ...] = (
     _sign(
         "preempted",
         "relaunch",
-        "none",
+        "wait",
         r"due to pre-?empt(ion|ed|ing)?\b|cancelled at \S+ due to job requeue",
-        r"\bTERM_PREEMPT\b",
+        r"\bTERM_PREEMPT\b|\bITN\b.{0,20}\breceived",
         r"^(?!.*(sequence group|pre-?emptionmode|kv.?cache)).*\bpre-?empted\b(?![\"']? ?[=:] ?(0"
         r"|false|no))",
         r"\bpre-?empted[\"']? ?[=:] ?true|\bpre-?empt(ing|ion of|s)? .{0,40}\b(vm|node|instance"
@@ -63,7 +63,7 @@ SIGNS: tuple[Sign, ...] = (
         r"evicted\b",
         r"\btermination (is|will be) (imminent|scheduled)\b|\bhost ec2 .{0,30}\bterminated\b"
         r"|\bpower key pressed\b",
-        r"\b(spot|pre-?emptible|capacity)\b(?!.*\buser[- ]initiated\b).{0,40}(stopping"
+        r"\b(spot|pre-?emptible|capacity)\b(?!.*\b(user[- ]initiated|risk|price)\b).{0,40}(stopping"
         r"|shut(ting )?down|interrupt|reclaim"
         r"|terminat|evict)",
         r"(instance|\bvm|machine)\b.{0,30}(will be|is being) (stopped|terminated|reclaimed"
@@ -72,7 +72,8 @@ SIGNS: tuple[Sign, ...] = (
         r"scheduled event.{0,40}pre-?empt",
         r"\b(spot|pre-?emptible)\b.{0,40}\bnotice (was |has been )?(received|arrived)\b",
         r"\bTERMINATE_ON_HOST_MAINTENANCE\b",
-        r"\b(due to|because of|by|after) (\w+ ){0,2}pre-?emption\b|\boutbid\b",
+        r"\b(due to|because of|by|after) (\w+ ){0,2}pre-?emption\b|\boutbid\b"
+        r"|\bhigher bid\b|\b(deleted|scaled down|removed)\b.{0,30}\bfor (\w+ )?pre-?emption\b",
         r"\bEventType\W{1,5}(Pre-?empt|Terminate)\b|_PRE-?EMPTED\b(?![\"']? ?[=:] ?(0|false|no))"
         r"|\b(instance|node|vm|worker|capacity|host|pod|machine)s?\b.{0,40}\b(was|been|is being"
         r"|being)? ?reclaimed\b"
@@ -83,18 +84,22 @@ SIGNS: tuple[Sign, ...] = (
         "relaunch",
         "escalate",
         r"due to time limit",
-        r"\bTERM_RUNLIMIT\b|\b(job)?state[=:] ?timeout\b|\btimeout +0:\d+\b",  # scontrol, sacct
+        r"\bTERM_RUNLIMIT\b|\b(job)?state[=:] ?timeout\b|\btimeout[ |]+0:\d+\b",  # scontrol, sacct
         r"wall[- ]?(clock|time)\b.{0,40}(exceed|reached|expired"
         r"|(limit|elapsed)(?! ?(?:[:=(]|of\b|is\b|\d)))"  # a figure: a setting, or a time
         r"|(reached|hit|over) .{0,20}\bwall[- ]?(clock|time)\b",
         r"exceed\w* .{0,30}(wall[- ]?(clock|time)|time limit|run ?time|run limit|h_rt|s_rt)",
-        r"\b(time|run) ?limit (was |has been )?(reached|exceeded|hit|expired)",
+        r"\b(time|run) ?limit (of [\w.:]+ (\w+ )?)?(was |has been )?(reached|exceeded|hit|expired)"
+        r"|\b(job|session|kernel|run|wall)\b.{0,12}\btime ?limit\b.{0,30}\b(reached|exceeded)\b",
         r"(reached|hit|over) (the |its |your )?(\w+ )?(time|runtime|duration) limit\b",
         r"\bexiting (the )?(program|training) after [\d.]+ ?(minutes|hours)\b",
+        r"\breached (the )?-{0,2}max[-_ ]([a-z]+[-_ ])?(hours|minutes|time|duration)\b"
+        r"|\b(custom|training) ?job timed out after \d{4,}",
         r"hard runtime limit|max(imum)?[ _]?(run ?time|duration|run[ _]duration) ?(reached"
         r"|exceeded)",
         r"active deadline .{0,20}exceeded|\b(hit|reached|exceeded) (its|the) (\w+ )?timeout of\b",
-        r"exceed\w* .{0,30}max\w* (allowed )?(run )?(duration|runtime|execution time)"
+        r"exceed\w* .{0,30}max\w* (allowed )?(run |execution |session )?(duration|runtime"
+        r"|execution time)"
         r"|\b(allocation|reservation|lease)\b (has )?expired\b|\bexception type=timeout\b",
         r"\blonger than .{0,40}\b(deadline|wall ?time|duration|session time|run ?time|time limit)\b"
         r"|\bmore than .{0,30}\b(wall ?time|time limit)\b"
@@ -119,7 +124,9 @@ SIGNS: tuple[Sign, ...] = (
         r"\bNodeDied(Error)?\b",
         r"\bdead node\b",
         r"\bnodes?\b.{0,60}\b(is dead|died|was lost|marked (as )?dead|unreachable|went away"
-        r"|not responding|has died)|\bNodeNotReady\b|\bNodeLost\b|\bnode is not ready\b",
+        r"|not responding|has died)|\bNodeNotReady\b|\bNodeLost\b|\bnode (\S+ )?(is )?not ?ready\b"
+        r"|\bpower(ed)? (state )?(is )?off\b"
+        r"|\bssh: connect to host [\w-]+ port \d+: (no route to host|host is down)",
         r"(failed|lost|dead|down(ed)?|crashed) node\b(?! ?[:=] ?0)|setting down\b",
         r"(imminent|ungraceful|unexpected) node shutdown|node is shutting down|\bNodeShutdown\b",
         r"\b(host|machine|node|instance|vm)\b.{0,40}\b(rebooted(?! \d+ \w+ ago)|crashed|lost power"
@@ -150,7 +157,8 @@ SIGNS: tuple[Sign, ...] = (
         r"\bworker (process|node|host).{0,30}(lost|unreachable|disappeared)"
         r"|\blost (executor|task ?manager|node|host) \S+"
         r"|\bhost \S+ (is |was |went )?(unreachable|down)\b"
-        r"|\bworker \S+ (is |was )?(lost|unreachable|gone)\b|\bno heartbeat (for|since|from)\b",
+        r"|\bworker \S+ (is |was )?(lost|unreachable|gone)\b|"
+        r"^(?!.*(nccl|process ?group|heartbeat ?monitor)).*\bno heartbeat (for|since|from)\b",
         r"\b(job|shadow|starter|startd)\b.{0,30}\b(disconnected too long|reconnection failed)"
         r"|can ?not reconnect to (slot|node|host)",
     ),
@@ -172,16 +180,18 @@ SIGNS: tuple[Sign, ...] = (
         "oom_host",
         "escalate",
         "escalate",
-        r"oom[-_ ]?kill(?!er (is )?(disabled|enabled))(?![\w-]*[\"']? ?[=:] ?0\b)",
+        r"oom[-_ ]?kill(?!er (is )?(disabled|enabled))(?![\w-]*[\"']? ?[=:]? ?0\b(?! ?->))",
         r"out of memory: kill",
         r"memory cgroup out of memory",
         r"\btask \d+: out of memory|\b(system|node|host|machine) (ran|went|is|was) out of memory\b",
         r"\b(replica|container|pod|executor|worker)\b.{0,40}\b(ran|run|went) out[- ]of[- ]memory\b",
         r"\bOUT_OF_ME(MORY\b|M?O?R?\+)",  # as sacct cuts it
-        r"node running low on memory",
+        r"node running low on memory|\b(allocate|use) more memory than (is )?available\b",
         r"exceeds the memory usage threshold",
         r"exceed\w* .{0,30}memory (limit|usage)|job killed: mem\b"
         r"|\bmem(ory)?\b \d+\w* exceeded limit",
+        r"\b(kill|evict|terminat)\w*\b.{0,40}\bmem(ory)?\b[^<=]{0,30}(>|\bover\b|\babove\b)=? ?"
+        r"(the )?(limit|request|cap)\b",
         r"memory (usage|limit) .{0,30}exceed|\bcgroup oom\b",
         r"\b(gone|went|is|was|grew) (over|above|beyond|past)\b.{0,20}\bmemory (limit|request)"
         r"|\bbeyond the '?\w+'? memory limit",
@@ -246,6 +256,7 @@ SIGNS: tuple[Sign, ...] = (
         "relaunch",
         "escalate",
         DEVICE_LOST,
+        r"\b(accelerator|tpu|device|core) (device )?halted (prematurely|unexpectedly)",
         r"\b(double|multi)[- ]?bit\b.{0,20}\becc\b(?!\s*[:=]\s*0\b)"
         r"|\bhbm\b.{0,30}\becc\b.{0,20}\berror\b(?!s?\s*[:=]\s*0\b)",
         r"\bremounting file ?system read-only\b|\b(EXT4-fs error|XFS \S+ metadata I/O error)\b",
@@ -275,9 +286,9 @@ SIGNS: tuple[Sign, ...] = (
         r"|\bnvme\S* .{0,60}\bcontroller is down\b",
         r"(gpu|tpu|npu|chip|accelerator)\b.{0,30}\b(has )?(failed|lost|hung"
         r"|wedged)\b.{0,30}hardware",
-        r"ibv_\w+.{0,30}failed",
+        r"ibv_\w+.{0,30}(failed|error)",
         r"got completion .{0,60}(error|status)",
-        r"transport retry count exceeded|async event.{0,20}(fatal|port error)",
+        r"transport retry count exceeded|async event.{0,20}(fatal|catastrophic|port error)",
     ),
     _sign(
         "bad_node",
@@ -292,7 +303,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|slurmstepd: error: .*\b(gres|cgroup|container|namespace|mount)\w*\b.*\bfail(ed|ure)\b",
         r"unable to determine \w+ driver version|\bcould not open the nd\d"
         r"|\bcall failed lazily at initialization\b|\bpre-?flight\b.{0,120}\b(fail\w*|unhealthy)\b",
-        r"no accelerator found",
+        r"no accelerator found|\bexpected (?P<asked>\d+) gpus?\b.{0,40}\bdevice_count\(\)"
+        r" ?(=+|is|returned) (?!(?P=asked)\b)\d",
         r"tpu initialization failed|failed to (open|initialize) (?!.*cannot open shared object)"
         r".{0,20}(tpu|accel|libtpu|hccp|\bnpu|\bhpu|gaudi|habana|neuron)",
         # No library at all: a machine without a TPU, as JAX says it.
@@ -355,21 +367,26 @@ SIGNS: tuple[Sign, ...] = (
         r"minimum loss scale(?! ?[:=])|loss scaler? .{0,20}\bto (0\.0\b|\d(\.\d+)?e-\d+)",
         r"\bFloatingPointError\b|\btensor\(\[[^\]]{0,200}\bnan\b",
         r"\bloss\b.{0,20}\b(diverged|exploded)|training (has )?diverged|loss (spike|explosion)\b"
-        r".{0,40}\b(detected|abort|halt|stop)",
+        r".{0,40}\b(detected|abort|halt|stop)|\b(stopped|halted|aborted|ended)\b.{0,30}\bloss spike"
+        r"|\bLoss(Spike|Diverge\w*|NaN|Explosion)\w*(Error|Exception)\b",
     ),
     _sign(
         "distributed_hang",
         "escalate",
         "escalate",
         COLLECTIVE_TIMEOUT,
-        rf"watchdog(?!: BUG).{{0,60}}({TIMED_OUT}|stuck)|heartbeat monitor timed out"
+        rf"watchdog(?!: BUG).{{0,60}}({TIMED_OUT}|stuck)"
+        r"|heartbeat ?monitor\b.{0,60}(timed out|no heartbeat)"
         r"|timeout at nccl work",
-        r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)|\bRendezvousTimeoutError\b",
+        r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)"
+        r"|\bRendezvous(Closed|Connection|State|Timeout)Error\b",
         r"nccl operations have failed or timed out|socketStartConnect",
         r"(watchdog|hang) (detector|detected|monitor)\b.{0,80}\b(no progress|stuck|hang|hung)"
         r"|\bhang (was )?detected\b(?!\s*[:=]\s*(0|no|false))"
         r"|\babort(s|ed|ing) (on|due to) (a )?hang\b"
-        r"|no (\w+ )?progress\b.{0,40}\b(for|in) \d+|\b(ranks?|workers?|processes) (is|are"
+        r"|\bno (\w+ )?(progress|steps?)\b.{0,40}\b(for|in|within|since) \d+"
+        r"|\bstill waiting (for|on|in) (an? |the )?\w*(all_?\w+|collective|barrier|broadcast"
+        r"|ranks?|peers?|send|recv)\b|\b(ranks?|workers?|processes) (is|are"
         r"|seems?) (stuck|hung)",
         r"\b(considered|declared|presumed|deemed|found) (to be )?(hung|hanging|stuck"
         r"|unresponsive)\b"

@@ -11,7 +11,7 @@ from cockpit.rules.triage.words import ECHO, ECHO_NAMES, LIBRARY, WRAPPERS
 
 BEGIN = "Traceback (most recent call last)"
 _FRAME = late_regex(
-    r'^[\s>│|]*File "(?P<file>[^"]+)", line (?P<line>\d+)'
+    r'^[\s>│|]*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>[\w<>.]+))?'
     r"|^│ (?P<boxed>\S+\.py):(?P<at>\d+) in "  # as rich draws it
 )
 _ENDING = r"(?:Error|Exception|Interrupt|Exit|Fault|Failure|Warning|Died|Iteration)"
@@ -46,10 +46,11 @@ CHAIN = 100
 
 
 class Frame(NamedTuple):
-    """One ``File "…", line …`` of a traceback."""
+    """One ``File "…", line …, in …`` of a traceback."""
 
     file: str
     line: int
+    function: str = ""
 
     @property
     def own(self) -> bool:
@@ -121,7 +122,7 @@ class _Reader:
         elif frame := _FRAME.match(line):
             self._begin = index if self._begin is None else self._begin
             place = frame["file"] or frame["boxed"], int(frame["line"] or frame["at"])
-            self._frames.append(Frame(*place))
+            self._frames.append(Frame(*place, frame["function"] or ""))
             self._inset = len(line) - len(line.lstrip())
         elif line.startswith(_CAUSED) and self.found:
             self.found[-1] = self.found[-1]._replace(causes=True)

@@ -55,7 +55,11 @@ _ASKED: Final = late_regex(
 )
 _NODES: Final = late_regex(r"\b0/(?P<all>\d+) nodes are available: (?P<why>.*)", re.I)
 _SCALING: Final = late_regex(r"NotTriggerScaleUp|didn.t trigger scale-?up", re.I)
-_SCALES: Final = late_regex(r"\bTriggeredScaleUp\b|(?<!didn't )\btriggered scale-?up", re.I)
+_SCALES: Final = late_regex(
+    r"\(scaling up\)|waiting for worker scale-?up|\bTriggeredScaleUp\b|"
+    r"(?<!didn't )\btriggered scale-?up",
+    re.I,
+)
 _LATER: Final = late_regex(r"max node group size reached|in backoff|max cluster", re.I)
 _REASON: Final = late_regex(r"(?P<nodes>\d+) (?P<why>[^,;.]+(?:\.[^,;. ]+)*)")
 _FOR_GOOD: Final = late_regex(
@@ -72,6 +76,14 @@ _UNMADE: Final = late_regex(
     re.I,
 )
 """It names what does not exist: an image, a secret, a volume."""
+
+PATIENCE: Final = 30 * 60
+"""Seconds of waiting after which a person should know (SPEC T, ``capacity_wait``)."""
+_SINCE: Final = late_regex(
+    r"\(x\d+ over (?:(?P<days>\d+)d)?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:\d+s)?\)"
+    r"|\(autoscaler \+(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:\d+s)?\) (?:Failed|Error|Warning)"
+)
+"""Kubernetes' events tell how long they came, Ray's autoscaler counts from its start."""
 
 _UNFIT: Final = late_regex(r"\bno healthy devices\b|\bunhealthy devices?\b", re.I)
 """The node that it was given has devices that cannot be opened."""
@@ -93,14 +105,25 @@ def waiting(log: Log) -> Triage:
     if taken:
         return answer(log, "preempted", "wait", "sure", taken)
     found = log.matching(WAITING)
+    late = [i for i in log.matching(_SINCE) if _waited(log.lines[i]) >= PATIENCE]
+    if late:
+        return answer(log, "capacity_wait", "escalate", "likely", late)
     return answer(log, "capacity_wait", "wait", "sure" if found else "likely", found)
+
+
+def _waited(line: str) -> float:
+    since = _SINCE.search(line)
+    told = since.groupdict(default="0") if since else {}
+    hours = 24 * int(told.get("days", 0)) + int(told.get("hours", 0)) + int(told.get("h", 0))
+    return 3600.0 * hours + 60 * (int(told.get("minutes", 0)) + int(told.get("m", 0)))
 
 
 def _never(log: Log) -> list[int]:
     """Return the lines that say it can never start, but for those that a later one takes back."""
     found = [i for i in log.matching(_NEVER) if not _FOR_NOW.search(log.lines[i])]
     found += [i for i in log.matching(_ASKED) if _asks_too_much(log.lines[i])]
-    return sorted({*found, *_no_node(log)})
+    grows = log.matching(_SCALES)
+    return sorted({*(i for i in found if i > max(grows, default=-1)), *_no_node(log)})
 
 
 def _asks_too_much(line: str) -> bool:

@@ -15,7 +15,7 @@ NETWORK = late_regex(
     r"|connection unexpectedly closed|context deadline exceeded|unable to find the server at"
     r"|failed to connect to|remote end closed|remotedisconnected|network is unreachable"
     r"|no route to host"
-    r"|\b(429|502|503|504)\b.{0,40}(error|too many|unavailable|gateway|timeout|retry)"
+    r"|\b(429|502|503|504)\b.{0,40}(error|too many|unavailable|gateway|timeout|retry|slow ?down)"
     r"|\b(http|server|service|api)\w*(error|exception)\b"
     r"(\W{1,3}|.{0,120}(, |\b(status|code)\w*\W{1,3}))(429|502|503|504)\b(?! ?m?s\b)"
     r"|\b500 (server|internal server) error\b|service ?unavailable|too many requests"
@@ -25,12 +25,20 @@ NETWORK = late_regex(
     r"|(failed to|could not|couldn't|can ?not) resolve|could not connect to the endpoint"
     r"|endpointconnectionerror"
     r"|\bconnection to \S+.{0,30} was lost; in progress|nfs: server \S+ not responding"
+    r"|\binternal error\b.{0,20}\bplease try again"
     r"|retrying (error|request|in|after)|\bretry(ing)?\b.{0,40}(attempt|request|connection)"
     r"|\bhttp (response|status)\b.{0,12}\b(429|502|503|504)\b"
     r"|\b(unavailable|deadline_exceeded): error (reading|writing|opening|executing)\b"
     rf"|{TRANSIENT}|{NETWORK_ERRNO}",
     re.I,
 )
+REFUSAL = late_regex(
+    r"certificate[_ ]verif\w+|\bcertificate (has )?expired|self[- ]signed certificate"
+    r"|\b407\b|proxy authentication|\binsufficient_quota\b|\bcurrent quota\b|\bbilling\b"
+    r"|\b(localhost|127\.0\.0\.1|0\.0\.0\.0)\b|\[::1\]|\bhost='::1'",
+    re.I,
+)
+"""What the next try meets again: an identity that is not accepted, a server of the job's own."""
 REMOTE_FILES = late_regex(
     r"\bnfs: server\b|\blustre(error)?: |\b(gpfs|mmfs|beegfs|weka|ceph)\w*: ", re.I
 )
@@ -62,7 +70,7 @@ TROUBLE = late_regex(
 
 STOPPED = late_regex(
     r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user"
-    r"|cancell?ed by (user|uid|owner)"
+    r"|cancell?ed by (user|uid|owner)|\bsigterm\b.{0,60}\buid[ =:]?[1-9]\d*"
     r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
     r"|(?<!can be )(?<!be )\bstopped (from|in|via|through) the (ui|web|console|dashboard|w&b"
     r"|wandb)\b"
@@ -80,6 +88,13 @@ STOPPED = late_regex(
     re.I,
 )
 """Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""
+
+BY_HAND = late_regex(
+    r"\b(operator|admin\w*|manual\w*|on request|requested by|by \S+@\S+|p?kill(all)? -(9|KILL)"
+    r"|(docker|podman) (stop|kill))\b",
+    re.I,
+)
+"""A person's hand in a kill."""
 
 ORDERED = late_regex(
     r"\b(exit\w*|abnormal\w*|terminat\w*|closed|quit\w*|leaving|died|dropped|lost|disconnect\w*"
@@ -115,6 +130,18 @@ REQUEUED = late_regex(
     re.I,
 )
 """It comes back by itself: ``Requeue=1`` is only a setting."""
+
+STARTED_AGAIN = late_regex(
+    r"\b(?<!will )(restart(ed|ing)|relaunch(ed|ing)|resubmitted|starting again|started again)\b"
+    r"|\b(attempt|restart|incarnation|try)[ :=#]{1,3}[1-9]\d*\b"
+    r"(?! ?(/|of\b)(?!.{0,12}\b(start|begin)))"
+    r"|\brestart_?count\W{1,3}[1-9]"
+    r"|\b(load(ing|ed)|restor(ing|ed)) .{0,40}(checkpoint|ckpt|\biteration \d)"
+    r"|\b(?<!will )resum(ed|ing)\b|\bpicking up\b|\bjob \S+ (begins|began|start(s|ed))\b"
+    r"|\bstarting (from|attempt|job|training)\b",
+    re.I,
+)
+"""A job that had ended begins once more: what stands behind ended another one."""
 
 STARTS = late_regex(
     r"tracking run with wandb version|\bresuming training from\b|starting from scratch", re.I
@@ -201,14 +228,26 @@ OPENING = late_regex(
 )
 """Code that opens a device: what fails there is no fault in mid-run."""
 
-DRAIN = late_regex(r"\bdrain|\bRMA\b|replace the (gpu|node)", re.I)
+DRAIN = late_regex(
+    r"\bdrain|\bRMA\b|\breplac(e|ing) (the )?(gpu|node|host|board)|\bcordon|\bquarantin"
+    r"|\b(excluding|blacklist\w*|banned) (the )?(node|host)|\bout of service\b"
+    r"|\b(node|host)\b.{0,40}\bfor (repair|replacement)",
+    re.I,
+)
 
 DONE = late_regex(
     r"training (is )?(already )?(completed?|finished|done)\b|finished training"
-    r"|successfully completed|\bjob \S+ succeeded\b|reached (the )?(final|max)\w* step"
+    r"|(?<!check )(?<!test )(?<!upload )(?<!step )(?<!evaluation )(?<!export )(?<!save )"
+    r"successfully completed|\bjob \S+ succeeded\b|reached (the )?(final|max)\w* step"
     r"|saved (the )?final (model|checkpoint|weights)",
     re.I,
 )
+THROUGH = late_regex(
+    r"(?<!after )training (is )?(already )?(completed?|finished|done)\b|finished training"
+    r"|\breached (the )?(final|last|max)\w*[ _]steps?\b|`?max_(steps|epochs)=\d+`? reached",
+    re.I,
+)
+"""Training has taken its last step."""
 ALARM = late_regex(r"error|warn|fail|overflow|exception|traceback|nan\b|skipp|retry", re.I)
 
 FATAL = late_regex(
@@ -216,14 +255,31 @@ FATAL = late_regex(
 )
 """What a program says that does not go on."""
 
+COUNTS = late_regex(
+    r"^\W*(\w+\W{1,3}){0,2}?((\w+=[\d.,%]+\S*|[\d.,]+ \w+)[ ,;|]{1,3}){2,}\w+(=[\d.,%]+\S*)?\W*$"
+)
+"""A line of figures, whatever they count: ``decoded=4118220 failed=2``."""
+
 STUCK = late_regex(
     r"\b(watchdog|no (\w+ )?progress|not advanced for|no (new )?(log )?(output|lines?|steps?"
     r"|activity) (for|since"
     r"|in)|stall\w*|stuck|hang(s|ing)?|hung|unresponsive|unhealthy|degraded"
-    r"|lost|dead|timed out)\b",
+    r"|lost|dead|timed out|exit(ed)? (with )?(exit )?(code|status) -?[1-9]\d*)\b",
     re.I,
 )
 """What may be the last that is heard of a run that stands still."""
+
+HANDLED = late_regex(
+    r"\b(caught|handled|recover(ed|ing)|halving|reduc(ed|ing)|falling back|skipp(ed|ing)"
+    r"|ignor(ed|ing)|continu(ed|ing)|retrying)\b",
+    re.I,
+)
+"""The program met it and did something about it."""
+
+HUNG = late_regex(
+    r"\b(watchdog|stuck|hang(s|ing)?|hung|stall\w*|unresponsive|dead-?lock\w*)\b", re.I
+)
+"""What is killed because it was waited for in vain."""
 
 ELSEWHERE = frozenset(
     (
@@ -298,9 +354,41 @@ TRAJECTORY = late_regex(
 )
 """File names whose change can alter the training trajectory: then a person decides."""
 
+LOOP = late_regex(r"trainer|train(ing)?_(loop|step)", re.I)
+"""Files of a training loop."""
+TRAINS = late_regex(
+    r"(forward|backward|forward_backward\w*|train(ing)?_step|compute_loss|loss_fn|__getitem__"
+    r"|collate\w*|update_fn|optimizer_step|configure_optimizers)$"
+)
+"""Functions of model, training loop, optimizer and data by their usual names."""
+
 LIBRARY = late_regex(
     r"site-packages|dist-packages|/lib/python\d|^<|\.pyx$|/(opt|usr)/\S*python\d|^python/"
 )
+MISTAKES = frozenset(
+    (
+        *("TypeError", "NameError", "UnboundLocalError", "AttributeError", "ImportError"),
+        *("ModuleNotFoundError", "SyntaxError", "IndentationError", "KeyError", "IndexError"),
+        *("AssertionError", "ZeroDivisionError", "NotImplementedError"),
+    )
+)
+"""Exceptions of code that is wrong, or of what it was given."""
+OFFICIAL = late_regex(
+    r"\bslurmstepd\b|\bsrun: |\bslurmctld\b|\bDUE TO\b|\bNVRM\b|\bkernel: |\bTERM_[A-Z]+\b"
+    r"|\bPBS: |\bkubelet\b|\binterruption notice\b|\binstance[-/]action\b|metadata service"
+)
+"""Who decides himself, or the machine: no program says this in passing."""
+SHAPES = late_regex(
+    r"\b(shapes?|sizes?|dtypes?|dimensions?|state_dict)\b.{0,60}\b(mismatch\w*|cannot be multiplied"
+    r"|is invalid|must match|incompatible|expected)\b|\bin loading state_dict\b",
+    re.I,
+)
+LEAVING = late_regex(
+    r"'NoneType'|\bclosed\b|\bshut ?down|\bshutting|\bterminat|\bsignal\b|\bexit|\bdestroy"
+    r"|\bgone\b|\bno longer|\bdaemonic|\bchild process|\bcannot schedule|\bworkers?\b|\bnode",
+    re.I,
+)
+"""Words of a program that is being ended."""
 ECHO_NAMES = frozenset(
     (
         *("ConnectionResetError", "ConnectionAbortedError", "ConnectionRefusedError"),
@@ -327,6 +415,12 @@ COLLECTIVE = late_regex(
     re.I,
 )
 """What ranks do together: it breaks for all when one has gone."""
+COLLECTIVE_CALL = late_regex(
+    r"\b(all_?gather|all_?reduce|reduce_?scatter|all_?to_?all|broadcast|barrier|isend|irecv)\w*"
+    r" \(|\bdistributed_c10d\.py\b|\bsync_global_devices\b",
+    re.I,
+)
+"""A call of what ranks do together, as a picture of a stack shows it."""
 INTERRUPTS = frozenset(("KeyboardInterrupt", "SystemExit", "SignalException"))
 """What a program raises because it is told to leave."""
 WRAPPERS = frozenset(

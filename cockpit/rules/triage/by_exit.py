@@ -1,0 +1,156 @@
+"""A job that ended without an exception: its exit code, a kill, the last complaint (SPEC T)."""
+
+from __future__ import annotations
+
+from cockpit.model.observed import Triage
+from cockpit.rules.triage.answers import EVIDENCE, answer
+from cockpit.rules.triage.data_words import DATA
+from cockpit.rules.triage.gist import gist
+from cockpit.rules.triage.lines import Log
+from cockpit.rules.triage.log_text import marks_of, steps_of
+from cockpit.rules.triage.memory_use import spent_memory
+from cockpit.rules.triage.prefixes import bare
+from cockpit.rules.triage.signs import Action
+from cockpit.rules.triage.words import (
+    ALARM,
+    BY_HAND,
+    COLLECTIVE,
+    CONFIG,
+    CRASH,
+    DONE,
+    ECHO,
+    FATAL,
+    HUNG,
+    KILLED,
+    LAUNCHER,
+    NETWORK,
+    ORDERED,
+    OTHER_END,
+    PROBE,
+    REFUSAL,
+    REFUSED,
+    TASK_DIED,
+    TERMINATED,
+    USAGE,
+)
+
+TAIL = 12
+"""Lines at the end that must hold the words of a program that said why it ended."""
+
+LAST_WORDS = 300
+"""Lines at the end in which an interrupt still explains it: every rank prints its own trace."""
+KILL_CODES = (137, -9)
+INTERRUPT_CODES = (130, -2)
+TERM_CODES = (143, -15)
+
+
+def by_exit(log: Log, exit_code: int | None) -> Triage:
+    """Return what the exit code means, together with what was complained of at the end."""
+    usage = misused(log)
+    crash = [index for index in log.naming(CRASH) if not healed(log, index)]
+    if usage:
+        return answer(log, "small_code_bug", "fix_then_relaunch", "likely", usage)
+    if crash:
+        return answer(log, "complex_code_bug", "escalate", "likely", crash)
+    kills = killed(log)
+    spent = spent_memory(log) if exit_code in KILL_CODES or kills else []
+    if spent:
+        return answer(log, "oom_host", "escalate", "likely", spent)
+    if exit_code in KILL_CODES or kills:
+        again = log.incidents(log.naming(KILLED)) > 1
+        action: Action = "escalate" if again or _killed_on_purpose(log) else "relaunch"
+        return answer(log, "killed", action, "likely", kills or _end(log))
+    if exit_code in TERM_CODES:
+        # By whom is not said: perhaps a person, then nobody else may undo it.
+        return answer(log, "user_stopped", "escalate", "guess", log.naming(TERMINATED) or _end(log))
+    return _by_complaint(log, exit_code)
+
+
+def _killed_on_purpose(log: Log) -> bool:
+    """Tell whether a person, or who had waited for it in vain, is named beside the kill."""
+    last = log.marks[-1][0] if log.marks else 0
+    told = {i for words in (HUNG, PROBE, BY_HAND) for i in log.naming(words)}
+    return any(index > max(last, len(log.lines) - LAST_WORDS) for index in told)
+
+
+def _by_complaint(log: Log, exit_code: int | None) -> Triage:
+    """Judge by what is complained of at the end, without a traceback."""
+    refused = [] if log.marks else log.matching(REFUSED)
+    if refused:
+        return answer(log, "capacity_wait", "escalate", "likely", refused)
+    data = [index for index in log.naming(DATA) if not healed(log, index)]
+    if data:
+        return answer(log, "data_error", "escalate", "likely", data)
+    network = [index for index in log.matching(NETWORK) if len(log.lines) - index <= TAIL]
+    network = [index for index in network if not REFUSAL.search(log.lines[index])]
+    more = complaints(log)
+    peers = [
+        i for i in log.matching(ECHO) if COLLECTIVE.search(log.lines[i]) and not healed(log, i)
+    ]
+    own = [i for i in more if not TASK_DIED.search(log.lines[i])]
+    own = [i for i in own if not LAUNCHER.search(log.lines[i])]
+    if peers and not own and any(FATAL.search(log.lines[index]) for index in peers):
+        return answer(log, "distributed_hang", "escalate", "guess", peers)
+    if network and not more:
+        first = log.matching(NETWORK)[0]
+        again = any(first < index < network[-1] for index in log.restarts)
+        return answer(
+            log, "network_transient", "escalate" if again else "relaunch", "guess", network
+        )
+    thin = _by_gist(log)
+    if thin is not None:
+        return thin
+    if exit_code is None and _just_stops(log):
+        return answer(log, "killed", "relaunch", "guess", _end(log))
+    return answer(log, "unknown", "escalate", "guess", more or log.matching(ALARM)[-EVIDENCE:])
+
+
+def _by_gist(log: Log) -> Triage | None:
+    """Return the class that the first line with a thing and a trouble names, at the very end."""
+    last = max(log.marks[-1][0] if log.marks else -1, len(log.lines) - TAIL - 1)
+    for index in range(last + 1, len(log.lines)):
+        found = gist([log.lines[index]])
+        if found is not None:
+            return answer(log, *found, "guess", [index])
+    return None
+
+
+def complaints(log: Log) -> list[int]:
+    """Return the lines at the end that complain of more than the network: a cause, perhaps."""
+    own = [index for index in log.matching(FATAL) if not healed(log, index)]
+    echoes = (NETWORK, ECHO)
+    return [i for i in own if not any(pattern.search(log.lines[i]) for pattern in echoes)]
+
+
+def _just_stops(log: Log) -> bool:
+    """Tell whether the log ends in the middle of training, with no word of alarm."""
+    end = [bare(line) for line in log.lines[-TAIL:] if line.strip()]
+    marks = [index for index, _ in marks_of(end, steps_of(end))]
+    if not marks or marks[-1] < len(end) - 3:
+        return False
+    if any(ALARM.search(line) for index, line in enumerate(end) if index not in marks):
+        return False
+    after = end[marks[-1] + 1 :]
+    return not any(said.search(line) for line in after for said in (ORDERED, TERMINATED, DONE))
+
+
+def misused(log: Log) -> list[int]:
+    """Return the lines by which a command line or a setting was not understood."""
+    settings = [index for index in log.naming(CONFIG) if FATAL.search(log.lines[index])]
+    return [i for i in sorted({*log.naming(USAGE), *settings}) if not healed(log, i)]
+
+
+def killed(log: Log) -> list[int]:
+    """Return the lines that tell of a kill which is no launcher's, after another one's end."""
+    if any(not healed(log, index) for index in log.naming(OTHER_END)):
+        return []
+    return [index for index in log.naming(KILLED) if not healed(log, index)]
+
+
+def healed(log: Log, index: int) -> bool:
+    """Tell whether training went on long after a line, to the end or nearly."""
+    return log.outlived(index) and len(log.lines) - index > TAIL
+
+
+def _end(log: Log) -> list[int]:
+    return [index for index, line in enumerate(log.lines) if line.strip()][-2:]

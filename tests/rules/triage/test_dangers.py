@@ -1,0 +1,194 @@
+"""What else could have printed the words by which a run is launched again, or left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.asking import triage
+from tests.rules.triage.test_classify import TRAIN, raised
+
+PREEMPTED = "slurmstepd: error: *** JOB 7 ON n4 CANCELLED AT 2026-02-01T08:10 DUE TO PREEMPTION ***"
+LIMIT = "slurmstepd: error: *** JOB 7 ON n4 CANCELLED AT 2026-02-01T08:10 DUE TO TIME LIMIT ***"
+WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8) ran for 600000 ms"
+SHAPES = raised("RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x4)")
+REFUSED = "aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host s3.lab:443"
+MORE = [f"step {step} loss 2.1" for step in (90, 91, 92)]
+READ = 'botocore.exceptions.ReadTimeoutError: Read timeout on "s3://b/shard-0013.tar"'
+SLOW = "503 Slow Down"
+LOADER = raised("ConnectionError: Caught ConnectionError in DataLoader worker process 8.")
+CHILD = raised("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ")
+PIPE = [
+    "Traceback (most recent call last):",
+    '  File "/opt/lib/python3.11/multiprocessing/connection.py", line 399, in _recv',
+    "ConnectionResetError: [Errno 104] Connection reset by peer",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "said"),
+    [
+        # The job had been taken away, began again, and failed by itself.
+        ([PREEMPTED, "Requeued, attempt 2", *SHAPES], 1, ("complex_code_bug", "escalate")),
+        ([LIMIT, "---- job 8 begins ----", *SHAPES], 1, ("complex_code_bug", "escalate")),
+        ([PREEMPTED, "Requeued, attempt 2"], 1, ("preempted", "wait")),
+        # Code that is wrong is no scheduler's doing; closed files and lost objects are.
+        ([PREEMPTED, *raised("KeyError: 'state'")], 1, "preempted"),
+        (["INFO: may be preempted", "job 99 was preempted", *SHAPES], 1, "complex_code_bug"),
+        ([LIMIT, *raised("ValueError: I/O operation on closed file")], 1, "walltime"),
+        ([PREEMPTED, *raised("AssertionError: can only join a child process")], 1, "preempted"),
+        (["preempted; attempt 3 of 100 starting", "ValueError: bad mesh"], 1, "complex_code_bug"),
+        (["job 8123 was cancelled by user mk", *SHAPES], 1, ("complex_code_bug", "escalate")),
+        # Ranks that waited for each other until the time was up.
+        ([WATCHDOG, LIMIT], 1, ("distributed_hang", "escalate")),
+        ([LIMIT, WATCHDOG], 1, ("walltime", "relaunch")),
+        ([WATCHDOG, *MORE, LIMIT], 1, ("walltime", "relaunch")),
+        (["sacct: 99|TIMEOUT|0:15"], None, ("walltime", "relaunch")),
+        (["HeartbeatMonitor: no heartbeat for 480 s"], 1, ("distributed_hang", "escalate")),
+        # Kills: by a person, by a probe that had waited, by nobody who is named.
+        (["operator mk: kill -9 4411", "Killed"], 137, ("killed", "escalate")),
+        (["Container train failed liveness probe"], 137, ("killed", "escalate")),
+        (["Killed"], 137, ("killed", "relaunch")),
+        (["psutil: rss 503.1 GiB of 503.5 GiB", "Killed"], 137, ("oom_host", "escalate")),
+        (["MemAvailable 312 MB (0.1%)", "Killed"], 137, ("oom_host", "escalate")),
+        (["host memory used 41%", "Killed"], 137, ("killed", "relaunch")),
+        (["task 0 killed: memory 512.3Gi > limit 512Gi"], None, ("oom_host", "escalate")),
+        (["[mem] used=1003.1G total=1007.5G", "Killed"], 137, ("oom_host", "escalate")),
+        (["Mem: 1007 1001 2 0 4 3", "Killed"], 137, ("oom_host", "escalate")),
+        (["Mem: 1007 211 796 0 12 790", "Killed"], 137, ("killed", "relaunch")),
+        # Training was through, or somebody stopped something else long before.
+        (["Training completed", "Killed"], 137, ("killed", "escalate")),
+        (["[after training is done]", "Killed"], 137, ("killed", "relaunch")),
+        (["job 91 was cancelled by mk", *MORE, "exit 1"], 1, ("unknown", "escalate")),
+        # What goes on from a loss that had left its trend is spoilt.
+        (
+            ["step 9 loss 9.1", "step 10 loss 9.3", "step 11 loss 9.2", PREEMPTED],
+            1,
+            ("numeric_instability", "escalate"),
+        ),
+        # A network that answers, or lies on the machine itself, is no trouble of the way.
+        ([REFUSED], 1, ("network_transient", "relaunch")),
+        ([REFUSED, "starting again", REFUSED], 1, ("network_transient", "escalate")),
+        (raised("requests.exceptions.SSLError: certificate has expired"), 1, "complex_code_bug"),
+        (raised("ConnectionError: host='localhost', port=8000: refused"), 1, "complex_code_bug"),
+        (PIPE, 1, ("complex_code_bug", "escalate")),
+        # Told to leave, by nobody knows whom.
+        (["Terminated"], 143, ("user_stopped", "escalate")),
+        (["received SIGTERM from pid 7 (uid 1001 mk)"], 143, ("user_stopped", "none")),
+        (["upstream: run tok-7 was stopped by user jo", "ERROR giving up"], 1, "unknown"),
+        # What was met was met and dealt with; counters of none; lists of words.
+        (["eval: torch.OutOfMemoryError caught", *MORE, LIMIT], None, ("walltime", "relaunch")),
+        (["MemAvailable 811 GB, oom_kill 0"], 137, ("killed", "relaunch")),
+        (["memory.current=63.8G memory.max=64.0G oom_kill 0 -> 1"], 137, ("oom_host", "escalate")),
+        (["mon: cgroup memory.current=63.8G memory.max=64.0G"], 137, ("oom_host", "escalate")),
+        (["I0912 rules: OOM, Xid, NaN, preempted -> page"], None, ("unknown", "escalate")),
+        (["ssh: connect to host g14 port 22: No route to host"], 255, ("node_death", "relaunch")),
+        (["ssh: connect to host git.lab.org port 22: No route to host"], 128, "network_transient"),
+        # A loader's worker that lost its connection, a server that is at fault itself.
+        (LOADER, 1, ("network_transient", "relaunch")),
+        ([READ], 1, ("network_transient", "relaunch")),
+        ([f"RuntimeError: upload failed: {SLOW}"], 1, ("network_transient", "relaunch")),
+        (
+            raised("ValueError: Error reading c4.zarr: internal error. Please try again."),
+            1,
+            ("network_transient", "relaunch"),
+        ),
+        # A launcher's exception tells nothing that its program has not said.
+        (["train.py: error: unrecognized arguments: --lr", *CHILD], 2, "small_code_bug"),
+        (raised("LossSpikeError: Training stopped due to a loss spike."), 1, "numeric_instability"),
+        # Devices and trackers.
+        (["NVRM: Xid 48, DBE", "healthd: cordon node gpu-14"], 1, ("hardware_fault", "escalate")),
+        (["Accelerator device halted prematurely"], 1, ("hardware_fault", "relaunch")),
+        (["mlflow: tracking server heartbeat lost"], 1, ("unknown", "escalate")),
+        (["RendezvousClosedError"], 1, ("distributed_hang", "escalate")),
+        (["Session time limit of 12:00:00 reached"], None, ("walltime", "relaunch")),
+    ],
+)
+def test_thin_evidence_is_for_a_person_and_good_evidence_stays(
+    lines: list[str], code: int | None, said: str | tuple[str, str]
+) -> None:
+    found = triage([*TRAIN, *lines], "failed", code)
+    assert said in ((found.name, found.action), found.name)
+
+
+STAMPED = [f"2026-02-01 05:00:{second} step {second} loss 2.1" for second in (10, 20, 30)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "action"),
+    [
+        ([*STAMPED, "2026-02-01 05:01:00 up", "2026-02-01 07:01:00 up"], "escalate"),
+        ([*STAMPED, "2026-02-01 05:01:00 up", "2026-02-01 05:21:00 up"], "none"),
+        # Two clocks, of two zones: nothing is known of the time between them.
+        ([*STAMPED, "07:01:00 a warning"], "none"),
+        (["[23:50:01] step 1 loss 2", "[23:59:01] step 2 loss 2", "[00:10:01] up"], "none"),
+        (["[23:50:01] step 1 loss 2", "[23:59:01] step 2 loss 2", "[00:50:01] up"], "escalate"),
+        # As slow as ever.
+        ([f"2026-02-0{day} 05:00:00 step {day} loss 2" for day in (1, 2, 3)], "none"),
+        ([*STAMPED, "wandb: Network error (ReadTimeout), entering retry loop."], "none"),
+        ([*STAMPED, *["503 Server Error, retrying"] * 40], "escalate"),
+        ([*STAMPED, *["W: retry after a hiccup"] * 40], "escalate"),
+        (["Resuming training from step 4001", "WARNING: compiling takes a while"], "escalate"),
+        ([*STAMPED, "stats: decoded=4118 failed=2 killed=0"], "none"),
+        ([*STAMPED, "preemption notice received, 30 s left"], "wait"),
+        ([*STAMPED, PREEMPTED, "resumed at step 30", "step 31 loss 2", "step 32 loss 2"], "none"),
+        ([*STAMPED, "still waiting for the barrier", "up"], "escalate"),
+        ([*STAMPED, "worker 3 exited with exit code -9, waiting for the others"], "escalate"),
+        (
+            [*STAMPED, "no new log line for 69 min", "py-spy rank 0: all_gather (x.py:1)"],
+            "escalate",
+        ),
+    ],
+)
+def test_what_runs_is_left_alone_while_it_is_seen_to_move(lines: list[str], action: str) -> None:
+    assert triage(lines, "running", None).action == action
+
+
+def test_a_failure_behind_a_pipe_has_the_exit_status_of_what_came_after_it() -> None:
+    found = triage([*TRAIN, *SHAPES], "succeeded", 0)
+    assert (found.name, found.action) == ("complex_code_bug", "escalate")
+    closed = raised("ValueError: I/O operation on closed file")
+    assert triage([*TRAIN, *closed], "succeeded", 0).action == "none"
+    for through in ("Training completed", "100%|####| 90/90 [00:03<00:00, 30.1it/s]"):
+        assert triage([*TRAIN, through, *SHAPES], "succeeded", 0).action == "none"
+    assert triage([*TRAIN, *SHAPES, *MORE], "succeeded", 0).action == "none"
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "what", "action"),
+    [
+        ("/w/trainer.py", "<module>", "ModuleNotFoundError: No module named 'x'", "fix"),
+        ("/w/trainer.py", "run", "NameError: name 'x' is not defined", "escalate"),
+        ("/w/moe/models/moe/moe.py", "f", "NameError: name 'x' is not defined", "escalate"),
+        ("/w/moe/net.py", "forward", "NameError: name 'x' is not defined", "escalate"),
+        ("/data/ada/launch.py", "main", "NameError: name 'x' is not defined", "fix"),
+    ],
+)
+def test_a_line_of_model_loop_or_data_is_for_a_person(
+    file: str, function: str, what: str, action: str
+) -> None:
+    frame = f'  File "{file}", line 3, in {function}'
+    found = triage(["Traceback (most recent call last):", frame, what], "failed", 1)
+    assert found.action.startswith(action)
+
+
+@pytest.mark.parametrize(
+    ("lines", "action"),
+    [
+        (["(autoscaler +41m10s) Failed to launch 2 node(s): Quota 'H100' exceeded"], "escalate"),
+        (["(autoscaler +9m10s) Failed to launch 2 node(s): Quota 'H100' exceeded"], "wait"),
+        (["No workers match constraints", "(scaling up) Waiting for worker scale-up"], "wait"),
+        (["No workers match constraints: ['device']"], "escalate"),
+        (
+            ["FailedScheduling 2m (x41 over 3h) 0/12 nodes are available: 12 Insufficient gpu."],
+            "escalate",
+        ),
+        (
+            ["FailedScheduling 2m (x4 over 9m) 0/12 nodes are available: 12 Insufficient gpu."],
+            "wait",
+        ),
+    ],
+)
+def test_a_wait_is_for_a_person_once_it_was_long_or_can_never_end(
+    lines: list[str], action: str
+) -> None:
+    assert triage(lines, "pending", None).action == action
