@@ -47,6 +47,41 @@ async def test_only_changed_lines_are_refreshed() -> None:
         assert lines.refreshed == [1, 1, 2]
 
 
+class Sized(Painted):
+    def paint(self, width: int, height: int) -> list[Content]:
+        return [Content(f"{width} wide")] * height
+
+
+class Frames(App[None]):
+    """Keeps what stood in each frame."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[list[str]] = []
+
+    def compose(self) -> ComposeResult:
+        yield Sized()
+
+    def post_display_hook(self) -> None:
+        rows = self.screen._compositor.render_strips()
+        self.frames.append([strip.text.rstrip() for strip in rows])
+
+
+async def test_no_frame_shows_the_lines_of_another_size() -> None:
+    """Textual paints a layout before its widgets know their sizes: they stood empty in it."""
+    app = Frames()
+    async with app.run_test(size=(40, 4)) as pilot:
+        await pilot.pause()
+        app.frames.clear()
+        beside = Sized()
+        app.screen.styles.layout = "horizontal"
+        await app.screen.mount(beside)
+        await pilot.pause()
+        assert app.frames and all(
+            rows == ["20 wide             20 wide"] * 4 for rows in app.frames
+        )
+
+
 async def test_no_control_character_reaches_the_terminal() -> None:
     app = Holder()
     async with app.run_test(size=(60, 5)) as pilot:
