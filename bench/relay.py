@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from threading import Event, Thread
 from typing import Final
 
@@ -52,7 +53,10 @@ class Relay(Thread):
 
     async def _pass_on(self, near: asyncio.StreamReader, to_near: asyncio.StreamWriter) -> None:
         far, to_far = await asyncio.open_connection("127.0.0.1", self._to, limit=PACKET)
-        await asyncio.gather(self._way(near, to_far, up=True), self._way(far, to_near, up=False))
+        with suppress(asyncio.CancelledError):  # the line is cut
+            await asyncio.gather(
+                self._way(near, to_far, up=True), self._way(far, to_near, up=False)
+            )
 
     async def _way(
         self, source: asyncio.StreamReader, to: asyncio.StreamWriter, *, up: bool
