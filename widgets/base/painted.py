@@ -52,6 +52,7 @@ class Painted(Widget):
         """Paint again and refresh the lines that changed."""
         width, height = self.size
         if not width or not height:
+            self._painted_for = self.size  # it may come back in the size that it had
             return
         former, self._lines = self._lines, self._filtered(width, height)
         self._painted_for = self.size
@@ -64,8 +65,10 @@ class Painted(Widget):
             self.refresh(*changed)
 
     def on_resize(self) -> None:
-        """Paint for the new size, unless the frame that gave it has been painted since."""
-        if self._painted_for != self.size:
+        """Paint for the new size; of what its first frame shows already, only what differs."""
+        if self._painted_for == self.size:
+            self.repaint()
+        else:
             self._fit()
             self.refresh()
 

@@ -82,6 +82,35 @@ async def test_no_frame_shows_the_lines_of_another_size() -> None:
         )
 
 
+class Told(Sized):
+    words = "first"
+
+    def paint(self, width: int, height: int) -> list[Content]:
+        return [Content(self.words)] * height
+
+    def on_resize(self) -> None:
+        if self.words == "first":
+            self.words = f"told of {self.size.width}"
+
+
+async def test_what_came_while_it_was_hidden_stands_there_when_it_is_back() -> None:
+    app = Frames()
+    async with app.run_test(size=(40, 4)) as pilot:
+        told = Told()
+        await app.screen.mount(told)
+        await pilot.pause()
+        assert "told of 40" in app.frames[-1], "a size that is told of changes what is said"
+        told.display = False
+        await pilot.pause()
+        told.words = "news"
+        told.repaint()
+        app.frames.clear()
+        told.display = True
+        await pilot.pause()
+        assert app.frames and all("told of 40" not in rows for rows in app.frames)
+        assert "news" in app.frames[-1]
+
+
 async def test_no_control_character_reaches_the_terminal() -> None:
     app = Holder()
     async with app.run_test(size=(60, 5)) as pilot:
