@@ -4,6 +4,7 @@ A real ``ssh -tt`` on a terminal of its own, a real sshd of this user on loopbac
 a relay of 1 Mbit/s and 40 ms each way; on the far side plain or inside tmux. Bytes are those that
 cross the relay towards the terminal, ssh's own with them (``…_pty``: what comes out on the
 terminal); the handshake is over before a program is started. What is not installed is not measured.
+An act ends when it is still, or after some seconds for a program that never is (LEET).
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ QUIET: Final = 0.7
 """Seconds without a byte after which an act is over."""
 RESTS: Final = 0.3
 MOST: Final = 20.0
+SETTLES: Final = 5.0
+"""Seconds that programs have to settle before they are watched: those that step are never still."""
 LOST: Final = 30.0
 TMUX_CONF: Final = 'set -g default-terminal "tmux-256color"\nset -g destroy-unattached on\n'
 """Its server ends with the line."""
@@ -131,11 +134,11 @@ class Session:
             terminal.read(0.05)
         return time.monotonic() - began
 
-    def start(self) -> tuple[int, int]:
-        """Start the program; return the bytes until it is still."""
+    def start(self, most: float = MOST) -> tuple[int, int]:
+        """Start the program; return the bytes until it is still, or for ``most`` seconds more."""
         crossed, seen = self.relay.down, len(self.terminal.output)
         self.seconds_until("\r", self.acts.first)
-        self.after("", self.acts.still)
+        self.after("", self.acts.still, most)
         return self.relay.down - crossed, len(self.terminal.output) - seen
 
     def leave(self) -> None:
@@ -202,7 +205,7 @@ def acted(session: Session) -> Figures:
     session.after("", QUIET, 3.0)
     key, back = acts.opening
     if key:
-        found["open"], found["open_pty"] = session.after(key, QUIET, 5.0)
+        found["open"], found["open_pty"] = session.after(key, QUIET, 2.0)
     if acts.page:
         session.after(acts.to_log, QUIET, 5.0)
         found |= named("page", median(session, [acts.page] * PAGES))
@@ -229,7 +232,7 @@ def measured(server: Sshd, acts: Acts, folder: Path, way: str) -> Figures:
 def idle(sessions: Mapping[str, Session], seconds: float) -> dict[str, Figures]:
     """Return the bytes a second of programs that nobody touches, all in the same seconds."""
     for session in sessions.values():
-        session.start()
+        session.start(SETTLES)
     began, crossed = time.monotonic(), {key: each.relay.down for key, each in sessions.items()}
     while time.monotonic() - began < seconds:
         for session in sessions.values():
@@ -265,7 +268,7 @@ def peers(folder: Path) -> dict[str, Acts]:
                      to_log="G", page="b"),
         "lnav": Acts(["lnav", log], "worker", QUIET, ("j", "k"), ("", "", ""), "q",
                      to_log="G", page="b"),
-        "wandb": Acts([str(Path(sys.executable).parent / "wandb"), "leet", files], "LEET", 2.0,
+        "wandb": Acts([str(Path(sys.executable).parent / "wandb"), "leet", files], "Runs", 0.5,
                       ("j", "k"), ("h", "Quit", "h"), "q", ("\r", "\x1b")),
     }  # fmt: skip
     path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
