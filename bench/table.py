@@ -48,8 +48,35 @@ SUBJECTS: Final[Mapping[str, Sequence[str]]] = {
     "places": (),
     "soak": ("--minutes", "15"),
     "logbook": (),
+    "over_ssh": (),
 }
 """The benchmarks that give figures, and how they are called."""
+
+
+def over_ssh(way: str) -> tuple[Row, ...]:
+    """Return the rows of a line of 80 ms and 1 Mbit/s: as bytes of ours beside a peer's.
+
+    A peer that has no such act is not asked for it; one that is not installed leaves no figure.
+    """
+    ours, htop, less = (f"{way}.{name}" for name in ("cockpit", "htop", "less"))
+    leet = f"{way}.wandb"
+    many = (
+        ("start, nothing kept", f"{ours}.start", 12_000, "B", None),
+        ("start, again", f"{ours}.again", 12_000, "B", None),
+        ("cursor step / htop's", f"{ours}.step", 1, "B", f"{htop}.step"),
+        ("idle, 12 runs / htop", f"{ours}.idle_s", 1, "B/s", f"{htop}.idle_s"),
+        ("idle, 7 runs / htop", f"{ours}_7.idle_s", 1, "B/s", f"{htop}.idle_s"),
+        ("a run opened / LEET's", f"{ours}.open", 1, "B", f"{leet}.open"),
+        ("a page of log / less'", f"{ours}.page", 1, "B", f"{less}.page"),
+        ("key after a held one", f"{ours}.held_late_ms", 300, "ms", None),
+        ("key, 128 kbit/s / htop", f"{ours}.thin_key_ms", 1, "ms", f"{htop}.thin_key_ms"),
+    )
+    return tuple(
+        Row(f"ssh, {way}: {what}", "over_ssh", figure, bar, unit, baseline)
+        for what, figure, bar, unit, baseline in many
+    )
+
+
 ROWS: Final = (
     Row("first useful paint, 12 runs", "starting", "kept_paint_ms", 0.6, "ms", "bare_paint_ms"),
     Row("first live paint", "starting", "live_paint_ms", 1.5, "ms", "bare_paint_ms"),
@@ -86,9 +113,10 @@ ROWS: Final = (
     Row("--version (2 x pass + 60 ms)", "starting", "version_ms", 1, "ms", "version_limit_ms"),
     Row("an entry, 4 MB beside 40 kB: CPU", "logbook", "large_cpu_ms", 3, "ms", "small_cpu_ms"),
     Row("leaving, all sources hanging", "starting", "leave_ms", 500, "ms"),
+    *over_ssh("plain"),
+    *over_ssh("tmux"),
 )
 UNMEASURED: Final = {
-    "over ssh and tmux at 80 ms": "needs such a line: only its rate and delay are made here",
     "three hours at 12 runs": "15 minutes at ten times the pace stand for them (soak)",
 }
 

@@ -17,6 +17,7 @@ from cockpit.app.bookmark_file import BookmarkFile, KeptBookmarks
 from cockpit.app.first_paint import FirstPaint
 from cockpit.app.frames.keeping import LeftFrame
 from cockpit.app.frames.taking import FrameFile
+from cockpit.app.news import News
 from cockpit.app.notices import NoticeApp
 from cockpit.app.terminal import drawn_line
 from cockpit.app.typeahead import stands
@@ -50,10 +51,8 @@ if TYPE_CHECKING:  # what is only opened later is imported there: the first pain
 
 AGES: Final = 5.0
 """Seconds between two looks at the ages, which step by 15 s at least."""
-SOON: Final = (0.15, 0.6, 2.0)
+SOON: Final = (0.15, 0.6)
 """Seconds after the start at which to look whether the store had something to tell."""
-NEWS: Final = 0.25
-"""Seconds in which news is gathered before it is painted."""
 LEAVE_WITHIN: Final = 0.3
 """Seconds that leaving the engine may take."""
 LEFT_ON_PURPOSE: Final = (None, 0, 130)
@@ -99,14 +98,13 @@ class CockpitApp(NoticeApp):
             self.charset = Charset.ASCII
         self._first = run
         self._reports: dict[str, RunReport] = {}
-        self._coming: dict[str, RunReport] = {}
+        self._news = News(self, self._show, self.live_wanted.set)
         """What the engine has told since: a key paints what it changes, and none of the news."""
         if engine is not None:
             self._reports = {each.name: each for each in engine.report().runs}
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
         self.actions = GuardedActions(self, self, means or Means(), present=present)
         self.trouble = ""
-        self._gathering = False
         self._first_paint = FirstPaint(self, self.shown)
         self._watching: asyncio.Task[None] | None = None
         self._heap = QuietHeap()
@@ -139,7 +137,8 @@ class CockpitApp(NoticeApp):
         self._first_paint.wait(recalled, self._take_all)
         if self._engine is None:
             return
-        self._engine.subscribe(self._news)
+        self._news.begin(self.reports)
+        self._engine.subscribe(self._news.take)
         self._engine.on_ring(self.ring)
         self._watching = asyncio.create_task(self._engine.run())
         self._watching.add_done_callback(self._watch_ended)
@@ -295,12 +294,6 @@ class CockpitApp(NoticeApp):
             if isinstance(screen, FleetScreen):
                 screen.choose(name)
 
-    def _news(self, report: RunReport) -> None:
-        self._coming[report.name] = report
-        if not self._gathering:
-            self._gathering = True
-            self.set_timer(NEWS, self._show)
-
     def show_news(self) -> None:
         """Show what is known by now, soon."""
         if self.is_running:
@@ -309,7 +302,7 @@ class CockpitApp(NoticeApp):
     def _take_all(self) -> None:
         if self._engine is not None:
             self._reports = {each.name: each for each in self._engine.report().runs}
-            self._coming.clear()
+            self._news.taken(self.reports)
         self._show()
 
     def _in_time(self) -> None:
@@ -319,9 +312,7 @@ class CockpitApp(NoticeApp):
 
     def _show(self) -> None:
         """Show the news on every screen that can be seen: a dialog hides none of what is below."""
-        self._gathering = False
-        self._reports.update(self._coming)
-        self._coming.clear()
+        self._reports.update(self._news.taken())
         for screen in reversed(self.screen_stack):
             if isinstance(screen, CockpitScreen | KeyedModal) and stands(screen):
                 with self.faults_of(screen):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from rich.console import RenderableType
 from textual.app import App
 from textual.geometry import Offset, Size
 
-from cockpit.app.output.stage import Stage, erases_coloured
+from cockpit.app.output.stage import Stage, stage_here
 from cockpit.app.output.textual_frames import placed
 
 SWITCH: Final = "COCKPIT_OUTPUT"
@@ -51,9 +52,11 @@ class CellOutput:
     """Keeps what the terminal shows; sends what differs once it has taken what was sent before."""
 
     def __init__(self, line: Line) -> None:
-        self.stage = Stage(erases=erases_coloured(os.environ))
+        self.stage = stage_here(os.environ)
         self._line = line
         self._begun = False
+        self.kept = False
+        """Whether a frame of the session before was on the terminal when this one began."""
         self._asked_at: tuple[int, int] | None = None
 
     def take(self, update: RenderableType, size: Size, colours: ColorSystem) -> None:
@@ -94,6 +97,7 @@ class CellOutput:
 
     def begin(self, stage: Stage | None) -> None:
         """Begin with what the terminal shows already; ``None``: nobody knows."""
+        self.kept = stage is not None and not stage.doubted
         self.stage = stage or self.stage
         if stage is None:
             self.stage.doubt()
@@ -105,6 +109,9 @@ class CellOutput:
 
 class CellApp(App[str]):
     """An app whose frames go as cells, where its driver has a ``CellOutput``."""
+
+    live_wanted: asyncio.Event
+    """Set once what is so now is more to a person than what was kept of the last session."""
 
     @property
     def cells(self) -> CellOutput | None:
@@ -147,7 +154,10 @@ class CellApp(App[str]):
 
         Where the size is another one, everything is painted anyway.
         """
-        if self.cells is not None and self.cells.stage.size == size and self.cells.stage.doubted:
+        if self.cells is None or not self.cells.stage.doubted:
+            return
+        self.live_wanted.set()
+        if self.cells.stage.size == size:
             self.call_later(self._send_cells)
 
     def _send_cells(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from cockpit.config.quickstart import collect_again
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 WITHIN: Final = 0.5
 """Seconds after which it is shown whatever is known."""
+STANDS: Final = 5.0
+"""Seconds for which a kept frame stands that says more than the live one would: nothing is read."""
 
 
 class FirstPaint:
@@ -38,13 +41,31 @@ class FirstPaint:
                 await self._app.laid_out.wait()
                 await (self._app.laid_out if known is None else known).wait()
             show()
+            await self._stand(show)
             self._repaint()
         except TimeoutError:
-            pass
+            await self._stand(show)
         finally:
             self._shown.set()
             self._app.catch_up()
             collect_again()
+
+    async def _stand(self, show: Callable[[], None]) -> None:
+        """Let a kept frame stand, which says of when it is, until the runs are read.
+
+        What is pressed, another size and a critical run end it.
+        """
+        if self._app.cells is None or not self._app.cells.kept:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STANDS):
+                await self._app.live_wanted.wait()
+        show()
+        laid_out = asyncio.Event()
+        self._app.screen.call_after_refresh(laid_out.set)
+        with suppress(TimeoutError):  # else what was laid out before is painted first
+            async with asyncio.timeout(WITHIN):
+                await laid_out.wait()
 
     def _repaint(self) -> None:
         """Have all lines painted that were laid out before there was anything to say."""

@@ -58,7 +58,7 @@ def run_app(
         sys.stderr.writelines(f"{path}: {problem}\n" for problem in error.problems)
         return CONFIG
     if made is not None:
-        made.engine.first_frame = app.shown
+        made.engine.first_frame = app.laid_out
     app.trouble = trouble
     if app.charset is Charset.UNICODE:
         app.charset = terminal_charset()

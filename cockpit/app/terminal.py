@@ -65,8 +65,9 @@ class TerminalApp(CellApp):
         self._missed: set[Region] = set()
         self.laid_out, self.shown = asyncio.Event(), asyncio.Event()
         """Set when a screen would have been painted first, and when anything is painted at all."""
+        self.live_wanted = asyncio.Event()
         self.shown.set()
-        self._typeahead = TypeAhead(self, self._hand_on, self.shown)
+        self._typeahead = TypeAhead(self, self._hand_on, self.shown, self.live_wanted)
         self._faults = ScreenFaults(self, self.keep_fault, self.warn)
 
     def get_driver_class(self) -> type[Driver]:

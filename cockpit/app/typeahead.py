@@ -51,8 +51,9 @@ class TypeAhead:
         app: App[Any],
         hand_on: Callable[[events.Event], Awaitable[None]],
         shown: asyncio.Event,
+        begun: asyncio.Event,
     ) -> None:
-        self._app = app
+        self._app, self._begun = app, begun
         self._hand_on = hand_on
         self._shown = shown
         self._waiting: deque[events.Event] = deque()
@@ -70,6 +71,7 @@ class TypeAhead:
     async def take(self, event: events.Event) -> None:
         """Take what was pressed; returns once it is done, or has not been for a while."""
         self._waiting.append(event)
+        self._begun.set()
         self._pressed_at = asyncio.get_running_loop().time()
         if self._handing is None or self._handing.done():
             self._handing = asyncio.create_task(self._hand_all())

@@ -1,5 +1,6 @@
 """One run, judged: what ``check --json`` prints and what every widget is given."""
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Any, Final
 
@@ -74,7 +75,7 @@ class Facets(Frozen):
             for name, each in self.__dict__.items()
         )
 
-    def as_unasked(self, run: RunSpec, now: float) -> "Facets":
+    def as_unasked(self, run: RunSpec, now: float, asked: Collection[str] = ()) -> "Facets":
         """Return them with what the run file names, and nobody has asked for, as just that."""
         log = run.job is not None and run.job.log is not None
         named = {
@@ -86,7 +87,7 @@ class Facets(Frozen):
         news = {
             name: unasked
             for name, spec in named.items()
-            if spec is not None and not getattr(self, name).configured
+            if spec is not None and name not in asked and not getattr(self, name).configured
         }
         return self.model_copy(update=news)
 

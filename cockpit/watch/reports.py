@@ -229,7 +229,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         checked_at=found.history.now,
         verdict=verdict(found.spec, found.history, alerts),
         verdict_reason=reason(found.spec, found.history, alerts),
-        facets=found.history.facets,
+        facets=_told(found, state),
         progress=found.progress,
         alerts=alerts,
         closed=state.closed_alerts(),
@@ -242,6 +242,14 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         looks=state.looks,
         not_read_yet=found.history.not_read_yet,
     )
+
+
+def _told(found: Judged, state: RunState) -> Facets:
+    """Return the facets; one that nobody has asked for yet is not said to be missing."""
+    facets = found.history.facets
+    if state.looked_at_all:
+        return facets
+    return facets.as_unasked(found.spec, found.history.now, state.looked)
 
 
 def unruled(case: Case, state: RunState) -> RunReport:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from cockpit.app import application
+from cockpit.app import news as news_module
 from cockpit.model.report import Verdict
 from cockpit.runtime import heap
 from cockpit.runtime.heap import DUE, OVERDUE, YOUNG, QuietHeap
@@ -44,7 +45,7 @@ async def test_garbage_is_collected_again_once_something_is_seen() -> None:
 async def test_a_key_paints_no_news_and_the_news_come_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(application, "NEWS", 3600.0)
+    monkeypatch.setattr(news_module, "WITHIN", 3600.0)
     monkeypatch.setattr(application, "AGES", 3600.0)
     monkeypatch.setattr(application, "SOON", ())
     engine = StandIn(made.report("run-a"), made.report("run-b"), made.report("run-c"))

@@ -17,6 +17,7 @@ from cockpit.watch.runstate import CORE
 from tests.watch.fakes import World, failed, running, until
 from tests.watch.test_engine import run_of, watching
 from widgets.fleet_header import Watch, paint_header
+from widgets.painting.facts import phase_words
 
 
 def head(runs: tuple[RunReport, ...]) -> str:
@@ -138,3 +139,16 @@ async def test_a_run_that_the_rules_fail_on_stays_healthy_no_longer(
         assert "internal error" in run_of(engine).next_action
         monkeypatch.undo()
         await until(lambda: run_of(engine).verdict is Verdict.HEALTHY)
+
+
+async def test_a_job_that_nobody_has_asked_for_yet_is_not_said_to_be_none(store: Store) -> None:
+    world = World("a", cadence=4.0)
+    world.fakes["job"].hanging = {"a"}
+    told: list[RunReport] = []
+    async with watching(world, store) as engine:
+        engine.subscribe(told.append)
+        await until(lambda: any(each.facets.tracker.known for each in told))
+        assert {phase_words(each, world.clock.now()) for each in told} == {"JOB UNKNOWN"}
+        world.fakes["job"].hanging = set()
+        await until(lambda: told[-1].facets.job.known)
+    assert all(each.facets.job.configured for each in told)

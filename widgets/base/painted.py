@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from rich.segment import Segment
 from textual.content import Content
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -38,6 +38,7 @@ class Painted(Widget):
         self._unfiltered: list[Content] = []
         """The lines before the app's filter."""
         self._form: object = None
+        self._painted_for = Size(0, 0)
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the lines for this size."""
@@ -52,8 +53,10 @@ class Painted(Widget):
         """Paint again and refresh the lines that changed."""
         width, height = self.size
         if not width or not height:
+            self._painted_for = self.size  # it may come back in the size that it had
             return
         former, self._lines = self._lines, self._filtered(width, height)
+        self._painted_for = self.size
         changed = [
             Region(0, y, width, 1)
             for y in range(max(len(former), len(self._lines)))
@@ -63,13 +66,25 @@ class Painted(Widget):
             self.refresh(*changed)
 
     def on_resize(self) -> None:
-        """Paint for the new size."""
-        width, height = self.size
+        """Paint for the new size; of what its first frame shows already, only what differs."""
+        if self._painted_for == self.size:
+            self.repaint()
+        else:
+            self._fit()
+            self.refresh()
+
+    def _fit(self) -> None:
+        width, height = self._painted_for = self.size
         self._lines = self._filtered(width, height) if width and height else []
-        self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return one line, its styles resolved against the theme."""
+        """Return one line, its styles resolved against the theme.
+
+        A layout is painted before its widgets are told of their sizes: what would stand there
+        until then is the former size's lines, or none.
+        """
+        if self._painted_for != self.size:
+            self._fit()
         base, width = self.visual_style, self.size.width
         if y >= len(self._lines):
             return Strip.blank(width, base.rich_style)

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from cockpit.app.frames.kept import Call, Frame, load, place_of, text_of
 from cockpit.app.output.cells import cells_of
 from cockpit.app.output.pens import pen_of
-from cockpit.app.output.stage import Stage, erases_coloured
+from cockpit.app.output.stage import Stage, stage_here
 from cockpit.config.places import find, state_dir
 from cockpit.model.wording import day_time
 
@@ -32,6 +32,11 @@ _FLAGS: Final = {"--read-only": "read_only", "--present": "present", "--ascii": 
 _SCREENLESS: Final = ("", "dumb", "unknown")
 TAKEN_WITHIN: Final = 3.0
 """Seconds that a slow terminal has to take the kept frame before the live one follows."""
+ENTERED_WITHIN: Final = 0.03
+"""Seconds that tmux has to paint the other screen while it is empty.
+
+Else it paints the frame with it, line by line: half as much again crosses the line.
+"""
 _CHUNK: Final = 2048
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _CHANGES: Final = (signal.SIGWINCH, signal.SIGCONT)
@@ -53,10 +58,13 @@ class Standing(NamedTuple):
 class Writing(Thread):
     """Writes to a terminal that may take its time, or takes nothing: nobody need wait for it."""
 
-    def __init__(self, number: int, data: bytes, after: Writing | None = None) -> None:
+    def __init__(
+        self, number: int, data: bytes, after: Writing | None = None, entering: bytes = b""
+    ) -> None:
         super().__init__(daemon=True, name="kept-frame")
         self._number = number
-        self._data = data
+        self._data = entering + data
+        self._entering = len(entering)
         self._after = after
         self.wanted = True
 
@@ -70,8 +78,14 @@ class Writing(Thread):
         if self._after is not None and self._after.is_alive():
             self._after.join()
         with suppress(OSError):
+            if self._entering and os.environ.get("TMUX"):
+                self._write(self._entering)
+                time.sleep(ENTERED_WITHIN)
             while self._data and self.wanted:
-                self._data = self._data[os.write(self._number, self._data[:_CHUNK]) :]
+                self._write(_CHUNK)
+
+    def _write(self, most: int) -> None:
+        self._data = self._data[os.write(self._number, self._data[:most]) :]
 
 
 class _Terminal:
@@ -164,7 +178,7 @@ def give_back() -> None:
 def staged(frame: Frame, now: float) -> Stage:
     """Return a stage that wants a frame as it is now: what it is of stands in its last line."""
     rows = [text_of(row, now) for row in frame.rows]
-    stage = Stage(erases=erases_coloured(os.environ))
+    stage = stage_here(os.environ)
     cells = [
         [cell for text, style in row for cell in cells_of(text, pen_of(style))] for row in rows
     ]
@@ -194,10 +208,11 @@ def _stand(frame: Frame, now: float) -> None:
     quiet[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
     handlers = _handled({**dict.fromkeys(_ENDINGS, _end), signal.SIGTSTP: signal.SIG_IGN})
     stage = staged(frame, now)
-    text = f"{ENTER}\x1b[?25l\x1b[?7l{stage.frame()}"
+    entering = f"{ENTER}\x1b[?25l\x1b[?7l"
     for number in _CHANGES:
         signal.signal(number, lambda *_: stage.doubt())  # the app's own follow, on the same stage
-    writing = Writing(screen, text.encode("utf-8", "replace"))
+    frame_text = stage.frame().encode("utf-8", "replace")
+    writing = Writing(screen, frame_text, entering=entering.encode())
     os.set_blocking(screen, True)  # a program before may have left it so that much is refused
     _Terminal.standing = Standing(frame, stage, keys, screen, before, handlers, writing)
     termios.tcsetattr(keys, termios.TCSANOW, quiet)

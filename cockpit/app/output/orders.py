@@ -24,8 +24,11 @@ def shortest(
     differing: Mapping[int, list[int]],
     *,
     whole: bool = False,
+    downwards: bool = True,
 ) -> Encoder:
     """Return the encoder after it has written the cells that differ, by row, the shorter way.
+
+    ``downwards``: lines that go down the screen may be written so.
 
     Of a ``whole`` screen, which has most colours in many rows, pen by pen is: it is not tried row
     by row, for a first frame waits for either.
@@ -33,12 +36,12 @@ def shortest(
     if sum(map(len, differing.values())) <= FEW:
         _by_rows(encoder, rows, differing)
         return encoder
+    other = encoder if whole else encoder.copy()
+    rest = _downwards(other, rows, differing) if downwards else differing
+    _by_pens(other, rows, rest)
     if whole:
-        _by_pens(encoder, rows, _downwards(encoder, rows, differing))
-        return encoder
-    other = encoder.copy()
+        return other
     _by_rows(encoder, rows, differing)
-    _by_pens(other, rows, _downwards(other, rows, differing))
     return min(encoder, other, key=lambda each: each.length)
 
 

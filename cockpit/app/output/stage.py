@@ -34,20 +34,33 @@ def erases_coloured(variables: Mapping[str, str]) -> bool:
     return bool(variables.get("TMUX")) or not (variables.get("STY") or term.startswith("screen"))
 
 
-class Stage:
-    """Takes cells, gives frames. Not for several threads, but ``doubt`` from anywhere."""
+def stage_here(variables: Mapping[str, str]) -> Stage:
+    """Return a stage for the terminal that the environment tells of.
 
-    def __init__(self, *, erases: bool = True) -> None:
+    tmux writes a step downwards as a whole place: lines that go down are written row by row there.
+    """
+    return Stage(erases=erases_coloured(variables), downwards=not variables.get("TMUX"))
+
+
+class Stage:
+    """Takes cells, gives frames. Not for several threads, but ``doubt`` and ``can_repeat``."""
+
+    def __init__(self, *, erases: bool = True, downwards: bool = True) -> None:
         self.wanted = Grid()
         self.doubted = True
         """Whether what the terminal shows is unknown: the next frame is the whole screen."""
         self._shown: list[Shown] = []
         self._touched: set[int] = set()
         self._encoder = Encoder(erases=erases)
+        self._repeats = False
+        self._downwards = downwards
 
     def can_repeat(self) -> None:
-        """Take it that this terminal knows how to repeat a letter: it has shown that."""
-        self._encoder.repeats = True
+        """Take it that this terminal knows how to repeat a letter: it has shown that.
+
+        From any thread: a frame that is being made goes on with a copy of its encoder.
+        """
+        self._repeats = True
 
     @property
     def size(self) -> tuple[int, int]:
@@ -78,6 +91,7 @@ class Stage:
         whole, self.doubted = self.doubted, False
         if not self.wanted.width or not self.wanted.height:
             return ""
+        self._encoder.repeats = self._repeats
         if whole:
             self._clear()
         scroll = None if whole else self._scroll()
@@ -102,7 +116,7 @@ class Stage:
             if y < len(rows) and shown[y] != rows[y]:
                 differing[y] = [x for x, was in enumerate(shown[y]) if was != rows[y][x]]
                 shown[y] = rows[y].copy()
-        return shortest(encoder, rows, differing, whole=whole), shown
+        return shortest(encoder, rows, differing, whole=whole, downwards=self._downwards), shown
 
     def overwritten(self, y: int, count: int) -> str:
         """Return what mends the first cells of a row, over which something else was written."""

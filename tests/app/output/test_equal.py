@@ -52,12 +52,13 @@ class Both:
     height: int
     bce: bool = True
     repeats: bool = True
+    downwards: bool = True
     plain: Emulator = field(init=False)
     ours: Emulator = field(init=False)
     stage: Stage = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stage = Stage(erases=self.bce)
+        self.stage = Stage(erases=self.bce, downwards=self.downwards)
         if self.repeats:
             self.stage.can_repeat()
         self.console = Console(color_system="truecolor")
@@ -118,7 +119,7 @@ def chops(draw: st.DrawFn, width: int, height: int) -> ChopsUpdate:
 @given(st.data())
 def test_any_frames_are_shown_as_textual_shows_them(data: st.DataObject) -> None:
     width, height = data.draw(st.integers(4, 24)), data.draw(st.integers(1, 6))
-    both = Both(width, height, data.draw(st.booleans()), data.draw(st.booleans()))
+    both = Both(width, height, *data.draw(st.tuples(*[st.booleans()] * 3)))
     both.paint(data.draw(layouts(width, height)))
     for _ in range(data.draw(st.integers(1, 5))):
         what = data.draw(st.sampled_from(WHAT))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 
 import pytest
 from textual import _compositor
@@ -13,7 +14,7 @@ from cockpit.app.cell_output import CellOutput, wanted_here
 from cockpit.app.output import orders
 from cockpit.app.output.cells import blank, cells_of, runs_of
 from cockpit.app.output.pens import PLAIN, Pen, change, pen_of
-from cockpit.app.output.stage import BEGIN, END, Stage, erases_coloured
+from cockpit.app.output.stage import BEGIN, END, Stage, erases_coloured, stage_here
 from cockpit.app.output.textual_frames import placed
 from tests.app.output.recorded import Line
 from tests.emulator import Emulator
@@ -192,6 +193,43 @@ def test_a_terminal_says_whether_it_repeats_and_only_then_it_is_asked_to() -> No
         output.stage.resize(80, 1)
         output.stage.put(0, 0, cells_of("─" * 80, INK))
         assert len(output.stage.frame()) < 70 if repeats else "\x1b[79b" not in output.stage.frame()
+
+
+class Asked(Stage):
+    """The answer comes while a frame is made: another thread reads what a terminal says."""
+
+    def _scroll(self) -> None:
+        self.can_repeat()
+
+
+def test_an_answer_that_comes_while_a_frame_is_made_is_not_lost() -> None:
+    stage = Asked()
+    stage.resize(80, 4)
+    stage.put(0, 0, cells_of("first", INK))
+    stage.frame()
+    for y in range(3):
+        stage.put(y, 0, cells_of("other", INK))
+    stage.frame()
+    stage.put(3, 0, cells_of("─" * 80, INK))
+    assert "\x1b[79b" in stage.frame()
+
+
+def test_inside_tmux_a_line_that_goes_down_is_written_row_by_row() -> None:
+    """tmux passes a step down and back on as a whole place: twice the bytes."""
+    frames = []
+    for variables in ({"TERM": "xterm"}, {"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default"}):
+        stage, line = stage_here(variables), Pen("38;2;213;218;225", INK.bg)
+        stage.resize(40, 6)
+        for y in range(6):
+            stage.put(y, 0, cells_of(("row" + " " * 5 + "words of it").ljust(40), INK))
+            stage.put(y, 5, cells_of("│", line))
+            stage.put(y, 30, cells_of("│", line))
+        frames.append(stage.frame())
+        screen = Emulator(40, 6)
+        screen.feed("\x1b[?7l" + frames[-1])
+        assert all(row[5] == row[30] == "│" for row in screen.text().splitlines())
+    assert re.findall("│[^│]+│", frames[0])[0] == "│\x1b[B\b│"
+    assert "│\x1b[31G│" in frames[1] and "\x1b[B\b" not in frames[1]
 
 
 def test_it_can_be_left_out() -> None:

@@ -47,6 +47,70 @@ async def test_only_changed_lines_are_refreshed() -> None:
         assert lines.refreshed == [1, 1, 2]
 
 
+class Sized(Painted):
+    def paint(self, width: int, height: int) -> list[Content]:
+        return [Content(f"{width} wide")] * height
+
+
+class Frames(App[None]):
+    """Keeps what stood in each frame."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[list[str]] = []
+
+    def compose(self) -> ComposeResult:
+        yield Sized()
+
+    def post_display_hook(self) -> None:
+        rows = self.screen._compositor.render_strips()
+        self.frames.append([strip.text.rstrip() for strip in rows])
+
+
+async def test_no_frame_shows_the_lines_of_another_size() -> None:
+    """Textual paints a layout before its widgets know their sizes: they stood empty in it."""
+    app = Frames()
+    async with app.run_test(size=(40, 4)) as pilot:
+        await pilot.pause()
+        app.frames.clear()
+        beside = Sized()
+        app.screen.styles.layout = "horizontal"
+        await app.screen.mount(beside)
+        await pilot.pause()
+        assert app.frames and all(
+            rows == ["20 wide             20 wide"] * 4 for rows in app.frames
+        )
+
+
+class Told(Sized):
+    words = "first"
+
+    def paint(self, width: int, height: int) -> list[Content]:
+        return [Content(self.words)] * height
+
+    def on_resize(self) -> None:
+        if self.words == "first":
+            self.words = f"told of {self.size.width}"
+
+
+async def test_what_came_while_it_was_hidden_stands_there_when_it_is_back() -> None:
+    app = Frames()
+    async with app.run_test(size=(40, 4)) as pilot:
+        told = Told()
+        await app.screen.mount(told)
+        await pilot.pause()
+        assert "told of 40" in app.frames[-1], "a size that is told of changes what is said"
+        told.display = False
+        await pilot.pause()
+        told.words = "news"
+        told.repaint()
+        app.frames.clear()
+        told.display = True
+        await pilot.pause()
+        assert app.frames and all("told of 40" not in rows for rows in app.frames)
+        assert "news" in app.frames[-1]
+
+
 async def test_no_control_character_reaches_the_terminal() -> None:
     app = Holder()
     async with app.run_test(size=(60, 5)) as pilot:
