@@ -12,7 +12,7 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.view import SORTS, View
 from cockpit.model.wording import clock_time, glyph
 from widgets.base.painted import Painted
-from widgets.painting.facts import URGENT, VERDICT_STYLE
+from widgets.painting.facts import URGENT, VERDICT_STYLE, unread
 from widgets.painting.line import ACCENT, DIM, Part, cut, row, text, whole
 
 WIDE: Final = 100
@@ -85,16 +85,17 @@ def _needed(items: Sequence[Content]) -> int:
 def _counts(reports: Sequence[RunReport], wide: bool) -> list[Content]:
     """Return how many runs are how; on a narrow screen only what needs a person has its word.
 
-    One that nobody has looked at yet is neither well nor sick: those are counted apart.
+    One that nobody has looked at yet is neither well nor sick: those are counted apart, but a sick
+    one is sick whatever else of it is to be read.
     """
-    found = Counter(each.verdict for each in reports if each.not_read_yet is None)
-    unread = len(reports) - found.total()
+    found = Counter(each.verdict for each in reports if not unread(each))
+    to_read = len(reports) - found.total()
     runs = f"{len(reports)} run" + ("" if len(reports) == 1 else "s")
     parts = [text((runs, "bold"))]
     for verdict, word in WORDS.items():
-        if unread and verdict is Verdict.UNKNOWN:
+        if to_read and verdict is Verdict.UNKNOWN:
             said = "not read yet" if wide else "unread"
-            parts.append(text((f"{glyph('stale')} {unread} {said}", "$unknown")))
+            parts.append(text((f"{glyph('stale')} {to_read} {said}", "$unknown")))
         if found[verdict]:
             named = f" {word}" if wide or verdict in URGENT else ""
             mark = f"{glyph(verdict.value)} {found[verdict]}{named}"

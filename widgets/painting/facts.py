@@ -72,16 +72,21 @@ def reason(facet: Facet[Any]) -> str:
     return "not asked yet" if facet.error is None else facet.error.message
 
 
+def unread(report: RunReport) -> bool:
+    """Tell whether nothing can be said of a run yet: not all was read, and what was is not sick."""
+    return report.not_read_yet is not None and report.verdict not in URGENT
+
+
 def verdict_mark(report: RunReport) -> tuple[str, str]:
     """Return the verdict's glyph and style; before the first look only open alerts have one."""
-    if report.not_read_yet is not None and report.verdict not in URGENT:
+    if unread(report):
         return glyph("stale"), VERDICT_STYLE[Verdict.UNKNOWN]
     return glyph(report.verdict.value), VERDICT_STYLE[report.verdict]
 
 
 def verdict_word(report: RunReport) -> str:
     """Return the verdict in capitals: ``HEALTHY``; ``NOT READ YET`` before the first look."""
-    return report.verdict.value.upper() if report.not_read_yet is None else "NOT READ YET"
+    return "NOT READ YET" if unread(report) else report.verdict.value.upper()
 
 
 def phase_words(report: RunReport, now: float, just: str = "just now") -> str:

@@ -232,7 +232,7 @@ async def test_a_queue_outlives_the_process(hub: FakeGitHub, tmp_path: Path) -> 
     hub.troubles.append(Trouble("GET", COMMENTS, reply=Reply(403, {}, {"retry-after": "60"})))
     clock = SkipClock()
     before = await service(hub, tmp_path / "s", clock).comment(RUN, "e", "x")
-    assert before.queued and "rate limit" in (before.trouble or "")
+    assert before.queued and "limits requests" in (before.trouble or "")
     clock.skip(90)
     (sent,) = await service(hub, tmp_path / "s", clock).flush([RUN])
     assert sent.recorded.url and len(hub.bodies()) == 1

@@ -263,6 +263,15 @@ def test_the_header_counts_and_says_who_watches() -> None:
     assert "STOPPED" in paint_header(reports, Watch(stopped="why"), reports, 200).plain
 
 
+def test_a_sick_run_is_counted_as_sick_before_all_of_it_is_read() -> None:
+    reports = [each.model_copy(update={"not_read_yet": "its rows"}) for each in made.fleet()]
+    said = paint_header(reports, Watch("ada"), reports, 200).plain
+    assert "■ 2 critical   ▲ 1 attention   ◷ 2 not read yet" in said and "healthy" not in said
+    assert {facts.verdict_word(each) for each in reports} == {
+        "CRITICAL", "ATTENTION", "NOT READ YET"
+    }  # fmt: skip
+
+
 def test_the_headers_words_for_the_counts_stand_before_where_the_watch_runs() -> None:
     changed = {"watched_by": "ada (watch on a-machine, pid 26699)"}
     reports = [each.model_copy(update=changed) for each in made.fleet()]
