@@ -75,14 +75,23 @@ class _Capped:
         return bytes(self._kept)
 
 
+STARTS_WITHIN: Final = 0.2
+"""Seconds that leaving waits for commands which are just being started."""
 _READING: Final[set[_Run]] = set()
 """Commands under way by which nothing is lost if they end with this process."""
 
 
 def end_reading() -> None:
-    """Kill what only reads and is still under way: else what hangs would outlive every session."""
-    for run in tuple(_READING):
+    """Kill what only reads and is still under way: else what hangs would outlive every session.
+
+    One that is just being started is killed by its own thread, which is given a moment for that.
+    """
+    under_way = tuple(_READING)
+    for run in under_way:
         run.kill()
+    until = time.monotonic() + STARTS_WITHIN
+    for run in under_way:
+        run.begun.wait(max(0.0, until - time.monotonic()))
 
 
 atexit.register(end_reading)
@@ -101,6 +110,8 @@ class _Run:
     _process: subprocess.Popen[bytes] | None = None
     _killed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    begun: threading.Event = field(default_factory=threading.Event)
+    """Set once it can be killed, or will never be started."""
 
     def work(self) -> Completed:
         """Run the command to its end or its deadline."""
@@ -109,6 +120,8 @@ class _Run:
             process = self._start()
         except (OSError, ValueError) as error:
             return _refused(self.argv, self.cwd, self._search_path(), error)
+        finally:
+            self.begun.set()
         streams = {"out": _Capped(self.cap), "err": _Capped(self.cap)}
         timed_out = True
         try:

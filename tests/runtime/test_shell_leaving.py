@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cockpit.runtime import shell
 from tests.e2e.tiny_fleet import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +26,36 @@ threading.Thread(target=asking, daemon=True).start()
 sys.stdin.read()
 leave(0) if sys.argv[3] == "leave" else sys.exit(0)
 """
+
+
+def test_one_that_is_just_being_started_is_ended_before_we_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    leaving, real, kill = threading.Event(), subprocess.Popen, os.killpg
+
+    def started(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = real(*args, **options)
+        leaving.set()
+        until(lambda: any(run._killed for run in shell._READING), lambda: "never asked to leave")
+        return process
+
+    def killed(group: int, number: int) -> None:
+        said.append("killed")
+        kill(group, number)
+
+    monkeypatch.setattr(shell, "STARTS_WITHIN", 60.0)
+    monkeypatch.setattr(subprocess, "Popen", started)
+    monkeypatch.setattr(os, "killpg", killed)
+    asking = threading.Thread(
+        target=lambda: shell.run_blocking(["sleep", "60"], deadline=60, reads=True)
+    )
+    asking.start()
+    leaving.wait(60)
+    shell.end_reading()
+    said.append("left")
+    asking.join()
+    assert said[:2] == ["killed", "left"]
 
 
 def gone(pid: int) -> bool:
