@@ -62,6 +62,10 @@ def test_a_run_that_nobody_can_read_keeps_the_others_waiting_only_at_first(timer
     ((_, begun),) = timers.running
     begun()
     del timers.running[:]
+    news.taken([made.report("run-a", **UNREAD), made.report("run-b")])  # as at each look at ages
+    news.take(made.report("run-a", **UNREAD))
+    assert [seconds for seconds, _ in timers.running] == [WITHIN]
+    news.taken()
     news.take(made.report("run-b"))
     assert [seconds for seconds, _ in timers.running] == [WITHIN]
 
