@@ -53,7 +53,7 @@ class FirstPaint:
     async def _stand(self, show: Callable[[], None]) -> None:
         """Let a kept frame stand, which says of when it is, until the runs are read.
 
-        What is pressed, another size and a critical run end it.
+        What is pressed, another size, a stop of this process and a critical run end it.
         """
         if self._app.cells is None or not self._app.cells.kept:
             return
