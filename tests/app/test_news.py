@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cockpit.app import first_paint
 from cockpit.app.first_paint import FirstPaint
 from cockpit.app.news import READING, WITHIN, News
 from cockpit.model.report import Verdict
@@ -125,3 +126,19 @@ async def test_without_one_the_screen_is_painted_at_once() -> None:
     shown = await begun(app)
     await asyncio.wait_for(shown.wait(), 1)
     assert app.paints == ["all"]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_a_layout_that_comes_late_keeps_no_engine_from_its_start(
+    kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_paint, "WITHIN", 0.0)
+    app = Kept(kept=kept)
+    app.laid_out.clear()
+    shown = asyncio.Event()
+    app.first = FirstPaint(app, shown)  # type: ignore[arg-type]
+    app.first.wait(None, lambda: None)
+    await asyncio.wait_for(app.laid_out.wait(), 20)
+    assert shown.is_set() is not kept
+    app.live_wanted.set()
+    await asyncio.wait_for(shown.wait(), 20)
