@@ -45,8 +45,10 @@ class FirstPaint:
                 self._repaint()
         finally:
             self._shown.set()
-            self._app.catch_up()
-            collect_again()
+            try:
+                self._app.catch_up()
+            finally:  # a widget may fail in its first paint
+                collect_again()
 
     async def _in_time(self, known: asyncio.Event | None) -> bool:
         """Wait until all is laid out and ``known``; return whether that was in time.

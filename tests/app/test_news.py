@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -142,3 +143,28 @@ async def test_a_layout_that_comes_late_keeps_no_engine_from_its_start(
     assert shown.is_set() is not kept
     app.live_wanted.set()
     await asyncio.wait_for(shown.wait(), 20)
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Nothing is collected, as since the beginning of a start."""
+    gc.disable()
+    yield
+    gc.enable()
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_garbage_is_collected_again_also_after_a_first_paint_that_fails() -> None:
+    app = Kept(kept=False)
+    app.catch_up = fail  # type: ignore[method-assign]
+    first = FirstPaint(app, asyncio.Event())  # type: ignore[arg-type]
+    first.wait(None, lambda: None)
+    assert first._task is not None
+    with pytest.raises(ZeroDivisionError):
+        await first._task
+    assert gc.isenabled()
+
+
+def fail() -> None:
+    raise ZeroDivisionError
