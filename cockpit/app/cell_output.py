@@ -143,6 +143,7 @@ class CellApp(App[str]):
             self.refresh()
         else:
             self.cells.doubt()
+            self.live_wanted.set()
             self._send_cells()
 
     def action_repaint(self) -> None:

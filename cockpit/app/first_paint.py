@@ -37,23 +37,39 @@ class FirstPaint:
 
     async def _wait(self, known: asyncio.Event | None, show: Callable[[], None]) -> None:
         try:
+            in_time = await self._in_time(known)
+            if in_time:
+                show()
+            await self._stand(show)
+            if in_time:
+                self._repaint()
+        finally:
+            self._shown.set()
+            try:
+                self._app.catch_up()
+            finally:  # a widget may fail in its first paint
+                collect_again()
+
+    async def _in_time(self, known: asyncio.Event | None) -> bool:
+        """Wait until all is laid out and ``known``; return whether that was in time.
+
+        A layout that comes later is painted, not only noted: what waits for it (the start of an
+        engine) goes on now, or would for ever.
+        """
+        try:
             async with asyncio.timeout(WITHIN):
                 await self._app.laid_out.wait()
                 await (self._app.laid_out if known is None else known).wait()
-            show()
-            await self._stand(show)
-            self._repaint()
         except TimeoutError:
-            await self._stand(show)
+            return False
         finally:
-            self._shown.set()
-            self._app.catch_up()
-            collect_again()
+            self._app.laid_out.set()
+        return True
 
     async def _stand(self, show: Callable[[], None]) -> None:
         """Let a kept frame stand, which says of when it is, until the runs are read.
 
-        What is pressed, another size and a critical run end it.
+        What is pressed, another size, a stop of this process and a critical run end it.
         """
         if self._app.cells is None or not self._app.cells.kept:
             return

@@ -28,12 +28,17 @@ class News:
         self._app, self._show, self._read = app, show, read
         self._coming: dict[str, RunReport] = {}
         self._unread: set[str] = set()
+        self._waits = True
         self._timer: Timer | None = None
 
     def begin(self, reports: Iterable[RunReport]) -> None:
         """Begin with what is known."""
         self._note(reports)
-        self._app.set_timer(BEGINS, self._unread.clear)
+        self._app.set_timer(BEGINS, self._wait_no_more)
+
+    def _wait_no_more(self) -> None:
+        self._waits = False
+        self._unread.clear()
 
     def take(self, report: RunReport) -> None:
         """Take a report: it is shown soon."""
@@ -60,7 +65,8 @@ class News:
         read = False
         for each in reports:
             if each.not_read_yet is not None:
-                self._unread.add(each.name)
+                if self._waits:
+                    self._unread.add(each.name)
                 continue
             self._unread.discard(each.name)
             read = read or each.verdict is Verdict.CRITICAL or not self._unread

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cockpit.app import first_paint
 from cockpit.app.first_paint import FirstPaint
 from cockpit.app.news import READING, WITHIN, News
 from cockpit.model.report import Verdict
@@ -62,6 +64,10 @@ def test_a_run_that_nobody_can_read_keeps_the_others_waiting_only_at_first(timer
     ((_, begun),) = timers.running
     begun()
     del timers.running[:]
+    news.taken([made.report("run-a", **UNREAD), made.report("run-b")])  # as at each look at ages
+    news.take(made.report("run-a", **UNREAD))
+    assert [seconds for seconds, _ in timers.running] == [WITHIN]
+    news.taken()
     news.take(made.report("run-b"))
     assert [seconds for seconds, _ in timers.running] == [WITHIN]
 
@@ -121,3 +127,44 @@ async def test_without_one_the_screen_is_painted_at_once() -> None:
     shown = await begun(app)
     await asyncio.wait_for(shown.wait(), 1)
     assert app.paints == ["all"]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_a_layout_that_comes_late_keeps_no_engine_from_its_start(
+    kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_paint, "WITHIN", 0.0)
+    app = Kept(kept=kept)
+    app.laid_out.clear()
+    shown = asyncio.Event()
+    app.first = FirstPaint(app, shown)  # type: ignore[arg-type]
+    app.first.wait(None, lambda: None)
+    await asyncio.wait_for(app.laid_out.wait(), 20)
+    assert shown.is_set() is not kept
+    app.live_wanted.set()
+    await asyncio.wait_for(shown.wait(), 20)
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Nothing is collected, as since the beginning of a start."""
+    gc.disable()
+    yield
+    gc.enable()
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_garbage_is_collected_again_also_after_a_first_paint_that_fails() -> None:
+    app = Kept(kept=False)
+    app.catch_up = fail  # type: ignore[method-assign]
+    first = FirstPaint(app, asyncio.Event())  # type: ignore[arg-type]
+    first.wait(None, lambda: None)
+    assert first._task is not None
+    with pytest.raises(ZeroDivisionError):
+        await first._task
+    assert gc.isenabled()
+
+
+def fail() -> None:
+    raise ZeroDivisionError

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from textual.pilot import Pilot
 
 from cockpit.app.cell_output import CellApp
+from cockpit.app.first_paint import FirstPaint
+from cockpit.app.terminal import TerminalApp
 from tests.app.output.recorded import Recorded, recorded
 from tests.screens.stand_in import StandIn, app_of, cockpit
 from tests.widgets import reports as made
@@ -72,6 +75,24 @@ async def test_a_write_that_failed_and_words_of_others_are_painted_over() -> Non
         assert isinstance(app, CellApp)
         app.repaint()
         assert output.ours.seen() == output.plain.seen()
+
+
+async def test_a_kept_frame_stands_no_more_once_others_have_written_over_it() -> None:
+    app = cockpit()
+    async with app.run_test(size=SIZE) as pilot:
+        recorded(app, SIZE)
+        await pilot.pause()
+        assert isinstance(app, TerminalApp) and app.cells is not None
+        app.cells.kept = True
+        app.live_wanted.clear()
+        shown, remembered = asyncio.Event(), asyncio.Event()
+        first = FirstPaint(app, shown)
+        first.wait(None, remembered.set)
+        await remembered.wait()
+        assert not shown.is_set()
+        app.repaint()  # as it does when it goes on after a stop
+        assert app.live_wanted.is_set()
+        await asyncio.wait_for(shown.wait(), 20)
 
 
 async def test_a_write_that_failed_is_made_good_though_nothing_changes() -> None:
