@@ -127,7 +127,7 @@ class BoxJobs:
 
     async def live(self, host: str, runs: Sequence[RunSpec]) -> dict[str, Live]:
         """Return what lives of each run's lineage on a host."""
-        view = await self.look(host, runs)
+        view = await self.look(host, runs, anew=True)
         if isinstance(view, Problem):
             return {run.name: Live(unknown=view.message) for run in runs}
         return {run.name: self._lives(run, view) for run in runs}
@@ -148,13 +148,15 @@ class BoxJobs:
             return {query.name: facet for query in queries}
         return {query.name: self._judged(query, view, now) for query in queries}
 
-    async def look(self, host: str, runs: Sequence[RunSpec]) -> View | Problem:
+    async def look(
+        self, host: str, runs: Sequence[RunSpec], *, anew: bool = False
+    ) -> View | Problem:
         """Return what a host tells of its runs, or why it tells nothing. One trip to it.
 
-        Another one goes before where links are not known yet.
+        Another one goes before where links are not known yet, or are to be followed ``anew``.
         """
         actor = self._actor_of(host)
-        await self._follow(actor, runs)
+        await self._follow(actor, runs, anew=anew)
         sent = self._clock.now()
         asked = asyncio.gather(actor.ask(_pieces(runs, self._links)), self._files(actor, runs))
         answers, files = await asked
@@ -221,10 +223,13 @@ class BoxJobs:
         around = Around(candidates_of(sight), sight)
         return View(sight, files, _multiplexed(answers), matches, around)
 
-    async def _follow(self, actor: Actor, runs: Sequence[RunSpec]) -> None:
-        """Find out where links lead that are not known yet; asked once."""
+    async def _follow(self, actor: Actor, runs: Sequence[RunSpec], *, anew: bool) -> None:
+        """Find out where links lead that are not known yet: once, and ``anew`` before an action.
+
+        A folder that was not there at the first look may be a link by now, or lead elsewhere.
+        """
         places = dict.fromkeys(place for run in runs for place in places_of(run))
-        new = [place for place in places if place not in self._links]
+        new = [place for place in places if anew or place not in self._links]
         if not new:
             return
         piece = words.real(new)

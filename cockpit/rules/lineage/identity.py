@@ -232,15 +232,32 @@ def _waits_since(history: History, last: float) -> float:
     began = None if job is None else job.started_at
     if began is None or last >= began - present.CLOCK_SKEW or _clocks_off(history):
         return last
-    return min(_steps_since(history, began), default=history.now)
+    return _first_since(history, began)
+
+
+def _first_since(history: History, began: float) -> float:
+    """Return when the log first showed a step since then, now if it has shown none.
+
+    Of a job that went on where the one before it ended, only the newest rows and pauses are kept:
+    where they do not reach back to its start it is that, for the oldest kept one moves with time.
+    """
+    log, pace = history.facets.log.value, history.log_trend.pace
+    times = [row.at for row in (() if log is None else log.rows) if row.at is not None]
+    reaches = (
+        any(at <= began for at in times)
+        or any(since <= began < until for since, until in pace.pauses)
+        or (bool(pace.began) and pace.began[0][1] > began)
+    )
+    return min(_steps_since(history, began), default=history.now) if reaches else began
 
 
 def _steps_since(history: History, began: float) -> list[float]:
-    """Return when the log has shown steps since then."""
-    log = history.facets.log.value
+    """Return when the log has shown steps since then, as far as that is kept."""
+    log, pace = history.facets.log.value, history.log_trend.pace
     rows = () if log is None else log.rows
-    told = [*history.log_trend.pace.began, *((row.step, row.at) for row in rows)]
-    return [at for step, at in told if step is not None and at is not None and at > began]
+    logged = (row.at for row in rows if row.step is not None and row.at is not None)
+    told = (*(at for _, at in pace.began), *(until for _, until in pace.pauses), *logged)
+    return [at for at in told if at > began]
 
 
 def _untouched(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -259,7 +276,8 @@ def _untouched(run: RunSpec, history: History) -> Iterator[Alert]:
     steps = _steps_since(history, began)
     until = min(seen_at(tracker, history.now), max(steps, default=began))
     limit = max(run.cadence, VISIBLE) + held_back(history)
-    if not steps or until - min(steps) <= limit:
+    since = _first_since(history, began)
+    if not steps or until - since <= limit:
         return
     text = f"nothing written since {wording.moment(written)}, before this job began"
     yield Alert(
@@ -267,7 +285,7 @@ def _untouched(run: RunSpec, history: History) -> Iterator[Alert]:
         key=f"C-13:{run.name}:still",
         severity=Severity.ALERT,
         title="W&B has nothing of this job, whose log shows steps",
-        since=min(steps),
+        since=since,
         evidence=(
             Evidence(text=text, source=tracker.source),
             Evidence(

@@ -60,7 +60,9 @@ class _Shape:
         self._places, self._wanted = places, wanted
 
     def rows(self, texts: Texts) -> Iterable[Row]:
-        """Return the rows whose figures read so."""
+        """Return the rows whose figures read so: of a shape that fits no record there are none."""
+        if not texts:
+            return ()
         lines = len(texts)
         columns: list[Iterable[object]] = [repeat(None, lines) for _ in range(self._wanted)]
         for place, column in zip(self._places, zip(*texts, strict=True), strict=True):

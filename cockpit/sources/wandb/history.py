@@ -157,8 +157,9 @@ class LossColumns:
         at = 0
         while at < len(steps):
             index = steps[at] // self._width
-            stop = bisect_left(steps, (index + 1) * self._width, at)
-            cell = self._cells.get(index)
+            cell, stop = self._cells.get(index), at + 1
+            if cell is not None:  # the first row of a column goes alone: it may join others there
+                stop = bisect_left(steps, (index + 1) * self._width, at)
             grown = _Cell(steps[at]) if cell is None else _growing(cell)
             self._cells[index] = grown
             grown.extend(steps[at:stop], losses[at:stop])
@@ -343,6 +344,21 @@ class _Cursor:
         return rated(self.fragment.on_our_clock(rows), self._keys, self._rate)
 
 
+def _pieces(cursor: _Cursor) -> list[Row]:
+    """Read on until it is worth it; what was read before a piece that cannot be is not lost."""
+    rows: list[Row] = []
+    for _ in range(PIECES):
+        try:
+            rows += cursor.chunk(CHUNK_ROWS - len(rows))
+        except OSError:
+            if not rows:
+                raise
+            break  # the next call says so, if it is so still
+        if cursor.caught_up or cursor.lacks or len(rows) >= ENOUGH:
+            break
+    return rows
+
+
 class Pass:
     """Reads all fragments of a run in the order of their start, keeping the exact columns."""
 
@@ -385,10 +401,7 @@ class Pass:
         rows: list[Row] = []
         behind = next((cursor for cursor in self._cursors if not cursor.caught_up), None)
         if behind is not None:
-            for _ in range(PIECES):
-                rows += behind.chunk(CHUNK_ROWS - len(rows))
-                if behind.caught_up or behind.lacks or len(rows) >= ENOUGH:
-                    break
+            rows = _pieces(behind)
             self.columns.add(rows)
             self._delivered = self._delivered or bool(rows)
         later = behind is not None and behind.lacks > 0 and not rows

@@ -311,3 +311,18 @@ def test_a_run_without_a_host_is_not_configured() -> None:
     run = RunSpec.model_validate({"name": "a", "job": {"kind": "box", "match": "x"}})
     (facet,) = jobs_of([run]).values()
     assert not facet.configured
+
+
+def test_before_an_action_links_are_followed_anew(
+    run_of: MakeRun, start: Start, there: There, tmp_path: Path
+) -> None:
+    root, scratch = tmp_path / "out", tmp_path / "scratch"
+    run, asked = run_of("linked", root=root), platform()
+    assert jobs_of([run], asked)["linked"].value is None, "its folder is not there yet"
+    scratch.mkdir()
+    root.symlink_to(scratch)
+    writes = f"f = open({str(scratch / 'log')!r}, 'w'); import time; time.sleep(60)"
+    pid = start(sys.executable, "-c", writes.replace("'", '"'))
+    waiting.until((scratch / "log").exists)
+    live = asyncio.run(asked.live([run]))["linked"]
+    assert [job.id for job in live.jobs] == [f"pid:{pid}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -161,6 +162,42 @@ def test_a_tracker_is_not_late_for_the_time_in_which_its_job_was_down() -> None:
     assert still(120.0) == still(60 + 2 * CADENCE) == [], "the first steps after hours down"
     assert still(120 + 2 * CADENCE) == [begun + 60], "more than two cadences of its own steps"
     assert still(120 + 2 * CADENCE, last=begun + 181) == []
+
+
+LOST, BEGUN = T0 + 1500, T0 + 3600
+
+
+@lru_cache
+def steps_of_a_relaunch(first: float, pauses: int) -> tuple[Row, ...]:
+    """Two steps a second until the job is lost; the next one goes on there at ``first``."""
+    rows = [Row(step, T0 + step / 2, 2.0) for step in range(1, 3001)]
+    every = 3000 // pauses if pauses else 3001
+    return (*rows, *(Row(3001 + n, first + n / 2 + 3 * (n // every), 2.0) for n in range(3001)))
+
+
+@pytest.mark.parametrize("pauses", [0, 100], ids=["no pause", "more pauses than are kept"])
+def test_a_tracker_that_ended_with_its_job_is_missed_after_a_relaunch_without_a_step_back(
+    pauses: int,
+) -> None:
+    rows = steps_of_a_relaunch(BEGUN + 60, pauses)
+
+    def told(until: float, kept: int = 30, cadence: float = CADENCE, **written: float) -> list[str]:
+        shown = tuple(row for row in rows if row.at is not None and row.at <= until)
+        value = tracker(last_step_at=LOST, step=3000, **written)
+        past = history(until, folded([]), job=job(started_at=BEGUN), tracker=value,
+                       log=log("x", mtime=until, rows=shown[-kept:]))  # fmt: skip
+        past = past.model_copy(update={"log_trend": folded(shown)})
+        found = list(identity_drifts(run_spec(cadence=cadence), past))
+        assert all(each.since == (BEGUN if pauses else BEGUN + 60) for each in found)
+        return [each.title for each in found]
+
+    heard = BEGUN + 5
+    stopped = ["W&B has stopped while the log shows steps"]
+    assert told(BEGUN + 62, heartbeat_at=heard) == []
+    assert told(BEGUN + 60 + 2 * CADENCE, 1000, heartbeat_at=heard) == []
+    assert told(BEGUN + 1500, heartbeat_at=heard) == stopped
+    nothing = ["W&B has nothing of this job, whose log shows steps"]
+    assert told(BEGUN + 1500, cadence=1000.0) == nothing, "not even its beginning"
 
 
 def test_a_clock_that_is_off_is_no_tracker_that_stands_still() -> None:

@@ -120,3 +120,21 @@ def test_a_row_that_holds_more_than_figures_is_read_by_its_keys(text: str) -> No
     records = [writer.row(step, "2.5", 17e8 + step, note=text) for step in range(9)]
     found, kinds = asked(records)
     assert [row.loss for row in found] == [2.5] * 9 and kinds == [HISTORY] * 9
+
+
+ITEMS = writer.items({"global_step": "7", "_timestamp": "1700000000.5", "train/loss": "2.5"})
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        writer.history(7, {"global_step": "7", "train/loss": "2.5"}) + writer.field(19, b"uuid"),
+        writer.field(2, ITEMS),
+        writer.record(7, 2, ITEMS + writer.field(9, b"news")),
+        writer.record(7, 2, writer.field(2, b"\x08\x07") + ITEMS),
+    ],
+    ids=["a field behind the row", "no number", "a field in the row", "its step first"],
+)
+def test_rows_that_another_writer_spells_otherwise_are_read_by_their_keys(record: bytes) -> None:
+    found, kinds = asked([record, record, writer.stats(17e8), record])
+    assert [(row.step, row.loss) for row in found] == [(7, 2.5)] * 3 and kinds == [HISTORY] * 3

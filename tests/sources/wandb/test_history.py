@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
 from cockpit.sources.wandb import history as wandb_pass
+from cockpit.sources.wandb.file import Piece, WandbLog
 from cockpit.sources.wandb.history import LossColumns
 from cockpit.sources.wandb.run_files import RunFiles
 from tests.sources.wandb import writer
@@ -95,6 +96,26 @@ def test_however_the_file_grows_each_row_comes_once(tmp_path: Path, data: st.Dat
 
 
 GROWN = writer.log([writer.run("abc", T0), *rows(0, 300, pad='"' + "p" * 200 + '"')])
+
+
+def test_a_read_that_fails_loses_no_row_that_came_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch(tmp_path, 1, rows(0, 3000))
+    read, reads = WandbLog.read, [0]
+    monkeypatch.setattr(wandb_pass, "CHUNK_BYTES", 16_384)
+
+    def failing(log: WandbLog, start: int, budget: int) -> Piece:
+        reads[0] += 1
+        if reads[0] == 3:
+            raise OSError(5, "Input/output error")
+        return read(log, start, budget)
+
+    files = files_of(tmp_path)
+    files.value(Then(T0))
+    monkeypatch.setattr(WandbLog, "read", failing)
+    found, _ = drain(files)
+    assert reads[0] > 3 and steps(found) == [*range(3000)]
 
 
 def test_launches_come_in_the_order_of_their_starts(tmp_path: Path) -> None:
@@ -269,6 +290,16 @@ def test_replayed_steps_fall_into_the_same_columns() -> None:
     columns = LossColumns()
     columns.add([row(1, 1.0), row(2, 2.0), row(1, 3.0)])
     assert columns.columns()[0] == (1, 1, 1.0, 3.0, 2.0, 0)
+
+
+def test_a_mean_is_the_same_where_the_rows_of_a_new_column_come_at_once() -> None:
+    begin, more = [Row(1, None, 1e16), Row(40, None, 1.0)], [Row(64, None, 1.0), Row(65, None, 1.0)]
+    alone, together = LossColumns(most=1), LossColumns(most=1)
+    for each in (*begin, *more):
+        alone.add([each])
+    together.add(begin)
+    together.add(more)
+    assert together.columns() == alone.columns()
 
 
 def test_huge_losses_have_a_finite_mean() -> None:
