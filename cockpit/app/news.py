@@ -33,7 +33,10 @@ class News:
     def begin(self, reports: Iterable[RunReport]) -> None:
         """Begin with what is known."""
         self._note(reports)
-        self._app.set_timer(BEGINS, self._unread.clear)
+        self._app.set_timer(BEGINS, self._wait_no_more)
+
+    def _wait_no_more(self) -> None:
+        self._unread.clear()  # not given to the timer itself: Textual looks at a call's signature
 
     def take(self, report: RunReport) -> None:
         """Take a report: it is shown soon."""
