@@ -361,3 +361,11 @@ def test_a_run_that_is_through_is_not_about_at_its_last_step(
 ) -> None:
     told = made.report(step=step, final=160, seen=made.facets(job=made.job(phase)))
     assert (progress(told).plain, percent(told)) == shown
+
+
+def test_a_check_that_an_engine_before_this_one_had_planned_is_not_the_next_one() -> None:
+    old = made.report(next_check_at=NOW - 180, not_read_yet="job, log: not asked")
+    assert paint_header([old], Watch(), [old], 80).plain.rstrip().endswith("next soon   RW")
+    new = made.report("run-b", next_check_at=NOW + 60)
+    said = paint_header([old, new], Watch(), [old, new], 80).plain
+    assert f"next {clock_time(NOW + 60)}" in said
