@@ -134,7 +134,8 @@ def _watching(reports: Sequence[RunReport], watch: Watch, wide: bool) -> list[li
         return [[(said, "bold $critical")]]
     owners = {each.watched_by for each in reports if each.watched_by is not None}
     who = "this cockpit" if not owners else owners.pop() if len(owners) == 1 else "several"
-    coming = [each.next_check_at for each in reports if each.next_check_at is not None]
+    told = (each.next_check_at for each in reports if each.not_read_yet is None)
+    coming = [due for due in told if due is not None]  # of the others only a past one is remembered
     due: list[Part] = [("next ", DIM), clock_time(min(coming)) if coming else "soon"]
     name, _, place = who.partition(" (watch on ")
     host = place.rpartition(", pid ")[0]

@@ -14,6 +14,7 @@ from textual._xterm_parser import XTermParser
 from textual.message import Message
 
 from cockpit.app.background import Answers
+from cockpit.app.pasted import Pastes
 
 _ESC: Final = "\x1b"
 _ALT: Final = "alt+"
@@ -36,12 +37,13 @@ class KeyParser(XTermParser):
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self._answers = Answers(get_time())
+        self._pastes = Pastes()
 
     def feed(self, data: str) -> Iterable[Message]:
         """Yield what was typed, and what the terminal has answered; no data is the end."""
         if not data:
             yield from super().feed(data)
-        for part in self._answers.apart(data, get_time()) if data else ():
+        for part in self._answers.apart(self._pastes.cleaned(data), get_time()) if data else ():
             if isinstance(part, Message):
                 yield part
             else:
@@ -54,6 +56,7 @@ class KeyParser(XTermParser):
 
     def tick(self) -> Iterable[Message]:
         """Yield what nothing more belongs to, by now."""
+        self._pastes.forget()
         held = self._answers.late(get_time())
         if held == _ESC:  # held for as long as Textual itself waits for what comes behind it
             yield events.Key("escape", _ESC)

@@ -49,6 +49,10 @@ class Problem(Frozen):
     message: str
 
 
+UNASKED: Final = Problem(kind=ErrorKind.NOT_FOUND, message="not asked yet")
+"""Stands where nothing went wrong: nobody has asked since the engine started."""
+
+
 class Facet(Frozen, Generic[T]):
     """A value with its source, its age and, when it is unknown, the reason.
 
@@ -71,6 +75,11 @@ class Facet(Frozen, Generic[T]):
     def known(self) -> bool:
         """True when the newest attempt gave a value."""
         return self.value is not None and self.error is None
+
+    @property
+    def asked(self) -> bool:
+        """False while nobody has asked for it, and nothing of it is remembered."""
+        return self.value is not None or self.error not in (None, UNASKED)
 
     @property
     def configured(self) -> bool:

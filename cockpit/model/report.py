@@ -8,7 +8,7 @@ from cockpit.model.agents import AgentAct
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant, Seconds, rfc3339
 from cockpit.model.day import Day
-from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
+from cockpit.model.facet import UNASKED, Facet, not_configured, unknown
 from cockpit.model.goodput import Goodput, Looks
 from cockpit.model.observed import (
     CheckpointsValue,
@@ -83,7 +83,7 @@ class Facets(Frozen):
             "tracker": run.wandb or run.trackio or run.tensorboard,
             "monitor": run.monitor, "host": run.job, "code": run.code,
         }  # fmt: skip
-        unasked = unknown(ErrorKind.NOT_FOUND, "not asked yet", "cockpit", now)
+        unasked = unknown(UNASKED.kind, UNASKED.message, "cockpit", now)
         news = {
             name: unasked
             for name, spec in named.items()

@@ -100,7 +100,7 @@ class AckScreen(Dialog[None]):
         report = self.report
         if report is None:
             return []
-        return [*(each.key for each in report.alerts), *([END] if _end(report) else [])]
+        return [*(each.key for each in report.alerts), *([END] if end_words(report) else [])]
 
     def lay_out(self) -> None:
         """Show the alerts as they are by now."""
@@ -113,7 +113,7 @@ class AckScreen(Dialog[None]):
             return
         typing = self.query_one(TextLine)
         taking = Taking(
-            report.alerts, _end(report), self._at, SPANS, self._span,
+            report.alerts, end_words(report), self._at, SPANS, self._span,
             " " if typing.has_class("-asked") else typing.value,
         )  # fmt: skip
         page = self.query_one(Paged)
@@ -266,12 +266,16 @@ def _gone(notice: str, width: int) -> list[Content]:
     return wrapped(text((notice, "$attention")), width, 4)
 
 
-def _end(report: RunReport) -> str:
+def end_words(report: RunReport) -> str:
     """Return how the run's job ended, or nothing while it has not."""
     job = report.facets.job.value
     if job is None or not job.phase.terminal:
         return ""
-    return "succeeded" if job.phase is Phase.SUCCEEDED else job.state
+    if job.phase is Phase.SUCCEEDED:
+        return job.phase.value
+    if job.exit_code is not None:
+        return f"{job.phase.value}, exit code {job.exit_code}"
+    return job.phase.value + ("" if job.state == job.phase.value else f" ({job.state})")
 
 
 class Taking(NamedTuple):

@@ -49,3 +49,21 @@ def test_esc_and_a_key_are_two_and_the_terminals_own_sequences_stay(
     sent: str, heard: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert keys(monkeypatch, sent) == heard
+
+
+COLOURED = "\x1b[200~a \x1b[31mred\x1b[0m log\r\x1b]0;title\x07 relaunch run-a\r\x1bx\x1b[201~"
+
+
+@pytest.mark.parametrize("cut", range(1, len(COLOURED)))
+def test_nothing_in_a_paste_is_pressed_wherever_a_read_cuts_it(cut: int) -> None:
+    parser = KeyParser()
+    told = [*parser.feed(COLOURED[:cut]), *parser.feed(COLOURED[cut:]), *parser.feed("j")]
+    (paste, key) = told
+    assert isinstance(paste, events.Paste) and isinstance(key, events.Key) and key.key == "j"
+    assert paste.text == "a red log\r relaunch run-a\rx"
+
+
+def test_keys_around_a_paste_and_two_in_one_read_stay_what_they_are() -> None:
+    told = list(KeyParser().feed("\x1b[A\x1b[200~one\x1b[201~\x1b[B\x1b[200~two\x1b\x1b[201~x"))
+    assert [each.key if isinstance(each, events.Key) else each.text  # type: ignore[attr-defined]
+            for each in told] == ["up", "one", "down", "two", "x"]  # fmt: skip

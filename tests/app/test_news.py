@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from textual._callback import invoke
 
 from cockpit.app import first_paint
 from cockpit.app.first_paint import FirstPaint
@@ -58,11 +59,13 @@ def test_while_runs_are_read_their_parts_come_in_one_frame(news: News, timers: T
     assert [seconds for seconds, _ in timers.running] == [WITHIN]
 
 
-def test_a_run_that_nobody_can_read_keeps_the_others_waiting_only_at_first(timers: Timers) -> None:
+async def test_a_run_that_nobody_can_read_keeps_the_others_waiting_only_at_first(
+    timers: Timers,
+) -> None:
     news = News(timers, lambda: None, lambda: None)  # type: ignore[arg-type]
     news.begin([made.report("run-a", **UNREAD), made.report("run-b")])
     ((_, begun),) = timers.running
-    begun()
+    await invoke(begun)  # as a timer calls it
     del timers.running[:]
     news.taken([made.report("run-a", **UNREAD), made.report("run-b")])  # as at each look at ages
     news.take(made.report("run-a", **UNREAD))

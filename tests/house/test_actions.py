@@ -14,6 +14,7 @@ from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.recovery import NOT_LOOKED_UP, SUBMIT
 from cockpit.actions.core.table import TABLE, Actions
 from cockpit.model.plan import Draft, Request, plan_of
+from widgets.painting.steps import STEP_WORDS
 
 LAUNCHED = ("record-launch", "failure", "state-file", "follow")
 STEPS: dict[str, tuple[str, ...]] = {
@@ -69,6 +70,12 @@ def test_the_steps_of_an_action_keep_their_names(verb: str) -> None:
     names = steps_of(verb)
     assert names == STEPS[verb]
     assert len(set(names)) == len(names)
+
+
+def test_every_step_is_told_in_words_that_fit_its_column() -> None:
+    names = {name for steps in STEPS.values() for name in steps}
+    assert names == set(STEP_WORDS)
+    assert all(len(words) <= 20 and "-" not in words for words in STEP_WORDS.values())
 
 
 def test_no_action_is_without_its_steps() -> None:

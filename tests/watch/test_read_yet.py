@@ -53,7 +53,7 @@ async def test_a_fleet_whose_jobs_were_not_asked_is_not_well(store: Store) -> No
             assert report.document()["not_read_yet"]
             assert report.document()["facets"]["job"]["remembered"] is True
         world.fakes["job"].hanging = set()
-        await until(lambda: all(r.verdict is Verdict.CRITICAL for r in engine.report().runs))
+        await until(lambda: all(r.not_read_yet is None for r in engine.report().runs))
         assert "■ 3 critical" in head(engine.report().runs)
         assert "not read" not in head(engine.report().runs)
     assert Verdict.HEALTHY not in {each.verdict for each in told}
@@ -148,7 +148,7 @@ async def test_a_job_that_nobody_has_asked_for_yet_is_not_said_to_be_none(store:
     async with watching(world, store) as engine:
         engine.subscribe(told.append)
         await until(lambda: any(each.facets.tracker.known for each in told))
-        assert {phase_words(each, world.clock.now()) for each in told} == {"JOB UNKNOWN"}
+        assert {phase_words(each, world.clock.now()) for each in told} == {"NOT READ YET"}
         world.fakes["job"].hanging = set()
         await until(lambda: told[-1].facets.job.known)
     assert all(each.facets.job.configured for each in told)

@@ -109,7 +109,7 @@ def _step(report: RunReport) -> Figure:
     under = text((f"of {final}", DIM), f" · {share}" if share else "")
     if found.step is None:
         return Figure("step", " unknown ", "$unknown", under)
-    return Figure("step", f"~{steps(found.step)}", STRONG, under)
+    return Figure("step", rows.step_done(report), STRONG, under)
 
 
 def _loss(report: RunReport, now: float) -> Figure:

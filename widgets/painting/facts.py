@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Final
 
 from cockpit.model.alert import Alert, Severity
-from cockpit.model.facet import Facet
+from cockpit.model.facet import UNASKED, Facet
 from cockpit.model.lasting import by_look, lasts
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, JobValue, Phase
 from cockpit.model.report import RunReport, Verdict
@@ -69,7 +69,7 @@ def look(facet: Facet[Any], report: RunReport, now: float) -> Look:
 
 def reason(facet: Facet[Any]) -> str:
     """Return why a facet is unknown, in one short line."""
-    return "not asked yet" if facet.error is None else facet.error.message
+    return (facet.error or UNASKED).message
 
 
 def unread(report: RunReport) -> bool:
@@ -93,16 +93,21 @@ def phase_words(report: RunReport, now: float, just: str = "just now") -> str:
     """Return the job's phase and what belongs to it: ``RUNNING 4/4``, ``FAILED 12m ago``.
 
     A process that is stopped (SIGSTOP) is not said to run, nor is a job that nobody has asked
-    since the engine started, or that gave no answer when it was: ``was RUNNING 14m ago``.
+    since the engine started, or that gave no answer when it was: ``was RUNNING 14m ago`` tells
+    when it was seen so, ``was FAILED 2h ago`` when it ended.
     """
     job = report.facets.job
     if not job.configured:
         return "NO JOB"
+    if not job.asked:
+        return "NOT READ YET"
     if job.value is None or job.value.phase is Phase.UNKNOWN:
         return "JOB UNKNOWN"
     if job.remembered or (not job.known and job.value.phase.lives):
         by_look()
-        return f"was {job.value.phase.value.upper()} {_ago(job.observed_at, now, just)}".rstrip()
+        ended = job.value.ended_at if job.value.phase.terminal else None
+        at = job.observed_at if ended is None else ended
+        return f"was {job.value.phase.value.upper()} {_ago(at, now, just)}".rstrip()
     if job.value.stopped is not None:
         return f"STOPPED {age(now - job.value.stopped.since)}"
     word = job.value.phase.value.upper()

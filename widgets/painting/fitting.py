@@ -59,6 +59,17 @@ def fitted(line: Content, width: int, most: int) -> list[Content]:
     ]
 
 
+def unbroken(line: Content, width: int, most: int) -> list[Content]:
+    """Return ``line`` over at most ``most`` lines; a path longer than one keeps its end."""
+    forms = (shortened(line, parts) for parts in (_WHOLE, *KEPT))
+    fits = (
+        form
+        for form in forms
+        if all(Content(word).cell_length <= width for word in form.plain.split())
+    )
+    return wrapped(next(fits, line), width, most)
+
+
 def lines_of(line: Content, width: int, most: int) -> int:
     """Return over how many lines ``fitted`` would set it."""
     return 1 if line.cell_length <= width else len(fitted(line, width, most))

@@ -10,7 +10,7 @@ from cockpit.model.alert import Alert, Evidence
 from cockpit.model.facet import Facet
 from cockpit.model.figures import present_loss, present_tracker
 from cockpit.model.lasting import by_look
-from cockpit.model.observed import Checkpoint, CheckpointState, TrackerValue
+from cockpit.model.observed import Checkpoint, CheckpointState, Phase, TrackerValue
 from cockpit.model.report import RunReport
 from cockpit.model.wording import (
     age,
@@ -38,13 +38,27 @@ LAG = 20.0
 """Seconds by which a tracker's client may hold back what it was told."""
 
 
+def step_done(report: RunReport) -> str:
+    """Return the newest step: ``~46,012``, as it moves; ``159`` of a run that is through."""
+    step = report.progress.step
+    return "?" if step is None else f"{'' if _is_through(report) else '~'}{steps(step)}"
+
+
+def _is_through(report: RunReport) -> bool:
+    """Tell whether the job succeeded with its last step: steps count from 0, so it is final - 1."""
+    found, job = report.progress, report.facets.job.value
+    if job is None or job.phase is not Phase.SUCCEEDED or found.step is None:
+        return False
+    return found.final_step is not None and found.step >= found.final_step - 1
+
+
 def progress(report: RunReport, width: int = 0) -> Content:
     """Return ``~46,012/119,209``; a final step that makes it wider than ``width`` is shortened."""
     found = report.progress
     final = steps(found.final_step) if found.final_step is not None else "unknown"
     if found.step is None:
         return text(("?", "$unknown"), (f"/{final}", DIM))
-    done = f"~{steps(found.step)}"
+    done = step_done(report)
     if width and len(done) + 1 + len(final) > width:
         final = short_number(found.final_step)
     return text((done, "bold"), (f"/{final}", DIM))
@@ -55,7 +69,7 @@ def percent(report: RunReport) -> str:
     found = report.progress
     if found.step is None or not found.final_step:
         return ""
-    return share(found.step / found.final_step)
+    return share(1.0 if _is_through(report) else found.step / found.final_step)
 
 
 def told_by(report: RunReport) -> Content:

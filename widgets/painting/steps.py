@@ -10,6 +10,7 @@ from textual.content import Content
 from cockpit.model.outcome import means
 from cockpit.model.plan import Outcome, Plan, Result, StepResult, StepState
 from cockpit.model.wording import clock_time
+from widgets.painting.fitting import unbroken
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, fit, text, within, wrapped
 
 LEAST: Final = 12
@@ -28,6 +29,39 @@ OUTCOMES: Final = {
     Outcome.FAILED: ("✗ FAILED", "bold $critical"),
 }
 STATE: Final = 11
+STEP_WORDS: Final = {
+    "ack": "acknowledge",
+    "checkpoint": "check the checkpoint",
+    "confirm": "confirm the outcome",
+    "create-issue": "create the issue",
+    "delete": "delete",
+    "end": "take note of the end",
+    "evidence": "keep the evidence",
+    "failure": "record the failure",
+    "follow": "plan the first check",
+    "instance": "record the job",
+    "intent": "announce it",
+    "issue": "comment on the issue",
+    "log": "logbook entry",
+    "log-trouble": "log the trouble",
+    "mark": "mark as rejected",
+    "move": "move aside",
+    "notify": "notify",
+    "record-launch": "record the launch",
+    "reject": "remember as rejected",
+    "run-log": "update the run log",
+    "save": "save a checkpoint",
+    "seal": "seal",
+    "state-file": "tell the monitor",
+    "stop": "stop the job",
+    "submit": "submit the job",
+    "sync": "sync to W&B",
+    "teardown": "tear down",
+    "training-log": "write training log",
+    "transfer": "hand over",
+    "verify": "check the result",
+}
+"""What a step does, for a person; journals, ``--json`` and recovery keep its name."""
 
 
 class Short:
@@ -74,23 +108,30 @@ def paint_steps(progress: ActionProgress, width: int) -> list[Content]:
     lines = [] if result is None else [*_outcome(result, progress.follows, width), EMPTY]
     if not steps and result is None:
         lines.append(text(("● ", ACCENT), "checking again that nothing has changed"))
-    widest = min(max((len(step.name) for step in steps), default=4), 20)
+    widest = min(max((len(_named(step)) for step in steps), default=4), 20)
     short = Short(progress.root)
     for step in steps:
         lines += _step(step, widest, width, short)
     return within(lines, width)
 
 
+def _named(step: StepResult) -> str:
+    return STEP_WORDS.get(step.name, step.name)
+
+
 def _step(step: StepResult, widest: int, width: int, short: Short) -> list[Content]:
+    """Return a step's line; a note that does not fit on it stands below, no path broken in two."""
     word, style = _STATES[step.state]
-    left = text(
-        fit(text((word, style)), STATE), fit(Content(step.name), widest), "  ",
+    line = text(
+        fit(text((word, style)), STATE), fit(Content(_named(step)), widest), "  ",
         (clock_time(step.at, seconds=True), DIM), "  ",
     )  # fmt: skip
-    room = max(12, width - left.cell_length)
     strong = STRONG if step.state in (StepState.FAILED, StepState.UNKNOWN) else ""
-    notes = wrapped(text((short(step.note or ""), strong)), room, 20) or [EMPTY]
-    return [text(left, notes[0]), *(text(" " * left.cell_length, each) for each in notes[1:])]
+    note = text((short(step.note or ""), strong))
+    if line.cell_length + note.cell_length <= width and "\n" not in note.plain:
+        return [text(line, note)]
+    room = max(12, width - STATE)
+    return [line, *(text(" " * STATE, each) for each in unbroken(note, room, 20))]
 
 
 def _outcome(result: Result, follows: str, width: int) -> list[Content]:

@@ -14,8 +14,9 @@ from textual.pilot import Pilot
 from cockpit.actions.core.recovery import InterruptedAction
 from cockpit.actions.core.table import TABLE
 from cockpit.model.jobs import Found, LookUp
+from cockpit.model.observed import Phase
 from cockpit.model.plan import Outcome
-from screens.acting.ack import AckScreen
+from screens.acting.ack import AckScreen, end_words
 from screens.acting.form import FormScreen
 from screens.acting.plan import PlanScreen
 from screens.fleet import FleetScreen
@@ -218,6 +219,21 @@ async def test_what_is_taken_is_what_stood_there() -> None:
         await pilot.press("enter")
         await until(pilot, lambda: bool(service.acted))
         assert service.acted[0][0].params["key"] == "C-07"
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"phase": Phase.SUCCEEDED, "state": "exited"}, "succeeded"),
+        ({"phase": Phase.FAILED, "state": "exited", "exit_code": 137}, "failed, exit code 137"),
+        ({"phase": Phase.FAILED, "state": "NODE_FAIL"}, "failed (NODE_FAIL)"),
+        ({"phase": Phase.RUNNING}, ""),
+    ],
+)
+def test_a_runs_end_is_told_in_our_words_not_only_in_a_schedulers(
+    told: dict[str, Any], words: str
+) -> None:
+    assert end_words(made.report(seen=made.facets(job=made.job(**told)))) == words
 
 
 async def test_the_runs_end_is_taken_and_a_refusal_is_told() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from textual.content import Content
 
 from cockpit.model.alert import Acknowledgement
-from cockpit.model.facet import known
+from cockpit.model.facet import UNASKED, known
 from cockpit.model.observed import LogValue, Phase, Pick, Row
 from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.told import OwnerNow
@@ -27,7 +27,7 @@ from widgets.loss_chart import paint_chart
 from widgets.painting import facts
 from widgets.painting.line import cut_start, fit, placed, prose, row, whole, wrapped
 from widgets.painting.panel import paint_panel
-from widgets.painting.rows import checkpoints, loss
+from widgets.painting.rows import checkpoints, loss, percent, progress
 from widgets.painting.series import loss_columns
 from widgets.run_header import paint_head
 from widgets.run_list import Marks, columns, height_of, paint_row
@@ -339,3 +339,42 @@ def test_a_job_that_gave_no_answer_is_not_said_to_run() -> None:
     over = made.job(Phase.FAILED, ended_at=made.NOW - 60)
     ended = over.model_copy(update={"error": made.missing().error})
     assert facts.phase_words(made.report(seen=made.facets(job=ended)), made.NOW).startswith("FAIL")
+
+
+def test_a_remembered_end_is_as_old_as_the_end_not_as_the_last_look_at_it() -> None:
+    ended = made.job(Phase.FAILED, ended_at=made.NOW - 360).model_copy(update={"remembered": True})
+    told = made.report(seen=made.facets(job=ended))
+    assert facts.phase_words(told, made.NOW) == "was FAILED 6m ago"
+
+
+def test_a_job_that_nobody_asked_is_not_read_yet_and_one_that_gave_no_answer_is_unknown() -> None:
+    told = made.report(seen=made.facets(job=made.missing(UNASKED.kind, UNASKED.message)))
+    assert facts.phase_words(told, made.NOW) == "NOT READ YET"
+    assert facts.brief_phase(told, made.NOW) == "NOT READ"
+    lost = made.report(seen=made.facets(job=made.missing()))
+    assert facts.phase_words(lost, made.NOW) == "JOB UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("phase", "step", "shown"),
+    [
+        (Phase.SUCCEEDED, 159, ("159/160", "100.0 %")),  # the last of 160, counted from 0
+        (Phase.SUCCEEDED, 160, ("160/160", "100.0 %")),
+        (Phase.SUCCEEDED, 158, ("~158/160", "98.8 %")),
+        (Phase.FAILED, 159, ("~159/160", "99.4 %")),
+        (Phase.RUNNING, 159, ("~159/160", "99.4 %")),
+    ],
+)
+def test_a_run_that_is_through_is_not_about_at_its_last_step(
+    phase: Phase, step: int, shown: tuple[str, str]
+) -> None:
+    told = made.report(step=step, final=160, seen=made.facets(job=made.job(phase)))
+    assert (progress(told).plain, percent(told)) == shown
+
+
+def test_a_check_that_an_engine_before_this_one_had_planned_is_not_the_next_one() -> None:
+    old = made.report(next_check_at=NOW - 180, not_read_yet="job, log: not asked")
+    assert paint_header([old], Watch(), [old], 80).plain.rstrip().endswith("next soon   RW")
+    new = made.report("run-b", next_check_at=NOW + 60)
+    said = paint_header([old, new], Watch(), [old, new], 80).plain
+    assert f"next {clock_time(NOW + 60)}" in said

@@ -89,6 +89,21 @@ def test_property_no_line_of_the_steps_is_too_wide(
     assert all(line.cell_length <= width for line in paint_steps(progress, width))
 
 
+def test_a_step_is_told_in_words_and_no_path_of_its_note_is_broken_in_two() -> None:
+    kept = "/home/ada/.local/state/cockpit/evidence/run-a/20260311T085600Z-run-a-i001"
+    steps = (
+        StepResult(
+            name="evidence", state=StepState.DONE, at=made.NOW, note=f"7 files in {kept}; all"
+        ),
+        StepResult(name="record-launch", state=StepState.DONE, at=made.NOW, note="run-a-i002 runs"),
+    )
+    wide, narrow = (paint_steps(ActionProgress(steps, None), width) for width in (120, 76))
+    assert shown(wide).splitlines()[1].strip() == f"7 files in {kept}; all"
+    assert "7 files in …" in shown(narrow) and "/20260311T085600Z-run-a-i001; all" in shown(narrow)
+    assert shown(narrow).splitlines()[-1].endswith("run-a-i002 runs")
+    assert "record the launch" in shown(narrow) and "record-launch" not in shown(narrow)
+
+
 @given(words, st.integers(1, 200), st.sampled_from(SaveStage))
 def test_property_nothing_else_is_too_wide(said: str, width: int, stage: SaveStage) -> None:
     done = Done(said, said, said, made.NOW, None, None, said, said, Records.PARTLY)
