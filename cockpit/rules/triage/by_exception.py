@@ -50,7 +50,12 @@ PIPE: Final = late_regex(r"/multiprocessing/(connection|managers|resource_shar\w
 PIPED: Final = 3
 """Innermost frames among which it is looked for."""
 REPORTS: Final = late_regex(r"^\s+(?:print|(?:logger|logging|log)\.\w+)\(")
-"""A line of code that only tells something."""
+"""A line of code that only tells something: it alters nothing, wherever it is."""
+TRAINING_CODE: Final = late_regex(
+    r"^\s+(?!import\b|from\b).*(\.backward\(|\.zero_grad\(|\bclip_grad|\boptim\w*[.(]|\bmodel\("
+    r"|\bscheduler\.step\(|\bscaler\.|\bloss\w* ?=(?!=)|\bweight_decay=|\blogits ?=)"
+)
+"""A line of code that trains, whatever its function is called."""
 FOLDERS: Final = 3
 """Innermost parts of a file's path that tell what it is for."""
 DEEP: Final = 6
@@ -120,8 +125,10 @@ def _own_fault(log: Log, raised: Raised, own: str) -> _Class:
     if not (_is_config(own, raised.name) or _is_small(raised, own)):
         thin = gist([raised.text]) if raised.name in GENERIC and not raised.frames else None
         return thin or ("complex_code_bug", "escalate")
+    code = _code(log, raised)
     risky = raised.place is not None and _alters_training(raised.place)
-    risky = risky and not _only_reports(log, raised)
+    risky = risky or any(TRAINING_CODE.match(line) for line in code)
+    risky = risky and not any(REPORTS.match(line) for line in code)
     return "small_code_bug", "escalate" if risky else "fix_then_relaunch"
 
 
@@ -137,10 +144,12 @@ def _alters_training(place: Frame) -> bool:
     return (TRAJECTORY.search(near) or TRAINS.match(place.function)) is not None
 
 
-def _only_reports(log: Log, raised: Raised) -> bool:
-    """Tell whether the line of code that failed only prints: it alters nothing, wherever it is."""
-    code = [bare(line) for line in log.lines[max(raised.begin, raised.at - 2) : raised.at]]
-    return raised.frames[-1:] == (raised.place,) and any(REPORTS.match(line) for line in code)
+def _code(log: Log, raised: Raised) -> list[str]:
+    """Return the line of one's own code that failed, if the traceback quotes it last."""
+    place = raised.place
+    if place is None or raised.frames[-1] != place or not place.function:  # it was never run
+        return []
+    return [bare(line) for line in log.lines[max(raised.begin, raised.at - 2) : raised.at]]
 
 
 def _reads_data(raised: Raised) -> bool:

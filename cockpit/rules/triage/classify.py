@@ -125,7 +125,8 @@ def _never_over_nan(log: Log, found: Triage) -> Triage:
     lost = log.lost_numbers()
     if not lost and (found.name == "unknown" or found.action == "relaunch"):
         lost = left_trend(log.losses)
-    if not lost or (found.action not in ("relaunch", "wait") and found.name != "unknown"):
+    echo = found.name in ("unknown", "distributed_hang")
+    if not lost or not (echo or found.action in ("relaunch", "wait")):
         return found
     return answer(log, "numeric_instability", "escalate", "likely", lost)
 

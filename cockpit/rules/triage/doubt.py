@@ -69,6 +69,10 @@ _QUOTED: Final = (
     r"(?:\"[^\"]*\"|`[^`]*`|\u201c[^\u201d]*\u201d|(?<=[ :=])'(?:[^']|\b'\b)*')",
     r"\b(?:generated (?:text|sample|output)|model (?:output|answer|response)|completion|hypothesis"
     r"|decoded text|sample (?:text|output|\d+)) ?(?:#? ?\d+ ?)?(?:\([^)]*\) ?)?[:=>]+ .*",
+    r"\b(?:first|raw|random|train(?:ing)?|eval|input|example)"
+    r" (?:example|sample|batch|document|prompt|record|input)s?(?: #?\d+)?[:=] ?[\[{\"'].*",
+    r"(?-i:^[HDTSR]-\d+[:\t]).*",  # what fairseq writes of a hypothesis and its reference
+    r"\|\s*[\w -]{1,24}\s*\|\s*[01]\.\d+\s*(?=\||$)",  # a table of scores
     r"\b(?:class|label|category|token|word)e?s? (?:\"[^\"]*\"|'[^']*'|`[^`]*`)",
 )
 """What a model has written, and names of what it tells apart: words of others, no events."""

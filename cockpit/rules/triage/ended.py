@@ -163,6 +163,9 @@ def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[i
     if not standing:
         return None, []
     deepest, found = standing[0]
+    memory = next((each for each in standing if each[0].name == "oom_host"), None)
+    if deepest.name == "node_death" and memory is not None:
+        return memory  # who died of it is lost to the others
     before = [
         each for each in standing if each[1][0] < found[0] and _explains(log, each, deepest.name)
     ]

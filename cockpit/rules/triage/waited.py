@@ -24,7 +24,8 @@ _BEEN: Final = (
 )
 _TOLD: Final = late_regex(
     rf"\b(?:{_BEEN})\b(?!.{{0,40}}\b(?:every|poll|interval|retry|back-?off|next|eta|estimat\w*"
-    r"|expect\w*|start\w* in|time-?out|limit|at most|up to|left|remain\w*|deadline)\b"
+    r"|expect\w*|start\w* in|time-?out|limit|at most|up to|left|remain\w*|deadline"
+    r"|wall ?time|request\w*|duration)\b"
     r"|[^\d]{0,40}\b(?:since|at|from|until|by)\b)"
     rf"[^\d|]{{0,40}}{_TIME.format('been')}(?! ?(?:timeout|limit|remain|left|until|more))"
     rf"|\b{_SPAN.format('since')} ?(?:ago\b|since (?:creat|submi|request|queu)\w*"

@@ -91,10 +91,10 @@ STOPPED = late_regex(
 
 BY_HAND = late_regex(
     r"\b(operator|admin\w*|manual\w*|on request|requested by|by \S+@\S+|p?kill(all)? -(9|KILL)"
-    r"|(docker|podman) (stop|kill))\b",
+    r"|(docker|podman) (stop|kill)|policy|budget|utili[sz]ation|idle|reaper|janitor|spending)\b",
     re.I,
 )
-"""A person's hand in a kill."""
+"""A person's hand in a kill, or the rule of one."""
 
 ORDERED = late_regex(
     r"\b(exit\w*|abnormal\w*|terminat\w*|closed|quit\w*|leaving|died|dropped|lost|disconnect\w*"
@@ -361,7 +361,9 @@ TRAINS = late_regex(
     r"|((run|do|inner|outer|one|single|main|micro)_)+(step|loop|epoch|iter(ation)?|batch|update)"
     r"|(fit|epoch|update|step|optim\w*)_(step|loop|epoch|batch|fn|once|params|model|weights)|step"
     r"|collate\w*|optimizer_step|configure_optimizers|apply_gradients?|clip_grad\w*|get_batch"
-    r"|(next|sample|load|make|prepare)_batch)$"
+    r"|(next|sample|load|make|prepare)_batch|(compute_)?\w+_loss|loss_\w+|get_lr|lr_(lambda|sched\w*)"
+    r"|(build|make|create|get|init|setup|configure)_(\w+_)?(model|optim\w*|sched\w*|loss\w*|data\w*"
+    r"|(data_?)?loaders?))$"
 )
 """Functions of model, training loop, optimizer and data by their usual names."""
 

@@ -51,6 +51,9 @@ def test_events_above_a_log_tell_of_its_end(event: str, name: str) -> None:
         "generated text: the node died and the job was preempted",
         "completion: 'Detected 1 oom_kill event'",
         'answer: "the GPU has fallen off the bus"',
+        'first example: {"text": "RuntimeError: CUDA out of memory"}',
+        "H-3: the disk is full and the job was cancelled by user",
+        "| oom | 0.4 | preempted | 0.2 |",
         'prediction: "job cancelled due to time limit"',
     ],
 )
@@ -74,6 +77,9 @@ def test_a_list_of_causes_names_none(head: str, item: str) -> None:
         ("train_loop", "    clip(args.clip)", "escalate"),
         ("train_one_epoch", "    clip(args.clip)", "escalate"),
         ("step", "    clip(args.clip)", "escalate"),
+        ("build_optimizer", "    clip(args.clip)", "escalate"),
+        ("main", "    loss = model(args.clip)", "escalate"),
+        ("main", "    clip_grad_norm_(net, args.clip)", "escalate"),
         ("train_loop", "    print(args.clip)", "fix_then_relaunch"),
         ("main", "    clip(args.clip)", "fix_then_relaunch"),
     ],
@@ -89,6 +95,18 @@ def test_a_signal_after_the_last_step_stops_nothing() -> None:
     through = ["`max_steps=12` reached.", "sending process 44 closing signal SIGTERM"]
     assert triage([*TRAIN, *through], "succeeded", 0).name == "success"
     assert triage([*TRAIN, through[1]], "succeeded", 0).name == "user_stopped"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        (["OwnerDiedError: lost", "exceeds the memory usage threshold of 0.95"], "oom_host"),
+        (["OwnerDiedError: lost", "the worker left"], "node_death"),
+        (["step 20 | loss nan", "Watchdog caught collective timeout"], "numeric_instability"),
+    ],
+)
+def test_who_died_of_something_is_lost_to_the_others(lines: list[str], name: str) -> None:
+    assert triage([*TRAIN, *lines], "failed", 1).name == name
 
 
 def test_an_epoch_with_both_losses_is_progress() -> None:
