@@ -68,7 +68,8 @@ _QUOTED: Final = (
     r"|response)|samples? (?:#? ?\d+|text|output)|answers?|questions?)\b[^\"'`\u201c]{0,40}"
     r"(?:\"[^\"]*\"|`[^`]*`|\u201c[^\u201d]*\u201d|(?<=[ :=])'(?:[^']|\b'\b)*')",
     r"\b(?:generated (?:text|sample|output)|model (?:output|answer|response)|completion|hypothesis"
-    r"|decoded text|sample (?:text|output|\d+)) ?(?:#? ?\d+ ?)?(?:\([^)]*\) ?)?[:=>]+ .*",
+    r"|decoded text|(?<!in )(?<!for )(?<!at )(?<!of )(?<!on )(?<!with )"
+    r"sample (?:text|output|\d+)) ?(?:#? ?\d+ ?)?(?:\([^)]*\) ?)?[:=>]+ .*",
     r"\b(?:first|raw|random|train(?:ing)?|eval|input|example)"
     r" (?:example|sample|batch|document|prompt|record|input)s?(?: #?\d+)?[:=] ?[\[{\"'].*",
     r"(?-i:^[HDTSR]-\d+[:\t]).*",  # what fairseq writes of a hypothesis and its reference
@@ -87,7 +88,7 @@ INTRODUCES: Final = late_regex(
     r"|\b(?:can|may|might|could) (?:\w+ )?(?:happen|be caused|occur|result)\b"
     r"|\bone of the following\b|\bone of:|\bif you (?:see|get|encounter)\b"
     r"|\bthings to (?:check|try)\b|\btroubleshoot\w*\b|\bhints?:\s*$"
-    r"|\b(?:check|try)[\w ]{0,40}:\s*$"
+    r"|(?:^|[.;:] |please )(?:check|try)[\w ]{0,40}:\s*$"
     r"|\b(?:usually|often|typically|commonly|generally)\b[^.]{0,60}:\s*$",
     re.I,
 )

@@ -63,6 +63,19 @@ def test_what_a_model_has_written_is_no_event(said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        (["RuntimeError in sample 3: CUDA out of memory"], "oom_device"),
+        (["Output: torch.OutOfMemoryError: CUDA out of memory"], "oom_device"),
+        (["Health check:", "   Xid 79 on gpu 3: fallen off the bus"], "hardware_fault"),
+        (["Reason:", "   no space left on device"], "disk_full"),
+    ],
+)
+def test_what_a_program_says_is_one(lines: list[str], name: str) -> None:
+    assert triage([*TRAIN, *lines], "failed", 1).name == name
+
+
+@pytest.mark.parametrize(
     "head", ["stopped abnormally. Common reasons:", "Things to check:", "Troubleshooting:"]
 )
 @pytest.mark.parametrize("item", ["  - ", "    "])
