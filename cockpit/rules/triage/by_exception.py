@@ -12,6 +12,7 @@ from cockpit.rules.triage.data_words import DATA, DATA_CODE, DATA_FILE, DATA_MOD
 from cockpit.rules.triage.doubt import certain
 from cockpit.rules.triage.gist import LONGEST, gist
 from cockpit.rules.triage.lines import Log
+from cockpit.rules.triage.prefixes import bare
 from cockpit.rules.triage.signs import Action
 from cockpit.rules.triage.tracebacks import Frame, Raised, exceptions
 from cockpit.rules.triage.words import (
@@ -48,6 +49,13 @@ PIPE: Final = late_regex(r"/multiprocessing/(connection|managers|resource_shar\w
 """Code by which processes of one machine talk: a connection that breaks there is another's end."""
 PIPED: Final = 3
 """Innermost frames among which it is looked for."""
+REPORTS: Final = late_regex(r"^\s+(?:print|(?:logger|logging|log)\.\w+)\(")
+"""A line of code that only tells something: it alters nothing, wherever it is."""
+TRAINING_CODE: Final = late_regex(
+    r"^\s+(?!import\b|from\b).*(\.backward\(|\.zero_grad\(|\bclip_grad|\boptim\w*[.(]|\bmodel\("
+    r"|\bscheduler\.step\(|\bscaler\.|\bloss\w* ?=(?!=)|\bweight_decay=|\blogits ?=)"
+)
+"""A line of code that trains, whatever its function is called."""
 FOLDERS: Final = 3
 """Innermost parts of a file's path that tell what it is for."""
 DEEP: Final = 6
@@ -59,7 +67,7 @@ def by_exception(log: Log, raised: Raised) -> Triage:
     own = " ".join(log.lines[raised.begin : raised.at + 3])
     place = raised.place
     where = Triage.Place(file=place.file, line=place.line) if place is not None else None
-    name, action = _from_outside(log, raised, own) or _own_fault(raised, own)
+    name, action = _from_outside(log, raised, own) or _own_fault(log, raised, own)
     return answer(log, name, action, "likely", (raised.at,), where)
 
 
@@ -113,11 +121,14 @@ def _is_config(own: str, message: str) -> bool:
     return CONFIG_FILE.search(own) is not None and SYNTAX.search(message) is not None
 
 
-def _own_fault(raised: Raised, own: str) -> _Class:
+def _own_fault(log: Log, raised: Raised, own: str) -> _Class:
     if not (_is_config(own, raised.name) or _is_small(raised, own)):
         thin = gist([raised.text]) if raised.name in GENERIC and not raised.frames else None
         return thin or ("complex_code_bug", "escalate")
+    code = _code(log, raised)
     risky = raised.place is not None and _alters_training(raised.place)
+    risky = risky or any(TRAINING_CODE.match(line) for line in code)
+    risky = risky and not any(REPORTS.match(line) for line in code)
     return "small_code_bug", "escalate" if risky else "fix_then_relaunch"
 
 
@@ -131,6 +142,14 @@ def _alters_training(place: Frame) -> bool:
     if place.function == "<module>" and LOOP.search(parts[-1]):
         return False
     return (TRAJECTORY.search(near) or TRAINS.match(place.function)) is not None
+
+
+def _code(log: Log, raised: Raised) -> list[str]:
+    """Return the line of one's own code that failed, if the traceback quotes it last."""
+    place = raised.place
+    if place is None or raised.frames[-1] != place or not place.function:  # it was never run
+        return []
+    return [bare(line) for line in log.lines[max(raised.begin, raised.at - 2) : raised.at]]
 
 
 def _reads_data(raised: Raised) -> bool:

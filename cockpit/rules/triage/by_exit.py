@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cockpit.model.observed import Triage
+from cockpit.rules.triage.aftermath import FIRST_END, OTHER_END
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.data_words import DATA
 from cockpit.rules.triage.gist import gist
@@ -25,7 +26,6 @@ from cockpit.rules.triage.words import (
     LAUNCHER,
     NETWORK,
     ORDERED,
-    OTHER_END,
     PROBE,
     REFUSAL,
     REFUSED,
@@ -53,10 +53,11 @@ def by_exit(log: Log, exit_code: int | None) -> Triage:
     if crash:
         return answer(log, "complex_code_bug", "escalate", "likely", crash)
     kills = killed(log)
-    spent = spent_memory(log) if exit_code in KILL_CODES or kills else []
+    was_killed = bool(kills) or (exit_code in KILL_CODES and not _ended_first(log))
+    spent = spent_memory(log) if was_killed or exit_code in KILL_CODES else []
     if spent:
         return answer(log, "oom_host", "escalate", "likely", spent)
-    if exit_code in KILL_CODES or kills:
+    if was_killed:
         again = log.incidents(log.naming(KILLED)) > 1
         action: Action = "escalate" if again or _killed_on_purpose(log) else "relaunch"
         return answer(log, "killed", action, "likely", kills or _end(log))
@@ -109,7 +110,7 @@ def _by_gist(log: Log) -> Triage | None:
     """Return the class that the first line with a thing and a trouble names, at the very end."""
     last = max(log.marks[-1][0] if log.marks else -1, len(log.lines) - TAIL - 1)
     for index in range(last + 1, len(log.lines)):
-        found = gist([log.lines[index]])
+        found = None if index in log.listed else gist([log.lines[index]])
         if found is not None:
             return answer(log, *found, "guess", [index])
     return None
@@ -144,7 +145,14 @@ def killed(log: Log) -> list[int]:
     """Return the lines that tell of a kill which is no launcher's, after another one's end."""
     if any(not healed(log, index) for index in log.naming(OTHER_END)):
         return []
-    return [index for index in log.naming(KILLED) if not healed(log, index)]
+    return [] if _ended_first(log) else [i for i in log.naming(KILLED) if not healed(log, i)]
+
+
+def _ended_first(log: Log) -> list[int]:
+    """Return the tasks that ended by themselves before a launcher killed the others."""
+    kills = [index for index in log.naming(KILLED) if not healed(log, index)]
+    ends = [index for index in log.naming(FIRST_END) if not healed(log, index)]
+    return [index for index in ends if kills and index < kills[0]]
 
 
 def healed(log: Log, index: int) -> bool:

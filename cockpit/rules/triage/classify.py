@@ -13,6 +13,7 @@ from typing import Final
 from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
+from cockpit.rules.triage.again import told_again
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.by_exit import LAST_WORDS
 from cockpit.rules.triage.ended import broken_off, by_sign, ended, told
@@ -29,6 +30,8 @@ _STATES = (
     ("running", late_regex(r"running|building|completing", re.I)),
     ("cancelled", late_regex(r"cancel|stopped|JOB_STATE_KILLED", re.I)),
 )
+REPEATABLE: Final = frozenset(("killed", "hardware_fault", "node_death", "network_transient"))
+"""Failures after which a first relaunch is right, and a second one is not."""
 OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
 STATE_CLASS: dict[str, tuple[str, Action]] = {
     OUT_OF_MEMORY: ("oom_host", "escalate"),
@@ -79,7 +82,8 @@ def diagnose(
         return running(lines)
     known = STATE_CLASS.get(state.strip().upper())
     found = ended(lines, known, cancelled=phase == "cancelled", exit_code=exit_code)
-    return _as_sure_as_read(lines, _never_once_done(lines, _never_over_nan(lines, found)))
+    found = _never_again(lines, _never_over_nan(lines, found))
+    return _as_sure_as_read(lines, _never_once_done(lines, found))
 
 
 def _reached(log: Log) -> int:
@@ -94,7 +98,7 @@ def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
 
     ``doubted`` where another exit status contradicts the orchestrator's word.
     """
-    done = log.matching(DONE)
+    done = sorted({*log.matching(DONE), *log.naming(THROUGH)})
     if short is False or (done and short is None):
         return answer(log, "success", "none", "sure", done)
     broken = broken_off(log) if short is None else None
@@ -121,9 +125,21 @@ def _never_over_nan(log: Log, found: Triage) -> Triage:
     lost = log.lost_numbers()
     if not lost and (found.name == "unknown" or found.action == "relaunch"):
         lost = left_trend(log.losses)
-    if not lost or (found.action not in ("relaunch", "wait") and found.name != "unknown"):
+    echo = found.name in ("unknown", "distributed_hang")
+    if not lost or not (echo or found.action in ("relaunch", "wait")):
         return found
     return answer(log, "numeric_instability", "escalate", "likely", lost)
+
+
+def _never_again(log: Log, found: Triage) -> Triage:
+    """Turn a relaunch down after a failure that had come before (SPEC C-14).
+
+    To be taken away, or to reach a time limit, is none.
+    """
+    if found.action != "relaunch" or found.name not in REPEATABLE:
+        return found
+    told = told_again(log)
+    return answer(log, found.name, "escalate", "likely", told) if told else found
 
 
 def _never_once_done(log: Log, found: Triage) -> Triage:

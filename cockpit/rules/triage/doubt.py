@@ -10,7 +10,7 @@ from cockpit.model.late_regex import late_regex
 
 _CAUSES: Final = (
     r"(?:possible|common|likely|potential|typical|usual) (?:\w+ )?"
-    r"(?:causes?|reasons?|explanations?)\b"
+    r"(?:causes?|reasons?|explanations?|culprits?|fixes|solutions|remed(?:y|ies)|problems)\b"
 )
 _LIST: Final = (
     rf"{_CAUSES}[^(]{{0,40}}\((?:1|a|i)\).*",  # to the end of the line: each is a sentence
@@ -62,14 +62,34 @@ _SUPPOSED: Final = (
     r"(?=preempt|spot\b|interruption|oom|nan|inf\b|xid|ecc|evict|node fail|dead node|unhealthy"
     r"|hang\b|host ?error)",
 )
+_QUOTED: Final = (
+    r"\b(?:generat(?:ed|ion)s?|completions?|prompts?|hypothes[ie]s|predictions?|predicted|decoded"
+    r"|references?|captions?|transcripts?|(?:model|sampled?|generated) (?:output|text|answer|reply"
+    r"|response)|samples? (?:#? ?\d+|text|output)|answers?|questions?)\b[^\"'`\u201c]{0,40}"
+    r"(?:\"[^\"]*\"|`[^`]*`|\u201c[^\u201d]*\u201d|(?<=[ :=])'(?:[^']|\b'\b)*')",
+    r"\b(?:generated (?:text|sample|output)|model (?:output|answer|response)|completion|hypothesis"
+    r"|decoded text|(?<!in )(?<!for )(?<!at )(?<!of )(?<!on )(?<!with )"
+    r"sample (?:text|output|\d+)) ?(?:#? ?\d+ ?)?(?:\([^)]*\) ?)?[:=>]+ .*",
+    r"\b(?:first|raw|random|train(?:ing)?|eval|input|example)"
+    r" (?:example|sample|batch|document|prompt|record|input)s?(?: #?\d+)?[:=] ?[\[{\"'].*",
+    r"(?-i:^[HDTSR]-\d+[:\t]).*",  # what fairseq writes of a hypothesis and its reference
+    r"\|\s*[\w -]{1,24}\s*\|\s*[01]\.\d+\s*(?=\||$)",  # a table of scores
+    r"\b(?:class|label|category|token|word)e?s? (?:\"[^\"]*\"|'[^']*'|`[^`]*`)",
+)
+"""What a model has written, and names of what it tells apart: words of others, no events."""
 _BEGINS: Final = "|".join(rf"\b{each}" for each in _SUPPOSED)
 _REST: Final = r"(?:(?![.;!](?:\s|$)).)*"
 """The rest of a sentence."""
-_DOUBT: Final = late_regex(rf"{'|'.join((*_LIST, *_SETTINGS))}|(?:{_BEGINS}){_REST}", re.I)
+_DOUBT: Final = late_regex(
+    rf"{'|'.join((*_QUOTED, *_LIST, *_SETTINGS))}|(?:{_BEGINS}){_REST}", re.I
+)
 INTRODUCES: Final = late_regex(
     rf"{_CAUSES}"
     r"|\b(?:can|may|might|could) (?:\w+ )?(?:happen|be caused|occur|result)\b"
-    r"|\bone of the following\b|\bif you (?:see|get|encounter)\b",
+    r"|\bone of the following\b|\bone of:|\bif you (?:see|get|encounter)\b"
+    r"|\bthings to (?:check|try)\b|\btroubleshoot\w*\b|\bhints?:\s*$"
+    r"|(?:^|[.;:] |please )(?:check|try)[\w ]{0,40}:\s*$"
+    r"|\b(?:usually|often|typically|commonly|generally)\b[^.]{0,60}:\s*$",
     re.I,
 )
 """A line after which possible causes are listed."""
@@ -90,8 +110,13 @@ def listed(lines: Sequence[str], where: Sequence[int]) -> set[int]:
     """
     found: set[int] = set()
     for index in where:
+        inset = _inset(lines[index]) if lines[index].rstrip().endswith(":") else LONGEST * LONGEST
         for below in range(index + 1, min(index + 1 + LONGEST, len(lines))):
-            if not _ITEM.match(lines[below]):
+            if not _ITEM.match(lines[below]) and _inset(lines[below]) <= inset:
                 break
             found.add(below)
     return found
+
+
+def _inset(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -11,6 +11,8 @@ from typing import Final
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
+from cockpit.rules.triage.aftermath import ended_since, met_while_leaving
+from cockpit.rules.triage.again import came_again
 from cockpit.rules.triage.answers import answer
 from cockpit.rules.triage.by_exception import by_exception
 from cockpit.rules.triage.by_exit import (
@@ -157,13 +159,32 @@ def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[i
         ]
         if found:
             standing.append((sign, found))
+    standing = _but_aftermath(log, standing, raised)
     if not standing:
         return None, []
     deepest, found = standing[0]
+    memory = next((each for each in standing if each[0].name == "oom_host"), None)
+    if deepest.name == "node_death" and memory is not None:
+        return memory  # who died of it is lost to the others
     before = [
         each for each in standing if each[1][0] < found[0] and _explains(log, each, deepest.name)
     ]
     return min(before, key=lambda each: each[1][0]) if before else (deepest, found)
+
+
+def _but_aftermath(
+    log: Log, standing: list[tuple[Sign, list[int]]], raised: Raised | None
+) -> list[tuple[Sign, list[int]]]:
+    """Return the causes without what a program met while it ended for another one."""
+    all_found = {index for _, found in standing for index in found}
+    leaving = met_while_leaving(log, sorted(all_found))
+    first = min(
+        [*(all_found - leaving), *([raised.begin] if raised and raised.frames else [])], default=-1
+    )
+    if first < 0:
+        return standing
+    kept = [(sign, [i for i in found if i < first or i not in leaving]) for sign, found in standing]
+    return [each for each in kept if each[1]]
 
 
 def _of_tracker(log: Log, sign: Sign, index: int) -> bool:
@@ -176,7 +197,18 @@ def _explains(log: Log, before: tuple[Sign, list[int]], deepest: str) -> bool:
     earlier = before[0].name
     if earlier == "distributed_hang":
         return deepest == "walltime" and not log.went_on(before[1][0])
+    if earlier == "hardware_fault":
+        return deepest == "oom_device" and _is_devices(log, before[1][0])
     return earlier in _OWN_END and (earlier == "numeric_instability" or deepest in _TAKEN)
+
+
+def _is_devices(log: Log, index: int) -> bool:
+    """Tell whether an Xid is the device's own, and nothing was trained after it.
+
+    On a device that is lost, no memory is to be had.
+    """
+    numbers = {each[2] for each in _DEVICE.finditer(log.lines[index])}
+    return bool(numbers) and not numbers & PROGRAMS_XIDS and not log.went_on(index)
 
 
 def _begun_again(log: Log, raised: Raised | None) -> int:
@@ -195,7 +227,7 @@ def _overcome(log: Log, sign: Sign, index: int) -> bool:
     """Tell whether training went on after a sign, and for what it lost, without it."""
     if sign.name == "numeric_instability":
         return log.numbers_came_back(index)
-    if not log.outlived(index):
+    if not log.outlived(index) or (sign.name == "oom_host" and ended_since(log, index)):
         return False
     return len(log.lines) - index > TAIL or HANDLED.search(log.lines[index]) is not None
 
@@ -267,6 +299,8 @@ def by_sign(log: Log, sign: Sign, found: list[int], raised: Raised | None = None
     action: Action = sign.action
     if sign.name == "preempted" and log.naming(REQUEUED):
         action = "wait"
+    if sign.name == "node_death" and came_again(log, log.naming(sign.pattern)):
+        action = "escalate"
     if sign.name == "hardware_fault" and (
         log.naming(DRAIN) or _repeats(log, log.naming(sign.pattern))
     ):

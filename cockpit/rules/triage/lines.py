@@ -124,13 +124,14 @@ class Log:
         """Return the indexes of the lines that say so, not only that it may have been (SPEC T)."""
         found = self.matching(pattern)
         sure = {shape: self._says(shape, pattern) for shape in {self._shape_of[i] for i in found}}
-        return [i for i in found if sure[self._shape_of[i]] and i not in self._listed]
+        return [i for i in found if sure[self._shape_of[i]] and i not in self.listed]
 
     def _says(self, shape: int, pattern: re.Pattern[str]) -> bool:
         return pattern.search(certain(self._samples[shape])) is not None
 
     @cached_property
-    def _listed(self) -> set[int]:
+    def listed(self) -> set[int]:
+        """The indexes of the lines that are items of a list of possible causes."""
         return listed(self.lines, self.matching(INTRODUCES))
 
     def evidence(self, index: int) -> Triage.Line:

@@ -13,7 +13,8 @@ from cockpit.rules.triage.prefixes import bare
 _QUOTED = late_regex(r'^\s*File "[^"]+", line \d+')
 # Every repetition is bounded: a line of figures alone costs no more than its length.
 _STEP = late_regex(
-    r"\b(?:global[_ ]?step|iteration|iter|step|steps)\b['\"]?\s*[:=#/]?\s*\[?\s*"
+    r"\b(?:global[_ ]?step|iteration|iter|step|steps|num_updates|(?<=\[)batch(?==))\b"
+    r"['\"]?\s*[:=#/]?\s*[\[\"']?\s*"
     r"(\d[\d,]{0,20})(?!\.?\d|\.(?:batch|extern|interactive)\b)"  # Slurm's steps are none
     r"|\b(\d[\d,]{0,20})(?:it)?\s*/\s*\d[\d,.]{0,20}[kM]?(?:it)?\s*\["
     r"(?![^\]]{0,200}\?\s?it/s).{0,400}?"
@@ -52,6 +53,8 @@ _SCALE = late_regex(
 _PART = late_regex(r"['\"]?\bepochs?\b['\"]?\s{0,3}[:=\[]?\s{0,3}(\d+(?:\.\d+)?)", re.I)
 _BAR = late_regex(r"\b(\d[\d.,]{0,20}[kMGT]?)B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<")
 _EVAL = late_regex(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
+_TRAINED = late_regex(r"\btrain\w*[ _/-]*loss\b", re.I)
+"""It was trained, whatever was evaluated besides."""
 
 SIDE = 3
 """Lines that must stand on either side of a jump."""
@@ -94,7 +97,7 @@ def marks_of(lines: Sequence[str], steps: Sequence[tuple[int, int]]) -> list[tup
             found.append((index, str(known[index])))
         elif loss := _LOSS.search(line) or (_COUNTED.search(line) and _ANY_LOSS.search(line)):
             part = _PART.search(line)
-            if not _EVAL.search(line):
+            if _TRAINED.search(line) or not _EVAL.search(line):
                 found.append((index, f"epoch {part[1]}" if part else f"loss {loss[1]}"))
     return found
 

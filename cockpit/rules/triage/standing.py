@@ -28,7 +28,7 @@ _STAMP: Final = late_regex(
 _DIGIT: Final = late_regex(r"\d")
 
 
-class _Stamp(NamedTuple):
+class Stamp(NamedTuple):
     """Where a line stands, how its stamp looks, and when it was written (seconds)."""
 
     line: int
@@ -44,7 +44,7 @@ def stands_still(log: Log) -> list[int]:
     moved = sorted({index for index, _ in (*log.marks, *log.bars)})
     last = moved[-1] if moved else 0
     known = frozenset(moved[-KEPT:])
-    stamps = list(_stamps(log, min(known, default=0)))
+    stamps = list(stamps_of(log, min(known, default=0)))
     usual = [
         other.at - one.at for one, other in pairwise(stamps) if {one.line, other.line} <= known
     ]
@@ -56,7 +56,7 @@ def stands_still(log: Log) -> list[int]:
     return []
 
 
-def _stamps(log: Log, since: int) -> Iterator[_Stamp]:
+def stamps_of(log: Log, since: int) -> Iterator[Stamp]:
     """Yield the stamps of the lines from ``since`` on; a clock without a date may pass midnight."""
     newest: dict[str, float] = {}
     for index in range(since, len(log.lines)):
@@ -68,7 +68,7 @@ def _stamps(log: Log, since: int) -> Iterator[_Stamp]:
         if found["year"] is None and before - at > DAY / 2:
             at += DAY * round((before - at) / DAY)
         newest[form] = at
-        yield _Stamp(index, form, at)
+        yield Stamp(index, form, at)
 
 
 def _seconds(found: re.Match[str]) -> float:

@@ -11,13 +11,17 @@ from typing import Final
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
+from cockpit.rules.triage.again import told_again
 from cockpit.rules.triage.answers import answer
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.signs import SIGNS
+from cockpit.rules.triage.waited import waited_long
+from cockpit.rules.triage.words import KILLED
 
 WAITING: Final = late_regex(
     r"\bPENDING\b|\(Resources\)|\(Priority\)|\(Dependency\)|\(QOS\w*\)|\bquota\b|insufficient"
-    r"|scale.?up|waiting for|unsatisfied|queued|no capacity|stockout",
+    r"|scale.?up|\bwaiting(?: |_)|unsatisfied|queued|no capacity|stockout|provisioning"
+    r"|unschedulable",
     re.I,
 )
 _NEVER: Final = late_regex(
@@ -77,14 +81,6 @@ _UNMADE: Final = late_regex(
 )
 """It names what does not exist: an image, a secret, a volume."""
 
-PATIENCE: Final = 30 * 60
-"""Seconds of waiting after which a person should know (SPEC T, ``capacity_wait``)."""
-_SINCE: Final = late_regex(
-    r"\(x\d+ over (?:(?P<days>\d+)d)?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:\d+s)?\)"
-    r"|\(autoscaler \+(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:\d+s)?\) (?:Failed|Error|Warning)"
-)
-"""Kubernetes' events tell how long they came, Ray's autoscaler counts from its start."""
-
 _UNFIT: Final = late_regex(r"\bno healthy devices\b|\bunhealthy devices?\b", re.I)
 """The node that it was given has devices that cannot be opened."""
 
@@ -100,22 +96,34 @@ def waiting(log: Log) -> Triage:
     never = _never(log)
     if never:
         return answer(log, "capacity_wait", "escalate", "likely", never)
-    preempted = next(sign for sign in SIGNS if sign.name == "preempted")
-    taken = log.naming(preempted.pattern)
-    if taken:
-        return answer(log, "preempted", "wait", "sure", taken)
+    taken = _taken(log)
+    if taken is not None:
+        return taken
     found = log.matching(WAITING)
-    late = [i for i in log.matching(_SINCE) if _waited(log.lines[i]) >= PATIENCE]
+    late = waited_long(log, found)
     if late:
         return answer(log, "capacity_wait", "escalate", "likely", late)
     return answer(log, "capacity_wait", "wait", "sure" if found else "likely", found)
 
 
-def _waited(line: str) -> float:
-    since = _SINCE.search(line)
-    told = since.groupdict(default="0") if since else {}
-    hours = 24 * int(told.get("days", 0)) + int(told.get("hours", 0)) + int(told.get("h", 0))
-    return 3600.0 * hours + 60 * (int(told.get("minutes", 0)) + int(told.get("m", 0)))
+def _taken(log: Log) -> Triage | None:
+    """Return what ended the start before, of a job that waits once more (SPEC T).
+
+    What took it away is waited for; what it brought about itself would come again.
+    """
+    last = log.marks[-1][0] if log.marks else None
+    for sign in SIGNS:
+        found = log.naming(sign.pattern)
+        if sign.name != "preempted":
+            found = [] if last is None else [i for i in found if i >= last]
+        if found:
+            goes_on = sign.name in ("preempted", "walltime", "node_death")
+            return answer(log, sign.name, "wait" if goes_on else "escalate", "sure", found)
+    kills = [] if last is None else [i for i in log.naming(KILLED) if i > last]
+    again = [i for i in told_again(log) if last is not None and i > last]
+    if kills and again:
+        return answer(log, "killed", "escalate", "likely", [*kills, *again])
+    return None
 
 
 def _never(log: Log) -> list[int]:

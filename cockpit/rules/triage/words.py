@@ -91,10 +91,10 @@ STOPPED = late_regex(
 
 BY_HAND = late_regex(
     r"\b(operator|admin\w*|manual\w*|on request|requested by|by \S+@\S+|p?kill(all)? -(9|KILL)"
-    r"|(docker|podman) (stop|kill))\b",
+    r"|(docker|podman) (stop|kill)|policy|budget|utili[sz]ation|idle|reaper|janitor|spending)\b",
     re.I,
 )
-"""A person's hand in a kill."""
+"""A person's hand in a kill, or the rule of one."""
 
 ORDERED = late_regex(
     r"\b(exit\w*|abnormal\w*|terminat\w*|closed|quit\w*|leaving|died|dropped|lost|disconnect\w*"
@@ -118,6 +118,7 @@ TASK_DIED = late_regex(
 
 KILLED = late_regex(
     r"\b(sigkill|signal 9|exit(ed)?( with)?( exit)?[ _]?(code|status)[:=]? ?(137|-9))\b"
+    r"|\brc ?[:=] ?(137|-9)\b"
     r"|^\s*killed\s*$|\btasks? [\d,-]+: killed\b"
     r"|: line \d+: +\d+ killed\b|(due to|by|on) signal:? 9\b|return code:? = -9\b",
     re.I,
@@ -138,7 +139,8 @@ STARTED_AGAIN = late_regex(
     r"|\brestart_?count\W{1,3}[1-9]"
     r"|\b(load(ing|ed)|restor(ing|ed)) .{0,40}(checkpoint|ckpt|\biteration \d)"
     r"|\b(?<!will )resum(ed|ing)\b|\bpicking up\b|\bjob \S+ (begins|began|start(s|ed))\b"
-    r"|\bstarting (from|attempt|job|training)\b",
+    r"|\bstarting (from|attempt|job|training)\b|\bjob (was |has )?(been )?recovered\b"
+    r"|\bjob executing on host\b|\badmitted by clusterqueue\b|\bstarted container\b",
     re.I,
 )
 """A job that had ended begins once more: what stands behind ended another one."""
@@ -195,9 +197,6 @@ DEVICE_ERROR = late_regex(
 
 PROBE = late_regex(r"\b(readiness|liveness|startup) probe\b", re.I)
 """The kubelet's question to the container itself: no network lies between them."""
-
-OTHER_END = late_regex(r"\bexit_?code\s*[:=] ?(?!-9\b|137\b|-15\b|143\b|0\b)-?\d", re.I)
-"""A task that a launcher saw end by itself: its kill of the others is no cause."""
 
 REFUSED = late_regex(
     r"\b(Resource|Instance|Vcpu)LimitExceeded\b|\bInsufficient(\w*Capacity\w*)\b"
@@ -357,8 +356,14 @@ TRAJECTORY = late_regex(
 LOOP = late_regex(r"trainer|train(ing)?_(loop|step)", re.I)
 """Files of a training loop."""
 TRAINS = late_regex(
-    r"(forward|backward|forward_backward\w*|train(ing)?_step|compute_loss|loss_fn|__getitem__"
-    r"|collate\w*|update_fn|optimizer_step|configure_optimizers)$"
+    r"(forward|backward|forward_backward\w*|compute_loss|loss_fn|__getitem__|__iter__"
+    r"|_?(\w+_)?train(ing)?_(\w+_)?(step|loop|epoch|iter(ation)?|batch|inner|update)(_\w+)?|train_inner"
+    r"|((run|do|inner|outer|one|single|main|micro)_)+(step|loop|epoch|iter(ation)?|batch|update)"
+    r"|(fit|epoch|update|step|optim\w*)_(step|loop|epoch|batch|fn|once|params|model|weights)|step"
+    r"|collate\w*|optimizer_step|configure_optimizers|apply_gradients?|clip_grad\w*|get_batch"
+    r"|(next|sample|load|make|prepare)_batch|(compute_)?\w+_loss|loss_\w+|get_lr|lr_(lambda|sched\w*)"
+    r"|(build|make|create|get|init|setup|configure)_(\w+_)?(model|optim\w*|sched\w*|loss\w*|data\w*"
+    r"|(data_?)?loaders?))$"
 )
 """Functions of model, training loop, optimizer and data by their usual names."""
 

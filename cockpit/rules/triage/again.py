@@ -1,0 +1,79 @@
+"""A failure that had come before, by the log's own account: another try would only meet it (C-14).
+
+A supervisor counts the deaths that it saw, a scheduler the restarts that it gave; a log that holds
+several starts shows them itself.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from cockpit.model.late_regex import late_regex
+from cockpit.rules.triage.lines import Log
+from cockpit.rules.triage.words import NETWORK
+
+_MANY: Final = r"(?:[2-9]|[1-9]\d+|two|three|four|five|several|repeated|consecutive|too many)"
+_ENDS: Final = r"(?:deaths?|crash(?:es)?|failures?|restarts?|kills|aborts|faults|exits)"
+_TIMES: Final = r"(?:second|third|fourth|fifth|2nd|3rd|4th|5th|\d+th)"
+_TRIES: Final = (
+    r"(?:re-?starts?|re-?tr(?:y|ies)|attempts?|relaunch(?:es)?|re-?submi\w+|failures?"
+    r"|crash(?:es)?|backoff|restart_?count)"
+)
+_TOLD: Final = late_regex(
+    rf"(?<![-\w.#])(?<!job )(?<!worker ){_MANY} (?:\w+ )?{_ENDS}\b"
+    rf"|\b{_ENDS}\W{{1,3}}(?:[2-9]|[1-9]\d+)\s*(?:/|of\b)"
+    rf"|\b{_TIMES} (?:\w+ )?(?:time|deaths?|crash|failure|kill|fault|restart|abort)\b"
+    rf"|\b{_TRIES}[ _-]?(?:limit|budget|count|quota)?\b[^|]{{0,24}}\b(?:exceeded|exhausted"
+    r"|used up|spent|(?:was |been )?reached|hit)\b"
+    rf"|\b(?:no|0) (?:more )?{_TRIES} (?:left|remain\w*)\b|\bout of {_TRIES}\b"
+    rf"|\b(?:exceed\w*|hit|reached) (?:the |its )?(?:max\w*[ _-]?)?{_TRIES}(?:[ _-]?limit\b|\b)"
+    rf"|\b(?:failed|died|crashed|restarted|ended|exited|was killed) {_MANY} times\b"
+    r"|\battempt\W{0,2}[2-9]\b[^|]{0,20}\b(?:fail|died|exit|ended|killed|crash)\w*"
+    r"|\b(?:previous|prior|last|earlier) (?:run|attempt|start|job|try|incarnation)\b.{0,40}\b"
+    r"(?:ended|died|failed|exit\w*|killed|crashed)\b.{0,40}\b"
+    r"(?:137|9|same|likewise|alike|too|as well)\b"
+    rf"|\bmax\w*[ _-]?(?:number of )?{_TRIES}(?:_\w+)?\b[^|]{{0,24}}"
+    r"\b(?:exceeded|exhausted|reached|hit)\b"
+    r"|\bBackoffLimitExceeded\b|\bCrashLoopBackOff\b|\bback-?off restarting failed\b"
+    r"|\bcrash[- ]?loop\w*|\bStartLimit\w*|\bstart request repeated too quickly\b"
+    r"|\b(?:died|killed|crashed|failed|dead|gone|lost|down|fell over) (?:\w+ )?(?:again|twice)\b"
+    r"|\bagain (?:killed|died|crashed|failed|lost|with (?:exit|rc|code|signal))\b"
+    r"|\b(?:same|identical) (?:\w+ )?(?:steps?|windows?|place|point|spot|batch|error|failure"
+    r"|signature|rc|exit (?:code|status)|end|iteration|xid|gpu|node)\b.{0,30}"
+    r"\b(?:as (?:the )?(?:last|before|previous|attempt|run|in)|again|twice|before"
+    r"|last time|previous\w*|every time)\b"
+    r"|\bin the same window\b"
+    r"|\brestart[ _]?count\W{1,4}[1-9]",
+    re.I,
+)
+"""Words of who has started a job again, and saw it end in the same way."""
+_ASKED: Final = late_regex(r"\b(?:heart-?beats?|probe|health|ping|upload|download)\b", re.I)
+"""What is asked several times before it counts as one failure."""
+_COLUMN: Final = late_regex(
+    r"\b\d/\d+\s+(?:Error|Failed|OOMKilled|Terminated|StartError|ContainerStatusUnknown)\s+[1-9]\d*\b"
+)
+"""``kubectl get pods``: how often a container that has failed had been started again."""
+
+
+def told_again(log: Log) -> list[int]:
+    """Return the lines (0-based) that tell of an earlier end like this one; a request's are none.
+
+    What training has outlived since is over.
+    """
+    requests = frozenset((*log.matching(NETWORK), *log.matching(_ASKED)))
+    found = {*log.naming(_TOLD), *log.naming(_COLUMN)}
+    return sorted(i for i in found if i not in requests and not log.outlived(i))
+
+
+def came_again(log: Log, found: Sequence[int]) -> bool:
+    """Tell whether the lines ``found`` tell of several ends: training had begun anew between."""
+    marks = [index for index, _ in log.marks]
+    return any(
+        one < start < other and bisect_right(marks, start) < bisect_right(marks, other)
+        for one, other in pairwise(found)
+        for start in log.restarts
+    )

@@ -1,0 +1,60 @@
+"""A second failure escalates, whoever counts it (C-14); echoes of a launcher's kill are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.asking import triage
+from tests.rules.triage.test_classify import TRAIN
+
+KILL = "[sup] trainer ended: rc=137 at step 12"
+XID = "kernel: NVRM: Xid (PCI:0000:5d:00): 79, GPU has fallen off the bus."
+LOST = "node 10.0.0.4 is dead"
+
+
+@pytest.mark.parametrize(
+    ("lines", "action"),
+    [
+        ([*TRAIN, KILL], "relaunch"),
+        (["[sup] attempt 2 (attempt 1: rc=137 at step 12)", *TRAIN, KILL], "escalate"),
+        ([*TRAIN, KILL, "[sup] giving up: 2 deaths in the same window"], "escalate"),
+        ([*TRAIN, KILL, "Back-off restarting failed container trainer"], "escalate"),
+        ([*TRAIN, KILL, "BackoffLimitExceeded"], "escalate"),
+        ([*TRAIN, KILL, "max_restarts=3 reached"], "escalate"),
+        ([*TRAIN, KILL, "restart budget exhausted (3 of 3)"], "escalate"),
+        ([*TRAIN, KILL, "it died again at the same step as last time"], "escalate"),
+        ([*TRAIN, KILL, "t-0    0/1     Error    4 (2m ago)   3h"], "escalate"),
+        ([*TRAIN, KILL, "t-0    0/1     Error    0   3h"], "relaunch"),
+        ([*TRAIN, KILL, "uploading: 3 failures, heartbeat sent"], "relaunch"),
+        ([*TRAIN, KILL, "Trial train_1 failed 3 times (max_failures=3)"], "escalate"),
+        ([*TRAIN, KILL, "the replica exceeded the restart limit"], "escalate"),
+        ([*TRAIN, KILL, "attempt 3 of 3 failed"], "escalate"),
+        ([*TRAIN, KILL, "attempt 1 of 3 failed"], "relaunch"),
+        ([*TRAIN, KILL, "the previous run ended likewise, with exit 137 too"], "escalate"),
+        ([*TRAIN, KILL, "[policy] utilization below 10 % for 2 h"], "escalate"),
+        ([*TRAIN, XID], "relaunch"),
+        ([*TRAIN, XID, "third failure on this node, giving up"], "escalate"),
+        ([*TRAIN, LOST], "relaunch"),
+        ([*TRAIN, LOST, "restarting from 10", *TRAIN, LOST], "escalate"),
+        ([*TRAIN, LOST, LOST], "relaunch"),
+    ],
+)
+def test_what_came_before_comes_again(lines: list[str], action: str) -> None:
+    assert triage(lines, "failed", 1).action == action
+
+
+SRUN = "srun: error: c1: tasks 0-6: Killed"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        (["srun: error: c1: task 7: Exited with exit code 1", SRUN], "unknown"),
+        ([SRUN, "srun: error: c1: task 7: Exited with exit code 1"], "killed"),
+        (["trainer-2 exited with code 1", "trainer-0 exited with code 137"], "unknown"),
+        (["trainer-2 exited with code 137", "trainer-0 exited with code 1"], "killed"),
+        (["rank 5 (pid 4) exited with status 2", "rank 0 was killed by signal 9"], "unknown"),
+    ],
+)
+def test_a_launcher_s_kill_is_no_cause(lines: list[str], name: str) -> None:
+    assert triage([*TRAIN, *lines], "failed", 137).name == name
