@@ -75,7 +75,7 @@ def diagnose(
     if phase == "succeeded":
         whole = final is not None and _reached(lines) >= final - 1
         doubted = short is None and exit_code not in (None, 0)
-        return _succeeded(lines, False if whole else short, doubted=doubted)
+        return _though_nan(lines, _succeeded(lines, False if whole else short, doubted=doubted))
     if phase == "waiting":
         return waiting(lines)
     if phase == "running":
@@ -115,6 +115,14 @@ def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
     if short or doubted:
         return answer(log, "unknown", "escalate", "guess", log.matching(ALARM)[-EVIDENCE:])
     return answer(log, "success", "none", "likely", done)
+
+
+def _though_nan(log: Log, found: Triage) -> Triage:
+    """Have a person look at what ended well with a loss that is no number (SPEC C-09)."""
+    lost = log.lost_numbers()
+    if not lost or found.action != "none":
+        return found
+    return answer(log, "numeric_instability", "escalate", "likely", lost)
 
 
 def _never_over_nan(log: Log, found: Triage) -> Triage:

@@ -192,3 +192,19 @@ def test_a_wait_is_for_a_person_once_it_was_long_or_can_never_end(
     lines: list[str], action: str
 ) -> None:
     assert triage(lines, "pending", None).action == action
+
+
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [
+        (["2.1", "nan", "nan"], ("numeric_instability", "escalate")),
+        (["2.1", "nan", "2.0"], ("success", "none")),
+        (["2.1", "2.0"], ("success", "none")),
+    ],
+)
+def test_what_ended_well_with_a_loss_that_is_no_number_is_for_a_person(
+    losses: list[str], said: tuple[str, str]
+) -> None:
+    lines = [f"step {90 + at} loss {loss}" for at, loss in enumerate(losses)]
+    found = triage([*lines, "Training completed", "saved checkpoint out/final"], "succeeded", 0)
+    assert (found.name, found.action) == said
