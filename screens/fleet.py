@@ -50,6 +50,8 @@ class FleetScreen(ActingScreen):
         self._tiling: Tiling | None = None
         self._about: tuple[Sequence[RunReport], View] = ((), View.model_construct())
         self._shown = Shown([])
+        self._names: list[str] = []
+        self._urgent: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
         """Header, panels or list, footer or filter; the selected run enlarged where others look."""
@@ -70,6 +72,9 @@ class FleetScreen(ActingScreen):
         if about != self._about:
             self._about = about
             self._shown = arranged(*about)
+            runs = self._shown.runs
+            self._names = [each.name for each in runs]
+            self._urgent = tuple(each.name for each in runs if each.verdict is Verdict.CRITICAL)
         return self._shown.runs
 
     @property
@@ -140,10 +145,9 @@ class FleetScreen(ActingScreen):
         """Have what is looked at, and how, remembered for the next session."""
         if not shown and not self._touched:
             return  # nothing is known yet
-        urgent = [each.name for each in shown if each.verdict is Verdict.CRITICAL]
         place = self._chosen if self._touched else self._left.selected
         self.cockpit.keep_view(
-            self._view.model_copy(update={"selected": place, "critical": tuple(urgent)})
+            self._view.model_copy(update={"selected": place, "critical": self._urgent})
         )
 
     @property
@@ -178,7 +182,7 @@ class FleetScreen(ActingScreen):
         Until a person has pressed a key it is the one they left, unless another one has become
         critical since: then, or without such, it is the first, the run that needs them most.
         """
-        names = [each.name for each in shown]
+        names = self._names
         if not self._touched or not names:
             self._chosen = self._first(shown) if names else self._chosen if self._touched else None
         elif self._chosen not in names:
