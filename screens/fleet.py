@@ -60,7 +60,8 @@ class FleetScreen(ActingScreen):
 
             yield BigFigures()
         yield FleetHeader()
-        yield PanelGrid(len(self.shown) if self._tiles(self.shown, self._groups) else 0)
+        tiles = self._tiles(self.shown, self._groups, len(self.cockpit.actions.news))
+        yield PanelGrid(len(self.shown) if tiles else 0)
         yield RunList()
         yield Prompt("filter: words, state: alert: dri: group: cluster:   enter keep · esc drop")
         yield KeyLine()
@@ -101,7 +102,8 @@ class FleetScreen(ActingScreen):
         shown = self.shown
         self._select(shown)
         self._in_sight = bool(shown)
-        self._tiling = self._tiles(shown, self._groups)
+        news = self.cockpit.actions.news
+        self._tiling = self._tiles(shown, self._groups, len(news))
         self._show_figures()
         grid, listed = self.query_one(PanelGrid), self.query_one(RunList)
         grid.display, listed.display = self._tiling is not None, self._tiling is None
@@ -111,7 +113,6 @@ class FleetScreen(ActingScreen):
         else:
             listed.show(shown, now, self._place, self._nothing(), self._groups, liked)
         watch = self.cockpit.watch_state._replace(view=self._view)
-        news = self.cockpit.actions.news
         self.query_one(FleetHeader).show(self.cockpit.reports, watch, shown, news)
         self.show_keys()
         self._keep(shown)
@@ -150,13 +151,10 @@ class FleetScreen(ActingScreen):
             self._view.model_copy(update={"selected": place, "critical": self._urgent})
         )
 
-    @property
-    def _height(self) -> int:
-        """The lines that the runs have."""
-        return self.app.size.height - AROUND - self._enlarged - len(self.cockpit.actions.news)
-
-    def _tiles(self, shown: Sequence[RunReport], groups: Groups) -> Tiling | None:
-        return tiling(shown, groups, self.app.size.width - 2, self._height)
+    def _tiles(self, shown: Sequence[RunReport], groups: Groups, news: int) -> Tiling | None:
+        """Return how the panels stand below ``news`` lines of the head; none where not all fit."""
+        width, height = self.app.size
+        return tiling(shown, groups, width - 2, height - AROUND - self._enlarged - news)
 
     def _nothing(self) -> tuple[str, str]:
         """Return why there is no run to be seen, and what to do about it."""
