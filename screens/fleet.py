@@ -50,6 +50,8 @@ class FleetScreen(ActingScreen):
         self._tiling: Tiling | None = None
         self._about: tuple[Sequence[RunReport], View] = ((), View.model_construct())
         self._shown = Shown([])
+        self._names: list[str] = []
+        self._urgent: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
         """Header, panels or list, footer or filter; the selected run enlarged where others look."""
@@ -58,7 +60,8 @@ class FleetScreen(ActingScreen):
 
             yield BigFigures()
         yield FleetHeader()
-        yield PanelGrid(len(self.shown) if self._tiles(self.shown, self._groups) else 0)
+        tiles = self._tiles(self.shown, self._groups, len(self.cockpit.actions.news))
+        yield PanelGrid(len(self.shown) if tiles else 0)
         yield RunList()
         yield Prompt("filter: words, state: alert: dri: group: cluster:   enter keep · esc drop")
         yield KeyLine()
@@ -70,6 +73,9 @@ class FleetScreen(ActingScreen):
         if about != self._about:
             self._about = about
             self._shown = arranged(*about)
+            runs = self._shown.runs
+            self._names = [each.name for each in runs]
+            self._urgent = tuple(each.name for each in runs if each.verdict is Verdict.CRITICAL)
         return self._shown.runs
 
     @property
@@ -96,7 +102,8 @@ class FleetScreen(ActingScreen):
         shown = self.shown
         self._select(shown)
         self._in_sight = bool(shown)
-        self._tiling = self._tiles(shown, self._groups)
+        news = self.cockpit.actions.news
+        self._tiling = self._tiles(shown, self._groups, len(news))
         self._show_figures()
         grid, listed = self.query_one(PanelGrid), self.query_one(RunList)
         grid.display, listed.display = self._tiling is not None, self._tiling is None
@@ -106,7 +113,6 @@ class FleetScreen(ActingScreen):
         else:
             listed.show(shown, now, self._place, self._nothing(), self._groups, liked)
         watch = self.cockpit.watch_state._replace(view=self._view)
-        news = self.cockpit.actions.news
         self.query_one(FleetHeader).show(self.cockpit.reports, watch, shown, news)
         self.show_keys()
         self._keep(shown)
@@ -140,19 +146,15 @@ class FleetScreen(ActingScreen):
         """Have what is looked at, and how, remembered for the next session."""
         if not shown and not self._touched:
             return  # nothing is known yet
-        urgent = [each.name for each in shown if each.verdict is Verdict.CRITICAL]
         place = self._chosen if self._touched else self._left.selected
         self.cockpit.keep_view(
-            self._view.model_copy(update={"selected": place, "critical": tuple(urgent)})
+            self._view.model_copy(update={"selected": place, "critical": self._urgent})
         )
 
-    @property
-    def _height(self) -> int:
-        """The lines that the runs have."""
-        return self.app.size.height - AROUND - self._enlarged - len(self.cockpit.actions.news)
-
-    def _tiles(self, shown: Sequence[RunReport], groups: Groups) -> Tiling | None:
-        return tiling(shown, groups, self.app.size.width - 2, self._height)
+    def _tiles(self, shown: Sequence[RunReport], groups: Groups, news: int) -> Tiling | None:
+        """Return how the panels stand below ``news`` lines of the head; none where not all fit."""
+        width, height = self.app.size
+        return tiling(shown, groups, width - 2, height - AROUND - self._enlarged - news)
 
     def _nothing(self) -> tuple[str, str]:
         """Return why there is no run to be seen, and what to do about it."""
@@ -178,7 +180,7 @@ class FleetScreen(ActingScreen):
         Until a person has pressed a key it is the one they left, unless another one has become
         critical since: then, or without such, it is the first, the run that needs them most.
         """
-        names = [each.name for each in shown]
+        names = self._names
         if not self._touched or not names:
             self._chosen = self._first(shown) if names else self._chosen if self._touched else None
         elif self._chosen not in names:

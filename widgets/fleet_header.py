@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import is_
 from typing import Final, NamedTuple
 
 from textual.content import Content
@@ -143,6 +144,20 @@ def _watching(reports: Sequence[RunReport], watch: Watch, wide: bool) -> list[li
     return [*([("watch: ", DIM), each, (" · ", DIM), *due] for each in named), due]
 
 
+class _About(NamedTuple):
+    """What the first line is painted of: a key that moves the cursor changes none of it."""
+
+    reports: Sequence[RunReport]
+    shown: Sequence[RunReport]
+    rest: tuple[Watch, int]
+
+    def same(self, other: _About) -> bool:
+        """Tell whether it is all the same, of runs the very reports."""
+        pairs = (self.reports, other.reports), (self.shown, other.shown)
+        alike = (len(old) == len(new) and all(map(is_, old, new)) for old, new in pairs)
+        return all(alike) and self.rest == other.rest
+
+
 class FleetHeader(Painted):
     """One line at the top of the fleet, and one more for each thing that was left undone."""
 
@@ -156,6 +171,7 @@ class FleetHeader(Painted):
         self._state = Watch()
         self._shown: Sequence[RunReport] = ()
         self._news: Sequence[tuple[str, bool]] = ()
+        self._head: tuple[_About, Content] | None = None
 
     def show(
         self,
@@ -176,5 +192,8 @@ class FleetHeader(Painted):
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the lines."""
-        head = paint_header(self._reports, self._state, self._shown, width)
+        about = _About(self._reports, self._shown, (self._state, width))
+        if self._head is None or not self._head[0].same(about):
+            self._head = about, paint_header(self._reports, self._state, self._shown, width)
+        head = self._head[1]
         return [head, *(paint_news(words, bad, width) for words, bad in self._news)]

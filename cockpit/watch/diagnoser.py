@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import Problem
-from cockpit.model.logtext import PresentLog
+from cockpit.model.logtext import LogMark, PresentLog
 from cockpit.model.observed import JobValue, LogValue, Phase, Triage
-from cockpit.model.place import Place
+from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts.success import fell_short
 from cockpit.rules.present import job_of
@@ -23,7 +24,10 @@ from cockpit.rules.triage.classify import diagnose, word_of
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.file import show
-from cockpit.sources.logs.present import read_present
+from cockpit.sources.logs.pieces import Told
+from cockpit.sources.logs.present import MOST_BYTES, read_present
+from cockpit.sources.logs.present_away import bring
+from cockpit.sources.logs.remote import RemoteLog
 from cockpit.sources.logs.source import TAIL
 from cockpit.text.present_log import held
 from cockpit.watch.polling.supervise import Supervisor
@@ -34,7 +38,10 @@ DEADLINE: Final = 15.0
 AT_ONCE: Final = 2
 """Diagnoses under way together: each keeps a core busy."""
 AWAY_AT_ONCE: Final = 16
-"""Logs of other machines that are read together: one trip brings several."""
+"""Logs of other machines that are read at one time."""
+TOGETHER: Final = 64
+ROOM: Final = 8 << 20
+"""Logs of one host that a trip brings at most, and their bytes: a fleet may stall all at once."""
 
 
 class _Question(NamedTuple):
@@ -48,6 +55,25 @@ class _Question(NamedTuple):
     short: bool | None
 
 
+class _Asked(NamedTuple):
+    """A question that a run's log is read for, and where that lies."""
+
+    state: RunState
+    question: _Question
+    log: LogValue
+    place: Place | None
+
+    @property
+    def host(self) -> str:
+        """The ssh host whose logs are brought together; empty for any other place."""
+        return self.place.host if self.place is not None and self.place.scheme == SSH else ""
+
+    @property
+    def mark(self) -> tuple[Place, LogMark | None] | None:
+        """Where the present job's lines begin, and in what."""
+        return None if self.place is None else (self.place, self.question.job.log_mark)
+
+
 class Diagnoser:
     """Reads and diagnoses the logs of jobs that are over; ``ready`` is called with late ones."""
 
@@ -57,6 +83,7 @@ class Diagnoser:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._trips = asyncio.Semaphore(AWAY_AT_ONCE)
+        self._hosts: dict[str, asyncio.Semaphore] = {}
 
     async def refresh(
         self,
@@ -68,32 +95,34 @@ class Diagnoser:
     ) -> None:
         """Diagnose what is not yet, waiting ``patience`` (s); ``stalled``: these stand still."""
         pairs = zip(states, cases, strict=True)
-        begun = [task for state, case in pairs if (task := self._begin(state, case, stalled))]
-        if begun:
+        wanted = [one for state, case in pairs if (one := _asked_of(state, case, stalled))]
+        tasks = self._tasks
+        for group in _groups([one for one in wanted if not self._under_way(one)]):
+            task = asyncio.ensure_future(self._answer(group))
+            tasks.update((one.state.spec.name, task) for one in group)
+        if wanted:
+            begun = {tasks[one.state.spec.name] for one in wanted}
             await asyncio.wait(begun, timeout=patience)
 
-    def _begin(self, state: RunState, case: Case, stalled: bool) -> asyncio.Task[None] | None:
-        question = question_of(case, asked(state) or stalled)
-        name = state.spec.name
-        if question is None:
-            if not _outlives(state, case):
-                state.diagnosis = None
-            return None
-        if state.diagnosis is not None and state.diagnosis.question == question:
-            return None
-        running = self._tasks.get(name)
-        if running is None or running.done():
-            running = asyncio.ensure_future(self._diagnose(state, question))
-            self._tasks[name] = running
-        return running
+    def _under_way(self, one: _Asked) -> bool:
+        task = self._tasks.get(one.state.spec.name)
+        return task is not None and not task.done()
 
-    async def _diagnose(self, state: RunState, question: _Question) -> None:
-        name, log = state.spec.name, state.facets.log.value
-        if log is None:
-            return
-        place = _place(state.spec, log)
+    async def _answer(self, group: Sequence[_Asked]) -> None:
+        """Diagnose a group; what is brought for it is let go before the host's next one."""
+        host = group[0].host
+        async with self._hosts.setdefault(host, asyncio.Semaphore(1)) if host else nullcontext():
+            told: Mapping[str, Told] = {}
+            if len(group) > 1:
+                told = await bring({one.state.spec.name: one.mark for one in group if one.mark})
+            each = (self._diagnose(one, told.get(one.state.spec.name)) for one in group)
+            await asyncio.gather(*each)
+
+    async def _diagnose(self, one: _Asked, told: Told | None) -> None:
+        state, question, log, place = one
+        name = state.spec.name
         async with self._turns if place is None or place.here else self._trips:
-            reading = offload(_read, place, question.job, log, deadline=DEADLINE)
+            reading = offload(_read, place, question.job, log, told, deadline=DEADLINE)
             read = await self._supervisor.run(f"the log of {name}", DEADLINE + 1.0, reading)
         if isinstance(read, Problem):
             return
@@ -107,6 +136,34 @@ class Diagnoser:
             known = question if settled else question._replace(size=-1)
             state.diagnosis = Diagnosis(known, found)
             self._ready(name)
+
+
+def _asked_of(state: RunState, case: Case, stalled: bool) -> _Asked | None:
+    """Return what is to be found out anew of a run; an answer that holds no more is let go."""
+    question, log = question_of(case, asked(state) or stalled), state.facets.log.value
+    if question is None:
+        if not _outlives(state, case):
+            state.diagnosis = None
+        return None
+    if log is None or (state.diagnosis is not None and state.diagnosis.question == question):
+        return None
+    return _Asked(state, question, log, _place(state.spec, log))
+
+
+def _groups(asked: Sequence[_Asked]) -> Iterator[Sequence[_Asked]]:
+    """Yield what is answered together: the logs of a host, as many as one trip should bring."""
+    groups: dict[str, list[_Asked]] = {}
+    for one in asked:
+        if not one.host:
+            yield [one]
+            continue
+        group = groups.setdefault(one.host, [])
+        sizes = sum(min(each.log.size, MOST_BYTES) for each in (*group, one))
+        if group and (len(group) >= TOGETHER or sizes > ROOM):
+            yield groups.pop(one.host)
+            group = groups.setdefault(one.host, [])
+        group.append(one)
+    yield from groups.values()
 
 
 def _outlives(state: RunState, case: Case) -> bool:
@@ -158,17 +215,22 @@ def _place(run: RunSpec, log: LogValue) -> Place | None:
     return None if kind is None else kind.log_place(run, log)
 
 
-def _read(place: Place | None, job: JobValue, log: LogValue) -> tuple[PresentLog, bool]:
+def _read(
+    place: Place | None, job: JobValue, log: LogValue, told: Told | None = None
+) -> tuple[PresentLog, bool]:
     """Return the present job's lines: from the log where it can be read, else what is at hand.
 
-    False: another look may read more.
+    ``told`` was brought of it. False: another look may read more.
     """
     lines = tuple(line.plain for line in log.lines)
     why = f"only its last {len(lines)} lines are available" if len(lines) >= TAIL else None
     if place is None:
         return held(lines, why), True
     try:
-        return read_present(log_at(place), job.log_mark, job.started_at), True
+        source = log_at(place)
+        if told is not None and isinstance(source, RemoteLog):
+            source = source.answered(told)
+        return read_present(source, job.log_mark, job.started_at), True
     except OSError as error:
         said = (error.strerror or "it cannot be read").lower()
         return held(lines, why and f"{why}: {said}"), place.here

@@ -153,11 +153,11 @@ class Judge:
             return found
         stalled, stood = [states[at] for at in still], [cases[at] for at in still]
         await self._diagnoser.refresh(stalled, stood, patience, stalled=True)
-        again = [with_diagnosis(case, s) for case, s in zip(stood, stalled, strict=True)]
-        outcomes = await self._judged(again)
-        return [
-            dict(zip(still, outcomes, strict=True)).get(at, one) for at, one in enumerate(found)
-        ]
+        known = {at: with_diagnosis(cases[at], states[at]) for at in still}
+        again = {at: case for at, case in known.items() if case.triage != cases[at].triage}
+        outcomes = await self._judged(list(again.values())) if again else []
+        told = dict(zip(again, outcomes, strict=True))
+        return [told.get(at, one) for at, one in enumerate(found)]
 
     async def _one_by_one(self, cases: list[Case]) -> Sequence[Judged | None]:
         """Judge each alone, so that a fault in a rule costs one run its verdict, not all."""

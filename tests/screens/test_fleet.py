@@ -23,7 +23,7 @@ from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import SIZES, StandIn, StillClock, cockpit, screen_of, text_of
 from tests.widgets import reports as made
-from widgets import run_list
+from widgets import fleet_header, run_list
 from widgets.painting.tiling import tiling
 from widgets.run_panel import RunPanel
 
@@ -52,6 +52,29 @@ async def test_many_runs_become_a_list_and_few_become_panels() -> None:
         assert "/run-07 1 of 30" in text_of(app)
         await pilot.press("escape")
         assert "╭" not in text_of(app)
+
+
+async def test_a_key_counts_no_run_anew_and_news_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    counts = fleet_header._counts
+
+    def counting(reports: Sequence[RunReport], wide: bool) -> list[Content]:
+        counted.append(len(reports))
+        return counts(reports, wide)
+
+    monkeypatch.setattr(fleet_header, "_counts", counting)
+    runs = [made.report(f"run-{n:03d}") for n in range(200)]
+    engine = StandIn(*runs)
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        before = len(counted)
+        assert before
+        await pilot.press(*"jjkG")
+        assert len(counted) == before and "▌● run-199" in text_of(app)
+        engine.tell(made.report("run-150", Verdict.CRITICAL, (made.alert("C-01"),)))
+        await until(pilot, lambda: "■ 1 critical" in text_of(app))
+        assert len(counted) > before
 
 
 async def test_a_long_list_scrolls_with_the_selection() -> None:

@@ -67,7 +67,7 @@ def read_present(
 
     ``mark`` is where they begin, if that was noted; ``started_at`` is the job's start.
     """
-    with log.open(_wish(log, mark)) as opened:
+    with log.open(wish(log, mark)) as opened:
         own = _offset_in(opened, mark)
         part, cut = _end_of(log.path, opened, own or 0)
         mtime, dropped = opened.stat.mtime, opened.stat.begin
@@ -97,7 +97,8 @@ def read_stream(file: BinaryIO) -> PresentLog:
     return _put_together("", [part], False, CUT if at else None, None, 0.0)
 
 
-def _wish(log: Ranged, mark: LogMark | None) -> Wish:
+def wish(log: Ranged, mark: LogMark | None) -> Wish:
+    """Return what ``read_present`` needs of a log first, which may be brought before it begins."""
     spans: tuple[Span, ...] = (Span(0, last=MOST_BYTES),)
     if mark is not None and mark.offset:
         at = mark.offset

@@ -203,6 +203,10 @@ class RemoteLog(Ranged):
         found = "" if own is None or own.place == self.place else own.place.path
         return Ask(self.place.path, wish, found)
 
+    def asking(self, wish: Wish) -> Ask:
+        """Return what opening it with a wish asks for: who has that may open it ``answered``."""
+        return Ask(self.place.path, wish, beside=self._start(wish.beside) if wish.beside else "")
+
     def answered(self, told: Told) -> RemoteLog:
         """Return the log with what was told of it."""
         return RemoteLog(self.place, self._host, told)
@@ -232,10 +236,9 @@ class RemoteLog(Ranged):
         """Look at it, in one trip; in none if one for many logs has just brought what it needs."""
         told, self._answer = self._answer, None
         if told is None:
-            start = self._start(wish.beside) if wish.beside else ""
-            told = self._host.ask([Ask(self.place.path, wish, beside=start)])[0]
-            if wish.beside and isinstance(told, Answer):
-                self._beside = wish.beside, told.beside
+            told = self._host.ask([self.asking(wish)])[0]
+        if wish.beside and isinstance(told, Answer):
+            self._beside = wish.beside, told.beside
         if isinstance(told, OSError):
             raise told
         yield _OpenRemote(self._host, told)

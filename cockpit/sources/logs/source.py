@@ -79,10 +79,10 @@ class Logs:
         """
         runs = [query.run for query in queries]
         share = self._shared(len(runs))
-        asks = self.asks(queries, places)
-        brought = dict(told or {})
-        brought |= await self._hosts.bring({k: v for k, v in asks.items() if k not in brought})
         named = self._places(queries, places)
+        brought = dict(told or {})
+        lacking = {name: place for name, place in named.items() if name not in brought}
+        brought |= await self._hosts.bring(self._asks(lacking, share.busy))
         facets = {run.name: self._begun(named[run.name], run.name) for run in runs}
         followed = {name: one for name, one in facets.items() if isinstance(one, _Followed)}
         answers = {name: one for name, one in facets.items() if isinstance(one, Facet)}
@@ -122,9 +122,11 @@ class Logs:
 
         Whoever has a trip to make there anyway can bring it (``pieces.Piece``, ``told``).
         """
-        busy = self._shared(len(queries)).busy
+        return self._asks(self._places(queries, places), self._shared(len(queries)).busy)
+
+    def _asks(self, places: Mapping[str, Place | None], busy: int) -> dict[str, HostAsk]:
         found = {}
-        for name, place in self._places(queries, places).items():
+        for name, place in places.items():
             if place is not None and place.scheme == SSH:
                 found[name] = HostAsk(place.host, self._following(name, place).ask(busy))
         return found

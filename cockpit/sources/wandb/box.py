@@ -163,6 +163,7 @@ class Box:
         for run, file, each in wants:
             if each.missed and isinstance(file.told, Answer):
                 run.closer(file.path)
+            file.drop(each.done)
         self._new((file for run in runs for file in run.files.values()), until)
         self._scale = min(1.0, self._scale * 2)
 

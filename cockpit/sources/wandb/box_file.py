@@ -85,6 +85,11 @@ class BoxFile(LaunchFile):
             told = told._replace(pieces=())
         self.told, self.skew = told, off
 
+    def drop(self, before: int) -> None:
+        """Let the bytes before an offset go; who needs one all the same has missed it."""
+        if isinstance(self.told, Answer):
+            self._cache.drop((self.path, self.told.identity), before)
+
     @property
     def version(self) -> str:
         """What the host says of the file as it was seen last; empty before that."""

@@ -101,9 +101,10 @@ class Fragment:
         if now.size == self.size:
             return
         with self._opened() as log:
-            self.ready = log.started()
-            if self.ready and self.size < HEAD_BYTES:
-                self.head = head(log)
+            self.ready = (self.ready and self.file.far) or log.started()
+            if self.ready and not self.head_known:
+                found = head(log)  # what is not here any more unsays nothing
+                self.head = self.head if log.missed and self.head.run is not None else found
             if self.ready:
                 (learn_newest if self.layout.rows else learn)(log, self.layout)
         self.size = now.size
@@ -121,6 +122,11 @@ class Fragment:
         with self.file.open() as log:
             yield log
             self.missed.update(log.missed)
+
+    @property
+    def head_known(self) -> bool:
+        """Whether its first records have said all that is looked for there."""
+        return self.head.whole or self.size >= HEAD_BYTES
 
     @property
     def read_to(self) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import WandbSpec
-from cockpit.sources.wandb.file import NotWandbError
+from cockpit.sources.wandb.file import BLOCK, NotWandbError
 from cockpit.sources.wandb.fragment import Fragment, find, ids_in
 from cockpit.sources.wandb.history import Pass, RowChunk
 from cockpit.sources.wandb.launches import LaunchFile, LocalFile
@@ -26,12 +26,14 @@ class Wants(NamedTuple):
 
     ``read_to``: up to where its newest rows were read, 0 before that. ``missed``: ranges without
     which they are not all known. ``unread``: from where on every row is still to be given out, and
-    up to where bytes are needed for the next ones (0: all that is here was read).
+    up to where bytes are needed for the next ones (0: all that is here was read). ``done``: up to
+    where all was read that there is to read, as long as the file only grows.
     """
 
     read_to: int = 0
     missed: tuple[tuple[int, int], ...] = ()
     unread: tuple[int, int] | None = None
+    done: int = 0
 
     @property
     def behind(self) -> bool:
@@ -48,7 +50,8 @@ def together(wants: Sequence[Wants]) -> Wants:
     own, behind = wants[0], [each.unread for each in wants if each.unread and each.behind]
     missed = sorted({span for each in wants for span in each.missed})
     read_to = own.read_to or min((each.read_to for each in wants if each.read_to), default=0)
-    return Wants(read_to, tuple(missed), min(behind) if behind else own.unread)
+    done = min(each.done for each in wants)
+    return Wants(read_to, tuple(missed), min(behind) if behind else own.unread, done)
 
 
 class RunFiles:
@@ -116,9 +119,17 @@ class RunFiles:
         """Return what is needed of each file, by its path; empty before the first look."""
         with self._lock:
             return {
-                path: Wants(one.read_to, tuple(sorted(one.missed)), self._pass.unread(one))
+                path: Wants(
+                    one.read_to, tuple(sorted(one.missed)), self._pass.unread(one), self._done(one)
+                )
                 for path, one in self._fragments.items()
             }
+
+    def _done(self, one: Fragment) -> int:
+        """Return where the first block begins that is read again once the file has grown."""
+        if one.missed or not one.head_known:
+            return 0
+        return min(one.read_to, self._pass.done(one)) // BLOCK * BLOCK
 
     def closer(self, path: str) -> None:
         """Say that what was missed of a file is here now: it is looked at anew."""

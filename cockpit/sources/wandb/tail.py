@@ -52,6 +52,8 @@ class Head(NamedTuple):
     producer: str | None = None
     git_commit: str | None = None
     slurm_job_id: str | None = None
+    whole: bool = False
+    """Whether all records before the rows were there: more of the file says nothing else."""
 
 
 class Latest(NamedTuple):
@@ -124,7 +126,8 @@ def head(log: WandbLog) -> Head:
             except BadMessageError:
                 continue
         if piece.offset == offset or rows > _HEAD_ROWS:
-            break
+            whole = rows > _HEAD_ROWS and offset + _HEAD_STEP <= log.size and not log.missed
+            return found._replace(whole=whole)
         offset = piece.offset
     return found
 

@@ -186,6 +186,28 @@ async def test_it_follows_a_growing_run_and_its_next_launch(tmp_path: Path) -> N
     assert seen + [row.step for row in (await source.more_rows(run)).rows] == [*range(2010)]
 
 
+async def test_of_what_is_read_only_the_end_is_kept(tmp_path: Path) -> None:
+    path = launch(tmp_path, "abc", *rows(0, 2000))
+    shell, run = Shell(), spec(tmp_path)
+    source = OfflineWandb(SystemClock(), shell)
+    cache = source._host("box").box._cache
+    await value(source, run)
+    seen = [row.step for row in await every_row(source, run)]
+    assert seen == [*range(2000)] and cache.kept > 5 * BLOCK
+    first, sent = await value(source, run), shell.bytes
+    assert cache.kept <= BLOCK and shell.bytes < sent + 2000
+    for end in (2001, 4000):
+        grown(path, *rows(len(seen), end))
+        trips = shell.trips
+        found = await value(source, run)
+        assert (found.step, found.fragments) == (end - 1, first.fragments)
+        assert shell.trips == trips + 1
+        seen += [row.step for row in await every_row(source, run)]
+    assert seen == [*range(4000)] and first.config == found.config
+    source.rewind("hero")
+    assert [row.step for row in await every_row(source, run)] == [*range(4000)]
+
+
 async def test_a_file_that_was_replaced_is_another_one(tmp_path: Path) -> None:
     path = launch(tmp_path, "abc", *rows(0, 500))
     run, source = spec(tmp_path, id="abc"), OfflineWandb(SystemClock(), Shell())

@@ -1,0 +1,137 @@
+"""Why jobs ended, found out of logs on ssh hosts: by this machine's own sh, in counted trips."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, known
+from cockpit.model.observed import LogValue
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.sources.logs import remote
+from cockpit.text.safe import safe_line
+from cockpit.watch.diagnoser import Diagnoser
+from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.reports import case_of
+from cockpit.watch.runstate import RunState
+from tests.watch.fakes import failed
+
+HOST = "diagnosed-box"
+RUNS = 40
+NOW = 1_800_000_000.0
+LINES = "step 1 loss 2.5\nModuleNotFoundError: No module named 'jx'\n"
+
+
+class Box:
+    """A host that is this machine; counts trips, and can be gone."""
+
+    def __init__(self) -> None:
+        self.trips = 0
+        self.down: RemoteError | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+        with self._lock:
+            self.trips += 1
+        if self.down is not None:
+            raise self.down.again()
+        return run_script_blocking(None, script, deadline=60.0, cap=cap)
+
+
+@pytest.fixture
+def box(monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
+    own = Box()
+    monkeypatch.setitem(remote._HOSTS, HOST, remote.Host(HOST, own))
+    monkeypatch.setattr("cockpit.sources.logs.hosts.BULK", 60.0)
+    yield own
+
+
+def ended(path: Path, name: str) -> RunState:
+    """Return a run whose job has failed, with a log of ``LINES`` on the host."""
+    path.write_text(LINES)
+    job = JobSpec(kind="box", host=HOST, pid_file=f"{path}.pid", log=str(path))
+    state = RunState(RunSpec(name=name, job=job), name)
+    told = path.stat()
+    log = LogValue(
+        path=f"ssh://{HOST}{path}",
+        size=told.st_size,
+        mtime=told.st_mtime,
+        inode=told.st_ino,
+        lines=tuple(map(safe_line, LINES.splitlines())),
+    )
+    job_value = failed(NOW).model_copy(update={"started_at": 1.0})
+    state.take("job", known(job_value, "x", NOW))
+    state.take("log", known(log, "x", NOW))
+    return state
+
+
+async def diagnosed(diagnoser: Diagnoser, states: Sequence[RunState]) -> None:
+    await diagnoser.refresh(states, [case_of(each, NOW) for each in states], 60.0)
+
+
+def new_diagnoser(folder: Path) -> Diagnoser:
+    return Diagnoser(Supervisor(SystemClock(), folder / "crashes"), lambda _: None)
+
+
+async def test_logs_of_one_host_take_one_trip_and_none_while_nothing_is_new(
+    tmp_path: Path, box: Box
+) -> None:
+    states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(RUNS)]
+    diagnoser = new_diagnoser(tmp_path)
+    await diagnosed(diagnoser, states)
+    found = [each.diagnosis for each in states]
+    assert {one and one.triage.name for one in found} == {"small_code_bug"}
+    assert box.trips == 1
+    await diagnosed(diagnoser, states)
+    assert box.trips == 1
+
+
+async def test_one_that_is_missing_or_rotated_costs_the_others_nothing(
+    tmp_path: Path, box: Box
+) -> None:
+    states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(4)]
+    (tmp_path / "0.log").unlink()
+    (tmp_path / "1.log").rename(tmp_path / "1.log.1")
+    (tmp_path / "1.log").write_text("bye\n")
+    await diagnosed(new_diagnoser(tmp_path), states)
+    found = [each.diagnosis for each in states]
+    assert {one and one.triage.name for one in found} == {"small_code_bug"}
+    assert box.trips == 3  # the file that was rotated away is measured and read besides
+
+
+async def test_a_host_that_is_gone_is_asked_once_for_all_and_again_later(
+    tmp_path: Path, box: Box
+) -> None:
+    states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(4)]
+    box.down = RemoteError(ErrorKind.REFUSED, "no route")
+    diagnoser = new_diagnoser(tmp_path)
+    await diagnosed(diagnoser, states)
+    assert box.trips == 1
+    box.down = None
+    (tmp_path / "2.log").write_text("x\n" * 100 + LINES)
+    await diagnosed(diagnoser, states)
+    third = states[2].diagnosis
+    assert box.trips == 2 and third is not None and third.triage.evidence[0].line == 102
+
+
+async def test_a_log_that_hangs_is_asked_for_alone(
+    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(3)]
+    late = RemoteError(ErrorKind.TIMEOUT, "late")
+    asked = box.__class__.__call__
+
+    def slow(self: Box, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+        if script.count(".log") > 2 and "0.log" in script and "1.log" in script:
+            self.trips += 1
+            raise late.again()
+        return asked(self, host, script, deadline=deadline, cap=cap)
+
+    monkeypatch.setattr(Box, "__call__", slow)
+    await diagnosed(new_diagnoser(tmp_path), states)
+    found = [each.diagnosis for each in states]
+    assert {one and one.triage.name for one in found} == {"small_code_bug"} and box.trips > 1
