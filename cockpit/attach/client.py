@@ -67,6 +67,8 @@ class AttachedEngine:
         self._early: dict[str, RunReport] = {}
         """Reports of runs of which the order has not told yet."""
         self._parts = Parts()
+        self._last: dict[str, RunReport] = {}
+        """Each run's report as this engine told it last: what it tells next are changes of it."""
         self._told: set[str] = set()
         self._places: dict[str, str | None] = {}
         self._news: list[Callable[[RunReport], object]] = []
@@ -173,7 +175,7 @@ class AttachedEngine:
         if connection is None:
             return hung
         connection.say(say="hello", attends=self._attends, visible=self._visible)
-        self._connection = connection
+        self._connection, self._last = connection, {}
         starter.came_up()
         try:
             await connection.listen(self._take)
@@ -304,7 +306,11 @@ class AttachedEngine:
                 ring(str(document.get("sequence", "")))
 
     def _take_report(self, document: Document) -> None:
-        report = self._parts.joined(document.get("report"))
+        content, of = document.get("report"), document.get("of")
+        former = None if of is None else self._last.get(str(of))
+        parts = self._parts
+        report = parts.joined(content) if of is None else parts.rejoined(content, former)
+        self._last[report.name] = report
         place = document.get("log")
         self._places[report.name] = str(place) if place else None
         self._told.add(report.name)
@@ -327,6 +333,7 @@ class AttachedEngine:
             if report is not None:
                 found[name] = report
         self._reports, self._early = found, {}
+        self._last = {name: self._last[name] for name in texts_in(names) if name in self._last}
 
     def _take_file(self, content: object) -> None:
         try:

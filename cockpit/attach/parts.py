@@ -4,6 +4,9 @@ The run's table, each facet and each facet's value are texts of their own: a fac
 again and again, its value mostly stays. Of a thousand runs most say the same of what is not
 configured, and of one run most values stay as they were: the engine writes such a text once, and
 a window decodes and checks it once, whichever run it comes with, and knows it by its digest.
+
+Of a run that a window was told of before only what changed crosses: a facet that was looked at
+again and is as it was crosses as the time of that look.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from pydantic import ValidationError
 
 from cockpit.attach.wire import Document, WireError, as_text, report_in
 from cockpit.model.base import Frozen
+from cockpit.model.facet import Facet
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 
@@ -45,9 +49,40 @@ class Texts:
         spec = _kept(known, _SPEC, report.spec)
         return {**report.__dict__, _SPEC: spec, "facets": facets}
 
+    def changed(self, report: RunReport, former: RunReport) -> Document:
+        """Return what of a report differs from the ``former`` one of the same run table."""
+        theirs = former.__dict__
+        changed = {
+            name: each
+            for name, each in report.__dict__.items()
+            if each is not theirs[name] and name != "facets" and each != theirs[name]
+        }
+        known = self._known.setdefault(report.name, {})
+        facets: Document = {}
+        for name, facet in report.facets.items():
+            before: Facet[Any] = getattr(former.facets, name)
+            if facet is before:
+                continue
+            if not _says_the_same(facet, before):
+                told = {**facet.__dict__, "value": None}
+                facets[name] = (as_text(told), _kept(known, name, facet.value))
+            elif facet.observed_at != before.observed_at:
+                facets[name] = facet.observed_at
+        return {**changed, "facets": facets}
+
     def keep(self, names: Container[str]) -> None:
         """Forget all but these runs."""
         self._known = {name: texts for name, texts in self._known.items() if name in names}
+
+
+def _says_the_same(facet: Facet[Any], before: Facet[Any]) -> bool:
+    """Tell whether two looks differ in nothing but when they were."""
+    theirs = before.__dict__
+    return all(
+        each is theirs[name] or each == theirs[name]
+        for name, each in facet.__dict__.items()
+        if name != "observed_at"
+    )
 
 
 def _kept(known: dict[str, tuple[object, str]], name: str, value: object) -> str | None:
@@ -74,6 +109,22 @@ class Parts:
         if isinstance(spec, str):
             spec = self._part(RunSpec, spec)
         return report_in({**content, _SPEC: spec, "facets": facets})
+
+    def rejoined(self, content: object, former: RunReport | None) -> RunReport:
+        """Return the report of which only what changed has crossed; raises ``WireError``."""
+        parts = content.get("facets") if isinstance(content, dict) else None
+        if former is None or not isinstance(content, dict) or not isinstance(parts, dict):
+            raise WireError("news of a report that was never told")
+        facets = former.facets.__dict__
+        if not parts.keys() <= facets.keys():
+            raise WireError("a report of an unexpected shape")
+        changes = {
+            name: facets[name].model_copy(update={"observed_at": part})
+            if part is None or type(part) in (int, float)
+            else self._facet(name, part)
+            for name, part in parts.items()
+        }
+        return report_in({**former.__dict__, **content, "facets": {**facets, **changes}})
 
     def _facet(self, name: str, part: object) -> object:
         """Return a facet that came as two texts; what came as it is stays so."""

@@ -38,6 +38,8 @@ CHECK_WITHIN: Final = 20.0
 AT_ONCE: Final = 65_536
 """Bytes of reports that are made before anything else has its turn: some six of them, or of a
 fleet at rest a dozen."""
+LEAST: Final = 1024
+"""Bytes that a report counts at least: one of which little has changed takes time as well."""
 MOST_ASKED: Final = 32
 """Questions of one window that are answered at one time."""
 _URGENT: Final = (Verdict.CRITICAL, Verdict.ATTENTION, Verdict.UNKNOWN)
@@ -120,13 +122,12 @@ class EngineServer:
         """Return the newest report of a run."""
         return self._reports.get(name)
 
-    def frame_of(self, name: str) -> bytes | None:
-        """Return the newest report of a run as it crosses."""
-        report = self._reports.get(name)
-        if report is None:
-            return None
-        parted = self._texts.parted(report)
-        return frame({"say": "report", "log": log_place(report), "report": parted})
+    def frame_of(self, report: RunReport, former: RunReport | None = None) -> bytes:
+        """Return a report as it crosses; to who was told ``former`` before, what has changed."""
+        said: Document = {"say": "report", "log": log_place(report)}
+        if former is None or former.spec != report.spec:
+            return frame({**said, "report": self._texts.parted(report)})
+        return frame({**said, "of": report.name, "report": self._texts.changed(report, former)})
 
     def order(self) -> Document:
         """Return the runs there are, and the ones to tell of first."""
@@ -208,6 +209,8 @@ class EngineServer:
         former, self._reports = self._reports, reports
         if list(former) != list(reports):
             self._texts.keep(reports)
+            for window in self.windows:
+                window.keep(reports)
             self._tell(self.order())
         for name, report in reports.items():
             if former.get(name) is not report:
@@ -260,6 +263,8 @@ class Window:
         self._writer = writer
         self._said: list[bytes] = []
         self._reports: dict[str, None] = {}
+        self._told: dict[str, RunReport] = {}
+        """Each run's report as it was told last."""
         self._more = asyncio.Event()
         self._asked: set[asyncio.Task[None]] = set()
 
@@ -273,6 +278,10 @@ class Window:
         """Tell the newest report of a run, whichever that is by then."""
         self._reports[name] = None
         self._more.set()
+
+    def keep(self, names: Container[str]) -> None:
+        """Forget what was told of all but these runs, as the window does with the order."""
+        self._told = {name: each for name, each in self._told.items() if name in names}
 
     def answer(self, document: Document) -> None:
         """Answer a question beside all else that is said."""
@@ -338,9 +347,12 @@ class Window:
         while self._reports and left > 0:
             name = next(iter(self._reports))
             del self._reports[name]
-            newest = self._server.frame_of(name) or b""
-            left -= len(newest)
-            yield newest
+            newest = self._server.report_of(name)
+            if newest is not None:
+                told = self._server.frame_of(newest, self._told.get(name))
+                self._told[name] = newest
+                left -= max(len(told), LEAST)
+                yield told
 
 
 def _names(found: object, known: Container[str]) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """What engine and windows say to each other: frames of JSON, and values as they cross.
 
 A frame is four bytes of length (big-endian) and one JSON object. The engine says ``say``:
-``hello``, ``order`` (the runs there are), ``report``, ``file`` (an edited run file), ``beat``
-(a sign of life, with the notices when they changed), ``ring`` and ``answer``. A window says
-``hello``, ``poke``, ``looked``, ``visible`` and ``ask``. Every answer has the ``id`` of its ask.
+``hello``, ``order`` (the runs there are), ``report`` (with ``of``: what has changed of a run since
+it was told last), ``file`` (an edited run file), ``beat`` (a sign of life, with the notices when
+they changed), ``ring`` and ``answer``. A window says ``hello``, ``poke``, ``looked``, ``visible``
+and ``ask``. Every answer has the ``id`` of its ask.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cockpit.model.place import Place
 from cockpit.model.report import RunReport
 from cockpit.model.safetext import SafeText
 
-PROTOCOL: Final = 4
+PROTOCOL: Final = 5
 """Raised whenever a frame changes its meaning: windows and engines of two never meet."""
 BEAT: Final = 2.0
 """Seconds between two signs of life."""

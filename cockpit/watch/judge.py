@@ -47,6 +47,8 @@ GATHER = 0.1
 PATIENCE = 1.0
 """Seconds that judging waits for logs to be read; what comes later is judged again."""
 TICK = 1.0
+REST = 2.0
+"""Seconds between two ticks while nothing falls due: on the beat of whatever else wakes then."""
 FIRST_ROUND_WITHIN = 20.0
 """Seconds that the first round waits for facets which have not answered yet."""
 REJUDGE = 15.0
@@ -269,7 +271,15 @@ class CadenceLoop:
                 await self._round(due[start : start + BATCH], now, mark=start == 0)
             for name in self._turns.take(self._rested(now)):
                 self._judge.touch(name)
-            await next_beat(self._clock, TICK)
+            await next_beat(self._clock, self._beat(now))
+
+    def _beat(self, now: float) -> float:
+        """Return the seconds between two ticks from now on."""
+        states, then = self._fleet.states, now + REST + TICK / 2
+        if len(states) > LARGE:
+            return TICK
+        due = (state.next_round is None or self._due(state, then) for state in states.values())
+        return TICK if any(due) or self._rested(then) else REST
 
     def _rested(self, now: float) -> list[str]:
         """Return the runs not judged for so long that time alone may have opened an alert."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Awaitable, Callable
 
 from cockpit.config.file import Reloader
@@ -17,14 +16,9 @@ from cockpit.watch.fleet import Fleet, share
 from cockpit.watch.judge import Judge
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.pollers import Pollers
-from cockpit.watch.polling.preference import Turns
-from cockpit.watch.polling.sweep import Signature, changed, signatures
+from cockpit.watch.polling.sweeper import Sweeper
 from cockpit.watch.store_writer import StoreWriter
 
-SWEEP_EVERY = 1.0
-SWEPT = 100
-"""Well runs on no screen whose files are looked at in one sweep; of the unwell as many."""
-SWEEP_DEADLINE = 3.0
 READ_EVERY = 2.0
 STORE_EVERY = 2.0
 PRUNE_EVERY = 86400.0
@@ -33,7 +27,7 @@ OLD_STAYS = "the previous version of the run file stays in use"
 
 
 class Maintenance:
-    """Three small loops; none of them can delay a facet.
+    """Two small loops and the sweep; none of them can delay a facet.
 
     ``notice`` says why an edit of the run file is not in use.
     """
@@ -57,36 +51,24 @@ class Maintenance:
         self._clock = clock
         self._reloader = Reloader(file)
         self._used = file
-        self._turns = Turns(pollers.rank, SWEPT)
-        self._seen: dict[tuple[str, str], Signature] = {}
+        self._sweeper = Sweeper(lambda: fleet.states, pollers.rank, pollers.wake, clock)
         self._pruned_at = float("-inf")
         self._heap = Heap()
 
     async def run(self) -> None:
-        """Run the three loops until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._every(SWEEP_EVERY, self._sweep))
-            tasks.create_task(self._every(STORE_EVERY, self._keep_store))
-            tasks.create_task(self._every(READ_EVERY, self._read_file))
+        """Run them until cancelled."""
+        self._sweeper.start()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._every(STORE_EVERY, self._keep_store))
+                tasks.create_task(self._every(READ_EVERY, self._read_file))
+        finally:
+            self._sweeper.stop()
 
     async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await work()
             await next_beat(self._clock, seconds)
-
-    async def _sweep(self) -> None:
-        states = self._fleet.states
-        watched = {name: states[name].paths for name in self._turns.take(states)}
-        look = functools.partial(signatures, watched)
-        try:
-            seen = await offload(look, deadline=SWEEP_DEADLINE)
-        except TimeoutError:
-            self._pollers.swept(False)
-            return
-        self._pollers.swept(True)
-        for name, facet in changed(self._seen, seen):
-            self._pollers.wake(facet, name)
-        self._seen.update(seen)
 
     async def _keep_store(self) -> None:
         now, monotonic = self._clock.now(), self._clock.monotonic()
@@ -104,6 +86,7 @@ class Maintenance:
 
     async def _read_file(self) -> None:
         """Take an edited run file over; a bad edit keeps the old one and says so."""
+        self._pollers.swept(not self._sweeper.late())
         try:
             await offload(self._reloader.check, deadline=READ_DEADLINE)
         except TimeoutError as error:
@@ -117,8 +100,6 @@ class Maintenance:
 
     async def _adopt(self, file: CockpitFile) -> None:
         self._fleet.adopt(file)
-        known = self._fleet.states
-        self._seen = {key: seen for key, seen in self._seen.items() if key[0] in known}
         await self._fleet.recall(self._store_writer, self._clock.now())
         self._judge.announce_remembered()
         self._pollers.assign(self._fleet.file.runs)

@@ -170,10 +170,10 @@ class RunState:
         It is asked of every run of a fleet several times a second; ``open`` is replaced, never
         changed.
         """
-        of, found = self._unwell
-        if of is not self.open:
-            found = any(kept.alert.severity.rank > 0 for kept in self.open.values())
-            self._unwell = self.open, found
+        (of, found), now = self._unwell, self.open  # read once: the sweep's thread asks as well
+        if of is not now:
+            found = any(kept.alert.severity.rank > 0 for kept in now.values())
+            self._unwell = now, found
         return found
 
     @property

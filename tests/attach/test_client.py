@@ -11,7 +11,7 @@ import pytest
 
 from cockpit.attach import client
 from cockpit.attach.client import AttachedEngine
-from cockpit.attach.wire import Document, frame
+from cockpit.attach.wire import Document, WireError, frame
 from cockpit.model.clock import SystemClock
 from cockpit.model.report import NOT_ASKED, Verdict
 from cockpit.model.run import CockpitFile
@@ -67,6 +67,19 @@ def test_a_run_that_has_left_the_file_comes_back_with_no_late_report() -> None:
     told(engine, order(FILE), report(0), report(1), {"say": "file", "file": EDITED}, order(EDITED))
     assert told(engine, report(0)) == [FLEET[1].next_action, "wait for the first look"]
     assert engine.file == EDITED
+
+
+def test_what_has_changed_is_taken_into_what_this_engine_told_last() -> None:
+    engine, name = window(), FLEET[0].name
+    news: Document = {"next_action": "another", "facets": {}}
+    change: Document = {"say": "report", "log": None, "of": name, "report": news}
+    assert told(engine, order(FILE), report(0), report(1), change)[0] == "another"
+    engine._reports[name] = FLEET[0].as_remembered()  # no engine was heard for long
+    told(engine, change)
+    assert engine.report().runs[0].verdict is FLEET[0].verdict
+    told(engine, order(EDITED), order(FILE))
+    with pytest.raises(WireError):  # of a run that had left this engine told nothing yet
+        told(engine, change)
 
 
 def test_it_says_that_it_attaches_until_a_report_comes() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from cockpit.attach.parts import Parts, Texts
 from cockpit.attach.wire import WireError, frame
+from cockpit.model.facet import ErrorKind, unknown
 from cockpit.model.report import RunReport
 from tests.widgets import reports as made
 
@@ -57,6 +58,68 @@ def test_runs_share_what_they_say_alike_and_nothing_is_kept_of_reports_that_are_
     assert here[0].facets.host is here[1].facets.host
     here.clear()
     assert not parts._known
+
+
+def looked_again(report: RunReport, later: float) -> RunReport:
+    """Return a report of which every facet was asked for again, and is as it was."""
+    seen = {
+        name: facet.model_copy(update={"observed_at": facet.observed_at + later})
+        for name, facet in report.facets.items()
+        if facet.observed_at is not None
+    }
+    facets = report.facets.model_copy(update=seen)
+    return report.model_copy(update={"facets": facets, "checked_at": report.checked_at + later})
+
+
+def crossed_change(report: RunReport, former: RunReport) -> bytes:
+    return frame(Texts().changed(report, former))[4:]
+
+
+@pytest.mark.parametrize("report", made.fleet(), ids=lambda report: report.name)
+def test_looks_that_find_all_as_it_was_cross_in_a_few_bytes(report: RunReport) -> None:
+    parts, after = Parts(), looked_again(report, 15.0)
+    first = parts.joined(crossed(report))
+    change = crossed_change(after, report)
+    then = parts.rejoined(json.loads(change), first)
+    assert frame({"report": then}) == frame({"report": after})
+    seen = sum(facet.observed_at is not None for _, facet in report.facets.items())
+    assert len(change) < 100 + 40 * seen < len(frame(Texts().parted(after))) / 2
+    assert then.facets.log.value is first.facets.log.value
+
+
+@pytest.mark.parametrize("former", made.fleet()[:4], ids=lambda report: report.name)
+@pytest.mark.parametrize("report", made.fleet(), ids=lambda report: report.name)
+def test_any_change_of_a_run_crosses_whole(report: RunReport, former: RunReport) -> None:
+    there = Parts().joined(crossed(former))
+    after = report.model_copy(update={"spec": former.spec})
+    then = Parts().rejoined(json.loads(crossed_change(after, former)), there)
+    assert frame({"report": then}) == frame({"report": after})
+
+
+def test_a_facet_that_fails_or_was_never_seen_is_told_as_that() -> None:
+    report = made.fleet()[0]
+    there = Parts().joined(crossed(report))
+    lost = unknown(ErrorKind.TIMEOUT, "no answer", "a box", report.checked_at)
+    never = report.facets.tracker.model_copy(update={"observed_at": None})
+    facets = report.facets.model_copy(update={"job": lost, "tracker": never})
+    after = report.model_copy(update={"facets": facets})
+    then = Parts().rejoined(json.loads(crossed_change(after, report)), there).facets
+    assert (then.job.value, then.job.error) == (None, lost.error)
+    assert then.tracker.observed_at is None and then.tracker.value == report.facets.tracker.value
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, {}, {"facets": {"nonsense": 1.0}}, {"facets": {"job": True}}, {"facets": {}, "x": 1}],
+)
+def test_a_change_of_an_unexpected_shape_is_refused(content: object) -> None:
+    with pytest.raises(WireError):
+        Parts().rejoined(content, made.fleet()[0])
+
+
+def test_a_change_of_what_was_never_told_is_refused() -> None:
+    with pytest.raises(WireError):
+        Parts().rejoined({"facets": {}}, None)
 
 
 @pytest.mark.parametrize(

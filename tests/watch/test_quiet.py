@@ -16,7 +16,7 @@ from cockpit.store.memory import RunMemory
 from cockpit.store.pasts import Pasts
 from cockpit.store.store import Store, run_key
 from cockpit.watch.engine import Engine
-from cockpit.watch.judge import REJUDGE, REJUDGE_UNSEEN
+from cockpit.watch.judge import REJUDGE, REJUDGE_UNSEEN, REST, TICK
 from cockpit.watch.past.keeping import SAME_FOR, is_written
 from cockpit.watch.polling.cadences import SWEPT_LOG, UNSEEN_LOG, cadence_of
 from cockpit.watch.polling.preference import LARGE
@@ -83,6 +83,19 @@ def test_what_nobody_sees_of_a_large_fleet_is_judged_less_often_for_mere_time(
         state.judged_at = 100.0
     rested = engine._cadence_loop._rested(100.0 + after)
     assert rested == {"none": [], "seen": seen, "all": names}[whose]
+
+
+def test_while_nothing_falls_due_the_rounds_are_looked_at_on_every_other_beat() -> None:
+    world = World("a", "b", cadence=900.0)
+    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
+    loop, states = engine._cadence_loop, list(engine._fleet.states.values())
+    assert loop._beat(100.0) == TICK, "one has had no round yet"
+    for state in states:
+        state.judged_at, state.next_round = 100.0, 500.0
+    assert loop._beat(101.0) == REST
+    assert loop._beat(100.0 + REJUDGE - REST) == TICK, "time alone may open an alert"
+    states[1].next_round = 103.0
+    assert loop._beat(101.0) == TICK, "a round is due"
 
 
 def written(**changes: object) -> RunState:

@@ -53,8 +53,9 @@ async def test_a_fleet_whose_jobs_were_not_asked_is_not_well(store: Store) -> No
             assert report.document()["not_read_yet"]
             assert report.document()["facets"]["job"]["remembered"] is True
         world.fakes["job"].hanging = set()
-        await until(lambda: all(r.not_read_yet is None for r in engine.report().runs))
+        await until(lambda: all(r.verdict is Verdict.CRITICAL for r in engine.report().runs))
         assert "■ 3 critical" in head(engine.report().runs)
+        await until(lambda: all(r.not_read_yet is None for r in engine.report().runs))
         assert "not read" not in head(engine.report().runs)
     assert Verdict.HEALTHY not in {each.verdict for each in told}
 
