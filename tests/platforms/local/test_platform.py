@@ -439,6 +439,7 @@ def test_cockpits_killed_at_random_never_leave_two(tmp_path: Path) -> None:
         if found.found is Found.UNKNOWN:
             until(partial(_started_or_over, run))
             found = asyncio.run(platform.look_up(run, f"{run.name}-i001"))
+        assert found.found in counts, found
         counts[found.found] += 1
         if found.found is Found.ABSENT:
             asyncio.run(submit(platform, run, submission(run, 2)))
