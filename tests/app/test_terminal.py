@@ -127,7 +127,7 @@ def time_to_leave(what: str, home: Path) -> float:
 
 
 def test_a_still_fleet_writes_nothing(tmp_path: Path) -> None:
-    terminal = start("well", tmp_path, (200, 50))
+    terminal = start("still", tmp_path, (200, 50))
     terminal.wait_for("run-failed")
     until(lambda: not terminal.idle(0.5), lambda: "it never came to rest")
     assert terminal.idle(6.0) == b""
