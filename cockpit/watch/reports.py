@@ -14,7 +14,7 @@ from cockpit.model.alert import Acknowledgement, Alert, Severity
 from cockpit.model.goodput import Goodput
 from cockpit.model.history import History
 from cockpit.model.observed import Row, Triage
-from cockpit.model.report import Facets, Progress, RunReport, Verdict
+from cockpit.model.report import FACETS, Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RunSpec
 from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
@@ -44,6 +44,8 @@ class Case(NamedTuple):
     triage: Triage | None = None
     standing: Standing = Standing()
     log_standing: Standing = Standing()
+    asked: frozenset[str] = frozenset(FACETS)
+    """The facets that had been asked for by then."""
 
 
 class Judged(NamedTuple):
@@ -58,6 +60,7 @@ class Judged(NamedTuple):
     log_over: tuple[Happened, ...] = ()
     """What opened and closed within the log's rows, where they are all the rows there are."""
     goodput: Goodput | None = None
+    asked: frozenset[str] = frozenset(FACETS)
 
 
 class Reconciled(NamedTuple):
@@ -104,7 +107,8 @@ def case_of(state: RunState, now: float) -> Case:
     dri = owner_of(state, state.facets).name
     spec = state.spec if dri == state.spec.dri else state.spec.model_copy(update={"dri": dri})
     standing = rows.standing if rows.complete else Standing()
-    case = Case(spec, history, state.log_trend, new, None, standing, state.log_standing)
+    asked = frozenset(state.looked)
+    case = Case(spec, history, state.log_trend, new, None, standing, state.log_standing, asked)
     return with_diagnosis(case, state)
 
 
@@ -142,7 +146,8 @@ def judged(case: Case) -> Judged:
         how_far = how_far.model_copy(update={"eta_s": None})
     over = () if tracked else log.over
     account = goodput(spec, history)
-    return Judged(spec, history, alerts, how_far, log.trend, log.standing, over, account)
+    trend, still = log.trend, log.standing
+    return Judged(spec, history, alerts, how_far, trend, still, over, account, case.asked)
 
 
 def seen_of(case: Case) -> History:
@@ -229,7 +234,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         checked_at=found.history.now,
         verdict=verdict(found.spec, found.history, alerts),
         verdict_reason=reason(found.spec, found.history, alerts),
-        facets=_told(found, state),
+        facets=_told(found),
         progress=found.progress,
         alerts=alerts,
         closed=state.closed_alerts(),
@@ -244,12 +249,12 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
     )
 
 
-def _told(found: Judged, state: RunState) -> Facets:
-    """Return the facets; one that nobody has asked for yet is not said to be missing."""
+def _told(found: Judged) -> Facets:
+    """Return the facets; one that nobody had asked for by then is not said to be missing."""
     facets = found.history.facets
-    if state.looked_at_all:
+    if len(found.asked) == len(FACETS):
         return facets
-    return facets.as_unasked(found.spec, found.history.now, state.looked)
+    return facets.as_unasked(found.spec, found.history.now, found.asked)
 
 
 def unruled(case: Case, state: RunState) -> RunReport:
