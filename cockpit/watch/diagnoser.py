@@ -75,7 +75,7 @@ class _Asked(NamedTuple):
 
 
 class Diagnoser:
-    """Reads and diagnoses the logs of jobs that are over; ``ready`` is called with late ones."""
+    """Reads and diagnoses the logs of jobs that are over; ``ready`` is called with new answers."""
 
     def __init__(self, supervisor: Supervisor, ready: Callable[[str], None]) -> None:
         self._supervisor = supervisor
@@ -137,9 +137,10 @@ class Diagnoser:
                 f"triage of {name}", DEADLINE + 1.0, offload(work, deadline=DEADLINE)
             )
         if not isinstance(found, Problem):
-            known = question if settled else question._replace(size=-1)
+            known, former = question if settled else question._replace(size=-1), state.diagnosis
             state.diagnosis = Diagnosis(known, found)
-            self._ready(name)
+            if former is None or former.triage != found:  # else judging, and asking, never rests
+                self._ready(name)
 
 
 def _asked_of(state: RunState, case: Case, stalled: bool) -> _Asked | None:
