@@ -11,6 +11,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
 from math import isfinite
+from operator import itemgetter
 from typing import Final
 
 from cockpit.model import wording
@@ -37,6 +38,7 @@ STRETCH: Final = LEVEL // PARTS
 """Stretches of so many rows: a level that has stood for as many rows as it is made of was held."""
 STEADY: Final = 0.5
 """Share of a climb within which levels are one that stands."""
+_HIGH: Final = itemgetter(1)
 
 
 class ClimbFold:
@@ -83,35 +85,47 @@ class ClimbFold:
 
     def take(self, rows: Calm, count: int) -> int:
         """Take the first ``count`` rows up to the first that is above; return how many."""
-        at = 0
-        while at < count and not self.above:
+        order = [*self.recent, *rows.losses[:count]]
+        levels, at = self._levels(order), 0
+        while levels and at < count and not self.above:
             stop = min(at + STRETCH - self._standing, count)
-            if self._together(rows.rows[stop - 1], rows.losses[at:stop]):
+            if not self.is_open and max(levels[at:stop]) <= self._lowest:
+                self._follow(rows.rows[stop - 1], levels[at:stop])
                 at = stop
-            while at < stop and not self.above:
-                self.add(rows.rows[at], False, rows.losses[at])
-                at += 1
+                if levels[at - 1] > self._lowest:  # since this stretch: a lower level was held
+                    self._rank(order[at : at + LEVEL])
+                    self._weigh(rows.rows[at - 1], levels[at - 1], order[at + LEVEL - 1])
+                continue
+            self._rank(order[at : at + LEVEL])
+            at = self._each(rows, at, stop)
+            if len(self.recent) < LEVEL:  # a climb was over: the levels are those of other rows
+                levels = []
+        if levels:
+            self._rank(order[at : at + LEVEL])
+        return at if self.above else self._each(rows, at, count)
+
+    def _levels(self, order: Sequence[float]) -> list[float]:
+        """Return the level after each loss behind the first ``LEVEL``; empty if there are fewer."""
+        ranked = self._ranked.copy()
+        levels = list[float]()
+        low, high = (LEVEL - 1) // 2, LEVEL // 2
+        if len(ranked) == LEVEL:
+            for former, loss in zip(order, order[LEVEL:], strict=False):
+                insort(ranked, loss)  # as ``add``
+                del ranked[bisect_left(ranked, former)]
+                levels.append((ranked[low] + ranked[high]) / 2)
+        return levels
+
+    def _rank(self, recent: Sequence[float]) -> None:
+        """Let the newest ``LEVEL`` losses be these."""
+        self.recent, self._ranked = deque(recent), sorted(recent)
+
+    def _each(self, rows: Calm, at: int, stop: int) -> int:
+        """Take the rows ``[at, stop)`` one by one up to the first that is above; return its end."""
+        while at < stop and not self.above:
+            self.add(rows.rows[at], False, rows.losses[at])
+            at += 1
         return at
-
-    def _together(self, row: Row, losses: Sequence[float]) -> bool:
-        """Take losses up to the end of a stretch at most if none but the last, ``row``'s, may rise.
-
-        Otherwise nothing of them is taken.
-        """
-        ranked, order = self._ranked.copy(), [*self.recent, *losses]
-        if len(ranked) < LEVEL:
-            return False
-        levels = []
-        for former, loss in zip(order, losses, strict=False):
-            insort(ranked, loss)  # as ``add``
-            del ranked[bisect_left(ranked, former)]
-            levels.append((ranked[(LEVEL - 1) // 2] + ranked[LEVEL // 2]) / 2)
-        if self.is_open or max(levels) > self._lowest:
-            return False
-        self._ranked, self.recent = ranked, deque(order[-LEVEL:])
-        self._follow(row, levels)
-        self._weigh(row, levels[-1], losses[-1])
-        return True
 
     def _inside(self, row: Row) -> bool:
         """Tell whether training goes on from within the climb: then nothing of it is over."""
@@ -168,7 +182,7 @@ class ClimbFold:
         self._low, self._high, self._standing = math.inf, -math.inf, 0
         if len(stood) < PARTS:
             return
-        low, high = min(low for low, _ in stood), max(high for _, high in stood)
+        low, high = min(stood)[0], max(map(_HIGH, stood))
         held = low if high - low <= STEADY * self._share * abs(low) else high
         if self.best is None or held < self.best:
             self.best, self.best_step = held, row.step
