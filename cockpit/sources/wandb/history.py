@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeGuard
 
 from cockpit.model.observed import Column, Row
 from cockpit.sources.protobuf import BadMessageError
-from cockpit.sources.wandb.alike import AlikeRows
+from cockpit.sources.wandb.alike import AlikeRows, passed
 from cockpit.sources.wandb.decode import CONFIG, HISTORY, config_update, kind_of
 from cockpit.sources.wandb.file import MAGIC, Span
 from cockpit.sources.wandb.fragment import Fragment
@@ -297,6 +297,7 @@ class _Cursor:
         self._rate = StepRate()
         self._waiting_at = 0
         self._waiting: list[Row] = []
+        self._alike: AlikeRows | None = None
 
     @property
     def caught_up(self) -> bool:
@@ -314,7 +315,7 @@ class _Cursor:
         """Read on, ``most`` rows; an empty list can mean that there were records but no rows."""
         if not self._waiting and self.fragment.ready:
             with self.fragment.file.open() as log:
-                piece = log.read(self.offset, CHUNK_BYTES)
+                piece = log.read(self.offset, CHUNK_BYTES, passed)
                 at_end = self.offset + CHUNK_BYTES >= log.size
                 self.lacks = max((stop for _, stop in log.missed), default=0)
             if not self.lacks and (at_end or piece.offset == self.offset):
@@ -340,7 +341,9 @@ class _Cursor:
                 self.skipped += 1
             return None
 
-        rows = AlikeRows(reader, layout).read(spans, by_itself)
+        if self._alike is None or not self._alike.fits(reader, layout):
+            self._alike = AlikeRows(reader, layout)
+        rows = self._alike.read(spans, by_itself)
         return rated(self.fragment.on_our_clock(rows), self._keys, self._rate)
 
 
