@@ -45,14 +45,14 @@ def met_while_leaving(log: Log, found: Sequence[int]) -> set[int]:
     return {index for index in found if index in leaving}
 
 
-def ended_since(log: Log, index: int) -> bool:
-    """Tell whether the end stands below the line that tells of it, whatever was trained between.
+def ended_since(log: Log, found: Sequence[int]) -> set[int]:
+    """Return which of the lines ``found`` (0-based) tell of an end that stands below all training.
 
     The process that a kernel has killed is missed at the end, by its number; or the line is an
     event of the last minutes.
     """
-    if _RECENT.match(log.lines[index]):
-        return True
+    victims = {i: {each[1] for each in _VICTIM.finditer(log.lines[i])} for i in found}
     last = log.marks[-1][0] if log.marks else -1
-    missed = {each[1] for line in log.lines[last + 1 :] for each in _NUMBERED.finditer(line)}
-    return any(each[1] in missed for each in _VICTIM.finditer(log.lines[index]))
+    below = log.lines[last + 1 :] if any(victims.values()) else ()
+    missed = {each[1] for line in below for each in _NUMBERED.finditer(line)}
+    return {i for i in found if victims[i] & missed or _RECENT.match(log.lines[i])}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 from cockpit.model.late_regex import late_regex
@@ -72,8 +71,10 @@ def told_again(log: Log) -> list[int]:
 def came_again(log: Log, found: Sequence[int]) -> bool:
     """Tell whether the lines ``found`` tell of several ends: training had begun anew between."""
     marks = [index for index, _ in log.marks]
-    return any(
-        one < start < other and bisect_right(marks, start) < bisect_right(marks, other)
-        for one, other in pairwise(found)
-        for start in log.restarts
-    )
+    for start in log.restarts:
+        at = bisect_right(found, start)
+        if not 0 < at < len(found) or found[at - 1] == start:
+            continue
+        if bisect_right(marks, start) < bisect_right(marks, found[at]):
+            return True
+    return False

@@ -153,10 +153,10 @@ def _standing_sign(log: Log, raised: Raised | None) -> tuple[Sign | None, list[i
         found = [
             index
             for index in log.naming(sign.pattern)
-            if index > again
-            and not _overcome(log, sign, index)
-            and not _of_tracker(log, sign, index)
+            if index > again and not _of_tracker(log, sign, index)
         ]
+        since = ended_since(log, found) if sign.name == "oom_host" else ()
+        found = [index for index in found if index in since or not _overcome(log, sign, index)]
         if found:
             standing.append((sign, found))
     standing = _but_aftermath(log, standing, raised)
@@ -220,14 +220,15 @@ def _begun_again(log: Log, raised: Raised | None) -> int:
         return -1
     ends = [] if raised is None or raised.name in WRAPPERS else [raised.begin]
     ends += [i for s in SIGNS if s.name in _OWN_END for i in log.naming(s.pattern)]
-    return max((index for index in log.restarts if any(index < end for end in ends)), default=-1)
+    last = max(ends, default=-1)
+    return max((index for index in log.restarts if index < last), default=-1)
 
 
 def _overcome(log: Log, sign: Sign, index: int) -> bool:
     """Tell whether training went on after a sign, and for what it lost, without it."""
     if sign.name == "numeric_instability":
         return log.numbers_came_back(index)
-    if not log.outlived(index) or (sign.name == "oom_host" and ended_since(log, index)):
+    if not log.outlived(index):
         return False
     return len(log.lines) - index > TAIL or HANDLED.search(log.lines[index]) is not None
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 from operator import itemgetter
 
 from cockpit.model.late_regex import late_regex
@@ -168,16 +167,23 @@ class Log:
         return bars_of(self.lines)
 
     def _marks_after(self, index: int, enough: int) -> bool:
-        """Tell whether ``enough`` marks are logged after a line, the one before it not counted."""
+        """Tell whether ``enough`` marks are logged after a line, the one before it not counted.
+
+        Each counts once, however often it is logged.
+        """
         cut = bisect_right(self.marks, index, key=itemgetter(0))
-        before = self.marks[cut - 1][1] if cut else None
-        seen = set[str]()
-        for _, mark in islice(self.marks, cut, None):
-            if mark != before:
-                seen.add(mark)
-                if len(seen) >= enough:
-                    return True
-        return False
+        last = self._last_of_marks
+        came_back = cut > 0 and last[self.marks[cut - 1][1]] >= cut
+        return len(last) - bisect_left(self._lasts, cut) - came_back >= enough
+
+    @cached_property
+    def _last_of_marks(self) -> dict[str, int]:
+        """Where among ``marks`` each stands last: a log of thousands asks this of every sign."""
+        return {mark: at for at, (_, mark) in enumerate(self.marks)}
+
+    @cached_property
+    def _lasts(self) -> list[int]:
+        return sorted(self._last_of_marks.values())
 
     def went_on(self, index: int) -> bool:
         """Tell whether another training step is logged after a line."""
@@ -199,8 +205,12 @@ class Log:
 
     def numbers_came_back(self, index: int) -> bool:
         """Tell whether finite losses were logged after a line, up to the last one."""
-        after = [loss for at, loss in self.losses if at > index]
-        return len(after) >= PROOF and all(map(math.isfinite, after[-PROOF:]))
+        last = self.losses[-PROOF:]
+        return self.trained_on(index) and all(math.isfinite(loss) for _, loss in last)
+
+    def trained_on(self, index: int) -> bool:
+        """Tell whether training logged losses enough after a line to prove that it went on."""
+        return len(self.losses) >= PROOF and self.losses[-PROOF][0] > index
 
     def lost_numbers(self) -> list[int]:
         """Return the lines whose losses are no numbers, where the last loss is one of them."""

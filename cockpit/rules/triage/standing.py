@@ -25,6 +25,10 @@ _STAMP: Final = late_regex(
     r"(?<!\d)(?:(?P<year>20\d\d)[-/]?(?P<month>[01]\d)[-/]?(?P<day>[0-3]\d)[T ]{1,2})?"
     r"(?<![\d:.])(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d):(?P<second>[0-5]\d)(?![:\d])(?!.{0,12}<)"
 )
+_LASTS: Final = late_regex(
+    r"(?:<|\b(?:eta|elapsed|remaining|left|took|uptime)\b\W{0,3}(?:\d+ days?, )?)$", re.I
+)
+"""What stands before hours that are no time of day: a progress bar's, what is left of a run."""
 _DIGIT: Final = late_regex(r"\d")
 
 
@@ -60,10 +64,11 @@ def stamps_of(log: Log, since: int) -> Iterator[Stamp]:
     """Yield the stamps of the lines from ``since`` on; a clock without a date may pass midnight."""
     newest: dict[str, float] = {}
     for index in range(since, len(log.lines)):
-        found = _STAMP.search(log.lines[index][: HEAD + 40])
-        if found is None or found.start() > HEAD:
+        found = _stamp(log.lines[index][: HEAD + 40])
+        at = None if found is None else _seconds(found)
+        if found is None or at is None:
             continue
-        form, at = _DIGIT.sub("0", found[0]), _seconds(found)
+        form = _DIGIT.sub("0", found[0])
         before = newest.get(form, at)
         if found["year"] is None and before - at > DAY / 2:
             at += DAY * round((before - at) / DAY)
@@ -71,12 +76,19 @@ def stamps_of(log: Log, since: int) -> Iterator[Stamp]:
         yield Stamp(index, form, at)
 
 
-def _seconds(found: re.Match[str]) -> float:
+def _stamp(head: str) -> re.Match[str] | None:
+    """Return the first time of day that begins in a line's head, durations apart."""
+    told = (found for found in _STAMP.finditer(head) if found.start() <= HEAD)
+    return next((found for found in told if not _LASTS.search(head[: found.start()])), None)
+
+
+def _seconds(found: re.Match[str]) -> float | None:
+    """Return when a stamp was written (seconds), ``None`` of a day that no calendar has."""
     clock = 3600.0 * int(found["hour"]) + 60 * int(found["minute"]) + int(found["second"])
     if found["year"] is None:
         return clock
     try:
         day = date(int(found["year"]), int(found["month"]), int(found["day"]))
     except ValueError:
-        return clock
+        return None
     return clock + DAY * float(day.toordinal())

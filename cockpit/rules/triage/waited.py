@@ -17,7 +17,7 @@ _PART: Final = (
     r"\d+(?:\.\d+)? ?(?:days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)(?![a-z])"
 )
 _SPAN: Final = rf"(?P<{{0}}>(?:{_PART},? ?(?:and )?){{{{1,4}}}})"
-_TIME: Final = rf"{_SPAN[:-1]}|(?:\d+-)?\d{{{{1,3}}}}:\d\d:\d\d)"
+_TIME: Final = rf"{_SPAN[:-1]}|(?:\d{{{{1,4}}}}-)?\d{{{{1,3}}}}:\d\d:\d\d)"
 _BEEN: Final = (
     r"waited|waiting|pending|queued|in (?:the )?queue|elapsed|unschedulable|unscheduled|stuck|still"
     r"|unavailable|held|no (?:capacity|quota|resources)|not (?:ready|scheduled|started|placed)"

@@ -110,6 +110,7 @@ def test_thin_evidence_is_for_a_person_and_good_evidence_stays(
     assert said in ((found.name, found.action), found.name)
 
 
+BARS = [f"5%|# | {at}/9000 [11:02:{at}<10:20:{at}, 3.2s/it]" for at in range(10, 40)]
 STAMPED = [f"2026-02-01 05:00:{second} step {second} loss 2.1" for second in (10, 20, 30)]
 
 
@@ -122,6 +123,11 @@ STAMPED = [f"2026-02-01 05:00:{second} step {second} loss 2.1" for second in (10
         ([*STAMPED, "07:01:00 a warning"], "none"),
         (["[23:50:01] step 1 loss 2", "[23:59:01] step 2 loss 2", "[00:10:01] up"], "none"),
         (["[23:50:01] step 1 loss 2", "[23:59:01] step 2 loss 2", "[00:50:01] up"], "escalate"),
+        # What is left of a run is no time of day, and no calendar has a day 0.
+        ([*BARS, "[05:00:00] up", "[07:00:00] up"], "escalate"),
+        ([*BARS, "[12:00:00] WARNING: slow"], "none"),
+        (["step 1 loss 2 eta: 10:00:00", "[12:00:00] WARNING: slow"], "none"),
+        (["2026-01-00 05:00:00 step 1 loss 2", "2026-01-10 05:00:00 WARNING: slow"], "none"),
         # As slow as ever.
         ([f"2026-02-0{day} 05:00:00 step {day} loss 2" for day in (1, 2, 3)], "none"),
         ([*STAMPED, "wandb: Network error (ReadTimeout), entering retry loop."], "none"),

@@ -25,6 +25,7 @@ from tests.rules.triage.test_classify import TRAIN
         (["t-0   0/1    Pending   0   3h12m"], "escalate"),
         (["t-0   0/1    Pending   0   5m12s"], "wait"),
         (["waiting for quota (timeout 2h)"], "wait"),
+        ([f"waiting {'9' * 400}-00:00:00"], "wait"),
     ],
 )  # fmt: skip
 def test_a_wait_is_as_long_as_its_log_tells(lines: list[str], action: str) -> None:

@@ -1,0 +1,37 @@
+"""What a diagnosis costs: no more than in proportion to the lines, whatever they say."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import pytest
+
+from tests.rules.asking import triage
+
+LINES = 12_000
+PLAIN = [f"step {at} loss 2.1" for at in range(LINES)]
+HALF = LINES // 2
+OOM = "CUDA out of memory. Tried to allocate 2 GiB"
+
+
+def cost(lines: list[str]) -> float:
+    """Return the seconds of CPU that a diagnosis takes, once its expressions are compiled."""
+    triage(lines[::100], "failed", 1)
+    begun = process_time()
+    triage(lines, "failed", 1)
+    return process_time() - begun
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"step {at} loss 2.1 grad norm nan" for at in range(LINES)],
+        ["node gpu-7 died", "restarted the job"] * HALF,
+        [OOM] * HALF + ["restarted the job"] * HALF,
+        ["oom_kill process 4711"] * HALF + PLAIN[:5] + ["a line of pid 12"] * HALF,
+        ["due to preemption"] * HALF + ["step 5 loss 2.0"] * HALF,
+    ],
+    ids=["lost numbers", "restarts", "late restarts", "victims", "one mark"],
+)
+def test_many_lines_of_trouble_cost_what_as_many_plain_ones_do(lines: list[str]) -> None:
+    assert cost(lines) < 3 * cost(PLAIN)
