@@ -68,6 +68,7 @@ class Chunk(NamedTuple):
     restarted: bool = False
     share: float = 1.0
     later: bool = False
+    unread: str = ""
 
 
 class Fake:

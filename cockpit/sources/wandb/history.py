@@ -270,10 +270,10 @@ PIECES = 4
 class RowChunk(NamedTuple):
     """A chunk of a run's logged rows, in order.
 
-    ``caught_up``: nothing more is in the files for now. ``restarted``: the files (or the keys
-    that are read from them) changed, and ``rows`` begin at the run's first row again.
-    ``share``: how much of the bytes (of a server's run: of the steps), 0 to 1, all rows up to
-    these cover. ``later``: there is more, but none before the tracker is looked at again.
+    ``caught_up``: nothing more is there for now. ``restarted``: the files (or the keys that are
+    read of them) changed, and ``rows`` begin at the first row again. ``share``: how much of the
+    bytes (of a server's run: of the steps), 0 to 1, all rows up to these cover. ``later``: there
+    is more, but none before the next look. ``unread``: why none are told now (``caught_up`` no).
     """
 
     rows: tuple[Row, ...]
@@ -281,6 +281,7 @@ class RowChunk(NamedTuple):
     restarted: bool
     share: float
     later: bool = False
+    unread: str = ""
 
 
 class _Cursor:
