@@ -99,6 +99,7 @@ def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
     ``doubted`` where another exit status contradicts the orchestrator's word.
     """
     done = sorted({*log.matching(DONE), *log.naming(THROUGH)})
+    done = [] if done and log.trained_on(done[-1]) else done  # a stage was
     if short is False or (done and short is None):
         return answer(log, "success", "none", "sure", done)
     broken = broken_off(log) if short is None else None

@@ -53,6 +53,16 @@ _SCALE = late_regex(
 _PART = late_regex(r"['\"]?\bepochs?\b['\"]?\s{0,3}[:=\[]?\s{0,3}(\d+(?:\.\d+)?)", re.I)
 _BAR = late_regex(r"\b(\d[\d.,]{0,20}[kMGT]?)B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<")
 _EVAL = late_regex(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
+_OTHERS = late_regex(
+    r"(\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*"
+    r"|\b(val|valid|validation|eval|evaluation|test set)\b([\s:|\[\]()/\d-]|step|epoch"
+    r"|iter(ation)?|batch|average|avg|mean|results?|metrics?){1,30}"
+    r"|\b(best|lowest|min(imum)?)[ _](\w{1,20}[ _]){0,2})$",
+    re.I,
+)
+"""What stands before a loss that is not of training: an evaluation's, the best (from infinity)."""
+_SUMMED_UP = late_regex(r"\b(final|last)[ _](\w{1,20}[ _]){0,2}$", re.I)
+"""What stands before one that a program tells of all its training: nothing moves by it."""
 _TRAINED = late_regex(r"\btrain\w*[ _/-]*loss\b", re.I)
 """It was trained, whatever was evaluated besides."""
 
@@ -95,10 +105,9 @@ def marks_of(lines: Sequence[str], steps: Sequence[tuple[int, int]]) -> list[tup
     for index, line in enumerate(lines):
         if index in known:
             found.append((index, str(known[index])))
-        elif loss := _LOSS.search(line) or (_COUNTED.search(line) and _ANY_LOSS.search(line)):
+        elif loss := _measured(line, _SUMMED_UP) or _measured_part(line):
             part = _PART.search(line)
-            if _TRAINED.search(line) or not _EVAL.search(line):
-                found.append((index, f"epoch {part[1]}" if part else f"loss {loss[1]}"))
+            found.append((index, f"epoch {part[1]}" if part else f"loss {loss[1]}"))
     return found
 
 
@@ -161,10 +170,27 @@ def left_trend(losses: Sequence[tuple[int, float]]) -> list[int]:
 
 
 def _loss(line: str) -> float | None:
-    found = _LOSS.search(line)
-    if found is None or _EVAL.search(line):
-        return None
+    found = _measured(line)
     try:
-        return float(found[1])
+        return float(found[1]) if found is not None else None
     except ValueError:
         return None
+
+
+def _measured(line: str, *others: re.Pattern[str]) -> re.Match[str] | None:
+    """Return a line's first loss of training: no evaluation's, no best one, none of ``others``.
+
+    Keras tells both in one line: ``loss: 2.1 - val_loss: 2.2``.
+    """
+    for found in _LOSS.finditer(line):
+        before = line[max(0, found.start() - _BEFORE) : found.start()]
+        if not any(other.search(before) for other in (_OTHERS, *others)):
+            return found
+    return None
+
+
+def _measured_part(line: str) -> re.Match[str] | None:
+    """Return a loss of some part of training, as it was measured."""
+    if not _COUNTED.search(line) or (_EVAL.search(line) and not _TRAINED.search(line)):
+        return None
+    return _ANY_LOSS.search(line)
