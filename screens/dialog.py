@@ -52,9 +52,12 @@ class TextLine(Input):
     async def _on_key(self, event: events.Key) -> None:
         await acted(self, event)
 
-    def insert_text_at_cursor(self, text: str) -> None:
-        """Insert text without its control characters."""
-        super().insert_text_at_cursor("".join(each for each in text if each.isprintable()))
+    def replace(self, text: str, start: int, end: int) -> None:
+        """Put text, without its control characters, where another was, or none.
+
+        Whatever is typed or pasted comes through here, over a selection as well.
+        """
+        super().replace("".join(each for each in text if each.isprintable()), start, end)
 
     def place(self, x: int, y: int, width: int) -> None:
         """Lie at a place of the box."""

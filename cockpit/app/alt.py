@@ -56,13 +56,14 @@ class KeyParser(XTermParser):
 
     def tick(self) -> Iterable[Message]:
         """Yield what nothing more belongs to, by now."""
-        self._pastes.forget()
         held = self._answers.late(get_time())
         if held == _ESC:  # held for as long as Textual itself waits for what comes behind it
             yield events.Key("escape", _ESC)
         elif held:
             yield from super().feed(held)
         yield from super().tick()
+        if self.patience() is None:  # it comes after every read: a paste may just have begun
+            self._pastes.forget()
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
         joined = len(sequence) == 2 and sequence[0] == _ESC and sequence not in _AS_IT_IS

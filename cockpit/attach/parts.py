@@ -63,7 +63,7 @@ class Texts:
             before: Facet[Any] = getattr(former.facets, name)
             if facet is before:
                 continue
-            if not _says_the_same(facet, before):
+            if not facet.reads_as(before):
                 told = {**facet.__dict__, "value": None}
                 facets[name] = (as_text(told), _kept(known, name, facet.value))
             elif facet.observed_at != before.observed_at:
@@ -73,16 +73,6 @@ class Texts:
     def keep(self, names: Container[str]) -> None:
         """Forget all but these runs."""
         self._known = {name: texts for name, texts in self._known.items() if name in names}
-
-
-def _says_the_same(facet: Facet[Any], before: Facet[Any]) -> bool:
-    """Tell whether two looks differ in nothing but when they were."""
-    theirs = before.__dict__
-    return all(
-        each is theirs[name] or each == theirs[name]
-        for name, each in facet.__dict__.items()
-        if name != "observed_at"
-    )
 
 
 def _kept(known: dict[str, tuple[object, str]], name: str, value: object) -> str | None:
@@ -120,7 +110,7 @@ class Parts:
             raise WireError("a report of an unexpected shape")
         changes = {
             name: facets[name].model_copy(update={"observed_at": part})
-            if part is None or type(part) in (int, float)
+            if type(part) in (int, float)
             else self._facet(name, part)
             for name, part in parts.items()
         }

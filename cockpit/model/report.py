@@ -8,7 +8,7 @@ from cockpit.model.agents import AgentAct
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant, Seconds, rfc3339
 from cockpit.model.day import Day
-from cockpit.model.facet import UNASKED, Facet, not_configured, unknown
+from cockpit.model.facet import UNASKED, Facet, not_configured
 from cockpit.model.goodput import Goodput, Looks
 from cockpit.model.observed import (
     CheckpointsValue,
@@ -75,7 +75,7 @@ class Facets(Frozen):
             for name, each in self.__dict__.items()
         )
 
-    def as_unasked(self, run: RunSpec, now: float, asked: Collection[str] = ()) -> "Facets":
+    def as_unasked(self, run: RunSpec, asked: Collection[str] = ()) -> "Facets":
         """Return them with what the run file names, and nobody has asked for, as just that."""
         log = run.job is not None and run.job.log is not None
         named = {
@@ -83,9 +83,8 @@ class Facets(Frozen):
             "tracker": run.wandb or run.trackio or run.tensorboard,
             "monitor": run.monitor, "host": run.job, "code": run.code,
         }  # fmt: skip
-        unasked = unknown(UNASKED.kind, UNASKED.message, "cockpit", now)
         news = {
-            name: unasked
+            name: _UNASKED
             for name, spec in named.items()
             if spec is not None and name not in asked and not getattr(self, name).configured
         }
@@ -97,6 +96,8 @@ class Facets(Frozen):
         return self.model_copy(update=known)
 
 
+_UNASKED: Final = Facet[Any].model_construct(source="cockpit", error=UNASKED)
+"""No attempt has failed: it is unknown since no time that anybody could tell."""
 _OF_LOOKS: Final = frozenset({"checked_at", "facets", "looks", "day"})
 """Of a report, what another look alone makes another one, or holds such a thing."""
 
@@ -239,7 +240,7 @@ def unread(run: RunSpec, facets: Facets, now: float) -> RunReport:
         spec=run,
         checked_at=now,
         verdict=Verdict.UNKNOWN,
-        facets=facets.as_unasked(run, now),
+        facets=facets.as_unasked(run),
         progress=Progress.model_construct(
             step=None,
             final_step=final,

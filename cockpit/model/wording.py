@@ -287,6 +287,8 @@ def to_ascii(text: str) -> str:
 
 
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_NEAR: Final = 300 * _DAY
+"""Seconds within which a day needs no year."""
 _SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
 
 
@@ -320,7 +322,8 @@ def moment(instant: float) -> str:
 def clocked(words: str, now: float) -> str:
     """Return a rule's words with each ``moment`` as the reader's clock shows it: ``08:41:07``.
 
-    The day stands before it unless that is today. For screens only: what is stored keeps its date.
+    The day stands before it unless that is today; one so far away that a day without its year is
+    ambiguous stays as it is. For screens only: what is stored keeps its date.
     """
     return _MOMENT.sub(lambda found: _clocked(found[0], now), words) if "Z" in words else words
 
@@ -329,6 +332,8 @@ def _clocked(words: str, now: float) -> str:
     try:
         at = datetime.fromisoformat(words).timestamp()
     except ValueError:  # a 39th of a month, in a text from outside
+        return words
+    if abs(now - at) > _NEAR:
         return words
     return day_time(at, float(now)) + clock_time(at, seconds=True)[5:]
 

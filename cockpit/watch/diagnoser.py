@@ -75,7 +75,7 @@ class _Asked(NamedTuple):
 
 
 class Diagnoser:
-    """Reads and diagnoses the logs of jobs that are over; ``ready`` is called with late ones."""
+    """Reads and diagnoses the logs of jobs that are over; ``ready`` is called with new answers."""
 
     def __init__(self, supervisor: Supervisor, ready: Callable[[str], None]) -> None:
         self._supervisor = supervisor
@@ -112,11 +112,15 @@ class Diagnoser:
         """Diagnose a group; what is brought for it is let go before the host's next one."""
         host = group[0].host
         async with self._hosts.setdefault(host, asyncio.Semaphore(1)) if host else nullcontext():
-            told: Mapping[str, Told] = {}
-            if len(group) > 1:
-                told = await bring({one.state.spec.name: one.mark for one in group if one.mark})
+            told = await self._brought(host, group) if len(group) > 1 else {}
             each = (self._diagnose(one, told.get(one.state.spec.name)) for one in group)
             await asyncio.gather(*each)
+
+    async def _brought(self, host: str, group: Sequence[_Asked]) -> Mapping[str, Told]:
+        """Return what one trip brings of a host's logs; the others are asked for alone."""
+        work = bring({one.state.spec.name: one.mark for one in group if one.mark})
+        told = await self._supervisor.run(f"the logs on {host}", DEADLINE + 1.0, work)
+        return {} if isinstance(told, Problem) else told
 
     async def _diagnose(self, one: _Asked, told: Told | None) -> None:
         state, question, log, place = one
@@ -133,9 +137,10 @@ class Diagnoser:
                 f"triage of {name}", DEADLINE + 1.0, offload(work, deadline=DEADLINE)
             )
         if not isinstance(found, Problem):
-            known = question if settled else question._replace(size=-1)
+            known, former = question if settled else question._replace(size=-1), state.diagnosis
             state.diagnosis = Diagnosis(known, found)
-            self._ready(name)
+            if former is None or former.triage != found:  # else judging, and asking, never rests
+                self._ready(name)
 
 
 def _asked_of(state: RunState, case: Case, stalled: bool) -> _Asked | None:

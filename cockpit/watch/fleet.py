@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec, remedies_of
@@ -39,6 +39,8 @@ class Fleet:
         self._platform_of = platform_of
         self._only = frozenset(only or ())
         self.states: dict[str, RunState] = {}
+        self.whole: Mapping[str, RunState] = {}
+        """The same for other threads: another one after each edit, where ``states`` is refilled."""
         self._unjudged: dict[str, tuple[Facets, RunReport]] = {}
         """Of runs that no rule has seen: the same report until there is more to say."""
         self._pairs: tuple[Pair, ...] = ()
@@ -58,6 +60,7 @@ class Fleet:
             state.spec, state.away = spec, {}
             state.paths = watched_paths(spec, state.facets)
             self.states[spec.name] = state
+        self.whole = self.states.copy()
         self._pairs = pairs_of(runs)
 
     def select(self, names: Iterable[str] | None) -> list[RunSpec]:

@@ -51,7 +51,7 @@ class Maintenance:
         self._clock = clock
         self._reloader = Reloader(file)
         self._used = file
-        self._sweeper = Sweeper(lambda: fleet.states, pollers.rank, pollers.wake, clock)
+        self._sweeper = Sweeper(lambda: fleet.whole, pollers.rank, pollers.wake, clock)
         self._pruned_at = float("-inf")
         self._heap = Heap()
 

@@ -249,12 +249,12 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
     )
 
 
-def _told(found: Judged) -> Facets:
+def _told(found: Case | Judged) -> Facets:
     """Return the facets; one that nobody had asked for by then is not said to be missing."""
     facets = found.history.facets
     if len(found.asked) == len(FACETS):
         return facets
-    return facets.as_unasked(found.spec, found.history.now, found.asked)
+    return facets.as_unasked(found.spec, found.asked)
 
 
 def unruled(case: Case, state: RunState) -> RunReport:
@@ -270,7 +270,7 @@ def unruled(case: Case, state: RunState) -> RunReport:
         spec=case.spec,
         checked_at=case.history.now,
         verdict=of_alerts(alerts) or Verdict.UNKNOWN,
-        facets=case.history.facets,
+        facets=_told(case),
         progress=nothing if former is None else former.model_copy(update={"eta_s": None}),
         alerts=alerts,
         closed=state.closed_alerts(),

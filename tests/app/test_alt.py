@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from textual import events
 from textual.constants import ESCAPE_DELAY
+from textual.message import Message
 
 from cockpit.app.alt import KeyParser, behind_escape
 
@@ -61,6 +62,32 @@ def test_nothing_in_a_paste_is_pressed_wherever_a_read_cuts_it(cut: int) -> None
     (paste, key) = told
     assert isinstance(paste, events.Paste) and isinstance(key, events.Key) and key.key == "j"
     assert paste.text == "a red log\r relaunch run-a\rx"
+
+
+@pytest.mark.parametrize("cut", range(1, len(COLOURED)))
+def test_what_was_read_of_a_paste_by_now_stays_its_beginning(
+    cut: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for room in ("textual._parser", "cockpit.app.alt"):
+        monkeypatch.setattr(f"{room}.get_time", lambda: 100.0)
+    parser, told = KeyParser(), list[Message]()
+    for read in (COLOURED[:cut], COLOURED[cut:], "j"):  # as the thread does that reads
+        told += [*parser.feed(read), *parser.tick()]
+    (paste, key) = told
+    assert isinstance(paste, events.Paste) and isinstance(key, events.Key) and key.key == "j"
+    assert paste.text == "a red log\r relaunch run-a\rx"
+
+
+def test_an_escape_that_was_pressed_begins_no_paste(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    for room in ("textual._parser", "cockpit.app.alt"):
+        monkeypatch.setattr(f"{room}.get_time", lambda: now[0])
+    parser, told = KeyParser(), list[Message]()
+    for read in ("\x1b", "[200~\x1b[A"):
+        told += [*parser.feed(read), *parser.tick()]
+        now[0] += 2 * ESCAPE_DELAY
+        told += parser.tick()
+    assert [each.key for each in told if isinstance(each, events.Key)][-1] == "up"
 
 
 def test_keys_around_a_paste_and_two_in_one_read_stay_what_they_are() -> None:

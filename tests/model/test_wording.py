@@ -151,7 +151,8 @@ def test_a_rules_instants_stand_on_the_readers_clock(monkeypatch: pytest.MonkeyP
         time.tzset()
     assert shown == "loss inf at step 9 at 12:41:07; 5 rows since 00:00:59"
     assert wording.clocked("no Z but 2026-03-11 11:41:07", NOON) == "no Z but 2026-03-11 11:41:07"
-    assert wording.clocked("at 2026-19-39 29:59:59Z", NOON) == "at 2026-19-39 29:59:59Z"
+    for far in ("2026-19-39 29:59:59Z", "2025-03-11 11:41:07Z", "0001-01-01 00:00:00Z"):
+        assert wording.clocked(f"at {far}", NOON) == f"at {far}"
 
 
 def test_each_sign_that_is_painted_has_a_twin_in_ascii() -> None:

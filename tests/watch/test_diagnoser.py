@@ -135,3 +135,30 @@ async def test_a_log_that_hangs_is_asked_for_alone(
     await diagnosed(new_diagnoser(tmp_path), states)
     found = [each.diagnosis for each in states]
     assert {one and one.triage.name for one in found} == {"small_code_bug"} and box.trips > 1
+
+
+async def test_a_fault_of_the_trip_is_shown_and_each_log_is_asked_for_alone(
+    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> str:
+        raise ValueError("a path that no shell can be given")
+
+    monkeypatch.setattr("cockpit.sources.logs.present_away.remote_log", broken)
+    states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(3)]
+    supervisor = Supervisor(SystemClock(), tmp_path / "crashes")
+    await diagnosed(Diagnoser(supervisor, lambda _: None), states)
+    found = [each.diagnosis for each in states]
+    assert {one and one.triage.name for one in found} == {"small_code_bug"}
+    assert len(supervisor.faults) == 1
+
+
+async def test_a_host_that_stays_gone_has_no_run_judged_and_itself_asked_without_rest(
+    tmp_path: Path, box: Box
+) -> None:
+    states = [ended(tmp_path / f"{n}.log", f"run-{n}") for n in range(2)]
+    box.down = RemoteError(ErrorKind.REFUSED, "no route")
+    ready: list[str] = []
+    diagnoser = Diagnoser(Supervisor(SystemClock(), tmp_path / "crashes"), ready.append)
+    for _ in range(3):
+        await diagnosed(diagnoser, states)
+    assert (sorted(ready), box.trips) == (["run-0", "run-1"], 3)

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.model.facet import ErrorKind, unknown
+from cockpit.model.facet import UNASKED, ErrorKind, unknown
 from cockpit.model.observed import LogValue, Phase
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.safetext import SafeText
 from cockpit.store.store import Store
 from cockpit.watch import reports
 from cockpit.watch.engine import Engine
-from cockpit.watch.runstate import CORE
-from tests.watch.fakes import World, failed, running, until
+from cockpit.watch.reports import case_of, judged, report_of, unruled
+from cockpit.watch.runstate import CORE, RunState
+from tests.watch.fakes import START, World, failed, run_spec, running, until
 from tests.watch.test_engine import run_of, watching
 from widgets.fleet_header import Watch, paint_header
 from widgets.painting.facts import phase_words
@@ -153,3 +154,18 @@ async def test_a_job_that_nobody_has_asked_for_yet_is_not_said_to_be_none(store:
         world.fakes["job"].hanging = set()
         await until(lambda: told[-1].facets.job.known)
     assert all(each.facets.job.configured for each in told)
+
+
+def test_what_nobody_has_asked_for_is_unknown_since_no_time() -> None:
+    """As a time it would be the last judging's: news each time, and no fact in a log entry."""
+    state = RunState(run_spec("r"), "k")
+    cases = [case_of(state, START + later) for later in (0.0, 60.0)]
+    first, then = (report_of(judged(case), (), state) for case in cases)
+    assert first.facets.job.error == UNASKED and first.facets.job.since is None
+    assert then.facets == first.facets
+
+
+def test_a_job_unasked_is_not_said_to_be_none_where_the_rules_fail() -> None:
+    state = RunState(run_spec("r"), "k")
+    report = unruled(case_of(state, START), state)
+    assert phase_words(report, START) == "NOT READ YET"

@@ -94,7 +94,7 @@ def phase_words(report: RunReport, now: float, just: str = "just now") -> str:
 
     A process that is stopped (SIGSTOP) is not said to run, nor is a job that nobody has asked
     since the engine started, or that gave no answer when it was: ``was RUNNING 14m ago`` tells
-    when it was seen so, ``was FAILED 2h ago`` when it ended.
+    when it was seen so, ``was FAILED 2h ago`` when it ended, if that is known.
     """
     job = report.facets.job
     if not job.configured:
@@ -105,8 +105,7 @@ def phase_words(report: RunReport, now: float, just: str = "just now") -> str:
         return "JOB UNKNOWN"
     if job.remembered or (not job.known and job.value.phase.lives):
         by_look()
-        ended = job.value.ended_at if job.value.phase.terminal else None
-        at = job.observed_at if ended is None else ended
+        at = job.value.ended_at if job.value.phase.terminal else job.observed_at
         return f"was {job.value.phase.value.upper()} {_ago(at, now, just)}".rstrip()
     if job.value.stopped is not None:
         return f"STOPPED {age(now - job.value.stopped.since)}"

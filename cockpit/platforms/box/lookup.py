@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from cockpit.model.facet import Problem
 from cockpit.model.jobs import Found, LookUp
-from cockpit.model.lineage import related, tag_of
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.box import words
@@ -23,19 +22,14 @@ from cockpit.platforms.box.probe import Actor, Piece
 from cockpit.platforms.box.sight import HostSight
 from cockpit.platforms.box.smallfiles import JobFiles, job_files
 from cockpit.platforms.local import lookup as local
-from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.launcher import launches
-from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
+from cockpit.platforms.local.launcher.detached import LAUNCH_ID, SUPERVISES
 from cockpit.platforms.local.recorded import Who, identify
-from cockpit.platforms.local.tools import is_helper
-from cockpit.runtime.incarnation import Machine, Where, where
 from cockpit.runtime.ssh import RemoteError, quote
 from cockpit.text.safe import clean
 
 CLOSING: Final = 15.0
-ROUNDS: Final = 3
-"""Times that notes are read and processes looked at, where the notes change meanwhile."""
 _READ: Final = """\
 f={folder}/{name}
 if [ -f "$f" ]; then echo note; head -c 4096 "$f"
@@ -70,12 +64,13 @@ async def look_up(actor: Actor, send: Script, run: RunSpec, launch_id: str) -> L
         return LookUp(found=Found.ABSENT, text="no launch id of ours has such a name")
     if folder is None or job is None:
         return _unknown("no place in cockpit.toml where launches are noted")
-    for _ in range(ROUNDS):
+    for _ in range(local.ROUNDS):
         noted = await _noted(actor, folder, launch_id)
         seen = noted if isinstance(noted, str) else await _seen(actor, job, launch_id)
         if isinstance(noted, str) or isinstance(seen, str):
             return _unknown(str(seen))
-        found = _told(run, launch_id, noted.note, seen.host)
+        host, at = seen.host, f" on {job.host}"
+        found = local.told(run, launch_id, noted.note, host.processes, host.machine, at)
         if found is None and noted.note is None:
             found = _by_pid_file(run, launch_id, seen)
         if found is not None:
@@ -84,7 +79,7 @@ async def look_up(actor: Actor, send: Script, run: RunSpec, launch_id: str) -> L
             return await _unused(send, job, folder, launch_id, meant=noted.meant)
         if await _noted(actor, folder, launch_id) == noted:
             return local.ended(launch_id, noted.note)
-    return _unknown(f"{launch_id} is starting or ending: check again")
+    return local.changing(launch_id)
 
 
 def _unknown(text: str) -> LookUp:
@@ -122,59 +117,6 @@ async def _seen(actor: Actor, job: JobSpec, launch_id: str) -> Seen | str:
         return f"{job.host} does not list its processes"
     found = job_files(told[files.name], [job])[0]
     return Seen(host, found)
-
-
-def _told(
-    run: RunSpec, launch_id: str, note: Mapping[str, str] | None, host: Host
-) -> LookUp | None:
-    """Return what the processes tell of a launch; nothing where nothing of it lives."""
-    alive = _living(run, launch_id, note, host)
-    if alive is not None:
-        text = f"{launch_id} runs as pid {alive.pid} on {run.job and run.job.host}"
-        return LookUp(found=Found.LIVE, text=text, job_id=f"pid:{alive.pid}")
-    state = None if note is None else note.get("state")
-    named = _named(host, note)
-    starting = local.supervised(run, launch_id, host.processes)
-    if (starting and state in (None, launches.STARTING)) or (state == launches.RUNNING and named):
-        return _unknown(f"a supervisor of {launch_id} is still starting it")
-    if note is None or state not in (launches.STARTING, launches.RUNNING):
-        return None
-    if where(_machine(note), host.machine) in (Where.ELSEWHERE, Where.UNCLEAR):
-        there = clean(note.get("host", "?"), 80)
-        return _unknown(f"{launch_id} is noted as {state} on {there}, another machine: check there")
-    return None
-
-
-def _living(
-    run: RunSpec, launch_id: str, note: Mapping[str, str] | None, host: Host
-) -> Process | None:
-    """Return the job's process if it lives, else the oldest of what it left behind."""
-    named, state = _named(host, note), None if note is None else note.get("state")
-    if named is not None and named.variable(SUPERVISES) is None and state == launches.RUNNING:
-        return named
-    tag = tag_of(run)
-    carrying = [
-        one
-        for one in host.processes.values()
-        if one.variable(LAUNCH_ID) == launch_id
-        and one.variable(SUPERVISES) is None
-        and related(tag, one.variable(LINEAGE) or "")
-        and not (state == launches.ENDED and is_helper(one.argv))
-    ]
-    return min(carrying, key=lambda one: (one.ticks, one.pid), default=None)
-
-
-def _machine(note: Mapping[str, str]) -> Machine:
-    return Machine(None, note.get("machine"), note.get("boot"))
-
-
-def _named(host: Host, note: Mapping[str, str] | None) -> Process | None:
-    """Return the process that a note names, if it is that very one."""
-    if note is None or where(_machine(note), host.machine) is not Where.HERE:
-        return None
-    pid = note.get("pid", "")
-    found = host.processes.get(int(pid)) if pid.isdigit() else None
-    return None if found is None or note.get("ticks") not in (None, str(found.ticks)) else found
 
 
 def _by_pid_file(run: RunSpec, launch_id: str, seen: Seen) -> LookUp | None:

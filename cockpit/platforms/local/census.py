@@ -18,6 +18,8 @@ from cockpit.runtime.shell import run_blocking
 MOST_FILES: Final = 4096
 """Open files of one process that are looked at."""
 PS: Final = ("ps", "-axww", "-o", "pid=,ppid=,pgid=,uid=,state=,command=")
+_MEMORY: Final = 20
+"""Which field after the name in a process's ``stat`` is the size of its memory."""
 
 
 class Process(NamedTuple):
@@ -57,19 +59,28 @@ def census(proc: Path = PROC) -> Census:
             raise OSError(0, f"ps failed: {done.err.decode('utf-8', 'replace')[:200]}", "ps")
         return read_ps(done.text)
     names = (entry.name for entry in os.scandir(proc) if entry.name.isdigit())
-    found = (_read(proc, int(name)) for name in names)
-    return {process.pid: process for process in found if process is not None}
+    found = {pid: process for pid in map(int, names) if (process := _read(proc, pid)) is not None}
+    # One that becomes another program shows neither words nor environment for a moment.
+    for pid in [each.pid for each in found.values() if each.env == b"" or each.argv == ("",)]:
+        settled = _read(proc, pid)
+        if settled is None:
+            del found[pid]
+        else:
+            found[pid] = settled
+    return found
 
 
 def _read(proc: Path, pid: int) -> Process | None:
     folder = f"{proc}/{pid}"
     argv = _bytes(f"{folder}/cmdline")
     stat = _bytes(f"{folder}/stat")
-    if not argv or not stat:
+    if argv is None or not stat:
         return None
     fields = stat.rpartition(b")")[2].split()
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return None
+    if not argv and (len(fields) <= _MEMORY or fields[_MEMORY] == b"0"):
+        return None  # the kernel's own, or at its end: what becomes another program has memory
     try:
         uid = os.stat(folder).st_uid  # noqa: PTH116 - thousands of these
     except OSError:

@@ -6,8 +6,9 @@ Blocking; called through ``offload``.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.lineage import local_root, related, tag_of
@@ -19,26 +20,31 @@ from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERV
 from cockpit.platforms.local.recorded import Look, Who, identify
 from cockpit.platforms.local.tools import is_helper
 from cockpit.runtime.incarnation import Machine, Where, here, where
+from cockpit.text.safe import clean
+
+ROUNDS: Final = 3
+"""Times that notes are read and processes looked at, where the notes change meanwhile."""
 
 
-def look_up(run: RunSpec, launch_id: str) -> LookUp:
-    """Return what became of ``launch_id``; raises ``OSError`` when its notes cannot be read."""
+def look_up(run: RunSpec, launch_id: str, look: Callable[[], Census] = census) -> LookUp:
+    """Return what became of ``launch_id``; raises ``OSError`` when its notes cannot be read.
+
+    Nothing lives of it only where its note says the same before and after ``look``: a supervisor
+    that let its command go meanwhile, or noted its end, has made the first reading old.
+    """
     folder = _folder(run)
     if folder is None:
         return LookUp(found=Found.UNKNOWN, text="no place in cockpit.toml where launches are noted")
-    note = launches.read(folder / launch_id)
-    processes = census()
-    alive = _living(run, launch_id, note, processes)
-    if alive is not None:
-        text = f"{launch_id} runs as pid {alive.pid}"
-        return LookUp(found=Found.LIVE, text=text, job_id=f"pid:{alive.pid}")
-    starting = supervised(run, launch_id, processes) and _state(note) in (None, launches.STARTING)
-    if starting or _between(note, processes):
-        text = f"a supervisor of {launch_id} is still starting it"
-        return LookUp(found=Found.UNKNOWN, text=text)
-    if note is None:
-        return _unused(run, folder, launch_id)
-    return ended(launch_id, note)
+    for _ in range(ROUNDS):
+        note = launches.read(folder / launch_id)
+        found = told(run, launch_id, note, look(), here())
+        if found is not None:
+            return found
+        if note is None:
+            return _unused(run, folder, launch_id)
+        if launches.read(folder / launch_id) == note:
+            return ended(launch_id, note)
+    return changing(launch_id)
 
 
 def noted_exit(run: RunSpec, note: PidNote) -> int | None:
@@ -68,17 +74,58 @@ def _folder(run: RunSpec) -> Path | None:
     )
 
 
-def _state(note: Mapping[str, str] | None) -> str | None:
-    return None if note is None else note.get("state")
+def told(
+    run: RunSpec,
+    launch_id: str,
+    note: Mapping[str, str] | None,
+    processes: Census,
+    mine: Machine,
+    at: str = "",
+) -> LookUp | None:
+    """Return what a machine's processes tell of a launch; ``None`` where nothing of it lives.
+
+    ``note`` was read before them. While its supervisor lives it is not over: that one notes the
+    end, and a process that becomes its command shows neither words nor environment.
+    """
+    alive = _living(run, launch_id, note, processes, mine)
+    if alive is not None:
+        text = f"{launch_id} runs as pid {alive.pid}{at}"
+        return LookUp(found=Found.LIVE, text=text, job_id=f"pid:{alive.pid}")
+    state = None if note is None else note.get("state")
+    # The noted process may be there and not the command yet: whether it will run is not decided.
+    waits = state == launches.RUNNING and _named(processes, note, mine) is not None
+    supervisor = supervised(run, launch_id, processes)
+    if waits or (supervisor and state in (None, launches.STARTING)):
+        text = f"a supervisor of {launch_id} is still starting it"
+        return LookUp(found=Found.UNKNOWN, text=text)
+    if supervisor and state == launches.RUNNING:
+        return changing(launch_id)
+    if note is None or state not in (launches.STARTING, launches.RUNNING):
+        return None
+    if where(_machine(note), mine) in (Where.ELSEWHERE, Where.UNCLEAR):
+        there = clean(note.get("host", "?"), 80)
+        text = f"{launch_id} is noted as {state} on {there}, another machine: check there"
+        return LookUp(found=Found.UNKNOWN, text=text)
+    return None
+
+
+def changing(launch_id: str) -> LookUp:
+    """Return that a launch is between two of its states."""
+    text = f"{launch_id} is starting or ending: check again"
+    return LookUp(found=Found.UNKNOWN, text=text)
 
 
 def _living(
-    run: RunSpec, launch_id: str, note: Mapping[str, str] | None, processes: Census
+    run: RunSpec,
+    launch_id: str,
+    note: Mapping[str, str] | None,
+    processes: Census,
+    mine: Machine,
 ) -> Process | None:
     """Return the job's process if it lives, else the oldest of what it left behind."""
-    told = _told(processes, note)
-    if told is not None and _state(note) == launches.RUNNING:
-        return told
+    named, state = _named(processes, note, mine), None if note is None else note.get("state")
+    if named is not None and named.variable(SUPERVISES) is None and state == launches.RUNNING:
+        return named
     tag = tag_of(run)
     carrying = [
         one
@@ -86,36 +133,22 @@ def _living(
         if one.variable(LAUNCH_ID) == launch_id
         and one.variable(SUPERVISES) is None
         and related(tag, one.variable(LINEAGE) or "")
-        and not (_state(note) == launches.ENDED and is_helper(one.argv))
+        and not (state == launches.ENDED and is_helper(one.argv))
     ]
     return min(carrying, key=lambda one: (one.ticks, one.pid), default=None)
 
 
-def _between(note: Mapping[str, str] | None, processes: Census) -> bool:
-    """Tell whether the noted process is there and has not become the command yet.
-
-    It is noted first and let go then: whether it will run is not decided.
-    """
-    return _state(note) == launches.RUNNING and _named(processes, note) is not None
+def _machine(note: Mapping[str, str]) -> Machine:
+    return Machine(None, note.get("machine"), note.get("boot"))
 
 
-def _told(processes: Census, note: Mapping[str, str] | None) -> Process | None:
-    """Return the process that a note names, if it is the command already."""
-    found = _named(processes, note)
-    return None if found is None or found.variable(SUPERVISES) is not None else found
-
-
-def _named(processes: Census, note: Mapping[str, str] | None) -> Process | None:
+def _named(processes: Census, note: Mapping[str, str] | None, mine: Machine) -> Process | None:
     """Return the process that a note names, if it is that very one."""
-    if note is None:
-        return None
-    if where(Machine(None, note.get("machine"), note.get("boot")), here()) is not Where.HERE:
+    if note is None or where(_machine(note), mine) is not Where.HERE:
         return None
     pid = note.get("pid", "")
     found = processes.get(int(pid)) if pid.isdigit() else None
-    if found is None or note.get("ticks") not in (None, str(found.ticks)):
-        return None
-    return found
+    return None if found is None or note.get("ticks") not in (None, str(found.ticks)) else found
 
 
 def supervised(run: RunSpec, launch_id: str, processes: Census) -> bool:

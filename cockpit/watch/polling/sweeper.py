@@ -30,7 +30,8 @@ Change = tuple[str, str]
 class Sweeper:
     """Looks at the files of the runs once a second and calls ``wake`` for each facet they concern.
 
-    ``states`` returns the runs there are; it is called in the thread, ``wake`` on the event loop.
+    ``states`` returns the runs there are, a mapping that nobody changes; it is called in the
+    thread, ``wake`` on the event loop.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Sweeper:
 
     def once(self) -> list[Change]:
         """Return what has changed since the last sweep; blocking."""
-        states = dict(self._states())
+        states = self._states()
         watched = {name: states[name].paths for name in self._turns.take(states)}
         seen = signatures(watched)
         news = list(changed(self._seen, seen))

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.model.run import JobSpec, RunSpec
+from cockpit.model.report import Facets
+from cockpit.model.run import CockpitFile, JobSpec, RunSpec
+from cockpit.watch.engine import Engine
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.polling.sweeper import DEADLINE, Sweeper
 from cockpit.watch.runstate import RunState
@@ -129,3 +131,22 @@ async def test_a_fault_of_the_sweep_is_raised_where_it_is_asked_for(place: Place
         await until(lambda: place.sweeper._fault)
     with pytest.raises(RuntimeError, match="a fault"):
         place.sweeper.late()
+
+
+def test_a_sweep_while_an_edited_run_file_is_taken_over_misses_no_change(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = place.states["a"].spec, RunSpec(name="b")
+    file = CockpitFile(path=str(place.log.parent / "cockpit.toml"), runs=runs)
+    engine = Engine(file, store=None, clock=place.clock)
+    sweeper = engine._maintenance._sweeper
+    told = sweeper.once()
+
+    def swept_meanwhile(run: RunSpec, facets: Facets) -> dict[str, tuple[str, ...]]:
+        place.log.write_text("a line\n")
+        told.extend(sweeper.once())
+        return watched_paths(run, facets)
+
+    monkeypatch.setattr("cockpit.watch.fleet.watched_paths", swept_meanwhile)
+    engine._fleet.adopt(file)
+    assert told[:1] == [("a", "log")]

@@ -345,6 +345,11 @@ def test_a_remembered_end_is_as_old_as_the_end_not_as_the_last_look_at_it() -> N
     ended = made.job(Phase.FAILED, ended_at=made.NOW - 360).model_copy(update={"remembered": True})
     told = made.report(seen=made.facets(job=ended))
     assert facts.phase_words(told, made.NOW) == "was FAILED 6m ago"
+    unsaid = made.job(Phase.FAILED, ended_at=None).model_copy(update={"remembered": True})
+    assert unsaid.observed_at is not None and unsaid.value is not None
+    assert unsaid.value.ended_at is None
+    told = made.report(seen=made.facets(job=unsaid))
+    assert facts.phase_words(told, made.NOW) == "was FAILED", "a look at it is not its end"
 
 
 def test_a_job_that_nobody_asked_is_not_read_yet_and_one_that_gave_no_answer_is_unknown() -> None:

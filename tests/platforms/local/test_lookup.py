@@ -1,0 +1,116 @@
+"""What became of a launch, in the moments between two of its states: never ended by mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.jobs import Found
+from cockpit.model.lineage import tag_of
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.census import Census, Process, census
+from cockpit.platforms.local.launcher import launches
+from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
+from cockpit.platforms.local.launcher.kernel import boot_id, machine_id
+from cockpit.platforms.local.lookup import look_up
+from tests.platforms.local.making import spec
+
+ID = "toy-i001"
+SUPERVISOR, JOB = 701, 702
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunSpec:
+    return spec(tmp_path)
+
+
+def note(run: RunSpec, state: str, **more: object) -> None:
+    """Write the launch's note as its supervisor does."""
+    assert run.output_root is not None
+    folder = launches.launches_folder(Path(run.output_root.path), Path("/nowhere"))
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {"state": state, "launch_id": ID, "machine": machine_id(), "boot": boot_id()}
+    if state != launches.STARTING:
+        told |= {"pid": str(JOB), "ticks": "9"}
+    launches.tell(folder / ID, {**told, **more})
+
+
+def process(pid: int, env: dict[str, str], *argv: str) -> Process:
+    told = b"".join(f"{key}={value}\0".encode() for key, value in env.items())
+    return Process(pid, 1, pid, pid, 0, "R", 9, argv or ("",), told, "/")
+
+
+def supervisor(run: RunSpec) -> Process:
+    return process(SUPERVISOR, {SUPERVISES: f"{ID} {tag_of(run)}"}, "python", "supervisor.py")
+
+
+def trainer(run: RunSpec) -> Process:
+    return process(JOB, {LAUNCH_ID: ID, LINEAGE: tag_of(run)}, "python", "train.py")
+
+
+def showing(*processes: Process) -> Callable[[], Census]:
+    return lambda: {each.pid: each for each in processes}
+
+
+@pytest.mark.parametrize("state", [launches.STARTING, launches.RUNNING])
+def test_while_its_supervisor_lives_a_launch_is_not_over(run: RunSpec, state: str) -> None:
+    """The process that becomes the command may show nothing at all in that moment."""
+    note(run, state)
+    assert look_up(run, ID, showing(supervisor(run))).found is Found.UNKNOWN
+    assert look_up(run, ID, showing(supervisor(run), trainer(run))).found is Found.LIVE
+
+
+def test_a_noted_process_that_becomes_its_command_lives(run: RunSpec) -> None:
+    note(run, launches.RUNNING)
+    assert look_up(run, ID, showing(process(JOB, {}))).found is Found.LIVE
+    assert look_up(run, ID, showing()).found is Found.ENDED
+
+
+def test_a_note_that_changes_while_the_processes_are_read_is_read_again(run: RunSpec) -> None:
+    """The supervisor let the command go and was killed in between: it is no launch without job."""
+    note(run, launches.STARTING)
+    looks = 0
+
+    def look() -> Census:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            note(run, launches.RUNNING)
+            return {}
+        return showing(trainer(run))()
+
+    assert look_up(run, ID, look).found is Found.LIVE
+
+
+def test_one_that_ends_while_it_is_looked_at_has_its_exit_status(run: RunSpec) -> None:
+    note(run, launches.RUNNING)
+
+    def look() -> Census:
+        note(run, launches.ENDED, exit=3)
+        return {}
+
+    found = look_up(run, ID, look)
+    assert found.found is Found.ENDED and "ended with 3" in found.text
+
+
+@pytest.mark.parametrize("state", [launches.STARTING, launches.RUNNING])
+def test_what_another_machine_has_noted_is_not_over_here(run: RunSpec, state: str) -> None:
+    note(run, state, machine="0" * 32, host="elsewhere")
+    found = look_up(run, ID, showing())
+    assert found.found is Found.UNKNOWN and "elsewhere" in found.text
+
+
+def test_a_process_that_becomes_another_program_is_in_the_table(tmp_path: Path) -> None:
+    """It has memory and no words yet; a thread of the kernel and one at its end have neither."""
+    for pid, state, memory in ((JOB, "R", 4096), (2, "S", 0), (5, "R", 0), (6, "Z", 4096)):
+        (tmp_path / f"{pid}").mkdir()
+        for name in ("cmdline", "environ"):
+            (tmp_path / f"{pid}" / name).touch()
+        fields = f"{state} 1 {pid} {pid} " + "0 " * 15 + f"9 {memory}"
+        (tmp_path / f"{pid}" / "stat").write_text(f"{pid} (any) {fields} 0\n")
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "stat").touch()
+    found = census(tmp_path)
+    assert set(found) == {JOB} and found[JOB].ticks == 9 and found[JOB].argv == ("",)
