@@ -117,8 +117,9 @@ TASK_DIED = late_regex(
 )
 
 KILLED = late_regex(
-    r"\b(sigkill|signal 9|exit(ed)?( with)?( exit)?[ _]?(code|status)[:=]? ?(137|-9))\b"
-    r"|\brc ?[:=] ?(137|-9)\b"
+    r"\b(sigkill|signal 9)\b|\brc ?[:=] ?(137|-9)\b"
+    r"|\bexit(ed|s)?\W{0,3}((with|an?|the|non-?zero|exit)\W){0,3}_?((code|status)\W{0,5}"
+    r"((of|is|was)\W)?)?(137|-9)\b"
     r"|^\s*killed\s*$|\btasks? [\d,-]+: killed\b"
     r"|: line \d+: +\d+ killed\b|(due to|by|on) signal:? 9\b|return code:? = -9\b",
     re.I,
