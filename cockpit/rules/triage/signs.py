@@ -134,7 +134,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|kernel panic)",
         rf"heartbeat {TIMED_OUT}.{{0,80}}remote task|\btask:?\d* heartbeat timeout",
         r"raylet\b(?![,)]).{0,60}(died|dead|lost|crashed|unreachable)",  # (raylet) only tells it
-        r"missed (too many|[1-9]\d*) (\w+ )?heart-?beats"
+        r"missed (too many|[1-9]\d*) (\w+ )?(heart-?beats|pings)|\b(ping|heart-?beat) threshold"
+        r" (was )?exceeded|\b(node|host|machine|instance|vm)\b.{0,40}\bnot (been )?heard from\b"
         r"|(\b|STATE_)WORKER_FAILED\b(?![\"']? ?[=:] ?0)",
         r"\b(declar|mark|consider)(s|es|ed|ing)\b.{0,30}\b(worker|node|host)\b.{0,30}\b(dead"
         r"|lost)\b",

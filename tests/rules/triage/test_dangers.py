@@ -251,3 +251,29 @@ def test_a_training_run_may_be_called_a_test(before: str) -> None:
 def test_a_loss_of_training_is_read_beside_another_one(line: str) -> None:
     found = triage([line, line, line, "Killed"], "failed", 137)
     assert (found.name, found.action) == ("numeric_instability", "escalate")
+
+
+HUB = "OSError: We couldn't connect to 'https://huggingface.co' to load the files"
+RETRIED = (
+    "'(ReadTimeoutError: Read timed out.)' thrown while requesting HEAD https://huggingface.co/x"
+)
+PROXY = "ProxyError: 407 Proxy Authentication Required; Max retries exceeded"
+NO_MODEL = "OSError: lab/x is not a local folder and is not a valid model identifier listed on"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([RETRIED, "Retrying in 8s [Retry 5/5].", HUB], ("network_transient", "relaunch")),
+        ([HUB], ("network_transient", "escalate")),
+        ([RETRIED, "HF_HUB_OFFLINE=1", HUB], ("network_transient", "escalate")),
+        ([PROXY, "Retrying in 8s [Retry 5/5].", HUB], ("network_transient", "escalate")),
+        ([RETRIED, *TRAIN, HUB], ("network_transient", "escalate")),
+        ([RETRIED, NO_MODEL], ("small_code_bug", "fix_then_relaunch")),
+    ],
+)
+def test_what_was_not_reached_is_the_network_s_where_it_was_seen_to_fail(
+    lines: list[str], said: tuple[str, str]
+) -> None:
+    found = triage(lines, "failed", 1)
+    assert (found.name, found.action) == said
