@@ -277,3 +277,32 @@ def test_what_was_not_reached_is_the_network_s_where_it_was_seen_to_fail(
 ) -> None:
     found = triage(lines, "failed", 1)
     assert (found.name, found.action) == said
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "[train][31/500] total_loss: {} ce: 1.0",
+        "Epoch 1: 31%|### | 31/100 [00:10<00:20, 3.1it/s, v_num=0, train_loss_step={}]",
+        '{{"step": 31, "train_loss": {}}}',
+        "step 31: lm_loss: {}",
+        "step 31 loss tensor({}, device='cuda:0')",
+        "actor_loss=0.1 critic_loss={}",
+        "reduced_train_loss={} in s: 6.2",
+    ],
+)
+def test_numbers_are_lost_whatever_the_loss_is_called(told: str) -> None:
+    lost, back = told.format("nan"), told.format("2.1")
+    found = triage([*TRAIN, lost, "Killed"], "failed", 137)
+    assert (found.name, found.action) == ("numeric_instability", "escalate")
+    assert triage([*TRAIN, lost, back, "Killed"], "failed", 137).name == "killed"
+    risen = [told.format(f"1.{i}") for i in range(8)] + [told.format("9.1")] * 4
+    whole = "critic" not in told
+    assert triage([*risen, "Killed"], "failed", 137).name == (
+        "numeric_instability" if whole else "killed"
+    )
+
+
+@pytest.mark.parametrize("said", ["prev_loss=inf", "best_train_loss: inf", "dev_loss=nan"])
+def test_a_loss_that_was_none_yet_is_no_lost_number(said: str) -> None:
+    assert triage([*TRAIN, said, "Killed"], "failed", 137).name == "killed"
