@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.aftermath import FIRST_END, OTHER_END
 from cockpit.rules.triage.answers import EVIDENCE, answer
@@ -40,6 +44,13 @@ TAIL = 12
 LAST_WORDS = 300
 """Lines at the end in which an interrupt still explains it: every rank prints its own trace."""
 KILL_CODES = (137, -9)
+_RECEIVED: Final = late_regex(
+    r"\b(received|caught|got|handling)\b.{0,24}\b(sigterm|signal:? ?15)\b"
+    r"|\b(sigterm|signal:? ?15)\b.{0,24}\b(received|caught|arrived)\b",
+    re.I,
+)
+_SENT: Final = late_regex(r"\bsending\b.{0,60}\bsigterm\b", re.I)
+"""A launcher tells the others to leave once one is killed."""
 INTERRUPT_CODES = (130, -2)
 TERM_CODES = (143, -15)
 
@@ -68,10 +79,15 @@ def by_exit(log: Log, exit_code: int | None) -> Triage:
 
 
 def _killed_on_purpose(log: Log) -> bool:
-    """Tell whether a person, or who had waited for it in vain, is named beside the kill."""
-    last = log.marks[-1][0] if log.marks else 0
+    """Tell whether a person, or who had waited for it in vain, is named beside the kill.
+
+    Or whether it had been told to leave before: by whom is not said, and nobody may undo it.
+    """
     told = {i for words in (HUNG, PROBE, BY_HAND) for i in log.naming(words)}
-    return any(index > max(last, len(log.lines) - LAST_WORDS) for index in told)
+    if not log.matching(_SENT):
+        told |= set(log.naming(_RECEIVED))
+    newest = len(log.lines) - LAST_WORDS
+    return any(index > newest and not log.went_on(index) for index in told)
 
 
 def _by_complaint(log: Log, exit_code: int | None) -> Triage:

@@ -94,3 +94,20 @@ def test_a_replica_that_ended_by_itself_comes_before_the_others_kills() -> None:
     killed = "The replica workerpool1-0 exited with a non-zero status of 137."
     assert triage([*TRAIN, ended, killed], "failed", 137).name == "unknown"
     assert triage([*TRAIN, killed, ended], "failed", 137).name == "killed"
+
+
+@pytest.mark.parametrize(
+    ("said", "action"),
+    [
+        (["received SIGTERM, shutting down"], "escalate"),
+        (["caught signal 15, saving", "saved checkpoint step 30"], "escalate"),
+        (["received SIGTERM, ignored", *MORE], "relaunch"),
+        (["Sending process 7 closing signal SIGTERM", "rank 1: received SIGTERM"], "relaunch"),
+        (["SIGTERM handler installed"], "relaunch"),
+    ],
+)
+def test_what_was_told_to_leave_and_then_killed_is_for_a_person(
+    said: list[str], action: str
+) -> None:
+    found = triage([*TRAIN, *said], "failed", 137)
+    assert (found.name, found.action) == ("killed", action)
