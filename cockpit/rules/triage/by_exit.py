@@ -64,7 +64,7 @@ def by_exit(log: Log, exit_code: int | None) -> Triage:
     if crash:
         return answer(log, "complex_code_bug", "escalate", "likely", crash)
     kills = killed(log)
-    was_killed = bool(kills) or (exit_code in KILL_CODES and not _ended_first(log))
+    was_killed = bool(kills) or (exit_code in KILL_CODES and not _ended_by_itself(log))
     spent = spent_memory(log) if was_killed or exit_code in KILL_CODES else []
     if spent:
         return answer(log, "oom_host", "escalate", "likely", spent)
@@ -159,16 +159,19 @@ def misused(log: Log) -> list[int]:
 
 def killed(log: Log) -> list[int]:
     """Return the lines that tell of a kill which is no launcher's, after another one's end."""
+    return [] if _ended_by_itself(log) else _kills(log)
+
+
+def _ended_by_itself(log: Log) -> bool:
+    """Tell whether a task had ended by itself before a launcher killed the others."""
     if any(not healed(log, index) for index in log.naming(OTHER_END)):
-        return []
-    return [] if _ended_first(log) else [i for i in log.naming(KILLED) if not healed(log, i)]
+        return True
+    first = min(_kills(log), default=len(log.lines))
+    return any(index < first and not healed(log, index) for index in log.naming(FIRST_END))
 
 
-def _ended_first(log: Log) -> list[int]:
-    """Return the tasks that ended by themselves before a launcher killed the others."""
-    kills = [index for index in log.naming(KILLED) if not healed(log, index)]
-    ends = [index for index in log.naming(FIRST_END) if not healed(log, index)]
-    return [index for index in ends if kills and index < kills[0]]
+def _kills(log: Log) -> list[int]:
+    return [index for index in log.naming(KILLED) if not healed(log, index)]
 
 
 def healed(log: Log, index: int) -> bool:

@@ -94,10 +94,9 @@ def ended(
     if raised is not None and raised.frames and _is_mistake(raised) and stopped and not cancelled:
         stopped = [i for i in stopped if JOB_CANCELLED.search(log.lines[i])]
     ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
-    after = ordered and bool(stopped) and stopped[0] < min(found, default=0)
     if (
         sign is not None
-        and not (after and sign.name in _ECHOED)
+        and not (ordered and stopped and _is_beside(log, sign, found, stopped[0]))
         and _decides(log, sign, found, raised)
     ):
         return _unread(log, sign, found) or by_sign(log, sign, found, raised)
@@ -108,6 +107,13 @@ def ended(
     if raised is None or (raised.name in WRAPPERS and (killed(log) or misused(log))):
         return by_exit(log, exit_code)
     return by_exception(log, raised)
+
+
+def _is_beside(log: Log, sign: Sign, found: list[int], order: int) -> bool:
+    """Tell whether a sign only followed somebody's order, or training had outlived it before."""
+    if sign.name in _ECHOED and order < found[0]:
+        return True
+    return sign.name != "numeric_instability" and found[-1] < order and log.outlived(found[-1])
 
 
 def broken_off(log: Log) -> Triage | None:

@@ -14,7 +14,7 @@ from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
 from cockpit.rules.triage.literals import alternatives
-from cockpit.rules.triage.log_text import bars_of, losses_of, marks_of, steps_of
+from cockpit.rules.triage.log_text import bars_of, losses_of, marks_of, norms_lost, steps_of
 from cockpit.rules.triage.reports import report_last
 from cockpit.rules.triage.words import NETWORK, STARTED_AGAIN, STARTS
 
@@ -214,9 +214,12 @@ class Log:
         return len(self.losses) >= PROOF and self.losses[-PROOF][0] > index
 
     def lost_numbers(self) -> list[int]:
-        """Return the lines whose losses are no numbers, where the last loss is one of them."""
+        """Return the lines whose losses are no numbers, where the last loss is one of them.
+
+        Or whose gradients are none: a trainer may tell their loss as 0.
+        """
         if not self.losses or math.isfinite(self.losses[-1][1]):
-            return []
+            return norms_lost(self.lines)
         return [index for index, loss in self.losses if not math.isfinite(loss)]
 
 

@@ -76,7 +76,8 @@ STOPPED = late_regex(
     r"|wandb)\b"
     r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
     r"|\bjob \S+ was (stopped|cancell?ed)\b|^srun: interrupt\b|\buser[- ]initiated\b"
-    r"|terminated-by-user"
+    r"|terminated-by-user|(?<!no )\bstop[- _]?(file|flag|marker|sentinel)\b.{0,20}\b(found|detected"
+    r"|seen|exists|present|appeared)\b|\b(exit(ing|ed)?|stopp(ing|ed)) .{0,12}\bon request\b"
     r"|(?<!use )(?<!run )(?<!with )\b(kubectl delete|docker (stop|kill)|podman (stop|kill)"
     r"|condor_rm|oardel|sky (jobs )?cancel"
     r"|ray job stop|modal app stop)\b|^qdel: "
@@ -334,7 +335,9 @@ CONFIG = late_regex(
 )
 """A setting, or a name of something to load, that nothing knows."""
 
-CONFIG_FILE = late_regex(r"\b\w*(conf(ig)?|settings|args)\w*\.(json5?|ya?ml|toml|ini)\b", re.I)
+CONFIG_FILE = late_regex(
+    r"\b\w*(conf(ig)?|settings|args)\w*(/[\w-]{1,60}){0,4}\.(json5?|ya?ml|toml|ini)\b", re.I
+)
 SYNTAX = late_regex(r"\b(JSONDecode|Parser|Scanner|TOMLDecode|Parsing|Decoding|Syntax)Error\b")
 """A file of settings: that it cannot be parsed is no trouble of the data."""
 
@@ -423,7 +426,7 @@ COLLECTIVE = late_regex(
 """What ranks do together: it breaks for all when one has gone."""
 COLLECTIVE_CALL = late_regex(
     r"\b(all_?gather|all_?reduce|reduce_?scatter|all_?to_?all|broadcast|barrier|isend|irecv)\w*"
-    r" \(|\bdistributed_c10d\.py\b|\bsync_global_devices\b",
+    r" \(|\b(distributed_c10d|p2p_communication)\.py\b|\bsync_global_devices\b",
     re.I,
 )
 """A call of what ranks do together, as a picture of a stack shows it."""

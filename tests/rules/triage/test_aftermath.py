@@ -166,3 +166,25 @@ def test_an_epoch_with_both_losses_is_progress() -> None:
     found = triage([*epochs[:4], *cause, *epochs[4:]], "running", None)
     assert found.action == "none"
     assert triage([*epochs, *cause], "running", None).action == "escalate"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["STOP file found (/runs/q7/STOP, owner=lena)"], ("user_stopped", "none")),
+        (["no STOP file found"], ("user_stopped", "escalate")),
+        (["RuntimeError: Failed to meet rendezvous 'ckpt': Deadline Exceeded"], "distributed_hang"),
+        (["rank 112 did not send heartbeat for 1800.4 s"], "distributed_hang"),
+        ([*raised("json.decoder.JSONDecodeError: line 4"), "  (conf/z3.json)"], "small_code_bug"),
+        ([*raised("json.decoder.JSONDecodeError: line 4"), "  (data/z3.json)"], "data_error"),
+    ],
+)
+def test_orders_and_waits_in_their_own_words(lines: list[str], said: str | tuple[str, str]) -> None:
+    found = triage([*TRAIN, *lines], "failed", 143 if "STOP" in lines[0] else 1)
+    assert (found.name if isinstance(said, str) else (found.name, found.action)) == said
+
+
+def test_a_request_larger_than_any_node_is_never_met() -> None:
+    asked = "pod spec: resources.limits.nvidia.com/gpu: {}   (largest node type: 8)"
+    assert triage([asked.format(16), "Pending"], "pending", None).action == "escalate"
+    assert triage([asked.format(8), "Pending"], "pending", None).action == "wait"

@@ -59,3 +59,47 @@ def test_a_record_that_holds_a_traceback_does_not_shift_where_a_job_begins() -> 
 def test_the_step_is_of_this_start_alone() -> None:
     assert triage([*TRAIN, RECORD, START, "Killed"], "failed", 137).step is None
     assert triage([*TRAIN, RECORD, START, TRAIN[0], "Killed"], "failed", 137).step == 1
+
+
+XID = "NVRM: Xid (PCI:0000:4b:00): 92, pid=0, High single-bit ECC error rate"
+ORDER = "slurmstepd: error: *** JOB 62001 ON g11 CANCELLED AT 2026-06-11T14:05:02 ***"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([XID, *TRAIN[20:24], ORDER], ("user_stopped", "none")),
+        ([XID, ORDER], ("hardware_fault", "relaunch")),
+        ([ORDER, XID], ("user_stopped", "none")),
+        (["grad norm nan", *TRAIN[20:22], ORDER], ("numeric_instability", "escalate")),
+    ],
+)
+def test_what_training_had_outlived_did_not_end_what_somebody_cancelled(
+    lines: list[str], said: tuple[str, str]
+) -> None:
+    found = triage([*TRAIN[:20], *lines], "cancelled", None)
+    assert (found.name, found.action) == said
+
+
+LOST = [f"{{'loss': 0.0, 'grad_norm': nan, 'epoch': 2.{i}}}" for i in range(1, 4)]
+SKIPPED = [f"step {i} | loss nan | update skipped" for i in (31, 32, 33)]
+
+
+def test_gradients_that_are_no_numbers_are_lost_numbers() -> None:
+    assert triage([*TRAIN, *LOST], "succeeded", 0).name == "numeric_instability"
+    assert triage([*TRAIN, *LOST[:2]], "succeeded", 0).name == "success"
+    back = "{'loss': 2.1, 'grad_norm': 0.2, 'epoch': 2.5}"
+    assert triage([*TRAIN, *LOST, back], "succeeded", 0).name == "success"
+
+
+def test_a_guess_is_no_cause_beside_lost_numbers() -> None:
+    guess = "tracker: upload of 2 files timed out"
+    assert triage([*TRAIN, guess], "failed", 1).name == "network_transient"
+    assert triage([*TRAIN, *SKIPPED, guess], "failed", 1).name == "numeric_instability"
+
+
+def test_a_task_that_ended_by_itself_is_no_kill_whatever_the_last_status() -> None:
+    ended = "trainer-2 exited with code 1"
+    found = triage([*TRAIN, ended], "failed", 137)
+    assert (found.name, found.action) == ("unknown", "escalate")
+    assert triage([*TRAIN, "  exitcode  : 1 (pid: 4)"], "failed", 137).name == "unknown"
