@@ -14,11 +14,11 @@ from cockpit.rules.triage.gist import gist
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import marks_of, steps_of
 from cockpit.rules.triage.memory_use import spent_memory
+from cockpit.rules.triage.orders import BY_HAND, ORDERED
 from cockpit.rules.triage.prefixes import bare
 from cockpit.rules.triage.signs import Action
 from cockpit.rules.triage.words import (
     ALARM,
-    BY_HAND,
     COLLECTIVE,
     CONFIG,
     CRASH,
@@ -29,7 +29,6 @@ from cockpit.rules.triage.words import (
     KILLED,
     LAUNCHER,
     NETWORK,
-    ORDERED,
     PROBE,
     REFUSAL,
     REFUSED,

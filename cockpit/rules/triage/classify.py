@@ -19,10 +19,11 @@ from cockpit.rules.triage.by_exit import LAST_WORDS
 from cockpit.rules.triage.ended import broken_off, by_sign, ended, told
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import left_trend
+from cockpit.rules.triage.orders import STOPPED
 from cockpit.rules.triage.running import running
 from cockpit.rules.triage.signs import SIGNS, Action
 from cockpit.rules.triage.waiting import waiting
-from cockpit.rules.triage.words import ALARM, DONE, STOPPED, TERMINATED, THROUGH
+from cockpit.rules.triage.words import ALARM, DONE, TERMINATED, THROUGH
 
 _STATES = (
     ("succeeded", late_regex(r"succe|^completed$|finished", re.I)),

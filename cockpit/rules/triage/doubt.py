@@ -55,7 +55,9 @@ _SUPPOSED: Final = (
     r"(?:press|hit|use|type|send|with) (?:ctrl|\^c|sigint|sigterm)",
     r"(?:use|run|type) [`'\"]?scancel\b",
     r"(?:cancel|stop|abort|kill|end|interrupt)\b(?: \w+){0,3}:? [`'\"]?scancel\b",
-    r"(?:install|regist|attach|bind|restor)\w*\b(?=.{0,60}\bsig(?:int|term)\b)",
+    r"(?:install|regist|attach|bind|restor|ignor|trap|block|mask)\w*\b"
+    r"(?=.{0,60}\bsig(?:int|term)\b)",
+    r"signal\.signal\(|sig(?:int|term)\b(?= (?:is |are )?(?:ignored|trapped|blocked|masked)\b)",
     r"(?:[\w/|]+,? ){1,6}handlers?\b"
     r"(?= (?:is |are |was |were )?(?:install|regist|set\b|attach|enabl|active|armed|ready))",
     r"(?:relaunch|restart|requeue|retry|resume|save|checkpoint)s?:? (?:on|if|when|before|until)\b",

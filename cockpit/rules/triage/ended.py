@@ -29,6 +29,7 @@ from cockpit.rules.triage.by_exit import (
 )
 from cockpit.rules.triage.data_words import DATA
 from cockpit.rules.triage.lines import Log
+from cockpit.rules.triage.orders import JOB_CANCELLED, STEP_CANCELLED, STOPPED
 from cockpit.rules.triage.signs import SIGNS, Action, Sign
 from cockpit.rules.triage.tracebacks import (
     IGNORED,
@@ -44,7 +45,6 @@ from cockpit.rules.triage.words import (
     DRAIN,
     HANDLED,
     INTERRUPTS,
-    JOB_CANCELLED,
     LAUNCHER,
     LEAVING,
     MISTAKES,
@@ -52,8 +52,6 @@ from cockpit.rules.triage.words import (
     OPENING,
     REQUEUED,
     SHAPES,
-    STEP_CANCELLED,
-    STOPPED,
     TASK_DIED,
     TERMINATED,
     TRACKER,

@@ -1,4 +1,4 @@
-"""Words that a class alone does not make: who stopped it, what failed, what is only an echo."""
+"""Words that a class alone does not make: what failed, and what is only an echo."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ NETWORK = late_regex(
 )
 REFUSAL = late_regex(
     r"certificate[_ ]verif\w+|\bcertificate (has )?expired|self[- ]signed certificate"
-    r"|\b407\b|proxy authentication|\binsufficient_quota\b|\bcurrent quota\b|\bbilling\b"
+    r"|\b407\b|proxy authentication|\btunnel connection failed: 4\d\d|\binvalid_grant\b"
+    r"|\b(AccessDenied|ExpiredToken|InvalidAccessKeyId|SignatureDoesNotMatch)\w*\b"
+    r"|\binsufficient_quota\b|\bcurrent quota\b|\bbilling\b"
     r"|\b(localhost|127\.0\.0\.1|0\.0\.0\.0)\b|\[::1\]|\bhost='::1'",
     re.I,
 )
@@ -68,49 +70,6 @@ TROUBLE = late_regex(
     r"error|fail|retry|timed? ?out|refus|denied|unauthori|exception|warning|ignored|\b4\d\d\b", re.I
 )
 
-STOPPED = late_regex(
-    r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user"
-    r"|cancell?ed by (user|uid|owner)|\bsigterm\b.{0,60}\buid[ =:]?[1-9]\d*"
-    r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
-    r"|(?<!can be )(?<!be )\bstopped (from|in|via|through) the (ui|web|console|dashboard|w&b"
-    r"|wandb)\b"
-    r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
-    r"|\bjob \S+ was (stopped|cancell?ed)\b|^srun: interrupt\b|\buser[- ]initiated\b"
-    r"|terminated-by-user|(?<!no )\bstop[- _]?(file|flag|marker|sentinel)\b.{0,20}\b(found|detected"
-    r"|seen|exists|present|appeared)\b|\b(exit(ing|ed)?|stopp(ing|ed)) .{0,12}\bon request\b"
-    r"|(?<!use )(?<!run )(?<!with )\b(kubectl delete|docker (stop|kill)|podman (stop|kill)"
-    r"|condor_rm|oardel|sky (jobs )?cancel"
-    r"|ray job stop|modal app stop)\b|^qdel: "
-    r"|\bcancell?ed by (?!(the )?(system|scheduler|slurm|kernel|watchdog|signal|launcher|pre))\w+"
-    r"|\bdeleted by (the )?(user|owner"
-    r"|\S+@)"
-    r"|\b(killed|cancell?ed|deleted|terminated)\b.{0,20}\b(qdel|bkill)\b|\b(qdel|bkill) by\b"
-    r"|cancelled at (?!.*due to)|\bsigint\b|received signal 2\b|\bscancel\b",
-    re.I,
-)
-"""Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""
-
-BY_HAND = late_regex(
-    r"\b(operator|admin\w*|manual\w*|on request|requested by|by \S+@\S+|p?kill(all)? -(9|KILL)"
-    r"|(docker|podman) (stop|kill)|policy|budget|utili[sz]ation|idle|reaper|janitor|spending)\b",
-    re.I,
-)
-"""A person's hand in a kill, or the rule of one."""
-
-ORDERED = late_regex(
-    r"\b(exit\w*|abnormal\w*|terminat\w*|closed|quit\w*|leaving|died|dropped|lost|disconnect\w*"
-    r"|expired"
-    r"|cancel\w*|abort\w*|delet\w+|remov(ed|ing)|requested|manual\w*|operator|admin\w*|stopp(ed"
-    r"|ing)"
-    r"|shut(ting)? ?down|\bby \S+@\S+)\b",
-    re.I,
-)
-"""Words of an order, perhaps a person's, or of an end: then it did not just stop."""
-
-JOB_CANCELLED = late_regex(r"\*{3} job \S+ on \S+ cancelled at (?!.*due to)", re.I)
-"""Slurm ends the whole job: only somebody's order does that without a reason."""
-STEP_CANCELLED = late_regex(r"\bstep \S+ on \S+ cancelled at (?!.*due to)", re.I)
-"""Slurm ends what is left of a step: somebody told it to, or one of its tasks had failed."""
 TASK_DIED = late_regex(
     r"\bsrun: error: .*\btasks? [\d,-]+: (exited with|segmentation|aborted|killed|bus error"
     r"|floating|illegal|out of memory)",
