@@ -169,6 +169,15 @@ def _ended_by_itself(log: Log) -> bool:
     return any(index < first and not healed(log, index) for index in log.naming(FIRST_END))
 
 
+def told_otherwise(log: Log) -> bool:
+    """Tell whether a task is said to have ended with another status than 0, and no training after.
+
+    Behind a pipe (``| tee``), or in a script that goes on, it is not the job's.
+    """
+    ends = (TASK_DIED, FIRST_END, OTHER_END, KILLED)
+    return any(not log.went_on(index) for each in ends for index in log.naming(each))
+
+
 def _kills(log: Log) -> list[int]:
     return [index for index in log.naming(KILLED) if not healed(log, index)]
 

@@ -15,8 +15,8 @@ from cockpit.model.logtext import PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.again import told_again
 from cockpit.rules.triage.answers import EVIDENCE, answer
-from cockpit.rules.triage.by_exit import LAST_WORDS
-from cockpit.rules.triage.ended import broken_off, by_sign, ended, told
+from cockpit.rules.triage.by_exit import LAST_WORDS, told_otherwise
+from cockpit.rules.triage.ended import broken_off, by_sign, counted_to_the_end, ended, told
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import left_trend
 from cockpit.rules.triage.orders import STOPPED
@@ -75,7 +75,8 @@ def diagnose(
     phase = next((name for name, pattern in _STATES if pattern.search(state)), "failed")
     if phase == "succeeded":
         whole = final is not None and _reached(lines) >= final - 1
-        doubted = short is None and exit_code not in (None, 0)
+        other = told_otherwise(lines) and not counted_to_the_end(lines)
+        doubted = short is None and (exit_code not in (None, 0) or other)
         return _though_nan(lines, _succeeded(lines, False if whole else short, doubted=doubted))
     if phase == "waiting":
         return waiting(lines)

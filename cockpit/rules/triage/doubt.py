@@ -42,6 +42,7 @@ _ASKED: Final = (
 _SUPPOSED: Final = (
     r"(?:this|it|that|which)(?: \w+){0,3} (?:can|may|might|could|usually|often|typically|likely"
     r"|probably|generally|sometimes)\b",
+    r"can be\b",
     r"(?:may|might|could)(?: also)? (?:be|have|indicate|happen|occur|result|cause|lead|need)\b",
     r"(?<!contains )either\b(?=.{0,160}\bor\b)",
     _CAUSES,

@@ -125,7 +125,7 @@ def broken_off(log: Log) -> Triage | None:
         return None
     if raised.name in WRAPPERS or LEAVING.search(raised.text) or log.went_on(raised.at):
         return None
-    if any(_ALL.search(log.lines[index]) for index, _ in (*log.marks[-1:], *log.bars[-1:])):
+    if counted_to_the_end(log):
         return None
     sign, found = _standing_sign(log, raised)
     if sign is not None and sign.name in _OWN_END:
@@ -134,6 +134,11 @@ def broken_off(log: Log) -> Triage | None:
     if thing.name == "tracker_error":
         return None
     return thing.model_copy(update={"action": "escalate"}) if thing.action == "relaunch" else thing
+
+
+def counted_to_the_end(log: Log) -> bool:
+    """Tell whether the last that was counted is all there is: ``12000/12000``."""
+    return any(_ALL.search(log.lines[index]) for index, _ in (*log.marks[-1:], *log.bars[-1:]))
 
 
 def _raised(log: Log) -> Raised | None:

@@ -103,3 +103,32 @@ def test_a_task_that_ended_by_itself_is_no_kill_whatever_the_last_status() -> No
     found = triage([*TRAIN, ended], "failed", 137)
     assert (found.name, found.action) == ("unknown", "escalate")
     assert triage([*TRAIN, "  exitcode  : 1 (pid: 4)"], "failed", 137).name == "unknown"
+
+
+FAILS = "ERROR could not write checkpoint out/step-30: Permission denied"
+MORE = [f"step {i} | loss 2.5 | 81k tok/s" for i in range(31, 60)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "action"),
+    [
+        ([FAILS, *MORE], "escalate"),
+        ([FAILS, *MORE, "saved checkpoint out/step-59", *MORE[-3:]], "none"),
+        ([f"{FAILS}, retrying in 3 s", *MORE], "none"),
+        (["could not load tokenizer cache", *MORE], "none"),
+    ],
+)
+def test_a_run_that_cannot_save_is_not_fine_for_training_on(lines: list[str], action: str) -> None:
+    assert triage([*TRAIN, *lines], "running", None).action == action
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Killed", "srun: error: n1: task 3: Exited with exit code 1", "  exitcode  : 1 (pid: 4)"],
+)
+def test_a_task_s_own_end_contradicts_a_success_unless_training_was_through(said: str) -> None:
+    found = triage([*TRAIN, said], "succeeded", 0)
+    assert (found.name, found.action) == ("unknown", "escalate")
+    for through in ("Training completed", "step 30/30 | loss 2.1"):
+        assert triage([*TRAIN, through, said], "succeeded", 0).name == "success"
+    assert triage([*TRAIN, said, *MORE], "succeeded", 0).name == "success"
