@@ -14,13 +14,9 @@ from operator import itemgetter
 from typing import NamedTuple, TypeGuard
 
 from cockpit.model.observed import Column, Row
-from cockpit.sources.protobuf import BadMessageError
-from cockpit.sources.wandb.alike import AlikeRows
-from cockpit.sources.wandb.decode import CONFIG, HISTORY, config_update, kind_of
-from cockpit.sources.wandb.file import MAGIC, Span
+from cockpit.sources.wandb.cursor import Cursor, pieces
 from cockpit.sources.wandb.fragment import Fragment
 from cockpit.sources.wandb.metrics import MetricKeys
-from cockpit.sources.wandb.rows import StepRate, rated
 
 MOST_COLUMNS = 1024
 """Columns at most; at least half as many once the run has that many steps."""
@@ -258,15 +254,6 @@ def _distinct(*points: Point | None) -> list[Point]:
     return sorted(dict.fromkeys(point for point in points if point is not None), key=_step)
 
 
-CHUNK_ROWS = 5000
-"""Rows in one chunk at most."""
-CHUNK_BYTES = 512 * 1024
-"""Bytes of the log that are read at once: a few hundredths of a second at most."""
-ENOUGH = 1500
-"""Rows that make a chunk worth its way to whoever asked: long rows are read ``PIECES`` times."""
-PIECES = 4
-
-
 class RowChunk(NamedTuple):
     """A chunk of a run's logged rows, in order.
 
@@ -284,89 +271,13 @@ class RowChunk(NamedTuple):
     unread: str = ""
 
 
-class _Cursor:
-    """How far one fragment has been read."""
-
-    def __init__(self, fragment: Fragment, keys: MetricKeys) -> None:
-        self.fragment = fragment
-        self.offset = len(MAGIC)
-        self.skipped = 0
-        self.lacks = 0
-        """Up to which offset bytes must be brought before more can be read; 0 if none."""
-        self.config: dict[str, object] = {}
-        self._keys = keys
-        self._rate = StepRate()
-        self._waiting_at = 0
-        self._waiting: list[Row] = []
-
-    @property
-    def caught_up(self) -> bool:
-        """True when nothing more can be read from what is there."""
-        size = self.fragment.size
-        at_end = self.offset >= size or self._waiting_at == size
-        return not self._waiting and (at_end or not self.fragment.ready)
-
-    @property
-    def read(self) -> int:
-        """Bytes that are done with."""
-        return self.fragment.size if self.caught_up else self.offset
-
-    def chunk(self, most: int) -> list[Row]:
-        """Read on, ``most`` rows; an empty list can mean that there were records but no rows."""
-        if not self._waiting and self.fragment.ready:
-            with self.fragment.file.open() as log:
-                piece = log.read(self.offset, CHUNK_BYTES)
-                at_end = self.offset + CHUNK_BYTES >= log.size
-                self.lacks = max((stop for _, stop in log.missed), default=0)
-            if not self.lacks and (at_end or piece.offset == self.offset):
-                self._waiting_at = self.fragment.size
-            self.offset = piece.offset
-            self.skipped += piece.skipped
-            self._waiting = self._rows(piece.spans)
-        chunk, self._waiting = self._waiting[:most], self._waiting[most:]
-        return chunk
-
-    def _rows(self, spans: Sequence[Span]) -> list[Row]:
-        reader, layout = self.fragment.reader(self._keys), self.fragment.layout
-
-        def by_itself(span: Span) -> Row | None:
-            kind, message = kind_of(span)
-            try:
-                if kind == HISTORY:
-                    layout.notice(message)
-                    return reader.read(message)
-                if kind == CONFIG:
-                    self.config.update(config_update(message))
-            except BadMessageError:
-                self.skipped += 1
-            return None
-
-        rows = AlikeRows(reader, layout).read(spans, by_itself)
-        return rated(self.fragment.on_our_clock(rows), self._keys, self._rate)
-
-
-def _pieces(cursor: _Cursor) -> list[Row]:
-    """Read on until it is worth it; what was read before a piece that cannot be is not lost."""
-    rows: list[Row] = []
-    for _ in range(PIECES):
-        try:
-            rows += cursor.chunk(CHUNK_ROWS - len(rows))
-        except OSError:
-            if not rows:
-                raise
-            break  # the next call says so, if it is so still
-        if cursor.caught_up or cursor.lacks or len(rows) >= ENOUGH:
-            break
-    return rows
-
-
 class Pass:
     """Reads all fragments of a run in the order of their start, keeping the exact columns."""
 
     def __init__(self) -> None:
         self.columns = LossColumns()
         self.caught_up_once = False
-        self._cursors: list[_Cursor] = []
+        self._cursors: list[Cursor] = []
         self._keys = MetricKeys()
         self._delivered = False
         self._again = False
@@ -402,7 +313,7 @@ class Pass:
         rows: list[Row] = []
         behind = next((cursor for cursor in self._cursors if not cursor.caught_up), None)
         if behind is not None:
-            rows = _pieces(behind)
+            rows = pieces(behind)
             self.columns.add(rows)
             self._delivered = self._delivered or bool(rows)
         later = behind is not None and behind.lacks > 0 and not rows
@@ -446,5 +357,5 @@ class Pass:
             self._keys = keys
             self._delivered = self.caught_up_once = False
         for fragment in fragments[len(self._cursors) :]:
-            self._cursors.append(_Cursor(fragment, keys))
+            self._cursors.append(Cursor(fragment, keys))
         return restarted

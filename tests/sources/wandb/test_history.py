@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
-from cockpit.sources.wandb import history as wandb_pass
-from cockpit.sources.wandb.file import Piece, WandbLog
+from cockpit.sources.wandb import cursor
+from cockpit.sources.wandb.file import Passed, Piece, WandbLog
 from cockpit.sources.wandb.history import LossColumns
 from cockpit.sources.wandb.run_files import RunFiles
 from tests.sources.wandb import writer
@@ -39,7 +39,7 @@ def drain(files: RunFiles) -> tuple[list[Row], list[bool]]:
     restarts = []
     while True:
         more = files.more()
-        assert len(more.rows) <= wandb_pass.CHUNK_ROWS
+        assert len(more.rows) <= cursor.CHUNK_ROWS
         found += more.rows
         restarts.append(more.restarted)
         if more.caught_up:
@@ -103,13 +103,13 @@ def test_a_read_that_fails_loses_no_row_that_came_before_it(
 ) -> None:
     launch(tmp_path, 1, rows(0, 3000))
     read, reads = WandbLog.read, [0]
-    monkeypatch.setattr(wandb_pass, "CHUNK_BYTES", 16_384)
+    monkeypatch.setattr(cursor, "CHUNK_BYTES", 16_384)
 
-    def failing(log: WandbLog, start: int, budget: int) -> Piece:
+    def failing(log: WandbLog, start: int, budget: int, passed: Passed | None = None) -> Piece:
         reads[0] += 1
         if reads[0] == 3:
             raise OSError(5, "Input/output error")
-        return read(log, start, budget)
+        return read(log, start, budget, passed)
 
     files = files_of(tmp_path)
     files.value(Then(T0))
