@@ -317,7 +317,7 @@ class CadenceLoop:
             verdict=report.verdict,
             phase=None if job is None else job.phase,
             step=report.progress.step,
-            loss=None if tracker is None else tracker.loss,
+            loss=None if tracker is None else tracker.true_loss,
         )
         key, every = state.key, state.spec.cadence
         self._store_writer.later(lambda store: RunMemory(store).observe(key, seen, every))

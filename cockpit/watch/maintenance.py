@@ -93,7 +93,8 @@ class Maintenance:
             self.notice = f"the run file cannot be read: {error}; {OLD_STAYS}"
             return
         problems = self._reloader.problems
-        self.notice = f"{problems[0]}; {OLD_STAYS}" if problems else None
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        self.notice = f"{problems[0]}{more}; {OLD_STAYS}" if problems else None
         if not problems and self._reloader.file != self._used:
             self._used = self._reloader.file
             await self._adopt(self._used)

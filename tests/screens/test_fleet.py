@@ -304,6 +304,28 @@ async def test_what_the_engine_says_of_itself_is_shown() -> None:
         assert "unknown key [/]; the old settings stay" in text_of(app)
 
 
+async def test_a_long_notice_is_read_whole_and_gives_its_rows_back() -> None:
+    engine = StandIn(*made.fleet())
+    wrong = "cockpit.toml:7: run.job.kind: expected one of iris, ray, slurm, box, local"
+    told = f"{wrong}; the previous version of the run file stays in use"
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "? keys" in text_of(app))
+        plain = text_of(app)
+        engine.notices = (told,)
+        app.repaint_footer()
+        await until(pilot, lambda: "stays in use" in text_of(app))
+        lines = text_of(app).splitlines()
+        assert " ".join(each.strip() for each in lines[-3:-1]) == told
+        assert lines[-1] == plain.splitlines()[-1], "the keys stand where they were"
+        await pilot.resize_terminal(200, 24)
+        await until(pilot, lambda: told in text_of(app).splitlines()[-1])
+        await pilot.resize_terminal(80, 24)
+        engine.notices = ()
+        app.repaint_footer()
+        await until(pilot, lambda: text_of(app) == plain)
+
+
 async def test_ascii_draws_with_ascii_only() -> None:
     app = cockpit(made.report("run-a"), made.failed(), made.diverged(), ascii=True)
     async with app.run_test(size=(200, 50)) as pilot:

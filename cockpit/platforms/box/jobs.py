@@ -30,7 +30,7 @@ from cockpit.platforms.box.finding import (
 )
 from cockpit.platforms.box.machine import Host, host_of, matched, screens, sessions
 from cockpit.platforms.box.probe import Actor, Answers, Piece
-from cockpit.platforms.box.sight import HostSight, places_of, words_of
+from cockpit.platforms.box.sight import HostSight, led, places_of, words_of
 from cockpit.platforms.box.smallfiles import JobFiles, job_files
 from cockpit.platforms.local.again import starts_again
 from cockpit.platforms.local.belonging import LINEAGE
@@ -219,7 +219,7 @@ class BoxJobs:
             found = answers[words.matching(pattern)]
             matches[pattern] = found if isinstance(found, Problem) else matched(found)
         logs = {name: each for name, each in files.items() if isinstance(each, JobFiles)}
-        sight = HostSight(host, self._links, logs)
+        sight = HostSight(host, led(runs, self._links), logs)
         around = Around(candidates_of(sight), sight)
         return View(sight, files, _multiplexed(answers), matches, around)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cockpit.model.place import SSH, Place
@@ -19,7 +19,7 @@ from cockpit.runtime.incarnation import Machine
 
 @dataclass
 class HostSight:
-    """``links`` are where places of this host really lead; ``logs`` what is known of each log."""
+    """``links`` are where its own places lead (``led``); ``logs`` what is known of each log."""
 
     host: Host
     links: Mapping[Place, str]
@@ -143,6 +143,12 @@ def places_of(run: RunSpec) -> list[Place]:
     folders.append(None if job is None else job.workdir)
     found = [*(place for place in folders if place is not None), *outputs_of(run)]
     return [place for place in dict.fromkeys(found) if on_its_host(run, place)]
+
+
+def led(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> dict[Place, str]:
+    """Return of ``links`` what these runs' places on their host lead to."""
+    places = (place for run in runs for place in places_of(run))
+    return {place: links[place] for place in places if place in links}
 
 
 def words_of(run: RunSpec, links: Mapping[Place, str]) -> list[str]:
