@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.model.observed import HostValue
+from cockpit.model.observed import HostValue, Row
 from cockpit.model.run import RunSpec
 from cockpit.store.last_reports import ReportMemory
 from cockpit.store.memory import RunMemory
@@ -96,6 +96,24 @@ def test_while_nothing_falls_due_the_rounds_are_looked_at_on_every_other_beat() 
     assert loop._beat(100.0 + REJUDGE - REST) == TICK, "time alone may open an alert"
     states[1].next_round = 103.0
     assert loop._beat(101.0) == TICK, "a round is due"
+
+
+async def test_rows_are_asked_for_only_where_the_look_has_found_some() -> None:
+    world = World("a", cadence=4.0)
+    world.tracker.rows = [Row(step, float(step), 2.5) for step in range(10)]
+    looks = world.tracker.asked
+    async with watching(world, None) as engine:
+        rows = engine._fleet.states["a"].rows
+        await until(lambda: rows.complete)
+        world.tracker.unread = False
+        looked = len(looks)
+        await until(lambda: len(looks) >= looked + 2)
+        asked, looked = world.tracker.asked_for_rows, len(looks)
+        await until(lambda: len(looks) >= looked + 3)
+        assert world.tracker.asked_for_rows == asked
+        world.tracker.rows.append(Row(10, 10.0, 2.5))
+        world.tracker.unread = True
+        await until(lambda: rows.trend.pace.step == 10)
 
 
 def written(**changes: object) -> RunState:

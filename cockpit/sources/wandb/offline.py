@@ -84,6 +84,11 @@ class OfflineWandb:
         """
         return await self._rows(run, RunFiles.more)
 
+    def may_have_rows(self, run: RunSpec) -> bool:
+        """Return whether ``more_rows`` might give any, as the last look found the files."""
+        former = self._runs.get(run.name)
+        return former is None or former[0] != run.wandb or not former[1].read_out
+
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
         return await self._rows(run, RunFiles.recent, rows)
