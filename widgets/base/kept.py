@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from textual.content import Content
 
 from cockpit.model.instant import Noting
 from cockpit.model.lasting import lasting
 from cockpit.model.report import RunReport
+
+
+UNPAINTED: Final = frozenset({"host", "code", "records"})
+"""Facets of which nothing stands in a panel or a row: the load of a host moves with each look."""
 
 
 class Kept(NamedTuple):
@@ -32,9 +36,12 @@ class Kept(NamedTuple):
 
 
 def alike(reports: Sequence[RunReport], former: Sequence[RunReport], of_look: bool) -> bool:
-    """Return whether reports read as the former ones; ``of_look``: when was looked matters, too."""
+    """Return whether what is painted of reports reads as of the former ones.
+
+    ``of_look``: when was looked matters, too.
+    """
     return len(reports) == len(former) and all(
-        new is old or (not of_look and new.reads_as(old))
+        new is old or (not of_look and new.reads_as(old, UNPAINTED))
         for new, old in zip(reports, former, strict=True)
     )
 
