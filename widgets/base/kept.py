@@ -11,7 +11,6 @@ from cockpit.model.instant import Noting
 from cockpit.model.lasting import lasting
 from cockpit.model.report import RunReport
 
-
 UNPAINTED: Final = frozenset({"host", "code", "records"})
 """Facets of which nothing stands in a panel or a row: the load of a host moves with each look."""
 
