@@ -28,9 +28,13 @@ class Kept(NamedTuple):
     lines: list[Content]
     of_look: bool
 
+    def lasts(self, now: float) -> bool:
+        """Return whether all ages in it read by now as they are painted."""
+        return self.begin <= now < self.end
+
     def holds(self, report: RunReport, now: float, about: tuple[object, ...]) -> bool:
         """Return whether painting anew could only give the same."""
-        same = about == self.about and self.begin <= now < self.end
+        same = about == self.about and self.lasts(now)
         return same and not isinstance(now, Noting) and alike([report], [self.report], self.of_look)
 
 
