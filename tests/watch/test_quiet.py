@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from cockpit.model.observed import HostValue, Row
 from cockpit.model.run import RunSpec
+from cockpit.rules import verdict
 from cockpit.store.last_reports import ReportMemory
 from cockpit.store.memory import RunMemory
 from cockpit.store.pasts import Pasts
 from cockpit.store.store import Store, run_key
+from cockpit.watch import reports
 from cockpit.watch.engine import Engine
 from cockpit.watch.judge import REJUDGE, REJUDGE_UNSEEN, REST, TICK
 from cockpit.watch.past.keeping import SAME_FOR, is_written
@@ -114,6 +117,18 @@ async def test_rows_are_asked_for_only_where_the_look_has_found_some() -> None:
         world.tracker.rows.append(Row(10, 10.0, 2.5))
         world.tracker.unread = True
         await until(lambda: rows.trend.pace.step == 10)
+
+
+async def test_the_table_of_verdicts_is_gone_through_once_for_a_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, asked = World("a", "b"), Mock(wraps=verdict.situation)
+    for module in (reports, verdict):
+        monkeypatch.setattr(module, "situation", asked)
+    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
+    found = await engine.check()
+    assert [each.verdict.value for each in found.runs] == ["healthy", "healthy"]
+    assert asked.call_count == 2
 
 
 def written(**changes: object) -> RunState:
