@@ -31,6 +31,10 @@ class Heap:
     def __init__(self) -> None:
         self._settled = 0
 
+    def whole(self, total: int) -> bool:
+        """Return whether all of ``total`` runs are set aside."""
+        return self._settled >= total
+
     def settle(self, read: int, total: int) -> bool:
         """Set everything aside if many of ``total`` runs were ``read`` since; return whether."""
         last = read == total > self._settled

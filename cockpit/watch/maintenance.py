@@ -81,8 +81,9 @@ class Maintenance:
         for key, news in (await self._store_writer.news(by_key, now)).items():
             share(by_key[key], news)
             self._judge.touch(by_key[key].spec.name)
-        read = sum(state.not_read_yet is None for state in by_key.values())
-        self._heap.settle(read, len(by_key))
+        if not self._heap.whole(len(by_key)):
+            read = sum(state.not_read_yet is None for state in by_key.values())
+            self._heap.settle(read, len(by_key))
 
     async def _read_file(self) -> None:
         """Take an edited run file over; a bad edit keeps the old one and says so."""

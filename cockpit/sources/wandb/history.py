@@ -121,11 +121,6 @@ def _ends(cell: _Cell | Column) -> tuple[Point | None, Point | None, Point | Non
     return only, only, None
 
 
-def _points(cell: _Cell | Column) -> list[Point]:
-    """Return the logged points that say most about a column, one to three."""
-    return _distinct(*_ends(cell))
-
-
 class LossColumns:
     """The loss over steps, of every row that was added (in any order)."""
 
@@ -215,7 +210,7 @@ class LossColumns:
         """
         order = [self._cells[index] for index in sorted(self._cells)]
         if len(order) <= most:  # each column gives at least one point
-            every = [point for cell in order for point in _points(cell)]
+            every = [point for cell in order for point in _distinct(*_ends(cell))]
             if len(every) <= most:
                 return tuple(sorted(every, key=_step))
         groups = max(1, most // 2)
@@ -321,6 +316,12 @@ class Pass:
         self.caught_up_once = self.caught_up_once or caught_up
         share = 1.0 if caught_up else self.share
         return RowChunk(tuple(rows), caught_up, restarted, share, later and not caught_up)
+
+    def read_out(self, fragments: Sequence[Fragment], keys: MetricKeys) -> bool:
+        """Return whether ``next`` would give nothing: every row of these files was given out."""
+        known = [cursor.fragment for cursor in self._cursors]
+        same = not self._again and keys == self._keys and known == list(fragments)
+        return same and all(cursor.caught_up for cursor in self._cursors)
 
     def unread(self, fragment: Fragment) -> tuple[int, int] | None:
         """Return from where on a file is not read yet, and up to where it must be here to go on.
