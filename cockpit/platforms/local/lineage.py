@@ -185,7 +185,7 @@ def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Look, now: f
 def _tops(marks: Mapping[int, Mark], related: set[int], look: Sight) -> tuple[LiveJob, ...]:
     """Return the topmost of these processes that are no part of a job."""
     apart = {pid: mark for pid, mark in marks.items() if pid not in related}
-    below = descendants(look.processes, apart)
+    below = descendants(look.processes, apart, look.children)
     return tuple(_job(pid, mark, look) for pid, mark in apart.items() if pid not in below)
 
 
@@ -210,7 +210,7 @@ def _job(pid: int, mark: Mark, look: Sight) -> LiveJob:
 
 def _beyond(process: Process, look: Sight) -> str | None:
     """Return whose process keeps this user from stopping a job."""
-    below = descendants(look.processes, (process.pid,))
+    below = descendants(look.processes, (process.pid,), look.children)
     for pid in (process.pid, *sorted(below)):
         one = look.processes[pid]
         if not look.may_signal(one):

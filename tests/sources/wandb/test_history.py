@@ -13,7 +13,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
 from cockpit.sources.wandb import history as wandb_pass
 from cockpit.sources.wandb.file import Piece, WandbLog
-from cockpit.sources.wandb.history import LossColumns
+from cockpit.sources.wandb.loss_columns import LossColumns
 from cockpit.sources.wandb.run_files import RunFiles
 from tests.sources.wandb import writer
 
