@@ -31,6 +31,10 @@ class Heap:
     def __init__(self) -> None:
         self._settled = 0
 
+    def settled(self, total: int) -> bool:
+        """Tell whether all of ``total`` runs have been set aside."""
+        return self._settled >= total
+
     def settle(self, read: int, total: int) -> bool:
         """Set everything aside if many of ``total`` runs were ``read`` since; return whether."""
         last = read == total > self._settled

@@ -84,8 +84,10 @@ class Maintenance:
         for key, news in (await self._store_writer.news(by_key, now)).items():
             share(by_key[key], news)
             self._judge.touch(by_key[key].spec.name)
-        read = sum(state.not_read_yet is None for state in by_key.values())
-        settled = self._heap.settle(read, len(by_key))
+        settled = False
+        if not self._heap.settled(len(by_key)):
+            read = sum(state.not_read_yet is None for state in by_key.values())
+            settled = self._heap.settle(read, len(by_key))
         if len(by_key) >= STEP and (settled or monotonic - self._gave_back_at >= GIVE_BACK_EVERY):
             self._gave_back_at = monotonic
             with contextlib.suppress(TimeoutError):

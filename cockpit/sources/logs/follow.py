@@ -97,6 +97,11 @@ class Follower:
         """Tell whether all of the file at a place was read when it was of this ``version``."""
         return version == self._version and not self._behind and place == self.log.place
 
+    @property
+    def at(self) -> Hashable:
+        """How far it is, and in what: as long as that is the same, so is ``wish``."""
+        return self._version, self._offset, len(self._guard), self._behind, self.log.place
+
     def wish(self, limit: int | None = None) -> Wish:
         """Return what the next look will need: usually only the bytes that are new."""
         if self._inode is None:

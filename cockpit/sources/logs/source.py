@@ -221,6 +221,8 @@ class _Followed:
         self._step: int | None = None
         self._begin = 0
         self._offset = 0.0
+        self._asked: tuple[object, Ask] | None = None
+        """What the last look asked for, and what that followed from."""
         self._lock = threading.Lock()
 
     def ask(self, busy: int) -> Ask:
@@ -229,7 +231,11 @@ class _Followed:
         follower = self._follower
         if follower is None:
             return self._configured.ask(Follower(self._configured, whole=self._whole).wish())
-        return self._configured.ask(follower.wish(self.budget.bytes(busy)), follower.log)
+        most = self.budget.bytes(busy)
+        of = follower, follower.at, most
+        if self._asked is None or self._asked[0] != of:
+            self._asked = of, self._configured.ask(follower.wish(most), follower.log)
+        return self._asked[1]
 
     def look(self, share: Share, told: Told | None = None) -> LogValue:
         """Return the newest value, the same object as before if nothing has changed.
