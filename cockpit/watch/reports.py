@@ -229,13 +229,13 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
     """Return the report of a judged run, with its alerts as they are kept over time."""
     watch, alerts = state.shared.owner, worst_first(alerts)
     owner = owner_of(state, found.history.facets)
-    seen = situation(found.spec, found.history, alerts)
-    row = row_of(seen)
+    here = situation(found.spec, found.history, alerts)
+    row = row_of(here)
     return RunReport(
         spec=found.spec,
         checked_at=found.history.now,
         verdict=row.verdict,
-        verdict_reason=row.why(seen),
+        verdict_reason=row.why(here),
         facets=_told(found),
         progress=found.progress,
         alerts=alerts,

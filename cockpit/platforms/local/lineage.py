@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate, chain
 from typing import AnyStr, Final, Generic, NamedTuple
 
@@ -36,6 +37,8 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 NAME_LENGTH: Final = 120
+MOST_NAMES: Final = 2048
+"""Commands whose names are kept: a job has the same one at each look."""
 
 
 class Recorded(NamedTuple):
@@ -237,6 +240,7 @@ def _beyond(process: Process, look: Sight) -> str | None:
     return None
 
 
-def name_of(argv: Sequence[str]) -> str:
+@lru_cache(maxsize=MOST_NAMES)
+def name_of(argv: tuple[str, ...]) -> str:
     """Return a command for people: one line, safe, scrubbed and short."""
     return clean(scrub(" ".join(clean(part, 400) for part in argv)), NAME_LENGTH)

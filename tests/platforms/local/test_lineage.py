@@ -305,7 +305,7 @@ def test_a_pid_file_that_cannot_be_believed_is_said(tmp_path: Path) -> None:
 
 def test_names_are_safe_scrubbed_and_short() -> None:
     name = name_of(
-        ["python", "\x1b[31mx\n", "--api-key=sk-abcdefghijklmnopqrstuvwx1234", "y" * 500]
+        ("python", "\x1b[31mx\n", "--api-key=sk-abcdefghijklmnopqrstuvwx1234", "y" * 500)
     )
     assert "\x1b" not in name and "\n" not in name and len(name) <= 121
     assert "abcdefghijklmnop" not in name

@@ -14,7 +14,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
 from cockpit.sources.wandb import cursor
 from cockpit.sources.wandb.file import Passed, Piece, WandbLog
-from cockpit.sources.wandb.history import LossColumns
+from cockpit.sources.wandb.loss_columns import LossColumns
 from cockpit.sources.wandb.run_files import RunFiles
 from tests.sources.wandb import writer
 
