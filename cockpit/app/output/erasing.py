@@ -1,7 +1,7 @@
 """Which cells of a frame are better erased than written: blanks where another screen had letters.
 
-To erase takes some ten bytes however many cells it are. It is done last: what was there stands until
-what comes in its place does, and nothing flashes.
+To erase takes some ten bytes however many cells it are. It is done last: what was there stands
+until what comes in its place does, and nothing flashes.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def shortest(
         return other
     _by_rows(encoder, rows, differing)
     best = min(encoder, other, key=lambda each: each.length)
-    for each in sorted(erasures):
+    for each in sorted(erasures, key=lambda each: (each.x, each.y)):  # a step down is short
         best.erase(each)
     return best
 
