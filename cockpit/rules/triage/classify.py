@@ -79,7 +79,7 @@ def diagnose(
         doubted = short is None and (exit_code not in (None, 0) or other)
         return _though_nan(lines, _succeeded(lines, False if whole else short, doubted=doubted))
     if phase == "waiting":
-        return waiting(lines)
+        return _never_over_nan(lines, waiting(lines))
     if phase == "running":
         return running(lines)
     known = STATE_CLASS.get(state.strip().upper())
@@ -129,7 +129,7 @@ def _though_nan(log: Log, found: Triage) -> Triage:
 
 
 def _never_over_nan(log: Log, found: Triage) -> Triage:
-    """Turn a plain relaunch down where the last loss was no number, or had left its trend.
+    """Turn a relaunch or a wait down where the last loss was no number, or had left its trend.
 
     SPEC T, C-09 and C-11: what goes on would be spoilt. Nothing else may have been said of it.
     """
@@ -137,7 +137,7 @@ def _never_over_nan(log: Log, found: Triage) -> Triage:
     if not lost and (found.name == "unknown" or found.action == "relaunch"):
         lost = left_trend(log.lines)
     echo = found.confidence == "guess" or found.name in ("unknown", "distributed_hang")
-    if not lost or not (echo or found.action in ("relaunch", "wait")):
+    if not lost or not (echo or found.action in ("relaunch", "fix_then_relaunch", "wait")):
         return found
     return answer(log, "numeric_instability", "escalate", "likely", lost)
 
