@@ -61,6 +61,10 @@ class SheetScreen(CockpitScreen):
         """Return the made page's lines."""
         raise NotImplementedError
 
+    def as_read_here(self, page: str) -> str:
+        """Return the page as it is read now and here; files and the clipboard take it as it is."""
+        return page
+
     async def _make(self) -> None:
         await self.make()
         self.show()
@@ -71,7 +75,7 @@ class SheetScreen(CockpitScreen):
             return
         title = text((f"{self.NAME} · {self._run}", STRONG))
         page = self.query_one(Paged)
-        body = partial(self._body, self.page, self.status, page.kept)
+        body = partial(self._body, self.as_read_here(self.page), self.status, page.kept)
         page.show(Sheet(body, title, text((self.NOTE, DIM))))
         self.show_keys()
 

@@ -231,7 +231,7 @@ def _evidence(alert: Alert, now: float, width: int) -> list[Content]:
         source = text(("" if name == former else cut_start(name, max(8, width // 3)), DIM))
         former = name
         room = width - source.cell_length - (2 if source.plain else 0)
-        words = rows.in_clock_times(each, now)
+        words = rows.in_clock_times(each.text, each.source, now)
         said = paint_log(Content(words), dressed(words).day, None)
         first, *rest = wrapped(said, room, 3) or [EMPTY]
         lines += [row(first, source, width, gap=2), *rest]

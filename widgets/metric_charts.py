@@ -51,6 +51,8 @@ class MetricCharts(Painted):
         self._curves: dict[str, Curve] = {}
         self._offers: tuple[str, ...] | None = None
         self._steady: dict[str, Steady] = {}
+        self._steady_in = (0, 0)
+        """The size for which the axes of values stand."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -137,13 +139,14 @@ class MetricCharts(Painted):
     def on_resize(self) -> None:
         """Paint for the new size, and tell of it."""
         super().on_resize()
-        self._steady = {}
         self.post_message(self.Resized())
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the framed charts."""
         if self._report is None:
             return []
+        if self._steady_in != (width, height):
+            self._steady, self._steady_in = {}, (width, height)
         large, small = self.look.metrics, self.metrics[len(self.look.metrics) :]
         lines = [] if self._offers is None else [self._offered(width)]
         room = height - len(lines) - (SMALL if small else 0)

@@ -141,8 +141,7 @@ def _tracker(report: RunReport) -> Content:
 def _worst(report: RunReport, worst: Alert, now: float, width: int) -> Content:
     mark, style = facts.alert_mark(worst)
     more = len(report.alerts) - 1
-    before = " or before" if worst.since_or_before else ""
-    since = f"since {day_time(worst.since, now)}{before}"
+    since = f"since {day_time(worst.since, now)}{worst.or_before}"
     ends = [f"+{more} more"] if more else []
     right = text(("   ".join([*ends, since, worst.id]), DIM), " ")
     room = width - right.cell_length - 2

@@ -280,7 +280,7 @@ class AttachedEngine:
         while True:
             await next_beat(self._clock, lap)
             if self._heard:
-                quiet, since, self._heard, self.silent = 1.0, self._clock.now(), False, ""
+                quiet, since, self._heard = 1.0, self._clock.now(), False
                 lap = BEAT
                 continue
             quiet, lap = quiet + lap, 1.0
@@ -292,6 +292,9 @@ class AttachedEngine:
     def _take(self, document: Document) -> None:
         """Take what the engine says."""
         self._heard = True
+        if self.silent:
+            self.silent = ""
+            self._tell_all()
         said = document.get("say")
         if said == "report":
             self._take_report(document)

@@ -81,6 +81,11 @@ class Alert(Frozen):
     span: RowSpan | None = None
     """Where the rows say that it opened and closed; not in the document where they do not."""
 
+    @property
+    def or_before(self) -> str:
+        """What is to stand behind the time of ``since`` wherever that is told."""
+        return " or before" if self.since_or_before else ""
+
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)

@@ -1,4 +1,4 @@
-"""Which of a tracker's figures are the present job's: those of a former one are never shown as its.
+"""What a report tells of the present job: no former one's figures, and no state that has aged.
 
 After a resume the tracker holds the former job's last loss and rate until the new one has logged
 (and its client has written) a row of its own, while log and checkpoints are further already.
@@ -6,8 +6,10 @@ After a resume the tracker holds the former job's last loss and rate until the n
 
 from __future__ import annotations
 
-from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.facet import Facet
+from cockpit.model.observed import JobValue, Phase, Row, TrackerValue
 from cockpit.model.report import RunReport
+from cockpit.model.wording import utc_minute
 
 
 def present_tracker(report: RunReport) -> TrackerValue | None:
@@ -35,6 +37,20 @@ def loss_at(report: RunReport) -> float | None:
         return current.last_step_at
     row = _newest_row(report)
     return None if row is None else row.at
+
+
+def phase_told(job: Facet[JobValue]) -> str:
+    """Return a job's phase for a text that is read elsewhere and later: ``running``, ``failed``.
+
+    One that gave no answer when it was asked is not said to live: when it was seen so is told.
+    """
+    value = job.value
+    if value is None or value.phase is Phase.UNKNOWN:
+        return Phase.UNKNOWN.value
+    word = "stopped" if value.stopped is not None else value.phase.value
+    if job.known or not (job.remembered or value.phase.lives):
+        return word
+    return f"unknown (was {word} {utc_minute(job.observed_at)})"
 
 
 def _newest_row(report: RunReport) -> Row | None:

@@ -14,13 +14,18 @@ EVIDENCE = 6
 
 
 class Point(NamedTuple):
-    """Something open: ``key`` is its identity over time, ``evidence`` has (text, source)."""
+    """Something open: ``key`` is its identity over time, ``evidence`` has (text, source).
+
+    ``since`` is when it began (of what has closed: when that was); ``or_before``: or earlier.
+    """
 
     key: str
     title: str
     code: str = ""
     evidence: tuple[tuple[str, str], ...] = ()
     next: str = ""
+    since: float | None = None
+    or_before: bool = False
 
 
 class Mark(NamedTuple):
@@ -76,6 +81,8 @@ def _alerts(report: RunReport) -> tuple[Point, ...]:
             alert.id,
             tuple((each.text, each.source) for each in alert.evidence[:EVIDENCE]),
             alert.next_action,
+            alert.since,
+            alert.since_or_before,
         )
         for alert in report.alerts
     )
@@ -85,6 +92,7 @@ def _alerts(report: RunReport) -> tuple[Point, ...]:
             f"Closed before anybody looked: {gone.alert.title}",
             gone.alert.id,
             tuple((each.text, each.source) for each in gone.alert.evidence[:EVIDENCE]),
+            since=gone.closed_at,
         )
         for gone in report.closed
         if not gone.seen
@@ -98,6 +106,7 @@ def _unknown(report: RunReport) -> tuple[Point, ...]:
             f"unknown:{name}:{facet.since or 0.0:.0f}",
             f"Unknown: {name}",
             evidence=((facet.error.message, facet.source),),
+            since=facet.since,
         )
         for name, facet in report.facets.items()
         if facet.configured and facet.error is not None and not facet.known

@@ -328,6 +328,27 @@ def clocked(words: str, now: float) -> str:
     return _MOMENT.sub(lambda found: _clocked(found[0], now), words) if "Z" in words else words
 
 
+def clocked_minutes(words: str, now: float) -> str:
+    """Return words with each ``utc_minute`` as the reader's clock shows it: ``08:57 (9m ago)``.
+
+    Of a time to come there is no age. For screens only, as ``clocked``.
+    """
+    if "UTC" not in words:
+        return words
+    return _UTC_MINUTE.sub(lambda found: _clocked_minute(found[0], now), words)
+
+
+def _clocked_minute(words: str, now: float) -> str:
+    try:
+        at = datetime.fromisoformat(f"{words[:16]}Z").timestamp()
+    except ValueError:
+        return words
+    if abs(now - at) > _NEAR:
+        return words
+    past = float(now) // _MINUTE * _MINUTE - at  # as the two clock times differ
+    return day_time(at, float(now)) + (f" ({ago(past, 'just now')})" if past >= 0 else "")
+
+
 def _clocked(words: str, now: float) -> str:
     try:
         at = datetime.fromisoformat(words).timestamp()
@@ -371,6 +392,7 @@ def skipped(found: Skipped | None) -> str:
     return f"{where}: {seen}{unseen}"
 
 
+_UTC_MINUTE: Final = late_regex(r"\b\d{4}-[01]\d-[0-3]\d [0-2]\d:[0-5]\d UTC\b")
 _MOMENT: Final = late_regex(r"\b\d{4}-[01]\d-[0-3]\d [0-2]\d:[0-5]\d:[0-5]\dZ")
 _CAUSES: Final = {
     "hbm_exhausted": "HBM exhausted",

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.clock import Moment
+from cockpit.model.figures import phase_told
 from cockpit.model.report import RunReport
 from cockpit.model.wording import UNKNOWN, duration, utc_minute
 from cockpit.notify.message import Message
@@ -214,10 +215,10 @@ def _head(due: Due, second: str | None) -> str:
 
 def _body(due: Due) -> Iterator[str]:
     report, alert, over = due.report, due.alert, due.stage == "passed"
-    began, job = utc_minute(alert.since), report.facets.job.value
-    since = "an unknown time" if began == UNKNOWN else began
-    phase = "unknown" if job is None else job.phase.value
-    yield f"since {since} ({alert.confidence}); job {phase}, step {report.progress.words}"
+    began = utc_minute(alert.since)
+    since = "an unknown time" if began == UNKNOWN else f"{began}{alert.or_before}"
+    job = phase_told(report.facets.job)
+    yield f"since {since} ({alert.confidence}); job {job}, step {report.progress.words}"
     yield from (f"- {each.text} [{each.source}]" for each in alert.evidence[:EVIDENCE_SHOWN])
     named = {each.key: each for each in report.alerts}
     for other in (named[key] for key in alert.consequences if key in named):
@@ -293,7 +294,8 @@ def _common(group: Sequence[Due]) -> str:
 def _each_line(group: Sequence[Due]) -> Iterator[str]:
     for each in group[:TOLD_OF]:
         alert, report = each.alert, each.report
-        yield f"{report.name}: {alert.id} {alert.title}, since {utc_minute(alert.since)}"
+        since = f"since {utc_minute(alert.since)}{alert.or_before}"
+        yield f"{report.name}: {alert.id} {alert.title}, {since}"
         yield f"  next: {alert.next_action}"
         yield f"  to acknowledge: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
     if len(group) > TOLD_OF:

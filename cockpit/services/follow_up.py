@@ -238,7 +238,7 @@ def end_text(report: RunReport, job: JobValue) -> str:
         how,
         *([f"exit code {job.exit_code}"] if job.exit_code is not None else []),
         f"step {report.progress.words}",
-        *([f"loss {number(tracker.loss)}"] if tracker is not None and tracker.loss else []),
+        *([] if tracker is None or tracker.loss is None else [f"loss {number(tracker.true_loss)}"]),
     ]
     return scrub(f"{', '.join(parts)} ({_name(job)})")
 

@@ -25,7 +25,8 @@ from cockpit.rules.replay import NOT_REPLAYED, Replay
 from cockpit.sources.logs.source import read_rows
 from cockpit.sources.rowfile import RowFile
 from cockpit.sources.trackers import Trackers
-from cockpit.sources.wandb.history import LossColumns
+from cockpit.sources.wandb.history import RowChunk
+from cockpit.sources.wandb.loss_columns import LossColumns
 from cockpit.text.safe import clean
 from cockpit.verbs.backtest_chart import Span, chart
 from cockpit.verbs.backtest_page import page
@@ -38,6 +39,7 @@ from cockpit.verbs.common import (
     print_document,
     put,
     run_file,
+    say,
 )
 from cockpit.verbs.reading import (
     STDIN,
@@ -106,7 +108,10 @@ def run(args: argparse.Namespace) -> int:
     log = args.log or (_own_log(spec) if named is not None and not found.rows else None)
     happened = found.replay.ended() if log is None else _with_log(log, spec, found)
     if not found.rows:
-        raise UsageError(f"{clean(args.what, 4096)} holds no logged rows: nothing to replay")
+        why = f"cannot be read ({found.unread})" if found.unread else "holds no logged rows"
+        raise UsageError(f"{clean(args.what, 4096)} {why}: nothing to replay")
+    if found.unread:
+        say(f"rows of its tracker are missing here, they cannot be read: {found.unread}")
     document = _document(spec, happened, found)
     if args.html is not None:
         write_picture("--html", args.html, page(document, found.columns()))
@@ -123,6 +128,8 @@ class Backtest:
 
     def __init__(self, spec: RunSpec, *, draws: bool) -> None:
         self.spec = spec
+        self.unread = ""
+        """Why the rest of the tracker's rows could not be read, if it could not."""
         self._draws = draws
         self.begin()
 
@@ -147,7 +154,7 @@ class Backtest:
         """How many rows were replayed."""
         return self.replay.rows
 
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> Sequence[Column]:
         """Return the loss over the steps."""
         return self._curve.columns()
 
@@ -208,11 +215,11 @@ async def _replay(what: str, found: Backtest, *, named: bool) -> None:
         return
     spec = found.spec
     run = spec if named else spec.model_copy(update={"wandb": WandbSpec(dir=place_of(what))})
-    async for rows in _chunks(run):
-        if rows is None:
+    async for chunk in _chunks(run):
+        if chunk.restarted:
             found.begin()
-        else:
-            found.add(rows)
+        found.add(chunk.rows)
+        found.unread = chunk.unread
 
 
 def _is_wandb(what: str) -> bool:
@@ -226,18 +233,16 @@ def _from_rows(what: str, found: Backtest) -> None:
     say_left_out(rows)
 
 
-async def _chunks(run: RunSpec) -> AsyncIterator[tuple[Row, ...] | None]:
-    """Yield a tracker's rows from the first on; ``None`` where it begins again from there."""
+async def _chunks(run: RunSpec) -> AsyncIterator[RowChunk]:
+    """Yield a tracker's rows from the first on, or again from there (``restarted``)."""
     source = Trackers(SystemClock())
     while True:
         try:
             chunk = await source.more_rows(run)
         except (OSError, ValueError) as error:
             raise UsageError(f"its rows cannot be read: {clean(error)}") from error
-        if chunk.restarted:
-            yield None
-        yield chunk.rows
-        if chunk.caught_up or chunk.later:
+        yield chunk
+        if chunk.caught_up or chunk.later or chunk.unread:
             return
 
 

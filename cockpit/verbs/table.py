@@ -89,8 +89,8 @@ def alert_line(alert: Alert) -> str:
     """Return an alert's first line: id, severity, title, since, confidence, who has taken it."""
     taken = f" (acknowledged by {alert.acknowledged.by})" if alert.acknowledged is not None else ""
     what = f"{alert.id} {alert.severity.value}: {alert.title}"
-    before = " or before" if alert.since_or_before else ""
-    return f"{what}, since {rfc3339(alert.since)}{before}, {alert.confidence}{taken}"
+    since = f"since {rfc3339(alert.since)}{alert.or_before}"
+    return f"{what}, {since}, {alert.confidence}{taken}"
 
 
 def _row(run: RunReport) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
         finished = rows.trend != former
     rows.any = rows.any or bool(got.rows)
     rows.tried = True
-    return Chunk(bool(got.rows) or finished, got.caught_up or got.later)
+    return Chunk(bool(got.rows) or finished, got.caught_up or got.later or bool(got.unread))
 
 
 async def _folded(

@@ -288,7 +288,7 @@ class CadenceLoop:
             name
             for name, state in self._fleet.states.items()
             if now - state.judged_at >= REJUDGE_UNSEEN
-            or ((not large or rank(name) < OTHER) and _rested(state, now))
+            or (_rested(state, now) and (not large or rank(name) < OTHER))
         ]
 
     def _due(self, state: RunState, now: float) -> bool:
@@ -317,7 +317,7 @@ class CadenceLoop:
             verdict=report.verdict,
             phase=None if job is None else job.phase,
             step=report.progress.step,
-            loss=None if tracker is None else tracker.loss,
+            loss=None if tracker is None else tracker.true_loss,
         )
         key, every = state.key, state.spec.cadence
         self._store_writer.later(lambda store: RunMemory(store).observe(key, seen, every))

@@ -14,6 +14,7 @@ from pydantic import field_serializer
 
 from cockpit.model.base import Frozen, Seconds
 from cockpit.model.clock import Clock
+from cockpit.model.figures import phase_told
 from cockpit.model.report import RunReport
 from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.records.git.documents import sync_folder
@@ -141,10 +142,8 @@ class StateFiles:
 
 def _last_signal(report: RunReport) -> str:
     """Return the newest state in one line: phase, progress, verdict, worst alert."""
-    job = report.facets.job.value
-    phase = "unknown" if job is None else job.phase.value
     worst = f"; {report.worst.id} {report.worst.title}" if report.worst is not None else ""
-    return f"{phase}, {report.progress.text}, {report.verdict.value}{worst}"
+    return f"{phase_told(report.facets.job)}, {report.progress.text}, {report.verdict.value}{worst}"
 
 
 def restarted(path: Path, job_id: str, restart_count: int, now: float) -> None:

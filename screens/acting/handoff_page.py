@@ -7,6 +7,7 @@ from textual.content import Content
 
 from cockpit.actions.core.action import RefuseError
 from cockpit.model.plan import Request
+from cockpit.model.wording import clocked, clocked_minutes
 from cockpit.store.store import StoreError
 from screens.sheet import SheetScreen
 from widgets.base.paged import Paged
@@ -40,6 +41,13 @@ class HandoffPage(SheetScreen):
         else:
             self.page = plan.page or ""
             self.status = "" if self.page else "no page: nothing to tell about this run"
+
+    def as_read_here(self, page: str) -> str:
+        """Return the page with its times on the reader's clock, and their ages; not in quotes."""
+        now = self.cockpit.now()
+        pieces = page.split("`")
+        pieces[::2] = (clocked_minutes(clocked(piece, now), now) for piece in pieces[::2])
+        return "`".join(pieces)
 
     def _body(self, page: str, status: str, kept: Filter, width: int) -> list[Content]:
         """Mask before anything is wrapped: a name over two lines is a name too."""

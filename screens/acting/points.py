@@ -100,8 +100,9 @@ class PointsScreen(CockpitScreen):
         title = text(
             (f"open points · {self._run}", STRONG), (f"  {gone} of {len(points)} gone through", DIM)
         )
-        body = partial(paint_points, points, marks, at)
-        top = point_row(points, marks, at, max(1, page.size.width - 4))
+        now = self.cockpit.now()
+        body = partial(paint_points, points, marks, at, now)
+        top = point_row(points, marks, at, now, max(1, page.size.width - 4))
         page.top = max(0, top - max(0, page.room // 2))
         page.show(Sheet(body, title, text(("then the transfer, typed", DIM))))
         self.show_keys()

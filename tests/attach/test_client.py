@@ -110,6 +110,10 @@ async def test_what_no_engine_stands_behind_is_no_news() -> None:
         for each in engine.report().runs:
             assert each.not_read_yet and each.watched_by is None and each.next_check_at is None
             assert each.verdict is not Verdict.HEALTHY
+        painted: list[tuple[str, str]] = []
+        engine.subscribe(lambda each: painted.append((each.name, engine.silent)))
+        told(engine, {"say": "beat"})
+        assert painted == [(run.name, "") for run in FILE.runs], "the header is painted at once"
         told(engine, report(0))
         while engine.silent:  # noqa: ASYNC110
             await asyncio.sleep(0)

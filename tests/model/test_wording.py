@@ -155,6 +155,15 @@ def test_a_rules_instants_stand_on_the_readers_clock(monkeypatch: pytest.MonkeyP
         assert wording.clocked(f"at {far}", NOON) == f"at {far}"
 
 
+def test_a_records_minutes_stand_on_the_readers_clock_with_their_age() -> None:
+    said = "seen 2026-03-11 11:59 UTC, since 2026-03-10 11:00 UTC, due 2026-03-11 12:10 UTC"
+    told = "seen 11:59 (1m ago), since 10 Mar 11:00 (1d 01h ago), due 12:10"
+    assert wording.clocked_minutes(said, NOON + 20) == told
+    assert wording.clocked_minutes("at 2026-03-11 12:00 UTC", NOON + 59) == "at 12:00 (just now)"
+    for far in ("2026-19-39 29:59 UTC", "2025-03-11 11:41 UTC", "0001-01-01 00:00 UTC"):
+        assert wording.clocked_minutes(f"at {far}", NOON) == f"at {far}"
+
+
 def test_each_sign_that_is_painted_has_a_twin_in_ascii() -> None:
     root = Path(wording.__file__).parents[2]
     painters = (*(root / "widgets").rglob("*.py"), *(root / "screens").rglob("*.py"))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
 
-from cockpit.model.curve import USUAL, Curve
+from cockpit.model.curve import USUAL, Curve, Part
 from screens.run_charts import found
 from tests.screens.stand_in import StandIn, cockpit, text_of
 from tests.widgets import reports as made
 from tests.widgets.painting.test_metrics import a_curve
+from widgets.metric_charts import MetricCharts
 
 LOGGED = (*USUAL, "eval/accuracy")
 
@@ -71,6 +73,41 @@ async def test_a_wall_screen_shows_all_usual_metrics() -> None:
         shown = await charts(pilot, "2")
     assert all(f"╭ {each} 999" in shown for each in USUAL)
     assert source.curves.asked[-1][0] == USUAL
+
+
+def spiked(spread: float) -> Curve:
+    """A climb with one value far above it, which a climb of less ``spread`` leaves off the axis."""
+    values = [1 + spread * at / 400 for at in range(400)]
+    values[200] = 4.5
+    parts = tuple(Part(at, at, None, None, it, it, it, 1, 0) for at, it in enumerate(values))
+    return Curve("train/loss", parts=parts, extent=(0, 399), rows=400)
+
+
+async def test_another_size_has_its_own_axis_from_its_first_frame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = engine()
+    source.curves.known["loss"] = spiked(1.0)
+    app = cockpit(engine=source, run="run-a")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await charts(pilot, "2")
+        source.curves.known["loss"] = spiked(0.8)
+        drawn = app.screen.query_one(MetricCharts)
+        drawn.take((), ("loss",), [spiked(0.8)])
+        assert "4.0 ┤" in text_of(app), "while the size stands, so does the axis"
+        paint, painted = drawn.paint, []
+
+        def noting(width: int, height: int) -> list[Content]:
+            lines = paint(width, height)
+            if width == 100:
+                painted.append([line.plain for line in lines])
+            return lines
+
+        monkeypatch.setattr(drawn, "paint", noting)
+        await pilot.resize_terminal(100, 30)
+        await charts(pilot)
+        assert "4.0 ┤" not in text_of(app)
+    assert len(painted) > 1 and all(each == painted[0] for each in painted)
 
 
 async def test_why_there_is_no_such_curve_is_said() -> None:

@@ -13,6 +13,7 @@ from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import cockpit, text_of
 
 PAGE = "# Handoff: run-failed\n\n## State\n- Job: failed on gpu-a17, `/data/ada/run.log`\n"
+PAGE += "- seen 2026-03-11 08:40 UTC; `2026-03-11 08:40 UTC`; due 2026-03-11 08:59 UTC\n"
 
 
 async def test_a_page_is_saved_in_three_forms_masked_as_shown(
@@ -31,6 +32,8 @@ async def test_a_page_is_saved_in_three_forms_masked_as_shown(
         await until(pilot, lambda: isinstance(app.screen, HandoffPage))
         await until(pilot, lambda: "• Job: failed" in text_of(app))
         assert "preview, ownership unchanged" in text_of(app)
+        told = "• seen 08:40 (12m ago); 2026-03-11 08:40 UTC; due 08:59"
+        assert told in text_of(app), "as it is read here; what is quoted stays, and files too"
         await pilot.press("m")
         await until(pilot, lambda: "saved as shown" in app.notice)
     assert asked[0].params["to"] == (app.file.runs[0].dri or "ada")
@@ -42,5 +45,6 @@ async def test_a_page_is_saved_in_three_forms_masked_as_shown(
         words = each.read_text()
         assert each.stat().st_mode & 0o777 == 0o600
         assert "gpu-a17" not in words and "/data" not in words and "run.log" in words
+    assert all("seen 2026-03-11 08:40 UTC" in each.read_text() for each in files.values())
     assert files[".md"].read_text().startswith("# Handoff: run-failed\n")
     assert files[".txt"].read_text().startswith("Handoff: run-failed\n")

@@ -123,3 +123,21 @@ def test_a_run_without_a_tracker_is_replayed_from_its_log(
     (one,) = found["alerts"]
     assert (one["id"], one["opened_step"], one["closed_step"]) == ("C-11", 59, 74)
     assert (one["opened_at"], one["closed"], found["timed"]) == (None, True, False)
+
+
+def test_a_tracker_that_cannot_be_read_is_named_beside_the_log_s_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, config = tmp_path / "run.log", tmp_path / "cockpit.toml"
+    config.write_text(
+        '[[run]]\nname = "toy"\nwandb = { dir = "gone" }\n'
+        '[run.job]\nkind = "local"\nlog = "run.log"\n'
+    )
+    log.write_text("")
+    assert main(["backtest", "toy", "--config", str(config)]) == 2
+    assert "toy cannot be read (there is no " in capsys.readouterr().err
+    log.write_text("".join(f"step={at} loss=2.0\n" for at in range(30)))
+    assert main(["backtest", "toy", "--config", str(config)]) == 0
+    said = capsys.readouterr()
+    assert "rows of its tracker are missing here, they cannot be read: there is no " in said.err
+    assert "30 rows" in said.out

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
+from cockpit.sources.wandb.delivery import unreadable
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.watch.ingest import feed_chunk
 from cockpit.watch.runstate import Rows
@@ -50,3 +51,22 @@ async def test_the_newest_rows_stand_in_until_the_older_ones_have_come() -> None
     while not (await feed_chunk(tracker, run, rows)).caught_up:
         pass
     assert rows.complete and rows.skipped == 0.0 and rows.trend.pace.step == 100
+
+
+class Gone(Remote):
+    """A folder that does not answer any more."""
+
+    async def more_rows(self, run: RunSpec) -> RowChunk:  # type: ignore[override]
+        return unreadable("no answer")
+
+
+async def test_files_that_cannot_be_read_are_not_asked_at_once_again_nor_taken_as_whole() -> None:
+    tracker, rows, run = Gone(1), Rows(), RunSpec(name="r")
+    chunk = await feed_chunk(tracker, run, rows)
+    assert (chunk.caught_up, rows.complete, rows.tried) == (True, False, True)
+    whole = Remote(3)
+    whole.look(3)
+    while not (await feed_chunk(whole, run, rows)).caught_up:
+        pass
+    chunk = await feed_chunk(tracker, run, rows)
+    assert (chunk.changed, chunk.caught_up, rows.trend.pace.step) == (False, True, 2)

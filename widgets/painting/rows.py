@@ -6,7 +6,7 @@ from typing import Any
 
 from textual.content import Content
 
-from cockpit.model.alert import Alert, Evidence
+from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
 from cockpit.model.figures import present_loss, present_tracker
 from cockpit.model.lasting import by_look
@@ -142,17 +142,21 @@ def alert_since(alert: Alert, now: float, roomy: bool) -> Content:
     return text((f"{begun}{old}  {alert.id}", DIM))
 
 
-def in_clock_times(line: Evidence, now: float) -> str:
+def in_clock_times(words: str, source: str, now: float) -> str:
     """Return a line of evidence with its instants on the reader's clock; a quoted one as it is."""
-    quoted = line.source.rpartition(":")[2].isdecimal()
-    return line.text if quoted else clocked(line.text, now)
+    return words if quoted(source) else clocked(words, now)
+
+
+def quoted(source: str) -> bool:
+    """Tell whether evidence of this source is a line as it stands there."""
+    return source.rpartition(":")[2].isdecimal()
 
 
 def proof(alert: Alert, now: float, width: int) -> list[Content]:
     """Return an alert's evidence, a line each: the words, their source at the right edge."""
     lines = []
     for each in alert.evidence:
-        said = without_stamp(Content(in_clock_times(each, now)))
+        said = without_stamp(Content(in_clock_times(each.text, each.source, now)))
         source = shortened(text((each.source, DIM)), 2)
         room = width - said.cell_length - 2
         fits = source.cell_length <= room

@@ -56,8 +56,8 @@ def tracker_done(context: ActionContext) -> Iterator[Check]:
     if value.step is None or value.loss is None:
         yield blocked("metrics", "the final metrics are missing: no step or loss was logged")
     else:
-        text = f"final metrics: step {steps(value.step)}, loss {number(value.loss)}"
-        yield passed("metrics", text, value=number(value.loss))
+        text = f"final metrics: step {steps(value.step)}, loss {number(value.true_loss)}"
+        yield passed("metrics", text, value=number(value.true_loss))
 
 
 def final_checkpoint(context: ActionContext) -> tuple[Checkpoint | None, Check]:

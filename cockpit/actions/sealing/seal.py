@@ -142,7 +142,7 @@ def _figures(context: ActionContext, final: Checkpoint | None) -> dict[str, str]
     if tracker is not None:
         figures |= {
             "last_step": steps(tracker.step),
-            "loss": number(tracker.loss),
+            "loss": number(tracker.true_loss),
             "throughput": rate(tracker.throughput, tracker.throughput_unit),
             "wandb_id": tracker.id,
             "wandb_name": tracker.name,

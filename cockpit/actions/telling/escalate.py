@@ -84,7 +84,7 @@ def _lines(report: RunReport, operator: str, note: str) -> Iterator[str]:
         yield f"- Decision needed: {note}"
     for alert in report.alerts:
         yield ""
-        since = utc_minute(alert.since)
+        since = f"{utc_minute(alert.since)}{alert.or_before}"
         yield f"**{alert.id} {alert.severity.value}**: {alert.title}, since {since}"
         yield "```"
         yield from (

@@ -203,7 +203,8 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
         parts = [f"{value.phase.value}{said}", f"id {value.id or 'unknown'}"]
         parts += [f"launch {value.launch_id}"] if value.launch_id else []
         parts += [f"exit code {value.exit_code}"] if value.exit_code is not None else []
-        yield f"Job: {', '.join(parts)}, seen {utc_minute(job.observed_at)}"
+        doubt = "" if job.known else f"; unknown since then ({_why(job)})"
+        yield f"Job: {', '.join(parts)}, seen {utc_minute(job.observed_at)}{doubt}"
         yield from (f"Child: {child}" for child in value.children)
         yield from (f"Diagnostic, not the run itself: {job_id}" for job_id in value.diagnostic)
     yield _progress(report)
@@ -250,7 +251,8 @@ def _alerts(alerts: Sequence[Alert], now: float) -> Iterator[str]:
         taken = alert.acknowledged
         who = f", acknowledged by {taken.by}" if taken is not None else ""
         what = f"{alert.id} {alert.severity.value}: {alert.title}"
-        yield f"{what}, since {utc_minute(alert.since)}{who}; next: {alert.next_action}"
+        since = f"since {utc_minute(alert.since)}{alert.or_before}"
+        yield f"{what}, {since}{who}; next: {alert.next_action}"
     if not alerts:
         yield "none"
 
@@ -277,7 +279,7 @@ def _tracker(report: RunReport, now: float) -> Iterator[str]:
     if value is None:
         yield f"State: unknown ({_why(facet)})"
         return
-    loss = f"loss {number(value.loss)}"
+    loss = f"loss {number(value.true_loss)}"
     pace = rate(value.throughput, value.throughput_unit)
     last = utc_minute(value.last_step_at)
     yield f"State: {value.state}, step {steps(value.step)}, {loss}, {pace}, last step {last}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cockpit.model.place import SSH, Place
@@ -19,13 +19,14 @@ from cockpit.runtime.incarnation import Machine
 
 @dataclass
 class HostSight:
-    """``links`` are where places of this host really lead; ``logs`` what is known of each log."""
+    """``links`` are where its own places lead (``led``); ``logs`` what is known of each log."""
 
     host: Host
     links: Mapping[Place, str]
     logs: Mapping[str, JobFiles] = field(default_factory=dict)
+    known: dict[str, RunMarks] = field(default_factory=dict)
+    """The marks of runs that were found out before, by the same links."""
     _candidates: dict[int, Candidate] = field(default_factory=dict)
-    _marks: dict[str, RunMarks] = field(default_factory=dict)
     _real: dict[str, str] | None = None
 
     @property
@@ -74,10 +75,10 @@ class HostSight:
         return found
 
     def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
-        """Return what a run's jobs are known by on the host, found out once in this look."""
-        marks = self._marks.get(run.name)
-        if marks is None or marks.run is not run:
-            marks = self._marks[run.name] = self._marked(run)
+        """Return what a run's jobs are known by on the host."""
+        marks = self.known.get(run.name)
+        if marks is None or marks.run is not run or marks.uid != self.uid:
+            marks = self.known[run.name] = self._marked(run)
         return marks._replace(recorded=note)
 
     def _marked(self, run: RunSpec) -> RunMarks:
@@ -143,6 +144,12 @@ def places_of(run: RunSpec) -> list[Place]:
     folders.append(None if job is None else job.workdir)
     found = [*(place for place in folders if place is not None), *outputs_of(run)]
     return [place for place in dict.fromkeys(found) if on_its_host(run, place)]
+
+
+def led(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> dict[Place, str]:
+    """Return of ``links`` what these runs' places on their host lead to."""
+    places = (place for run in runs for place in places_of(run))
+    return {place: links[place] for place in places if place in links}
 
 
 def words_of(run: RunSpec, links: Mapping[Place, str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence
+from cockpit.model.figures import phase_told, present_loss
 from cockpit.model.picking import named, newest_of
 from cockpit.model.plan import Approval
 from cockpit.model.report import RunReport
@@ -197,7 +198,7 @@ def new_critical(run: RunSpec, alert: Alert) -> str:
     details = fields(
         (
             ("DRI", person(run.dri, call=True)),
-            ("Since", _moment(alert.since)),
+            ("Since", f"{_moment(alert.since)}{alert.or_before}"),
             ("How sure", alert.confidence),
             ("Next safe action", prose(alert.next_action)),
         )
@@ -208,18 +209,16 @@ def new_critical(run: RunSpec, alert: Alert) -> str:
 
 def state_of(report: RunReport) -> str:
     """Return how a run stands in a few lines: job, progress, checkpoint, open alerts, next."""
-    job, tracker = report.facets.job.value, report.facets.tracker.value
-    checkpoints = report.facets.checkpoints.value
+    job, checkpoints = report.facets.job, report.facets.checkpoints.value
     newest = None if checkpoints is None else newest_of(i for i in checkpoints.items if i.complete)
     latest = UNKNOWN if newest is None else named(newest).removeprefix("step ")
     if newest is not None and newest.suspect is not None:
         latest += f", suspect ({newest.suspect})"
-    loss = None if tracker is None else tracker.loss
     return fields(
         (
-            ("Job", UNKNOWN if job is None else f"{code(job.id)}, {job.phase.value}"),
+            ("Job", UNKNOWN if job.value is None else f"{code(job.value.id)}, {phase_told(job)}"),
             ("Progress", code(report.progress.words)),
-            ("Loss", wording.number(loss)),
+            ("Loss", wording.number(present_loss(report)[1])),
             ("Newest complete checkpoint", latest),
             ("W&B", _wandb(report.spec)),
             ("Open", _open_alerts(report.alerts)),

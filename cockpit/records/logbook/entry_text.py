@@ -9,6 +9,7 @@ from typing import Any
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
+from cockpit.model.figures import present_loss
 from cockpit.model.picking import named, newest_good, newest_of
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
@@ -50,9 +51,9 @@ def _status(report: RunReport, now: float) -> Iterator[str]:
         yield f"{job.value.state}{share}{stale}"
     if report.progress.step is not None:
         yield report.progress.words
-    tracker = report.facets.tracker.value
-    if tracker is not None and tracker.loss is not None:
-        yield f"loss {wording.number(tracker.loss)}"
+    _, loss = present_loss(report)
+    if loss is not None:
+        yield f"loss {wording.number(loss)}"
 
 
 def _since(facet: Facet[Any], now: float) -> str:
@@ -61,7 +62,7 @@ def _since(facet: Facet[Any], now: float) -> str:
 
 def _alerted(report: RunReport, alert: Alert, now: float) -> Iterator[str]:
     """Yield what the worst alert rests on, each with its source and when that was seen."""
-    since = _at(alert.since, now)
+    since = f"{_at(alert.since, now)}{alert.or_before}"
     yield f"{alert.id} {alert.title}, since {since} ({alert.confidence})"
     times = {facet.source: facet.observed_at for _, facet in report.facets.items()}
     for each in alert.evidence[:_MOST]:
@@ -79,7 +80,7 @@ def _observed(report: RunReport, now: float) -> Iterator[str]:
     if tracker.value is not None:
         seen = tracker.value
         unit = seen.throughput_unit
-        figures = [f"loss {wording.number(seen.loss)}"] if seen.loss is not None else []
+        figures = [f"loss {wording.number(seen.true_loss)}"] if seen.loss is not None else []
         figures += [wording.rate(seen.throughput, unit)] if seen.throughput is not None else []
         figures += (
             [f"grad norm {wording.number(seen.grad_norm)}"] if seen.grad_norm is not None else []

@@ -11,6 +11,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
 from math import isfinite
+from operator import itemgetter
 from typing import Final
 
 from cockpit.model import wording
@@ -37,6 +38,7 @@ STRETCH: Final = LEVEL // PARTS
 """Stretches of so many rows: a level that has stood for as many rows as it is made of was held."""
 STEADY: Final = 0.5
 """Share of a climb within which levels are one that stands."""
+_HIGH: Final = itemgetter(1)
 
 
 class ClimbFold:
@@ -83,18 +85,47 @@ class ClimbFold:
 
     def take(self, rows: Calm, count: int) -> int:
         """Take the first ``count`` rows up to the first that is above; return how many."""
-        recent, ranked = self.recent, self._ranked
-        for at, loss in enumerate(rows.losses[:count]):
-            recent.append(loss)  # as ``add``: every row comes here, and a call is dear
-            insort(ranked, loss)
-            if len(ranked) > LEVEL:
-                del ranked[bisect_left(ranked, recent.popleft())]
-            elif len(ranked) < LEVEL:
+        order = [*self.recent, *rows.losses[:count]]
+        levels, at = self._levels(order), 0
+        while levels and at < count and not self.above:
+            stop = min(at + STRETCH - self._standing, count)
+            if not self.is_open and max(levels[at:stop]) <= self._lowest:
+                self._follow(rows.rows[stop - 1], levels[at:stop])
+                at = stop
+                if levels[at - 1] > self._lowest:  # since this stretch: a lower level was held
+                    self._rank(order[at : at + LEVEL])
+                    self._weigh(rows.rows[at - 1], levels[at - 1], order[at + LEVEL - 1])
                 continue
-            self._judge(rows.rows[at], loss)
-            if self.above:
-                return at + 1
-        return count
+            self._rank(order[at : at + LEVEL])
+            at = self._each(rows, at, stop)
+            if len(self.recent) < LEVEL:  # a climb was over: the levels are those of other rows
+                levels = []
+        if levels:
+            self._rank(order[at : at + LEVEL])
+        return at if self.above else self._each(rows, at, count)
+
+    def _levels(self, order: Sequence[float]) -> list[float]:
+        """Return the level after each loss behind the first ``LEVEL``; empty if there are fewer."""
+        ranked = self._ranked.copy()
+        levels = list[float]()
+        low, high = (LEVEL - 1) // 2, LEVEL // 2
+        if len(ranked) == LEVEL:
+            for former, loss in zip(order, order[LEVEL:], strict=False):
+                insort(ranked, loss)  # as ``add``
+                del ranked[bisect_left(ranked, former)]
+                levels.append((ranked[low] + ranked[high]) / 2)
+        return levels
+
+    def _rank(self, recent: Sequence[float]) -> None:
+        """Let the newest ``LEVEL`` losses be these."""
+        self.recent, self._ranked = deque(recent), sorted(recent)
+
+    def _each(self, rows: Calm, at: int, stop: int) -> int:
+        """Take the rows ``[at, stop)`` one by one up to the first that is above; return its end."""
+        while at < stop and not self.above:
+            self.add(rows.rows[at], False, rows.losses[at])
+            at += 1
+        return at
 
     def _inside(self, row: Row) -> bool:
         """Tell whether training goes on from within the climb: then nothing of it is over."""
@@ -105,21 +136,33 @@ class ClimbFold:
         level = (ranked[(LEVEL - 1) // 2] + ranked[LEVEL // 2]) / 2
         if self.first is None:
             self.first = level
-        if not self._low <= level <= self._high:
-            self._low, self._high = min(self._low, level), max(self._high, level)
-        self._standing += 1
+        self._follow(row, (level,))
+        self._weigh(row, level, loss)
+
+    def _follow(self, row: Row, levels: Sequence[float]) -> None:
+        """Take the newest levels into what is held and how far they sway; ``row``: the last one."""
+        self._low, self._high = min(self._low, *levels), max(self._high, *levels)
+        self._standing += len(levels)
         if self._standing == STRETCH:
             self._hold(row)
-        self._swing(level)
-        best = self.best
-        if best is None:
+        self._swing(levels)
+
+    @property
+    def _lowest(self) -> float:
+        """What the limit of a climb is never below: most levels are not above it."""
+        return math.inf if self.best is None else self.best + self._share * abs(self.best)
+
+    def _weigh(self, row: Row, level: float, loss: float) -> None:
+        """Hold a level and the loss that made it against the best one."""
+        ranked, best, first = self._ranked, self.best, self.first
+        if best is None or first is None:
             return
-        if not self.is_open and level <= best + self._share * abs(best):
-            if self.above or self.calm:  # below the lowest that the limit can be: most rows are
+        if not self.is_open and level <= self._lowest:
+            if self.above or self.calm:
                 self._end()
             return
         spread = 2 * (ranked[(3 * LEVEL) // 4] - ranked[LEVEL // 4])
-        share = self._share * max(abs(best), FLOOR * abs(self.first))
+        share = self._share * max(abs(best), FLOOR * abs(first))
         by_spread = spread * (self._share if ranked[0] > 0 else SIGNLESS)
         limit = best + max(share, by_spread, SWAY * self._sway)
         self.calm = self.calm + 1 if loss <= limit else 0
@@ -139,22 +182,24 @@ class ClimbFold:
         self._low, self._high, self._standing = math.inf, -math.inf, 0
         if len(stood) < PARTS:
             return
-        low, high = min(low for low, _ in stood), max(high for _, high in stood)
+        low, high = min(stood)[0], max(map(_HIGH, stood))
         held = low if high - low <= STEADY * self._share * abs(low) else high
         if self.best is None or held < self.best:
             self.best, self.best_step = held, row.step
 
-    def _swing(self, level: float) -> None:
+    def _swing(self, levels: Sequence[float]) -> None:
         """Follow the level's rise; one that has come back by half is how far it sways."""
-        self._sway *= FADES
-        trough, peak = self._trough, self._peak
-        if trough is None or peak is None or level < trough:
-            self._trough = self._peak = level
-        elif level > peak:
-            self._peak = level
-        elif level <= (trough + peak) / 2:
-            self._sway = max(self._sway, peak - trough)
-            self._trough = self._peak = level
+        sway, trough, peak = self._sway, self._trough, self._peak
+        for level in levels:
+            sway *= FADES
+            if trough is None or peak is None or level < trough:
+                trough = peak = level
+            elif level > peak:
+                peak = level
+            elif level <= (trough + peak) / 2:
+                sway = max(sway, peak - trough)
+                trough = peak = level
+        self._sway, self._trough, self._peak = sway, trough, peak
 
     def _end(self) -> None:
         self.above = self.calm = 0

@@ -26,6 +26,8 @@ ENOUGH: Final = 50
 """Rows needed before anything is usual."""
 LEAST: Final = 0.05
 """Share of the median below which the scatter never counts: a norm that is clipped has none."""
+NEAR: Final = 12
+"""Rows within which the quartiles of a window surely stay near to where they are."""
 SETTLED: Final = 10
 """Windows after which a level that has stood for so long is the usual one."""
 
@@ -94,24 +96,29 @@ class StabilityFold(ExcursionFold):
 
     def take(self, rows: Sequence[Row], values: Sequence[float]) -> None:
         """Take rows as ``add`` does each, of which it is sure that none opens."""
-        sign, bound = self._sign, self._bound(len(values) + len(self.pending))
-        ranked, order = self.ranked, self.order
-        for row, value in zip(rows, values, strict=True):
-            if self.above or sign * value > bound:
-                self.add(row, value)
-                continue
-            order.append(value)  # as ``within``
-            insort(ranked, value)
-            del ranked[bisect_left(ranked, order.popleft())]
+        sign, ranked, order = self._sign, self.ranked, self.order
+        for first in range(0, len(values), NEAR):
+            some = values[first : first + NEAR]
+            bound = self._bound(len(some) + len(self.pending))
+            for at, value in enumerate(some, first):
+                if self.above or sign * value > bound:
+                    self.add(rows[at], value)
+                    continue
+                order.append(value)  # as ``within``
+                insort(ranked, value)
+                del ranked[bisect_left(ranked, order.popleft())]
 
     def _bound(self, far: int) -> float:
         """Return up to where (times the sign) no value is beyond what is usual.
 
-        Of a whole window, whose median moves by ``far`` places at most.
+        Of a whole window, whose median and quartiles move by ``far`` places at most: no value is
+        far whose distance is no more than the least that ``_is_far`` can make of them.
         """
-        middle = self.size // 2
-        nearest = self.ranked[middle - far if self._sign > 0 else middle + far]
-        return self._sign * nearest + self._least * abs(nearest)
+        ranked, size = self.ranked, self.size
+        low, high = ranked[size // 2 - far], ranked[size // 2 + far]
+        near = min(ranked[(3 * size) // 4 - far] - high, low - ranked[size // 4 + far])
+        nearest = low if self._sign > 0 else high
+        return self._sign * nearest + max(self._least * abs(nearest), self._z * NORMAL * near)
 
     def _is_far(self, beyond: float, middle: float) -> bool:
         """Tell whether a distance has a score above the limit; the MAD is dear, so it comes last.

@@ -211,6 +211,7 @@ def _judge_all(
             )
             if finding is not None:
                 item = _item(layout, folder, root, finding, around)
+                item = _unless_unspeakable(item, root, folder)
                 item = _unless_aside(item, folder, finding)
                 item = _unless_rejected(item, around.rejected)
                 found.append(JudgedCheckpoint(item, finding, layout.name))
@@ -241,6 +242,16 @@ def _item(
     )
 
 
+def _unless_unspeakable(item: Checkpoint, root: Root, folder: Folder) -> Checkpoint:
+    """Say that an item is unknown whose path, as it can be shown, leads elsewhere or nowhere."""
+    if item.path == _plain(root, folder):
+        return item
+    note = "its name holds characters that are not shown: no path leads to it"
+    return item.model_copy(
+        update={"state": CheckpointState.UNKNOWN, "note": note, "saved_at": None}
+    )
+
+
 def _unless_aside(item: Checkpoint, folder: Folder, finding: FolderFinding) -> Checkpoint:
     """Mark an item whose marker was moved aside, or that is being deleted, for what it is."""
     said = aside_in(folder)
@@ -262,7 +273,11 @@ def _unless_rejected(item: Checkpoint, rejected: Sequence[Rejected]) -> Checkpoi
 
 
 def _path(root: Root, folder: Folder) -> str:
-    return _safe(f"{root.path.rstrip('/')}/{folder.name}" if folder.name else root.path)
+    return _safe(_plain(root, folder))
+
+
+def _plain(root: Root, folder: Folder) -> str:
+    return f"{root.path.rstrip('/')}/{folder.name}" if folder.name else root.path
 
 
 def _safe(path: str) -> str:

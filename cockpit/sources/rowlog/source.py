@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from cockpit.model.base import Frozen
@@ -19,6 +20,7 @@ from cockpit.sources.logs.remote import HostError
 from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.records import BadFileError
 from cockpit.sources.rowlog.rows import RunRows
+from cockpit.sources.wandb.delivery import Delivery, unreadable
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.text.safe import clean
 
@@ -29,6 +31,15 @@ AWAY: Final = 10.0
 NOTHING: Final = RowChunk((), caught_up=True, restarted=False, share=0.0)
 Spec = TypeVar("Spec", bound=Frozen)
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Own(Generic[Spec]):
+    """What one run's settings name, what reads it, and its rows on their way."""
+
+    spec: Spec
+    rows: RunRows
+    delivery: Delivery
 
 
 class FileTracker(Generic[Spec]):
@@ -50,7 +61,7 @@ class FileTracker(Generic[Spec]):
         self._spec_of = spec_of
         self._place_of = place_of
         self._make = make
-        self._runs: dict[str, tuple[Spec, RunRows]] = {}
+        self._runs: dict[str, _Own[Spec]] = {}
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
         """Return the tracker facet of each run, by run name."""
@@ -60,20 +71,29 @@ class FileTracker(Generic[Spec]):
         return {query.name: facet for query, facet in zip(queries, facets, strict=True)}
 
     async def more_rows(self, run: RunSpec) -> RowChunk:
-        """Return the next chunk of every logged row, from the first one on, then what is new."""
-        return await self._chunk(run, lambda rows: rows.more())
+        """Return the next chunk of every logged row, from the first one on, then what is new.
+
+        What a read that took too long has read comes with the next call.
+        """
+        return await self._chunk(run, lambda own, deadline: own.delivery.next(deadline))
 
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
-        return await self._chunk(run, lambda own: own.recent(rows))
+        return await self._chunk(
+            run, lambda own, deadline: offload(own.rows.recent, rows, deadline=deadline)
+        )
 
-    async def _chunk(self, run: RunSpec, read: Callable[[RunRows], RowChunk]) -> RowChunk:
+    async def _chunk(
+        self, run: RunSpec, read: Callable[[_Own[Spec], float], Awaitable[RowChunk]]
+    ) -> RowChunk:
+        """Return the rows, or why there are none."""
         spec, place = self._spec_of(run), self._place(run)
         if spec is None or place is None or not _is_read(place):
             return NOTHING
-        rows = self._rows_of(run, spec)
-        outcome = await _settled(lambda: read(rows), place)
-        return outcome if isinstance(outcome, RowChunk) else NOTHING
+        try:
+            return await read(self._own(run, spec), _deadline(place))
+        except (OSError, BadFileError) as error:
+            return unreadable(_problem(error, _spelled(place))[1])
 
     def _place(self, run: RunSpec) -> Place | None:
         spec = self._spec_of(run)
@@ -88,18 +108,23 @@ class FileTracker(Generic[Spec]):
         if not _is_read(place):
             text = f"{clean(str(place), 300)}: {self._name} files there cannot be read yet"
             return unknown(ErrorKind.UNSUPPORTED, text, source, now)
-        rows = self._rows_of(run, spec)
+        rows = self._own(run, spec).rows
         outcome = await _settled(lambda: rows.value(self._clock), place)
         now = self._clock.now()
         if isinstance(outcome, TrackerValue):
             return known(outcome, source, now)
         return unknown(*_problem(outcome, _spelled(place)), source, now)
 
-    def _rows_of(self, run: RunSpec, spec: Spec) -> RunRows:
+    def _own(self, run: RunSpec, spec: Spec) -> _Own[Spec]:
         former = self._runs.get(run.name)
-        if former is None or former[0] != spec:
-            former = self._runs[run.name] = (spec, self._make(spec))
-        return former[1]
+        if former is None or former.spec != spec:
+            rows = self._make(spec)
+            former = self._runs[run.name] = _Own(spec, rows, Delivery(rows.more))
+        return former
+
+
+def _deadline(place: Place) -> float:
+    return DEADLINE if place.here else AWAY
 
 
 def _is_read(place: Place) -> bool:
@@ -113,7 +138,7 @@ def _spelled(place: Place) -> str:
 async def _settled(read: Callable[[], T], place: Place) -> T | OSError | BadFileError:
     """Return what ``read`` returns, or the way in which the files could not be read."""
     try:
-        return await offload(read, deadline=DEADLINE if place.here else AWAY)
+        return await offload(read, deadline=_deadline(place))
     except (OSError, BadFileError) as error:
         return error
 

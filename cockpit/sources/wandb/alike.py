@@ -8,6 +8,7 @@ byte is read by its keys (``RowReader``), with the same result.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import repeat
@@ -38,7 +39,7 @@ _UNREAD: Final = rb"[^\n]*+"
 """What nobody wants, up to the next item: nothing in it can be the beginning of one."""
 _STEP: Final = rb"(?:\x12\x00|\x12[\x02-\x0b]\x08[\x80-\xff]{0,9}+[\x00-\x7f])?"
 """The client's own step, behind the items."""
-_PASSED: Final = re.compile(_HEAD + rb"[\x1a\x22\x32\x3a\x42\x4a\x52\x5a\x62\x6a]")
+passed: Final = re.compile(_HEAD + rb"[\x1a\x22\x32\x3a\x42\x4a\x52\x5a\x62\x6a]").match
 """How a record begins that is neither a row nor a configuration (kinds 3, 4 and 6 to 13)."""
 
 Texts = Sequence[tuple[bytes, ...]]
@@ -80,18 +81,22 @@ class AlikeRows:
     def __init__(self, reader: RowReader, layout: KeyLayout) -> None:
         """Take who reads the others, and the file's layout: its shapes are known from there."""
         self._needles, self._layout = reader.needles, layout
-        self._shape, self._shapes = _EMPTY, list[_Shape]()
+        self._shape, self._shapes = _EMPTY, deque[_Shape](maxlen=_MOST_SHAPES)
         self._learned = 0
+
+    def fits(self, reader: RowReader, layout: KeyLayout) -> bool:
+        """Tell whether its shapes are those of another reader, too."""
+        return self._layout is layout and self._needles == reader.needles
 
     def read(self, spans: Iterable[Span], other: Callable[[Span], Row | None]) -> list[Row]:
         """Return the rows in order; ``other`` is asked for that of each record not read here."""
         rows, texts = list[Row](), list[tuple[bytes, ...]]()
-        match, passed = self._shape.match, _PASSED.match
+        match, self._learned = self._shape.match, 0
         for span in spans:
-            if passed(*span) is not None:
-                continue  # most records: a look at their kind is all that they cost
             found = match(*span)
             if found is None:
+                if passed(*span) is not None:
+                    continue
                 rows += self._shape.rows(texts)
                 texts.clear()
                 self._shape = self._of(span)

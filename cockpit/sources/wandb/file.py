@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Self
 from zlib import crc32
 
@@ -33,6 +33,8 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 Span = tuple[bytes, int, int]
 """A record: a buffer and the record's ``[start, end)`` in it (nothing is copied)."""
+Passed = Callable[[bytes, int, int], object]
+"""Tells of a record by how it begins that nobody wants it: anything but ``None``."""
 
 
 class NotWandbError(ValueError):
@@ -62,12 +64,13 @@ def started(head: bytes) -> bool:
     return len(head) >= len(MAGIC)
 
 
-def deframe(data: bytes, start: int, *, more: bool = False) -> Piece:
+def deframe(data: bytes, start: int, *, more: bool = False, passed: Passed | None = None) -> Piece:
     """Return the whole records in ``data``, the file's bytes from offset ``start`` on.
 
     ``start`` is a block's start, the end of the header or a former ``Piece.offset``; the
     remains of a record that began before a block's start are left out. ``more`` says that
-    ``data`` ends with a whole block that is not the file's last.
+    ``data`` ends with a whole block that is not the file's last. Of what is ``passed`` only some
+    is returned, and its bytes are not verified.
     """
     spans: list[Span] = []
     parts: list[bytes] = []
@@ -78,7 +81,8 @@ def deframe(data: bytes, start: int, *, more: bool = False) -> Piece:
         if room < _HEAD:
             pos += room
             continue
-        if not parts and (stop := _whole_records(data, pos, min(pos + room, end), spans)) > pos:
+        stop = pos if parts else _whole_records(data, pos, min(pos + room, end), spans, passed)
+        if stop > pos:
             pos = keep = stop
             continue
         if pos + _HEAD > end:
@@ -102,19 +106,25 @@ def deframe(data: bytes, start: int, *, more: bool = False) -> Piece:
     return Piece(start, spans, start + keep, skipped)
 
 
-def _whole_records(data: bytes, pos: int, limit: int, spans: list[Span]) -> int:
+def _whole_records(
+    data: bytes, pos: int, limit: int, spans: list[Span], passed: Passed | None
+) -> int:
     """Take the sound chunks from ``pos`` on that are a record each, as nearly all are.
 
     Return where the first other one begins, or what does not lie within the block's ``limit``.
+    One that is passed costs only its length: were that damaged, the next one would not verify.
     """
     unpack, crc_of, take = _CHUNK.unpack_from, crc32, spans.append
     while pos + _HEAD <= limit:
         crc, length, kind = unpack(data, pos)
         body = pos + _HEAD
         stop = body + length
-        if kind != _FULL or stop > limit or crc_of(data[body - 1 : stop]) != crc:
+        if kind != _FULL or stop > limit:
             break
-        take((data, body, stop))
+        if passed is None or passed(data, body, stop) is None:
+            if crc_of(data[body - 1 : stop]) != crc:
+                break
+            take((data, body, stop))
         pos = stop
     return pos
 
@@ -183,8 +193,8 @@ class WandbLog(ABC):
         """Tell whether the header is there (``NotWandbError`` if it is another file's)."""
         return started(self.bytes_at(0, len(MAGIC)))
 
-    def read(self, start: int, budget: int) -> Piece:
-        """Return the records from ``start``, about ``budget`` bytes of them.
+    def read(self, start: int, budget: int, passed: Passed | None = None) -> Piece:
+        """Return the records from ``start``, about ``budget`` bytes of them, but what is passed.
 
         A longer record is read whole all the same (up to ``LARGEST_RECORD``). When nothing
         more is there yet, the piece is empty and its ``offset`` is ``start``.
@@ -192,7 +202,7 @@ class WandbLog(ABC):
         start = max(start, len(MAGIC))
         while True:
             data = self.bytes_at(start, start + budget)
-            piece = deframe(data, start)
+            piece = deframe(data, start, passed=passed)
             whole = start + budget >= self.size or len(data) < budget
             if piece.offset > start or piece.spans or whole:
                 return piece

@@ -6,9 +6,9 @@ All launches of one run id are joined in the order of their start.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
@@ -23,6 +23,7 @@ from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError, Run
 from cockpit.sources.wandb.box import Box, BoxRun
 from cockpit.sources.wandb.box_curves import BoxCurves
+from cockpit.sources.wandb.delivery import Delivery, unreadable
 from cockpit.sources.wandb.file import NotWandbError
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.run_files import RunFiles
@@ -43,8 +44,17 @@ CLOSER: Final = 2.0
 """Seconds that must be left of a first look for another one."""
 _THIS_MACHINE = ("", "localhost", "127.0.0.1")
 _NOTHING = RowChunk((), caught_up=True, restarted=False, share=0.0)
+"""Of a run that has no files which are read."""
 
 T = TypeVar("T")
+
+
+class _OwnFiles(NamedTuple):
+    """The files of one run as its ``[run.wandb]`` names them, and the rows on their way."""
+
+    spec: WandbSpec
+    files: RunFiles
+    rows: Delivery
 
 
 class OfflineWandb:
@@ -59,7 +69,7 @@ class OfflineWandb:
         """Take what runs a script on a host."""
         self._clock = clock
         self._ssh = run
-        self._runs: dict[str, tuple[WandbSpec, RunFiles]] = {}
+        self._runs: dict[str, _OwnFiles] = {}
         self._boxes: dict[str, _Host] = {}
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
@@ -80,13 +90,23 @@ class OfflineWandb:
     async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next chunk of every logged row, from the first one on, then what is new.
 
-        Call it until ``caught_up``, and again when the file may have grown.
+        Call it until ``caught_up``, and again when the file may have grown. What a read that
+        took too long has read comes with the next call.
         """
-        return await self._rows(run, RunFiles.more)
+        own = self._rows_of(run)
+        return _NOTHING if own is None else await _chunk(own, own.rows.next(DEADLINE))
+
+    def may_have_rows(self, run: RunSpec) -> bool:
+        """Return whether ``more_rows`` might give any, as the last look found the files."""
+        former = self._runs.get(run.name)
+        return former is None or former[0] != run.wandb or not former[1].read_out
 
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
-        return await self._rows(run, RunFiles.recent, rows)
+        own = self._rows_of(run)
+        if own is None:
+            return _NOTHING
+        return await _chunk(own, offload(RunFiles.recent, own.files, rows, deadline=DEADLINE))
 
     def curves(self, run: RunSpec) -> BoxCurves | None:
         """Return who reads a run's files on its host for curves; ``None``: they lie here."""
@@ -100,7 +120,7 @@ class OfflineWandb:
         """Give out every row of a run from the first one again."""
         former = self._runs.get(run)
         if former is not None:
-            former[1].rewind()
+            former.rows.rewind()
 
     async def _look(self, queries: Sequence[Query]) -> dict[str, HostError]:
         """Look at each host's files in one go; return the trouble of the runs that had any."""
@@ -155,7 +175,7 @@ class OfflineWandb:
             return unknown(ErrorKind.BAD_ANSWER, _whose(run), _source(spec), now)
         if trouble is not None:
             return unknown(trouble.kind, clean(trouble.strerror, 500), _source(spec), now)
-        return self._files(run, spec)
+        return self._files(run, spec).files
 
     def _facet(self, spec: WandbSpec, outcome: Outcome[TrackerValue]) -> Facet[TrackerValue]:
         now = self._clock.now()
@@ -164,19 +184,19 @@ class OfflineWandb:
         except (OSError, NotWandbError) as error:
             return unknown(*_problem(error, spec), _source(spec), now)
 
-    async def _rows(self, run: RunSpec, read: Callable[..., RowChunk], *args: object) -> RowChunk:
+    def _rows_of(self, run: RunSpec) -> _OwnFiles | None:
+        """Return the files that tell a run's rows, ``None`` where none are read."""
         if run.wandb is None or run.same_tracker or _why_not_read(run.wandb) is not None:
-            return _NOTHING
-        outcome = await _settled(read, self._files(run, run.wandb), *args)
-        return outcome if isinstance(outcome, RowChunk) else _NOTHING
+            return None
+        return self._files(run, run.wandb)
 
-    def _files(self, run: RunSpec, spec: WandbSpec) -> RunFiles:
+    def _files(self, run: RunSpec, spec: WandbSpec) -> _OwnFiles:
         host = _host_of(run)
         former = self._runs.get(run.name)
-        if former is None or former[0] != spec:
+        if former is None or former.spec != spec:
             own = RunFiles(spec) if host is None else self._host(host).box.run(run.name, spec).rows
-            former = self._runs[run.name] = (spec, own)
-        return former[1]
+            former = self._runs[run.name] = _OwnFiles(spec, own, Delivery(own.more, own.rewind))
+        return former
 
 
 class _Host:
@@ -194,6 +214,14 @@ async def _settled(read: Callable[..., T], *args: object) -> T | OSError | NotWa
         return await offload(read, *args, deadline=DEADLINE)
     except (OSError, NotWandbError) as error:
         return error
+
+
+async def _chunk(own: _OwnFiles, reading: Awaitable[RowChunk]) -> RowChunk:
+    """Return the rows, or why there are none."""
+    try:
+        return await reading
+    except (OSError, NotWandbError) as error:
+        return unreadable(_problem(error, own.spec)[1])
 
 
 def _why_not_read(spec: WandbSpec) -> str | None:

@@ -20,6 +20,7 @@ from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.http import Answer, Http, HttpError
 from cockpit.runtime.offload import offload
+from cockpit.sources.wandb.delivery import Delivery
 from cockpit.sources.wandb.graphql import Document, pause_of, project_of
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.login import Key, key_for, server_for
@@ -49,6 +50,15 @@ _SERVERS: Final = frozenset(
     (ErrorKind.REFUSED, ErrorKind.DNS, ErrorKind.TLS, ErrorKind.UNAUTHORIZED)
 )
 """What has gone wrong with a server, not with one of its projects."""
+
+
+class _Own(NamedTuple):
+    """What one run's settings name, what its server has said, and its rows on their way."""
+
+    spec: WandbSpec
+    base_url: str
+    run: OnlineRun
+    rows: Delivery
 
 
 class Where(NamedTuple):
@@ -125,7 +135,7 @@ class OnlineWandb:
         self._env = os.environ if env is None else env
         self._first, self._deadline = first, deadline
         self._http = Http(clock, deadline=deadline, cap=CAP, keep=KEEP)
-        self._runs: dict[str, tuple[WandbSpec, str, OnlineRun]] = {}
+        self._runs: dict[str, _Own] = {}
         self._projects: dict[Where, _Project] = {}
         self._servers: dict[str, _Server] = {}
 
@@ -145,21 +155,21 @@ class OnlineWandb:
     async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next of every logged row that has come, in order (see ``RowChunk``)."""
         former = self._runs.get(run.name)
-        if former is None or not former[2].known:
+        if former is None or not former.run.known:
             return RowChunk((), caught_up=True, restarted=False, share=0.0)
-        return await offload(former[2].more, deadline=READING)
+        return await former.rows.next(READING)
 
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the newest rows that have come, at most ``rows``."""
         former = self._runs.get(run.name)
         if former is None:
             return RowChunk((), caught_up=True, restarted=False, share=0.0)
-        return await offload(former[2].recent, rows, deadline=READING)
+        return await offload(former.run.recent, rows, deadline=READING)
 
     def keys_of(self, run: RunSpec) -> MetricKeys:
         """Return which logged name is which, as far as the server was asked about the run."""
         former = self._runs.get(run.name)
-        return MetricKeys() if former is None else former[2].keys
+        return MetricKeys() if former is None else former.run.keys
 
     async def asked(self, run: RunSpec, fields: Callable[[Document], str]) -> Mapping[str, Any]:
         """Return what one question of its own tells of a run; raises ``HttpError``."""
@@ -186,7 +196,7 @@ class OnlineWandb:
         """Give out every row of a run from the first one again."""
         former = self._runs.get(run)
         if former is not None:
-            former[2].rewind()
+            former.rows.rewind()
 
     async def _project(self, where: Where, queries: list[Query]) -> dict[str, Facet[TrackerValue]]:
         began = self._clock.monotonic()
@@ -318,8 +328,9 @@ class OnlineWandb:
         former = self._runs.get(query.name)
         if former is None or former[:2] != (spec, where.base_url):
             run = OnlineRun(spec, where.base_url)
-            former = self._runs[query.name] = (spec, where.base_url, run)
-        return former[2]
+            rows = Delivery(run.more, run.rewind)
+            former = self._runs[query.name] = _Own(spec, where.base_url, run, rows)
+        return former.run
 
     def _failed(self, where: Where, error: HttpError) -> Facet[TrackerValue]:
         facet = unknown(error.kind, str(error), _source(where), self._clock.now())

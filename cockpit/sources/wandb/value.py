@@ -7,8 +7,9 @@ from itertools import pairwise
 
 from cockpit.model.observed import Row, TrackerValue, Writer
 from cockpit.model.run import WandbSpec
+from cockpit.sources.wandb.cursor import CHUNK_BYTES
 from cockpit.sources.wandb.fragment import Fragment
-from cockpit.sources.wandb.history import CHUNK_BYTES, Pass
+from cockpit.sources.wandb.history import Pass
 from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys
 from cockpit.sources.wandb.rows import STEPS_UNIT, usual_step_seconds
 from cockpit.sources.wandb.series import POINTS, Series

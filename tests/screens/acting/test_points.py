@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from cockpit.model.alert import Evidence
 from cockpit.model.open_points import Mark, note_of, points_of
 from cockpit.model.report import RunReport
 from screens.acting.form import FormScreen
@@ -49,6 +52,33 @@ def test_the_note_tells_what_was_left_open_and_what_nobody_looked_at() -> None:
         f"Discussed: 1 of 3 open points. Left open: {named}. Not gone through: {points[2].title}"
     )
     assert note_of(points[:1], marks) == "Discussed: 1 of 1 open points"
+
+
+async def test_points_stand_on_the_readers_clock_with_ages_and_the_note_keeps_dates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worst, *others = run_failed().alerts
+    said = (
+        Evidence(text="loss inf since 2026-03-11 08:40:10Z", source="W&B"),
+        Evidence(text="died 2026-03-11 08:40:11Z", source="/data/run.log:7"),
+    )
+    sick = worst.model_copy(update={"evidence": said, "since_or_before": True})
+    report = run_failed().model_copy(update={"alerts": (sick, *others)})
+    monkeypatch.setenv("TZ", "Europe/Zurich")
+    time.tzset()
+    try:
+        app = cockpit(engine=StandIn(report), service=StandInService())
+        async with app.run_test(size=(100, 30)) as pilot:
+            await pilot.press("W")
+            await until(pilot, lambda: "0 of 3" in text_of(app))
+            shown = text_of(app)
+    finally:
+        monkeypatch.setenv("TZ", "UTC")
+        time.tzset()
+    assert "12m+  C-01" in shown and "42m  C-07" in shown and "Next check: 09:56" in shown
+    assert "loss inf since 09:40:10" in shown
+    assert "died 2026-03-11 08:40:11Z" in shown, "a quotation stays as it stands there"
+    assert note_of(points_of(report, []), {}).endswith("Next check: 2026-03-11 08:56 UTC")
 
 
 async def test_marks_and_notes_end_in_the_transfer_s_form() -> None:
@@ -99,7 +129,7 @@ async def test_an_unfinished_draft_is_a_point_and_what_it_says_is_not(present: b
         await until(pilot, lambda: "0 of 4" in text_of(app))
         assert "A log entry was begun and not saved" in text_of(app)
         await pilot.press("d", "d")
-        await until(pilot, lambda: "2 lines, 2026-03-11" in text_of(app))
+        await until(pilot, lambda: "2 lines, 03:12 (5h 40m ago)" in text_of(app))
         shown = text_of(app)
         assert "thought" not in shown and ("by ada" in shown) is not present
         books.drafts.clear()

@@ -73,6 +73,16 @@ def test_steps_are_numbers_not_text() -> None:
     assert value.relaunch_from is not None and value.relaunch_from.path == "/r/step-10000"
 
 
+@pytest.mark.parametrize("name", ["step-9\n", "step-9\x1b[31m", "step-9\u200b", "step-9\udcff"])
+def test_one_that_no_path_leads_to_is_not_picked(name: str) -> None:
+    """Beside it may lie another one whose name is what is left of its own."""
+    value = judge(save(7), save(9, marker=None), save(9, name=name))
+    assert value.relaunch_from is not None and value.relaunch_from.step == 7
+    assert value.latest_complete == 7
+    (odd,) = [each for each in value.items if each.note and "no path leads to it" in each.note]
+    assert odd.state is CheckpointState.UNKNOWN and odd.saved_at is None
+
+
 def test_step_zero_is_a_step() -> None:
     value = judge(save(0))
     assert value.latest_complete == 0

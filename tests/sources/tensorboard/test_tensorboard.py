@@ -49,7 +49,7 @@ async def rows_of(source: Trackers, path: Path) -> list[Row]:
     while True:
         chunk = await source.more_rows(run_of(path))
         rows = [*([] if chunk.restarted else rows), *chunk.rows]
-        if chunk.caught_up:
+        if chunk.caught_up or chunk.unread:
             return rows
 
 

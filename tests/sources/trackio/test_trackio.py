@@ -78,7 +78,7 @@ async def rows_of(source: Trackers, run: RunSpec) -> list[Row]:
     while True:
         chunk = await source.more_rows(run)
         rows = [*([] if chunk.restarted else rows), *chunk.rows]
-        if chunk.caught_up:
+        if chunk.caught_up or chunk.unread:
             return rows
 
 

@@ -96,6 +96,34 @@ def test_a_flipped_byte_costs_no_more_than_its_block(tmp_path: Path, at: int, va
     assert len(first) <= BLOCK // 8
 
 
+def unwanted(data: bytes, start: int, end: int) -> object:
+    return True if start < end and data[start] % 3 else None
+
+
+@given(at=st.integers(len(MAGIC), len(WHOLE) - 1), value=st.integers(1, 255))
+def test_beside_what_is_passed_unread_the_others_come_as_they_were_written(
+    at: int, value: int
+) -> None:
+    wanted = [each for each in RECORDS if not unwanted(each, 0, len(each))]
+    damaged = bytearray(WHOLE)
+    damaged[at] ^= value
+    for data, most in ((WHOLE, 0), (damaged, 1)):
+        piece = deframe(bytes(data[len(MAGIC) :]), len(MAGIC), passed=unwanted)
+        found = [each for each in payloads(piece) if not unwanted(each, 0, len(each))]
+        left = iter(wanted)
+        assert all(each in left for each in found), "each of them is one, in order"
+        assert piece.skipped <= most and len(wanted) - len(found) <= most * BLOCK // 8
+    assert len(piece.spans) <= len(RECORDS) / 2, "the passed ones that lie within a block are not"
+
+
+def test_a_byte_within_what_is_passed_costs_nothing() -> None:
+    small = [bytes([kind]) * 50 for kind in (3, 4, 6)]
+    damaged = bytearray(writer.log(small))
+    damaged[damaged.index(small[1]) + 30] ^= 1
+    piece = deframe(bytes(damaged[len(MAGIC) :]), len(MAGIC), passed=unwanted)
+    assert (payloads(piece), piece.skipped) == ([small[0], small[2]], 0)
+
+
 def test_a_damaged_block_in_the_middle_is_skipped_and_counted(tmp_path: Path) -> None:
     damaged = bytearray(WHOLE)
     damaged[2 * BLOCK + 100] ^= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
-from cockpit.sources.wandb import history as wandb_pass
-from cockpit.sources.wandb.file import Piece, WandbLog
-from cockpit.sources.wandb.history import LossColumns
+from cockpit.sources.wandb import cursor
+from cockpit.sources.wandb.file import Passed, Piece, WandbLog
+from cockpit.sources.wandb.loss_columns import LossColumns
 from cockpit.sources.wandb.run_files import RunFiles
 from tests.sources.wandb import writer
 
@@ -39,7 +40,7 @@ def drain(files: RunFiles) -> tuple[list[Row], list[bool]]:
     restarts = []
     while True:
         more = files.more()
-        assert len(more.rows) <= wandb_pass.CHUNK_ROWS
+        assert len(more.rows) <= cursor.CHUNK_ROWS
         found += more.rows
         restarts.append(more.restarted)
         if more.caught_up:
@@ -103,13 +104,13 @@ def test_a_read_that_fails_loses_no_row_that_came_before_it(
 ) -> None:
     launch(tmp_path, 1, rows(0, 3000))
     read, reads = WandbLog.read, [0]
-    monkeypatch.setattr(wandb_pass, "CHUNK_BYTES", 16_384)
+    monkeypatch.setattr(cursor, "CHUNK_BYTES", 16_384)
 
-    def failing(log: WandbLog, start: int, budget: int) -> Piece:
+    def failing(log: WandbLog, start: int, budget: int, passed: Passed | None = None) -> Piece:
         reads[0] += 1
         if reads[0] == 3:
             raise OSError(5, "Input/output error")
-        return read(log, start, budget)
+        return read(log, start, budget, passed)
 
     files = files_of(tmp_path)
     files.value(Then(T0))
@@ -167,6 +168,44 @@ def test_a_loss_that_only_comes_later_starts_over_with_it(tmp_path: Path) -> Non
     found, restarts = drain(files)
     assert restarts[0]
     assert [row.loss for row in found[9:]] == [None, 10 / 7, 11 / 7]
+
+
+def read_out(files: RunFiles) -> bool:
+    files.value(Then(T0))
+    return files.read_out
+
+
+def grown(folder: Path, path: Path) -> None:
+    with path.open("ab") as out:
+        out.write(writer.frame(rows(10, 12), path.stat().st_size))
+
+
+def replaced(folder: Path, path: Path) -> None:
+    """The same bytes in another file."""
+    data = path.read_bytes()
+    path.rename(folder / "former")
+    path.write_bytes(data)
+
+
+def launched_again(folder: Path, path: Path) -> None:
+    launch(folder, 2, rows(10, 20))
+
+
+@pytest.mark.parametrize("change", [grown, replaced, launched_again])
+def test_a_look_tells_whether_all_rows_were_given_out(
+    tmp_path: Path, change: Callable[[Path, Path], None]
+) -> None:
+    path = launch(tmp_path, 1, rows(0, 10))
+    files = files_of(tmp_path)
+    assert not read_out(files)
+    drain(files)
+    assert read_out(files)
+    change(tmp_path, path)
+    assert not read_out(files)
+    assert drain(files)[0]
+    assert read_out(files)
+    files.rewind()
+    assert not read_out(files)
 
 
 def test_a_run_without_a_throughput_gets_steps_per_second(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""Rows that a thread reads for a caller who may have left: none is lost, none comes twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.sources.trackers import Trackers
+from cockpit.sources.wandb.delivery import Delivery
+from cockpit.sources.wandb.launches import LaunchFile, LocalFile
+from cockpit.sources.wandb.run_files import RunFiles
+from tests.sources.wandb import writer
+
+T0 = 1_700_000_000.0
+LONG = 30.0
+
+
+class SlowFolder:
+    """A folder of one run that lists its file only when ``answer`` is set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "run-abc.wandb"
+        rows = [writer.row(step, "2.5", T0 + step) for step in range(5)]
+        self.path.write_bytes(writer.log([writer.run("abc", T0), *rows]))
+        self.asked, self.answer = Event(), Event()
+        files = RunFiles(WandbSpec(dir=str(folder)), self._found)
+        self.rows = Delivery(files.more, files.rewind)
+
+    def _found(self) -> Sequence[LaunchFile]:
+        self.asked.set()
+        assert self.answer.wait(LONG)
+        return [LocalFile(str(self.path))]
+
+    async def steps(self, deadline: float = LONG) -> list[int | None]:
+        return [row.step for row in (await self.rows.next(deadline)).rows]
+
+
+async def test_rows_that_came_too_late_are_given_out_at_the_next_call(tmp_path: Path) -> None:
+    slow = SlowFolder(tmp_path)
+    with pytest.raises(TimeoutError):
+        await slow.steps(0.01)
+    slow.answer.set()
+    assert await slow.steps() == [0, 1, 2, 3, 4]
+    assert await slow.steps() == []
+
+
+async def test_rows_of_a_caller_who_was_told_to_end_are_given_out_too(tmp_path: Path) -> None:
+    slow = SlowFolder(tmp_path)
+    caller = asyncio.create_task(slow.steps())
+    await asyncio.to_thread(slow.asked.wait, LONG)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    slow.answer.set()
+    assert await slow.steps() == [0, 1, 2, 3, 4]
+
+
+async def test_beginning_again_waits_for_no_read_that_hangs(tmp_path: Path) -> None:
+    slow = SlowFolder(tmp_path)
+    with pytest.raises(TimeoutError):
+        await slow.steps(0.01)
+    slow.rows.rewind()
+    slow.answer.set()
+    again = await slow.rows.next(LONG)
+    assert [row.step for row in again.rows] == [0, 1, 2, 3, 4] and again.restarted
+    assert await slow.steps() == []
+
+
+@pytest.mark.parametrize("kind", ["wandb", "tensorboard"])
+async def test_files_that_cannot_be_read_are_not_all_read(tmp_path: Path, kind: str) -> None:
+    run = RunSpec.model_validate({"name": "hero", kind: {"dir": str(tmp_path / "gone")}})
+    for _ in range(2):
+        chunk = await Trackers(SystemClock()).more_rows(run)
+        assert not chunk.caught_up and "gone" in chunk.unread
