@@ -23,7 +23,7 @@ from cockpit.rules.triage.orders import STOPPED
 from cockpit.rules.triage.running import running
 from cockpit.rules.triage.signs import SIGNS, Action
 from cockpit.rules.triage.waiting import waiting
-from cockpit.rules.triage.words import ALARM, DONE, TERMINATED, THROUGH
+from cockpit.rules.triage.words import ALARM, DONE, REQUEUED, TERMINATED, THROUGH
 
 _STATES = (
     ("succeeded", late_regex(r"succe|^completed$|finished", re.I)),
@@ -79,13 +79,13 @@ def diagnose(
         doubted = short is None and (exit_code not in (None, 0) or other)
         return _though_nan(lines, _succeeded(lines, False if whole else short, doubted=doubted))
     if phase == "waiting":
-        return waiting(lines)
+        return _never_over_nan(lines, waiting(lines))
     if phase == "running":
         return running(lines)
     known = STATE_CLASS.get(state.strip().upper())
     found = ended(lines, known, cancelled=phase == "cancelled", exit_code=exit_code)
     found = _never_again(lines, _never_over_nan(lines, found))
-    return _as_sure_as_read(lines, _never_once_done(lines, found))
+    return _as_sure_as_read(lines, _never_twice(lines, _never_once_done(lines, found)))
 
 
 def _reached(log: Log) -> int:
@@ -129,7 +129,7 @@ def _though_nan(log: Log, found: Triage) -> Triage:
 
 
 def _never_over_nan(log: Log, found: Triage) -> Triage:
-    """Turn a plain relaunch down where the last loss was no number, or had left its trend.
+    """Turn a relaunch or a wait down where the last loss was no number, or had left its trend.
 
     SPEC T, C-09 and C-11: what goes on would be spoilt. Nothing else may have been said of it.
     """
@@ -137,7 +137,7 @@ def _never_over_nan(log: Log, found: Triage) -> Triage:
     if not lost and (found.name == "unknown" or found.action == "relaunch"):
         lost = left_trend(log.lines)
     echo = found.confidence == "guess" or found.name in ("unknown", "distributed_hang")
-    if not lost or not (echo or found.action in ("relaunch", "wait")):
+    if not lost or not (echo or found.action in ("relaunch", "fix_then_relaunch", "wait")):
         return found
     return answer(log, "numeric_instability", "escalate", "likely", lost)
 
@@ -159,6 +159,15 @@ def _never_once_done(log: Log, found: Triage) -> Triage:
     if found.action != "relaunch" or not any(index > last for index in log.naming(THROUGH)):
         return found
     return found.model_copy(update={"action": "escalate", "confidence": "guess"})
+
+
+def _never_twice(log: Log, found: Triage) -> Triage:
+    """Wait for what comes back by itself: a second one would train beside it (SPEC T, C-25)."""
+    if found.action != "relaunch":
+        return found
+    begun = max(log.restarts, default=-1)
+    ahead = [i for i in log.naming(REQUEUED) if i >= begun and not log.went_on(i)]
+    return found.model_copy(update={"action": "wait"}) if ahead else found
 
 
 def _as_sure_as_read(log: Log, found: Triage) -> Triage:

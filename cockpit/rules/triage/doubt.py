@@ -59,7 +59,7 @@ _SUPPOSED: Final = (
     r"(?:install|regist|attach|bind|restor|ignor|trap|block|mask)\w*\b"
     r"(?=.{0,60}\bsig(?:int|term)\b)",
     r"signal\.signal\(|sig(?:int|term)\b(?= (?:is |are )?(?:ignored|trapped|blocked|masked)\b)",
-    r"(?:[\w/|]+,? ){1,6}handlers?\b"
+    r"(?:[\w/|]{1,40},? ){1,6}handlers?\b"
     r"(?= (?:is |are |was |were )?(?:install|regist|set\b|attach|enabl|active|armed|ready))",
     r"(?:relaunch|restart|requeue|retry|resume|save|checkpoint)s?:? (?:on|if|when|before|until)\b",
     r"signal=(?:[a-z]+:)?sig\w+@",  # sbatch's --signal
@@ -75,7 +75,8 @@ _SUPPOSED: Final = (
 _QUOTED: Final = (
     r"\b(?:generat(?:ed|ion)s?|completions?|prompts?|hypothes[ie]s|predictions?|predicted|decoded"
     r"|references?|captions?|transcripts?|(?:model|sampled?|generated) (?:output|text|answer|reply"
-    r"|response)|samples? (?:#? ?\d+|text|output)|answers?|questions?)\b[^\"'`\u201c]{0,40}"
+    r"|response)|samples?(?: (?:#? ?\d+|text|output)|(?=[:=]))|answers?|questions?)\b"
+    r"[^\"'`\u201c]{0,40}"
     r"(?:\"[^\"]*\"|`[^`]*`|\u201c[^\u201d]*\u201d|(?<=[ :=])'(?:[^']|\b'\b)*')",
     r"\b(?:generated (?:text|sample|output)|model (?:output|answer|response)|completion|hypothesis"
     r"|decoded text|(?<!in )(?<!for )(?<!at )(?<!of )(?<!on )(?<!with )"

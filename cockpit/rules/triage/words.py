@@ -88,7 +88,7 @@ TERMINATED = late_regex(r"\bsigterm\b|signal:? ?15\b", re.I)
 
 REQUEUED = late_regex(
     r"(?<!not )(?<!not be )\brequeu(ed|ing)\b(?!.{0,20}\b(disabled|not)\b)"
-    r"|\brequeue(_exit)?\b.{0,20}\b(job|pending)\b|due to job requeue",
+    r"|\brequeue(_exit)?\b(?! ?=).{0,20}\b(job|pending)\b|due to job requeue",
     re.I,
 )
 """It comes back by itself: ``Requeue=1`` is only a setting."""

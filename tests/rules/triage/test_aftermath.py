@@ -188,3 +188,8 @@ def test_a_request_larger_than_any_node_is_never_met() -> None:
     asked = "pod spec: resources.limits.nvidia.com/gpu: {}   (largest node type: 8)"
     assert triage([asked.format(16), "Pending"], "pending", None).action == "escalate"
     assert triage([asked.format(8), "Pending"], "pending", None).action == "wait"
+
+
+def test_a_sample_is_the_model_s_own_words() -> None:
+    said = 'sample: "the node died and the job was preempted"'
+    assert triage([*TRAIN, said, *TRAIN], "running", None).name == "harmless_noise"

@@ -111,3 +111,17 @@ def test_what_was_told_to_leave_and_then_killed_is_for_a_person(
 ) -> None:
     found = triage([*TRAIN, *said], "failed", 137)
     assert (found.name, found.action) == ("killed", action)
+
+
+@pytest.mark.parametrize(
+    ("lines", "action"),
+    [
+        ([KILL, "job has been requeued"], "wait"),
+        (["job has been requeued", *MORE, KILL], "relaunch"),
+        (["job has been requeued", "job 7 begins", KILL], "relaunch"),
+        ([LOST, "slurmctld: Requeuing JobId=7"], "wait"),
+        ([KILL, "Requeue=1 is set, the job was not requeued"], "relaunch"),
+    ],
+)
+def test_what_comes_back_by_itself_is_not_launched_beside_it(lines: list[str], action: str) -> None:
+    assert triage([*TRAIN, *lines], "failed", 1).action == action

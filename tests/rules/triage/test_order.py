@@ -132,3 +132,17 @@ def test_a_task_s_own_end_contradicts_a_success_unless_training_was_through(said
     for through in ("Training completed", "step 30/30 | loss 2.1"):
         assert triage([*TRAIN, through, said], "succeeded", 0).name == "success"
     assert triage([*TRAIN, said, *MORE], "succeeded", 0).name == "success"
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ("OSError: [Errno 28] No space left on device", "failed"),
+        ("wandb.errors.CommError: Run initialization has timed out after 90.0 sec.", "failed"),
+        ("job preempted, requeued", "pending"),
+    ],
+)
+def test_what_is_mended_or_waited_for_would_go_on_with_lost_numbers(said: str, state: str) -> None:
+    assert triage([*TRAIN, said], state, None).action in ("fix_then_relaunch", "wait")
+    found = triage([*TRAIN, *(f"step {i} | loss nan" for i in (31, 32, 33)), said], state, None)
+    assert (found.name, found.action) == ("numeric_instability", "escalate")
