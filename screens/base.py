@@ -107,6 +107,10 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
         """Show the newest reports; called for news and once in a while for the ages."""
         raise NotImplementedError
 
+    def aged(self, now: float) -> bool:
+        """Return whether what it shows may read otherwise by now, though nothing was told."""
+        return True
+
     def footer(self) -> list[tuple[str, str]]:
         """Return (key, title) of what matters here."""
         raise NotImplementedError

@@ -117,6 +117,11 @@ class FleetScreen(ActingScreen):
         self.show_keys()
         self._keep(shown)
 
+    def aged(self, now: float) -> bool:
+        """Return whether an age in a panel may read otherwise by now; of a list always."""
+        panels = self._tiling is not None and not self.cockpit.presenting
+        return not panels or self.query_one(PanelGrid).aged(now)
+
     def _show_figures(self) -> None:
         if not self.cockpit.presenting:
             return

@@ -12,7 +12,8 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Phase
 from cockpit.model.report import URGENCY, RunReport, Verdict
 from cockpit.model.view import View
-from widgets.painting.panel import needs_person
+from widgets.painting.facts import unread
+from widgets.painting.panel import needs_room
 
 FINISHED: Final = (Verdict.FINISHED, Verdict.SEALED)
 """Verdicts of runs that are over and done with: they can be hidden."""
@@ -152,9 +153,11 @@ def ordered(reports: Sequence[RunReport], view: View) -> list[RunReport]:
 
 
 def _need(report: RunReport, liked: bool) -> tuple[int, bool, int, int]:
-    place = URGENCY.index(report.verdict)
+    """Return what a run is sorted by: until it is read it stands as if well, and then stays."""
+    waits = unread(report) and report.verdict is Verdict.UNKNOWN
+    place = URGENCY.index(Verdict.HEALTHY if waits else report.verdict)
     worst = max((each.severity.rank for each in report.alerts), default=-1)
-    return place if needs_person(report) else len(URGENCY), not liked, place, -worst
+    return place if needs_room(report) else len(URGENCY), not liked, place, -worst
 
 
 def _time_left(report: RunReport) -> float:

@@ -106,6 +106,10 @@ class PanelGrid(Container):
         for slot, title in zip(titles, tiling.titles, strict=False):
             slot.show(title.words)
 
+    def aged(self, now: float) -> bool:
+        """Return whether an age in a panel may read otherwise by now."""
+        return any(slot.aged(now) for slot in self.places if isinstance(slot, RunPanel))
+
     def _slots_for(self, kind: type[SlotT], count: int) -> list[SlotT]:
         """Return the slots of a kind, ``count`` of them shown; new ones are made where needed."""
         slots = list(self.query(kind))

@@ -42,6 +42,11 @@ class RunPanel(Painted):
         if not self._stands_so():
             self.repaint()
 
+    def aged(self, now: float) -> bool:
+        """Return whether an age in it may read otherwise by now."""
+        found = self._standing
+        return self.report is not None and not (found is not None and found.lasts(now))
+
     def _stands_so(self) -> bool:
         """Return whether what stands there is what would be painted, without painting it.
 

@@ -98,6 +98,7 @@ class CockpitApp(NoticeApp):
             self.charset = Charset.ASCII
         self._first = run
         self._reports: dict[str, RunReport] = {}
+        self._stood: tuple[object, ...] = ()
         self._news = News(self, self._show, self.live_wanted.set)
         """What the engine has told since: a key paints what it changes, and none of the news."""
         if engine is not None:
@@ -306,7 +307,9 @@ class CockpitApp(NoticeApp):
         self._show()
 
     def _in_time(self) -> None:
-        self._take_all()
+        told = () if self._engine is None else self._engine.report().runs
+        if self._front is None or self._front.aged(self.now()) or self._about(told) != self._stood:
+            self._take_all()
         self._send_cells()  # what a write has lost, though nothing has changed since
         self._heap.look(self._typeahead.idle)
 
@@ -321,6 +324,11 @@ class CockpitApp(NoticeApp):
                 break
         if self._engine is not None and self._front is not None:
             self._engine.prefer(self._front.runs_in_view)
+        self._stood = self._about(self.reports)
+
+    def _about(self, reports: Sequence[RunReport]) -> tuple[object, ...]:
+        """Return all that is shown of reports, but for their ages."""
+        return reports, self.notice, self.watch_state, tuple(self.actions.news), self.paint_form
 
     def _watch_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():

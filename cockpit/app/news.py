@@ -39,6 +39,7 @@ class News:
     def _wait_no_more(self) -> None:
         self._waits = False
         self._unread.clear()
+        self._read()
 
     def take(self, report: RunReport) -> None:
         """Take a report: it is shown soon."""

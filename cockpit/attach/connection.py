@@ -119,8 +119,10 @@ class Connection:
         self.hello = await self.greeting()
         until = loop.time() + SLICE
         while True:
-            self._heard = True
+            self._heard, began = True, loop.time()
             document = await read_frame(self._reader)
+            if loop.time() - began >= SLICE:  # keys have had their turn meanwhile
+                until = loop.time() + SLICE
             if document.get("say") == "answer":
                 asked = self._asked.get(number_in(document))
                 if asked is not None and not asked.done():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Container, Iterator
+from operator import is_
 from typing import Final, Literal
 
 import cockpit
@@ -42,6 +43,8 @@ LEAST: Final = 1024
 """Bytes that a report counts at least: one of which little has changed takes time as well."""
 MOST_ASKED: Final = 32
 """Questions of one window that are answered at one time."""
+SIGN: Final = frame({"say": "beat"})
+"""A sign of life that tells nothing else."""
 _URGENT: Final = (Verdict.CRITICAL, Verdict.ATTENTION, Verdict.UNKNOWN)
 
 
@@ -102,10 +105,11 @@ class EngineServer:
                 return
             self._take_all()
             notices = (*self._engine.notices, *self.more_notices())
-            sign: Document = {"say": "beat"}
             if notices != self._notices:
-                self._notices, sign = notices, {"say": "beat", "notices": notices}
-            self._tell(sign)
+                self._notices = notices
+                self._tell({"say": "beat", "notices": notices})
+            else:
+                self._tell_frame(SIGN)
             await next_beat(self._clock, BEAT)
 
     def ring(self, sequence: str) -> bool:
@@ -205,7 +209,10 @@ class EngineServer:
 
     def _take_all(self) -> None:
         """Take reports that changed without news, such as when a run is looked at next."""
-        reports = {each.name: each for each in self._engine.report().runs}
+        runs = self._engine.report().runs
+        if len(runs) == len(self._reports) and all(map(is_, runs, self._reports.values())):
+            return  # as at most beats
+        reports = {each.name: each for each in runs}
         former, self._reports = self._reports, reports
         if list(former) != list(reports):
             self._texts.keep(reports)
@@ -224,9 +231,11 @@ class EngineServer:
 
     def _tell(self, document: Document) -> None:
         if self.windows:
-            data = frame(document)
-            for window in self.windows:
-                window.tell(data)
+            self._tell_frame(frame(document))
+
+    def _tell_frame(self, data: bytes) -> None:
+        for window in self.windows:
+            window.tell(data)
 
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one window until it goes."""

@@ -113,7 +113,11 @@ class Facet(Frozen, Generic[T]):
 
 def known(value: T, source: str, now: float) -> Facet[T]:
     """Return a facet observed now."""
-    return Facet[Any](value=value, source=source, observed_at=now)
+    return _KNOWN.model_copy(update={"value": value, "source": source, "observed_at": now})
+
+
+_KNOWN: Final = Facet[Any].model_construct(value=None, source="", observed_at=0.0)
+"""What is made into every known one: some are made each second of every run."""
 
 
 def unknown(kind: ErrorKind, message: str, source: str, now: float) -> Facet[Any]:

@@ -1,6 +1,7 @@
 """The values of the eight facets, in the shapes of INTERFACE."""
 
 import math
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -264,7 +265,7 @@ class TrackerValue(Frozen):
     """Launches beside the newest one that still write: two jobs have one W&B id (C-25)."""
     skipped_blocks: int = 0
     history: tuple[tuple[int, Number], ...] = ()
-    columns: tuple[Column, ...] = Field(default=(), exclude=True)
+    columns: Sequence[Column] = Field(default=(), exclude=True)
     """The loss over the whole run, extremes kept; exact once ``scanned`` is 1.0."""
     scanned: float = 0.0
     """How much of the file was read row by row, 0 to 1: what the rest holds is unknown."""

@@ -67,11 +67,14 @@ class Facets(Frozen):
         """Return (name, facet) in INTERFACE's order."""
         return [(name, getattr(self, name)) for name in FACETS]
 
-    def read_as(self, former: "Facets") -> bool:
-        """Return whether each says what it said; observed at another time, but not before."""
+    def read_as(self, former: "Facets", but: Collection[str] = ()) -> bool:
+        """Return whether each says what it said; observed at another time, but not before.
+
+        Whatever the facets named ``but`` say does not matter.
+        """
         theirs = former.__dict__
         return all(
-            each is theirs[name] or each.reads_as(theirs[name])
+            each is theirs[name] or name in but or each.reads_as(theirs[name])
             for name, each in self.__dict__.items()
         )
 
@@ -169,10 +172,11 @@ class RunReport(Frozen):
             changes["next_action"] = f"wait for the first look: {NOT_ASKED}"
         return self.model_copy(update=changes)
 
-    def reads_as(self, former: "RunReport") -> bool:
+    def reads_as(self, former: "RunReport", but: Collection[str] = ()) -> bool:
         """Return whether it says what ``former`` said: looked at again, all was as it was.
 
         That is most reports. One whose looks are older than the former's is another one.
+        Whatever the facets named ``but`` say does not matter.
         """
         ours, theirs = self.__dict__, former.__dict__
         same = all(
@@ -182,7 +186,7 @@ class RunReport(Frozen):
         )
         days = (self.day.end, self.day.cells) == (former.day.end, former.day.cells)
         later = self.checked_at >= former.checked_at
-        return same and days and later and self.facets.read_as(former.facets)
+        return same and days and later and self.facets.read_as(former.facets, but)
 
     @property
     def usual_step_s(self) -> float | None:

@@ -93,9 +93,14 @@ class Notifications:
         if report.checked_at >= self.began or report.checked_at != first:
             self._heard[report.name] = report
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing can be due: there is no route, or nothing to tell of."""
+        return not self.channels.routes or not self._heard
+
     async def look(self) -> None:
         """Tell what is due now; returns when every route has had its turn."""
-        if not self.channels.routes or not self._heard:
+        if self.silent:
             return
         reports = {run_key(self._file.path, each.name): each for each in self._heard.values()}
         await self._prune()

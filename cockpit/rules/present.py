@@ -205,9 +205,9 @@ def trained_after_end(history: History) -> float | None:
     Then something trains on this run's outputs that is not the job that was recorded: to
     relaunch would make a second copy (SPEC J "which jobs belong to a run", C-25).
     """
-    last = StepClock(history).last
     job = job_of(history)
     ended = job.ended_at if job is not None and job.phase.terminal else None
+    last = None if ended is None else StepClock(history).last
     return last if ended is not None and last is not None and last > ended + CLOCK_SKEW else None
 
 

@@ -154,14 +154,19 @@ def _tracker_tells(history: History) -> bool:
     return tracker.known and not empty
 
 
-def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
-    """Return the next safe action: of the worst alert nobody has taken, else by the verdict."""
+def next_action(
+    run: RunSpec, history: History, alerts: Sequence[Alert], word: Verdict | None = None
+) -> str:
+    """Return the next safe action: of the worst alert nobody has taken, else by the verdict.
+
+    ``word`` is the verdict where that is known already.
+    """
     taken = {alert.key for alert in alerts if alert.acknowledged is not None}
     for alert in alerts:
         own = alert.key not in taken and alert.caused_by not in taken
         if own and alert.severity is not Severity.INFO:
             return alert.next_action
-    word = verdict(run, history, alerts)
+    word = word or verdict(run, history, alerts)
     if word is Verdict.UNKNOWN or history.not_read_yet is not None:
         return _to_know_more(run, history)
     if word is Verdict.FINISHED:

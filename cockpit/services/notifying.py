@@ -87,6 +87,9 @@ class Notifying(Service):
             await self._clock.sleep(AFTER_STANDING)
 
     async def _look(self, within: float) -> None:
+        if self._notifications.silent:  # every two seconds: no task nor timer for nothing
+            self._trouble = None
+            return
         work = self._notifications.look()
         found = await self._supervisor.run("the notifications", within, work)
         self._trouble = found.message if isinstance(found, Problem) else None

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, kind_of, known, not_configured, unknown
+from cockpit.model.lineage import local_root
 from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RunSpec
 from cockpit.model.told import Told, newest_first
@@ -221,6 +222,8 @@ class Records:
 
     async def _under(self, run: RunSpec) -> tuple[Told, ...]:
         """Return what is told under the output root; a disk that hangs tells nothing."""
+        if local_root(run) is None:
+            return ()
         try:
             return await offload(told_under, run, self._clock.now(), deadline=DEADLINE)
         except TimeoutError:

@@ -121,6 +121,11 @@ class Trackers:
         """Return the next rows in order, from the very first, then only what is new."""
         return await self._of(run).more_rows(run)
 
+    def may_have_rows(self, run: RunSpec) -> bool:
+        """Return whether ``more_rows`` might give any, as the last look found its source."""
+        tracker = self._of(run)
+        return not isinstance(tracker, Wandb) or tracker.may_have_rows(run)
+
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the newest rows, without those before them."""
         return await self._of(run).recent(run, rows)

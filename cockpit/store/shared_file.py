@@ -16,6 +16,7 @@ import fcntl
 import os
 import shutil
 import sqlite3
+import stat
 import tempfile
 import time
 from contextlib import closing, suppress
@@ -48,9 +49,17 @@ def locks_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.locks")
 
 
+def has_locks(path: Path) -> bool:
+    """Return whether a store is a shared one: asked at each transaction."""
+    try:
+        return stat.S_ISDIR(os.stat(f"{path}.locks").st_mode)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def is_shared(path: Path, system: FileSystem | None = None) -> bool:
     """Return whether several machines may use this store (where it cannot be told: yes)."""
-    if locks_of(path).is_dir():
+    if has_locks(path):
         return True
     return (system or file_system(path.parent)).shared is not False
 
@@ -178,10 +187,11 @@ def followed(path: Path) -> Path:
     """Return where a store really lies: a person may have put a link in its place."""
     path = path.absolute()
     for _ in range(40):
-        if not path.is_symlink() or _present(path) != path.name:
+        if not os.path.islink(path) or _present(path) != path.name:  # noqa: PTH114
             break
         path = path.parent / path.readlink()
-    return path.parent.resolve() / path.name
+    folder, name = os.path.split(path)
+    return Path(os.path.realpath(folder), name)
 
 
 def _present(path: Path) -> str:

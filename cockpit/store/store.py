@@ -28,8 +28,8 @@ from cockpit.store.shared_file import (
     TakenOverError,
     check_files,
     followed,
+    has_locks,
     is_shared,
-    locks_of,
 )
 from cockpit.text.safe import safe_line
 
@@ -187,7 +187,7 @@ class Store:
         if self.read_only or self._shared is not None:
             return not self.read_only
         real = followed(self.path)
-        return is_shared(real) if self._file is None else locks_of(real).is_dir()
+        return is_shared(real) if self._file is None else has_locks(real)
 
     def _opened(self) -> sqlite3.Connection:
         assert self._connection is not None

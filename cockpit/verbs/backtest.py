@@ -25,7 +25,8 @@ from cockpit.rules.replay import NOT_REPLAYED, Replay
 from cockpit.sources.logs.source import read_rows
 from cockpit.sources.rowfile import RowFile
 from cockpit.sources.trackers import Trackers
-from cockpit.sources.wandb.history import LossColumns, RowChunk
+from cockpit.sources.wandb.history import RowChunk
+from cockpit.sources.wandb.loss_columns import LossColumns
 from cockpit.text.safe import clean
 from cockpit.verbs.backtest_chart import Span, chart
 from cockpit.verbs.backtest_page import page
@@ -153,7 +154,7 @@ class Backtest:
         """How many rows were replayed."""
         return self.replay.rows
 
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> Sequence[Column]:
         """Return the loss over the steps."""
         return self._curve.columns()
 

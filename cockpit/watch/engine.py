@@ -222,8 +222,12 @@ class Engine:
                     self._judge.touch(name)
             if facet == "job" and _told_by_job(state) != whose:
                 self._look_where_the_job_says(state)
-            if facet == "tracker" and found.known:
+            if facet == "tracker" and found.known and self._rows_may_wait(state):
                 self._ingest.offer(name)
+
+    def _rows_may_wait(self, state: RunState) -> bool:
+        """Tell whether a run may have rows that are not folded; of most at rest it is known."""
+        return not state.rows.complete or self.tracker.may_have_rows(state.spec)
 
     def _hurries(self, state: RunState, old: Facet[HostValue]) -> bool:
         """Tell whether a new look at a host is judged before the run's turn comes.

@@ -288,7 +288,7 @@ class CadenceLoop:
             name
             for name, state in self._fleet.states.items()
             if now - state.judged_at >= REJUDGE_UNSEEN
-            or ((not large or rank(name) < OTHER) and _rested(state, now))
+            or (_rested(state, now) and (not large or rank(name) < OTHER))
         ]
 
     def _due(self, state: RunState, now: float) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from cockpit.config.file import Reloader
 from cockpit.model.clock import Clock, next_beat
 from cockpit.model.run import CockpitFile
-from cockpit.runtime.heap import Heap
+from cockpit.runtime.heap import STEP, Heap, give_back
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import RunMemory
 from cockpit.store.pasts import Pasts
@@ -22,6 +23,7 @@ from cockpit.watch.store_writer import StoreWriter
 READ_EVERY = 2.0
 STORE_EVERY = 2.0
 PRUNE_EVERY = 86400.0
+GIVE_BACK_EVERY = 60.0
 READ_DEADLINE = 5.0
 OLD_STAYS = "the previous version of the run file stays in use"
 
@@ -54,6 +56,7 @@ class Maintenance:
         self._sweeper = Sweeper(lambda: fleet.whole, pollers.rank, pollers.wake, clock)
         self._pruned_at = float("-inf")
         self._heap = Heap()
+        self._gave_back_at = float("-inf")
 
     async def run(self) -> None:
         """Run them until cancelled."""
@@ -81,8 +84,14 @@ class Maintenance:
         for key, news in (await self._store_writer.news(by_key, now)).items():
             share(by_key[key], news)
             self._judge.touch(by_key[key].spec.name)
-        read = sum(state.not_read_yet is None for state in by_key.values())
-        self._heap.settle(read, len(by_key))
+        settled = False
+        if not self._heap.settled(len(by_key)):
+            read = sum(state.not_read_yet is None for state in by_key.values())
+            settled = self._heap.settle(read, len(by_key))
+        if len(by_key) >= STEP and (settled or monotonic - self._gave_back_at >= GIVE_BACK_EVERY):
+            self._gave_back_at = monotonic
+            with contextlib.suppress(TimeoutError):
+                await offload(give_back, deadline=READ_DEADLINE)
 
     async def _read_file(self) -> None:
         """Take an edited run file over; a bad edit keeps the old one and says so."""

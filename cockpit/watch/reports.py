@@ -25,7 +25,7 @@ from cockpit.rules.judge import judge, worst_first
 from cockpit.rules.metrics.finalstep import with_final_step
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
-from cockpit.rules.verdict import next_action, of_alerts, reason, verdict
+from cockpit.rules.verdict import next_action, of_alerts, row_of, situation
 from cockpit.store.alerts import Kept
 from cockpit.watch.passed import with_spans
 from cockpit.watch.runstate import RunState
@@ -229,16 +229,18 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
     """Return the report of a judged run, with its alerts as they are kept over time."""
     watch, alerts = state.shared.owner, worst_first(alerts)
     owner = owner_of(state, found.history.facets)
+    here = situation(found.spec, found.history, alerts)
+    row = row_of(here)
     return RunReport(
         spec=found.spec,
         checked_at=found.history.now,
-        verdict=verdict(found.spec, found.history, alerts),
-        verdict_reason=reason(found.spec, found.history, alerts),
+        verdict=row.verdict,
+        verdict_reason=row.why(here),
         facets=_told(found),
         progress=found.progress,
         alerts=alerts,
         closed=state.closed_alerts(),
-        next_action=next_action(found.spec, found.history, alerts),
+        next_action=next_action(found.spec, found.history, alerts, row.verdict),
         next_check_at=state.next_check_at,
         watched_by=None if watch is None else watch.owner.label,
         agents=state.shared.agents,

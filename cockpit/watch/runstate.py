@@ -21,7 +21,15 @@ from cockpit.model.history import (
     PhaseMark,
     Sharer,
 )
-from cockpit.model.observed import CheckpointState, HostValue, JobValue, Phase, Row, Triage
+from cockpit.model.observed import (
+    CheckpointState,
+    HostValue,
+    JobValue,
+    LogValue,
+    Phase,
+    Row,
+    Triage,
+)
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
@@ -147,6 +155,8 @@ class RunState:
     next_check_at: float | None = None
     away: dict[str, frozenset[str]] = field(default_factory=dict)
     """By facet the places away from here that are asked; worked out once for a ``spec``."""
+    _told_log: tuple[LogValue | None, LogValue | None] = (None, None)
+    """The last answer about the log, and what was made of it and of those before."""
     _failing: tuple[Facets | None, tuple[str, ...]] = (None, ())
     _presses: tuple[HostValue | None, RunSpec | None, bool] = (None, None, False)
     _unwell: tuple[dict[str, Kept] | None, bool] = (None, False)
@@ -265,17 +275,16 @@ class RunState:
         old: Facet[Any] = getattr(self.facets, name)
         first = name not in self.looked
         self.looked = _joined(self.looked, name)
-        if name == "log" and facet.value is not None:
-            self.log_rows = (*self.log_rows, *facet.value.rows)
-            if old.value is not None:  # each answer holds only the rows of new lines
-                rows = (*old.value.rows, *facet.value.rows)[-LOG_ROWS:]
-                value = facet.value.model_copy(update={"rows": rows})
-                facet = facet.model_copy(update={"value": value})
+        told = facet.value
+        if name == "log" and told is not None:
+            facet = facet.model_copy(update={"value": self._with_rows(old.value, told)})
         if name == "job" and facet.known:
             self.partial_since = partial_since(self.partial_since, old.value, facet)
         merged = merge(None if first and not old.observed_at else old, facet)
         if merged.value is not old.value and merged.value == old.value:
             merged = merged.model_copy(update={"value": old.value})  # known again as the same one
+        if name == "log" and told is not None:
+            self._told_log = told, merged.value
         self.host = of_job(self.host, (merged if name == "job" else self.facets.job).value)
         if name == "host":
             self.host = looked_at(self.host, facet)
@@ -283,13 +292,28 @@ class RunState:
         if name == ("tracker" if self.spec.job is None else "job") and facet.known:
             at = facet.observed_at
             self.looks = self.looks if at is None else self.looks.with_one(at, self.spec.cadence)
-        self.facets = self.facets.model_copy(update={name: merged})
+        before, self.facets = self.facets, self.facets.model_copy(update={name: merged})
+        if self._failing[0] is before and _is_silent(old) == _is_silent(merged):
+            self._failing = self.facets, self._failing[1]
         if merged.value is not old.value:
             self.paths = watched_paths(self.spec, self.facets)
         configured = name in ("job", "tracker") and self.settings.look(
             self.facets, job_named=self.spec.job is not None
         )
         return first or configured or (merged.value, merged.error) != (old.value, old.error)
+
+    def _with_rows(self, old: LogValue | None, told: LogValue) -> LogValue:
+        """Return what was told of the log with the rows of former looks before its own.
+
+        Each answer holds only the rows of new lines; most are the very answer of the look before.
+        """
+        former, joined = self._told_log
+        if joined is not None and joined is old and former is told and not told.rows:
+            return joined
+        self.log_rows = (*self.log_rows, *told.rows)
+        if old is None:
+            return told
+        return told.model_copy(update={"rows": (*old.rows, *told.rows)[-LOG_ROWS:]})
 
     def _mark_silence(self, name: str, old: Facet[Any], new: Facet[Any]) -> None:
         """Note whether the place of a facet answered: that a thing is not there is an answer."""

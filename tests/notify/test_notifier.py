@@ -117,6 +117,16 @@ async def test_an_alert_is_told_once_with_its_evidence(service: World) -> None:
     assert "cockpit ack r C-09 --by NAME" in posted["message"]
 
 
+async def test_nothing_is_due_without_a_route_or_before_anything_was_heard(service: World) -> None:
+    cockpit = service.cockpit()
+    assert cockpit.silent
+    cockpit.hear(service.report())
+    heard = cockpit.silent
+    service.notify = NotifySpec()
+    cockpit.adopt(service.file)
+    assert (heard, cockpit.silent) == (False, True)
+
+
 async def test_what_the_route_does_not_carry_is_not_told(service: World) -> None:
     await look(service.cockpit(), service.report(nan(Severity.WARNING)))
     assert service.hook.posted == []

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from textual.color import Color
@@ -265,6 +267,40 @@ async def test_an_age_that_steps_repaints_one_line_of_its_panel(
         app._take_all()
         assert 1 <= len(painted) <= 2
         assert all(region.height == 1 for region in painted)
+
+
+async def test_ages_are_shown_when_one_steps_and_else_only_what_was_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = StandIn(made.report("run-a"), made.report("run-b"))
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(0.2)
+        fleet, clock = screen_of(app, FleetScreen), app._clock
+        assert isinstance(clock, StillClock)
+        shown = Mock(wraps=fleet.show)
+        monkeypatch.setattr(fleet, "show", shown)
+
+        def looks() -> int:
+            shown.reset_mock()
+            app._in_time()
+            return shown.call_count
+
+        app._in_time()
+        assert [looks(), looks()] == [0, 0]
+        end = min(panel._standing.end for panel in fleet.query(RunPanel) if panel._standing)
+        clock.at = math.nextafter(end, 0.0)
+        assert looks() == 0
+        clock.at = end
+        assert [looks(), looks()] == [1, 0]
+        clock.at -= 3600.0
+        assert [looks(), looks()] == [1, 0], "the clock was set back"
+        engine.notices = ("a notice",)
+        assert looks() == 1 and "a notice" in text_of(app)
+        engine.notices = ()
+        assert looks() == 1
+        engine.runs = [engine.runs[1]]  # an order tells of no report
+        assert looks() == 1 and "run-a" not in text_of(app)
 
 
 async def test_a_run_file_with_other_keys() -> None:

@@ -82,6 +82,14 @@ def test_finished_runs_can_be_hidden_and_favourites_follow_who_needs_a_person() 
     assert liked == ["torn", "well-b", "over", "well-a"]
 
 
+def test_a_run_that_is_not_read_yet_stands_where_it_will_if_it_is_well() -> None:
+    waits = made.report("well-b", Verdict.UNKNOWN, not_read_yet="job: not asked")
+    read = [a_run(name) for name in ("well-a", "well-b", "well-c")]
+    before = arranged([made.failed("torn"), read[0], waits, read[2]], View()).runs
+    after = arranged([made.failed("torn"), *read], View()).runs
+    assert [each.name for each in before] == [each.name for each in after]
+
+
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("sort", SORTS)
 def test_every_run_stands_in_one_group(group: str, sort: str) -> None:

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import RecordsValue
+from cockpit.model.place import place_of
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.records.logbook.reading import output_root_in
 from cockpit.runtime.shell import Completed
+from cockpit.sources import records
 from cockpit.sources.git import command
 from cockpit.sources.records import Records
 from tests.sources.git.repos import commit, git, repository
@@ -53,6 +56,19 @@ async def test_a_logbook_is_pushed_only_when_its_last_change_is_on_the_remote(
     assert (value.logbook, value.issue) == (str(path), "https://example.org/7")
     path.write_text(path.read_text() + ENTRY.format("more"))
     assert (await value_of(path)).pushed is False, "changed"
+
+
+async def test_without_an_output_root_nothing_is_looked_for_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Mock(return_value=())
+    monkeypatch.setattr(records, "told_under", asked)
+    path = logbook(repository(tmp_path / "notes"))
+    source = Records(FixedClock(NOW))
+    run = RunSpec(name="a", records=RecordsSpec(logbook=str(path)))
+    assert (await source.observe([run]))["a"].known and not asked.called
+    rooted = run.model_copy(update={"output_root": place_of(str(tmp_path / "out"))})
+    assert (await source.observe([rooted]))["a"].known and asked.called
 
 
 async def test_commits_that_leave_the_logbook_alone_do_not_count(tmp_path: Path) -> None:

@@ -109,12 +109,19 @@ class FakeTracker(Fake):
         self.rows: list[Row] = []
         self.read = 0
         self.chunk = 5000
+        self.unread = True
+        """What a look has found of rows that were not given out."""
+        self.asked_for_rows = 0
 
     async def more_rows(self, run: RunSpec) -> Chunk:
+        self.asked_for_rows += 1
         rows = tuple(self.rows[self.read : self.read + self.chunk])
         self.read += len(rows)
         share = self.read / len(self.rows) if self.rows else 1.0
         return Chunk(rows, caught_up=self.read >= len(self.rows), share=share)
+
+    def may_have_rows(self, run: RunSpec) -> bool:
+        return self.unread
 
     async def recent(self, run: RunSpec, rows: int = 3000) -> Chunk:
         return Chunk(tuple(self.rows[-rows:]), share=min(1.0, rows / max(1, len(self.rows))))

@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from cockpit.model.observed import HostValue
+from cockpit.model.observed import HostValue, Row
 from cockpit.model.run import RunSpec
+from cockpit.rules import verdict
 from cockpit.store.last_reports import ReportMemory
 from cockpit.store.memory import RunMemory
 from cockpit.store.pasts import Pasts
 from cockpit.store.store import Store, run_key
+from cockpit.watch import reports
 from cockpit.watch.engine import Engine
 from cockpit.watch.judge import REJUDGE, REJUDGE_UNSEEN, REST, TICK
 from cockpit.watch.past.keeping import SAME_FOR, is_written
@@ -96,6 +99,36 @@ def test_while_nothing_falls_due_the_rounds_are_looked_at_on_every_other_beat() 
     assert loop._beat(100.0 + REJUDGE - REST) == TICK, "time alone may open an alert"
     states[1].next_round = 103.0
     assert loop._beat(101.0) == TICK, "a round is due"
+
+
+async def test_rows_are_asked_for_only_where_the_look_has_found_some() -> None:
+    world = World("a", cadence=4.0)
+    world.tracker.rows = [Row(step, float(step), 2.5) for step in range(10)]
+    looks = world.tracker.asked
+    async with watching(world, None) as engine:
+        rows = engine._fleet.states["a"].rows
+        await until(lambda: rows.complete)
+        world.tracker.unread = False
+        looked = len(looks)
+        await until(lambda: len(looks) >= looked + 2)
+        asked, looked = world.tracker.asked_for_rows, len(looks)
+        await until(lambda: len(looks) >= looked + 3)
+        assert world.tracker.asked_for_rows == asked
+        world.tracker.rows.append(Row(10, 10.0, 2.5))
+        world.tracker.unread = True
+        await until(lambda: rows.trend.pace.step == 10)
+
+
+async def test_the_table_of_verdicts_is_gone_through_once_for_a_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, asked = World("a", "b"), Mock(wraps=verdict.situation)
+    for module in (reports, verdict):
+        monkeypatch.setattr(module, "situation", asked)
+    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
+    found = await engine.check()
+    assert [each.verdict.value for each in found.runs] == ["healthy", "healthy"]
+    assert asked.call_count == 2
 
 
 def written(**changes: object) -> RunState:

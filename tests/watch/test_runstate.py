@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from cockpit.model.alert import Severity
-from cockpit.model.facet import known
-from cockpit.model.observed import JobValue, Phase
+from cockpit.model.facet import ErrorKind, known, unknown
+from cockpit.model.observed import JobValue, LogValue, Phase, Row
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
 from cockpit.watch.runstate import RunState
@@ -40,3 +40,36 @@ def test_the_end_of_a_requeued_job_is_another_end(started: float, over: bool) ->
     assert not state.over
     state.shared = Shared(ended=(Ended(job_id="12", started_at=100.0, at=500.0),))
     assert state.over is over
+
+
+def test_a_log_that_is_as_it_was_is_taken_as_the_same_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state, rows = RunState(run_spec("r"), "k"), (Row(1, None, 2.5), Row(2, None, 2.0))
+    same = LogValue(path="/l", size=9, mtime=1.0)
+    assert state.take("log", known(same.model_copy(update={"rows": rows}), "test", 1.0))
+    assert not state.take("log", known(same, "test", 2.0))
+    before = state.facets.log.value
+    assert before is not None and before.rows == rows == state.log_rows
+
+    def refuse(*_args: object, **_more: object) -> None:
+        raise AssertionError("it was made or compared anew")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogValue, "model_copy", refuse)
+        patch.setattr(LogValue, "__eq__", refuse)
+        assert not state.take("log", known(same, "test", 3.0))
+    assert state.facets.log.value is before and state.facets.log.observed_at == 3.0
+    more = (Row(3, None, 1.5),)
+    assert state.take("log", known(same.model_copy(update={"rows": more}), "test", 4.0))
+    assert state.facets.log.value is not None and state.facets.log.value.rows == (*rows, *more)
+
+
+def test_which_facets_fail_is_as_it_was_while_none_begins_or_ends_to() -> None:
+    state = RunState(run_spec("r"), "k")
+    lost = unknown(ErrorKind.TIMEOUT, "no answer", "test", 1.0)
+    job = known(JobValue(id="1", state="R", phase=Phase.RUNNING), "test", 2.0)
+    log = known(LogValue(path="/l", size=9, mtime=1.0), "test", 1.0)
+    looks = [("job", lost), ("log", log), ("job", job), ("tracker", lost), ("job", job)]
+    failing = [(state.take(name, facet), state.failing)[1] for name, facet in looks]
+    assert failing == [("job",), ("job",), (), ("tracker",), ("tracker",)]

@@ -14,7 +14,7 @@ from textual.content import Content
 from cockpit.model.report import RunReport
 from tests.widgets import anything
 from tests.widgets import reports as made
-from widgets.base.kept import kept
+from widgets.base.kept import UNPAINTED, kept
 from widgets.painting.panel import paint_panel
 from widgets.run_list import columns, paint_row
 
@@ -93,6 +93,22 @@ def test_another_look_that_finds_all_as_it_was_paints_the_same_or_is_painted(
         assert [line.markup for line in painted(again, now)] == [
             line.markup for line in found.lines
         ]
+
+
+@pytest.mark.parametrize("painted", [panel, listed, narrow])
+@given(anything.any_report(), anything.any_report(), st.floats(0.0, 1e5))
+def test_what_is_said_to_be_unpainted_is(
+    painted: Callable[[RunReport, float], list[Content]],
+    report: RunReport,
+    other: RunReport,
+    late: float,
+) -> None:
+    unseen = {name: facet for name, facet in other.facets.items() if name in UNPAINTED}
+    facets = report.facets.model_copy(update=unseen)
+    again, now = report.model_copy(update={"facets": facets}), report.checked_at + late
+    found = kept(report, now, (), partial(painted, report, now))
+    assert found.of_look or found.holds(again, now, ())
+    assert [line.markup for line in painted(again, now)] == [line.markup for line in found.lines]
 
 
 def test_who_tells_the_step_goes_by_when_was_looked() -> None:

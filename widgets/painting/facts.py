@@ -77,6 +77,20 @@ def unread(report: RunReport) -> bool:
     return report.not_read_yet is not None and report.verdict not in URGENT
 
 
+def waits(report: RunReport) -> bool:
+    """Tell whether a run is unread since some source was not asked yet: that is told of it."""
+    return unread(report) and not report.alerts and not all(_asked(report))
+
+
+def unasked(report: RunReport) -> bool:
+    """Tell whether nothing of a run was ever asked for."""
+    return waits(report) and not any(_asked(report))
+
+
+def _asked(report: RunReport) -> list[bool]:
+    return [facet.asked for _, facet in report.facets.items() if facet.configured]
+
+
 def verdict_mark(report: RunReport) -> tuple[str, str]:
     """Return the verdict's glyph and style; before the first look only open alerts have one."""
     if unread(report):

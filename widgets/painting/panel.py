@@ -69,8 +69,16 @@ _WHOLE: Final = frozenset({"proof", "more", "step", "state", "day"})
 
 
 def needs_person(report: RunReport) -> bool:
-    """Tell whether a run gets a wide, full panel: it is not well, or nobody knows."""
+    """Tell whether a run is not well, or nobody knows."""
     return report.verdict not in WELL
+
+
+def needs_room(report: RunReport) -> bool:
+    """Tell whether a run gets a wide, full panel: one that is not read yet stands as if well.
+
+    Most are, and then nothing moves once they are read.
+    """
+    return needs_person(report) and not facts.unread(report)
 
 
 def paint_panel(
@@ -106,7 +114,10 @@ def _note(report: RunReport, now: float, width: int) -> Content:
     """Return verdict and phase, two words; the verdict goes first where it is narrow."""
     words = facts.phase_words(report, now)
     phase = text((words, facts.phase_style(report, now)))
-    verdict = text((facts.verdict_word(report), facts.VERDICT_STYLE[report.verdict]), (" · ", DIM))
+    word = facts.verdict_word(report)
+    if word == words:
+        return phase
+    verdict = text((word, facts.VERDICT_STYLE[report.verdict]), (" · ", DIM))
     room = width - 12 - len(report.name)
     return text(verdict, phase) if verdict.cell_length + len(words) <= room else phase
 
@@ -123,7 +134,7 @@ class Body:
 
     def lines(self, height: int, wishes: Wishes = ()) -> list[Content]:
         """Return at most ``height`` lines: what one wish takes is not there for the next."""
-        wishes = wishes or (_SICK if needs_person(self._report) else _WELL)
+        wishes = wishes or self._wishes()
         given: dict[str, int] = {}
         left = max(0, height)
         for name, most in wishes:
@@ -134,6 +145,18 @@ class Body:
         if "step" in painted and "figures" not in painted:
             painted["step"] = [self._with_loss(painted["step"][0])]
         return [line for name in _ORDER for line in painted.get(name, ())]
+
+    def _wishes(self) -> Wishes:
+        """Return what lines are spent on; of a run that is being read as little as will change.
+
+        That it is not read yet stands in its frame: it is not said again of each source.
+        """
+        if facts.unasked(self._report):
+            return (("step", 1),)
+        if facts.waits(self._report):
+            without = {"act"} if self._charted else {"act", "figures"}
+            return [wish for wish in _WELL if wish[0] not in without]
+        return _SICK if needs_room(self._report) else _WELL
 
     def there_are(self, wishes: Wishes) -> int:
         """Return how many lines these wishes take where there is room for all."""
@@ -211,7 +234,7 @@ class Body:
         percent, told = rows.percent(report), rows.told_by(report)
         left = text(rows.progress(report), f"  {percent}" if percent else "")
         left = text(left, "  ", told) if told.plain else left
-        if report.progress.step is None:
+        if report.progress.step is None and not facts.unasked(report):
             left = text(left, ("  no step seen", DIM))
         return [row(_labelled("step", left, self._width), rows.time_left(report), self._width)]
 

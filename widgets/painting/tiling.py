@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from cockpit.model.report import RunReport
-from widgets.painting.panel import LOG, needs_person
+from widgets.painting.panel import LOG, needs_room
 
 NARROWEST: Final = 58
 """Cells below which a panel says too little."""
@@ -94,7 +94,7 @@ def _rows(reports: Sequence[RunReport], groups: Groups, width: int, wide: int) -
     begin = 0
     for words, count in groups or [("", len(reports))]:
         title = words
-        for sick, found in groupby(reports[begin : begin + count], needs_person):
+        for sick, found in groupby(reports[begin : begin + count], needs_room):
             runs = list(found)
             most = max(1, width // (wide if sick else NARROWEST))
             across = -(-len(runs) // -(-len(runs) // most))
@@ -107,7 +107,7 @@ def _rows(reports: Sequence[RunReport], groups: Groups, width: int, wide: int) -
 
 
 def _least(report: RunReport) -> int:
-    if needs_person(report):
+    if needs_room(report):
         return LEAST_SICK
     return LEAST_WELL + (2 if report.alerts else 1 if _has_next(report) else 0)
 
@@ -118,7 +118,7 @@ def _has_next(report: RunReport) -> bool:
 
 def _want(report: RunReport) -> int:
     """Return the lines in which all that is wrong stands, with a curve and the log."""
-    if not needs_person(report):
+    if not needs_room(report):
         return _least(report) + 3
     alert = report.alerts[0] if report.alerts else None
     proof = 0 if alert is None else min(4, len(alert.evidence))

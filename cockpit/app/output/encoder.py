@@ -11,6 +11,7 @@ from copy import copy
 from itertools import islice
 
 from cockpit.app.output.cells import Cell, Row, doubtful, most_cells
+from cockpit.app.output.erasing import Erasure, erasable
 from cockpit.app.output.pens import Pen, change, over_blank
 
 ERASE_FROM = 4
@@ -91,6 +92,13 @@ class Encoder:
             self.take(cell[1])
             self._letter(cell[0], x, x + 1)
 
+    def erase(self, erasure: Erasure) -> None:
+        """Empty a stretch of a row."""
+        y, x, end, blank = erasure
+        self.move(y, x)
+        self.take(pen_for(self.pen, blank))
+        self._parts.append("\x1b[K" if end == self.width else f"\x1b[{end - x}X")
+
     def line(self, y: int, wanted: Row, differing: Sequence[int]) -> None:
         """Write the cells of a row that differ from what it shows."""
         tail = self._erasable(wanted, differing)
@@ -105,7 +113,7 @@ class Encoder:
     def _erasable(self, wanted: Row, differing: Sequence[int]) -> int:
         """Return from where on the row is one blank that is better erased than written."""
         last = wanted[-1]
-        if last[0] != " " or last[1].marks or last[1].link or (last[1].bg and not self.erases):
+        if not erasable(last, coloured=self.erases):
             return self.width
         tail = self.width
         while tail and wanted[tail - 1] == last:

@@ -12,6 +12,7 @@ from typing import Final
 from cockpit.app.output.cells import Row
 from cockpit.app.output.columns import LEAST, find_columns
 from cockpit.app.output.encoder import Encoder
+from cockpit.app.output.erasing import find_erasures, left_over
 from cockpit.app.output.pens import Pen, over_blank
 
 FEW: Final = 24
@@ -36,13 +37,18 @@ def shortest(
     if sum(map(len, differing.values())) <= FEW:
         _by_rows(encoder, rows, differing)
         return encoder
+    erasures = [] if whole else [*find_erasures(rows, differing, coloured=encoder.erases)]
+    differing = left_over(differing, erasures)
     other = encoder if whole else encoder.copy()
     rest = _downwards(other, rows, differing) if downwards else differing
     _by_pens(other, rows, rest)
     if whole:
         return other
     _by_rows(encoder, rows, differing)
-    return min(encoder, other, key=lambda each: each.length)
+    best = min(encoder, other, key=lambda each: each.length)
+    for each in sorted(erasures, key=lambda each: (each.x, each.y)):  # a step down is short
+        best.erase(each)
+    return best
 
 
 def _by_rows(encoder: Encoder, rows: Sequence[Row], differing: Mapping[int, list[int]]) -> None:

@@ -17,7 +17,7 @@ from cockpit.platforms.box.machine import sections
 from cockpit.platforms.box.probe import Actor, Answer
 from cockpit.platforms.box.sight import on_its_host
 from cockpit.platforms.local.host import each_once, gpus_of
-from cockpit.platforms.local.host_memory import Machine, MemoryUse, memory_of
+from cockpit.platforms.local.host_memory import Machine, MemoryLook, MemoryUse
 
 
 class BoxHosts:
@@ -36,7 +36,7 @@ class BoxHosts:
         answers, disks = await asyncio.gather(actor.ask(general), disks_of(actor, wanted))
         now = self._clock.now()
         whole = HostValue(load=_load(answers[words.LOAD]), gpus=_gpus(answers[words.GPUS]))
-        machine = _machine(answers[account])
+        memory = _memory(answers[account])
         problem = _first(answers[words.LOAD], answers[account])
         facets: dict[str, Facet[HostValue]] = {}
         for query in queries:
@@ -46,7 +46,7 @@ class BoxHosts:
             value = whole.model_copy(
                 update={
                     "disks": mounts,
-                    **_memory(machine, _pid(query)),
+                    **_figures(memory, _pid(query)),
                 }
             )
             facets[query.name] = self._one(host, value, problem or _first(*own), now)
@@ -82,7 +82,7 @@ def _first(*said: object) -> Problem | None:
     return next((each for each in said if isinstance(each, Problem)), None)
 
 
-def _machine(said: Answer) -> Machine | None:
+def _memory(said: Answer) -> MemoryLook | None:
     if isinstance(said, Problem):
         return None
     texts = {path: text.decode("ascii", "replace") for path, text in sections(said).items()}
@@ -91,11 +91,11 @@ def _machine(said: Answer) -> Machine | None:
     def text(path: str) -> str:
         return texts.get(path, "")
 
-    return Machine(text, lambda path: path in folders)
+    return MemoryLook(Machine(text, lambda path: path in folders))
 
 
-def _memory(machine: Machine | None, pid: int | None) -> dict[str, float | int | None]:
-    use = MemoryUse(None, None) if machine is None else memory_of(pid, machine)
+def _figures(memory: MemoryLook | None, pid: int | None) -> dict[str, float | int | None]:
+    use = MemoryUse(None, None) if memory is None else memory.around(pid)
     return {"mem_frac": use.frac, "oom_kills": use.oom_kills}
 
 

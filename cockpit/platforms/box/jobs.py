@@ -48,6 +48,7 @@ from cockpit.platforms.local.judging import (
 )
 from cockpit.platforms.local.launcher.detached import SUPERVISES
 from cockpit.platforms.local.lineage import Around, candidates_of, live_of
+from cockpit.platforms.local.marks import RunMarks
 from cockpit.platforms.local.recorded import Who
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, workers
 
@@ -85,6 +86,8 @@ class BoxJobs:
         self._actor_of = actor_of
         self._reap_wait = reap_wait
         self._links: dict[Place, str] = {}
+        self._marks: dict[str, RunMarks] = {}
+        """What the jobs of each run are known by, for as long as it is the same run and links."""
         self._alive: dict[str, Found] = {}
         self._gone: dict[str, str | None] = {}
         self._left: dict[str, float | None] = {}
@@ -219,7 +222,7 @@ class BoxJobs:
             found = answers[words.matching(pattern)]
             matches[pattern] = found if isinstance(found, Problem) else matched(found)
         logs = {name: each for name, each in files.items() if isinstance(each, JobFiles)}
-        sight = HostSight(host, led(runs, self._links), logs)
+        sight = HostSight(host, led(runs, self._links), logs, self._marks)
         around = Around(candidates_of(sight), sight)
         return View(sight, files, _multiplexed(answers), matches, around)
 
@@ -237,7 +240,10 @@ class BoxJobs:
         lines = b"" if isinstance(said, Problem) else said
         found = lines.decode("utf-8", "surrogateescape").splitlines()
         if len(found) == len(new):
-            self._links.update(zip(new, found, strict=True))
+            links = dict(zip(new, found, strict=True))
+            if any(self._links.get(place) != link for place, link in links.items()):
+                self._links.update(links)
+                self._marks.clear()
 
     def _judged(self, query: Query, view: View, now: float) -> Facet[JobValue]:
         run, host = query.run, view.sight.host

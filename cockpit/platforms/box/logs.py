@@ -56,21 +56,22 @@ class BoxLogs:
         actor, began = self._actor_of(host), self._clock.monotonic()
         if actor.under_way or began < self._apart.get(host, began):
             return {}
-        riding = _fitting({name: ask for name, ask in asks.items() if ask.wish.unless is not None})
-        if not riding:
+        riding = {name: ask for name, ask in asks.items() if ask.wish.unless is not None}
+        piece, script = _fitting(list(riding.values()))
+        if not piece.asks:
             return {}
-        piece = Piece(list(riding.values()), ROOM)
-        ours = probe.Piece("its logs", piece.script, _LOGS, lasting=False)
+        ours = probe.Piece("its logs", script, _LOGS, lasting=False)
         sent = self._clock.now()
         said = (await actor.ask([ours]))[ours]
         if isinstance(said, Problem):
-            return self._without(host, said, riding, self._clock.monotonic() - began)
+            taken = list(riding)[: len(piece.asks)]
+            return self._without(host, said, taken, self._clock.monotonic() - began)
         got = self._clock.now()
-        found = zip(riding, piece.answers(said), strict=True)
+        found = zip(riding, piece.answers(said), strict=False)
         return {name: on_our_clock(told, sent, got) for name, told in found if _whole(told)}
 
     def _without(
-        self, host: str, why: Problem, riding: Mapping[str, Ask], took: float
+        self, host: str, why: Problem, riding: Sequence[str], took: float
     ) -> dict[str, Told]:
         """Return what is told of logs for which a probe had no answer."""
         if why.kind is ErrorKind.TIMEOUT:
@@ -80,12 +81,14 @@ class BoxLogs:
         return {name: HostError(why.kind, why.message) for name in riding}
 
 
-def _fitting(asks: Mapping[str, Ask]) -> dict[str, Ask]:
-    """Return as many as one word of a script can hold."""
-    found = dict(asks)
-    while found and len(quote(Piece(list(found.values())).script)) > probe.MOST_SENT:
-        found = dict(list(found.items())[: len(found) // 2])
-    return found
+def _fitting(asks: Sequence[Ask]) -> tuple[Piece, str]:
+    """Return a piece for the first of them, as many as one word of a script can hold."""
+    piece = Piece(asks, ROOM)
+    script = piece.script
+    while piece.asks and len(quote(script)) > probe.MOST_SENT:
+        piece = Piece(asks[: len(piece.asks) // 2], ROOM)
+        script = piece.script
+    return piece, script
 
 
 def _whole(told: Told) -> bool:

@@ -24,8 +24,9 @@ class HostSight:
     host: Host
     links: Mapping[Place, str]
     logs: Mapping[str, JobFiles] = field(default_factory=dict)
+    known: dict[str, RunMarks] = field(default_factory=dict)
+    """The marks of runs that were found out before, by the same links."""
     _candidates: dict[int, Candidate] = field(default_factory=dict)
-    _marks: dict[str, RunMarks] = field(default_factory=dict)
     _real: dict[str, str] | None = None
 
     @property
@@ -74,10 +75,10 @@ class HostSight:
         return found
 
     def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
-        """Return what a run's jobs are known by on the host, found out once in this look."""
-        marks = self._marks.get(run.name)
-        if marks is None or marks.run is not run:
-            marks = self._marks[run.name] = self._marked(run)
+        """Return what a run's jobs are known by on the host."""
+        marks = self.known.get(run.name)
+        if marks is None or marks.run is not run or marks.uid != self.uid:
+            marks = self.known[run.name] = self._marked(run)
         return marks._replace(recorded=note)
 
     def _marked(self, run: RunSpec) -> RunMarks:

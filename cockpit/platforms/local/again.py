@@ -35,27 +35,58 @@ _COMMENT = re.compile(r"(?m)(?:^|\s)#.*$")
 _ANY_COMMAND = re.compile(r"\$[@*]|\$\{[@*]\}")
 
 
+Known = dict[tuple[int, int], tuple[LiveJob, ...]]
+"""What was found from a process and its child on upwards: jobs beside one another have that in
+common."""
+
+
 def starts_again(
-    processes: Census, pid: int, started: Children, *, here: bool = True
+    processes: Census,
+    pid: int,
+    started: Children,
+    *,
+    here: bool = True,
+    known: Known | None = None,
 ) -> tuple[LiveJob, ...]:
     """Return the loop that starts the job anew once it is over, if a shell above it runs one.
 
-    ``started`` tells whom each process has started.
+    ``started`` tells whom each process has started, ``known`` what was found of these processes.
     Not ``here``: the processes are another machine's, whose scripts are not read; ``sh -c`` tells.
     """
-    main = processes.get(pid)
-    below = main
-    for parent in lineage_up(processes, main.ppid) if main is not None else ():
-        if below is None or is_supervisor(parent) or is_cockpit(parent.argv):
+    known = {} if known is None else known
+    below = processes.get(pid)
+    if below is None:
+        return ()
+    passed: list[tuple[int, int]] = []
+    found: tuple[LiveJob, ...] = ()
+    for parent in lineage_up(processes, below.ppid):
+        at = (parent.pid, below.pid)
+        if at in known:
+            found = known[at]
             break
-        if _runs_others(processes, parent, below, started):
-            break  # a session's manager, a CI runner, a test: over or not, it goes on without it
-        if is_shell(parent.argv) and _loops(parent, below, here):
-            why = f"run again by the loop of pid {parent.pid}: {_short(parent)}"
-            ends = f"it is a shell, and may do more than this: end it yourself (kill {parent.pid})"
-            return (LiveJob(id=f"pid:{parent.pid}", name=_short(below), why=why, beyond=ends),)
+        passed.append(at)
+        loop = _loop_of(processes, parent, below, started, here)
+        if loop is not None:
+            found = loop
+            break
         below = parent
-    return ()
+    known.update(dict.fromkeys(passed, found))
+    return found
+
+
+def _loop_of(
+    processes: Census, parent: Process, below: Process, started: Children, here: bool
+) -> tuple[LiveJob, ...] | None:
+    """Return the loop that a parent runs; empty: none above it matters; ``None``: look there."""
+    if is_supervisor(parent) or is_cockpit(parent.argv):
+        return ()
+    if _runs_others(processes, parent, below, started):
+        return ()  # a session's manager, a CI runner, a test: over or not, it goes on without it
+    if not (is_shell(parent.argv) and _loops(parent, below, here)):
+        return None
+    why = f"run again by the loop of pid {parent.pid}: {_short(parent)}"
+    ends = f"it is a shell, and may do more than this: end it yourself (kill {parent.pid})"
+    return (LiveJob(id=f"pid:{parent.pid}", name=_short(below), why=why, beyond=ends),)
 
 
 def _runs_others(processes: Census, parent: Process, child: Process, started: Children) -> bool:

@@ -18,8 +18,14 @@ from cockpit.runtime.shell import run_blocking
 MOST_FILES: Final = 4096
 """Open files of one process that are looked at."""
 PS: Final = ("ps", "-axww", "-o", "pid=,ppid=,pgid=,uid=,state=,command=")
+_FLAGS: Final = 6
+"""Which field after the name in a process's ``stat`` holds its flags,"""
 _MEMORY: Final = 20
-"""Which field after the name in a process's ``stat`` is the size of its memory."""
+"""and which one the size of its memory."""
+_KERNEL: Final = 0x00200000
+"""The flag of the kernel's own threads."""
+_FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | os.O_CLOEXEC
+_PIECE: Final = 16_384
 
 
 class Process(NamedTuple):
@@ -71,46 +77,59 @@ def census(proc: Path = PROC) -> Census:
 
 
 def _read(proc: Path, pid: int) -> Process | None:
-    folder = f"{proc}/{pid}"
-    argv = _bytes(f"{folder}/cmdline")
-    stat = _bytes(f"{folder}/stat")
-    if argv is None or not stat:
-        return None
-    fields = stat.rpartition(b")")[2].split()
-    if len(fields) < 20 or fields[0] in (b"Z", b"X"):
-        return None
-    if not argv and (len(fields) <= _MEMORY or fields[_MEMORY] == b"0"):
-        return None  # the kernel's own, or at its end: what becomes another program has memory
     try:
-        uid = os.stat(folder).st_uid  # noqa: PTH116 - thousands of these
+        folder = os.open(f"{proc}/{pid}", _FOLDER)
     except OSError:
         return None
+    try:
+        return _process(pid, folder)
+    finally:
+        os.close(folder)
+
+
+def _process(pid: int, folder: int) -> Process | None:
+    """Return what a process's open folder tells: none of it can be another one's."""
+    fields = (_bytes("stat", folder) or b"").rpartition(b")")[2].split()
+    if len(fields) < 20 or fields[0] in (b"Z", b"X") or int(fields[_FLAGS]) & _KERNEL:
+        return None
+    argv = _bytes("cmdline", folder)
+    if argv is None or not (argv or (len(fields) > _MEMORY and fields[_MEMORY] != b"0")):
+        return None  # at its end: what becomes another program has memory
     parts = argv.removesuffix(b"\0").split(b"\0")
     return Process(
         pid=pid,
         ppid=int(fields[1]),
         pgid=int(fields[2]),
         sid=int(fields[3]),
-        uid=uid,
+        uid=os.fstat(folder).st_uid,
         state=chr(fields[0][0]),
         ticks=int(fields[19]),
         argv=tuple(part.decode("utf-8", "replace") for part in parts),
-        env=_bytes(f"{folder}/environ"),
-        cwd=_link(f"{folder}/cwd"),
+        env=_bytes("environ", folder),
+        cwd=_link("cwd", folder),
     )
 
 
-def _bytes(path: str) -> bytes | None:
+def _bytes(name: str, folder: int) -> bytes | None:
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - thousands of these
-            return file.read()
+        file = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return None
-
-
-def _link(path: str) -> str | None:
     try:
-        return os.readlink(path)  # noqa: PTH115 - thousands of these
+        found = piece = os.read(file, _PIECE)
+        while piece:
+            piece = os.read(file, _PIECE)
+            found += piece
+        return found
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+
+
+def _link(name: str, folder: int) -> str | None:
+    try:
+        return os.readlink(name, dir_fd=folder)
     except OSError:
         return None
 
@@ -129,25 +148,34 @@ class OpenFile(NamedTuple):
 
 def open_files(pid: int, proc: Path = PROC) -> Iterator[OpenFile]:
     """Yield the files and pipes that a process has open, as far as we may look."""
-    folder = f"{proc}/{pid}"
     try:
-        names = [entry.name for entry in os.scandir(f"{folder}/fd")][:MOST_FILES]
+        folder = os.open(f"{proc}/{pid}/fd", _FOLDER)
     except OSError:
         return
-    for name in names:
-        path = _link(f"{folder}/fd/{name}")
-        if path is None or not path.startswith(("/", "pipe:")) or path.startswith("/dev/"):
-            continue
-        reads, writes = _mode(f"{folder}/fd/{name}")
-        info = _bytes(f"{folder}/fdinfo/{name}") if path.endswith(".lock") else None
-        locked = info is not None and b"\nlock:" in info
-        yield OpenFile(path.removesuffix(" (deleted)"), reads, writes, locked)
+    try:
+        for name in _names(folder)[:MOST_FILES]:
+            path = _link(name, folder)
+            if path is None or not path.startswith(("/", "pipe:")) or path.startswith("/dev/"):
+                continue
+            reads, writes = _mode(name, folder)
+            info = _bytes(f"../fdinfo/{name}", folder) if path.endswith(".lock") else None
+            locked = info is not None and b"\nlock:" in info
+            yield OpenFile(path.removesuffix(" (deleted)"), reads, writes, locked)
+    finally:
+        os.close(folder)
 
 
-def _mode(link: str) -> tuple[bool, bool]:
+def _names(folder: int) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _mode(name: str, folder: int) -> tuple[bool, bool]:
     """Return whether a descriptor is open for reading, and for writing: its link's mode."""
     with suppress(OSError):
-        mode = os.lstat(link).st_mode
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         return bool(mode & 0o400), bool(mode & 0o200)
     return False, False
 

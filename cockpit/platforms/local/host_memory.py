@@ -42,17 +42,19 @@ _V1: Final = _Group(
 )
 
 
-class MemoryHere:
-    """The memory of this machine as one look finds it: each cgroup is read once for all jobs."""
+class MemoryLook:
+    """The memory of a machine as one look finds it: each cgroup is read once for all jobs."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        self._root = root
-        self._machine = Machine(self._text, self._is_folder)
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
         self._groups: dict[int | None, str] = {}
         self._by_groups: dict[str, MemoryUse] = {}
 
     def around(self, pid: int | None) -> MemoryUse:
-        """Return the memory pressure around process ``pid``; see ``memory_of``."""
+        """Return the memory pressure around process ``pid`` (``None`` or gone: around us).
+
+        Every figure that the machine does not have is ``None``.
+        """
         groups = self._groups.get(pid)
         if groups is None:
             groups = self._groups[pid] = _groups_of(pid, self._machine)
@@ -60,6 +62,14 @@ class MemoryHere:
         if use is None:
             use = self._by_groups[groups] = _within(groups, self._machine)
         return use
+
+
+class MemoryHere(MemoryLook):
+    """The memory of this machine."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        super().__init__(Machine(self._text, self._is_folder))
 
     def _text(self, path: str) -> str:
         try:
@@ -69,14 +79,6 @@ class MemoryHere:
 
     def _is_folder(self, path: str) -> bool:
         return (self._root / path.lstrip("/")).is_dir()
-
-
-def memory_of(pid: int | None, machine: Machine) -> MemoryUse:
-    """Return the memory pressure around process ``pid`` (``None`` or gone: around us).
-
-    Every figure that the machine does not have is ``None``.
-    """
-    return _within(_groups_of(pid, machine), machine)
 
 
 def _groups_of(pid: int | None, machine: Machine) -> str:

@@ -256,8 +256,12 @@ def _look(run: RunSpec, table: Table, now: float) -> Seen:
     if who.who is not Who.SAME or facts is None:
         return seen
     members = () if look is None else tuple(workers(look.below(facts.pid)))
-    again = () if look is None else starts_again(look.processes, facts.pid, look.children)
+    again = () if look is None else _again(look, facts.pid)
     return seen._replace(started=facts.started_at, ticks=facts.ticks, members=members, again=again)
+
+
+def _again(look: Look, pid: int) -> tuple[LiveJob, ...]:
+    return starts_again(look.processes, pid, look.children, known=look.again)
 
 
 def _identity(

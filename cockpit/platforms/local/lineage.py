@@ -11,8 +11,11 @@ arguments tell.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate, chain
+from typing import AnyStr, Final, Generic, NamedTuple
 
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.run import RunSpec
@@ -34,6 +37,8 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 NAME_LENGTH: Final = 120
+MOST_NAMES: Final = 2048
+"""Commands whose names are kept: a job has the same one at each look."""
 
 
 class Recorded(NamedTuple):
@@ -72,34 +77,51 @@ def candidates_of(look: Sight) -> list[Candidate]:
     ]
 
 
+class Joined(Generic[AnyStr]):
+    """Texts that are searched as one, since most words stand in none of them."""
+
+    def __init__(self, texts: Sequence[AnyStr], between: AnyStr) -> None:
+        self._all: AnyStr = between.join(texts)
+        lengths: list[int] = [len(text) + len(between) for text in texts]
+        self._begins = [0, *accumulate(lengths)]
+
+    def holding(self, words: Iterable[AnyStr]) -> Iterator[int]:
+        """Yield the place of each text that holds one of these words."""
+        for word in words:
+            at = self._all.find(word)
+            while at >= 0:
+                behind = bisect_right(self._begins, at)
+                yield behind - 1
+                at = self._all.find(word, self._begins[behind])
+
+
 class Around:
-    """All candidates of one look, and what they tell together: most runs none of them names."""
+    """All candidates of one look, and what they tell together: most runs few of them name."""
 
     def __init__(self, candidates: Sequence[Candidate], look: Sight) -> None:
         self.all = candidates
-        self._by_pid = {each.process.pid: each for each in candidates}
         self._look = look
         plain = [each for each in candidates if each.tag is None and not each.client]
-        held = [file for each in plain for file in look.files.held(each.process)]
-        self._apart = [each for each in candidates if each.tag is not None or each.client]
-        self._locks = any(file.locked for file in held)
-        self._told = "\n".join(each.told for each in plain)
-        self._env = b"\0".join(each.process.env or b"" for each in plain)
-        self._held = "".join(f"\n{file.path}" for file in held)
+        held = [look.files.held(each.process) for each in plain]
+        self._plain = [each.process.pid for each in plain]
+        self._apart = {each.process.pid for each in candidates}.difference(self._plain)
+        self._locks = any(file.locked for files in held for file in files)
+        self._told = Joined([each.told for each in plain], "\n")
+        self._env = Joined([each.process.env or b"" for each in plain], b"\0")
+        self._held = Joined(["".join(f"\n{file.path}" for file in each) for each in held], "\n")
 
     def of(self, run: RunSpec, recorded: Recorded) -> Sequence[Candidate]:
-        """Return those that may have to do with a run: all, unless none can name it."""
-        watched = self._look.marks(run, recorded.note)
-        named = self._locks or (
-            any(word in self._told for word in watched.words)
-            or any(mark in self._env for mark in watched.in_environment)
-            or any(f"\n{place}" in self._held for place in watched.places)
-        )
-        if named:
+        """Return those that may have to do with a run, in their order."""
+        if self._locks:  # a lock has names of many kinds
             return self.all
-        meant = None if recorded.pid is None else self._by_pid.get(recorded.pid)
-        apart = (each for each in self._apart if each is not meant)
-        return list(apart) if meant is None else [meant, *apart]
+        watched = self._look.marks(run, recorded.note)
+        naming = chain(
+            self._told.holding(watched.words),
+            self._env.holding(watched.in_environment),
+            self._held.holding(f"\n{place}" for place in watched.places),
+        )
+        meant = {self._plain[at] for at in naming} | self._apart | {recorded.pid}
+        return [each for each in self.all if each.process.pid in meant]
 
 
 def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded: Recorded) -> Live:
@@ -185,7 +207,7 @@ def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Look, now: f
 def _tops(marks: Mapping[int, Mark], related: set[int], look: Sight) -> tuple[LiveJob, ...]:
     """Return the topmost of these processes that are no part of a job."""
     apart = {pid: mark for pid, mark in marks.items() if pid not in related}
-    below = descendants(look.processes, apart)
+    below = descendants(look.processes, apart, look.children)
     return tuple(_job(pid, mark, look) for pid, mark in apart.items() if pid not in below)
 
 
@@ -210,7 +232,7 @@ def _job(pid: int, mark: Mark, look: Sight) -> LiveJob:
 
 def _beyond(process: Process, look: Sight) -> str | None:
     """Return whose process keeps this user from stopping a job."""
-    below = descendants(look.processes, (process.pid,))
+    below = descendants(look.processes, (process.pid,), look.children)
     for pid in (process.pid, *sorted(below)):
         one = look.processes[pid]
         if not look.may_signal(one):
@@ -218,6 +240,7 @@ def _beyond(process: Process, look: Sight) -> str | None:
     return None
 
 
-def name_of(argv: Sequence[str]) -> str:
+@lru_cache(maxsize=MOST_NAMES)
+def name_of(argv: tuple[str, ...]) -> str:
     """Return a command for people: one line, safe, scrubbed and short."""
     return clean(scrub(" ".join(clean(part, 400) for part in argv)), NAME_LENGTH)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from cockpit.model.run import RunSpec
+from cockpit.platforms.local.again import Known
 from cockpit.platforms.local.belonging import (
     Candidate,
     Files,
@@ -137,6 +138,8 @@ class Look:
         self._whose: dict[tuple[str, PidNote], Identity] = {}
         self._real: dict[str, str] = {}
         self._candidates: dict[int, Candidate] = {}
+        self.again: Known = {}
+        """The loops above processes that were found in this look."""
 
     @cached_property
     def machine(self) -> Machine:

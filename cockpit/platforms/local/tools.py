@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -60,8 +61,17 @@ _SETTING = re.compile(r"[\d.,:-]+[smhd]?|[A-Za-z_]\w*=.*", re.DOTALL)
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:-\w+)?")
 
 
+MOST_KNOWN: Final = 2048
+"""Commands that are kept as known: the same ones run at each look."""
+
+
 def is_tool(argv: Sequence[str]) -> bool:
     """Tell whether a command only looks or carries; a shell counts unless it runs a script."""
+    return _is_tool(tuple(argv))
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _is_tool(argv: tuple[str, ...]) -> bool:
     words = list(argv)
     if not words:
         return True

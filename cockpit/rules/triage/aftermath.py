@@ -29,7 +29,7 @@ OTHER_END: Final = late_regex(rf"\bexit_?code\s*[:=] ?{_BY_ITSELF}", re.I)
 FIRST_END: Final = late_regex(
     r"\b(?:tasks?|rank|worker|process|proc|pid|pod|container|replica|child|node|host|[\w.]+-\d+)\b"
     r".{0,60}\b(?:exit(?:s|ed)?|return(?:s|ed)|failed|died|ended|terminated|finished)\b.{0,24}"
-    rf"(?:code|status|rc|error)\W{{0,3}}{_BY_ITSELF}",
+    rf"(?:code|status|rc|error)\W{{0,3}}(?:of )?{_BY_ITSELF}",
     re.I,
 )
 """The same in a sentence, which counts where it stands before the others' kills."""

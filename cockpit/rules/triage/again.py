@@ -58,14 +58,46 @@ _COLUMN: Final = late_regex(
 """``kubectl get pods``: how often a container that has failed had been started again."""
 
 
+_START: Final = (
+    r"(?:\b(?P<kind>i|try|run|job|start|launch|attempt|incarnation|inst(?:ance)?|life|re-?start)"
+    r"[ _#-]?|#)(?P<at>\d{1,9})\b[\s:=(>,|-]{1,8}"
+)
+_NAMED: Final = late_regex(_START, re.I)
+_EACH: Final = late_regex(
+    rf"{_START}(?P<end>(?:(?:exit(?:ed|s)?|ended|failed|died|code|status|signal|with|rc|xid|ret)\b"
+    r"[\s:=]{1,3}){1,4}-?[1-9]\d{0,2}\b|1(?:29|[3-5]\d)\b|-\d{1,2}\b|killed|oom\w*|crashed|failed"
+    r"|sig(?:kill|segv|abrt|bus))(?![.\d%/]| ?[a-z]{0,2}it/s)",
+    re.I,
+)
+"""How one of several starts ended, by its number: ``i001 137, i002 137``."""
+
+
 def told_again(log: Log) -> list[int]:
     """Return the lines (0-based) that tell of an earlier end like this one; a request's are none.
 
-    What training has outlived since is over.
+    What training has outlived since is over, unless it is told of starts before this one.
     """
     requests = frozenset((*log.matching(NETWORK), *log.matching(_ASKED)))
-    found = {*log.naming(_TOLD), *log.naming(_COLUMN)}
-    return sorted(i for i in found if i not in requests and not log.outlived(i))
+    found = {*log.naming(_TOLD), *log.naming(_COLUMN), *_ended_alike(log)}
+    return sorted(i for i in found if i not in requests and not _is_over(log, i))
+
+
+def _ended_alike(log: Log) -> list[int]:
+    """Return the lines of a history in which more than one start ended in the same way."""
+    told: dict[tuple[str, str], dict[str, int]] = {}
+    for index in log.naming(_NAMED):
+        for each in _EACH.finditer(log.lines[index]):
+            alike = told.setdefault((str(each["kind"]).lower(), each["end"].lower()), {})
+            alike[each["at"]] = index
+    return [index for alike in told.values() if len(alike) > 1 for index in alike.values()]
+
+
+def _is_over(log: Log, index: int) -> bool:
+    """Tell whether the start of which a line tells was seen to train before it, and long after."""
+    if not log.outlived(index):
+        return False
+    begun = max((start for start in log.restarts if start <= index), default=-1)
+    return any(begun < at < index for at, _ in log.marks)
 
 
 def came_again(log: Log, found: Sequence[int]) -> bool:

@@ -17,13 +17,13 @@ from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import Alarm
 from cockpit.rules.triage.data_words import DATA
 from cockpit.rules.triage.literals import alternatives
+from cockpit.rules.triage.orders import STOPPED
 from cockpit.rules.triage.signs import SIGNS
 from cockpit.rules.triage.tracebacks import BEGIN
 from cockpit.rules.triage.words import (
     CRASH,
     KILLED,
     NETWORK,
-    STOPPED,
     TASK_DIED,
     TERMINATED,
 )

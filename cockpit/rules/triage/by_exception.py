@@ -45,6 +45,16 @@ GENERIC: Final = frozenset(("RuntimeError", "OSError", "SystemError", "Exception
 _Class = tuple[str, Action]
 AGAIN: Final = late_regex(r"\b(please )?try again\b", re.I)
 """What a server says of trouble that is its own, whatever was asked of it."""
+UNREACHED: Final = late_regex(
+    r"\b(couldn.t|could not|can ?not|unable to) (connect to|reach) '?https?://"
+    r"|\b(locate|find) the (requested )?files? (on the hub|in the (local|disk) cach)",
+    re.I,
+)
+"""What is said once nothing was had from afar, and nothing lay here: the network, or no network."""
+OFFLINE: Final = late_regex(
+    r"\boffline mode is enabled\b|\b\w+_OFFLINE\W{1,3}(1|true|yes|on)\b", re.I
+)
+"""Somebody has told it to ask nobody."""
 PIPE: Final = late_regex(r"/multiprocessing/(connection|managers|resource_shar\w+|queues)\.py")
 """Code by which processes of one machine talk: a connection that breaks there is another's end."""
 PIPED: Final = 3
@@ -97,10 +107,24 @@ def _from_outside(log: Log, raised: Raised, own: str) -> _Class | None:
 
 def _from_the_network(log: Log, raised: Raised, own: str) -> _Class | None:
     """Return that it is the network's, unless another try would only meet the same."""
-    met = NETWORK.search(log.lines[raised.at]) is not None or _is_on_the_way(raised, own)
-    if not met or _is_lasting(raised):
+    message = log.lines[raised.at]
+    met = NETWORK.search(message) is not None or _is_on_the_way(raised, own)
+    if not (met or UNREACHED.search(message)) or _is_lasting(raised):
         return None
-    return "network_transient", "escalate" if _came_again(log, raised) else "relaunch"
+    again = _came_again(log, raised) or not (met or _was_retried(log, raised))
+    return "network_transient", "escalate" if again else "relaunch"
+
+
+def _was_retried(log: Log, raised: Raised) -> bool:
+    """Tell whether the network's own trouble stands before what was not reached.
+
+    A machine that never reaches it says the same.
+    """
+    last = log.marks[-1][0] if log.marks else -1
+    met = [i for i in log.matching(NETWORK) if last < i < raised.at]
+    if any(REFUSAL.search(log.lines[i]) for i in met) or log.matching(OFFLINE):
+        return False
+    return bool(met)
 
 
 def _is_lasting(raised: Raised) -> bool:
@@ -122,7 +146,7 @@ def _is_config(own: str, message: str) -> bool:
 
 
 def _own_fault(log: Log, raised: Raised, own: str) -> _Class:
-    if not (_is_config(own, raised.name) or _is_small(raised, own)):
+    if not (_is_config(own, raised.name) or _is_small(log, raised, own)):
         thin = gist([raised.text]) if raised.name in GENERIC and not raised.frames else None
         return thin or ("complex_code_bug", "escalate")
     code = _code(log, raised)
@@ -165,14 +189,14 @@ def _is_on_the_way(raised: Raised, own: str) -> bool:
     return NETWORK_NAME.search(raised.name) is not None or GRPC_STATUS.search(own) is not None
 
 
-def _is_small(raised: Raised, own: str) -> bool:
+def _is_small(log: Log, raised: Raised, own: str) -> bool:
     """Tell whether one named line of one's own code is likely to mend it.
 
     A missing module or file is one's own to mend wherever it was missed; a name, a key or an
     argument only where it is one's own code that asked for it. Without any frame the message
     alone must do.
     """
-    if NOT_SMALL.search(own):
+    if NOT_SMALL.search(_message(log, raised)):
         return False
     if CONFIG.search(own) or USAGE.search(own):
         return True
@@ -183,3 +207,14 @@ def _is_small(raised: Raised, own: str) -> bool:
         return True
     asked = [each for each in raised.frames if not (each.file.startswith("<") or each.standard)]
     return place.own and (raised.name in ELSEWHERE or asked[-1:] == [place])
+
+
+def _message(log: Log, raised: Raised) -> str:
+    """Return a traceback with its message, down to the last of its lines that is inset.
+
+    What a program writes next is no part of it: ``saving emergency checkpoint``.
+    """
+    below = log.lines[raised.at + 1 : raised.at + 3]
+    inset = [at for at, line in enumerate(below, 1) if line[:1].isspace()]
+    more = below[: max(inset, default=0)] if raised.text else below
+    return " ".join([*log.lines[raised.begin : raised.at + 1], *more])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.aftermath import FIRST_END, OTHER_END
 from cockpit.rules.triage.answers import EVIDENCE, answer
@@ -10,11 +14,11 @@ from cockpit.rules.triage.gist import gist
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import marks_of, steps_of
 from cockpit.rules.triage.memory_use import spent_memory
+from cockpit.rules.triage.orders import BY_HAND, ORDERED
 from cockpit.rules.triage.prefixes import bare
 from cockpit.rules.triage.signs import Action
 from cockpit.rules.triage.words import (
     ALARM,
-    BY_HAND,
     COLLECTIVE,
     CONFIG,
     CRASH,
@@ -25,7 +29,6 @@ from cockpit.rules.triage.words import (
     KILLED,
     LAUNCHER,
     NETWORK,
-    ORDERED,
     PROBE,
     REFUSAL,
     REFUSED,
@@ -40,6 +43,13 @@ TAIL = 12
 LAST_WORDS = 300
 """Lines at the end in which an interrupt still explains it: every rank prints its own trace."""
 KILL_CODES = (137, -9)
+_RECEIVED: Final = late_regex(
+    r"\b(received|caught|got|handling)\b.{0,24}\b(sigterm|signal:? ?15)\b"
+    r"|\b(sigterm|signal:? ?15)\b.{0,24}\b(received|caught|arrived)\b",
+    re.I,
+)
+_SENT: Final = late_regex(r"\bsending\b.{0,60}\bsigterm\b", re.I)
+"""A launcher tells the others to leave once one is killed."""
 INTERRUPT_CODES = (130, -2)
 TERM_CODES = (143, -15)
 
@@ -53,7 +63,7 @@ def by_exit(log: Log, exit_code: int | None) -> Triage:
     if crash:
         return answer(log, "complex_code_bug", "escalate", "likely", crash)
     kills = killed(log)
-    was_killed = bool(kills) or (exit_code in KILL_CODES and not _ended_first(log))
+    was_killed = bool(kills) or (exit_code in KILL_CODES and not _ended_by_itself(log))
     spent = spent_memory(log) if was_killed or exit_code in KILL_CODES else []
     if spent:
         return answer(log, "oom_host", "escalate", "likely", spent)
@@ -68,10 +78,15 @@ def by_exit(log: Log, exit_code: int | None) -> Triage:
 
 
 def _killed_on_purpose(log: Log) -> bool:
-    """Tell whether a person, or who had waited for it in vain, is named beside the kill."""
-    last = log.marks[-1][0] if log.marks else 0
+    """Tell whether a person, or who had waited for it in vain, is named beside the kill.
+
+    Or whether it had been told to leave before: by whom is not said, and nobody may undo it.
+    """
     told = {i for words in (HUNG, PROBE, BY_HAND) for i in log.naming(words)}
-    return any(index > max(last, len(log.lines) - LAST_WORDS) for index in told)
+    if not log.matching(_SENT):
+        told |= set(log.naming(_RECEIVED))
+    newest = len(log.lines) - LAST_WORDS
+    return any(index > newest and not log.went_on(index) for index in told)
 
 
 def _by_complaint(log: Log, exit_code: int | None) -> Triage:
@@ -143,16 +158,28 @@ def misused(log: Log) -> list[int]:
 
 def killed(log: Log) -> list[int]:
     """Return the lines that tell of a kill which is no launcher's, after another one's end."""
+    return [] if _ended_by_itself(log) else _kills(log)
+
+
+def _ended_by_itself(log: Log) -> bool:
+    """Tell whether a task had ended by itself before a launcher killed the others."""
     if any(not healed(log, index) for index in log.naming(OTHER_END)):
-        return []
-    return [] if _ended_first(log) else [i for i in log.naming(KILLED) if not healed(log, i)]
+        return True
+    first = min(_kills(log), default=len(log.lines))
+    return any(index < first and not healed(log, index) for index in log.naming(FIRST_END))
 
 
-def _ended_first(log: Log) -> list[int]:
-    """Return the tasks that ended by themselves before a launcher killed the others."""
-    kills = [index for index in log.naming(KILLED) if not healed(log, index)]
-    ends = [index for index in log.naming(FIRST_END) if not healed(log, index)]
-    return [index for index in ends if kills and index < kills[0]]
+def told_otherwise(log: Log) -> bool:
+    """Tell whether a task is said to have ended with another status than 0, and no training after.
+
+    Behind a pipe (``| tee``), or in a script that goes on, it is not the job's.
+    """
+    ends = (TASK_DIED, FIRST_END, OTHER_END, KILLED)
+    return any(not log.went_on(index) for each in ends for index in log.naming(each))
+
+
+def _kills(log: Log) -> list[int]:
+    return [index for index in log.naming(KILLED) if not healed(log, index)]
 
 
 def healed(log: Log, index: int) -> bool:

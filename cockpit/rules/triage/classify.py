@@ -15,14 +15,15 @@ from cockpit.model.logtext import PresentLog
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.again import told_again
 from cockpit.rules.triage.answers import EVIDENCE, answer
-from cockpit.rules.triage.by_exit import LAST_WORDS
-from cockpit.rules.triage.ended import broken_off, by_sign, ended, told
+from cockpit.rules.triage.by_exit import LAST_WORDS, told_otherwise
+from cockpit.rules.triage.ended import broken_off, by_sign, counted_to_the_end, ended, told
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import left_trend
+from cockpit.rules.triage.orders import STOPPED
 from cockpit.rules.triage.running import running
 from cockpit.rules.triage.signs import SIGNS, Action
 from cockpit.rules.triage.waiting import waiting
-from cockpit.rules.triage.words import ALARM, DONE, STOPPED, TERMINATED, THROUGH
+from cockpit.rules.triage.words import ALARM, DONE, TERMINATED, THROUGH
 
 _STATES = (
     ("succeeded", late_regex(r"succe|^completed$|finished", re.I)),
@@ -74,7 +75,8 @@ def diagnose(
     phase = next((name for name, pattern in _STATES if pattern.search(state)), "failed")
     if phase == "succeeded":
         whole = final is not None and _reached(lines) >= final - 1
-        doubted = short is None and exit_code not in (None, 0)
+        other = told_otherwise(lines) and not counted_to_the_end(lines)
+        doubted = short is None and (exit_code not in (None, 0) or other)
         return _though_nan(lines, _succeeded(lines, False if whole else short, doubted=doubted))
     if phase == "waiting":
         return waiting(lines)
@@ -99,6 +101,7 @@ def _succeeded(log: Log, short: bool | None, *, doubted: bool) -> Triage:
     ``doubted`` where another exit status contradicts the orchestrator's word.
     """
     done = sorted({*log.matching(DONE), *log.naming(THROUGH)})
+    done = [] if done and log.trained_on(done[-1]) else done  # a stage was
     if short is False or (done and short is None):
         return answer(log, "success", "none", "sure", done)
     broken = broken_off(log) if short is None else None
@@ -132,8 +135,8 @@ def _never_over_nan(log: Log, found: Triage) -> Triage:
     """
     lost = log.lost_numbers()
     if not lost and (found.name == "unknown" or found.action == "relaunch"):
-        lost = left_trend(log.losses)
-    echo = found.name in ("unknown", "distributed_hang")
+        lost = left_trend(log.lines)
+    echo = found.confidence == "guess" or found.name in ("unknown", "distributed_hang")
     if not lost or not (echo or found.action in ("relaunch", "wait")):
         return found
     return answer(log, "numeric_instability", "escalate", "likely", lost)

@@ -27,14 +27,22 @@ _SETTINGS: Final = (
     r"\b(?:interruption|preemption|eviction|termination)[ _-]?"
     r"(?:handl\w+|polic\w+|behaviou?r|mode|(?:notice[ _-]?)?(?:period|grace\w*))\b",
     r"\S{1,200}:No(?:Execute|Schedule)\b",
-    r"\b(?:[a-z][\w ()/-]{0,60}?)?(?:errors?|fail(?:ures?|ed)|faults?|unhealthy devices?)"
-    r"(?:[ _]counts?)?[\"']? ?[:=] ?[\"']?0[\"']?(?=\s*(?:$|[,;|)}\]]|\w+[:=]))",  # a count of none
+    r"\b(?:[a-z][\w ()/-]{0,60}?(?<!_)|\w{0,60}_)?(?:errors?|fail(?:ures?|ed)|faults?"
+    r"|unhealthy devices?)(?:[ _]counts?)?[\"']? ?[:=] ?[\"']?0[\"']?"
+    r"(?=\s*(?:$|[,;|)}\]]|\w+[:=]))",  # a count of none
     r"\b(?:on_\w+|\w+_(?:policy|mode|strategy|handl(?:er|ing)|behaviou?r|action))[=:] ?\w+",
 )
 """What is only set, and what is told to be none: ``TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=600``."""
+_ASKED: Final = (
+    r"^\s{0,20}(?:(?:[\w.@:~/\[\] -]{0,60}[\w~\])/])?\$|[\w.-]{1,30}@[\w.:~/ -]{1,60}[#%>\]]"
+    r"|\+{1,3}) (?:sudo )?(?:[efz]?grep|rg|dmesg|journalctl|cat|tail|head|less|awk|sed|find|sacct"
+    r"|squeue|scontrol show|kubectl (?:get|describe|logs))\b.*"
+)
+"""What somebody has asked a shell for: only the answer below tells anything."""
 _SUPPOSED: Final = (
     r"(?:this|it|that|which)(?: \w+){0,3} (?:can|may|might|could|usually|often|typically|likely"
     r"|probably|generally|sometimes)\b",
+    r"can be\b",
     r"(?:may|might|could)(?: also)? (?:be|have|indicate|happen|occur|result|cause|lead|need)\b",
     r"(?<!contains )either\b(?=.{0,160}\bor\b)",
     _CAUSES,
@@ -48,7 +56,9 @@ _SUPPOSED: Final = (
     r"(?:press|hit|use|type|send|with) (?:ctrl|\^c|sigint|sigterm)",
     r"(?:use|run|type) [`'\"]?scancel\b",
     r"(?:cancel|stop|abort|kill|end|interrupt)\b(?: \w+){0,3}:? [`'\"]?scancel\b",
-    r"(?:install|regist|attach|bind|restor)\w*\b(?=.{0,60}\bsig(?:int|term)\b)",
+    r"(?:install|regist|attach|bind|restor|ignor|trap|block|mask)\w*\b"
+    r"(?=.{0,60}\bsig(?:int|term)\b)",
+    r"signal\.signal\(|sig(?:int|term)\b(?= (?:is |are )?(?:ignored|trapped|blocked|masked)\b)",
     r"(?:[\w/|]+,? ){1,6}handlers?\b"
     r"(?= (?:is |are |was |were )?(?:install|regist|set\b|attach|enabl|active|armed|ready))",
     r"(?:relaunch|restart|requeue|retry|resume|save|checkpoint)s?:? (?:on|if|when|before|until)\b",
@@ -81,7 +91,7 @@ _BEGINS: Final = "|".join(rf"\b{each}" for each in _SUPPOSED)
 _REST: Final = r"(?:(?![.;!](?:\s|$)).)*"
 """The rest of a sentence."""
 _DOUBT: Final = late_regex(
-    rf"{'|'.join((*_QUOTED, *_LIST, *_SETTINGS))}|(?:{_BEGINS}){_REST}", re.I
+    rf"{'|'.join((_ASKED, *_QUOTED, *_LIST, *_SETTINGS))}|(?:{_BEGINS}){_REST}", re.I
 )
 INTRODUCES: Final = late_regex(
     rf"{_CAUSES}"

@@ -29,6 +29,7 @@ from cockpit.rules.triage.by_exit import (
 )
 from cockpit.rules.triage.data_words import DATA
 from cockpit.rules.triage.lines import Log
+from cockpit.rules.triage.orders import JOB_CANCELLED, STEP_CANCELLED, STOPPED
 from cockpit.rules.triage.signs import SIGNS, Action, Sign
 from cockpit.rules.triage.tracebacks import (
     IGNORED,
@@ -44,7 +45,6 @@ from cockpit.rules.triage.words import (
     DRAIN,
     HANDLED,
     INTERRUPTS,
-    JOB_CANCELLED,
     LAUNCHER,
     LEAVING,
     MISTAKES,
@@ -52,8 +52,6 @@ from cockpit.rules.triage.words import (
     OPENING,
     REQUEUED,
     SHAPES,
-    STEP_CANCELLED,
-    STOPPED,
     TASK_DIED,
     TERMINATED,
     TRACKER,
@@ -94,10 +92,9 @@ def ended(
     if raised is not None and raised.frames and _is_mistake(raised) and stopped and not cancelled:
         stopped = [i for i in stopped if JOB_CANCELLED.search(log.lines[i])]
     ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
-    after = ordered and bool(stopped) and stopped[0] < min(found, default=0)
     if (
         sign is not None
-        and not (after and sign.name in _ECHOED)
+        and not (ordered and stopped and _is_beside(log, sign, found, stopped[0]))
         and _decides(log, sign, found, raised)
     ):
         return _unread(log, sign, found) or by_sign(log, sign, found, raised)
@@ -108,6 +105,13 @@ def ended(
     if raised is None or (raised.name in WRAPPERS and (killed(log) or misused(log))):
         return by_exit(log, exit_code)
     return by_exception(log, raised)
+
+
+def _is_beside(log: Log, sign: Sign, found: list[int], order: int) -> bool:
+    """Tell whether a sign only followed somebody's order, or training had outlived it before."""
+    if sign.name in _ECHOED and order < found[0]:
+        return True
+    return sign.name != "numeric_instability" and found[-1] < order and log.outlived(found[-1])
 
 
 def broken_off(log: Log) -> Triage | None:
@@ -121,7 +125,7 @@ def broken_off(log: Log) -> Triage | None:
         return None
     if raised.name in WRAPPERS or LEAVING.search(raised.text) or log.went_on(raised.at):
         return None
-    if any(_ALL.search(log.lines[index]) for index, _ in (*log.marks[-1:], *log.bars[-1:])):
+    if counted_to_the_end(log):
         return None
     sign, found = _standing_sign(log, raised)
     if sign is not None and sign.name in _OWN_END:
@@ -130,6 +134,11 @@ def broken_off(log: Log) -> Triage | None:
     if thing.name == "tracker_error":
         return None
     return thing.model_copy(update={"action": "escalate"}) if thing.action == "relaunch" else thing
+
+
+def counted_to_the_end(log: Log) -> bool:
+    """Tell whether the last that was counted is all there is: ``12000/12000``."""
+    return any(_ALL.search(log.lines[index]) for index, _ in (*log.marks[-1:], *log.bars[-1:]))
 
 
 def _raised(log: Log) -> Raised | None:

@@ -14,7 +14,8 @@ from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
 from cockpit.rules.triage.literals import alternatives
-from cockpit.rules.triage.log_text import bars_of, losses_of, marks_of, steps_of
+from cockpit.rules.triage.log_text import bars_of, losses_of, marks_of, norms_lost, steps_of
+from cockpit.rules.triage.reports import report_last
 from cockpit.rules.triage.words import NETWORK, STARTED_AGAIN, STARTS
 
 READ = 20_000
@@ -66,18 +67,18 @@ class Log:
     @classmethod
     def of(cls, log: PresentLog) -> Log:
         """Return what is to be looked at: the newest lines, from where the job is said to begin."""
-        places, read = log.lines[-READ:], log.read
+        places, read = report_last(log.lines[-READ:]), log.read
         if len(places) < len(log.lines):
             why = f"only its last {READ:,} lines were read"
             read = read.model_copy(update={"whole": False, "why": why, "lines": READ})
-        whole = cls(places, read, newest_step=_told_in(log, len(places)))
+        whole = cls(places, read, newest_step=_told_in(log, places))
         starts = whole.matching(STARTS) if read.since == "file" else []
         if not starts:
             return whole
-        rest = places[starts[-1] :]
+        rest = whole.places[starts[-1] :]
         said = {"since": "said", "whole": True, "why": None, "lines": len(rest)}
-        before = places[max(0, starts[-1] - BEFORE) : starts[-1]]
-        return cls(rest, read.model_copy(update=said), before, _told_in(log, len(rest)))
+        before = whole.places[max(0, starts[-1] - BEFORE) : starts[-1]]
+        return cls(rest, read.model_copy(update=said), before, _told_in(log, rest))
 
     @cached_property
     def earlier(self) -> Log:
@@ -213,9 +214,12 @@ class Log:
         return len(self.losses) >= PROOF and self.losses[-PROOF][0] > index
 
     def lost_numbers(self) -> list[int]:
-        """Return the lines whose losses are no numbers, where the last loss is one of them."""
+        """Return the lines whose losses are no numbers, where the last loss is one of them.
+
+        Or whose gradients are none: a trainer may tell their loss as 0.
+        """
         if not self.losses or math.isfinite(self.losses[-1][1]):
-            return []
+            return norms_lost(self.lines)
         return [index for index, loss in self.losses if not math.isfinite(loss)]
 
 
@@ -235,6 +239,9 @@ def _figure(found: re.Match[str]) -> str:
     return text if spelled else "1"
 
 
-def _told_in(log: PresentLog, newest: int) -> int | None:
-    """Return the step that the last line of progress tells, if it is one of the newest lines."""
-    return log.told[1] if log.told and log.told[0] >= len(log.lines) - newest else None
+def _told_in(log: PresentLog, places: Sequence[LogLine]) -> int | None:
+    """Return the step that the last line of progress tells, if it is one of these lines."""
+    if log.told is None:
+        return None
+    told = log.lines[log.told[0]]
+    return log.told[1] if any(place is told for place in places) else None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import islice
 from statistics import median
+from typing import NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.rules.triage.prefixes import bare
@@ -33,13 +35,12 @@ _RESUMED = late_regex(
 """What stands before a step that an earlier start has reached."""
 _BEFORE = 100
 _LOSS = late_regex(
-    r"\bloss\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
+    r"(?:\b|(?<=\w_))(?P<loss>loss)(?:_step|_epoch)?\b['\"]?\s*(?P<is>[:=])?\s*(?:(?:tensor|array)\()?"
+    r"\[?(?P<value>[-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
     re.I,
 )
-_ANY_LOSS = late_regex(
-    r"\b\w{1,40}[_/]loss\b['\"]?\s*[:=]\s*([-+]?\d[\d.]{0,40}(?:e[-+]?\d+)?)(?![\w%])", re.I
-)
-"""A loss of some part of training: it shows that training moves, not how well."""
+_WHOLE = late_regex(r"(?:\b|[_/])(?:train(?:ing)?|total|lm|clm|mlm|nll|ce|cross_entropy)_$", re.I)
+"""By such a name it is the loss of all of training; that of a part tells only that it moves."""
 _COUNTED = late_regex(r"\d\s?/\s?\d|\b(?:updates?|episodes?|epochs?|batch|rollouts?)\b", re.I)
 """What stands beside it where it was measured: ``z_loss: 0.001`` alone is a setting."""
 _NORM = late_regex(
@@ -53,9 +54,18 @@ _SCALE = late_regex(
 _PART = late_regex(r"['\"]?\bepochs?\b['\"]?\s{0,3}[:=\[]?\s{0,3}(\d+(?:\.\d+)?)", re.I)
 _BAR = late_regex(r"\b(\d[\d.,]{0,20}[kMGT]?)B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<")
 _EVAL = late_regex(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
-_TRAINED = late_regex(r"\btrain\w*[ _/-]*loss\b", re.I)
-"""It was trained, whatever was evaluated besides."""
-
+_OTHERS = late_regex(
+    r"((\b|_)(val|valid|validation|eval|evaluation|test|dev|held_?out)\w*(/\w{1,40})?[ _/-]*"
+    r"|\b(val|valid|validation|eval|evaluation|test set)\b([\s:|\[\]()/\d-]|step|epoch"
+    r"|iter(ation)?|batch|average|avg|mean|results?|metrics?){1,30}"
+    r"|\b(best|lowest|min(imum)?|prev(ious)?|target)[ _](\w{1,20}[ _]){0,2})$",
+    re.I,
+)
+"""What stands before a loss that is not of training: an evaluation's, the best (from infinity)."""
+_OTHER = ("val", "test", "dev", "held", "best", "lowest", "min", "prev", "target")
+"""One of these stands there, then: to look for a word is far cheaper."""
+_SUMMED_UP = late_regex(r"\b(final|last)[ _](\w{1,20}[ _]){0,2}$", re.I)
+"""What stands before one that a program tells of all its training: nothing moves by it."""
 SIDE = 3
 """Lines that must stand on either side of a jump."""
 
@@ -95,10 +105,9 @@ def marks_of(lines: Sequence[str], steps: Sequence[tuple[int, int]]) -> list[tup
     for index, line in enumerate(lines):
         if index in known:
             found.append((index, str(known[index])))
-        elif loss := _LOSS.search(line) or (_COUNTED.search(line) and _ANY_LOSS.search(line)):
+        elif loss := _measured(line):
             part = _PART.search(line)
-            if _TRAINED.search(line) or not _EVAL.search(line):
-                found.append((index, f"epoch {part[1]}" if part else f"loss {loss[1]}"))
+            found.append((index, f"epoch {part[1]}" if part else f"loss {loss}"))
     return found
 
 
@@ -132,8 +141,16 @@ def scales_spent(lines: Sequence[str]) -> list[int]:
 
 
 def losses_of(lines: Sequence[str]) -> list[tuple[int, float]]:
-    """Return (index, loss) of every line that tells a training loss."""
-    return [(index, loss) for index, line in enumerate(lines) if (loss := _loss(line)) is not None]
+    """Return (index, loss) of every line that tells a training loss, of all of it or of a part.
+
+    Of several, one that is no number: the others soon are none.
+    """
+    found = []
+    for index, line in enumerate(lines):
+        told = [each.loss for each in _told(line)]
+        if told:
+            found.append((index, next((loss for loss in told if not math.isfinite(loss)), told[0])))
+    return found
 
 
 def losses_leave_trend(lines: Sequence[str]) -> list[int]:
@@ -141,17 +158,18 @@ def losses_leave_trend(lines: Sequence[str]) -> list[int]:
 
     Or of those whose loss is not a number. Empty when the loss behaves.
     """
-    seen = losses_of(lines)
-    broken = [index for index, loss in seen if not math.isfinite(loss)]
-    return broken or left_trend(seen)
+    broken = [index for index, loss in losses_of(lines) if not math.isfinite(loss)]
+    return broken or left_trend(lines)
 
 
-def left_trend(losses: Sequence[tuple[int, float]]) -> list[int]:
-    """Return the lines of the last (index, loss) that all stay above 1.5 times the median before.
+def left_trend(lines: Sequence[str]) -> list[int]:
+    """Return the last lines whose losses all stay above 1.5 times the median before.
 
-    What is no number counts for nothing.
+    What is no number counts for nothing, nor does the loss of a part. The newest ``KEPT`` count.
     """
-    seen = [each for each in losses if math.isfinite(each[1])][-KEPT:]
+    whole = ((index, _whole(lines[index])) for index in reversed(range(len(lines))))
+    told = ((index, loss) for index, loss in whole if loss is not None)
+    seen = list(islice(told, KEPT))[::-1]
     values = [loss for _, loss in seen]
     for cut in range(SIDE, len(values) - SIDE + 1):
         before = median(values[:cut])
@@ -160,11 +178,50 @@ def left_trend(losses: Sequence[tuple[int, float]]) -> list[int]:
     return []
 
 
-def _loss(line: str) -> float | None:
-    found = _LOSS.search(line)
-    if found is None or _EVAL.search(line):
-        return None
+def _whole(line: str) -> float | None:
+    """Return the first finite loss in a line that is of all of training."""
+    told = (each.loss for each in _told(line) if not each.part or _WHOLE.search(each.before))
+    return next(filter(math.isfinite, told), None)
+
+
+def _measured(line: str) -> str | None:
+    """Return a line's first loss that shows training at work, not what it came to at last."""
+    told = [each for each in _told(line) if not _SUMMED_UP.search(each.before)]
+    counted = told and any(each.part for each in told) and _COUNTED.search(line) is not None
+    return next((each.text for each in told if counted or not each.part), None)
+
+
+class _Told(NamedTuple):
+    """A loss of training, the text before it, and whether it is named as that of a part."""
+
+    loss: float
+    text: str
+    before: str
+    part: bool
+
+
+def _told(line: str) -> list[_Told]:
+    """Return a line's losses of training: no evaluation's, and not the best one.
+
+    Keras tells both in one line: ``loss: 2.1 - val_loss: 2.2``.
+    """
+    found = []
+    for each in _LOSS.finditer(line):
+        before = line[max(0, each.start() - _BEFORE) : each.start()]
+        part = before.endswith("_") or line[each.end("loss")] == "_"
+        loss = _number(each["value"])
+        if loss is not None and (each["is"] or not part) and not _is_others(before):
+            found.append(_Told(loss, each["value"], before, part))
+    return found
+
+
+def _is_others(before: str) -> bool:
+    low = before.lower()
+    return any(word in low for word in _OTHER) and _OTHERS.search(before) is not None
+
+
+def _number(text: str) -> float | None:
     try:
-        return float(found[1])
+        return float(text)
     except ValueError:
         return None

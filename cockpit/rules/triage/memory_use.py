@@ -31,7 +31,11 @@ _ENDED: Final = late_regex(r"\b(137|-9|killed|failed|oom)\b", re.I)
 _SHARE: Final = late_regex(
     r"\b(?:host|system|cgroup|container|node|pod|rss|ram|sys)\b[\w ]{0,12}\b(?:mem\w*|ram|usage"
     r"|used|at)\b[^\d%]{0,16}(\d{1,3}(?:\.\d{1,3})?) ?%"
-    r"|^[^%]{0,80}\bmem(?:ory)?_?(?:used|usage|percent)\b[^\d%]{0,8}(\d{1,3}(?:\.\d{1,3})?) ?%",
+    r"|^[^%]{0,80}\bmem(?:ory)?_?(?:used|usage|percent)\b[^\d%]{0,8}(\d{1,3}(?:\.\d{1,3})?) ?%"
+    r"|\bsvmem\(.{0,200}\bpercent=(\d{1,3}(?:\.\d{1,3})?)\b"
+    r"|^(?!.*\b(?:gpu|cuda|hbm|device|vram)).{0,80}(?:\b(?:ram|mem(?:ory)?)[\s:=]{1,3}"
+    r"(\d{1,3}(?:\.\d{1,3})?) ?%|(?<![\d.])(\d{1,3}(?:\.\d{1,3})?) ?% of (?:the )?(?:host )?"
+    r"(?:ram|memory)\b)",
     re.I,
 )
 """How much of the host's memory is in use."""
@@ -44,6 +48,11 @@ _FREE: Final = late_regex(
     r"\s+(?P<left>\d{1,9}(?:\.\d)?)(?P<left_unit>[KMGT]?)i?\s*$"
 )
 """A row of ``free``: all of it first, what is available last."""
+_CGROUP: Final = late_regex(
+    r"\bmemory\.(?:(?P<used>current|peak|usage_in_bytes|max_usage_in_bytes)|max|limit_in_bytes)"
+    r"\W{1,3}(?P<bytes>\d{1,18})\b"
+)
+"""What the kernel counts of a group, and the most that it may have."""
 _BYTES: Final = {"K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -56,17 +65,18 @@ def spent_memory(log: Log) -> list[int]:
         near = head is not None and index - head <= ROWS and _is_near(log.lines[index])
         if near and (head == index or _ENDED.search(log.lines[index])):
             found.append(index)
-    return found or _spent_share(log)
+    return found or _spent_share(log) or _spent_group(log)
 
 
 def _spent_share(log: Log) -> list[int]:
     """Return the last line that tells a share of the host's memory, if next to none was left."""
-    told = sorted({i for one in (_SHARE, _SPARE, _FREE) for i in log.matching(one)})
+    steps = {index for index, _ in log.marks}  # what training tells of memory is the device's
+    told = sorted({i for one in (_SHARE, _SPARE, _FREE) for i in log.matching(one)} - steps)
     for index in told[-1:]:
         line = log.lines[index]
         used, spare, row = _SHARE.search(line), _SPARE.search(line), _FREE.search(line)
         if used is not None:
-            share = float(used[1] or used[2]) / 100
+            share = float(next(filter(None, used.groups()))) / 100
         elif spare is not None:
             share = 1 - float(spare[1]) / 100
         else:
@@ -74,6 +84,16 @@ def _spent_share(log: Log) -> list[int]:
         if NEAR <= share <= 1.1:
             return [index]
     return []
+
+
+def _spent_group(log: Log) -> list[int]:
+    """Return the last lines that tell a control group's use and its limit, if it stood at that."""
+    told = {bool(each["used"]): (i, int(each["bytes"]))
+            for i in log.matching(_CGROUP) for each in _CGROUP.finditer(log.lines[i])}  # fmt: skip
+    if set(told) != {True, False}:
+        return []
+    (used_at, used), (most_at, most) = told[True], told[False]
+    return sorted({used_at, most_at}) if NEAR * most <= used <= 1.1 * most else []
 
 
 def _left(row: re.Match[str]) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.lines import Log
@@ -29,6 +31,21 @@ _LASTING: Final = frozenset(("numeric_instability", "disk_full", "hardware_fault
 """What is not healed by the next progress line."""
 IN_VAIN: Final = 20
 """Lines of trouble without progress after which it no longer heals by itself."""
+_CHECKPOINT: Final = r"\b(?:checkpoints?|ckpts?)\b"
+_SAVING: Final = late_regex(
+    rf"{_CHECKPOINT}.{{0,60}}\b(?:sav(?:e|ing)|write|writing|upload\w*)\b"
+    rf"|\b(?:sav(?:e|ing)|write|writing|upload\w*)\b.{{0,60}}{_CHECKPOINT}",
+    re.I,
+)
+_FAILED: Final = late_regex(
+    r"\b(?:failed|could ?n[o']t|can ?not|unable to)\b(?!.{0,80}\bretr(?:y|ies|ying)\b)",
+    re.I,
+)
+_SAVED: Final = late_regex(
+    rf"\b(?:saved|wrote|written|uploaded|committed|finished|completed?)\b.{{0,80}}{_CHECKPOINT}"
+    rf"|{_CHECKPOINT}.{{0,80}}\b(?:saved|written|uploaded|committed|finished|completed?|done)\b",
+    re.I,
+)
 _PREEMPTED: Final = next(sign for sign in SIGNS if sign.name == "preempted")
 
 
@@ -45,9 +62,19 @@ def running(log: Log) -> Triage:
     return _while_it_moves(log, found_else)
 
 
+def _unsaved(log: Log) -> list[int]:
+    """Return the lines by which a checkpoint could not be saved, if none was saved after."""
+    saving = {*log.naming(_SAVING)} & {*log.naming(_FAILED)}
+    saved = max({*log.matching(_SAVED)} - saving, default=-1)
+    return sorted(index for index in saving if index > saved)
+
+
 def _while_it_moves(log: Log, found: Triage) -> Triage:
-    """Take back that nothing need be done, where the run has not moved since (SPEC T, C-06)."""
-    still = stands_still(log) if found.action == "none" else []
+    """Take back that nothing need be done, where the run has not moved since (SPEC T, C-06).
+
+    Nor where it trains on and cannot save what it has trained.
+    """
+    still = (stands_still(log) or _unsaved(log)) if found.action == "none" else []
     if not still:
         return found
     name = "unknown" if found.name in ("harmless_noise", "preempted") else found.name

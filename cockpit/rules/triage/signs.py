@@ -134,7 +134,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|kernel panic)",
         rf"heartbeat {TIMED_OUT}.{{0,80}}remote task|\btask:?\d* heartbeat timeout",
         r"raylet\b(?![,)]).{0,60}(died|dead|lost|crashed|unreachable)",  # (raylet) only tells it
-        r"missed (too many|[1-9]\d*) (\w+ )?heart-?beats"
+        r"missed (too many|[1-9]\d*) (\w+ )?(heart-?beats|pings)|\b(ping|heart-?beat) threshold"
+        r" (was )?exceeded|\b(node|host|machine|instance|vm)\b.{0,40}\bnot (been )?heard from\b"
         r"|(\b|STATE_)WORKER_FAILED\b(?![\"']? ?[=:] ?0)",
         r"\b(declar|mark|consider)(s|es|ed|ing)\b.{0,30}\b(worker|node|host)\b.{0,30}\b(dead"
         r"|lost)\b",
@@ -378,7 +379,7 @@ SIGNS: tuple[Sign, ...] = (
         rf"watchdog(?!: BUG).{{0,60}}({TIMED_OUT}|stuck)"
         r"|heartbeat ?monitor\b.{0,60}(timed out|no heartbeat)"
         r"|timeout at nccl work",
-        r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired)"
+        r"rendezvous\w*.{0,60}(timed ?out|timeouterror|expired|deadline[_ ]exceeded)"
         r"|\bRendezvous(Closed|Connection|State|Timeout)Error\b",
         r"nccl operations have failed or timed out|socketStartConnect",
         r"(watchdog|hang) (detector|detected|monitor)\b.{0,80}\b(no progress|stuck|hang|hung)"
@@ -397,7 +398,8 @@ SIGNS: tuple[Sign, ...] = (
         r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",
         r"\bstore\W.{0,60}\bwait timeout after \d+",  # c10d's: the others never came
         rf"\bheartbeat\b.{{0,120}}{RANKS_END}"
-        r"|did not get (the )?(subsequent|initial|next) heartbeat",
+        r"|did not get (the )?(subsequent|initial|next) heartbeat"
+        r"|\branks? \d+ (did not|has not|hasn't|didn't) (send|sent) (\w+ )?heart-?beats?\b",
         r"(collective|allreduce|all_reduce|allgather|broadcast|nccl|gloo|rccl)\b.{0,80}"
         rf"{TIMED_OUT}",
         rf"barrier.{{0,60}}{TIMED_OUT}|{TIMED_OUT}.{{0,60}}barrier",

@@ -53,7 +53,7 @@ _FOR_NOW: Final = late_regex(
 )
 """Words that say it may be met later."""
 _ASKED: Final = late_regex(
-    r"\b(?:request|need|want|ask|require|demand)\w*\b\D{0,60}?(?P<asked>\d+)\b.{0,80}?"
+    r"\b(?:request|need|want|ask|require|demand|resources\.limits)\w*\b\D{0,60}?(?P<asked>\d+)\b.{0,80}?"
     r"\b(?:max\w*|limit\w*|capacity|largest|at most|only|total|nominal)\b\D{0,40}(?P<most>\d+)",
     re.I,
 )

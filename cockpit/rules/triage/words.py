@@ -1,4 +1,4 @@
-"""Words that a class alone does not make: who stopped it, what failed, what is only an echo."""
+"""Words that a class alone does not make: what failed, and what is only an echo."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ NETWORK = late_regex(
 )
 REFUSAL = late_regex(
     r"certificate[_ ]verif\w+|\bcertificate (has )?expired|self[- ]signed certificate"
-    r"|\b407\b|proxy authentication|\binsufficient_quota\b|\bcurrent quota\b|\bbilling\b"
+    r"|\b407\b|proxy authentication|\btunnel connection failed: 4\d\d|\binvalid_grant\b"
+    r"|\b(AccessDenied|ExpiredToken|InvalidAccessKeyId|SignatureDoesNotMatch)\w*\b"
+    r"|\binsufficient_quota\b|\bcurrent quota\b|\bbilling\b"
     r"|\b(localhost|127\.0\.0\.1|0\.0\.0\.0)\b|\[::1\]|\bhost='::1'",
     re.I,
 )
@@ -68,48 +70,6 @@ TROUBLE = late_regex(
     r"error|fail|retry|timed? ?out|refus|denied|unauthori|exception|warning|ignored|\b4\d\d\b", re.I
 )
 
-STOPPED = late_regex(
-    r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user"
-    r"|cancell?ed by (user|uid|owner)|\bsigterm\b.{0,60}\buid[ =:]?[1-9]\d*"
-    r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
-    r"|(?<!can be )(?<!be )\bstopped (from|in|via|through) the (ui|web|console|dashboard|w&b"
-    r"|wandb)\b"
-    r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
-    r"|\bjob \S+ was (stopped|cancell?ed)\b|^srun: interrupt\b|\buser[- ]initiated\b"
-    r"|terminated-by-user"
-    r"|(?<!use )(?<!run )(?<!with )\b(kubectl delete|docker (stop|kill)|podman (stop|kill)"
-    r"|condor_rm|oardel|sky (jobs )?cancel"
-    r"|ray job stop|modal app stop)\b|^qdel: "
-    r"|\bcancell?ed by (?!(the )?(system|scheduler|slurm|kernel|watchdog|signal|launcher|pre))\w+"
-    r"|\bdeleted by (the )?(user|owner"
-    r"|\S+@)"
-    r"|\b(killed|cancell?ed|deleted|terminated)\b.{0,20}\b(qdel|bkill)\b|\b(qdel|bkill) by\b"
-    r"|cancelled at (?!.*due to)|\bsigint\b|received signal 2\b|\bscancel\b",
-    re.I,
-)
-"""Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""
-
-BY_HAND = late_regex(
-    r"\b(operator|admin\w*|manual\w*|on request|requested by|by \S+@\S+|p?kill(all)? -(9|KILL)"
-    r"|(docker|podman) (stop|kill)|policy|budget|utili[sz]ation|idle|reaper|janitor|spending)\b",
-    re.I,
-)
-"""A person's hand in a kill, or the rule of one."""
-
-ORDERED = late_regex(
-    r"\b(exit\w*|abnormal\w*|terminat\w*|closed|quit\w*|leaving|died|dropped|lost|disconnect\w*"
-    r"|expired"
-    r"|cancel\w*|abort\w*|delet\w+|remov(ed|ing)|requested|manual\w*|operator|admin\w*|stopp(ed"
-    r"|ing)"
-    r"|shut(ting)? ?down|\bby \S+@\S+)\b",
-    re.I,
-)
-"""Words of an order, perhaps a person's, or of an end: then it did not just stop."""
-
-JOB_CANCELLED = late_regex(r"\*{3} job \S+ on \S+ cancelled at (?!.*due to)", re.I)
-"""Slurm ends the whole job: only somebody's order does that without a reason."""
-STEP_CANCELLED = late_regex(r"\bstep \S+ on \S+ cancelled at (?!.*due to)", re.I)
-"""Slurm ends what is left of a step: somebody told it to, or one of its tasks had failed."""
 TASK_DIED = late_regex(
     r"\bsrun: error: .*\btasks? [\d,-]+: (exited with|segmentation|aborted|killed|bus error"
     r"|floating|illegal|out of memory)",
@@ -117,8 +77,9 @@ TASK_DIED = late_regex(
 )
 
 KILLED = late_regex(
-    r"\b(sigkill|signal 9|exit(ed)?( with)?( exit)?[ _]?(code|status)[:=]? ?(137|-9))\b"
-    r"|\brc ?[:=] ?(137|-9)\b"
+    r"\b(sigkill|signal 9)\b|\brc ?[:=] ?(137|-9)\b"
+    r"|\bexit(ed|s)?\W{0,3}((with|an?|the|non-?zero|exit)\W){0,3}_?((code|status)\W{0,5}"
+    r"((of|is|was)\W)?)?(137|-9)\b"
     r"|^\s*killed\s*$|\btasks? [\d,-]+: killed\b"
     r"|: line \d+: +\d+ killed\b|(due to|by|on) signal:? 9\b|return code:? = -9\b",
     re.I,
@@ -333,7 +294,9 @@ CONFIG = late_regex(
 )
 """A setting, or a name of something to load, that nothing knows."""
 
-CONFIG_FILE = late_regex(r"\b\w*(conf(ig)?|settings|args)\w*\.(json5?|ya?ml|toml|ini)\b", re.I)
+CONFIG_FILE = late_regex(
+    r"\b\w*(conf(ig)?|settings|args)\w*(/[\w-]{1,60}){0,4}\.(json5?|ya?ml|toml|ini)\b", re.I
+)
 SYNTAX = late_regex(r"\b(JSONDecode|Parser|Scanner|TOMLDecode|Parsing|Decoding|Syntax)Error\b")
 """A file of settings: that it cannot be parsed is no trouble of the data."""
 
@@ -422,7 +385,7 @@ COLLECTIVE = late_regex(
 """What ranks do together: it breaks for all when one has gone."""
 COLLECTIVE_CALL = late_regex(
     r"\b(all_?gather|all_?reduce|reduce_?scatter|all_?to_?all|broadcast|barrier|isend|irecv)\w*"
-    r" \(|\bdistributed_c10d\.py\b|\bsync_global_devices\b",
+    r" \(|\b(distributed_c10d|p2p_communication)\.py\b|\bsync_global_devices\b",
     re.I,
 )
 """A call of what ranks do together, as a picture of a stack shows it."""

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.model.place import Place
 from cockpit.sources.logs.lines import BLOCK, lines_before, state_start
 from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stat, Wish
 
@@ -91,6 +92,15 @@ class Follower:
         inode, skipped, rest = stat.identity[1], self._skipped, self._rest
         size, mtime, begin = stat.size, stat.mtime, stat.begin
         return News(states, shown, size, mtime, inode, first, starts, skipped, rest, begin)
+
+    def has_read(self, place: Place, version: Hashable) -> bool:
+        """Tell whether all of the file at a place was read when it was of this ``version``."""
+        return version == self._version and not self._behind and place == self.log.place
+
+    @property
+    def at(self) -> Hashable:
+        """How far it is, and in what: as long as that is the same, so is ``wish``."""
+        return self._version, self._offset, len(self._guard), self._behind, self.log.place
 
     def wish(self, limit: int | None = None) -> Wish:
         """Return what the next look will need: usually only the bytes that are new."""

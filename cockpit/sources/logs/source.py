@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
@@ -17,14 +18,13 @@ from cockpit.model.place import SSH, Place, on_host
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.runtime.bulk import Call, Outcome, offload_each
-from cockpit.runtime.offload import each, offload
 from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.follow import FIRST, Follower, News
 from cockpit.sources.logs.hosts import HostAsk, Hosts
-from cockpit.sources.logs.pieces import Ask, Told
+from cockpit.sources.logs.pieces import Answer, Ask, Told
 from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.remote import HostError, RemoteLog, Run
 from cockpit.sources.logs.skipped import SCAN_S, Budget, Find, Left, Search, search
@@ -93,20 +93,23 @@ class Logs:
     async def _looked(
         self, followed: Mapping[str, _Followed], share: Share, told: Mapping[str, Told]
     ) -> dict[str, Facet[LogValue]]:
-        """Look at logs: at all of this machine in one hop, at each of another one by itself."""
-        here = {name: one for name, one in followed.items() if one.place.here}
-        away = [name for name in followed if name not in here]
-        calls = [Call(partial(one.look, share), one) for one in here.values()]
+        """Look at logs: at all of this machine in one hop to a thread, at those of others in one.
+
+        One that is as it was according to its host needs no thread: most are, at most looks.
+        """
         now = self._clock.now()
-        outcomes = await offload_each(calls, deadline=DEADLINE)
         found = {
-            name: _facet_of(one.place, outcome, now)
-            for (name, one), outcome in zip(here.items(), outcomes, strict=True)
+            name: known(value, value.path, now)
+            for name, one in followed.items()
+            if (value := one.as_before(told.get(name))) is not None
         }
-        there = await each(
-            away, lambda name: _ask(followed[name], self._clock.now(), share, told.get(name))
-        )
-        return found | dict(zip(away, there, strict=True))
+        rest = {name: one for name, one in followed.items() if name not in found}
+        here = {name: one for name, one in rest.items() if one.place.here}
+        away = {name: one for name, one in rest.items() if name not in here}
+        hops = (_in_a_hop(here, share, {}, DEADLINE), _in_a_hop(away, share, told, AWAY))
+        for looked in await asyncio.gather(*hops):
+            found |= {name: _facet_of(rest[name].place, each, now) for name, each in looked.items()}
+        return found
 
     def _with_rows(self, run: RunSpec, facet: Facet[LogValue]) -> Facet[LogValue]:
         followed = self._followed.get(run.name)
@@ -177,14 +180,11 @@ class Share(NamedTuple):
     busy: int
 
 
-async def _ask(followed: _Followed, now: float, share: Share, told: Told | None) -> Facet[LogValue]:
-    deadline = DEADLINE if told is None else AWAY
-    try:
-        looked = offload(followed.look, share, told, deadline=deadline, key=followed)
-        outcome = Outcome(await looked)
-    except OSError as error:
-        outcome = Outcome(None, error)
-    return _facet_of(followed.place, outcome, now)
+async def _in_a_hop(
+    followed: Mapping[str, _Followed], share: Share, told: Mapping[str, Told], deadline: float
+) -> dict[str, Outcome[LogValue]]:
+    calls = [Call(partial(one.look, share, told.get(name)), one) for name, one in followed.items()]
+    return dict(zip(followed, await offload_each(calls, deadline=deadline), strict=True))
 
 
 def _facet_of(place: Place, outcome: Outcome[LogValue], now: float) -> Facet[LogValue]:
@@ -221,6 +221,8 @@ class _Followed:
         self._step: int | None = None
         self._begin = 0
         self._offset = 0.0
+        self._asked: tuple[object, Ask] | None = None
+        """What the last look asked for, and what that followed from."""
         self._lock = threading.Lock()
 
     def ask(self, busy: int) -> Ask:
@@ -229,7 +231,11 @@ class _Followed:
         follower = self._follower
         if follower is None:
             return self._configured.ask(Follower(self._configured, whole=self._whole).wish())
-        return self._configured.ask(follower.wish(self.budget.bytes(busy)), follower.log)
+        most = self.budget.bytes(busy)
+        of = follower, follower.at, most
+        if self._asked is None or self._asked[0] != of:
+            self._asked = of, self._configured.ask(follower.wish(most), follower.log)
+        return self._asked[1]
 
     def look(self, share: Share, told: Told | None = None) -> LogValue:
         """Return the newest value, the same object as before if nothing has changed.
@@ -257,6 +263,23 @@ class _Followed:
             if self._value is None:
                 raise FileNotFoundError(log.path)
             return self._value
+
+    def as_before(self, told: Told | None) -> LogValue | None:
+        """Return the newest value where its host has ``told`` that nothing has changed since.
+
+        ``None`` where a look is needed to tell, or one is still under way.
+        """
+        log = self._configured
+        if not isinstance(told, Answer) or not isinstance(log, RemoteLog):
+            return None
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            follower, place = self._follower, log.answered(told).newest().place
+            read = follower is not None and follower.has_read(place, told.version)
+            return self._value if read else None
+        finally:
+            self._lock.release()
 
     def take_rows(self) -> tuple[Row, ...]:
         """Return the rows read since the last call: none is lost to a deadline."""

@@ -13,7 +13,8 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import MetricNames
 from cockpit.sources.rowlog.records import About, Record, RecordLog
 from cockpit.sources.wandb.clocks import Look, Stamps, offset_of, true_time
-from cockpit.sources.wandb.history import LossColumns, RowChunk
+from cockpit.sources.wandb.history import RowChunk
+from cockpit.sources.wandb.loss_columns import LossColumns
 from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose, interesting
 from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate, rated, usual_step_seconds
 from cockpit.sources.wandb.series import Series

@@ -96,6 +96,11 @@ class OfflineWandb:
         own = self._rows_of(run)
         return _NOTHING if own is None else await _chunk(own, own.rows.next(DEADLINE))
 
+    def may_have_rows(self, run: RunSpec) -> bool:
+        """Return whether ``more_rows`` might give any, as the last look found the files."""
+        former = self._runs.get(run.name)
+        return former is None or former[0] != run.wandb or not former[1].read_out
+
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
         own = self._rows_of(run)

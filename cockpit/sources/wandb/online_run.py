@@ -14,8 +14,9 @@ from cockpit.model.wandb_address import page_of
 from cockpit.sources.wandb.clocks import Look, Stamps, offset_of
 from cockpit.sources.wandb.cursor import CHUNK_ROWS
 from cockpit.sources.wandb.graphql import Document
-from cockpit.sources.wandb.history import LossColumns, RowChunk
+from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.ledger import READ_AHEAD, RECENT, Ledger, Page, Raw, rows_of, step_of
+from cockpit.sources.wandb.loss_columns import LossColumns
 from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose
 from cockpit.sources.wandb.online_fields import (
     SUMMARY_TIME,

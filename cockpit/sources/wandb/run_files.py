@@ -74,6 +74,8 @@ class RunFiles:
         self._pass = Pass()
         self._config = ShownConfig()
         self._value: tuple[object, TrackerValue] | None = None
+        self.read_out = False
+        """Whether by the last ``value`` every row of the files had been given out."""
 
     @property
     def keys(self) -> MetricKeys:
@@ -83,8 +85,10 @@ class RunFiles:
     def value(self, clock: Clock) -> TrackerValue:
         """Return what is known now: newest rows, exact columns as far as read, else samples."""
         with self._lock:
+            self.read_out = False
             self._list()
             self._look()
+            self.read_out = self._pass.read_out(self._order, self._keys)
             seen = (self._keys, self._pass.progress, tuple(one.seen for one in self._order))
             if self._value is None or self._value[0] != seen:
                 self._value = (seen, self._made())
@@ -102,6 +106,7 @@ class RunFiles:
         """Give out every row from the first one again: another source has stood in meanwhile."""
         with self._lock:
             self._pass.rewind()
+            self.read_out = False
 
     def recent(self, most: int) -> RowChunk:
         """Return the last ``most`` rows; ``share`` is how much of the files they cover."""

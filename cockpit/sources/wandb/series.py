@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from cockpit.model.observed import Column, Row
-from cockpit.sources.wandb.history import LossColumns
+from cockpit.model.packed_columns import PackedColumns
+from cockpit.sources.wandb.loss_columns import LossColumns
 
 POINTS = 120
 """Points of the series in the value."""
@@ -27,11 +28,12 @@ class Series:
         rows = [] if share == 1.0 else [row for row in sampled if row.step is not None]
         self._rows = sorted(rows, key=_step)
 
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> Sequence[Column]:
         """Return the exact columns, and beyond them one for each sampled row."""
         exact = self._exact.columns()
         end = exact[-1].last if exact else -1
-        return exact + tuple(_single(row) for row in self._rows if _step(row) > end)
+        beyond = [_single(row) for row in self._rows if _step(row) > end]
+        return PackedColumns((*exact, *beyond)) if beyond else exact
 
     def points(self) -> tuple[tuple[int, float], ...]:
         """Return about ``POINTS`` logged (step, loss) points, the newest among them."""

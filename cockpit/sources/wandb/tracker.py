@@ -76,6 +76,12 @@ class Wandb:
         """Return the next chunk of every logged row, from wherever the run is seen best."""
         return await self._rows(run).more_rows(run)
 
+    def may_have_rows(self, run: RunSpec) -> bool:
+        """Return whether ``more_rows`` might give any, as the last look found its source."""
+        parts = self._parts.get(run.name)
+        files = parts is not None and parts.best == parts.gives == FILES
+        return not files or self._files.may_have_rows(run)
+
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the newest rows, without those before them."""
         return await self._rows(run).recent(run, rows)

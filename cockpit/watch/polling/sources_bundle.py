@@ -52,6 +52,9 @@ class Tracker(Protocol):
     async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next rows in order, from the very first, then only what is new."""
 
+    def may_have_rows(self, run: RunSpec) -> bool:
+        """Return whether ``more_rows`` might give any, as far as the last look tells."""
+
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the newest rows, without reading the ones before them."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
 
 from cockpit.model.facet import Facet
@@ -31,6 +33,8 @@ WAKES = {
 """Which facets a change of a group of files concerns."""
 NEWEST_FRAGMENTS = 2
 NEWEST_CHECKPOINTS = 3
+KEPT_OPEN = 128
+"""Processes of which a file is kept open at most."""
 
 
 def watched_paths(run: RunSpec, facets: Facets) -> dict[str, tuple[str, ...]]:
@@ -46,10 +50,12 @@ def watched_paths(run: RunSpec, facets: Facets) -> dict[str, tuple[str, ...]]:
     return {name: tuple(p for p in paths if _local(p)) for name, paths in groups.items()}
 
 
-def signatures(watched: Mapping[str, Paths]) -> dict[tuple[str, str], Signature]:
+def signatures(
+    watched: Mapping[str, Paths], processes: ProcessStates
+) -> dict[tuple[str, str], Signature]:
     """Stat everything; blocking. Returns a signature for each (run, group)."""
     return {
-        (name, group): tuple(_stat(path) for path in paths)
+        (name, group): tuple([_stat(path, processes) for path in paths])
         for name, groups in watched.items()
         for group, paths in groups.items()
         if paths
@@ -114,24 +120,57 @@ def _local(path: str) -> bool:
     return "://" not in path
 
 
-def _stat(path: str) -> tuple[int, int, int] | None:
+def _stat(path: str, processes: ProcessStates) -> tuple[int, int, int] | None:
+    if path.startswith("/proc/"):
+        return processes.of(path)
     try:
         found = os.stat(path)  # noqa: PTH116 - thousands of these
     except (OSError, ValueError):
         return None
-    if path.startswith("/proc/"):
-        return (_state(path), 0, found.st_ino)
     return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def _state(folder: str) -> int:
-    """Return whether a process runs, is stopped or is over, as the kernel tells it now."""
-    try:
-        file = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            letter = os.read(file, 512).rpartition(b")")[2].strip()[:1]
-        finally:
-            os.close(file)
-    except OSError:
-        return 2
-    return 1 if letter in (b"T", b"t") else 2 if letter in (b"Z", b"X") else 0
+class ProcessStates:
+    """The states of processes as the kernel tells them now; of most through a file kept open.
+
+    Such a file is that very process's, also once its id is used again: it then tells nothing.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, FileIO] = {}
+
+    def of(self, folder: str) -> tuple[int, int, int] | None:
+        """Return whether a process (``/proc/PID``) runs (0), is stopped (1) or is over (2).
+
+        The second figure is its start; ``None`` where there is none. Blocking.
+        """
+        file = self._files.get(folder)
+        if file is not None:
+            try:
+                return _told(file)
+            except OSError:  # it is gone, and its id may be another one's by now
+                self._files.pop(folder).close()
+        with ExitStack() as opened:
+            try:
+                file = opened.enter_context(FileIO(f"{folder}/stat"))
+                told = _told(file)
+            except OSError:
+                return None
+            if len(self._files) < KEPT_OPEN:
+                self._files[folder] = file
+                opened.pop_all()  # it stays open
+        return told
+
+    def close(self) -> None:
+        """Keep none open any more."""
+        while self._files:
+            self._files.popitem()[1].close()
+
+
+def _told(file: FileIO) -> tuple[int, int, int]:
+    fields = os.pread(file.fileno(), 512, 0).rpartition(b")")[2].split(None, 20)
+    if len(fields) < 20:
+        raise OSError("not what the kernel writes")
+    letter = fields[0]
+    state = 1 if letter in (b"T", b"t") else 2 if letter in (b"Z", b"X") else 0
+    return (state, int(fields[19]), 0)

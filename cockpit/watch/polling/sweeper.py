@@ -12,7 +12,7 @@ from typing import Final
 
 from cockpit.model.clock import SOONEST, Clock
 from cockpit.watch.polling.preference import Turns
-from cockpit.watch.polling.sweep import Signature, changed, signatures
+from cockpit.watch.polling.sweep import ProcessStates, Signature, changed, signatures
 from cockpit.watch.runstate import RunState
 
 EVERY: Final = 1.0
@@ -46,6 +46,7 @@ class Sweeper:
         self._clock = clock
         self._turns = Turns(rank, SWEPT)
         self._seen: dict[tuple[str, str], Signature] = {}
+        self._processes = ProcessStates()
         self._began: float | None = None
         self._fault: Exception | None = None
         self._over = threading.Lock()
@@ -73,7 +74,7 @@ class Sweeper:
         """Return what has changed since the last sweep; blocking."""
         states = self._states()
         watched = {name: states[name].paths for name in self._turns.take(states)}
-        seen = signatures(watched)
+        seen = signatures(watched, self._processes)
         news = list(changed(self._seen, seen))
         self._seen.update(seen)
         if any(name not in states for name, _ in self._seen):
@@ -92,6 +93,8 @@ class Sweeper:
                     return
         except Exception as error:  # noqa: BLE001 - raised again on the loop
             self._fault = error
+        finally:
+            self._processes.close()
 
     def _wait(self) -> float:
         wait = EVERY - (self._clock.monotonic() - BETWEEN) % EVERY

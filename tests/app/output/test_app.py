@@ -10,6 +10,8 @@ from textual.pilot import Pilot
 from cockpit.app.cell_output import CellApp
 from cockpit.app.first_paint import FirstPaint
 from cockpit.app.terminal import TerminalApp
+from cockpit.model.report import Facets, RunReport, unread
+from cockpit.model.run import JobSpec
 from tests.app.output.recorded import Recorded, recorded
 from tests.screens.stand_in import StandIn, app_of, cockpit
 from tests.widgets import reports as made
@@ -50,6 +52,34 @@ async def test_what_comes_while_the_terminal_is_busy_is_shown_once_it_has_taken_
         output.line.then()
         await pilot.pause()
         assert output.ours.seen() == output.plain.seen()
+
+
+def being_read(name: str) -> RunReport:
+    """Of a run that is read in parts the checkpoints came first."""
+    run = made.spec(name, final_step=20_000, job=JobSpec(kind="local"))
+    seen = Facets(checkpoints=made.checkpoints(made.checkpoint(8_000)))
+    return unread(run, seen, made.NOW)
+
+
+async def test_a_fleet_that_is_read_fills_the_panels_in_which_it_stands() -> None:
+    """Frames are written once, at the start, whichever run is read first."""
+    names = [f"run-{at}" for at in range(12)]
+    runs = [made.spec(each, final_step=20_000, job=JobSpec(kind="local")) for each in names]
+    engine = StandIn(*(unread(each, Facets(), made.NOW) for each in runs))
+    app = cockpit(engine=engine)
+    async with app.run_test(size=SIZE) as pilot:
+        output = recorded(app, SIZE)
+        await pilot.pause(0.05)
+        first = len(output.line.sent)
+        assert output.ours.text().count("NOT READ YET") == len(names)
+        assert "not asked" not in output.ours.text(), "that is said once"
+        for part in ([being_read(each) for each in names[::2]], map(made.report, names)):
+            for each in part:
+                engine.tell(each)
+            app.show_news()
+            await pilot.pause(0.05)
+        assert output.ours.text().count("HEALTHY") == len(names)
+        assert not set("│╭╯") & set("".join(output.line.sent[first:]))
 
 
 async def test_the_cursor_stands_where_text_is_typed() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.color import ColorSystem
 from rich.console import Console
@@ -141,3 +141,19 @@ def test_any_frames_are_shown_as_textual_shows_them(data: st.DataObject) -> None
             update = data.draw(chops(both.width, both.height))
             both.paint(update, sent=what != "late")
     both.paint(data.draw(chops(both.width, both.height)))
+
+
+@st.composite
+def sparse(draw: st.DrawFn, width: int) -> LayoutUpdate:
+    """Screens of few words, other ones each time: what is blank now had letters."""
+    gaps = st.integers(8, 30).map(lambda size: Segment(" " * size))
+    rows = st.lists(segments | gaps, min_size=2, max_size=6)
+    return whole(draw(st.lists(rows, min_size=4, max_size=4)), width)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_one_screen_after_another_is_shown_as_textual_shows_it(data: st.DataObject) -> None:
+    both = Both(48, 4, *data.draw(st.tuples(*[st.booleans()] * 3)))
+    for _ in range(4):
+        both.paint(data.draw(sparse(both.width)))

@@ -89,6 +89,26 @@ def test_lines_that_move_together_are_moved_by_the_terminal() -> None:
         assert screen.seen() == fresh.seen() and len(text) < 50 + 40 * abs(step)
 
 
+def test_blanks_that_take_the_place_of_words_are_erased() -> None:
+    """A run that is opened, or left, is mostly blanks where other words stood."""
+    stage, screen = painted(*[f"{'some words':<20}" * 3] * 10), Emulator(60, 10)
+    screen.feed("\x1b[?7l" + stage.frame((0, 0)))
+    for y in range(10):
+        stage.put(y, 2, cells_of(f"{'left':<30}│{'right':<20}".ljust(58), INK))
+    text = stage.frame((0, 0))
+    screen.feed(text)
+    assert screen.text().splitlines() == [f"so{'left':<30}│right".ljust(60)] * 10
+    assert text.count(" ") < 30 and len(text) < 450
+
+
+def test_what_stays_among_blanks_is_not_written_again() -> None:
+    stage = painted("gone " * 3 + "what stays here, and stays " + "x" * 18)
+    stage.frame((0, 0))
+    stage.put(0, 0, cells_of(" " * 15, INK))
+    stage.put(0, 42, cells_of(" " * 18, INK))
+    assert stage.frame((0, 0)) == "\x1b[14X\x1b[43G\x1b[K\r"
+
+
 def test_rows_that_only_look_alike_are_not_moved() -> None:
     stage = painted(*["-" * 60] * 10)
     stage.frame()

@@ -16,7 +16,6 @@ from cockpit.platforms.box.disks import told_of
 from cockpit.platforms.box.machine import Host, host_of, matched, screens, sections, sessions
 from cockpit.platforms.box.probe import Actor
 from cockpit.platforms.local.belonging import Files
-from cockpit.platforms.local.host_memory import memory_of
 from tests.platforms.box.conftest import MakeRun, Start
 from tests.sshd import needs_sshd
 
@@ -120,14 +119,14 @@ oom_kill 1
 
 
 def test_memory_of_both_generations_of_cgroups() -> None:
-    new = health._machine(V2.encode())
+    new = health._memory(V2.encode())
     assert new is not None
-    assert memory_of(7, new) == (0.9, 3)
-    frac, kills = memory_of(None, new)
+    assert new.around(7) == (0.9, 3)
+    frac, kills = new.around(None)
     assert frac == pytest.approx(0.1) and kills is None
-    old = health._machine(V1.encode())
+    old = health._memory(V1.encode())
     assert old is not None
-    assert memory_of(None, old) == (0.4, 1)
+    assert old.around(None) == (0.4, 1)
 
 
 def test_a_clock_is_off_only_beyond_what_the_trip_can_explain() -> None:

@@ -13,16 +13,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
+from cockpit.platforms.box import sight
 from cockpit.platforms.box.jobs import BoxJobs
 from cockpit.platforms.box.machine import host_of
 from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.platforms.box.probe import Actor
+from cockpit.platforms.local import marks
 from cockpit.platforms.local.census import census
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script
@@ -311,6 +315,29 @@ def test_a_run_without_a_host_is_not_configured() -> None:
     run = RunSpec.model_validate({"name": "a", "job": {"kind": "box", "match": "x"}})
     (facet,) = jobs_of([run]).values()
     assert not facet.configured
+
+
+def test_what_a_run_is_known_by_is_found_out_once_until_a_link_leads_elsewhere(
+    run_of: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def counted(run: RunSpec, *more: Any) -> Any:
+        made.append(run.name)
+        return marks.marked(run, *more)
+
+    monkeypatch.setattr(sight, "marked", counted)
+    (tmp_path / "run.pid").write_text(f"{os.getpid()}\n")
+    root, asked = tmp_path / "out", platform()
+    root.mkdir()
+    runs = [run_of(name, pid_file=tmp_path / "run.pid", root=root) for name in "ab"]
+    for _ in range(3):
+        jobs_of(runs, asked)
+    assert sorted(made) == ["a", "b"]
+    root.rmdir()
+    root.symlink_to(tmp_path)
+    asyncio.run(asked.live(runs))
+    assert sorted(made) == ["a", "a", "b", "b"]
 
 
 def test_before_an_action_links_are_followed_anew(

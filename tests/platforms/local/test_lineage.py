@@ -17,7 +17,7 @@ from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.platforms.local.belonging import within
 from cockpit.platforms.local.census import census, descendants, read_ps
-from cockpit.platforms.local.lineage import live_jobs, name_of
+from cockpit.platforms.local.lineage import Joined, live_jobs, name_of
 from cockpit.platforms.local.naming import arguments
 from cockpit.platforms.local.tools import is_cockpit, is_tool
 from cockpit.runtime.process import process_facts
@@ -305,7 +305,7 @@ def test_a_pid_file_that_cannot_be_believed_is_said(tmp_path: Path) -> None:
 
 def test_names_are_safe_scrubbed_and_short() -> None:
     name = name_of(
-        ["python", "\x1b[31mx\n", "--api-key=sk-abcdefghijklmnopqrstuvwx1234", "y" * 500]
+        ("python", "\x1b[31mx\n", "--api-key=sk-abcdefghijklmnopqrstuvwx1234", "y" * 500)
     )
     assert "\x1b" not in name and "\n" not in name and len(name) <= 121
     assert "abcdefghijklmnop" not in name
@@ -367,3 +367,17 @@ def test_a_look_at_many_processes_costs_little(tmp_path: Path, zoo: Zoo) -> None
     begun = time.process_time()
     live_jobs(runs)
     assert time.process_time() - begun < 1.0
+
+
+@given(
+    st.lists(st.text("ab\n", max_size=6), max_size=8),
+    st.lists(st.text("ab\n", min_size=1, max_size=3), max_size=4),
+)
+def test_of_texts_that_are_searched_as_one_each_that_holds_a_word_is_found(
+    texts: list[str], words: list[str]
+) -> None:
+    found = set(Joined(texts, "\n").holding(words))
+    holding = {at for at, text in enumerate(texts) if any(word in text for word in words)}
+    assert holding <= found <= set(range(len(texts)))
+    if not any("\n" in word for word in words):
+        assert found == holding

@@ -104,6 +104,43 @@ def test_a_mistake_in_the_loop_is_for_a_person(function: str, code: str, action:
     assert (found.name, found.action) == ("small_code_bug", action)
 
 
+@pytest.mark.parametrize(
+    ("below", "name"),
+    [
+        ("saving emergency checkpoint at step 30", "small_code_bug"),
+        ("  while loading the checkpoint", "complex_code_bug"),
+    ],
+)
+def test_what_is_done_after_a_mistake_is_no_part_of_it(below: str, name: str) -> None:
+    assert triage([*TRAIN, *raised("KeyError: 'lr'"), below], "failed", 1).name == name
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("$ grep oom_kill /proc/vmstat", "killed"),
+        ("ada@gpu-7:~# dmesg | grep -i 'out of memory: kill'", "killed"),
+        ("grep: Memory cgroup out of memory: Killed process 7", "oom_host"),
+        ("# tail: Memory cgroup out of memory: Killed process 7", "oom_host"),
+    ],
+)
+def test_a_question_to_a_shell_tells_nothing(asked: str, name: str) -> None:
+    assert triage([*TRAIN, asked, "Killed"], "failed", 137).name == name
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("JOB_STATE_WORKER_FAILED max_retries_failure=0", "node_death"),
+        ("uncorrectable ECC errors=0", "unknown"),
+        ("trigger=worker ping threshold exceeded", "node_death"),
+        ("host gpu-09 has not been heard from for 180 s", "node_death"),
+    ],
+)
+def test_a_node_is_lost_in_another_s_words(said: str, name: str) -> None:
+    assert triage([*TRAIN, said], "failed", 1).name == name
+
+
 def test_a_signal_after_the_last_step_stops_nothing() -> None:
     through = ["`max_steps=12` reached.", "sending process 44 closing signal SIGTERM"]
     assert triage([*TRAIN, *through], "succeeded", 0).name == "success"
@@ -129,3 +166,25 @@ def test_an_epoch_with_both_losses_is_progress() -> None:
     found = triage([*epochs[:4], *cause, *epochs[4:]], "running", None)
     assert found.action == "none"
     assert triage([*epochs, *cause], "running", None).action == "escalate"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["STOP file found (/runs/q7/STOP, owner=lena)"], ("user_stopped", "none")),
+        (["no STOP file found"], ("user_stopped", "escalate")),
+        (["RuntimeError: Failed to meet rendezvous 'ckpt': Deadline Exceeded"], "distributed_hang"),
+        (["rank 112 did not send heartbeat for 1800.4 s"], "distributed_hang"),
+        ([*raised("json.decoder.JSONDecodeError: line 4"), "  (conf/z3.json)"], "small_code_bug"),
+        ([*raised("json.decoder.JSONDecodeError: line 4"), "  (data/z3.json)"], "data_error"),
+    ],
+)
+def test_orders_and_waits_in_their_own_words(lines: list[str], said: str | tuple[str, str]) -> None:
+    found = triage([*TRAIN, *lines], "failed", 143 if "STOP" in lines[0] else 1)
+    assert (found.name if isinstance(said, str) else (found.name, found.action)) == said
+
+
+def test_a_request_larger_than_any_node_is_never_met() -> None:
+    asked = "pod spec: resources.limits.nvidia.com/gpu: {}   (largest node type: 8)"
+    assert triage([asked.format(16), "Pending"], "pending", None).action == "escalate"
+    assert triage([asked.format(8), "Pending"], "pending", None).action == "wait"

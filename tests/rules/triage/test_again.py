@@ -7,6 +7,7 @@ import pytest
 from tests.rules.asking import triage
 from tests.rules.triage.test_classify import TRAIN
 
+MORE = [f"step {i} | loss 2.5" for i in range(31, 40)]
 KILL = "[sup] trainer ended: rc=137 at step 12"
 XID = "kernel: NVRM: Xid (PCI:0000:5d:00): 79, GPU has fallen off the bus."
 LOST = "node 10.0.0.4 is dead"
@@ -32,6 +33,17 @@ LOST = "node 10.0.0.4 is dead"
         ([*TRAIN, KILL, "attempt 1 of 3 failed"], "relaunch"),
         ([*TRAIN, KILL, "the previous run ended likewise, with exit 137 too"], "escalate"),
         ([*TRAIN, KILL, "[policy] utilization below 10 % for 2 h"], "escalate"),
+        # A history of several starts, before this one or after it; ranks are no starts.
+        ([*TRAIN, KILL, "history: i001 137, i002 137"], "escalate"),
+        (["history: i001 137, i002 137", *TRAIN, KILL], "escalate"),
+        ([*TRAIN, KILL, "i001  137  step 12", "i002  137  step 40"], "escalate"),
+        ([*TRAIN, KILL, "history: i001 1, i002 0", "history: i001 139, i002 139"], "escalate"),
+        ([*TRAIN, KILL, "history: i001 137, i002 1"], "relaunch"),
+        ([*TRAIN, KILL, "history: i001 0, i002 0, i003 137"], "relaunch"),
+        ([*TRAIN, KILL, "rank 0: 137, rank 1: 137"], "relaunch"),
+        # What is told of starts before this one, its training cannot have overcome.
+        (["[sup] 2 deaths so far", *TRAIN, KILL], "escalate"),
+        ([*TRAIN, "the loader died twice", *MORE, KILL], "relaunch"),
         ([*TRAIN, XID], "relaunch"),
         ([*TRAIN, XID, "third failure on this node, giving up"], "escalate"),
         ([*TRAIN, LOST], "relaunch"),
@@ -58,3 +70,44 @@ SRUN = "srun: error: c1: tasks 0-6: Killed"
 )
 def test_a_launcher_s_kill_is_no_cause(lines: list[str], name: str) -> None:
     assert triage([*TRAIN, *lines], "failed", 137).name == name
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The replica workerpool0-0 exited with a non-zero status of 137. To find out more",
+        "  exitcode  : -9 (pid: 4711)",
+        '{"exitCode": 137, "reason": "Error"}',
+        "container terminated: exit status was 137",
+        "process 7 exited with 137",
+    ],
+)
+def test_an_exit_status_is_read_however_it_is_put(said: str) -> None:
+    found = triage([*TRAIN, said], "failed", 1)
+    assert (found.name, found.action) == ("killed", "relaunch")
+    other = triage([*TRAIN, said.replace("137", "1").replace("-9", "1")], "failed", 1)
+    assert (other.name, other.action) == ("unknown", "escalate")
+
+
+def test_a_replica_that_ended_by_itself_comes_before_the_others_kills() -> None:
+    ended = "The replica workerpool0-0 exited with a non-zero status of 1."
+    killed = "The replica workerpool1-0 exited with a non-zero status of 137."
+    assert triage([*TRAIN, ended, killed], "failed", 137).name == "unknown"
+    assert triage([*TRAIN, killed, ended], "failed", 137).name == "killed"
+
+
+@pytest.mark.parametrize(
+    ("said", "action"),
+    [
+        (["received SIGTERM, shutting down"], "escalate"),
+        (["caught signal 15, saving", "saved checkpoint step 30"], "escalate"),
+        (["received SIGTERM, ignored", *MORE], "relaunch"),
+        (["Sending process 7 closing signal SIGTERM", "rank 1: received SIGTERM"], "relaunch"),
+        (["SIGTERM handler installed"], "relaunch"),
+    ],
+)
+def test_what_was_told_to_leave_and_then_killed_is_for_a_person(
+    said: list[str], action: str
+) -> None:
+    found = triage([*TRAIN, *said], "failed", 137)
+    assert (found.name, found.action) == ("killed", action)

@@ -154,6 +154,10 @@ def test_a_failure_behind_a_pipe_has_the_exit_status_of_what_came_after_it() -> 
     assert (found.name, found.action) == ("complex_code_bug", "escalate")
     closed = raised("ValueError: I/O operation on closed file")
     assert triage([*TRAIN, *closed], "succeeded", 0).action == "none"
+    for summed in ("Best loss: 1.97", "Final train loss 1.97"):
+        assert triage([*TRAIN, *SHAPES, summed], "succeeded", 0).action == "escalate"
+    staged = ["Training completed", *TRAIN, *SHAPES]
+    assert triage(staged, "succeeded", 0).name == "complex_code_bug"
     for through in ("Training completed", "100%|####| 90/90 [00:03<00:00, 30.1it/s]"):
         assert triage([*TRAIN, through, *SHAPES], "succeeded", 0).action == "none"
     assert triage([*TRAIN, *SHAPES, *MORE], "succeeded", 0).action == "none"
@@ -214,3 +218,91 @@ def test_what_ended_well_with_a_loss_that_is_no_number_is_for_a_person(
     lines = [f"step {90 + at} loss {loss}" for at, loss in enumerate(losses)]
     found = triage([*lines, "Training completed", "saved checkpoint out/final"], "succeeded", 0)
     assert (found.name, found.action) == said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Best loss: inf",
+        "Validation: loss=nan ppl=nan",
+        "Test set: Average loss: nan, Accuracy: 3%",
+        "eval step 100 | loss nan",
+    ],
+)
+def test_a_loss_of_no_training_is_none_of_trainings(line: str) -> None:
+    assert triage([*TRAIN, "Training completed", line], "succeeded", 0).name == "success"
+
+
+@pytest.mark.parametrize("before", ["[test] ", "test-7b ", "eval=0 ", "value 3, "])
+def test_a_training_run_may_be_called_a_test(before: str) -> None:
+    lines = [f"{before}step {step} loss nan" for step in (1, 2, 3)]
+    assert triage([*lines, "Training completed"], "succeeded", 0).name == "numeric_instability"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "100/100 - 5s - loss: nan - val_loss: 2.1",
+        "step 90 loss nan best loss 1.97",
+        "step 90: train loss nan, val loss nan",
+        "step 90 loss nan | last good loss 2.1",
+    ],
+)
+def test_a_loss_of_training_is_read_beside_another_one(line: str) -> None:
+    found = triage([line, line, line, "Killed"], "failed", 137)
+    assert (found.name, found.action) == ("numeric_instability", "escalate")
+
+
+HUB = "OSError: We couldn't connect to 'https://huggingface.co' to load the files"
+RETRIED = (
+    "'(ReadTimeoutError: Read timed out.)' thrown while requesting HEAD https://huggingface.co/x"
+)
+PROXY = "ProxyError: 407 Proxy Authentication Required; Max retries exceeded"
+NO_MODEL = "OSError: lab/x is not a local folder and is not a valid model identifier listed on"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([RETRIED, "Retrying in 8s [Retry 5/5].", HUB], ("network_transient", "relaunch")),
+        ([HUB], ("network_transient", "escalate")),
+        ([RETRIED, "HF_HUB_OFFLINE=1", HUB], ("network_transient", "escalate")),
+        ([PROXY, "Retrying in 8s [Retry 5/5].", HUB], ("network_transient", "escalate")),
+        ([RETRIED, *TRAIN, HUB], ("network_transient", "escalate")),
+        ([RETRIED, NO_MODEL], ("small_code_bug", "fix_then_relaunch")),
+    ],
+)
+def test_what_was_not_reached_is_the_network_s_where_it_was_seen_to_fail(
+    lines: list[str], said: tuple[str, str]
+) -> None:
+    found = triage(lines, "failed", 1)
+    assert (found.name, found.action) == said
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "[train][31/500] total_loss: {} ce: 1.0",
+        "Epoch 1: 31%|### | 31/100 [00:10<00:20, 3.1it/s, v_num=0, train_loss_step={}]",
+        '{{"step": 31, "train_loss": {}}}',
+        "step 31: lm_loss: {}",
+        "step 31 loss tensor({}, device='cuda:0')",
+        "actor_loss=0.1 critic_loss={}",
+        "reduced_train_loss={} in s: 6.2",
+    ],
+)
+def test_numbers_are_lost_whatever_the_loss_is_called(told: str) -> None:
+    lost, back = told.format("nan"), told.format("2.1")
+    found = triage([*TRAIN, lost, "Killed"], "failed", 137)
+    assert (found.name, found.action) == ("numeric_instability", "escalate")
+    assert triage([*TRAIN, lost, back, "Killed"], "failed", 137).name == "killed"
+    risen = [told.format(f"1.{i}") for i in range(8)] + [told.format("9.1")] * 4
+    whole = "critic" not in told
+    assert triage([*risen, "Killed"], "failed", 137).name == (
+        "numeric_instability" if whole else "killed"
+    )
+
+
+@pytest.mark.parametrize("said", ["prev_loss=inf", "best_train_loss: inf", "dev_loss=nan"])
+def test_a_loss_that_was_none_yet_is_no_lost_number(said: str) -> None:
+    assert triage([*TRAIN, said, "Killed"], "failed", 137).name == "killed"

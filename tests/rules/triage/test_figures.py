@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.rules.triage import data_words, lines, words
+from cockpit.rules.triage import data_words, lines, orders, words
 from cockpit.rules.triage.classify import diagnose
 from cockpit.rules.triage.signs import SIGNS
 from cockpit.text.present_log import held
@@ -62,7 +62,7 @@ def spelled(nodes: Any) -> Iterator[str]:
 
 def test_lines_that_differ_in_a_figure_that_a_sign_spells_out_are_not_alike() -> None:
     patterns = [sign.pattern for sign in SIGNS]
-    for module in (words, data_words):
+    for module in (words, data_words, orders):
         patterns += [each for each in vars(module).values() if isinstance(each, re.Pattern)]
     names = {"4", "5"}  # the first of 4\d\d, and mlx5: a driver
     for pattern in patterns:

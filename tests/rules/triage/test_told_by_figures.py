@@ -63,3 +63,21 @@ def test_a_fabric_that_does_not_come_up_is_the_nodes_before_the_first_step(
     said = "This is usually caused by a configuration error in the Fabric Manager or NVSwitches."
     lines = [*before, "Failed to bind NVLink SHARP (NVLS) memory: CUDA error 401", said]
     assert triage(lines, "failed", 1).name == name
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        (["[mem] 99.4% of RAM used"], "oom_host"),
+        (["mem: 99.4%"], "oom_host"),
+        (["mem: 49.4%"], "killed"),
+        (["GPU mem: 99.4%"], "killed"),
+        (["step 31 | loss 2.1 | mem: 99.4%"], "killed"),
+        (["svmem(total=540, available=1, percent=99.7)"], "oom_host"),
+        (["memory.max 68719476736", "memory.current 68719390720"], "oom_host"),
+        (["memory.max 68719476736", "memory.current 28719390720"], "killed"),
+        (["memory.current 68719390720"], "killed"),
+    ],
+)
+def test_memory_that_had_run_out_is_told_in_many_ways(said: list[str], name: str) -> None:
+    assert triage([*TRAIN, *said, "Killed"], "failed", 137).name == name

@@ -6,9 +6,10 @@ import gzip
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,10 +22,11 @@ from cockpit.model.observed import LogValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.runtime.bulk import Call, offload_each
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script_blocking
 from cockpit.sources.logs import file as log_file
-from cockpit.sources.logs import remote, scanning
+from cockpit.sources.logs import remote, scanning, source
 from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.lines import BLOCK
@@ -128,6 +130,45 @@ async def test_two_hundred_logs_cost_one_trip_and_only_new_bytes(tmp_path: Path,
     assert box.trips == 4 and box.bytes < 200 * 300 + 5000
     seven = values["7"].value
     assert seven is not None and [row.step for row in seven.rows] == [2]
+
+
+async def test_only_a_log_that_has_changed_is_looked_at_in_a_thread(
+    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+
+    async def counted(calls: Sequence[Call[LogValue]], *, deadline: float) -> Any:
+        looked.append(len(calls))
+        return await offload_each(calls, deadline=deadline)
+
+    monkeypatch.setattr(source, "offload_each", counted)
+    logs, paths = Logs(SystemClock(), run=box), [tmp_path / "a.log", tmp_path / "b-1.log"]
+    for path in paths:
+        path.write_text("step 1 loss 2.5\n")
+    queries = [query("plain", paths[0]), query("newest", tmp_path / "b-*.log")]
+
+    async def look() -> tuple[dict[str, Facet[LogValue]], int]:
+        looked.clear()
+        return await logs.observe(queries), sum(looked)
+
+    _, hops = await look()
+    assert hops == 2
+    for _ in range(2):
+        same, hops = await look()
+        assert hops == 0 and {last(each) for each in same.values()} == {"step 1 loss 2.5"}
+    paths[0].write_text("step 1 loss 2.5\nstep 2 loss 2.0\n")
+    third, hops = await look()
+    assert hops == 1 and last(third["plain"]) == "step 2 loss 2.0"
+    newer = tmp_path / "b-2.log"
+    newer.write_text("step 3 loss 1.5\n")
+    os.utime(newer, (time.time() + 9, time.time() + 9))
+    fourth, hops = await look()
+    assert hops == 1 and last(fourth["newest"]) == "step 3 loss 1.5"
+
+
+def last(facet: Facet[LogValue]) -> str:
+    assert facet.value is not None
+    return facet.value.lines[-1].plain
 
 
 async def test_the_first_look_at_a_huge_log_reads_its_end(tmp_path: Path, box: Box) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
 from cockpit.sources.wandb import cursor
 from cockpit.sources.wandb.file import Passed, Piece, WandbLog
-from cockpit.sources.wandb.history import LossColumns
+from cockpit.sources.wandb.loss_columns import LossColumns
 from cockpit.sources.wandb.run_files import RunFiles
 from tests.sources.wandb import writer
 
@@ -167,6 +168,44 @@ def test_a_loss_that_only_comes_later_starts_over_with_it(tmp_path: Path) -> Non
     found, restarts = drain(files)
     assert restarts[0]
     assert [row.loss for row in found[9:]] == [None, 10 / 7, 11 / 7]
+
+
+def read_out(files: RunFiles) -> bool:
+    files.value(Then(T0))
+    return files.read_out
+
+
+def grown(folder: Path, path: Path) -> None:
+    with path.open("ab") as out:
+        out.write(writer.frame(rows(10, 12), path.stat().st_size))
+
+
+def replaced(folder: Path, path: Path) -> None:
+    """The same bytes in another file."""
+    data = path.read_bytes()
+    path.rename(folder / "former")
+    path.write_bytes(data)
+
+
+def launched_again(folder: Path, path: Path) -> None:
+    launch(folder, 2, rows(10, 20))
+
+
+@pytest.mark.parametrize("change", [grown, replaced, launched_again])
+def test_a_look_tells_whether_all_rows_were_given_out(
+    tmp_path: Path, change: Callable[[Path, Path], None]
+) -> None:
+    path = launch(tmp_path, 1, rows(0, 10))
+    files = files_of(tmp_path)
+    assert not read_out(files)
+    drain(files)
+    assert read_out(files)
+    change(tmp_path, path)
+    assert not read_out(files)
+    assert drain(files)[0]
+    assert read_out(files)
+    files.rewind()
+    assert not read_out(files)
 
 
 def test_a_run_without_a_throughput_gets_steps_per_second(tmp_path: Path) -> None:

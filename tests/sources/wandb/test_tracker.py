@@ -42,6 +42,9 @@ class Part:
 
     recent = more_rows
 
+    def may_have_rows(self, run: RunSpec) -> bool:
+        return False
+
     def rewind(self, run: str) -> None:
         self.rewound += 1
 
@@ -195,3 +198,18 @@ async def test_a_run_that_says_too_little_names_what_is_missing() -> None:
             assert facet.error.message.startswith(f"{missing} (or wandb.url, or wandb.dir)")
     facet = (await Wandb(SkipClock()).observe(queries_of([RunSpec(name="r")])))["r"]
     assert facet.error is not None and facet.error.message == "[run.wandb] is not in cockpit.toml"
+
+
+async def test_rows_are_asked_for_until_the_files_that_gave_all_of_theirs_are_best() -> None:
+    joined = Joined()
+    assert joined.wandb.may_have_rows(BOTH), "nobody has looked yet"
+    await joined.facet(here(T0), there(T0 - 9))
+    assert joined.wandb.may_have_rows(BOTH), "none of its rows were asked for"
+    await joined.rows()
+    assert not joined.wandb.may_have_rows(BOTH)
+    await joined.facet(here(T0), there(T0 + 9))
+    assert joined.wandb.may_have_rows(BOTH), "the server is ahead"
+    await joined.rows()
+    assert joined.wandb.may_have_rows(BOTH), "a server's rows come by themselves"
+    await joined.facet(here(T0 + 9), there(T0))
+    assert joined.wandb.may_have_rows(BOTH), "its files' rows begin again"

@@ -1,15 +1,30 @@
 import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
+
+import pytest
 
 from cockpit.model.facet import known
 from cockpit.model.observed import JobValue, MonitorValue, Phase, TrackerValue
 from cockpit.model.report import Facets
 from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec, WandbSpec
-from cockpit.watch.polling.sweep import Signature, changed, signatures, watched_paths
+from cockpit.watch.polling import sweep
+from cockpit.watch.polling.sweep import (
+    KEPT_OPEN,
+    ProcessStates,
+    Signature,
+    changed,
+    signatures,
+    watched_paths,
+)
+from tests.waiting import until
 
 
 def look(run: RunSpec, facets: Facets | None = None) -> dict[tuple[str, str], Signature]:
-    return dict(signatures({run.name: watched_paths(run, facets or Facets())}))
+    return dict(signatures({run.name: watched_paths(run, facets or Facets())}, ProcessStates()))
 
 
 def woken(run: RunSpec, old: dict[tuple[str, str], Signature]) -> set[str]:
@@ -89,3 +104,70 @@ def test_a_growing_tracker_file_wakes_the_tracker(tmp_path: Path) -> None:
     before = look(run, facets)
     fragment.write_bytes(b"xy")
     assert set(changed(before, look(run, facets))) == {("r", "tracker")}
+
+
+@pytest.fixture
+def sleepers() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(["sleep", "1000"]))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+        each.wait()
+
+
+@pytest.mark.parametrize("most", [KEPT_OPEN, 0])
+def test_a_process_that_is_stopped_goes_on_or_ends_is_another_each_time(
+    sleepers: Callable[[], subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(sweep, "KEPT_OPEN", most)
+    process, states = sleepers(), ProcessStates()
+    folder = f"/proc/{process.pid}"
+    running = states.of(folder)
+    assert running is not None and running[0] == 0
+    os.kill(process.pid, signal.SIGSTOP)
+    until(lambda: states.of(folder) == (1, *running[1:]))
+    os.kill(process.pid, signal.SIGCONT)
+    until(lambda: states.of(folder) == running)
+    process.kill()
+    until(lambda: states.of(folder) == (2, *running[1:]))
+    process.wait()
+    assert states.of(folder) is None
+    states.close()
+
+
+def test_a_file_kept_open_tells_of_no_other_process_with_the_same_id(
+    sleepers: Callable[[], subprocess.Popen[bytes]],
+) -> None:
+    former, process, states = sleepers(), sleepers(), ProcessStates()
+    folder = f"/proc/{process.pid}"
+    told = states.of(folder)
+    states.close()
+    states._files[folder] = FileIO(f"/proc/{former.pid}/stat")  # as if the id were the same
+    former.kill()
+    former.wait()
+    assert told is not None and states.of(folder) == told
+    states.close()
+
+
+def test_of_a_process_that_is_looked_at_again_and_again_one_file_is_opened(
+    sleepers: Callable[[], subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def open_one(path: str) -> FileIO:
+        opened.append(path)
+        return FileIO(path)
+
+    monkeypatch.setattr(sweep, "FileIO", open_one)
+    monkeypatch.setattr(sweep, "KEPT_OPEN", 1)
+    one, other, states = sleepers(), sleepers(), ProcessStates()
+    for _ in range(3):
+        assert states.of(f"/proc/{one.pid}") and states.of(f"/proc/{other.pid}")
+    kept, each_time = f"/proc/{one.pid}/stat", f"/proc/{other.pid}/stat"
+    assert (opened.count(kept), opened.count(each_time)) == (1, 3)
+    states.close()

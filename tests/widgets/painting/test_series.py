@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Column, Row
 from cockpit.model.report import Facets
-from cockpit.sources.wandb.history import LossColumns
+from cockpit.sources.wandb.loss_columns import LossColumns
 from tests.widgets import reports as made
 from tests.widgets.anything import columns
 from widgets.loss_chart import LABELS, paint_chart

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.model.report import RunReport
+from cockpit.model.report import RunReport, Verdict
 from tests.widgets import reports as made
 from widgets.painting.panel import paint_panel
 from widgets.painting.tiling import NARROWEST, Tiling, tiling
@@ -55,6 +55,13 @@ def test_sick_runs_are_wide_and_high_and_healthy_ones_a_few_lines() -> None:
     assert len({tile.y for tile in fits("sssssss", 118, 38).tiles}) == 4
     assert tiling(some("s" * 9), (), 118, 38) is None
     assert len(fits("w" * 60, 298, 78).tiles) == 60
+
+
+def test_panels_of_runs_that_are_not_read_yet_are_as_high_as_of_healthy_ones() -> None:
+    waits = made.report("waits", Verdict.UNKNOWN, not_read_yet="job: not asked")
+    assert fits("w" * 12, 118, 38) == tiling([waits] * 12, (), 118, 38)
+    unknown = waits.model_copy(update={"not_read_yet": None})
+    assert tiling([unknown] * 12, (), 118, 38) is None
 
 
 @pytest.mark.parametrize("kinds", ["s", "w", "sssswww", "sssssss"])
