@@ -14,7 +14,7 @@ from pathlib import Path
 from bench import table
 
 HERE = Path(__file__).parent
-NO_BENCH = ("__init__", "__main__", "table", "live", "program", "relay")
+NO_BENCH = ("__init__", "__main__", "fleets", "table", "live", "program", "relay")
 NAMES = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in NO_BENCH)
 
 

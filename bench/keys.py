@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from bench.fleets import make_fleet
 from bench.live import ROWS, Pace, feeding, make_live, name_of
-from bench.many_runs import make_fleet
 from bench.program import Program, bare, opened
 from tests.terminal_probe import Terminal
 

@@ -20,7 +20,7 @@ from typing import Final
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.many_runs import make_fleet  # noqa: E402
+from bench.fleets import make_fleet  # noqa: E402
 from tests.terminal_probe import Terminal  # noqa: E402
 
 FIGURES: Final = ("median_ms", "p95_ms", "worst_ms", "leave_ms")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
+import functools
 import os
 import signal
 import subprocess
@@ -24,7 +24,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from bench.many_runs import CADENCE, ROOT, make_fleet, status
+from bench import fleets
+from bench.fleets import CADENCE, Figures, make_fleet, status
 from bench.program import cost_of
 from cockpit.config.file import load
 from cockpit.model.clock import SystemClock
@@ -47,7 +48,7 @@ FIGURES: Final = (
 )
 SKIP: Final = "no OpenSSH server here: apt-get install openssh-server"
 SETTLE: Final = 5.0
-"""Seconds for what is under way to end; two cadences after its last step a run stands still."""
+"""Seconds for what is under way to end."""
 BACK_OFF: Final = 30.0
 """Seconds beyond a cadence after which whoever does not answer must have been missed."""
 
@@ -86,6 +87,15 @@ def _cpu(pids: set[int]) -> float:
     return sum(cost_of(Path(f"/proc/{pid}")).cpu for pid in pids)
 
 
+def _spent(pids: set[int]) -> float:
+    """Return the seconds that processes have computed: bursts between two ticks count."""
+    spent = 0.0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            spent += int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    return spent
+
+
 def _clients() -> set[int]:
     """Return the processes that this one has started, also those that have left it."""
     mark = f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}\0".encode()
@@ -119,7 +129,7 @@ class Counting(Asker):
         vars(engine_module)["Asker"] = cls
 
 
-async def watch(config: Path, within: float, servers: list[int]) -> dict[str, float]:
+async def watch(config: Path, *, within: float, servers: list[int]) -> Figures:
     """Watch a fleet until it is read, then for a cadence, then for one in which a host hangs."""
     Counting.begin()
     file = load(config)
@@ -149,15 +159,15 @@ def _is_read(state: RunState) -> bool:
     return known and state.report is not None and state.rows_read and state.looked_at_all
 
 
-async def _quiet(servers: list[int]) -> dict[str, float]:
+async def _quiet(servers: list[int]) -> Figures:
     """Return what a cadence costs in which nothing changes."""
     await asyncio.sleep(SETTLE)
     Counting.trips.clear()
     Counting.looks.clear()
     theirs = set().union(*map(_below, servers))
-    before = time.process_time(), _cpu(_clients()), _cpu(theirs)
+    before = time.process_time(), _spent(_clients()), _cpu(theirs)
     await asyncio.sleep(CADENCE)
-    own, clients = time.process_time() - before[0], _cpu(_clients()) - before[1]
+    own, clients = time.process_time() - before[0], _spent(_clients()) - before[1]
     return {
         "cadence_cpu_s": own + clients,
         "clients_cpu_s": clients,
@@ -167,7 +177,7 @@ async def _quiet(servers: list[int]) -> dict[str, float]:
     }
 
 
-async def _hung(states: list[RunState], server: int) -> dict[str, float]:
+async def _hung(states: list[RunState], server: int) -> Figures:
     """Stop all that serves the last host; return what is told after a cadence."""
     stopped = _below(server)
     for pid in stopped:
@@ -187,7 +197,7 @@ async def _hung(states: list[RunState], server: int) -> dict[str, float]:
                 os.kill(pid, signal.SIGCONT)
 
 
-def measured(count: int, rows: int, within: float) -> dict[str, float]:
+def measured(count: int, *, rows: int, within: float) -> Figures:
     """Return the figures of a fleet of ``count`` runs, watched in a process of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="ck", dir="/tmp") as name,
@@ -196,38 +206,20 @@ def measured(count: int, rows: int, within: float) -> dict[str, float]:
     ):
         places = [None, *(each.host for each in servers)]
         config = make_fleet(Path(name), count, rows, places, pid)
-        path = f"{name}/bin:{os.environ['PATH']}"
-        env = {**os.environ, "XDG_STATE_HOME": name, "XDG_RUNTIME_DIR": name, "PATH": path}
-        argv = [sys.executable, "-m", "bench.places", "--watch", str(config)]
-        argv += ["--within", str(within), "--servers", *(str(each.pid) for each in servers)]
-        done = subprocess.run(argv, cwd=ROOT, env=env, stdout=subprocess.PIPE, check=True)
-        found: dict[str, float] = json.loads(done.stdout)
-        return found
+        options = {"--within": (within,), "--servers": [each.pid for each in servers]}
+        return fleets.watched("bench.places", config, options, path=f"{name}/bin")
 
 
 def main() -> None:
     """Print the table, or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--rows", type=int, default=1000)
-    parser.add_argument("--within", type=float, default=300.0)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--watch", type=Path, help=argparse.SUPPRESS)
+    parser = fleets.parser(__doc__, 300.0)
     parser.add_argument("--servers", type=int, nargs="+", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.watch is not None:
-        print(json.dumps(asyncio.run(watch(args.watch, args.within, args.servers))))
-        return
     if SSHD is None or SSH is None:
         raise SystemExit(SKIP)
-    found = {str(n): measured(n, args.rows, args.within) for n in (FEW, args.runs)}
-    if args.json:
-        print(json.dumps(found))
-        return
-    few, many = found[str(FEW)], found[str(args.runs)]
-    print(f"{'':<14}{FEW:>8} runs{args.runs:>8} runs")
-    for name in FIGURES:
-        print(f"{name:<14}{few[name]:>13.2f}{many[name]:>13.2f}")
+    watching = functools.partial(watch, within=args.within, servers=args.servers)
+    measuring = functools.partial(measured, rows=args.rows, within=args.within)
+    fleets.main(args, FEW, FIGURES, watching, measuring)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,8 @@ class PackedColumns(Sequence[Column]):
 
     def __iter__(self) -> Iterator[Column]:
         first, last, low, high, mean = self._numbers
+        if low is mean:  # single rows: each has a figure
+            return map(Column, first, last, low, high, mean, repeat(0))
         shown = (map(_shown, each) for each in (low, high, mean))
         return map(Column, first, last, *shown, self._nonfinite or repeat(0))
 

@@ -43,7 +43,9 @@ class WandbAddress(NamedTuple):
 
 def address_of(text: str | None) -> WandbAddress:
     """Return what an address names; nothing at all of what is none."""
-    text = (text or "").strip().removeprefix("wandb://")
+    if not text:
+        return WandbAddress()  # most runs name none, and are asked at each judging
+    text = text.strip().removeprefix("wandb://")
     if "://" not in text and _looks_like_host(text.split("/")[0]):
         text = f"https://{text}"
     try:

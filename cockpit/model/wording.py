@@ -265,7 +265,7 @@ GLYPHS: Final[dict[str, tuple[str, str]]] = {
 
 _TWINS: Final[dict[str, str]] = {
     **dict(GLYPHS.values()),
-    **dict(zip("╭╮╰╯├┤┬┴┼│─┃━┏┓┗┛┍┑", "++++++++||-|=++++++", strict=True)),
+    **dict(zip("╭╮╰╯├┤┬┴┼│─┃━┏┓┗┛┍", "++++++++||-|=+++++", strict=True)),
     **dict(zip("▁▂▃▄▅▆▇█", "_.,-=+*#", strict=True)),
     **dict(zip("·−…–—±≈•↑↓←▌▏⏎└┊⚑┈↻○", "--.--+~*^v<||>`|P-@o", strict=True)),
 }

@@ -7,7 +7,7 @@ an alert that is open is not closed by mere blindness.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence
@@ -27,6 +27,8 @@ _PHASES = {
 """What W&B's words for a run's state mean. ``crashed`` is none: its server has heard nothing of
 the run for some minutes, and the run may go on without it."""
 _REASONS = {"crashed": "W&B has heard nothing from the run for some minutes"}
+ONE_LOOK: Final = 1.0
+"""Seconds within which answers may be of one look: they are asked for together."""
 _NOT_TRAINING = (Phase.WAITING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
 
@@ -105,9 +107,23 @@ def seen_at(facet: Facet[Any], now: float) -> float:
 
 
 def phase_since(history: History) -> float:
-    """Return when the job entered its present phase, as well as that is known."""
-    job = job_of(history)
-    phase = phase_of(history)
+    """Return when the job entered its present phase, as well as that is known.
+
+    A time that is still to come is another clock's, or a file's that was touched: what was first
+    seen of the phase stands for it.
+    """
+    phase, told = phase_of(history), _told_since(history)
+    if told is not None:
+        return told
+    marks = [mark for mark in history.phases if mark.at <= history.now]
+    if marks and marks[-1].phase is phase:
+        return marks[-1].at
+    return seen_at(history.facets.job, history.now)
+
+
+def _told_since(history: History) -> float | None:
+    """Return since when the job is in its phase by its own system's word."""
+    job, phase = job_of(history), phase_of(history)
     since = None
     if job is not None and phase.terminal:
         since = job.ended_at
@@ -115,21 +131,18 @@ def phase_since(history: History) -> float:
         since = job.pending_since
     elif job is not None and phase is Phase.RUNNING:
         since = job.started_at
-    if since is not None:
-        return since
-    marks = [mark for mark in history.phases if mark.at <= history.now]
-    if marks and marks[-1].phase is phase:
-        return marks[-1].at
-    return seen_at(history.facets.job, history.now)
+    return since if since is None or since <= history.now else None
 
 
 def seen_after_end(facet: Facet[Any], history: History) -> bool:
     """Tell whether ``facet`` was looked at after the job entered its present phase.
 
-    What was seen before a job's end says nothing about what it left behind.
+    What was seen before a job's end says nothing about what it left behind. Of an end that nothing
+    dates, what was seen in the same look tells.
     """
-    at = facet.observed_at
-    return facet.value is not None and at is not None and at >= phase_since(history)
+    at, told = facet.observed_at, _told_since(history)
+    since = phase_since(history) - ONE_LOOK if told is None else told
+    return facet.value is not None and at is not None and at >= since
 
 
 def seal_of(history: History) -> str | None:

@@ -18,7 +18,7 @@ from typing import Final
 
 from cockpit.model.wording import to_ascii
 
-_CONSOLE_TWINS: Final = str.maketrans("╭╮╰╯┏┓┗┛┍┑┃━", "┌┐└┘┌┐└┘┌┐│─")
+_CONSOLE_TWINS: Final = str.maketrans("╭╮╰╯┏┓┗┛┍┃━", "┌┐└┘┌┐└┘┌│─")
 _CONSOLE: Final = frozenset("─│┌┐└┘├┤┬┴┼█■▲→←↑↓·•±")
 """What the kernel's own font and every usual console font have beside ASCII and Latin-1."""
 _VARIABLES: Final = ("LC_ALL", "LC_CTYPE", "LANG")

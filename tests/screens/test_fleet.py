@@ -50,7 +50,7 @@ async def test_many_runs_become_a_list_and_few_become_panels() -> None:
         await pilot.pause()
         assert "╭" not in text_of(app)
         await pilot.press("/", *"run-07", "enter")
-        assert "┍ ▸ ● run-07" in text_of(app)
+        assert "┍▸● run-07" in text_of(app)
         assert "/run-07 1 of 30" in text_of(app)
         await pilot.press("escape")
         assert "╭" not in text_of(app)
@@ -156,7 +156,7 @@ async def test_the_selection_follows_the_run_when_the_order_changes() -> None:
         await pilot.pause()
         shown = text_of(app)
         assert shown.index("run-b") < shown.index("run-a")
-        assert "┍ ▸ ■ run-b" in shown
+        assert "┍▸■ run-b" in shown
 
 
 async def test_a_run_that_falls_sick_gets_a_wide_panel_and_one_that_is_well_again_a_few_lines() -> (

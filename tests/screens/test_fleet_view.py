@@ -113,7 +113,7 @@ async def test_group_hide_favourite_and_a_filter_that_is_none_stand_on_the_scree
         await pilot.press("f")
         assert "over" not in text_of(app) and "3 of 4" in text_of(app)
         await pilot.press("G", "*")
-        assert "┍ ▸ ● well-a ★ ━" in text_of(app)
+        assert "┍▸● well-a ★ ━" in text_of(app)
         await pilot.press("/", *"stat:x", "enter")
         shown = text_of(app)
         assert 'no filter "stat:"; there are state:' in shown and "esc shows all 4" in shown

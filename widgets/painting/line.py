@@ -10,6 +10,7 @@ from typing import Final
 from textual.content import Content
 
 from cockpit.model.safetext import SafeText
+from cockpit.model.wording import glyph
 
 Part = str | tuple[str, str] | Content
 
@@ -18,6 +19,8 @@ DIM: Final = "$dim"
 LINE: Final = "$line"
 ACCENT: Final = "$accent"
 STRONG: Final = "bold"
+HEAVY: Final = 12
+"""Cells of a selected panel's top that are heavy: each is written twice at a step."""
 
 _COLOURS: Final[Mapping[str, str]] = {
     name: f"$log-{name}" for name in ("red", "green", "yellow", "blue", "magenta", "cyan")
@@ -192,14 +195,16 @@ def frame(
     return lines
 
 
-def selected(framed: list[Content], width: int, title: Content, note: Content) -> list[Content]:
-    """Return a frame with a heavy top in the accent: what is selected is seen without any colour.
+def selected(
+    framed: list[Content], width: int, title: Content, note: Content, line: str = LINE
+) -> list[Content]:
+    """Return a frame whose top begins heavy, behind a pointer: it is seen without any colour.
 
-    Nothing else of it changes: over a thin line each step of the selection is paid by the cell.
+    Nothing else of it moves: over a thin line each step of the selection is paid by the cell.
     """
     if width < 8 or len(framed) < 3:
         return framed
-    return [_edge("┍┑", title, note, width, ACCENT, "━"), *framed[1:]]
+    return [_edge("┍╮", title, note, width, line, HEAVY), *framed[1:]]
 
 
 def _padded(body: Iterable[Content]) -> Iterable[Content]:
@@ -209,12 +214,16 @@ def _padded(body: Iterable[Content]) -> Iterable[Content]:
 
 
 def _edge(
-    corners: str, left: Content, right: Content, width: int, line: str, level: str = "─"
+    corners: str, left: Content, right: Content, width: int, line: str, heavy: int = 0
 ) -> Content:
-    """Return a frame's edge with texts set in: ``╭ left ──── right ╮``."""
+    """Return a frame's edge with texts set in: ``╭ left ──── right ╮``, its begin ``heavy``."""
     right = cut(right, max(0, width - 6)) if right.plain else right
     end = text(" ", right, " ") if right.plain else EMPTY
     room = width - 2 - end.cell_length
-    begin = text(" ", cut(left, max(0, room - 3)), " ") if left.plain and room > 5 else EMPTY
-    rule = level * (room - begin.cell_length)
-    return text((corners[0], line), begin, (rule, line), end, (corners[1], line))
+    before = (glyph("pick"), ACCENT) if heavy else " "
+    begin = text(before, cut(left, max(0, room - 3)), " ") if left.plain and room > 5 else EMPTY
+    rule = room - begin.cell_length
+    marked = ("━" * min(heavy, rule), ACCENT)
+    corner = (corners[0], ACCENT if heavy else line)
+    thin = ("─" * (rule - len(marked[0])), line)
+    return text(corner, begin, marked, thin, end, (corners[1], line))

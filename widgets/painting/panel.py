@@ -91,6 +91,7 @@ def paint_panel(
 ) -> list[Content]:
     """Return the panel's lines, exactly ``height`` of ``width`` cells (frame included)."""
     title, note = _title(report, chosen, liked), _note(report, now, width)
+    line = "$critical-line" if report.verdict is Verdict.CRITICAL else LINE
     lines = frame(
         Body(report, now, max(1, width - 4)).lines(height - 2),
         width,
@@ -98,16 +99,15 @@ def paint_panel(
         title=title,
         note=note,
         foot=text(rows.where(report)),
-        line="$critical-line" if report.verdict is Verdict.CRITICAL else LINE,
+        line=line,
     )
-    return selected(lines, width, title, note) if chosen else lines
+    return selected(lines, width, title, note, line) if chosen else lines
 
 
 def _title(report: RunReport, chosen: bool, liked: bool) -> Content:
     mark, style = facts.verdict_mark(report)
-    pointer = (f"{glyph('pick')} ", ACCENT) if chosen else ""
     name = (report.name, f"bold {ACCENT}" if chosen else "bold")
-    return text(pointer, (f"{mark} ", style), name, (f" {glyph('liked')}" if liked else "", ACCENT))
+    return text((f"{mark} ", style), name, (f" {glyph('liked')}" if liked else "", ACCENT))
 
 
 def _note(report: RunReport, now: float, width: int) -> Content:

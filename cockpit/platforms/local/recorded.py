@@ -323,7 +323,8 @@ def _untied(note: PidNote, process: Process, look: Sight, *, later: bool) -> Ide
 def _tie(run: RunSpec, process: Process, look: Sight, now: float, *, doubtful: bool) -> str | None:
     """Return what ties a living process to a run, the strongest first; ``None``: nothing does.
 
-    Where the clocks speak against it (``doubtful``), what other runs have too is not enough.
+    Where the clocks speak against it (``doubtful``), what other runs have too is not enough, nor
+    that the log grows: who writes it may have it open for moments only, or on another machine.
     """
     watched = look.marks(run, None)
     members = [process] if _above_all(process, look) else look.below(process.pid)
@@ -336,7 +337,7 @@ def _tie(run: RunSpec, process: Process, look: Sight, now: float, *, doubtful: b
     own: tuple[Callable[[], str | None], ...] = (
         lambda: _by_folder(run, watched, members, look),
         lambda: _by_pipe(watched, members, look),
-        lambda: _by_moving_log(run, watched, members, look, now),
+        lambda: None if doubtful else _by_moving_log(run, watched, members, look, now),
     )
     if (why := next((why for each in own if (why := each()) is not None), None)) is not None:
         return why

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from cockpit.model import wording
@@ -325,12 +326,14 @@ def _steps_behind(history: History) -> float | None:
     tracker, log = history.facets.tracker.value, history.facets.log.value
     if tracker is None or log is None or tracker.step is None or tracker.counts_calls:
         return None
-    shown = [(row.step, row.at) for row in log.rows if row.step is not None and row.at is not None]
-    if not shown:
+    timed = ((row.step, row.at) for row in reversed(log.rows))
+    shown = ((step, when) for step, when in timed if step is not None and when is not None)
+    last = next(shown, None)
+    if last is None:
         return None
-    newest, at = shown[-1]
-    beyond = at
-    for step, when in reversed(shown):
+    newest, beyond = last
+    at = beyond
+    for step, when in chain((last,), shown):  # of most logs the last row tells
         if step <= tracker.step <= newest:
             return at - beyond
         beyond = when

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any
 
 from cockpit.model.facet import Facet
@@ -28,6 +29,8 @@ class Asker:
     def __init__(self, sources: Sources, states: Mapping[str, RunState]) -> None:
         self._sources = sources
         self._states = states
+        self._made: dict[str, tuple[tuple[object, ...], Query]] = {}
+        """Of each run the last query, and what it was made of: most looks ask the same again."""
 
     def platform_of(self, run: RunSpec) -> Platform | None:
         """Return the platform of a run's job; ``None`` for a run that names no job."""
@@ -96,13 +99,21 @@ class Asker:
         state = self._states[run.name]
         job, records = state.facets.job, state.facets.records.value
         told = () if records is None else records.rejected
-        return Query(
+        current = job.value if job.known else None
+        last_log = None if job.known else self._last_log(run, state)
+        made_of = run, current, state.exit_record, state.shared.rejected, told, last_log
+        former = self._made.get(run.name)
+        if former is not None and all(map(is_, former[0], made_of)):
+            return former[1]
+        query = Query(
             run=run,
-            job=job.value if job.known else None,
+            job=current,
             exit_record=state.exit_record,
             rejected=(*state.shared.rejected, *told),
-            last_log=None if job.known else self._last_log(run, state),
+            last_log=last_log,
         )
+        self._made[run.name] = made_of, query
+        return query
 
     def _last_log(self, run: RunSpec, state: RunState) -> str | None:
         """Return where the log was read last, if that was the log of the job that is current."""

@@ -66,8 +66,9 @@ def changed(
     old: Mapping[tuple[str, str], Signature], new: Mapping[tuple[str, str], Signature]
 ) -> Iterable[tuple[str, str]]:
     """Yield (run, facet) for every facet whose files look different now."""
-    for (name, group), signature in new.items():
-        if (name, group) in old and old[(name, group)] != signature:
+    for key, signature in new.items():
+        if old.get(key, signature) != signature:
+            name, group = key
             for facet in WAKES[group]:
                 yield name, facet
 

@@ -47,6 +47,7 @@ class Sweeper:
         self._turns = Turns(rank, SWEPT)
         self._seen: dict[tuple[str, str], Signature] = {}
         self._processes = ProcessStates()
+        self._swept: Mapping[str, RunState] = {}
         self._began: float | None = None
         self._fault: Exception | None = None
         self._over = threading.Lock()
@@ -77,7 +78,8 @@ class Sweeper:
         seen = signatures(watched, self._processes)
         news = list(changed(self._seen, seen))
         self._seen.update(seen)
-        if any(name not in states for name, _ in self._seen):
+        if states is not self._swept:  # another mapping after each edit of the run file
+            self._swept = states
             self._seen = {key: each for key, each in self._seen.items() if key[0] in states}
         return news
 

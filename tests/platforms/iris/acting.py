@@ -15,7 +15,7 @@ from tests.platforms.iris.controller import Controller
 from tests.platforms.iris.making import Later, platform_of
 
 CLIENT = Path(__file__).with_name("client.py")
-LAUNCH = "toy-i001"
+LAUNCH = "bee-i001"
 JOB = f"/ada/{LAUNCH}"
 
 
@@ -38,8 +38,8 @@ class Lab:
         client = f"{sys.executable} {CLIENT} --controller-url {iris.url}"
         command = f"{client} job run --no-wait {more.pop('options', '')} -- python train.py"
         job = {"kind": "iris", "controller_url": iris.url, "workdir": str(folder)}
-        job |= more.pop("job", {"id": "/ada/toy"})
-        run = {"name": "toy", "output_root": "gs://b/toy", "resubmit": command, "job": job}
+        job |= more.pop("job", {"id": "/ada/bee"})
+        run = {"name": "bee", "output_root": "gs://b/bee", "resubmit": command, "job": job}
         self.run = RunSpec.model_validate({**run, **more})
 
     def submission(self, launch_id: str = LAUNCH, **env: str) -> Submission:
@@ -47,7 +47,7 @@ class Lab:
         assert self.run.resubmit is not None
         values = values_of(self.run, launch_id, None, None)
         words = as_sent(self.platform, self.run, words_of(self.run.resubmit), values)
-        return Submission(run="toy", launch_id=launch_id, command=words, env=env)
+        return Submission(run="bee", launch_id=launch_id, command=words, env=env)
 
     async def accept(self, launch_id: str = LAUNCH, **env: str) -> Accepted:
         return await self.platform.accept(self.run, self.submission(launch_id, **env))
@@ -56,6 +56,6 @@ class Lab:
         return await self.platform.go(self.run, await self.accept(launch_id, **env))
 
     async def live(self) -> tuple[LiveJob, ...]:
-        found = (await self.platform.live([self.run]))["toy"]
+        found = (await self.platform.live([self.run]))["bee"]
         assert found.unknown is None, found.unknown
         return found.jobs

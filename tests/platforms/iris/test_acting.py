@@ -22,7 +22,7 @@ from tests.platforms.iris.making import facets
 @pytest.fixture
 async def iris() -> AsyncIterator[Controller]:
     async with running(Controller()) as controller:
-        controller.put(job("/ada/toy", "FAILED"))
+        controller.put(job("/ada/bee", "FAILED"))
         yield controller
 
 
@@ -78,9 +78,9 @@ async def test_what_was_looked_up_is_never_started(iris: Controller, lab: Lab) -
         await other.platform.go(other.run, accepted)
     assert (await other.platform.look_up(other.run, LAUNCH)).found is Found.ABSENT
     assert await late(iris, JOB) == "409" and iris.names() == []
-    live = (await lab.platform.live([lab.run]))["toy"]
+    live = (await lab.platform.live([lab.run]))["bee"]
     assert live.jobs == () and [each.id for each in live.leftovers] == [JOB]
-    assert await lab.launch("toy-i002") == "/ada/toy-i002"
+    assert await lab.launch("bee-i002") == "/ada/bee-i002"
 
 
 async def test_a_client_that_hangs_is_killed_and_what_it_did_is_looked_up(
@@ -97,9 +97,9 @@ async def test_a_client_that_hangs_is_killed_and_what_it_did_is_looked_up(
     monkeypatch.setattr(submitting, "SUBMIT", 0.2)
     monkeypatch.setenv("ODDLY", "before")
     with pytest.raises(LostError, match="was killed"):
-        await lab.launch("toy-i002")
-    assert (await lab.platform.look_up(lab.run, "toy-i002")).found is Found.ABSENT
-    assert await late(iris, "/ada/toy-i002") == "409"
+        await lab.launch("bee-i002")
+    assert (await lab.platform.look_up(lab.run, "bee-i002")).found is Found.ABSENT
+    assert await late(iris, "/ada/bee-i002") == "409"
 
 
 async def test_a_look_up_without_an_answer_is_unknown_until_there_is_one(
@@ -113,7 +113,7 @@ async def test_a_look_up_without_an_answer_is_unknown_until_there_is_one(
     iris.lose = set()
     found = await lab.platform.look_up(lab.run, LAUNCH)  # the closing job had arrived
     assert found.found is Found.ABSENT and iris.counted["LaunchJob"] == 1
-    gone = Lab(iris, Path("/"), job={"controller_url": "http://127.0.0.1:1", "id": "/ada/toy"})
+    gone = Lab(iris, Path("/"), job={"controller_url": "http://127.0.0.1:1", "id": "/ada/bee"})
     assert (await gone.platform.look_up(gone.run, LAUNCH)).found is Found.UNKNOWN
 
 
@@ -152,7 +152,7 @@ async def test_of_two_launches_at_one_moment_the_later_one_ends_itself(
     iris: Controller, tmp_path: Path
 ) -> None:
     labs = [Lab(iris, tmp_path), Lab(iris, tmp_path)]
-    ids = ("toy-i001", "toy-i002")
+    ids = ("bee-i001", "bee-i002")
     accepted = [await each.accept(one) for each, one in zip(labs, ids, strict=True)]
     ends = await asyncio.gather(
         *(each.platform.go(each.run, one) for each, one in zip(labs, accepted, strict=True)),
@@ -167,11 +167,11 @@ async def test_of_two_launches_at_one_moment_the_later_one_ends_itself(
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"job": {"id": "/ada/toy", "workdir": "/nowhere/at/all"}}, "folder .* does not exist"),
+        ({"job": {"id": "/ada/bee", "workdir": "/nowhere/at/all"}}, "folder .* does not exist"),
         ({"resubmit": "/no/iris job run --no-wait -- true"}, "no program"),
         ({"resubmit": "env job run --no-wait -e K $NOT_SET_HERE -- true"}, "NOT_SET_HERE"),
         ({"output_root": None}, "no output root and no W&B id"),
-        ({"job": {"id": "/ada/toy", "controller_url": "http://127.0.0.1:1"}}, "refused"),
+        ({"job": {"id": "/ada/bee", "controller_url": "http://127.0.0.1:1"}}, "refused"),
         ({"job": {"id": "/ada/gone"}}, "does not list /ada/gone"),
     ],
 )
@@ -188,8 +188,8 @@ async def test_nothing_is_launched_beside_a_living_job_or_as_somebody_else(
     iris: Controller, lab: Lab
 ) -> None:
     accepted = await lab.accept()
-    iris.jobs["/ada/toy"]["state"] = "JOB_STATE_RUNNING"
-    with pytest.raises(CannotError, match="a job of this lineage is still alive: /ada/toy"):
+    iris.jobs["/ada/bee"]["state"] = "JOB_STATE_RUNNING"
+    with pytest.raises(CannotError, match="a job of this lineage is still alive: /ada/bee"):
         await lab.platform.go(lab.run, accepted)
     iris.reply["GetCurrentUser"] = (200, b'{"userId": "bob", "role": "user"}', ())
     with pytest.raises(CannotError, match="knows us as bob"):
@@ -213,7 +213,7 @@ async def test_a_recorded_job_that_was_forgotten_is_no_riddle_once_it_was_relaun
     iris: Controller, tmp_path: Path
 ) -> None:
     lab = Lab(iris, tmp_path, job={"id": "/ada/of-last-month"})
-    assert (await lab.platform.live([lab.run]))["toy"].unknown is not None
+    assert (await lab.platform.live([lab.run]))["bee"].unknown is not None
     iris.put(job(JOB, "SUCCEEDED"))
     assert await lab.live() == ()
 
@@ -221,14 +221,14 @@ async def test_a_recorded_job_that_was_forgotten_is_no_riddle_once_it_was_relaun
 async def test_a_fixed_name_is_known_by_its_launch_and_settled_by_time(
     iris: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab = Lab(iris, tmp_path, options="--job-name toy")
-    assert await lab.launch() == "/ada/toy"  # the one that had failed is replaced
+    lab = Lab(iris, tmp_path, options="--job-name bee")
+    assert await lab.launch() == "/ada/bee"  # the one that had failed is replaced
     found = await lab.platform.look_up(lab.run, LAUNCH)
-    assert (found.found, found.job_id) == (Found.LIVE, "/ada/toy")
+    assert (found.found, found.job_id) == (Found.LIVE, "/ada/bee")
     with pytest.raises(CannotError, match="name is taken"):
-        await lab.accept("toy-i002")
+        await lab.accept("bee-i002")
     began = lab.clock.monotonic()
-    absent = await lab.platform.look_up(lab.run, "toy-i002")
+    absent = await lab.platform.look_up(lab.run, "bee-i002")
     assert absent.found is Found.ABSENT and lab.clock.monotonic() - began >= 60.0
     assert iris.counted["LaunchJob"] == 1, "a name that others use is not closed"
 
@@ -236,7 +236,7 @@ async def test_a_fixed_name_is_known_by_its_launch_and_settled_by_time(
 async def test_a_controller_that_stops_answering_within_the_minute_proves_nothing(
     iris: Controller, tmp_path: Path
 ) -> None:
-    lab = Lab(iris, tmp_path, options="--job-name toy")
+    lab = Lab(iris, tmp_path, options="--job-name bee")
     real = lab.clock.sleep
 
     async def falls_silent(seconds: float) -> None:
@@ -270,7 +270,7 @@ async def test_no_name_is_closed_where_that_job_might_run(
 ) -> None:
     async with running(Controller(generation)) as iris:
         iris.backends, iris.peers = backends, peers
-        iris.put(job("/ada/toy", "FAILED"))
+        iris.put(job("/ada/bee", "FAILED"))
         lab = Lab(iris, tmp_path)
         (told,) = await lab.platform.findings([lab.run])
         found = await lab.platform.look_up(lab.run, LAUNCH)
@@ -285,7 +285,7 @@ async def test_a_controller_that_does_not_tell_what_places_its_tasks_closes_noth
     iris.reply["ListBackends"] = (403, b'{"code": "permission_denied", "message": "no"}', ())
     assert "for 60 s" in (await lab.platform.look_up(lab.run, LAUNCH)).text
     iris.reply["ListBackends"] = (404, b"", ())  # nor is it of June
-    assert "for 60 s" in (await lab.platform.look_up(lab.run, "toy-i002")).text
+    assert "for 60 s" in (await lab.platform.look_up(lab.run, "bee-i002")).text
     assert "LaunchJob" not in iris.asked
 
 
@@ -296,12 +296,12 @@ async def test_what_closes_a_name_takes_nothing_from_others_and_may_be_cancelled
     sent = iris.status[JOB]["request"]
     assert sent["resources"] == {"cpuMillicores": 1}
     assert sent["priorityBand"] == "PRIORITY_BAND_BATCH", "any other band evicts what is below it"
-    live = (await lab.platform.live([lab.run]))["toy"]
+    live = (await lab.platform.live([lab.run]))["bee"]
     assert live.held == () and "needed until" in live.leftovers[0].why
     iris.skew += 3700.0
-    live = (await lab.platform.live([lab.run]))["toy"]
+    live = (await lab.platform.live([lab.run]))["bee"]
     assert live.leftovers == () and [each.id for each in live.held] == [JOB]
-    assert (await facets(lab.platform, lab.run))["toy"].value.held == live.held  # type: ignore[union-attr]
+    assert (await facets(lab.platform, lab.run))["bee"].value.held == live.held  # type: ignore[union-attr]
     await lab.platform.stop(lab.run, live.held)
     assert iris.jobs[JOB]["state"] == "JOB_STATE_KILLED"
     assert (await lab.platform.look_up(lab.run, LAUNCH)).found is Found.ABSENT

@@ -13,14 +13,14 @@ from cockpit.platforms.iris import stopping
 from tests.platforms.iris.acting import Lab
 from tests.platforms.iris.controller import Controller, job, running, task_of
 
-TOY = "/ada/toy"
-CONTROL = "/proxy/ada.toy.train.training-control/checkpoint"
+BEE = "/ada/bee"
+CONTROL = "/proxy/ada.bee.train.training-control/checkpoint"
 
 
 @pytest.fixture
 async def iris() -> AsyncIterator[Controller]:
     async with running(Controller()) as controller:
-        ids = (TOY, f"{TOY}/train", "/ada/toy2", "/ada/toy-eval")
+        ids = (BEE, f"{BEE}/train", "/ada/bee2", "/ada/bee-eval")
         controller.put(*(job(each, at=1_795_246_900 + n) for n, each in enumerate(ids)))
         controller.tasks = {each: {"tasks": [task_of(each)]} for each in ids}
         yield controller
@@ -46,7 +46,7 @@ async def test_a_stop_ends_the_job_and_what_is_below_it_and_nothing_else(
     iris.lingers = 3
     await lab.platform.stop(lab.run, [await own(lab)])
     assert states(iris) == {
-        TOY: "KILLED", f"{TOY}/train": "KILLED", "/ada/toy2": "RUNNING", "/ada/toy-eval": "RUNNING",
+        BEE: "KILLED", f"{BEE}/train": "KILLED", "/ada/bee2": "RUNNING", "/ada/bee-eval": "RUNNING",
     }  # fmt: skip
     assert iris.lingers < 0, "it has waited until the workers said so"
     assert await lab.live() == ()
@@ -61,17 +61,17 @@ async def test_stopping_what_has_ended_does_nothing(iris: Controller, lab: Lab) 
 
 async def test_another_execution_of_that_name_is_left_alone(iris: Controller, lab: Lab) -> None:
     before = await own(lab)
-    iris.put(job(TOY, at=1_795_250_000))
+    iris.put(job(BEE, at=1_795_250_000))
     await lab.platform.stop(lab.run, [before])
-    assert states(iris) == {TOY: "RUNNING"}
+    assert states(iris) == {BEE: "RUNNING"}
 
 
 async def test_what_the_workers_never_say_is_unknown(
     iris: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stopping, "SLACK", 5.0)
-    iris.lingers, lab = 10_000, Lab(iris, tmp_path, job={"id": TOY, "grace": "0s"})
-    with pytest.raises(LostError, match="worker of /ada/toy/0 has not said"):
+    iris.lingers, lab = 10_000, Lab(iris, tmp_path, job={"id": BEE, "grace": "0s"})
+    with pytest.raises(LostError, match="worker of /ada/bee/0 has not said"):
         await lab.platform.stop(lab.run, [await own(lab)])
 
 
@@ -88,7 +88,7 @@ async def test_a_lost_answer_of_a_stop_is_unknown_and_a_refusal_is_none(
         await lab.platform.stop(lab.run, [living])
     assert set(states(iris).values()) == {"RUNNING"}
     iris.lose = {"TerminateJob"}
-    with pytest.raises(LostError, match="whether /ada/toy was told to stop"):
+    with pytest.raises(LostError, match="whether /ada/bee was told to stop"):
         await lab.platform.stop(lab.run, [living])
     with pytest.raises(CannotError, match="not an Iris job"):
         await lab.platform.stop(lab.run, [LiveJob(id="pid:1", name="x", why="y")])
@@ -97,7 +97,7 @@ async def test_a_lost_answer_of_a_stop_is_unknown_and_a_refusal_is_none(
 async def test_a_trainer_that_offers_its_control_is_asked_to_save(
     iris: Controller, lab: Lab
 ) -> None:
-    iris.endpoints = {"endpoints": [{"name": f"{TOY}/train/training-control"}]}
+    iris.endpoints = {"endpoints": [{"name": f"{BEE}/train/training-control"}]}
     living = await own(lab)
     assert lab.platform.can_save(lab.run, living) is None
     iris.posts[CONTROL] = (202, b"Temporary checkpoint requested.", ())
@@ -107,7 +107,7 @@ async def test_a_trainer_that_offers_its_control_is_asked_to_save(
     with pytest.raises(CannotError, match="answered 404"):
         await lab.platform.save(lab.run, living)
     iris.lose = {"checkpoint"}
-    with pytest.raises(LostError, match="whether /ada/toy/train was asked"):
+    with pytest.raises(LostError, match="whether /ada/bee/train was asked"):
         await lab.platform.save(lab.run, living)
 
 

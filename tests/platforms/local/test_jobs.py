@@ -264,6 +264,18 @@ async def test_a_clock_that_was_set_after_the_launch_makes_no_living_job_gone(bo
     assert (await box.value()).phase is Phase.RUNNING
 
 
+async def test_a_log_that_grows_by_an_unseen_hand_makes_no_later_process_the_job(box: Box) -> None:
+    """Its own writer has it open for moments only, or writes from another machine."""
+    child = box.start(sys.executable, "-c", "import time; time.sleep(60)", cwd="/")
+    box.note(child.pid)
+    box.write("log", "step 1\n")
+    assert (await box.value()).phase is Phase.RUNNING
+    os.utime(box.folder / "run.pid", (time.time() - DAY, time.time() - DAY))
+    facet = await box.look()
+    assert facet.value is not None and facet.value.phase is Phase.UNKNOWN
+    assert "cannot tell whether it is the job" in str(facet.error or facet.value.reason)
+
+
 async def test_a_reused_pid_is_gone_by_its_ticks_though_the_start_is_close(box: Box) -> None:
     child = box.start()
     facts = process_facts(child.pid)

@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from cockpit.model.alert import Alert
+from cockpit.model.facet import known
+from cockpit.model.history import PhaseMark
 from cockpit.model.observed import CodeValue, Phase, RecordsValue, Row
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.rules.artifacts.success import success_without_artifacts
@@ -52,6 +54,20 @@ def test_a_missing_final_checkpoint() -> None:
 def test_a_tracker_that_did_not_finish() -> None:
     (alert,) = missing(tracker=tracker(state="running", step=999))
     assert 'the tracker says "running"' in alert.title
+
+
+def test_an_end_that_is_still_to_come_hides_nothing_that_is_missing() -> None:
+    """The file that tells it has the time of a server whose clock is ahead."""
+    ahead, now = job(Phase.SUCCEEDED, exit_code=0, ended_at=T0 + 5000), T0 + 1001
+    value = tracker(state="finished", exit_code=0, step=600)
+    first_seen = PhaseMark(at=now - 60, phase=Phase.SUCCEEDED, job_id="host:1")
+    for age, phases in ((0.5, ()), (30.0, (first_seen,))):
+        seen = known(value, "W&B", now - age)
+        past = history(now, job=ahead, tracker=seen, checkpoints=blind(), phases=phases)
+        (alert,) = success_without_artifacts(run_spec(), past)
+        assert "ended at step 600 of 1,000" in alert.title and alert.since <= now
+    before = history(now, job=ahead, tracker=known(value, "W&B", now - 30), checkpoints=blind())
+    assert not list(success_without_artifacts(run_spec(), before)), "it may have gone on since"
 
 
 def test_short_of_the_final_step() -> None:

@@ -1,7 +1,10 @@
 import pytest
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, known, unknown
+from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import HERE
+from cockpit.model.records import Rejected
 from cockpit.model.report import FACETS
 from cockpit.model.run import CheckpointSpec, CodeSpec, JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.local import host, jobs
@@ -13,6 +16,7 @@ from cockpit.sources.wandb import offline, online
 from cockpit.watch.polling.asking import Asker
 from cockpit.watch.polling.cadences import DEADLINES, USUAL
 from cockpit.watch.polling.places import fate_of, places_of
+from cockpit.watch.runstate import RunState
 from tests.watch.fakes import World
 
 PLATFORMS = Platforms(SystemClock())
@@ -40,6 +44,24 @@ def test_every_facet_has_a_place_a_cadence_and_a_deadline(facet: str) -> None:
 async def test_of_a_run_that_an_edit_has_removed_nothing_is_asked(facet: str) -> None:
     world = World("a")
     assert await Asker(world.sources, {}).ask(facet, HERE, world.file.runs) == {}
+
+
+def test_what_is_asked_of_a_run_is_made_anew_only_where_something_has_changed() -> None:
+    world = World("a", "b")
+    states = {run.name: RunState(run, run.name) for run in world.file.runs}
+    asker, first = Asker(world.sources, states), states["a"]
+    asked = asker._queries(world.file.runs)
+    again = asker._queries(world.file.runs)
+    assert [one is other for one, other in zip(asked, again, strict=True)] == [True, True]
+    job = JobValue(id="1", state="R", phase=Phase.RUNNING)
+    first.take("job", known(job, "test", 1.0))
+    again = asker._queries(world.file.runs)
+    assert again[0].job is job and again[1] is asked[1]
+    rejected = Rejected(step=1, path="/out/step-1", by="ada", at=1.0, reason="torn")
+    first.shared = first.shared.model_copy(update={"rejected": (rejected,)})
+    assert asker._queries(world.file.runs)[0].rejected == (rejected,)
+    first.take("job", unknown(ErrorKind.TIMEOUT, "no answer", "test", 2.0))
+    assert asker._queries(world.file.runs)[0].job is None
 
 
 def test_one_host_is_one_place_for_job_log_host_folder_roots_and_code() -> None:
