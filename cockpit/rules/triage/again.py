@@ -23,7 +23,8 @@ _TRIES: Final = (
     r"|crash(?:es)?|backoff|restart_?count)"
 )
 _TOLD: Final = late_regex(
-    rf"(?<![-\w.#])(?<!job )(?<!worker ){_MANY} (?:\w+ )?{_ENDS}\b"
+    r"(?<![-\w.#])(?<!job )(?<!worker )(?<!up to )(?<!max )(?<!most )(?<!allow )(?<!allows )"
+    rf"{_MANY} (?:\w+ )?{_ENDS}\b(?! (?:left|remain|allow|permit|at most|max))"
     rf"|\b{_ENDS}\W{{1,3}}(?:[2-9]|[1-9]\d+)\s*(?:/|of\b)"
     rf"|\b{_TIMES} (?:\w+ )?(?:time|deaths?|crash|failure|kill|fault|restart|abort)\b"
     rf"|\b{_TRIES}[ _-]?(?:limit|budget|count|quota)?\b[^|]{{0,24}}\b(?:exceeded|exhausted"
@@ -60,7 +61,7 @@ _COLUMN: Final = late_regex(
 
 _START: Final = (
     r"(?:\b(?P<kind>i|try|run|job|start|launch|attempt|incarnation|inst(?:ance)?|life|re-?start)"
-    r"[ _#-]?|#)(?P<at>\d{1,9})\b[\s:=(>,|-]{1,8}"
+    r"[ _#-]?|#)(?P<at>\d{1,9})\b(?: ?(?:of|/) ?\d{1,9}\b)?[\s:=(>,|-]{1,8}"
 )
 _NAMED: Final = late_regex(_START, re.I)
 _EACH: Final = late_regex(

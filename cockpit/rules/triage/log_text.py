@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import string
 from collections.abc import Sequence
 from itertools import islice
 from statistics import median
@@ -66,6 +67,8 @@ _OTHER = ("val", "test", "dev", "held", "best", "lowest", "min", "prev", "target
 """One of these stands there, then: to look for a word is far cheaper."""
 _SUMMED_UP = late_regex(r"\b(final|last)[ _](\w{1,20}[ _]){0,2}$", re.I)
 """What stands before one that a program tells of all its training: nothing moves by it."""
+_OF_NAMES = f"{string.ascii_letters}{string.digits}_/"
+
 SIDE = 3
 """Lines that must stand on either side of a jump."""
 
@@ -143,13 +146,16 @@ def scales_spent(lines: Sequence[str]) -> list[int]:
 def losses_of(lines: Sequence[str]) -> list[tuple[int, float]]:
     """Return (index, loss) of every line that tells a training loss, of all of it or of a part.
 
-    Of several, one that is no number: the others soon are none.
+    Of several, one that is no number: the others soon are none. A part that never was one is not
+    in use.
     """
-    found = []
+    found, known = [], {""}
     for index, line in enumerate(lines):
-        told = [each.loss for each in _told(line)]
-        if told:
-            found.append((index, next((loss for loss in told if not math.isfinite(loss)), told[0])))
+        told = _told(line)
+        finite = [each for each in told if math.isfinite(each.loss)]
+        lost = [each for each in told if not math.isfinite(each.loss) and each.part in known]
+        known.update(each.part for each in finite)
+        found += [(index, each.loss) for each in [*lost, *finite][:1]]
     return found
 
 
@@ -180,24 +186,28 @@ def left_trend(lines: Sequence[str]) -> list[int]:
 
 def _whole(line: str) -> float | None:
     """Return the first finite loss in a line that is of all of training."""
-    told = (each.loss for each in _told(line) if not each.part or _WHOLE.search(each.before))
+    told = (each.loss for each in _told(line) if not each.part)
     return next(filter(math.isfinite, told), None)
 
 
 def _measured(line: str) -> str | None:
     """Return a line's first loss that shows training at work, not what it came to at last."""
     told = [each for each in _told(line) if not _SUMMED_UP.search(each.before)]
-    counted = told and any(each.part for each in told) and _COUNTED.search(line) is not None
-    return next((each.text for each in told if counted or not each.part), None)
+    counted = told and any(each.named for each in told) and _COUNTED.search(line) is not None
+    return next((each.text for each in told if counted or not each.named), None)
 
 
 class _Told(NamedTuple):
-    """A loss of training, the text before it, and whether it is named as that of a part."""
+    """A loss of training and the text before it; ``part`` is the name of what it is a part of.
+
+    ``named``: more than ``loss`` is its name.
+    """
 
     loss: float
     text: str
     before: str
-    part: bool
+    named: bool
+    part: str
 
 
 def _told(line: str) -> list[_Told]:
@@ -208,11 +218,18 @@ def _told(line: str) -> list[_Told]:
     found = []
     for each in _LOSS.finditer(line):
         before = line[max(0, each.start() - _BEFORE) : each.start()]
-        part = before.endswith("_") or line[each.end("loss")] == "_"
+        named = before.endswith("_") or line[each.end("loss")] == "_"
         loss = _number(each["value"])
-        if loss is not None and (each["is"] or not part) and not _is_others(before):
-            found.append(_Told(loss, each["value"], before, part))
+        if loss is not None and (each["is"] or not named) and not _is_others(before):
+            found.append(_Told(loss, each["value"], before, named, _part(before)))
     return found
+
+
+def _part(before: str) -> str:
+    """Return the name of a part by what stands before its loss; none if it is all of training."""
+    if not before.endswith("_") or _WHOLE.search(before):
+        return ""
+    return before[len(before.rstrip(_OF_NAMES)) :]
 
 
 def _is_others(before: str) -> bool:

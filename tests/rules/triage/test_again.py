@@ -41,6 +41,8 @@ LOST = "node 10.0.0.4 is dead"
         ([*TRAIN, KILL, "history: i001 137, i002 1"], "relaunch"),
         ([*TRAIN, KILL, "history: i001 0, i002 0, i003 137"], "relaunch"),
         ([*TRAIN, KILL, "rank 0: 137, rank 1: 137"], "relaunch"),
+        (["run 1 of 3: failed, run 2 of 3: failed", *TRAIN, KILL], "escalate"),
+        (["up to 3 restarts allowed, max 5 failures, 2 restarts left", *TRAIN, KILL], "relaunch"),
         # What is told of starts before this one, its training cannot have overcome.
         (["[sup] 2 deaths so far", *TRAIN, KILL], "escalate"),
         ([*TRAIN, "the loader died twice", *MORE, KILL], "relaunch"),

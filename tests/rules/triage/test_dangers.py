@@ -293,7 +293,7 @@ def test_what_was_not_reached_is_the_network_s_where_it_was_seen_to_fail(
 )
 def test_numbers_are_lost_whatever_the_loss_is_called(told: str) -> None:
     lost, back = told.format("nan"), told.format("2.1")
-    found = triage([*TRAIN, lost, "Killed"], "failed", 137)
+    found = triage([*TRAIN, back, lost, "Killed"], "failed", 137)
     assert (found.name, found.action) == ("numeric_instability", "escalate")
     assert triage([*TRAIN, lost, back, "Killed"], "failed", 137).name == "killed"
     risen = [told.format(f"1.{i}") for i in range(8)] + [told.format("9.1")] * 4
@@ -301,6 +301,15 @@ def test_numbers_are_lost_whatever_the_loss_is_called(told: str) -> None:
     assert triage([*risen, "Killed"], "failed", 137).name == (
         "numeric_instability" if whole else "killed"
     )
+
+
+def test_a_part_that_never_was_a_number_is_not_in_use() -> None:
+    unused = [f"step {i} z_loss: nan" for i in range(9)]
+    assert triage(unused, "running", None).action == "none"
+    used = [line.replace("nan", "0.1") for line in unused]
+    assert triage([*used, *unused], "running", None).name == "numeric_instability"
+    whole = [f"step {i} train_loss=nan" for i in range(9)]
+    assert triage(whole, "running", None).name == "numeric_instability"
 
 
 @pytest.mark.parametrize("said", ["prev_loss=inf", "best_train_loss: inf", "dev_loss=nan"])
