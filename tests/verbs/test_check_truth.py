@@ -14,7 +14,7 @@ import pytest
 from cockpit.cli import main
 from cockpit.model.base import rfc3339
 from cockpit.sources.logs import earlier
-from cockpit.sources.wandb import history
+from cockpit.sources.wandb import cursor
 from cockpit.watch import ingest
 from cockpit.watch.polling import onepass
 from tests.sources.wandb import writer
@@ -120,7 +120,7 @@ def half_read(seen: SeenRun, monkeypatch: pytest.MonkeyPatch) -> None:
         for step in range(LAST + 1)
     ]
     seen.tracked(rows, 1 + LAST / 100)
-    monkeypatch.setattr(history, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(cursor, "CHUNK_BYTES", 4096)
     monkeypatch.setattr(onepass, "ROWS_BUDGET", 0.05)
     monkeypatch.setattr(ingest, "RECENT", 50)
 
