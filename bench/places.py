@@ -97,9 +97,17 @@ def _spent(pids: set[int]) -> float:
 
 
 def _clients() -> set[int]:
-    """Return the processes that this one has started, also those that have left it."""
+    """Return the processes that this one has started, also those that have left it.
+
+    The ssh that holds a connection has written the name of its socket over its environment.
+    """
     mark = f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}\0".encode()
-    return {pid for pid, each in census().items() if mark in (each.env or b"")} - {os.getpid()}
+    master = f"ssh: {os.environ['XDG_RUNTIME_DIR']}/"
+    return {
+        pid
+        for pid, each in census().items()
+        if mark in (each.env or b"") or each.argv[0].startswith(master)
+    } - {os.getpid()}
 
 
 def _below(server: int) -> set[int]:
