@@ -47,8 +47,8 @@ FIGURES: Final = (
     *("hung_others_s", "hung_untold"),
 )
 SKIP: Final = "no OpenSSH server here: apt-get install openssh-server"
-SETTLE: Final = 5.0
-"""Seconds for what is under way to end."""
+SETTLE: Final = 32.0
+"""Seconds in which each log has been looked at once more, and what is under way has ended."""
 BACK_OFF: Final = 30.0
 """Seconds beyond a cadence after which whoever does not answer must have been missed."""
 
@@ -97,9 +97,17 @@ def _spent(pids: set[int]) -> float:
 
 
 def _clients() -> set[int]:
-    """Return the processes that this one has started, also those that have left it."""
+    """Return the processes that this one has started, also those that have left it.
+
+    The ssh that holds a connection has written the name of its socket over its environment.
+    """
     mark = f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}\0".encode()
-    return {pid for pid, each in census().items() if mark in (each.env or b"")} - {os.getpid()}
+    master = f"ssh: {os.environ['XDG_RUNTIME_DIR']}/"
+    return {
+        pid
+        for pid, each in census().items()
+        if mark in (each.env or b"") or each.argv[0].startswith(master)
+    } - {os.getpid()}
 
 
 def _below(server: int) -> set[int]:
@@ -144,6 +152,7 @@ async def watch(config: Path, *, within: float, servers: list[int]) -> Figures:
         names = [each.spec.name for each in unread[:3]]
         raise SystemExit(f"{len(unread)} runs not read within {within:.0f} s: {names}")
     found = {"read_s": time.perf_counter() - began}
+    fleets.step_on(config.parent)
     found |= await _quiet(servers)
     found |= await _hung(states, servers[-1])
     found["rss_mb"] = status("VmHWM:") / 1024

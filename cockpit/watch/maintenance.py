@@ -23,7 +23,7 @@ from cockpit.watch.store_writer import StoreWriter
 READ_EVERY = 2.0
 STORE_EVERY = 2.0
 PRUNE_EVERY = 86400.0
-GIVE_BACK_EVERY = 60.0
+GIVE_BACK_EVERY = 20.0
 READ_DEADLINE = 5.0
 OLD_STAYS = "the previous version of the run file stays in use"
 
