@@ -162,6 +162,14 @@ class ProcessStates:
                 opened.pop_all()  # it stays open
         return told
 
+    def let_go(self) -> None:
+        """Keep no file open of a process that is gone: nobody may ask for it any more. Blocking."""
+        for folder, file in tuple(self._files.items()):
+            try:
+                _told(file)
+            except OSError:
+                self._files.pop(folder).close()
+
     def close(self) -> None:
         """Keep none open any more."""
         while self._files:

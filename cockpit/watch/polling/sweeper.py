@@ -21,6 +21,8 @@ BETWEEN: Final = 0.5
 interpreter to and fro at each system call."""
 SWEPT: Final = 100
 """Well runs on no screen whose files are looked at in one sweep; of the unwell as many."""
+LET_GO: Final = 60
+"""Sweeps after which no file is kept open of a process that is gone."""
 DEADLINE: Final = 3.0
 
 Change = tuple[str, str]
@@ -47,6 +49,7 @@ class Sweeper:
         self._turns = Turns(rank, SWEPT)
         self._seen: dict[tuple[str, str], Signature] = {}
         self._processes = ProcessStates()
+        self._sweeps = 0
         self._swept: Mapping[str, RunState] = {}
         self._began: float | None = None
         self._fault: Exception | None = None
@@ -76,6 +79,9 @@ class Sweeper:
         states = self._states()
         watched = {name: states[name].paths for name in self._turns.take(states)}
         seen = signatures(watched, self._processes)
+        self._sweeps += 1
+        if self._sweeps % LET_GO == 0:
+            self._processes.let_go()
         news = list(changed(self._seen, seen))
         self._seen.update(seen)
         if states is not self._swept:  # another mapping after each edit of the run file

@@ -171,3 +171,16 @@ def test_of_a_process_that_is_looked_at_again_and_again_one_file_is_opened(
     kept, each_time = f"/proc/{one.pid}/stat", f"/proc/{other.pid}/stat"
     assert (opened.count(kept), opened.count(each_time)) == (1, 3)
     states.close()
+
+
+def test_nothing_is_kept_open_of_a_process_that_nobody_asks_for_any_more(
+    sleepers: Callable[[], subprocess.Popen[bytes]],
+) -> None:
+    former, process, states = sleepers(), sleepers(), ProcessStates()
+    for each in (former, process):
+        assert states.of(f"/proc/{each.pid}")
+    former.kill()
+    former.wait()
+    states.let_go()
+    assert list(states._files) == [f"/proc/{process.pid}"]
+    states.close()

@@ -7,12 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from cockpit.model.report import Facets
 from cockpit.model.run import CockpitFile, JobSpec, RunSpec
 from cockpit.watch.engine import Engine
+from cockpit.watch.polling import sweeper
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.polling.sweeper import DEADLINE, Sweeper
 from cockpit.watch.runstate import RunState
@@ -76,6 +78,17 @@ def test_of_a_run_that_has_left_the_file_nothing_is_kept(place: Place) -> None:
     assert place.sweeper._seen
     place.states = {}
     assert place.sweeper.once() == [] and not place.sweeper._seen
+
+
+def test_of_processes_that_are_gone_no_file_is_kept_open_for_long(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go = Mock()
+    monkeypatch.setattr(sweeper, "LET_GO", 2)
+    monkeypatch.setattr(place.sweeper._processes, "let_go", let_go)
+    for _ in range(5):
+        place.sweeper.once()
+    assert let_go.call_count == 2
 
 
 async def test_the_loop_is_woken_by_a_change_alone(
