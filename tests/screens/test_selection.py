@@ -32,8 +32,8 @@ def a_report(name: str, verdict: Verdict = Verdict.HEALTHY) -> RunReport:
 
 def marked(shown: str, names: list[str]) -> list[str]:
     """Return the runs whose line on the screen has the pointer."""
-    lines = shown.replace("▌", "▸ ").splitlines()
-    said = [piece.split()[1:2] for line in lines for piece in line.split("▸ ")[1:]]
+    lines = shown.replace("▌", "▸").splitlines()
+    said = [piece.split()[1:2] for line in lines for piece in line.split("▸")[1:]]
     return [each for found in said for each in found if each in names]
 
 
