@@ -37,7 +37,8 @@ def shortest(
     if sum(map(len, differing.values())) <= FEW:
         _by_rows(encoder, rows, differing)
         return encoder
-    erasures = [] if whole else [*find_erasures(rows, differing, coloured=encoder.erases)]
+    erases = not whole and not encoder.repeats  # a blank repeated takes no more than one erased
+    erasures = [*find_erasures(rows, differing, coloured=encoder.erases)] if erases else []
     differing = left_over(differing, erasures)
     other = encoder if whole else encoder.copy()
     rest = _downwards(other, rows, differing) if downwards else differing
