@@ -105,7 +105,7 @@ def _plain(value: object) -> object:
         return {**value.__dict__, **left_out}
     if isinstance(value, Place):
         return str(value)
-    if isinstance(value, Set):
+    if isinstance(value, Set | Sequence):
         return list(value)
     raise TypeError(f"{type(value).__name__} does not cross")
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 
 from cockpit.model.instant import NO_TIME
 from cockpit.model.instant import rfc3339 as rfc3339
 from cockpit.model.plugins import keep_plugins_out
+
+T = TypeVar("T")
 
 keep_plugins_out()
 
@@ -138,3 +140,8 @@ def parse_duration(value: object) -> float:
     if not parts or _PART.sub("", text).strip():
         raise ValueError(f'"{value}" is not a duration; expected "15m", "2h" or "570s"')
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def unchanging(values: Sequence[T]) -> Sequence[T]:
+    """Return values that came as a list so that nothing can change them."""
+    return tuple(values) if isinstance(values, list) else values

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.announced import Announced
-from cockpit.model.base import Frozen, Instant, Number, Seconds
+from cockpit.model.base import Frozen, Instant, Number, Seconds, unchanging
 from cockpit.model.jobs import Bundle, LiveJob, Stopped
 from cockpit.model.logtext import LogMark, Read, Skipped
 from cockpit.model.monitoring import MonitorValue as MonitorValue
@@ -265,7 +265,9 @@ class TrackerValue(Frozen):
     """Launches beside the newest one that still write: two jobs have one W&B id (C-25)."""
     skipped_blocks: int = 0
     history: tuple[tuple[int, Number], ...] = ()
-    columns: Sequence[Column] = Field(default=(), exclude=True)
+    columns: Annotated[Sequence[Column], AfterValidator(unchanging)] = Field(
+        default=(), exclude=True
+    )
     """The loss over the whole run, extremes kept; exact once ``scanned`` is 1.0."""
     scanned: float = 0.0
     """How much of the file was read row by row, 0 to 1: what the rest holds is unknown."""

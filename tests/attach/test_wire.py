@@ -22,6 +22,7 @@ from cockpit.attach.wire import (
 from cockpit.model.curve import Curve, Curves, Point
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.observed import Phase
+from cockpit.model.packed_columns import PackedColumns
 from cockpit.model.past import Happening, Kind, Moment, PastLog, Seen, Sign, Then, Timeline
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile
@@ -58,6 +59,17 @@ async def test_colours_and_lost_numbers_cross() -> None:
     there = report_in((await crossed({"report": sent}))["report"]).facets
     assert there.log.value is not None and there.log.value.lines == (line,)
     assert there.tracker.value is not None and math.isnan(there.tracker.value.loss or 0)
+
+
+async def test_columns_cross_however_they_are_kept() -> None:
+    report = made.fleet()[0]
+    tracker = report.facets.tracker
+    assert tracker.value is not None and tracker.value.columns
+    packed = tracker.value.model_copy(update={"columns": PackedColumns(tracker.value.columns)})
+    facet = tracker.model_copy(update={"value": packed})
+    facets = report.facets.model_copy(update={"tracker": facet})
+    sent = report.model_copy(update={"facets": facets})
+    assert report_in((await crossed({"report": sent}))["report"]) == report
 
 
 async def test_a_run_file_crosses_whole() -> None:
