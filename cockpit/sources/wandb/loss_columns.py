@@ -247,7 +247,12 @@ class LossColumns:
         Every group of columns gives its lowest and its highest point, or a non-finite one in
         the lowest one's place: nothing is invented, and no extreme is averaged away.
         """
-        order = [cell for _, cell in self._ordered()]
+        singles = self._singles
+        order: list[_Cell | Point] = (
+            [cell for _, cell in self._ordered()]
+            if self._cells
+            else [*zip(singles.steps, singles.losses, strict=True)]
+        )
         if len(order) <= most:  # each column gives at least one point
             every = [point for cell in order for point in _distinct(*_ends(cell))]
             if len(every) <= most:
