@@ -49,7 +49,7 @@ def log_values(low: float, high: float, count: int) -> list[float]:
     for digits in ((1,), (1, 3), (1, 2, 5)):
         found = [
             digit * 10.0**power
-            for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+            for power in range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
             for digit in digits
             if low <= digit * 10.0**power <= high
         ]

@@ -111,18 +111,31 @@ async def test_two_hundred_runs_of_a_host_are_one_script_a_look(
 
 
 async def test_hostile_names_are_names(lister: str, asked: list[str], tmp_path: Path) -> None:
-    root = tmp_path / "\x1b[2Jit's $(touch pwned)"
+    root = tmp_path / "it's $(touch pwned)"
     for number, name in enumerate(HOSTILE, 1):
         put(root / name / "metadata.json", metadata(number, time.time()), time.time() - QUIET)
         put(root / name / "d" / name, b"x", time.time() - QUIET)
     facet = await looked(Checkpoints(SystemClock()), run_of(f"ssh://self{root}"))
     known = {item.step for item in list_checkpoints([str(root)], now=time.time()).items}
     found = {step for step, state in states(facet) if state == "complete"}
+    unshown = {number for number, name in enumerate(HOSTILE, 1) if not name.isprintable()}
     assert known == set(range(1, len(HOSTILE) + 1))
-    assert found == known - ({HOSTILE.index("a\nb") + 1} if lister == "stat" else set())
+    assert found == known - unshown, "no shown path leads to those"
+    unlisted = {HOSTILE.index("a\nb") + 1} if lister == "stat" else set[int]()
+    assert {step for step, state in states(facet) if state == "unknown"} == unshown - unlisted
     assert facet.value is not None and all("\x1b" not in item.path for item in facet.value.items)
     made = [name for folder in (tmp_path, Path("/")) for name in os.listdir(folder)]  # noqa: PTH208
     assert "pwned" not in made
+
+
+async def test_no_checkpoint_below_a_name_that_is_not_shown_is_picked(
+    lister: str, asked: list[str], tmp_path: Path
+) -> None:
+    root = tmp_path / "\x1b[2Jrun"
+    levanter(root, 100, at=time.time() - QUIET)
+    facet = await looked(Checkpoints(SystemClock()), run_of(f"ssh://self{root}"))
+    assert states(facet) == [(100, "unknown")]
+    assert facet.value is not None and "\x1b" not in facet.value.items[0].path
 
 
 async def test_a_link_counts_once_and_a_file_of_torch_is_looked_into(
