@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
 from math import isfinite
+from operator import sub, truediv
 from statistics import median
 
 from cockpit.model.observed import Row
@@ -98,22 +99,25 @@ class PaceFold:
         last = recent[-1][1]
         if self.pauses and self.pauses[-1][1] == last:
             return 0
-        before = last - recent[-2][1]
-        for count, at in enumerate(rows.ats[: self._writers.ahead(rows.steps)]):
-            gap = at - last
+        before, ahead = last - recent[-2][1], self._writers.ahead(rows.steps)
+        gaps = list(map(sub, rows.ats[:ahead], (last, *rows.ats)))
+        shortest, most = min(gaps, default=0.0), max(gaps, default=0.0)
+        if shortest > SHORTEST and most <= min(longest, PAUSE * min(shortest, before)):
+            return ahead  # as nearly always
+        for count, gap in enumerate(gaps):
             if not SHORTEST < gap <= longest or gap > PAUSE * before:
                 return count
-            before, last = gap, at
-        return self._writers.ahead(rows.steps)
+            before = gap
+        return ahead
 
     def take(self, rows: Calm) -> list[float]:
         """Take such rows; return the rate (steps/s) of each."""
         steps, ats = rows.steps, rows.ats
         self.resumed = self.paused = self.aside = self.switched = self.turned = False
         self._usually = True
-        pairs = [self.recent[-1], *zip(steps, ats, strict=True)]
-        rates = [(step - was) / (at - then) for (was, then), (step, at) in pairwise(pairs)]
-        self.recent.extend(pairs[1:])
+        was, then = self.recent[-1]
+        rates = list(map(truediv, map(sub, steps, (was, *steps)), map(sub, ats, (then, *ats))))
+        self.recent.extend(zip(steps, ats, strict=True))
         self.step, self.at, self.rate = steps[-1], ats[-1], rates[-1]
         self._writers.go_far(steps[-1], ats[-1], len(steps))
         return rates

@@ -100,11 +100,12 @@ class StabilityFold(ExcursionFold):
         for first in range(0, len(values), NEAR):
             some = values[first : first + NEAR]
             bound = self._bound(len(some) + len(self.pending))
-            for at, value in enumerate(some, first):
-                if self.above or sign * value > bound:
-                    self.add(rows[at], value)
-                    continue
-                order.append(value)  # as ``within``
+            if self.above or sign * (max if sign > 0 else min)(some) > bound:
+                for row, value in zip(rows[first:], some, strict=False):
+                    self.add(row, value)
+                continue
+            order.extend(some)  # as ``within``
+            for value in some:
                 insort(ranked, value)
                 del ranked[bisect_left(ranked, order.popleft())]
 

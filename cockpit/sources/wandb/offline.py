@@ -182,7 +182,7 @@ class OfflineWandb:
         try:
             return known(outcome.value, _source(spec), now)
         except (OSError, NotWandbError) as error:
-            return unknown(*_problem(error, spec), _source(spec), now)
+            return unknown(*problem(error, spec), _source(spec), now)
 
     def _rows_of(self, run: RunSpec) -> _OwnFiles | None:
         """Return the files that tell a run's rows, ``None`` where none are read."""
@@ -221,7 +221,7 @@ async def _chunk(own: _OwnFiles, reading: Awaitable[RowChunk]) -> RowChunk:
     try:
         return await reading
     except (OSError, NotWandbError) as error:
-        return unreadable(_problem(error, own.spec)[1])
+        return unreadable(problem(error, own.spec)[1])
 
 
 def _why_not_read(spec: WandbSpec) -> str | None:
@@ -249,7 +249,8 @@ def _path(spec: WandbSpec) -> str:
     return "" if spec.dir is None else str(spec.dir)
 
 
-def _problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind, str]:
+def problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind, str]:
+    """Return what an error of reading a run's files is, and its words for people."""
     place = clean(_path(spec))
     if isinstance(error, LaterError):
         return ErrorKind.TIMEOUT, f"{place}: {clean(error.strerror)}"
