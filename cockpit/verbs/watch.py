@@ -182,6 +182,8 @@ async def _until_done(
     finally:
         with contextlib.suppress(TimeoutError):
             await asyncio.gather(services.stop(LEAVE_WITHIN), watching.release())
+        for line in watching.messages(services.notices):
+            output.say(line)
         await output.end(READ_WITHIN)
     if watching.lost:
         return BLOCKED

@@ -67,6 +67,8 @@ class HeadlessWatch:
         self._files = StateFiles(engine.file.path, me, clock)
         self._file = engine.file
         self._others: set[str] = set()
+        self._beaten: asyncio.Future[None] | None = None
+        """The last sign of life, which may be under way."""
         self._say_once(unread_notice(engine.file))
 
     async def claim(self, *, takeover: bool) -> list[str]:
@@ -89,7 +91,9 @@ class HeadlessWatch:
         return busy
 
     async def release(self) -> None:
-        """Give up every run that is still mine."""
+        """Give up every run that is still mine; what a beat under way finds out is said first."""
+        if self._beaten is not None:
+            await asyncio.wait((self._beaten,))
         for key in self._mine.values():
             await self._release(key)
         await self._ask(lambda own: own.leave(self._me, moment(self._clock)))
@@ -118,7 +122,8 @@ class HeadlessWatch:
         """Give a sign of life every few seconds, from this very loop: one that hangs gives none."""
         while True:
             await self._clock.sleep(self._beat_every)
-            await self._beat()
+            self._beaten = asyncio.ensure_future(self._beat())
+            await asyncio.shield(self._beaten)
 
     async def _beat(self) -> None:
         """Beat; say who told people meanwhile if this process hung, and see who took what over."""
