@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,7 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.rules.replay import NOT_REPLAYED
-from cockpit.verbs.common import INTERRUPTED
 from tests.sources.wandb import writer
-from tests.verbs.tiny_run import command
 
 SPIKE = [2.0] * 50 + [3.1] * 15 + [2.0] * 30
 
@@ -239,21 +235,3 @@ def test_a_restart_that_does_not_fit_names_both_learning_rates(
     found = said(capsys, str(write(tmp_path, _restarted())))
     (alert,) = [each for each in found["alerts"] if each["id"] == "C-12"]
     assert any("0.0003 before the restart, 0.0006" in each["text"] for each in alert["evidence"])
-
-
-def test_ctrl_c_ends_a_replay_whose_rows_do_not_end() -> None:
-    """An event loop takes the first one and hears it only where something is awaited."""
-    argv = command("backtest", "-")
-    reading = subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert reading.stdin is not None
-    try:
-        for step in range(20_000):  # more than a pipe holds: it is within the rows by then
-            reading.stdin.write(b'{"step": %d, "loss": 2.5}\n' % step)
-        reading.stdin.flush()
-        reading.send_signal(signal.SIGINT)
-        assert reading.wait(60.0) == INTERRUPTED
-    finally:
-        reading.kill()
-        reading.communicate()
