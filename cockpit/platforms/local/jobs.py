@@ -60,14 +60,16 @@ from cockpit.platforms.local.judging import (
     source_of,
     whose,
 )
-from cockpit.platforms.local.recorded import Identity, Look, Table, Who
+from cockpit.platforms.local.recorded import Identity, Look, Table, Who, elsewhere
 from cockpit.platforms.local.stopped import STOP_STATES, StoppedSince, workers
 from cockpit.runtime.bulk import Call, Outcome, offload_each
+from cockpit.runtime.incarnation import here
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.process import ProcessFacts, process_facts
 from cockpit.sources.logs.local import newest_match
 
 DEADLINE: Final = 5.0
+NO_TABLE: Final = "the process table was not told in time"
 REAP_WAIT: Final = 1.0
 """Seconds that a wrapper is given to write the exit status of a process that has ended."""
 _REAP_LOOK: Final = 0.05
@@ -267,9 +269,14 @@ def _again(look: Look, pid: int) -> tuple[LiveJob, ...]:
 def _identity(
     run: RunSpec, note: PidNote, facts: ProcessFacts, look: Look | None, now: float
 ) -> Identity:
-    """Return whose process it is; without a table the noted ticks tell."""
-    if look is None:
-        same = None in (note.ticks, facts.ticks) or note.ticks == facts.ticks
-        who = Who.GONE if not facts.alive else Who.SAME if same else Who.OTHER
-        return Identity(who)
-    return look.whose(run, note, now)
+    """Return whose process it is; without a table the noted ticks tell, of this very boot."""
+    if look is not None:
+        return look.whose(run, note, now)
+    found = elsewhere(note, here())
+    if found is not None:
+        return found
+    if note.ticks is None or (facts.alive and facts.ticks is None):
+        return Identity(Who.UNSURE, f"{NO_TABLE}: cannot tell whether pid {note.pid} is the job")
+    return Identity(
+        Who.GONE if not facts.alive else Who.SAME if note.ticks == facts.ticks else Who.OTHER
+    )
