@@ -124,6 +124,12 @@ class OfflineWandb:
         if former is not None:
             former.rows.rewind()
 
+    def forget(self, run: str) -> None:
+        """Begin anew with a run: its next rows are its first ones."""
+        self._runs.pop(run, None)
+        for host in self._boxes.values():
+            host.box.forget(run)
+
     async def _look(self, queries: Sequence[Query]) -> dict[str, HostError]:
         """Look at each host's files in one go; return the trouble of the runs that had any."""
         groups: dict[str, list[RunSpec]] = {}
