@@ -35,7 +35,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Live, LiveJob
-from cockpit.model.observed import JobValue, Phase
+from cockpit.model.observed import UNCLEAR, JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local import lookup
@@ -102,22 +102,28 @@ class LocalJobs:
         facets = await each(local, lambda query: self._patiently(query, table, first[query.name]))
         answers = zip(local, facets, strict=True)
         spoken = {query.name: self._once_spoken(query.name, facet) for query, facet in answers}
-        look = None if table.spent else table.look
-        return await self._with_rivals([query.run for query in local], spoken, look)
+        return await self._with_rivals([query.run for query in local], spoken, table)
 
     async def _with_rivals(
-        self, runs: Sequence[RunSpec], facets: dict[str, Facet[JobValue]], look: Look | None
+        self, runs: Sequence[RunSpec], facets: dict[str, Facet[JobValue]], table: Table
     ) -> dict[str, Facet[JobValue]]:
         """Add to each job the others of its lineage that live (C-25), from one look at all."""
+        look, seen = None if table.spent else table.look, table.look is not None
         live = await self._live(runs, look) if runs else {}
-        return {name: self._rivalled(name, facet, live.get(name)) for name, facet in facets.items()}
+        return {
+            name: self._rivalled(name, facet, live.get(name), seen=seen)
+            for name, facet in facets.items()
+        }
 
-    def _rivalled(self, name: str, facet: Facet[JobValue], live: Live | None) -> Facet[JobValue]:
+    def _rivalled(
+        self, name: str, facet: Facet[JobValue], live: Live | None, *, seen: bool
+    ) -> Facet[JobValue]:
+        """Return a job with its rivals; ``seen``: the processes could be looked at."""
         value = facet.value
         if value is None:
             return facet
-        if live is not None and live.unknown is None:
-            self._jobs[name] = live
+        if live is not None and (live.unknown is None or (seen and value.state == UNCLEAR)):
+            self._jobs[name] = live  # whom the pid file means is unknown, not what lives beside it
         known_live = self._jobs.get(name, Live())
         here = tuple(self._dated(job) for job in known_live.jobs if job.id != value.id)
         rivals = (*here, *value.rivals)

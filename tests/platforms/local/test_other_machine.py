@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -45,9 +46,9 @@ class Shared:
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
 
-    def start(self, cwd: Path | str) -> subprocess.Popen[bytes]:
+    def start(self, cwd: Path | str, stdout: IO[str] | None = None) -> subprocess.Popen[bytes]:
         code = "import time; time.sleep(60)"
-        child = subprocess.Popen((sys.executable, "-S", "-c", code), cwd=cwd)
+        child = subprocess.Popen((sys.executable, "-S", "-c", code), cwd=cwd, stdout=stdout)
         self.children.append(child)
         return child
 
@@ -81,6 +82,19 @@ async def test_that_no_process_here_has_its_number_is_no_end(shared: Shared) -> 
     assert NAMELESS in (shared.lives().unknown or ""), "nothing is started beside it"
     shared.write("exit", "0\n")
     assert await shared.phase() is Phase.SUCCEEDED
+
+
+async def test_what_else_writes_its_files_here_is_told_all_the_same(shared: Shared) -> None:
+    """Whom a pid file means is one question, what lives of the lineage another."""
+    shared.write("run.pid", f"{dead_pid()}\n")
+    assert (value := (await shared.look()).value) is not None and not value.rivals
+    with (shared.folder / "log").open("a") as log:
+        child = shared.start("/", stdout=log)
+    for rivals in ([f"pid:{child.pid}"], []):
+        assert (value := (await shared.look()).value) is not None
+        assert (value.phase, [one.id for one in value.rivals]) == (Phase.UNKNOWN, rivals)
+        child.kill()
+        child.wait()
 
 
 async def test_on_a_disk_of_this_machine_it_is_one(
