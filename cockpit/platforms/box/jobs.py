@@ -91,7 +91,8 @@ class BoxJobs:
         """From where the disks of pid files are mounted, by folder, as far as that is known."""
         self._marks: dict[str, RunMarks] = {}
         """What the jobs of each run are known by, for as long as it is the same run and links."""
-        self._alive: dict[str, Found] = {}
+        self._alive: dict[tuple[str | None, ...], Found] = {}
+        """What was seen to live, by run and by where and how it was looked for (``_sought``)."""
         self._gone: dict[str, str | None] = {}
         self._left: dict[str, float | None] = {}
         """When the log of a job that is gone was written last, as that was first seen."""
@@ -293,7 +294,7 @@ class BoxJobs:
         seen = Seen(found.note, found.who, files.exit, files.marker_at, size, at)
         if found.who.who is not Who.SAME or not isinstance(found.note, PidNote):
             return seen
-        self._alive[run.name] = found
+        self._alive[_sought(run)] = found
         process = view.sight.processes.get(found.note.pid)
         if process is None:
             return seen
@@ -336,7 +337,7 @@ class BoxJobs:
             return known(ended_as(seen, found.status, None), "dead pane", now)
         if not lacks or not found.absent:
             return facet
-        former = self._alive.get(run.name)
+        former = self._alive.get(_sought(run))
         if former is None and seen.log_size == 0:
             text = f"{found.absent}: nothing was launched there, or it left no trace"
             return unknown(ErrorKind.NOT_FOUND, text, PROCESS_TABLE, now)
@@ -344,6 +345,12 @@ class BoxJobs:
         reason = f"gone without an exit status ({found.absent})"
         value = value_of(seen._replace(pid=note), GONE, Phase.FAILED, reason=reason)
         return known(value, PROCESS_TABLE, now)
+
+
+def _sought(run: RunSpec) -> tuple[str | None, ...]:
+    """Return what is looked for: another host or another name may be another job's."""
+    job = run.job
+    return (run.name,) if job is None else (run.name, job.host, job.session, job.match)
 
 
 def _pieces(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> list[Piece]:

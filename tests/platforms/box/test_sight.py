@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +47,31 @@ async def test_a_path_that_is_a_link_on_one_host_is_none_on_another(tmp_path: Pa
         assert isinstance(view, View)
         led[host] = view.sight.real(str(tmp_path))
     assert led == {"near": f"/elsewhere{tmp_path}", "far": str(tmp_path)}
+
+
+def started(text: str) -> subprocess.Popen[bytes]:
+    """Start a process whose command line holds a text."""
+    return subprocess.Popen((sys.executable, "-S", "-c", f"import time; time.sleep(60)  # {text}"))
+
+
+async def test_a_job_of_one_host_is_not_gone_from_another(tmp_path: Path) -> None:
+    """The run file was edited: nothing of it was ever seen there."""
+    asked, child = Actor(None), started(str(tmp_path))
+    jobs = BoxJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
+    nothing: dict[str, Any] = {"log": None, "pid_file": None, "exit_file": None}
+    here = spec("near", tmp_path, match=str(tmp_path), **nothing)
+    there = spec("far", tmp_path, match=f"{tmp_path}/far", **nothing)
+    try:
+        (facet,) = (await jobs.observe("near", queries_of([here]))).values()
+        assert facet.value is not None and facet.value.phase is Phase.RUNNING
+    finally:
+        child.kill()
+        child.wait()
+    (facet,) = (await jobs.observe("far", queries_of([there]))).values()
+    assert facet.value is None and facet.error is not None
+    assert "nothing was launched there" in facet.error.message
+    (facet,) = (await jobs.observe("near", queries_of([here]))).values()
+    assert facet.value is not None and facet.value.phase is Phase.FAILED
 
 
 class Mounting(Actor):
