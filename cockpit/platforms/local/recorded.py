@@ -256,9 +256,10 @@ def identify(run: RunSpec, note: PidNote, look: Sight, now: float) -> Identity:
     abroad = elsewhere(note, look.machine)
     if abroad is not None:
         return abroad
-    shared = None if other_machine.names_machine(note) else look.shared(run)
+    mine = other_machine.names_machine(note) or other_machine.proven(run, note, look.machine)
+    shared = None if mine else look.shared(run)
     found = _found(run, note, look, now, shared=shared is not None)
-    if shared is None or found.who is Who.UNSURE or other_machine.proven(run, note, look.machine):
+    if shared is None or found.who is Who.UNSURE:
         return found
     if found.who is Who.SAME:
         other_machine.remember(run, note, look.machine)

@@ -19,11 +19,13 @@ from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local import jobs as local_jobs
-from cockpit.platforms.local import other_machine
+from cockpit.platforms.local import other_machine, recorded
+from cockpit.platforms.local.census import census
 from cockpit.platforms.local.jobs import LocalJobs
 from cockpit.platforms.local.launcher.kernel import machine_id
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.runtime.filesystem import judged
+from cockpit.runtime.process import process_facts
 from tests.platforms.local.test_jobs import dead_pid, live
 from tests.queries import queries_of
 
@@ -139,6 +141,19 @@ async def test_a_job_that_was_seen_here_ends_here(shared: Shared) -> None:
     assert await shared.phase() is Phase.FAILED
     shared.write("run.pid", f"{dead_pid()}\n")
     assert await shared.phase() is Phase.UNKNOWN, "another job of it"
+
+
+async def test_a_job_that_was_seen_here_is_gone_when_another_process_has_its_number(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = shared.start(shared.folder)
+    shared.write("run.pid", f"{child.pid}\nticks={process_facts(child.pid).ticks}\n")
+    assert await shared.phase() is Phase.RUNNING
+    reused = {pid: one._replace(ticks=one.ticks + 1) for pid, one in census().items()}
+    monkeypatch.setattr(recorded, "census", lambda _: reused)
+    facet = await shared.look()
+    assert facet.value is not None and facet.value.phase is Phase.FAILED
+    assert f"pid {child.pid} now belongs to another process" in str(facet.value.reason)
 
 
 async def test_without_the_process_table_a_number_alone_is_nobody(
