@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from cockpit.model.report import RunReport, Verdict
+from cockpit.model.report import ROWS_UNREAD, RunReport, Verdict
 
 if TYPE_CHECKING:
     from textual.message_pump import MessagePump
@@ -62,14 +62,19 @@ class News:
         return found
 
     def _note(self, reports: Iterable[RunReport]) -> None:
-        """Note who has been read; the last of them ends the wait, and one that is critical."""
+        """Note who has been read; the last of them ends the wait, and one that is critical.
+
+        That is judged before the rows are read, which takes long for a tracker that is far behind.
+        """
         read = False
         for each in reports:
+            critical = each.verdict is Verdict.CRITICAL
             if each.not_read_yet is not None:
                 if self._waits:
                     self._unread.add(each.name)
+                read = read or (critical and each.not_read_yet == ROWS_UNREAD)
                 continue
             self._unread.discard(each.name)
-            read = read or each.verdict is Verdict.CRITICAL or not self._unread
+            read = read or critical or not self._unread
         if read:
             self._read()

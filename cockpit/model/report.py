@@ -25,6 +25,8 @@ from cockpit.model.told import OwnerNow
 
 REMEMBERED = {"remembered": True}
 NOT_ASKED = "nothing of it has been asked since this engine started"
+ROWS_UNREAD = "the tracker's rows are not read yet"
+"""All else was looked at, and judged: what is critical then is so now."""
 
 FACETS = ("job", "log", "tracker", "checkpoints", "monitor", "host", "code", "records")
 

@@ -39,13 +39,13 @@ class Spell(NamedTuple):
 
 def goodput(run: RunSpec, history: History) -> Goodput | None:
     """Return the account up to now (a run that succeeded: its end), ``None`` without a start."""
-    stepping = history.trend.stepping
     marks = _marks(history)
+    stepping, doubt = _placed(history, marks)
     since, until = _since(history, marks, stepping), _until(run, history, stepping)
     if since is None or until <= since:
         return None
     spells = _spells(marks, until)
-    if _blind(history):
+    if _blind(history, stepping):
         spells = [each._replace(phase=_unless_running(each.phase)) for each in spells]
     spent: defaultdict[str, float] = defaultdict(float)
     for hole in _holes(stepping, since, until):
@@ -55,7 +55,31 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
     spent["spoilt_s"] += stepping.spoilt_s
     spent["stalled_s"] += stepping.slow_s + stepping.pauses_s
     spent["unwatched_s"] += stepping.unlisted_s
-    return _account(run, history, Split(**spent), (since, until), marks)
+    account = _account(run, history, Split(**spent), (since, until), marks)
+    evidence = [*([doubt] if doubt else []), *_evidence(history, stepping, account.split, marks)]
+    return account.model_copy(update={"evidence": tuple(evidence)})
+
+
+def _placed(history: History, marks: Sequence[PhaseMark]) -> tuple[Stepping, str]:
+    """Return the steps with their times by our clock, and what is doubtful about those.
+
+    No step was made in the future: a clock that says so is ahead, by so much at least. Where it
+    cannot have been all the time (steps before the job began), nobody can tell when they were.
+    """
+    stepping = history.trend.stepping
+    if stepping.first_at is None or stepping.at is None:
+        return stepping, ""
+    ahead = stepping.at - history.now
+    if ahead <= CLOCK_SKEW:
+        return stepping, ""
+    first, last, words = stepping.first_at - ahead, stepping.at - ahead, wording.span(ahead)
+    if any(first < mark.began - CLOCK_SKEW for mark in marks[:1] if mark.since is not None):
+        return Stepping(), f"steps are dated up to {words} in the future: they are not counted"
+    breaks = (each._replace(since=each.since - ahead, until=each.until - ahead)
+              for each in stepping.breaks)  # fmt: skip
+    placed = {"first_at": first, "at": last, "breaks": tuple(breaks)}
+    told = f"steps are dated up to {words} in the future: all are taken as so much earlier"
+    return stepping.model_copy(update=placed), told
 
 
 def _account(
@@ -78,7 +102,6 @@ def _account(
         accelerators=count,
         accelerator_hours_lost=None if count is None else split.held_s * count / HOUR,
         accelerators_why=None if count is not None else _no_count(run),
-        evidence=tuple(_evidence(history, split, marks)),
     )
 
 
@@ -180,12 +203,12 @@ def _split(
     spent["unwatched_s"] += max(0.0, left)
 
 
-def _blind(history: History) -> bool:
+def _blind(history: History, stepping: Stepping) -> bool:
     """Tell whether steps may be trained that nobody sees the time of: then a run does not start."""
     facets = history.facets
     shown = facets.tracker.known or facets.log.known
     untimed = current_step(history) is not None or not shown
-    return history.trend.stepping.first_at is None and untimed
+    return stepping.first_at is None and untimed
 
 
 def _unless_running(phase: Phase) -> Phase:
@@ -243,8 +266,9 @@ def _no_count(run: RunSpec) -> str:
     return f"not available for {run.job.kind} jobs"
 
 
-def _evidence(history: History, split: Split, marks: Sequence[PhaseMark]) -> Iterator[str]:
-    stepping = history.trend.stepping
+def _evidence(
+    history: History, stepping: Stepping, split: Split, marks: Sequence[PhaseMark]
+) -> Iterator[str]:
     if stepping.first_at is None:
         yield "no source shows when a step was made"
     else:

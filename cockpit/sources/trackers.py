@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Final
 
@@ -129,6 +129,12 @@ class Trackers:
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the newest rows, without those before them."""
         return await self._of(run).recent(run, rows)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Begin anew with runs: the next rows of each are its first ones."""
+        names = tuple(names)
+        for tracker in (self._wandb, self._trackio, self._tensorboard):
+            tracker.forget(names)
 
     def curve_files(self, run: RunSpec) -> FileCurves | None:
         """Return a reader of all that the run's files hold; ``None``: its server is asked.

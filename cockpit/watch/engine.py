@@ -80,7 +80,7 @@ class Engine:
         self._supervisor = Supervisor(clock, state_dir() / "crashes")
         self.ownership = ownership_of(store)
         self._store_writer = StoreWriter(store, self.ownership, clock)
-        self._fleet = Fleet(file, only, self._sources.platform_of)
+        self._fleet = Fleet(file, only, self._sources.platform_of, self._sources.tracker.forget)
         self.pasts = PastReading(store, self._fleet, clock)
         """How its runs were, and what happened to them."""
         self._preference = Preference(self._fleet.states)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec, remedies_of
@@ -14,7 +14,7 @@ from cockpit.watch.full_disks import find_full_disks
 from cockpit.watch.outages import PlatformOf, find_outages
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.reports import owner_of
-from cockpit.watch.runstate import RunState
+from cockpit.watch.runstate import Rows, RunState
 from cockpit.watch.sharing import Pair, pairs_of, sharers_of
 from cockpit.watch.store_writer import Shared, StoreWriter
 
@@ -34,9 +34,12 @@ class Fleet:
         file: CockpitFile,
         only: Iterable[str] | None = None,
         platform_of: PlatformOf = lambda _run: None,
+        forget: Callable[[Iterable[str]], None] = lambda _names: None,
     ) -> None:
+        """``forget`` is told of which runs the tracker's rows are to begin anew, by name."""
         self.file = file
         self._platform_of = platform_of
+        self._forget = forget
         self._only = frozenset(only or ())
         self.states: dict[str, RunState] = {}
         self.whole: Mapping[str, RunState] = {}
@@ -49,7 +52,10 @@ class Fleet:
         self.adopt(file)
 
     def adopt(self, file: CockpitFile) -> None:
-        """Take a newly read run file over; runs that it still names keep what is known."""
+        """Take a newly read run file over; runs that it still names keep what is known.
+
+        But for the rows of another tracker, or of the same one read otherwise.
+        """
         runs = tuple(run for run in file.runs if not self._only or run.name in self._only)
         old, self.file = self.states.copy(), file.model_copy(update={"runs": runs})
         self.states.clear()
@@ -57,10 +63,15 @@ class Fleet:
         know_remedies(remedies_of(file))
         for spec in runs:
             state = old.pop(spec.name, None) or RunState(spec, run_key(file.path, spec.name))
+            if tracker_of(state.spec) != tracker_of(spec):
+                state.rows = Rows()
+                old[spec.name] = state
             state.spec, state.away = spec, {}
             state.paths = watched_paths(spec, state.facets)
             self.states[spec.name] = state
         self.whole = self.states.copy()
+        if old:
+            self._forget(old)
         self._pairs = pairs_of(runs)
 
     def select(self, names: Iterable[str] | None) -> list[RunSpec]:
@@ -119,6 +130,11 @@ class Fleet:
             former = unread(state.spec, state.facets, now)
             self._unjudged[name] = state.facets, former
         return former
+
+
+def tracker_of(run: RunSpec) -> tuple[object, ...]:
+    """Return what of a run's settings says where its rows are, and which of them mean what."""
+    return run.wandb, run.trackio, run.tensorboard
 
 
 def _with_last_step(facets: Facets) -> Facets:

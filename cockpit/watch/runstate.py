@@ -30,7 +30,7 @@ from cockpit.model.observed import (
     Row,
     Triage,
 )
-from cockpit.model.report import FACETS, Facets, RunReport
+from cockpit.model.report import FACETS, ROWS_UNREAD, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
@@ -217,7 +217,7 @@ class RunState:
         if missing:
             return f"{', '.join(missing)}: not asked since this engine started"
         if not (self.rows_read or self.rows.tried):
-            return "the tracker's rows are not read yet"
+            return ROWS_UNREAD
         return None
 
     @property

@@ -12,7 +12,7 @@ from textual._callback import invoke
 from cockpit.app import first_paint
 from cockpit.app.first_paint import FirstPaint
 from cockpit.app.news import READING, WITHIN, News
-from cockpit.model.report import Verdict
+from cockpit.model.report import ROWS_UNREAD, Verdict
 from tests.widgets import reports as made
 
 UNREAD: dict[str, Any] = {"verdict": Verdict.UNKNOWN, "not_read_yet": "job, log: not asked"}
@@ -87,6 +87,17 @@ def test_the_last_run_read_and_a_critical_one_are_worth_showing(
     news.take(made.report("run-a"))
     news.take(made.report("run-b"))
     assert told == ["read", "read"]
+
+
+def test_a_run_that_is_critical_whatever_its_rows_say_is_worth_showing(
+    news: News, timers: Timers, told: list[str]
+) -> None:
+    rows: dict[str, Any] = {"not_read_yet": ROWS_UNREAD}
+    news.take(made.report("run-a", verdict=Verdict.UNKNOWN, **rows))
+    assert not told
+    news.take(made.report("run-a", verdict=Verdict.CRITICAL, **rows))
+    assert told == ["read"]
+    assert [seconds for seconds, _ in timers.running] == [READING], "others are still being read"
 
 
 class Kept:

@@ -179,3 +179,28 @@ def test_the_document_is_flat_and_adds_up() -> None:
     assert sum(parts) == pytest.approx(document["wall_s"])
     assert document["restarts"] == {"ours": 0, "requeues": 0, "unknown": 1, "total": 1}
     assert document["since"].endswith("Z")
+
+
+def test_a_clock_that_is_an_hour_ahead_leaves_no_time_unwatched() -> None:
+    """The log of another machine, whose newest step lies in the future."""
+    marks = [mark(Phase.WAITING, 0, since=0), mark(Phase.RUNNING, 600, since=600)]
+    ahead = account(life(2000, steps(1, 1301, T0 + 700.0 + H), marks))
+    right = account(life(2000, steps(1, 1301, T0 + 700.0), marks))
+    assert (ahead.split, ahead.since, ahead.until) == (right.split, right.since, right.until)
+    assert ahead.split.unwatched_s == 0.0
+    assert any("dated up to 1h in the future" in line for line in ahead.evidence)
+    assert not any("future" in line for line in right.evidence)
+
+
+def test_one_write_in_the_future_is_the_first_step_seen_until_now() -> None:
+    marks = [mark(Phase.RUNNING, 0, since=0)]
+    found = account(life(600, [Row(100, T0 + 600 + H, 2.0)], marks))
+    assert (found.split.starting_s, found.split.unwatched_s) == (600.0, 0.0)
+
+
+def test_a_clock_that_was_set_while_steps_came_tells_when_none_was_made() -> None:
+    """By their last one they would have begun before the job did."""
+    marks = [mark(Phase.RUNNING, 0, since=0)]
+    found = account(life(600, [*steps(1, 400, T0 + 100.0), *steps(401, 500, T0 + 500 + H)], marks))
+    assert found.share is None and found.until == T0 + 600
+    assert found.evidence[0] == "steps are dated up to 60m in the future: they are not counted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cockpit.model.facet import Facet, known, not_configured
@@ -122,6 +122,9 @@ class FakeTracker(Fake):
 
     def may_have_rows(self, run: RunSpec) -> bool:
         return self.unread
+
+    def forget(self, names: Iterable[str]) -> None:
+        self.read = 0
 
     async def recent(self, run: RunSpec, rows: int = 3000) -> Chunk:
         return Chunk(tuple(self.rows[-rows:]), share=min(1.0, rows / max(1, len(self.rows))))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.observed import Disk
 from cockpit.model.place import Place
 from cockpit.platforms.box import words
-from cockpit.platforms.box.probe import Actor
+from cockpit.platforms.box.probe import Actor, Answers, Piece
 from cockpit.runtime.mounts import shared_source
 from cockpit.text.safe import clean
 
@@ -25,26 +25,48 @@ async def disks_of(actor: Actor, places: Sequence[Place]) -> Told:
 
     A host that tells nothing at all is not asked again.
     """
-    groups = [places[at : at + TOGETHER] for at in range(0, len(places), TOGETHER)]
-    found, answers = await _asked(actor, groups)
-    doubtful = [place for group in groups if len(group) > 1 for place in group]
-    again = [[place] for place in doubtful if isinstance(found[place], Problem)]
+    found, answers = await _asked(actor, asked_of(places))
+    doubtful = [place for group in groups_of(places) if len(group) > 1 for place in group]
+    again = [place for place in doubtful if isinstance(found[place], Problem)]
     if not again or not answers:
         return found
-    alone, _ = await _asked(actor, again)
+    alone, _ = await _asked(actor, {words.disks([place]): [place] for place in again})
     return found | alone
 
 
-async def _asked(actor: Actor, groups: Sequence[Sequence[Place]]) -> tuple[Told, bool]:
-    """Return the disks of groups of places, and whether the host answers at all."""
-    pieces = [words.disks(group) for group in groups]
-    answers = await actor.ask([words.LOAD, *pieces])
+def groups_of(places: Sequence[Place]) -> list[Sequence[Place]]:
+    """Return places as their disks are asked for together."""
+    return [places[at : at + TOGETHER] for at in range(0, len(places), TOGETHER)]
+
+
+def asked_of(places: Sequence[Place]) -> dict[Piece, Sequence[Place]]:
+    """Return what asks for the disks of places, with the places that each piece tells of."""
+    return {words.disks(group): group for group in groups_of(places)}
+
+
+def told_by(answers: Answers, asked: Mapping[Piece, Sequence[Place]]) -> Told:
+    """Return the disk of each place by what its piece has said."""
     found: Told = {}
-    for piece, group in zip(pieces, groups, strict=True):
+    for piece, group in asked.items():
         said = answers[piece]
         told = [said] * len(group) if isinstance(said, Problem) else told_of(said, len(group))
         found |= zip(group, told, strict=True)
-    return found, isinstance(answers[words.LOAD], bytes)
+    return found
+
+
+def shared_by(answers: Answers, asked: Mapping[Piece, Sequence[Place]]) -> dict[Place, str | None]:
+    """Return from where the disk of each place is mounted, if from a network; else ``None``.
+
+    Of a place whose disk was not told nothing is said.
+    """
+    told = told_by(answers, asked)
+    return {place: disk.shared for place, disk in told.items() if isinstance(disk, Disk)}
+
+
+async def _asked(actor: Actor, asked: Mapping[Piece, Sequence[Place]]) -> tuple[Told, bool]:
+    """Return the disks of groups of places, and whether the host answers at all."""
+    answers = await actor.ask([words.LOAD, *asked])
+    return told_by(answers, asked), isinstance(answers[words.LOAD], bytes)
 
 
 def told_of(said: bytes, count: int) -> Sequence[Disk | Problem]:

@@ -19,6 +19,7 @@ from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box import words
+from cockpit.platforms.box.disks import asked_of, shared_by
 from cockpit.platforms.box.finding import (
     Found,
     Matched,
@@ -30,7 +31,7 @@ from cockpit.platforms.box.finding import (
 )
 from cockpit.platforms.box.machine import Host, host_of, matched, screens, sessions
 from cockpit.platforms.box.probe import Actor, Answers, Piece
-from cockpit.platforms.box.sight import HostSight, led, places_of, words_of
+from cockpit.platforms.box.sight import HostSight, led, pid_folder, places_of, words_of
 from cockpit.platforms.box.smallfiles import JobFiles, job_files
 from cockpit.platforms.local.again import starts_again
 from cockpit.platforms.local.belonging import LINEAGE
@@ -86,9 +87,12 @@ class BoxJobs:
         self._actor_of = actor_of
         self._reap_wait = reap_wait
         self._links: dict[Place, str] = {}
+        self._disks: dict[Place, str | None] = {}
+        """From where the disks of pid files are mounted, by folder, as far as that is known."""
         self._marks: dict[str, RunMarks] = {}
         """What the jobs of each run are known by, for as long as it is the same run and links."""
-        self._alive: dict[str, Found] = {}
+        self._alive: dict[tuple[str | None, ...], Found] = {}
+        """What was seen to live, by run and by where and how it was looked for (``_sought``)."""
         self._gone: dict[str, str | None] = {}
         self._left: dict[str, float | None] = {}
         """When the log of a job that is gone was written last, as that was first seen."""
@@ -222,7 +226,7 @@ class BoxJobs:
             found = answers[words.matching(pattern)]
             matches[pattern] = found if isinstance(found, Problem) else matched(found)
         logs = {name: each for name, each in files.items() if isinstance(each, JobFiles)}
-        sight = HostSight(host, led(runs, self._links), logs, self._marks)
+        sight = HostSight(host, led(runs, self._links), logs, self._marks, self._disks)
         around = Around(candidates_of(sight), sight)
         return View(sight, files, _multiplexed(answers), matches, around)
 
@@ -235,8 +239,11 @@ class BoxJobs:
         new = [place for place in places if anew or place not in self._links]
         if not new:
             return
-        piece = words.real(new)
-        said = (await actor.ask([piece]))[piece]
+        piece, folders = words.real(new), {pid_folder(run): None for run in runs}
+        disks = asked_of([place for place in new if place in folders])
+        answers = await actor.ask([piece, *disks])
+        self._disks |= shared_by(answers, disks)
+        said = answers[piece]
         lines = b"" if isinstance(said, Problem) else said
         found = lines.decode("utf-8", "surrogateescape").splitlines()
         if len(found) == len(new):
@@ -287,7 +294,7 @@ class BoxJobs:
         seen = Seen(found.note, found.who, files.exit, files.marker_at, size, at)
         if found.who.who is not Who.SAME or not isinstance(found.note, PidNote):
             return seen
-        self._alive[run.name] = found
+        self._alive[_sought(run)] = found
         process = view.sight.processes.get(found.note.pid)
         if process is None:
             return seen
@@ -330,7 +337,7 @@ class BoxJobs:
             return known(ended_as(seen, found.status, None), "dead pane", now)
         if not lacks or not found.absent:
             return facet
-        former = self._alive.get(run.name)
+        former = self._alive.get(_sought(run))
         if former is None and seen.log_size == 0:
             text = f"{found.absent}: nothing was launched there, or it left no trace"
             return unknown(ErrorKind.NOT_FOUND, text, PROCESS_TABLE, now)
@@ -338,6 +345,12 @@ class BoxJobs:
         reason = f"gone without an exit status ({found.absent})"
         value = value_of(seen._replace(pid=note), GONE, Phase.FAILED, reason=reason)
         return known(value, PROCESS_TABLE, now)
+
+
+def _sought(run: RunSpec) -> tuple[str | None, ...]:
+    """Return what is looked for: another host or another name may be another job's."""
+    job = run.job
+    return (run.name,) if job is None else (run.name, job.host, job.session, job.match)
 
 
 def _pieces(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> list[Piece]:

@@ -16,10 +16,11 @@ from cockpit.model.jobs import Found, LookUp
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.box import words
+from cockpit.platforms.box.disks import asked_of, shared_by
 from cockpit.platforms.box.launching import ID, Script, launches_place
 from cockpit.platforms.box.machine import Host, host_of
 from cockpit.platforms.box.probe import Actor, Piece
-from cockpit.platforms.box.sight import HostSight
+from cockpit.platforms.box.sight import HostSight, folder_of
 from cockpit.platforms.box.smallfiles import JobFiles, job_files
 from cockpit.platforms.local import lookup as local
 from cockpit.platforms.local.files import PidNote
@@ -55,6 +56,8 @@ class Seen(NamedTuple):
 
     host: Host
     files: JobFiles
+    disks: Mapping[Place, str | None]
+    """From where the disk of the pid file is mounted (``HostSight.disks``)."""
 
 
 async def look_up(actor: Actor, send: Script, run: RunSpec, launch_id: str) -> LookUp:
@@ -106,9 +109,11 @@ async def _seen(actor: Actor, job: JobSpec, launch_id: str) -> Seen | str:
     """Return the host's processes and the job's files, or why they are not known."""
     marks = (f"{LAUNCH_ID}={launch_id}", f"{SUPERVISES}={launch_id} ")
     pieces = [words.ABOUT, words.STATS, words.ARGV, words.OWNERS, words.environments(marks)]
-    files = words.files([launch_id], [job])
-    answers = await actor.ask([*pieces, files])
-    problem = next((each for each in answers.values() if isinstance(each, Problem)), None)
+    files, folder = words.files([launch_id], [job]), folder_of(job.pid_file)
+    disks = asked_of([] if folder is None else [folder])
+    answers = await actor.ask([*pieces, files, *disks])
+    said = [each for piece, each in answers.items() if piece not in disks]
+    problem = next((each for each in said if isinstance(each, Problem)), None)
     if problem is not None:
         return problem.message
     told = {piece.name: said for piece, said in answers.items() if isinstance(said, bytes)}
@@ -116,7 +121,7 @@ async def _seen(actor: Actor, job: JobSpec, launch_id: str) -> Seen | str:
     if host is None:
         return f"{job.host} does not list its processes"
     found = job_files(told[files.name], [job])[0]
-    return Seen(host, found)
+    return Seen(host, found, shared_by(answers, disks))
 
 
 def _by_pid_file(run: RunSpec, launch_id: str, seen: Seen) -> LookUp | None:
@@ -126,7 +131,7 @@ def _by_pid_file(run: RunSpec, launch_id: str, seen: Seen) -> LookUp | None:
     note = seen.files.pid
     if not isinstance(note, PidNote) or note.launch_id != launch_id:
         return None
-    who = identify(run, note, HostSight(seen.host, {}), seen.host.now)
+    who = identify(run, note, HostSight(seen.host, {}, disks=seen.disks), seen.host.now)
     if who.who is Who.UNSURE:
         return _unknown(f"{launch_id} by its pid file: {who.text}")
     alive = who.who is Who.SAME

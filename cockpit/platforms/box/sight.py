@@ -26,6 +26,8 @@ class HostSight:
     logs: Mapping[str, JobFiles] = field(default_factory=dict)
     known: dict[str, RunMarks] = field(default_factory=dict)
     """The marks of runs that were found out before, by the same links."""
+    disks: Mapping[Place, str | None] = field(default_factory=dict)
+    """From where the disks are mounted that hold pid files, by their folders; ``None``: its own."""
     _candidates: dict[int, Candidate] = field(default_factory=dict)
     _real: dict[str, str] | None = None
 
@@ -116,6 +118,11 @@ class HostSight:
         seen = self.logs.get(run.name)
         return None if seen is None or seen.log is None else seen.log.mtime
 
+    def shared(self, run: RunSpec) -> str | None:
+        """Return on what disk that other machines mount too a run's pid file lies, if on one."""
+        source = None if (folder := pid_folder(run)) is None else self.disks.get(folder)
+        return None if source is None else f"{source}, a network file system"
+
     def may_signal(self, process: Process) -> bool:
         """Tell whether the process is ours, or we are root there."""
         return self.uid in (0, process.uid)
@@ -134,13 +141,23 @@ def on_its_host(run: RunSpec, place: Place) -> bool:
     return place.here if host is None else (place.scheme, place.host) == (SSH, host)
 
 
+def pid_folder(run: RunSpec) -> Place | None:
+    """Return the folder of a run's pid file, if it has one."""
+    return None if run.job is None else folder_of(run.job.pid_file)
+
+
+def folder_of(place: Place | None) -> Place | None:
+    """Return the folder in which a file lies."""
+    if place is None:
+        return None
+    return Place(place.scheme, place.host, posixpath.dirname(place.path) or ".")
+
+
 def places_of(run: RunSpec) -> list[Place]:
     """Return the run's places on its host whose links are worth following."""
     job = run.job
     folders = [run.wandb.dir if run.wandb is not None else None, run.output_root]
-    if job is not None and job.pid_file is not None:
-        parent = posixpath.dirname(job.pid_file.path)
-        folders.append(Place(job.pid_file.scheme, job.pid_file.host, parent or "."))
+    folders.append(pid_folder(run))
     folders.append(None if job is None else job.workdir)
     found = [*(place for place in folders if place is not None), *outputs_of(run)]
     return [place for place in dict.fromkeys(found) if on_its_host(run, place)]

@@ -35,7 +35,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Live, LiveJob
-from cockpit.model.observed import JobValue, Phase
+from cockpit.model.observed import UNCLEAR, JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local import lookup
@@ -60,14 +60,16 @@ from cockpit.platforms.local.judging import (
     source_of,
     whose,
 )
-from cockpit.platforms.local.recorded import Identity, Look, Table, Who
+from cockpit.platforms.local.recorded import Identity, Look, Table, Who, elsewhere
 from cockpit.platforms.local.stopped import STOP_STATES, StoppedSince, workers
 from cockpit.runtime.bulk import Call, Outcome, offload_each
+from cockpit.runtime.incarnation import here
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.process import ProcessFacts, process_facts
 from cockpit.sources.logs.local import newest_match
 
 DEADLINE: Final = 5.0
+NO_TABLE: Final = "the process table was not told in time"
 REAP_WAIT: Final = 1.0
 """Seconds that a wrapper is given to write the exit status of a process that has ended."""
 _REAP_LOOK: Final = 0.05
@@ -100,22 +102,28 @@ class LocalJobs:
         facets = await each(local, lambda query: self._patiently(query, table, first[query.name]))
         answers = zip(local, facets, strict=True)
         spoken = {query.name: self._once_spoken(query.name, facet) for query, facet in answers}
-        look = None if table.spent else table.look
-        return await self._with_rivals([query.run for query in local], spoken, look)
+        return await self._with_rivals([query.run for query in local], spoken, table)
 
     async def _with_rivals(
-        self, runs: Sequence[RunSpec], facets: dict[str, Facet[JobValue]], look: Look | None
+        self, runs: Sequence[RunSpec], facets: dict[str, Facet[JobValue]], table: Table
     ) -> dict[str, Facet[JobValue]]:
         """Add to each job the others of its lineage that live (C-25), from one look at all."""
+        look, seen = None if table.spent else table.look, table.look is not None
         live = await self._live(runs, look) if runs else {}
-        return {name: self._rivalled(name, facet, live.get(name)) for name, facet in facets.items()}
+        return {
+            name: self._rivalled(name, facet, live.get(name), seen=seen)
+            for name, facet in facets.items()
+        }
 
-    def _rivalled(self, name: str, facet: Facet[JobValue], live: Live | None) -> Facet[JobValue]:
+    def _rivalled(
+        self, name: str, facet: Facet[JobValue], live: Live | None, *, seen: bool
+    ) -> Facet[JobValue]:
+        """Return a job with its rivals; ``seen``: the processes could be looked at."""
         value = facet.value
         if value is None:
             return facet
-        if live is not None and live.unknown is None:
-            self._jobs[name] = live
+        if live is not None and (live.unknown is None or (seen and value.state == UNCLEAR)):
+            self._jobs[name] = live  # whom the pid file means is unknown, not what lives beside it
         known_live = self._jobs.get(name, Live())
         here = tuple(self._dated(job) for job in known_live.jobs if job.id != value.id)
         rivals = (*here, *value.rivals)
@@ -267,9 +275,14 @@ def _again(look: Look, pid: int) -> tuple[LiveJob, ...]:
 def _identity(
     run: RunSpec, note: PidNote, facts: ProcessFacts, look: Look | None, now: float
 ) -> Identity:
-    """Return whose process it is; without a table the noted ticks tell."""
-    if look is None:
-        same = None in (note.ticks, facts.ticks) or note.ticks == facts.ticks
-        who = Who.GONE if not facts.alive else Who.SAME if same else Who.OTHER
-        return Identity(who)
-    return look.whose(run, note, now)
+    """Return whose process it is; without a table the noted ticks tell, of this very boot."""
+    if look is not None:
+        return look.whose(run, note, now)
+    found = elsewhere(note, here())
+    if found is not None:
+        return found
+    if note.ticks is None or (facts.alive and facts.ticks is None):
+        return Identity(Who.UNSURE, f"{NO_TABLE}: cannot tell whether pid {note.pid} is the job")
+    return Identity(
+        Who.GONE if not facts.alive else Who.SAME if note.ticks == facts.ticks else Who.OTHER
+    )

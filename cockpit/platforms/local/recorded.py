@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from cockpit.model.run import RunSpec
+from cockpit.platforms.local import other_machine
 from cockpit.platforms.local.again import Known
 from cockpit.platforms.local.belonging import (
     Candidate,
@@ -124,6 +125,9 @@ class Sight(Protocol):
     def may_signal(self, process: Process) -> bool:
         """Tell whether we could stop a process; one that has ended meanwhile too."""
 
+    def shared(self, run: RunSpec) -> str | None:
+        """Return on what disk that other machines mount too a run's pid file lies, if on one."""
+
 
 class Look:
     """The process table at one moment, read once for many runs; raises ``OSError``."""
@@ -138,6 +142,7 @@ class Look:
         self._whose: dict[tuple[str, PidNote], Identity] = {}
         self._real: dict[str, str] = {}
         self._candidates: dict[int, Candidate] = {}
+        self.shared = other_machine.SharedDisks().of
         self.again: Known = {}
         """The loops above processes that were found in this look."""
 
@@ -248,9 +253,22 @@ def _boot(proc: Path) -> float | None:
 
 def identify(run: RunSpec, note: PidNote, look: Sight, now: float) -> Identity:
     """Return whose process the id in a run's pid file is now."""
-    elsewhere = _elsewhere(note, look.machine)
-    if elsewhere is not None:
-        return elsewhere
+    abroad = elsewhere(note, look.machine)
+    if abroad is not None:
+        return abroad
+    mine = other_machine.names_machine(note) or other_machine.proven(run, note, look.machine)
+    shared = None if mine else look.shared(run)
+    found = _found(run, note, look, now, shared=shared is not None)
+    if shared is None or found.who is Who.UNSURE:
+        return found
+    if found.who is Who.SAME:
+        other_machine.remember(run, note, look.machine)
+        return found
+    return Identity(Who.UNSURE, other_machine.doubt(note, found.text, shared))
+
+
+def _found(run: RunSpec, note: PidNote, look: Sight, now: float, *, shared: bool) -> Identity:
+    """Return whose process of the machine looked at it is, where it is one of these."""
     process = look.processes.get(note.pid)
     if process is None:
         return Identity(Who.GONE)
@@ -262,8 +280,10 @@ def identify(run: RunSpec, note: PidNote, look: Sight, now: float) -> Identity:
     if same is False and None not in (note.ticks, ticks):  # the clock alone convicts nobody
         return Identity(Who.OTHER, _now_another(process))
     later = _later(note, started)
-    tie = _tie(run, process, look, now, doubtful=later)
-    return Identity(Who.SAME, tie) if tie is not None else _untied(note, process, look, later=later)
+    tie = _tie(run, process, look, now, doubtful=later, shared=shared)
+    if tie is not None:
+        return Identity(Who.SAME, tie)
+    return _untied(note, process, look, later=later, shared=shared)
 
 
 def _later(note: PidNote, started: float | None) -> bool:
@@ -278,7 +298,7 @@ def _later(note: PidNote, started: float | None) -> bool:
     return abs(started - note.start) > START_SLACK
 
 
-def _elsewhere(note: PidNote, mine: Machine) -> Identity | None:
+def elsewhere(note: PidNote, mine: Machine) -> Identity | None:
     """Return what follows from the boot, the machine or the container that a launcher noted."""
     found = where(Machine(None, note.machine, note.boot, note.space), mine)
     if found is Where.ELSEWHERE:
@@ -297,11 +317,11 @@ def _now_another(process: Process) -> str:
     return f"pid {process.pid} now belongs to another process"
 
 
-def _untied(note: PidNote, process: Process, look: Sight, *, later: bool) -> Identity:
+def _untied(note: PidNote, process: Process, look: Sight, *, later: bool, shared: bool) -> Identity:
     """Return what is left to say of a living process that nothing ties to the run.
 
     A file that was written in the moment in which the process began is a weak sign, and enough
-    for one that may be a training.
+    for one that may be a training, on a disk of its machine.
     """
     started = look.started_at(process)
     near = started is not None and abs(started - note.written_at) <= START_SLACK
@@ -309,7 +329,7 @@ def _untied(note: PidNote, process: Process, look: Sight, *, later: bool) -> Ide
     owner = note.uid is None or process.uid == note.uid
     if later and (is_tool(process.argv) or not owner):
         return Identity(Who.OTHER, _now_another(process))
-    if not later and owner and (fits or not look.files.readable(process)):
+    if not (later or shared) and owner and (fits or not look.files.readable(process)):
         return Identity(Who.SAME)
     name = clean(scrub(" ".join(process.argv)), 60)
     when = ", and by the clock it started later than was noted" if later else ""
@@ -320,11 +340,13 @@ def _untied(note: PidNote, process: Process, look: Sight, *, later: bool) -> Ide
     )
 
 
-def _tie(run: RunSpec, process: Process, look: Sight, now: float, *, doubtful: bool) -> str | None:
+def _tie(
+    run: RunSpec, process: Process, look: Sight, now: float, *, doubtful: bool, shared: bool
+) -> str | None:
     """Return what ties a living process to a run, the strongest first; ``None``: nothing does.
 
-    Where the clocks speak against it (``doubtful``), what other runs have too is not enough, nor
-    that the log grows: who writes it may have it open for moments only, or on another machine.
+    Where the clocks speak against it (``doubtful``), what other runs have too is not enough; nor is
+    there, or on a ``shared`` disk, a log that grows: by a hand that opens it for moments, or afar.
     """
     watched = look.marks(run, None)
     members = [process] if _above_all(process, look) else look.below(process.pid)
@@ -337,7 +359,7 @@ def _tie(run: RunSpec, process: Process, look: Sight, now: float, *, doubtful: b
     own: tuple[Callable[[], str | None], ...] = (
         lambda: _by_folder(run, watched, members, look),
         lambda: _by_pipe(watched, members, look),
-        lambda: None if doubtful else _by_moving_log(run, watched, members, look, now),
+        lambda: None if doubtful or shared else _by_moving_log(run, watched, members, look, now),
     )
     if (why := next((why for each in own if (why := each()) is not None), None)) is not None:
         return why

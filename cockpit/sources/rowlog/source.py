@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -82,6 +82,11 @@ class FileTracker(Generic[Spec]):
         return await self._chunk(
             run, lambda own, deadline: offload(own.rows.recent, rows, deadline=deadline)
         )
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Begin anew with runs: the next rows of each are its first ones."""
+        for name in names:
+            self._runs.pop(name, None)
 
     async def _chunk(
         self, run: RunSpec, read: Callable[[_Own[Spec], float], Awaitable[RowChunk]]

@@ -138,6 +138,10 @@ class Box:
             former = self._runs[name] = BoxRun(spec, self._cache)
         return former
 
+    def forget(self, name: str) -> None:
+        """Know nothing of a run any more but what was brought of its files."""
+        self._runs.pop(name, None)
+
     def look(self, runs: Sequence[BoxRun], allowed: float) -> None:
         """Find the files of runs, bring what is new and what their readers want.
 

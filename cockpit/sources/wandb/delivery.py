@@ -37,6 +37,11 @@ class Delivery:
         self._kept = None  # no other read is under way: that would wait for this one
         return chunk
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the next call gives, or may give, what no look at the files can tell of."""
+        return self._again or self._lock.locked() or self._kept is not None
+
     def rewind(self) -> None:
         """Have the next call begin at the first row again; does not wait for one that hangs."""
         self._again = True

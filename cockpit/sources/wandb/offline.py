@@ -99,7 +99,9 @@ class OfflineWandb:
     def may_have_rows(self, run: RunSpec) -> bool:
         """Return whether ``more_rows`` might give any, as the last look found the files."""
         former = self._runs.get(run.name)
-        return former is None or former[0] != run.wandb or not former[1].read_out
+        if former is None or former.spec != run.wandb:
+            return True
+        return not former.files.read_out or former.rows.waiting
 
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
@@ -121,6 +123,12 @@ class OfflineWandb:
         former = self._runs.get(run)
         if former is not None:
             former.rows.rewind()
+
+    def forget(self, run: str) -> None:
+        """Begin anew with a run: its next rows are its first ones."""
+        self._runs.pop(run, None)
+        for host in self._boxes.values():
+            host.box.forget(run)
 
     async def _look(self, queries: Sequence[Query]) -> dict[str, HostError]:
         """Look at each host's files in one go; return the trouble of the runs that had any."""

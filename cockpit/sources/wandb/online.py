@@ -198,6 +198,10 @@ class OnlineWandb:
         if former is not None:
             former.rows.rewind()
 
+    def forget(self, run: str) -> None:
+        """Begin anew with a run: its next rows are its first ones."""
+        self._runs.pop(run, None)
+
     async def _project(self, where: Where, queries: list[Query]) -> dict[str, Facet[TrackerValue]]:
         began = self._clock.monotonic()
         project = self._projects.setdefault(where, _Project())

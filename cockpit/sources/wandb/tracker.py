@@ -6,7 +6,7 @@ Whichever shows the newer training step is believed; what only the other one kno
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from cockpit.model.clock import Clock
@@ -85,6 +85,13 @@ class Wandb:
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the newest rows, without those before them."""
         return await self._rows(run).recent(run, rows)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Begin anew with runs: the next rows of each are its first ones."""
+        for name in names:
+            self._parts.pop(name, None)
+            self._files.forget(name)
+            self._server.forget(name)
 
     def seen_in_files(self, run: RunSpec) -> bool:
         """Tell whether the run is seen best in its files, else at its server."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -57,6 +57,9 @@ class Tracker(Protocol):
 
     async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the newest rows, without reading the ones before them."""
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Begin anew with runs: the next rows of each are its first ones."""
 
 
 @dataclass(frozen=True)

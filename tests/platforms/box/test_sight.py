@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.jobs import Found
+from cockpit.model.observed import Phase
 from cockpit.platforms.box.jobs import BoxJobs, View
+from cockpit.platforms.box.lookup import look_up
 from cockpit.platforms.box.probe import Actor, Answers, Piece
-from tests.platforms.box.making import spec
+from cockpit.platforms.box.words import DISKS
+from cockpit.runtime.ssh import run_script
+from tests.platforms.box.making import files, spec
+from tests.queries import queries_of
 
 
 class Aliased(Actor):
@@ -35,3 +47,65 @@ async def test_a_path_that_is_a_link_on_one_host_is_none_on_another(tmp_path: Pa
         assert isinstance(view, View)
         led[host] = view.sight.real(str(tmp_path))
     assert led == {"near": f"/elsewhere{tmp_path}", "far": str(tmp_path)}
+
+
+def started(text: str) -> subprocess.Popen[bytes]:
+    """Start a process whose command line holds a text."""
+    return subprocess.Popen((sys.executable, "-S", "-c", f"import time; time.sleep(60)  # {text}"))
+
+
+async def test_a_job_of_one_host_is_not_gone_from_another(tmp_path: Path) -> None:
+    """The run file was edited: nothing of it was ever seen there."""
+    asked, child = Actor(None), started(str(tmp_path))
+    jobs = BoxJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
+    nothing: dict[str, Any] = {"log": None, "pid_file": None, "exit_file": None}
+    here = spec("near", tmp_path, match=str(tmp_path), **nothing)
+    there = spec("far", tmp_path, match=f"{tmp_path}/far", **nothing)
+    try:
+        (facet,) = (await jobs.observe("near", queries_of([here]))).values()
+        assert facet.value is not None and facet.value.phase is Phase.RUNNING
+    finally:
+        child.kill()
+        child.wait()
+    (facet,) = (await jobs.observe("far", queries_of([there]))).values()
+    assert facet.value is None and facet.error is not None
+    assert "nothing was launched there" in facet.error.message
+    (facet,) = (await jobs.observe("near", queries_of([here]))).values()
+    assert facet.value is not None and facet.value.phase is Phase.FAILED
+
+
+class Mounting(Actor):
+    """This machine under a host's name; its disks are mounted from elsewhere, as ``df`` tells."""
+
+    async def ask(self, pieces: Iterable[Piece]) -> Answers:
+        answers = dict(await super().ask(pieces))
+        for piece, said in answers.items():
+            if piece.group == DISKS and isinstance(said, bytes):
+                answers[piece] = re.sub(rb"(?m)^\S+ +(?=\d)", b"nas:/home ", said)
+        return answers
+
+
+@pytest.mark.parametrize(
+    ("actor", "phase"), [(Actor, Phase.FAILED), (Mounting, Phase.UNKNOWN)], ids=["own", "shared"]
+)
+async def test_a_plain_pid_file_on_a_disk_that_hosts_share_may_be_another_hosts(
+    tmp_path: Path, actor: type[Actor], phase: Phase
+) -> None:
+    asked = actor(None)
+    jobs = BoxJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
+    run = spec("near", tmp_path)
+    files(run, "pid_file").parent.mkdir(parents=True)
+    files(run, "pid_file").write_text(f"{2**31 - 2}\n")
+    (facet,) = (await jobs.observe("near", queries_of([run]))).values()
+    assert facet.value is not None and facet.value.phase is phase
+    unknown = (await jobs.live("near", [run]))[run.name].unknown
+    found = await look_up(asked, run_script, run, "buoy-i001")
+    assert found.found is Found.ABSENT
+    files(run, "pid_file").write_text(f"{2**31 - 2}\nlaunch_id=buoy-i001\n")
+    found = await look_up(asked, run_script, run, "buoy-i001")
+    if phase is Phase.FAILED:
+        assert unknown is None and found.found is Found.ENDED
+    else:
+        told = "is on nas:/home, a network file system, and names no machine"
+        assert facet.error is not None and told in facet.error.message
+        assert told in str(unknown) and found.found is Found.UNKNOWN and told in found.text

@@ -12,9 +12,12 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.trackers import Trackers
+from cockpit.sources.wandb import offline
 from cockpit.sources.wandb.delivery import Delivery
+from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.launches import LaunchFile, LocalFile
 from cockpit.sources.wandb.run_files import RunFiles
+from tests.queries import queries_of
 from tests.sources.wandb import writer
 
 T0 = 1_700_000_000.0
@@ -50,6 +53,22 @@ async def test_rows_that_came_too_late_are_given_out_at_the_next_call(tmp_path: 
     assert await slow.steps() == []
 
 
+async def test_rows_that_came_too_late_are_waiting(tmp_path: Path) -> None:
+    slow = SlowFolder(tmp_path)
+    waiting = [slow.rows.waiting]
+    caller = asyncio.create_task(slow.steps())
+    await asyncio.to_thread(slow.asked.wait, LONG)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    waiting.append(slow.rows.waiting)
+    slow.answer.set()
+    assert len(await slow.steps()) == 5
+    waiting.append(slow.rows.waiting)
+    slow.rows.rewind()
+    assert [*waiting, slow.rows.waiting] == [False, True, False, True]
+
+
 async def test_rows_of_a_caller_who_was_told_to_end_are_given_out_too(tmp_path: Path) -> None:
     slow = SlowFolder(tmp_path)
     caller = asyncio.create_task(slow.steps())
@@ -70,6 +89,32 @@ async def test_beginning_again_waits_for_no_read_that_hangs(tmp_path: Path) -> N
     again = await slow.rows.next(LONG)
     assert [row.step for row in again.rows] == [0, 1, 2, 3, 4] and again.restarted
     assert await slow.steps() == []
+
+
+async def test_rows_that_came_too_late_are_asked_for_though_the_file_has_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, read = Event(), RunFiles.more
+
+    def slow(files: RunFiles) -> RowChunk:
+        chunk = read(files)
+        assert answer.wait(LONG)
+        return chunk
+
+    monkeypatch.setattr(RunFiles, "more", slow)
+    SlowFolder(tmp_path)
+    run = RunSpec(name="hero", wandb=WandbSpec(id="abc", dir=str(tmp_path)))
+    tracker = Trackers(SystemClock())
+    await tracker.observe(queries_of([run]))
+    with monkeypatch.context() as short:
+        short.setattr(offline, "DEADLINE", 0.5)
+        assert (await tracker.more_rows(run)).unread
+    answer.set()
+    await tracker.observe(queries_of([run]))
+    assert tracker.may_have_rows(run)
+    assert len((await tracker.more_rows(run)).rows) == 5
+    await tracker.observe(queries_of([run]))
+    assert not tracker.may_have_rows(run)
 
 
 @pytest.mark.parametrize("kind", ["wandb", "tensorboard"])
