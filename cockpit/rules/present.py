@@ -183,7 +183,10 @@ class StepClock:
         logged = next((row.at for row in reversed(rows) if row.at is not None), None)
         self.direct = logged is not None
         tracked = tracker.value.last_step_at if tracker.value is not None else None
-        moments = [tracked, history.trend.last_step_at, logged]
+        folded = history.trend.last_step_at
+        if history.trend is history.log_trend:
+            folded = _written_by(folded, history)
+        moments = [tracked, folded, _written_by(logged, history)]
         now = history.now  # a step's time may not lie in the future
         self.last = max((min(at, now) for at in moments if at is not None), default=None)
         looks = [
@@ -193,6 +196,15 @@ class StepClock:
         ]
         folded_log = not looks and log.value is not None and self.last is not None
         self.until = seen_at(log, history.now) if folded_log else max(looks, default=None)
+
+
+def _written_by(at: float | None, history: History) -> float | None:
+    """Return when a line of the log was written that says ``at``; not after its file was.
+
+    A stamp of the future, by another clock or zone, would let a run that hangs move until then.
+    """
+    log = history.facets.log.value
+    return at if at is None or at <= history.now or log is None else min(at, log.mtime)
 
 
 CLOCK_SKEW = 15.0

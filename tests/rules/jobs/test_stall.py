@@ -181,3 +181,17 @@ def test_what_was_saved_since_the_start_was_trained() -> None:
     past = history(late, job=job(), log=silent, checkpoints=saved)
     assert list(step_stalled(run, past)) == []
     assert [alert.id for alert in log_frozen(run, past)] == ["C-23"]
+
+
+def test_a_log_whose_stamps_lie_in_the_future_stalls_by_when_it_was_written() -> None:
+    rows = losses([2.0] * 100)
+    said = log("step", mtime=T0 - 3600 + 99, rows=tuple(rows))  # its clock is an hour ahead
+    trend = folded(rows)
+
+    def at(silence: float) -> list[Alert]:
+        now = T0 - 3600 + 99 + silence
+        past = history(now, trend, job=job(started_at=T0 - 9000), log=said)
+        return stalled(past.model_copy(update={"log_trend": trend}))
+
+    assert at(2 * CADENCE) == []
+    assert [alert.since for alert in at(2 * CADENCE + 1)] == [T0 - 3600 + 99]
