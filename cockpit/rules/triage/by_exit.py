@@ -49,7 +49,7 @@ _RECEIVED: Final = late_regex(
     re.I,
 )
 _SENT: Final = late_regex(r"\bsending\b.{0,60}\bsigterm\b", re.I)
-"""A launcher tells the others to leave once one is killed."""
+"""A launcher tells the others to leave once one is killed, or once it is told to itself."""
 INTERRUPT_CODES = (130, -2)
 TERM_CODES = (143, -15)
 
@@ -83,8 +83,8 @@ def _killed_on_purpose(log: Log) -> bool:
     Or whether it had been told to leave before: by whom is not said, and nobody may undo it.
     """
     told = {i for words in (HUNG, PROBE, BY_HAND) for i in log.naming(words)}
-    if not log.matching(_SENT):
-        told |= set(log.naming(_RECEIVED))
+    sent = min((i for i in log.matching(_SENT) if not log.went_on(i)), default=len(log.lines))
+    told |= {index for index in log.naming(_RECEIVED) if index < sent}
     newest = len(log.lines) - LAST_WORDS
     return any(index > newest and not log.went_on(index) for index in told)
 

@@ -11,11 +11,22 @@ _THINGS: Final = (
     r"(?:the |a |an |its |our |this |another )?(?:system|scheduler|slurm|kernel|watchdog|signal"
     r"|launcher|pre|server|client|peer|parent|caller|remote|upstream|time-?out|deadline|executor"
     r"|context|future|auto-?scal|maintenance|quota|policy|nodes?\b|hosts?\b|health|admission|runtime"
-    r"|framework|ray\b|kube|k8s|controller|supervisor|dependency|itself|default|error|exception)"
+    r"|framework|ray\b|kube|k8s|controller|supervisor|dependency|itself|default|error|exception|evict"
+    r"|sig(?:term|kill|abrt|hup)|asyncio|grpc|out[ -]of|oom|memory|cluster|heart-?beat|fail|kueue"
+    r"|all_?-?(?:reduce|gather))"
 )
 """What also cancels something, and is nobody."""
 _OF_THE_PROGRAM: Final = r"[- ](?:defined|code|callback|hook|function|script|rule|median|setting)"
 """Words after which the user, or an operator, is a part of the program."""
+_BESIDE: Final = r"(?:checkpoint|ckpt|snapshot|sav|eval|profil|dump|pause|resum|(?:re)?start)"
+"""What a person asks for besides an end."""
+_STOP_FILE: Final = (
+    r"(?<!no )(?<!early )(?<!if )(?<!if a )(?<!if the )(?<!whether )(?<!whether a )"
+    r"(?<!whether the )\bstop[- _]?(file|flag|marker|sentinel)\b"
+    r"(?!.{0,20}\b(not?|never|false|none|0)\b).{0,20}"
+    r"\b(found|detected|seen|exists|present|appeared)\b(?!\W{0,3}(no|false|none|0)\b)"
+)
+"""A file by which a person has a program leave: it lay there, and was not only looked for."""
 
 STOPPED = late_regex(
     r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user\b"
@@ -27,9 +38,10 @@ STOPPED = late_regex(
     r"|wandb)\b"
     r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
     r"|\bjob \S+ was (stopped|cancell?ed)\b(?!.{0,40}\b(because|due|since|after|depend\w*)\b)"
-    r"|^srun: interrupt\b|\buser[- ]initiated\b"
-    r"|terminated-by-user|(?<!no )\bstop[- _]?(file|flag|marker|sentinel)\b.{0,20}\b(found|detected"
-    r"|seen|exists|present|appeared)\b|\b(exit(ing|ed)?|stopp(ing|ed)) .{0,12}\bon request\b"
+    rf"(?! by {_THINGS})|^srun: interrupt\b|\buser[- ]initiated\b(?! {_BESIDE})"
+    rf"|terminated-by-user|{_STOP_FILE}|\b(exit(ing|ed)?|stopp(ing|ed)) "
+    r"((with|code|status|run|job|training|cleanly|gracefully|\d{1,3}) ){0,3}on request\b"
+    r"(?=\W*$|[.,;:]| \(| (of|by|from|at|after)\b)"
     r"|(?<!use )(?<!run )(?<!with )\b(kubectl delete|docker (stop|kill)|podman (stop|kill)"
     r"|condor_rm|oardel|sky (jobs )?cancel"
     r"|ray job stop|modal app stop)\b|^qdel: "

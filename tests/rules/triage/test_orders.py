@@ -24,6 +24,18 @@ from tests.rules.triage.test_classify import TRAIN
         "sweep agent: trial 4 stopped by user-defined early stopping",
         "terminated by user code: sys.exit(1)",
         "no stop file found",
+        "stop flag not found",
+        "stop_flag=False seen",
+        "stop file exists: no",
+        "checking whether stop file exists",
+        "exiting process on request overflow",
+        "exited with code 1 on request failure",
+        "saving user-initiated snapshot",
+        "job 77 was stopped by the maintenance controller",
+        "pod cancelled by eviction manager",
+        "job cancelled by memory limit",
+        "ERROR: cancelled by SIGTERM",
+        "task: cancelled by all-reduce abort",
     ],
 )
 def test_what_no_person_has_stopped_is_not_left_alone(said: str) -> None:
@@ -42,6 +54,8 @@ def test_what_no_person_has_stopped_is_not_left_alone(said: str) -> None:
         "received SIGINT, stopping",
         "job 77 was cancelled",
         "stop file found: /runs/q7/STOP",
+        "exited with code 0 on request",
+        "stopped on request at step 9003",
     ],
 )
 def test_what_a_person_has_stopped_is_left_alone(said: str) -> None:
@@ -63,3 +77,12 @@ def test_an_identity_that_is_refused_is_refused_again(said: str) -> None:
         triage([*TRAIN, "requests.exceptions.ProxyError: Max retries exceeded"], "failed", 1).action
         == "relaunch"
     )
+
+
+def test_who_was_told_to_leave_before_it_told_its_workers_is_not_started_again() -> None:
+    received = "Received Signals.SIGTERM death signal, shutting down workers"
+    sent = "Sending process 31 closing signal SIGTERM"
+    ordered = triage([*TRAIN, received, sent, "Killed"], "failed", 137)
+    assert (ordered.name, ordered.action) == ("killed", "escalate")
+    launcher = triage([*TRAIN, "Killed", sent, received], "failed", 137)
+    assert (launcher.name, launcher.action) == ("killed", "relaunch")
