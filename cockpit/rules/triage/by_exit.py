@@ -44,8 +44,9 @@ LAST_WORDS = 300
 """Lines at the end in which an interrupt still explains it: every rank prints its own trace."""
 KILL_CODES = (137, -9)
 _RECEIVED: Final = late_regex(
-    r"\b(received|caught|got|handling)\b.{0,24}\b(sigterm|signal:? ?15)\b"
-    r"|\b(sigterm|signal:? ?15)\b.{0,24}\b(received|caught|arrived)\b",
+    r"\b(received|caught|got|handling)\b.{0,24}\b(sig(term|hup|quit)|signal:? ?(15|[1-3]))\b"
+    r"|\b(sig(term|hup|quit)|signal:? ?(15|[1-3]))\b.{0,24}\b(received|caught|arrived)\b"
+    r"|\binterrupt (received|caught)\b",
     re.I,
 )
 _SENT: Final = late_regex(r"\bsending\b.{0,60}\bsigterm\b", re.I)
@@ -147,7 +148,9 @@ def _just_stops(log: Log) -> bool:
     if any(ALARM.search(line) for index, line in enumerate(end) if index not in marks):
         return False
     after = end[marks[-1] + 1 :]
-    return not any(said.search(line) for line in after for said in (ORDERED, TERMINATED, DONE))
+    return not any(
+        said.search(line) for line in after for said in (ORDERED, BY_HAND, TERMINATED, DONE)
+    )
 
 
 def misused(log: Log) -> list[int]:
