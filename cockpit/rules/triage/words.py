@@ -216,7 +216,7 @@ FATAL = late_regex(
 """What a program says that does not go on."""
 
 COUNTS = late_regex(
-    r"^\W*(\w+\W{1,3}){0,2}?((\w+=[\d.,%]+\S*|[\d.,]+ \w+)[ ,;|]{1,3}){2,}\w+(=[\d.,%]+\S*)?\W*$"
+    r"^\W*+(\w+\W{1,3}){0,2}?((\w+=[\d.,%]+\S*|[\d.,]+ \w+)[ ,;|]{1,3}){2,}\w+(=[\d.,%]+\S*)?\W*$"
 )
 """A line of figures, whatever they count: ``decoded=4118220 failed=2``."""
 
