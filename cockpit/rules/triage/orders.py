@@ -94,6 +94,7 @@ BY_HAND = late_regex(
     r"|\b(?:drain|cordon)\w*|\bmaintenance\b|\bquota\b|\bfair[- ]?share\b|\bfenc(?:ed|ing)\b"
     r"|\blicen[cs]e\b|\b(?:lease|lock|leadership|ownership)\b.{0,20}\b(?:lost|taken|expired"
     r"|stolen|revoked|held)\b|^interrupt(?:ed)?\b"
+    r"|\bcancelled(?:\+| by \d+)?[\s|]{1,40}\d+:\d+\b"  # sacct
     r"|\b(?:supervisord?|docker(?:-compose)?|systemd|pm2)\b.{0,60}\bstop",
     re.I,
 )
