@@ -364,6 +364,7 @@ ECHO_NAMES = frozenset(
         *("BrokenPipeError", "DistBackendError", "DistNetworkError", "DistStoreError"),
         *("ClientDisconnectedError", "CancelledError", "BrokenProcessPool"),
         *("ActorDiedError", "ActorUnavailableError", "WorkerCrashedError", "ObjectLostError"),
+        "RayActorError",
     )
 )
 ECHO = late_regex(
