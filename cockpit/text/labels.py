@@ -21,10 +21,15 @@ _OTHER_WORK = late_regex(
     r"|warm(?:ing)?[ -]?up|generat\w+|sampling|predict\w*|infer\w*|decod\w*|dev(?=\s*[:|])"
     r"|sanity|filter\w*|map(?:ping)?|preprocess\w*|prepar\w*|packing|shards?|files?|cach\w*|error"
     r"|exception"
-    r"|traceback|warning|fail\w*|start(?:ed)?|best|at|from|until|since|because|reset\w*)\b"
+    r"|traceback|warning|fail\w*|start(?:ed)?|best|at|from|until|since|because|reset\w*"
+    r"|(?<!\w )usage(?=:)|e\.g|expected(?=:? [\"'])|would|could not|(?:example|format|pattern"
+    r"|regex)(?=[\"']?\s?:)|(?<=\()default(?=:)"
+    r"|(?:config\w*|settings|args|h(?:yper-?)?params)(?=[\"']?\s?[:=]\s?[{\[(]))\b"
     r"|\b(?:to|after|before|past)\s+(?:[a-z_]+[\s=:#]*){0,2}$)"
 )
 _IN_BRACKETS = late_regex(r"(?i:[\[(](?:eval\w*|val|valid\w*|test|dev|sanity|predict)\b)")
+_IN_CODE = late_regex(r"(?<=\w)\([bfru]{0,2}[\"'][^\"']*$")
+"""A string that a call in a line of source begins: ``raise ValueError("step 100 …``."""
 _DOING = late_regex(
     r"(?i:(?<![\w./@-])(?!(?:(?:pre|post|mid)?-?train|(?:fine-?)?tun|fitt|learn|optimi[sz]|updat"
     r"|runn|logg"
@@ -83,7 +88,7 @@ def other_work(text: str) -> bool:
     """Return whether ``text`` (before a bar or a step) speaks of other work than training."""
     bare = _PREFIXES.sub(" ", text)
     return any(each.search(bare) is not None for each in (_OTHER_WORK, _DOING)) or (
-        _IN_BRACKETS.search(text) is not None
+        _IN_BRACKETS.search(text) is not None or _IN_CODE.search(text) is not None
     )
 
 

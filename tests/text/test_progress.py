@@ -171,6 +171,15 @@ NOT_PROGRESS = [
     "498383it [00:12, 5927.95it/s]",
     "decode step 310, 81.5 tok/s",
     "batch 310 ready, 12.5 samples/s",
+    '    raise ValueError("step 100 loss 2.3 lr 1e-3")',
+    '    print(f"loss at step 100: 2.3")',
+    'ValueError: could not parse "step 100 loss 2.3"',
+    '  --fmt FMT   how a line looks (default: "step 100 loss 2.3 lr 1e-4")',
+    "usage: prints 'step 100 loss 2.3'",
+    "e.g. step 100 loss 2.3",
+    "expected 'step 100 loss 2.3 lr 1', got 'x'",
+    "{'pattern': 'step 100 loss 2.3', 'lr': 0.1}",
+    "config: {step: 100, loss: 2.3, lr: 1}",
 ]
 
 
@@ -202,6 +211,21 @@ def test_rich_s_bar_is_read() -> None:
     found = read_progress(line)
     assert found is not None and found.scope == "epoch" and found.format == "rich"
     assert (found.step, found.max_step, found.loss, found.throughput) == (29, 300, 2.301, 2.45)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'level=info msg="step 100 loss 2.3"',
+        '{"log": "step 100 loss 2.3\\n", "stream": "stdout"}',
+        "gpu usage: 93% step 100 loss 2.3",
+        "INFO:default:step 100 loss 2.3",
+        "log('train', step=100, loss=2.3)",
+    ],
+)
+def test_a_message_in_quotes_is_progress(line: str) -> None:
+    found = read_progress(line)
+    assert found is not None and (found.step, found.loss) == (100, 2.3)
 
 
 @pytest.mark.parametrize("line", NOT_PROGRESS)

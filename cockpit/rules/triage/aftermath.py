@@ -27,7 +27,8 @@ _BY_ITSELF: Final = r"(?!-?(?:9|137|15|143|0)\b)-?\d"
 OTHER_END: Final = late_regex(rf"\bexit_?code\s*[:=] ?{_BY_ITSELF}", re.I)
 """A task that a launcher saw end by itself: its kill of the others is no cause."""
 FIRST_END: Final = late_regex(
-    r"\b(?:tasks?|rank|worker|process|proc|pid|pod|container|replica|child|node|host|[\w.]+-\d+)\b"
+    r"\b(?:tasks?|rank|worker|process|proc|pid|pod|container|replica|child|node|host"
+    r"|(?<![\w.])[\w.]+-\d+)\b"
     r".{0,60}\b(?:exit(?:s|ed)?|return(?:s|ed)|failed|died|ended|terminated|finished)\b.{0,24}"
     rf"(?:code|status|rc|error)\W{{0,3}}(?:of )?{_BY_ITSELF}",
     re.I,

@@ -58,6 +58,8 @@ _COLUMN: Final = late_regex(
 )
 """``kubectl get pods``: how often a container that has failed had been started again."""
 
+_ROW: Final = late_regex(r"^\s*(?P<job>\d{1,12})\b[^|]{0,20}[\s|].{0,200}\bFAILED[\s|]{1,40}\d")
+"""A row of ``sacct``: a job that has failed, by its id."""
 
 _START: Final = (
     r"(?:\b(?P<kind>i|try|run|job|start|launch|attempt|incarnation|inst(?:ance)?|life|re-?start)"
@@ -79,7 +81,7 @@ def told_again(log: Log) -> list[int]:
     What training has outlived since is over, unless it is told of starts before this one.
     """
     requests = frozenset((*log.matching(NETWORK), *log.matching(_ASKED)))
-    found = {*log.naming(_TOLD), *log.naming(_COLUMN), *_ended_alike(log)}
+    found = {*log.naming(_TOLD), *log.naming(_COLUMN), *_ended_alike(log), *_failed_rows(log)}
     return sorted(i for i in found if i not in requests and not _is_over(log, i))
 
 
@@ -91,6 +93,12 @@ def _ended_alike(log: Log) -> list[int]:
             alike = told.setdefault((str(each["kind"]).lower(), each["end"].lower()), {})
             alike[each["at"]] = index
     return [index for alike in told.values() if len(alike) > 1 for index in alike.values()]
+
+
+def _failed_rows(log: Log) -> list[int]:
+    """Return the rows of jobs that have failed, where they are more than one."""
+    rows = {i: found["job"] for i in log.naming(_ROW) if (found := _ROW.match(log.lines[i]))}
+    return list(rows) if len(set(rows.values())) > 1 else []
 
 
 def _is_over(log: Log, index: int) -> bool:

@@ -44,12 +44,13 @@ LAST_WORDS = 300
 """Lines at the end in which an interrupt still explains it: every rank prints its own trace."""
 KILL_CODES = (137, -9)
 _RECEIVED: Final = late_regex(
-    r"\b(received|caught|got|handling)\b.{0,24}\b(sigterm|signal:? ?15)\b"
-    r"|\b(sigterm|signal:? ?15)\b.{0,24}\b(received|caught|arrived)\b",
+    r"\b(received|caught|got|handling)\b.{0,24}\b(sig(term|hup|quit)|signal:? ?(15|[1-3]))\b"
+    r"|\b(sig(term|hup|quit)|signal:? ?(15|[1-3]))\b.{0,24}\b(received|caught|arrived)\b"
+    r"|\binterrupt (received|caught)\b",
     re.I,
 )
 _SENT: Final = late_regex(r"\bsending\b.{0,60}\bsigterm\b", re.I)
-"""A launcher tells the others to leave once one is killed."""
+"""A launcher tells the others to leave once one is killed, or once it is told to itself."""
 INTERRUPT_CODES = (130, -2)
 TERM_CODES = (143, -15)
 
@@ -83,8 +84,8 @@ def _killed_on_purpose(log: Log) -> bool:
     Or whether it had been told to leave before: by whom is not said, and nobody may undo it.
     """
     told = {i for words in (HUNG, PROBE, BY_HAND) for i in log.naming(words)}
-    if not log.matching(_SENT):
-        told |= set(log.naming(_RECEIVED))
+    sent = min((i for i in log.matching(_SENT) if not log.went_on(i)), default=len(log.lines))
+    told |= {index for index in log.naming(_RECEIVED) if index < sent}
     newest = len(log.lines) - LAST_WORDS
     return any(index > newest and not log.went_on(index) for index in told)
 
@@ -147,7 +148,9 @@ def _just_stops(log: Log) -> bool:
     if any(ALARM.search(line) for index, line in enumerate(end) if index not in marks):
         return False
     after = end[marks[-1] + 1 :]
-    return not any(said.search(line) for line in after for said in (ORDERED, TERMINATED, DONE))
+    return not any(
+        said.search(line) for line in after for said in (ORDERED, BY_HAND, TERMINATED, DONE)
+    )
 
 
 def misused(log: Log) -> list[int]:

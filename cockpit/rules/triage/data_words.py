@@ -22,8 +22,8 @@ DATA = late_regex(
     r"|\bdataset\b.{0,20}\bis empty\b(?! of\b|.{0,40}\bskip)"
     r"|\bno (samples|shards|documents|examples) (were )?(match|found(?! to be))"
     r"|(no such file|not found|missing|corrupt|truncated|malformed).{0,60}"
-    r"(\d{3}[\w-]*\.|\.)(tar|parquet|arrow|tfrecords?|mds|idx|zst)\b"
-    r"|(\d{3}[\w-]*|shard\S*)\.(tar|parquet|arrow|tfrecords?|mds|idx|zst|npy|jsonl)\S*.{0,20}"
+    r"(\d{3}[\w-]{0,80}\.|\.)(tar|parquet|arrow|tfrecords?|mds|idx|zst)\b"
+    r"|(\d{3}[\w-]{0,80}|shard\S*)\.(tar|parquet|arrow|tfrecords?|mds|idx|zst|npy|jsonl)\S*.{0,20}"
     r"(no such file|not found|missing|corrupt|truncated|malformed)"
     r"|\.tfrecords?-\d+-of-\d+.{0,20}(no such file|not found|missing|corrupt|truncated)"
     r"|unknown split|must have the same columns|(schema|column)s?\b.{0,40}\b(mismatch|differs?"
@@ -66,7 +66,7 @@ DATA = late_regex(
 """Trouble that the input data makes; decisive only where it ended the job."""
 
 DATA_FILE = late_regex(
-    r"shard[-_.]?\d+|\.array_?record\b|\d{3}[\w-]*\.(tar|parquet|arrow|tfrecords?|mds|npy|zst)\b"
+    r"shard[-_.]?\d+|\.array_?record\b|\d{3}[\w-]{0,80}\.(tar|parquet|arrow|tfrecords?|mds|npy|zst)\b"
     r"|\.tfrecords?-\d+-of-\d+",
     re.I,
 )

@@ -95,7 +95,11 @@ _TABLE: Final[tuple[tuple[str, Action, re.Pattern[str]], ...]] = (
     (
         "node_death",
         "escalate",
-        _either(r"nodes?|hosts?|vms?|instances?|machines?|kubelet|workers?|agents?", _GONE),
+        _either(
+            r"nodes?|hosts?|vms?|instances?|machines?|kubelet|agents?"
+            r"|workers?(?! (?:process|exit|unexpectedly exit))",  # a process's end is no node's
+            _GONE,
+        ),
     ),
     (
         "data_error",

@@ -35,7 +35,7 @@ _SHARE: Final = late_regex(
     r"|\bsvmem\(.{0,200}\bpercent=(\d{1,3}(?:\.\d{1,3})?)\b"
     r"|^(?!.*\b(?:gpu|cuda|hbm|device|vram)).{0,80}(?:\b(?:ram|mem(?:ory)?)[\s:=]{1,3}"
     r"(\d{1,3}(?:\.\d{1,3})?) ?%|(?<![\d.])(\d{1,3}(?:\.\d{1,3})?) ?% of (?:the )?(?:host )?"
-    r"(?:ram|memory)\b)",
+    r"(?:ram|memory)\b(?! band))",
     re.I,
 )
 """How much of the host's memory is in use."""

@@ -289,7 +289,9 @@ SIGNS: tuple[Sign, ...] = (
         r"|wedged)\b.{0,30}hardware",
         r"ibv_\w+.{0,30}(failed|error)",
         r"got completion .{0,60}(error|status)",
-        r"transport retry count exceeded|async event.{0,20}(fatal|catastrophic|port error)",
+        r"transport retry count exceeded|async event.{0,20}(fatal|catastrophic|port error)"
+        r"|\basync fatal event\b|\bIBV_EVENT_(DEVICE_FATAL|PORT_ERR)\b"
+        r"|\bmlx5_\w+ .{0,60}\b(health compromised|firmware internal error)",
     ),
     _sign(
         "bad_node",

@@ -65,7 +65,7 @@ _SCALES: Final = late_regex(
     re.I,
 )
 _LATER: Final = late_regex(r"max node group size reached|in backoff|max cluster", re.I)
-_REASON: Final = late_regex(r"(?P<nodes>\d+) (?P<why>[^,;.]+(?:\.[^,;. ]+)*)")
+_REASON: Final = late_regex(r"(?<!\d)(?P<nodes>\d+) (?P<why>[^,;.]+(?:\.[^,;. ]+)*)")
 _FOR_GOOD: Final = late_regex(
     r"didn.t match|affinity|selector|taint(?!.*(?:node\.kubernetes\.io|cloudprovider|ToBeDeleted"
     r"|not-ready|unreachable|pressure))|didn.t satisfy|too many pods never",

@@ -81,6 +81,7 @@ KILLED = late_regex(
     r"|\bexit(ed|s)?\W{0,3}((with|an?|the|non-?zero|exit)\W){0,3}_?((code|status)\W{0,5}"
     r"((of|is|was)\W)?)?(137|-9)\b"
     r"|^\s*killed\s*$|\btasks? [\d,-]+: killed\b"
+    r"|\bfailed[\s|]{1,40}(137:0|0:9)\b|\bexitcode=0:9\b"  # sacct, scontrol
     r"|: line \d+: +\d+ killed\b|(due to|by|on) signal:? 9\b|return code:? = -9\b",
     re.I,
 )
@@ -216,7 +217,7 @@ FATAL = late_regex(
 """What a program says that does not go on."""
 
 COUNTS = late_regex(
-    r"^\W*(\w+\W{1,3}){0,2}?((\w+=[\d.,%]+\S*|[\d.,]+ \w+)[ ,;|]{1,3}){2,}\w+(=[\d.,%]+\S*)?\W*$"
+    r"^\W*+(\w+\W{1,3}){0,2}?((\w+=[\d.,%]+\S*|[\d.,]+ \w+)[ ,;|]{1,3}){2,}\w+(=[\d.,%]+\S*)?\W*$"
 )
 """A line of figures, whatever they count: ``decoded=4118220 failed=2``."""
 
@@ -363,6 +364,7 @@ ECHO_NAMES = frozenset(
         *("BrokenPipeError", "DistBackendError", "DistNetworkError", "DistStoreError"),
         *("ClientDisconnectedError", "CancelledError", "BrokenProcessPool"),
         *("ActorDiedError", "ActorUnavailableError", "WorkerCrashedError", "ObjectLostError"),
+        "RayActorError",
     )
 )
 ECHO = late_regex(

@@ -127,3 +127,20 @@ def test_what_was_told_to_leave_and_then_killed_is_for_a_person(
 )
 def test_what_comes_back_by_itself_is_not_launched_beside_it(lines: list[str], action: str) -> None:
     assert triage([*TRAIN, *lines], "failed", 1).action == action
+
+
+@pytest.mark.parametrize("end", ["137:0", "0:9"])
+@pytest.mark.parametrize("row", ["{}     train  FAILED   {}", "{}|train|FAILED|{}|"])
+def test_a_row_of_a_scheduler_tells_exit_and_signal(row: str, end: str) -> None:
+    once = triage([*TRAIN, row.format(812, end), row.format("812.batch", end)], "failed", None)
+    assert (once.name, once.action) == ("killed", "relaunch")
+    twice = triage([*TRAIN, row.format(811, end), row.format(812, end)], "failed", None)
+    assert (twice.name, twice.action) == ("killed", "escalate")
+    assert triage([*TRAIN, row.format(812, "1:0")], "failed", None).name == "unknown"
+
+
+@pytest.mark.parametrize(
+    "row", ["812  train  CANCELLED by 1000   0:9", "812  train  CANCELLED+  0:9"]
+)
+def test_a_row_of_a_job_that_was_cancelled_forbids_its_relaunch(row: str) -> None:
+    assert triage([*TRAIN, row, "Killed"], "failed", 137).action == "escalate"

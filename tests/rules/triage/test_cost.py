@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from time import process_time
 
 import pytest
 
+from cockpit.rules.triage.aftermath import FIRST_END
+from cockpit.rules.triage.by_exception import TRAINING_CODE
+from cockpit.rules.triage.data_words import DATA, DATA_FILE
+from cockpit.rules.triage.orders import BY_HAND, STOPPED
+from cockpit.rules.triage.words import COUNTS
 from tests.rules.asking import triage
 
 LINES = 12_000
@@ -35,3 +41,31 @@ def cost(lines: list[str]) -> float:
 )
 def test_many_lines_of_trouble_cost_what_as_many_plain_ones_do(lines: list[str]) -> None:
     assert cost(lines) < 3 * cost(PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "piece"),
+    [
+        (TRAINING_CODE, " "),
+        (DATA, "0"),
+        (DATA_FILE, "0"),
+        (FIRST_END, "run."),
+        (COUNTS, "."),
+        (BY_HAND, "run removed "),
+        (BY_HAND, "a.b"),
+        (STOPPED, "stop file "),
+    ],
+)
+def test_a_long_line_costs_in_proportion_to_its_length(
+    pattern: re.Pattern[str], piece: str
+) -> None:
+    def seconds(size: int) -> float:
+        line = (piece * size)[:size]
+        pattern.search(line)
+        begun = process_time()
+        for _ in range(5):
+            pattern.search(line)
+        return process_time() - begun
+
+    short = min(seconds(2_000) for _ in range(3))
+    assert min(seconds(16_000) for _ in range(3)) < 24 * short  # the square would be 64 times

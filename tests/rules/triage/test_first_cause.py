@@ -49,3 +49,13 @@ def test_a_step_that_slurm_cancels_once_a_task_has_failed_was_stopped_by_nobody(
 ) -> None:
     log = [*TRAIN, *before, CANCELLED_STEP, "srun: error: n1: tasks 0-6: Terminated"]
     assert triage(log, "failed", 1).name == name
+
+
+def test_that_an_actor_has_died_tells_not_of_what() -> None:
+    said = "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task."
+    why = "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR"
+    for lines in ([said], [said, why]):
+        found = triage([*TRAIN, *lines], "failed", 1)
+        assert (found.name, found.action) == ("unknown", "escalate")
+    lost = triage([*TRAIN, said, "The actor is dead because its node has died."], "failed", 1)
+    assert lost.name == "node_death"

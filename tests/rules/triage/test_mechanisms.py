@@ -276,3 +276,11 @@ def test_what_python_s_own_library_raises_its_caller_has_asked_for(error: str, f
 @pytest.mark.parametrize("setting", ["on_oom=abort", "nan_policy: abort", "preempt_mode=requeue"])
 def test_a_policy_says_what_would_happen_and_not_what_has(setting: str) -> None:
     assert certain(f"{setting} set").strip() == "set"
+
+
+def test_what_a_line_of_training_imports_alters_no_training() -> None:
+    end = raised("ModuleNotFoundError: No module named 'optim'")
+    imports = [*end[:2], "    from optim.lion import Lion", end[3]]
+    trains = [*end[:2], "    loss = model(batch)", end[3]]
+    assert triage(imports, "failed", 1).action == "fix_then_relaunch"
+    assert triage(trains, "failed", 1).action == "escalate"

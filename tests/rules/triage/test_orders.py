@@ -24,6 +24,18 @@ from tests.rules.triage.test_classify import TRAIN
         "sweep agent: trial 4 stopped by user-defined early stopping",
         "terminated by user code: sys.exit(1)",
         "no stop file found",
+        "stop flag not found",
+        "stop_flag=False seen",
+        "stop file exists: no",
+        "checking whether stop file exists",
+        "exiting process on request overflow",
+        "exited with code 1 on request failure",
+        "saving user-initiated snapshot",
+        "job 77 was stopped by the maintenance controller",
+        "pod cancelled by eviction manager",
+        "job cancelled by memory limit",
+        "ERROR: cancelled by SIGTERM",
+        "task: cancelled by all-reduce abort",
     ],
 )
 def test_what_no_person_has_stopped_is_not_left_alone(said: str) -> None:
@@ -42,6 +54,8 @@ def test_what_no_person_has_stopped_is_not_left_alone(said: str) -> None:
         "received SIGINT, stopping",
         "job 77 was cancelled",
         "stop file found: /runs/q7/STOP",
+        "exited with code 0 on request",
+        "stopped on request at step 9003",
     ],
 )
 def test_what_a_person_has_stopped_is_left_alone(said: str) -> None:
@@ -63,3 +77,60 @@ def test_an_identity_that_is_refused_is_refused_again(said: str) -> None:
         triage([*TRAIN, "requests.exceptions.ProxyError: Max retries exceeded"], "failed", 1).action
         == "relaunch"
     )
+
+
+def test_who_was_told_to_leave_before_it_told_its_workers_is_not_started_again() -> None:
+    received = "Received Signals.SIGTERM death signal, shutting down workers"
+    sent = "Sending process 31 closing signal SIGTERM"
+    ordered = triage([*TRAIN, received, sent, "Killed"], "failed", 137)
+    assert (ordered.name, ordered.action) == ("killed", "escalate")
+    launcher = triage([*TRAIN, "Killed", sent, received], "failed", 137)
+    assert (launcher.name, launcher.action) == ("killed", "relaunch")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "supervisor: run paused by owner, killing workers",
+        "supervisor: stop button pressed, killing process group",
+        "received stop command from dashboard",
+        "controller: desired replicas 0, scaling down",
+        "hyperband: stopping bad trial",
+        "run killed: superseded by job 812",
+        "lock taken by other host, killing self",
+        "Job 812 was killed by root",
+        "quota exceeded: killing lowest priority job",
+        "kill -s KILL 8123",
+        "systemd[1]: train.service: State 'stop-sigterm' timed out. Killing.",
+        "tmux kill-session -t train",
+        "rolling update: terminating old replica",
+        "SIGHUP received",
+    ],
+)
+def test_a_kill_that_somebody_may_have_decided_is_not_undone(said: str) -> None:
+    found = triage([*TRAIN, said, "Killed"], "failed", 137)
+    assert (found.name, found.action) == ("killed", "escalate")
+
+
+@pytest.mark.parametrize("said", ["controller: job suspended", "trial 7 pruned", "scaled to 0"])
+def test_a_log_that_stops_after_an_order_did_not_just_stop(said: str) -> None:
+    assert triage(TRAIN, "failed", None).action == "relaunch"
+    assert triage([*TRAIN, said], "failed", None).action == "escalate"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Killing subprocess 4411",
+        "Sending process 31 closing signal SIGTERM",
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+        "Removed old checkpoint /runs/run/ckpt-100",
+        "pruned 3 old checkpoints",
+        "process terminated by signal: Killed",
+        "rank 3 killed by kernel",
+        "Job id 812 (killed)",
+    ],
+)
+def test_what_a_launcher_tells_of_a_kill_is_no_order(said: str) -> None:
+    found = triage([*TRAIN, said, "Killed"], "failed", 137)
+    assert (found.name, found.action) == ("killed", "relaunch")

@@ -69,6 +69,7 @@ def test_a_fabric_that_does_not_come_up_is_the_nodes_before_the_first_step(
     ("said", "name"),
     [
         (["[mem] 99.4% of RAM used"], "oom_host"),
+        (["roofline: 99.4% of memory bandwidth"], "killed"),
         (["mem: 99.4%"], "oom_host"),
         (["mem: 49.4%"], "killed"),
         (["GPU mem: 99.4%"], "killed"),
