@@ -73,6 +73,12 @@ _EACH: Final = late_regex(
     re.I,
 )
 """How one of several starts ended, by its number: ``i001 137, i002 137``."""
+_WORDS: Final = late_regex(
+    rf"{_START}(?=(?P<end>[^;,|()\[\]]{{0,60}}\b(?:\w*error|fail\w*|fault|killed|died|crash\w*|xid|nan"
+    r"|oom|lost|corrupt\w*|hung|hang|timed out)\b[^;,|()\[\]]{0,80}))",
+    re.I,
+)
+"""The same in words: ``attempt 1 CUDA error: … on gpu2; attempt 2 CUDA error: … on gpu2``."""
 
 
 def told_again(log: Log) -> list[int]:
@@ -89,8 +95,9 @@ def _ended_alike(log: Log) -> list[int]:
     """Return the lines of a history in which more than one start ended in the same way."""
     told: dict[tuple[str, str], dict[str, int]] = {}
     for index in log.naming(_NAMED):
-        for each in _EACH.finditer(log.lines[index]):
-            alike = told.setdefault((str(each["kind"]).lower(), each["end"].lower()), {})
+        line = log.lines[index]
+        for each in (*_EACH.finditer(line), *_WORDS.finditer(line)):
+            alike = told.setdefault((str(each["kind"]).lower(), each["end"].strip().lower()), {})
             alike[each["at"]] = index
     return [index for alike in told.values() if len(alike) > 1 for index in alike.values()]
 

@@ -62,8 +62,9 @@ PIPED: Final = 3
 REPORTS: Final = late_regex(r"^\s+(?:print|(?:logger|logging|log)\.\w+)\(")
 """A line of code that only tells something: it alters nothing, wherever it is."""
 TRAINING_CODE: Final = late_regex(
-    r"^\s++(?!import\b|from\b).*(\.backward\(|\.zero_grad\(|\bclip_grad|\boptim\w*[.(]|\bmodel\("
-    r"|\bscheduler\.step\(|\bscaler\.|\bloss\w* ?=(?!=)|\bweight_decay=|\blogits ?=)"
+    r"^\s++(?!import\b|from\b)(?:.*(\.backward\(|\.zero_grad\(|\bclip_grad|\boptim\w*[.(]|\bmodel\("
+    r"|\bscheduler\.step\(|\bscaler\.|\bweight_decay=)"
+    r"|[^(]*\b(loss\w*|logits) ?=(?!=))"  # not what a call is given: add(loss=loss)
 )
 """A line of code that trains, whatever its function is called."""
 FOLDERS: Final = 3

@@ -73,6 +73,8 @@ _ALL = late_regex(r"(?<![\d/.])(?P<all>\d[\d,]*)(?:it)? ?/ ?(?P=all)(?![\d/.,])"
 """The last step of all: ``12000/12000``."""
 _TASKS = late_regex(r"\btasks? [\d,-]+: |\bterminated\b", re.I)
 """What a launcher tells of the tasks that it ended."""
+_SYNCED = late_regex(r"^wandb: waiting for .{0,40}\bto finish\b", re.I)
+"""What W&B's client says at each end, with the exit status beside: ``(failed 255)``."""
 _DEVICE = late_regex(r"\bXid\b[^\d]{0,12}\(?(?:PCI:)?([\w:.]*)\)?\D{0,4}(\d+)", re.I)
 
 
@@ -355,4 +357,4 @@ def _went_wrong(log: Log, stopped: int, exit_code: int | None) -> bool:
 
 def _is_launchers(log: Log, index: int) -> bool:
     said = log.lines[index]
-    return any(words.search(said) for words in (LAUNCHER, _TASKS, STOPPED, TERMINATED))
+    return any(words.search(said) for words in (LAUNCHER, _TASKS, STOPPED, TERMINATED, _SYNCED))

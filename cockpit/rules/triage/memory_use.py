@@ -21,6 +21,12 @@ _PAIR: Final = late_regex(
     rf"{_SIZE.format('used')}[\s/|,(]{{1,20}}(?:(?:of|[\w.]{{0,20}}(?:limit|max|total))\b[\s:=]{{0,3}})?"
     rf"{_SIZE.format('most')}"
 )
+_OF_ALL: Final = late_regex(
+    r"\b(?:rss|ram|host[ _]mem\w*|cgroup|resident|working[ _]set)[ _\w]{0,12}[\s:=]{1,3}"
+    rf"{_SIZE.format('used')} ?/ ?{_SIZE.format('most')}",
+    re.I,
+)
+"""What a program says of its memory while it grows: ``rss=254G/256G``."""
 _USE: Final = late_regex(
     r"^(?!.*\b(?:gpu|cuda|hbm|device|vram)).*(?:peak|\brss\b|max[_ ]?rss|mem(?:ory)?\b|mem_"
     r"|\bram\b|working[ _]set|resident)",
@@ -71,9 +77,13 @@ def spent_memory(log: Log) -> list[int]:
 def _spent_share(log: Log) -> list[int]:
     """Return the last line that tells a share of the host's memory, if next to none was left."""
     steps = {index for index, _ in log.marks}  # what training tells of memory is the device's
-    told = sorted({i for one in (_SHARE, _SPARE, _FREE) for i in log.matching(one)} - steps)
+    told = sorted(
+        {i for one in (_SHARE, _SPARE, _FREE, _OF_ALL) for i in log.matching(one)} - steps
+    )
     for index in told[-1:]:
         line = log.lines[index]
+        if _OF_ALL.search(line):
+            return [index] if _is_near(line) else []
         used, spare, row = _SHARE.search(line), _SPARE.search(line), _FREE.search(line)
         if used is not None:
             share = float(next(filter(None, used.groups()))) / 100

@@ -55,6 +55,8 @@ SIGNS: tuple[Sign, ...] = (
         r"\bTERM_PREEMPT\b|\bITN\b.{0,20}\breceived",
         r"^(?!.*(sequence group|pre-?emptionmode|kv.?cache)).*\bpre-?empted\b(?![\"']? ?[=:] ?(0"
         r"|false|no))",
+        r"\bPreemptionByScheduler\b|\bpreempting to accommodate\b"
+        r"|\bimpending-node-termination\b",
         r"\bpre-?empted[\"']? ?[=:] ?true|\bpre-?empt(ing|ion of|s)? .{0,40}\b(vm|node|instance"
         r"|host)\b",
         r"pre-?emption (notice|warning|event|signal)\b(?!.*(no|none|disabled))",
@@ -84,6 +86,7 @@ SIGNS: tuple[Sign, ...] = (
         "relaunch",
         "escalate",
         r"due to time limit",
+        r"\bthis job is timed-?out\b|\btimed-?out too many times\b",  # submitit
         r"\bTERM_RUNLIMIT\b|\b(job)?state[=:] ?timeout\b|\btimeout[ |]+0:\d+\b",  # scontrol, sacct
         r"wall[- ]?(clock|time)\b.{0,40}(exceed|reached|expired"
         r"|(limit|elapsed)(?! ?(?:[:=(]|of\b|is\b|\d)))"  # a figure: a setting, or a time
@@ -134,8 +137,10 @@ SIGNS: tuple[Sign, ...] = (
         r"|kernel panic)",
         rf"heartbeat {TIMED_OUT}.{{0,80}}remote task|\btask:?\d* heartbeat timeout",
         r"raylet\b(?![,)]).{0,60}(died|dead|lost|crashed|unreachable)",  # (raylet) only tells it
-        r"missed (too many|[1-9]\d*) (\w+ )?(heart-?beats|pings)|\b(ping|heart-?beat) threshold"
-        r" (was )?exceeded|\b(node|host|machine|instance|vm)\b.{0,40}\bnot (been )?heard from\b"
+        r"missed (too many|[1-9]\d*) (\w+ )?(heart-?beats|pings)|\bmissed heart-?beats for \d"
+        r"|\b(instance|system|node|host)\b.{0,16}\bstatus checks?\W{1,3}0 ?(/|of) ?[1-9]"
+        r"|\b(ping|heart-?beat) threshold (was )?exceeded"
+        r"|\b(node|host|machine|instance|vm)\b.{0,40}\bnot (been )?heard from\b"
         r"|(\b|STATE_)WORKER_FAILED\b(?![\"']? ?[=:] ?0)",
         r"\b(declar|mark|consider)(s|es|ed|ing)\b.{0,30}\b(worker|node|host)\b.{0,30}\b(dead"
         r"|lost)\b",
@@ -181,7 +186,8 @@ SIGNS: tuple[Sign, ...] = (
         "oom_host",
         "escalate",
         "escalate",
-        r"oom[-_ ]?kill(?!er (is )?(disabled|enabled))(?![\w-]*[\"']? ?[=:]? ?0\b(?! ?->))",
+        r"oom[-_ ]?kill(?!er (is )?(disabled|enabled))"
+        r"(?![\w-]*[\"']? ?[=:]? ?0\b(?! ?->))(?![\w-]*[\"']? ?[=:] ?[\"']?(false|no|none)\b)",
         r"out of memory: kill",
         r"memory cgroup out of memory",
         r"\btask \d+: out of memory|\b(system|node|host|machine) (ran|went|is|was) out of memory\b",
@@ -389,8 +395,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|\babort(s|ed|ing) (on|due to) (a )?hang\b"
         r"|\bno (\w+ )?(progress|steps?)\b.{0,40}\b(for|in|within|since) \d+"
         r"|\bstill waiting (for|on|in) (an? |the )?\w*(all_?\w+|collective|barrier|broadcast"
-        r"|ranks?|peers?|send|recv)\b|\b(ranks?|workers?|processes) (is|are"
-        r"|seems?) (stuck|hung)",
+        r"|quorum|ranks?|peers?|send|recv)\b|\bquorum (can ?not|could not|can't) be"
+        r" (formed|reached)|\b(ranks?|workers?|processes) (is|are|seems?) (stuck|hung)",
         r"\b(considered|declared|presumed|deemed|found) (to be )?(hung|hanging|stuck"
         r"|unresponsive)\b"
         r"|\bmismatch(ed)? (between )?collectives?\b|\bobject\(s\) not ready after\b"

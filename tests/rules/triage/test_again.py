@@ -33,6 +33,14 @@ LOST = "node 10.0.0.4 is dead"
         ([*TRAIN, KILL, "attempt 1 of 3 failed"], "relaunch"),
         ([*TRAIN, KILL, "the previous run ended likewise, with exit 137 too"], "escalate"),
         ([*TRAIN, KILL, "[policy] utilization below 10 % for 2 h"], "escalate"),
+        (
+            ["attempt 3 (attempt 1 link lost on n4; attempt 2 link lost on n4)", *TRAIN, KILL],
+            "escalate",
+        ),
+        (
+            ["attempt 3 (attempt 1 disk lost on n4; attempt 2 link lost on n7)", *TRAIN, KILL],
+            "relaunch",
+        ),
         # A history of several starts, before this one or after it; ranks are no starts.
         ([*TRAIN, KILL, "history: i001 137, i002 137"], "escalate"),
         (["history: i001 137, i002 137", *TRAIN, KILL], "escalate"),

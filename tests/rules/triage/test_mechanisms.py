@@ -186,6 +186,35 @@ def test_words_that_only_sound_bad(line: str) -> None:
     assert triage([*TRAIN, line, STEP], "cancelled", None).name == "user_stopped"
 
 
+def test_a_job_that_waits_for_its_fellows_is_not_waited_for() -> None:
+    refused = "lighthouse: replica 3: connection refused, retrying"
+    assert triage([*TRAIN, refused], "running", None).action == "none"
+    waits = "manager: still waiting for quorum (900 s)"
+    assert triage([*TRAIN, refused, waits], "running", None).action == "escalate"
+
+
+def test_the_tracker_s_word_at_each_end_is_no_complaint() -> None:
+    stop = ["Detected KeyboardInterrupt, attempting graceful shutdown ..."]
+    synced = "wandb: Waiting for W&B process to finish... (failed 255)."
+    assert triage([*TRAIN, *stop, synced], "failed", 1).name == "user_stopped"
+    assert triage([*TRAIN, *stop, "fatal: mesh failed"], "failed", 1).action == "escalate"
+
+
+def test_what_a_call_is_given_trains_nothing() -> None:
+    for code, action in (
+        ("row = fmt.fromat(loss=loss)", "fix_then_relaunch"),
+        ("loss = fmt.fromat(row)", "escalate"),
+    ):
+        lines = [
+            "Traceback (most recent call last):",
+            '  File "/w/reports/table.py", line 9, in row',
+            f"    {code}",
+            "AttributeError: 'str' object has no attribute 'fromat'",
+        ]
+        found = triage([*TRAIN, *lines], "failed", 1)
+        assert (found.name, found.action) == ("small_code_bug", action)
+
+
 def test_running_is_harmless_only_with_a_proof_of_progress() -> None:
     for lines in (["falling back to CPU"], ["heartbeat ok, 8 workers"] * 40, []):
         found = triage(lines, "running", None)
@@ -248,6 +277,11 @@ ENDINGS = [
     ("Stalled ops: grad_12 [missing ranks: 3, 7]", "distributed_hang"),
     ("multihost barrier 'ckpt' DEADLINE_EXCEEDED after 300s", "distributed_hang"),
     ("active deadline of 24h exceeded", "walltime"),
+    ("Caught signal SIGUSR2 on gpu-9: this job is timed-out.", "walltime"),
+    ("PreemptionByScheduler: preempting to accommodate a higher priority pod", "preempted"),
+    ("node gke-spot-a2: cloud.google.com/impending-node-termination: taint added", "preempted"),
+    ("host n4: connection refused, instance status checks 0/2 passed", "node_death"),
+    ("[ft] manager: quorum cannot be formed: 3 of 4 participants", "distributed_hang"),
     ("Job canceled by user ada", "user_stopped"),
     ("thread 'main' panicked at src/step.rs:212:17:", "complex_code_bug"),
     ("yaml.scanner.ScannerError: mapping values are not allowed here", "small_code_bug"),
