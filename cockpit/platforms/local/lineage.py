@@ -134,7 +134,9 @@ class Around:
         held = [look.files.held(each.process) for each in plain]
         self._known = [each.process.pid for each in (*plain, *launched)]
         self._apart = {each.process.pid for each in candidates}.difference(self._known)
-        self._locks = any(file.locked for files in held for file in files)
+        for each, files in zip(plain, held, strict=True):
+            if any(file.locked for file in files):  # a lock has names of many kinds
+                self._apart.add(each.process.pid)
         self._launched = Launched(launched)
         self._told = Joined([each.told for each in (*plain, *launched)], "\n")
         self._env = Joined([each.process.env or b"" for each in plain], b"\0")
@@ -142,8 +144,6 @@ class Around:
 
     def of(self, run: RunSpec, recorded: Recorded) -> Sequence[Candidate]:
         """Return those that may have to do with a run, in their order."""
-        if self._locks:  # a lock has names of many kinds
-            return self.all
         watched = self._look.marks(run, recorded.note)
         naming = chain(
             self._told.holding(watched.words),
