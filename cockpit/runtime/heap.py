@@ -48,9 +48,9 @@ class Heap:
         self._settled = read
         gc.collect(1)
         gc.freeze()
-        young, *older = gc.get_threshold()
+        young, middle, oldest = gc.get_threshold()
         if 0 < young < MANY and read >= STEP:
-            gc.set_threshold(MANY, *older)
+            gc.set_threshold(MANY, min(middle, YOUNG[1]), oldest)
         return True
 
 

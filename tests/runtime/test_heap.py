@@ -67,6 +67,7 @@ def test_what_replaces_the_answers_of_many_runs_is_not_looked_through_each_time(
     finally:
         gc.callbacks.remove(note)
     assert len(kept) == 2000 and bool(begun) == collected
+    assert gc.get_threshold()[2] == 10  # the oldest is still looked through, some time
 
 
 @pytest.mark.usefixtures("collector")
