@@ -13,6 +13,11 @@ from typing import Final
 
 STEP: Final = 50
 """Runs whose facts are set aside together."""
+MANY: Final = 5_000
+"""Objects more than before after which the young ones are looked through where as many runs are
+read: an answer about some hundred of them makes 700, Python's own measure, several times over, and
+nearly all of them replace others that go at once.
+"""
 YOUNG: Final = (5_000, 4, 1_000_000)
 """A window's thresholds (``gc.set_threshold``): a report that replaces another one is no reason to
 collect, and the oldest generation is never collected by itself."""
@@ -43,6 +48,9 @@ class Heap:
         self._settled = read
         gc.collect(1)
         gc.freeze()
+        young, middle, oldest = gc.get_threshold()
+        if 0 < young < MANY and read >= STEP:
+            gc.set_threshold(MANY, min(middle, YOUNG[1]), oldest)
         return True
 
 

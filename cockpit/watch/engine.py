@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from cockpit.config.file import state_dir
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
-from cockpit.model.observed import HostValue
+from cockpit.model.observed import HostValue, JobValue
 from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
@@ -215,12 +215,12 @@ class Engine:
             state = self._fleet.states.get(name)
             if state is None:
                 continue
-            whose, host = _told_by_job(state), state.facets.host
+            job, host = state.facets.job.value, state.facets.host
             if state.take(facet, found):
                 self._note(facet, state)
                 if facet != "host" or self._hurries(state, host):
                     self._judge.touch(name)
-            if facet == "job" and _told_by_job(state) != whose:
+            if facet == "job" and _told_by(state.facets.job.value) != _told_by(job):
                 self._look_where_the_job_says(state)
             if facet == "tracker" and found.known and self._rows_may_wait(state):
                 self._ingest.offer(name)
@@ -282,7 +282,6 @@ class Engine:
             await within(self._clock, LAST_WORDS, self._store_writer.flush())
 
 
-def _told_by_job(state: RunState) -> tuple[str | None, ...]:
+def _told_by(job: JobValue | None) -> tuple[str | None, ...]:
     """Return what a job tells of where its log and its machine are."""
-    job = state.facets.job.value
     return () if job is None else (job.id, job.output, job.node)

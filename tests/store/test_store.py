@@ -1,3 +1,5 @@
+import json
+import math
 import os
 import sqlite3
 import subprocess
@@ -6,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.store.memory import LaunchedJob, RunMemory
+from cockpit.model.report import Verdict
+from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.schema import MIGRATIONS
-from cockpit.store.store import EmptyStoreError, Store, StoreError, run_key
+from cockpit.store.store import EmptyStoreError, Store, StoreError, pack, run_key, unpack
 
 
 def test_a_new_store_is_private_versioned_and_in_wal_mode(tmp_path: Path) -> None:
@@ -142,7 +145,8 @@ def test_runs_of_one_run_file_are_forgotten_alone(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from cockpit.store.memory import LaunchedJob, RunMemory
+from cockpit.model.report import Verdict
+from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.store import EmptyStoreError, Store
 store = Store(Path(sys.argv[1]))
 for number in range(40):
@@ -197,3 +201,15 @@ def test_a_file_that_is_just_being_made_holds_nothing_yet(tmp_path: Path) -> Non
         connection.execute("PRAGMA journal_mode = WAL")
     with pytest.raises(EmptyStoreError):
         Store(path, read_only=True)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf, -0.0, 0.1 + 0.2, 1e22, 5e-324])
+def test_a_figure_reads_back_as_it_was(loss: float) -> None:
+    seen = Observation(at=1767225600.123456, verdict=Verdict.HEALTHY, step=10**15, loss=loss)
+    assert repr(unpack(Observation, pack(seen))) == repr(seen)
+
+
+@pytest.mark.parametrize("name", ["caf\u00e9 \U0001f916", "a\udc80b", 'a\0"\\\x1b\u2028'])
+def test_a_text_that_no_utf_8_can_hold_is_kept_as_well(name: str) -> None:
+    started = LaunchedJob.model_construct(at=5.0, job_id=name)
+    assert json.loads(pack(started))["job_id"] == name

@@ -69,8 +69,10 @@ def test_who_waits_long_enough_comes_before_whoever_is_preferred() -> None:
 
 @pytest.fixture
 def thawed() -> Iterator[None]:
+    former = gc.get_threshold()
     yield
     gc.unfreeze()
+    gc.set_threshold(*former)
 
 
 @pytest.mark.usefixtures("thawed")

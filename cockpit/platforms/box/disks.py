@@ -77,7 +77,9 @@ def told_of(said: bytes, count: int) -> Sequence[Disk | Problem]:
     if len(lines) != count:
         return [_untold(lines)] * count
     files = files if len(files) == count else [""] * count
-    return [_disk(line, more) for line, more in zip(lines, files, strict=True)]
+    told = list(zip(lines, files, strict=True))
+    disks = {each: _disk(*each) for each in dict.fromkeys(told)}  # of most runs it is one disk
+    return [disks[each] for each in told]
 
 
 def _untold(lines: Sequence[str]) -> Problem:

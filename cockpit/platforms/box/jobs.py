@@ -48,7 +48,7 @@ from cockpit.platforms.local.judging import (
     whose,
 )
 from cockpit.platforms.local.launcher.detached import SUPERVISES
-from cockpit.platforms.local.lineage import Around, candidates_of, live_of
+from cockpit.platforms.local.lineage import Around, Recorded, candidates_of, live_of
 from cockpit.platforms.local.marks import RunMarks
 from cockpit.platforms.local.recorded import Who
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, workers
@@ -388,7 +388,7 @@ def _found(run: RunSpec, view: View, files: JobFiles) -> Found:
         return by_session(job, job.session, view.sessions, view.sight)
     if job.match is not None:
         return by_match(run, job.match, view.matches[job.match], view.sight)
-    return by_lineage(run, view.around.all, view.sight)
+    return by_lineage(run, view.around.of(run, Recorded()), view.sight)
 
 
 def _live(run: RunSpec, view: View, found: Found) -> Live:

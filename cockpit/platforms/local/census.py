@@ -47,11 +47,13 @@ class Process(NamedTuple):
 
     def variable(self, name: str) -> str | None:
         """Return a variable of its first environment."""
-        start = name.encode() + b"="
-        if self.env is None or start not in self.env:
+        env, start = self.env, name.encode() + b"="
+        if env is None or start not in env:
             return None
-        found = (part for part in self.env.split(b"\0") if part.startswith(start))
-        return next((part[len(start) :].decode("utf-8", "replace") for part in found), None)
+        at = (b"\0" + env).find(b"\0" + start)  # not split: it is asked of many for each run
+        if at < 0:
+            return None
+        return env[at + len(start) :].partition(b"\0")[0].decode("utf-8", "replace")
 
 
 Census = Mapping[int, Process]

@@ -175,11 +175,13 @@ def read_disk(path: str, mounts: Mounts | None = None) -> Disk:
 def each_once(found: Iterable[tuple[str, Disk]]) -> tuple[Disk, ...]:
     """Return the disks under places of a run, each once, with all that lie on it."""
     disks: dict[str, Disk] = {}
+    holds: dict[str, list[str]] = {}
     for place, disk in found:
-        known = disks.get(disk.mount)
-        holds = (*(() if known is None else known.holds), place)
-        disks[disk.mount] = disk.model_copy(update={"holds": holds})
-    return tuple(disks.values())
+        disks[disk.mount] = disk
+        holds.setdefault(disk.mount, []).append(place)
+    return tuple(
+        disk.model_copy(update={"holds": tuple(holds[mount])}) for mount, disk in disks.items()
+    )
 
 
 def _load() -> float | None:

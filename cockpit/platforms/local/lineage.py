@@ -11,7 +11,8 @@ arguments tell.
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
@@ -21,6 +22,7 @@ from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.belonging import (
     LINEAGE,
+    RUN,
     Candidate,
     Files,
     Mark,
@@ -95,6 +97,32 @@ class Joined(Generic[AnyStr]):
                 at = self._all.find(word, self._begins[behind])
 
 
+class Launched:
+    """Processes that carry a lineage, by what ties one to a run: of a fleet's jobs few do."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self._lineages: dict[str, list[int]] = defaultdict(list)
+        self._runs: dict[str, list[int]] = defaultdict(list)
+        for each in candidates:
+            for part in (each.tag or "").split(","):
+                self._lineages[part].append(each.process.pid)
+            if (run := each.process.variable(RUN)) is not None:
+                self._runs[run].append(each.process.pid)
+        self._names = sorted(self._runs)
+
+    def of(self, watched: RunMarks) -> Iterator[int]:
+        """Yield those of a run's lineage, and of runs whose name begins like its own."""
+        for part in filter(None, watched.tag.split(",")):
+            yield from self._lineages.get(part, ())
+        name = watched.run.name
+        for end in range(len(name)):
+            yield from self._runs.get(name[:end], ())
+        for longer in self._names[bisect_left(self._names, name) :]:
+            if not longer.startswith(name):
+                break
+            yield from self._runs[longer]
+
+
 class Around:
     """All candidates of one look, and what they tell together: most runs few of them name."""
 
@@ -102,25 +130,28 @@ class Around:
         self.all = candidates
         self._look = look
         plain = [each for each in candidates if each.tag is None and not each.client]
+        launched = [each for each in candidates if each.tag and not each.client]
         held = [look.files.held(each.process) for each in plain]
-        self._plain = [each.process.pid for each in plain]
-        self._apart = {each.process.pid for each in candidates}.difference(self._plain)
-        self._locks = any(file.locked for files in held for file in files)
-        self._told = Joined([each.told for each in plain], "\n")
+        self._known = [each.process.pid for each in (*plain, *launched)]
+        self._apart = {each.process.pid for each in candidates}.difference(self._known)
+        for each, files in zip(plain, held, strict=True):
+            if any(file.locked for file in files):  # a lock has names of many kinds
+                self._apart.add(each.process.pid)
+        self._launched = Launched(launched)
+        self._told = Joined([each.told for each in (*plain, *launched)], "\n")
         self._env = Joined([each.process.env or b"" for each in plain], b"\0")
         self._held = Joined(["".join(f"\n{file.path}" for file in each) for each in held], "\n")
 
     def of(self, run: RunSpec, recorded: Recorded) -> Sequence[Candidate]:
         """Return those that may have to do with a run, in their order."""
-        if self._locks:  # a lock has names of many kinds
-            return self.all
         watched = self._look.marks(run, recorded.note)
         naming = chain(
             self._told.holding(watched.words),
             self._env.holding(watched.in_environment),
             self._held.holding(f"\n{place}" for place in watched.places),
         )
-        meant = {self._plain[at] for at in naming} | self._apart | {recorded.pid}
+        named = {self._known[at] for at in naming}
+        meant = {*named, *self._launched.of(watched), *self._apart, recorded.pid}
         return [each for each in self.all if each.process.pid in meant]
 
 

@@ -16,6 +16,7 @@ from cockpit.platforms.box.disks import told_of
 from cockpit.platforms.box.machine import Host, host_of, matched, screens, sections, sessions
 from cockpit.platforms.box.probe import Actor
 from cockpit.platforms.local.belonging import Files
+from cockpit.platforms.local.host import each_once
 from tests.platforms.box.conftest import MakeRun, Start
 from tests.sshd import needs_sshd
 
@@ -176,3 +177,25 @@ def test_files_that_head_printed() -> None:
     out = b"==> /a <==\nx\n\n==> /b <==\n\n==> /c <==\n\0y"
     assert sections(out) == {"/a": b"x\n", "/b": b"", "/c": b"\0y"}
     assert sections(b"") == {}
+
+
+def test_the_disk_of_many_places_is_one() -> None:
+    """A host of hundreds of runs has few disks: they are not made anew for each place."""
+    sizes = ["/dev/vda1 100 60 40 60% /", "nas:/export 200 10 190 5% /home"] * 16
+    inodes = ["/dev/vda1 1000 1 999 1% /", "nas:/export 0 0 0 - /home"] * 16
+    told = told_of(("\n".join(sizes) + "\n\n" + "\n".join(inodes) + "\n").encode(), 32)
+    assert len(told) == 32 and len({id(each) for each in told}) == 2
+    assert [each.mount for each in told[:3] if isinstance(each, Disk)] == ["/", "/home", "/"]
+    assert [each.inodes_frac for each in told[:2] if isinstance(each, Disk)] == [0.001, None]
+    lines = "\n".join(sizes[:2]) + "\n\n" + "\n".join([inodes[0], inodes[1].replace("0", "7")])
+    one, other = told_of(lines.encode(), 2)
+    assert isinstance(one, Disk) and isinstance(other, Disk) and other.inodes_frac == 1.0
+
+
+def test_a_disk_holds_all_places_of_a_run_that_lie_on_it() -> None:
+    one, other = (Disk(mount=mount, free=5, used_frac=0.5) for mount in ("/", "/home"))
+    found = each_once([("/a", one), ("/home/b", other), ("/c", one)])
+    assert [(each.mount, each.holds) for each in found] == [
+        ("/", ("/a", "/c")),
+        ("/home", ("/home/b",)),
+    ]

@@ -1,0 +1,23 @@
+import pytest
+
+from cockpit.platforms.local.census import Process
+
+
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [
+        (b"COCKPIT_RUN=a\0HOME=/root\0", "a"),
+        (b"HOME=/root\0COCKPIT_RUN=a", "a"),
+        (b"A=1\0COCKPIT_RUN=a\0COCKPIT_RUN=b\0", "a"),
+        (b"OLD_COCKPIT_RUN=b\0COCKPIT_RUN=a=c\0", "a=c"),
+        (b"A=COCKPIT_RUN=b\0", None),
+        (b"A=1\0COCKPIT_RUN=\0B=2\0", ""),
+        (b"COCKPIT_RUN=\xff\0", "\N{REPLACEMENT CHARACTER}"),
+        (b"COCKPIT_RUNS=b\0", None),
+        (b"", None),
+        (None, None),
+    ],
+)
+def test_a_variable_is_what_its_own_name_stands_for(env: bytes | None, told: str | None) -> None:
+    process = Process(7, 1, 7, 7, 0, "S", 5, ("python",), env, None)
+    assert process.variable("COCKPIT_RUN") == told
