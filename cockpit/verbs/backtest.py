@@ -7,7 +7,7 @@ import asyncio
 import os
 import shutil
 import tomllib
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     named = None if is_history(args.what) else _run_named(args)
     spec = _with_settings(named or RunSpec(name=history_name(args.what), cadence=CADENCE), args)
     found = Backtest(spec, draws=not args.json or args.curve or args.html is not None)
-    asyncio.run(_replay(args.what, found, named=named is not None))
+    _replay(args.what, found, named=named is not None)
     log = args.log or (_own_log(spec) if named is not None and not found.rows else None)
     happened = found.replay.ended() if log is None else _with_log(log, spec, found)
     if not found.rows:
@@ -220,7 +220,8 @@ def _thresholds(told: Mapping[str, Any]) -> Thresholds:
     return built.runs[0].thresholds
 
 
-async def _replay(what: str, found: Backtest, *, named: bool) -> None:
+def _replay(what: str, found: Backtest, *, named: bool) -> None:
+    """Replay a history; no event loop runs where nothing waits on one: it would keep Ctrl-C."""
     if not named and not _is_wandb(what):
         _from_rows(what, found)
         return
@@ -230,8 +231,7 @@ async def _replay(what: str, found: Backtest, *, named: bool) -> None:
             found.take(chunk)
         return
     run = spec if place is None else spec.model_copy(update={"wandb": WandbSpec(dir=place)})
-    async for chunk in _chunks(run):
-        found.take(chunk)
+    asyncio.run(_take_all(run, found))
 
 
 def _is_wandb(what: str) -> bool:
@@ -261,15 +261,15 @@ def _chunks_here(spec: WandbSpec) -> Iterator[RowChunk]:
             return
 
 
-async def _chunks(run: RunSpec) -> AsyncIterator[RowChunk]:
-    """Yield a tracker's rows from the first on, or again from there (``restarted``)."""
+async def _take_all(run: RunSpec, found: Backtest) -> None:
+    """Take a tracker's rows from the first on."""
     source = Trackers(SystemClock())
     while True:
         try:
             chunk = await source.more_rows(run)
         except (OSError, ValueError) as error:
             raise UsageError(f"its rows cannot be read: {clean(error)}") from error
-        yield chunk
+        found.take(chunk)
         if chunk.caught_up or chunk.later or chunk.unread:
             return
 

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{len(metrics)} metrics are too many; expected at most {MOST_ASKED}")
     width = max(LEAST, min(WIDEST, args.width or shutil.get_terminal_size((80, 24)).columns))
     span = _span(args, 2 * width)
-    name, found, marks = asyncio.run(_found(args, metrics, span))
+    name, found, marks = _found(args, metrics, span)
     picture = Picture(metrics, found.curves, marks, args.x == "time", args.log)
     known = any(curve.parts for curve in found.curves)
     if args.svg is not None and known:
@@ -116,17 +116,28 @@ def _span(args: argparse.Namespace, most: int) -> Span:
     return Span(low=low, high=high, most=most)
 
 
-async def _found(
+def _found(
     args: argparse.Namespace, metrics: Sequence[str], span: Span
 ) -> tuple[str, Curves, tuple[Mark, ...]]:
-    """Return whose curves they are, the curves, and what happened to the run."""
+    """Return whose curves they are, the curves, and what happened to the run.
+
+    No event loop runs where nothing waits on one: it would keep Ctrl-C.
+    """
     what = args.what
     if is_history(what):
         name = history_name(what)
         if _holds_rows(what):
             return name, _of_file(what, metrics, span), ()
         spec = RunSpec(name=name, wandb=WandbSpec(dir=place_of(what)))
-        return name, await read(spec, metrics, span), ()
+        return name, asyncio.run(read(spec, metrics, span)), ()
+    return asyncio.run(_of_run(args, metrics, span))
+
+
+async def _of_run(
+    args: argparse.Namespace, metrics: Sequence[str], span: Span
+) -> tuple[str, Curves, tuple[Mark, ...]]:
+    """Return the curves of a run of the run file, and what happened to it."""
+    what = args.what
     file = run_file(args.config)
     check_name(file, what)
     spec = next(run for run in file.runs if run.name == what)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import io
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from cockpit.sources.rowfile import RowFile
 from cockpit.text.safe import clean
 from cockpit.verbs.common import UsageError, say
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 STDIN = "-"
 LONGEST = 1_048_576
@@ -58,18 +62,30 @@ def opened(name: str) -> Iterator[BinaryIO]:
         raise UsageError(f"{_shown(name)} cannot be read: {why}") from error
 
 
+class _Interruptible(io.FileIO):
+    """A file of which no Ctrl-C is lost: one that came between two reads is heard at the next.
+
+    A read of many bytes is many calls, and what came between them waited until it was over:
+    for ever, of a pipe that nobody writes to.
+    """
+
+    def readinto(self, buffer: Buffer, /) -> int | None:  # its own code is where one is heard
+        return super().readinto(buffer)
+
+
 def _open(name: str) -> BinaryIO:
     if name == STDIN:
         if sys.stdin is None:
             raise UsageError("standard input is closed; expected a log on it, or a file's name")
         if sys.stdin.isatty():
             sys.stderr.write("cockpit: reading standard input; end it with ctrl-D\n")
-        return cast("BinaryIO", sys.stdin.buffer)
+        return io.BufferedReader(_Interruptible(sys.stdin.fileno(), closefd=False), CHUNK)
     path = Path(name)
     if stat.S_ISDIR(path.stat().st_mode):
         raise UsageError(f"{_shown(name)} is a folder; expected a file")
-    file = path.open("rb")
-    return cast("BinaryIO", gzip.open(file)) if name.endswith(".gz") else file
+    if name.endswith(".gz"):
+        return cast("BinaryIO", gzip.open(path))
+    return io.BufferedReader(_Interruptible(path), CHUNK)
 
 
 def say_left_out(rows: RowFile) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,12 +61,14 @@ LISTS = {"progress"}
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "cockpit.toml").write_text('[cockpit]\ncadence = "1s"\n[[run]]\nname = "toy"\n')
     (tmp_path / "rows.jsonl").write_text('{"step": 1, "loss": 2.5}\n')
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"step 1\n")))
-    return tmp_path
+    (tmp_path / "piped.log").write_text("step 1\n")
+    with (tmp_path / "piped.log").open() as piped:
+        monkeypatch.setattr("sys.stdin", piped)
+        yield tmp_path
 
 
 def helped(verb: str, capsys: pytest.CaptureFixture[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -85,8 +84,9 @@ def test_packed_and_piped_logs_say_the_same(
     packed = log.with_suffix(".log.gz")
     packed.write_bytes(gzip.compress(log.read_bytes()))
     assert said(capsys, verb, str(packed)) == plain
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(log.read_bytes())))
-    assert said(capsys, verb, "-") == plain
+    with log.open() as piped:
+        monkeypatch.setattr("sys.stdin", piped)
+        assert said(capsys, verb, "-") == plain
 
 
 @pytest.mark.parametrize("verb", ["triage", "progress"])
