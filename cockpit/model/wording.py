@@ -267,7 +267,7 @@ _TWINS: Final[dict[str, str]] = {
     **dict(GLYPHS.values()),
     **dict(zip("╭╮╰╯├┤┬┴┼│─┃━┏┓┗┛┍", "++++++++||-|=+++++", strict=True)),
     **dict(zip("▁▂▃▄▅▆▇█", "_.,-=+*#", strict=True)),
-    **dict(zip("·−…–—±≈•↑↓←▌▏⏎└┊⚑┈↻○", "--.--+~*^v<||>`|P-@o", strict=True)),
+    **dict(zip("·−…–—±≈•↑↓←▌▏⏎└┊⚑┈↻○", "--+--+~*^v<||>`|P-@o", strict=True)),
 }
 
 

@@ -119,6 +119,12 @@ def test_frames_and_charts_have_twins() -> None:
     assert to_ascii("╭─┤ ⣿⠁⠀▁█ · −…→ │╯").isascii()
 
 
+def test_what_is_cut_in_ascii_reads_as_neither_a_folder_nor_a_whole_sentence() -> None:
+    assert to_ascii("…/demo-torn/run.log Saved checkpoint to…") == (
+        "+/demo-torn/run.log Saved checkpoint to+"
+    )
+
+
 @given(st.floats() | st.none())
 def test_property_every_float_can_be_written(value: float | None) -> None:
     for write in (wording.age, wording.eta, wording.number, wording.share, wording.short_number):
