@@ -193,6 +193,13 @@ def test_facets_say_age_source_and_error() -> None:
     assert "not in the run file: checkpoints, monitor, host, code, records" in shown
 
 
+def test_how_many_checkpoints_are_suspect_does_not_read_as_the_step_of_one() -> None:
+    bad = made.checkpoint(8000).model_copy(update={"suspect": "loss was nan"})
+    seen = made.facets(checkpoints=made.checkpoints(made.checkpoint(7000), bad))
+    shown = plain(paint_facets(made.report(seen=seen), NOW, 90))
+    assert "newest complete 8,000   complete 2 of 2   suspect 1 of 2" in shown
+
+
 def test_where_run_file_and_handover_differ_the_run_says_so_with_what_helps() -> None:
     by = {"source": "logbook", "by": "ada", "remedy": 'dri = "bob" in the run file'}
     owner = OwnerNow(name="bob", differs="the run file still names ada", **by)
