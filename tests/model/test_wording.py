@@ -96,6 +96,9 @@ def test_times_are_in_the_readers_zone() -> None:
     assert wording.clock_time(NOON, UTC, seconds=True) == "12:00:00"
     assert wording.day_time(NOON - 86_400, NOON, UTC) == "10 Mar 12:00"
     assert wording.day_time(NOON - 60, NOON, UTC) == "11:59"
+    assert wording.day_time(NOON - 300 * 86_400, NOON, UTC) == "15 May 12:00"
+    assert wording.day_time(NOON - 301 * 86_400, NOON, UTC) == "14 May 2025 12:00"
+    assert wording.day_time(NOON + 301 * 86_400, NOON, UTC) == "6 Jan 2027 12:00"
     assert wording.clock_time(1e300, UTC) == "?"
 
 
