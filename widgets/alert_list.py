@@ -13,7 +13,7 @@ from cockpit.model.goodput_words import losses, took
 from cockpit.model.past import Kind
 from cockpit.model.past import Timeline as Past
 from cockpit.model.report import RunReport
-from cockpit.model.wording import age, clock_time, day_time, glyph, steps
+from cockpit.model.wording import age, day_time, glyph, steps
 from widgets.base.scrolled import ReportView
 from widgets.happening_list import HappeningLines, next_kind
 from widgets.painting import facts, rows
@@ -313,7 +313,8 @@ def timeline_blocks(
 def _closed(each: ClosedAlert, now: float, width: int) -> Content:
     alert = each.alert
     seen = EMPTY if each.seen else text((" closed unseen", "$attention"))
-    when = f"{day_time(alert.since, now)}–{clock_time(each.closed_at)}"
+    end = day_time(each.closed_at, alert.since)  # its day where that is another one
+    when = f"{day_time(alert.since, now)}–{end}"
     lasted = f"{took(each.closed_at - alert.since):>7}"
     span = alert.span
     at = "" if span is None else f" steps {steps(span.opened_step)}–{steps(span.closed_step)}:"

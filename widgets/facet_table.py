@@ -208,8 +208,8 @@ def _checkpoints(value: CheckpointsValue, now: float) -> Pairs:
     suspect = sum(item.complete and item.suspect is not None for item in value.items)
     return [
         ("newest complete", _newest(value)),
-        ("suspect", str(suspect) if suspect else ""),
         ("complete", f"{whole} of {len(value.items)}"),
+        ("suspect", f"{suspect:,} of {whole:,}" if suspect else ""),
         ("not judged yet", f"{value.unjudged:,}" if value.unjudged else ""),
         ("relaunch takes", f"{named(pick)} ({pick.why})" if pick is not None else "none"),
     ]

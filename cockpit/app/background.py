@@ -12,6 +12,7 @@ from typing import Final
 from textual.constants import ESCAPE_DELAY
 from textual.message import Message
 
+from cockpit.app.multiplexer import in_gnu_screen
 from cockpit.model.late_regex import late_regex
 
 QUESTION: Final = "\x1b]11;?\x1b\\"
@@ -44,10 +45,13 @@ def may_ask(variables: Mapping[str, str]) -> bool:
 
 
 def question(variables: Mapping[str, str]) -> str:
-    """Return what to write: inside tmux also past it, to the terminal around it."""
+    """Return what to write: inside tmux also past it, to the terminal around it.
+
+    GNU screen would write what is meant for tmux on the screen.
+    """
     if not may_ask(variables):
         return ""
-    if variables.get("TMUX"):
+    if variables.get("TMUX") and not in_gnu_screen(variables):
         return QUESTION + f"\x1bPtmux;{QUESTION.replace(chr(27), chr(27) * 2)}\x1b\\"
     return QUESTION
 

@@ -17,6 +17,7 @@ from rich.console import RenderableType
 from textual.app import App
 from textual.geometry import Offset, Size
 
+from cockpit.app.multiplexer import in_gnu_screen
 from cockpit.app.output.stage import Stage, stage_here
 from cockpit.app.output.textual_frames import placed
 
@@ -46,6 +47,15 @@ class Line(Protocol):
 def wanted_here(variables: Mapping[str, str]) -> bool:
     """Return whether frames go as cells here."""
     return variables.get(SWITCH, "") != "plain"
+
+
+def colours_here(variables: Mapping[str, str], found: ColorSystem | None) -> ColorSystem | None:
+    """Return which colours to write with: those found, but true ones only where they arrive.
+
+    COLORTERM is the word of the terminal around GNU screen, which takes a true colour for others.
+    """
+    lost = in_gnu_screen(variables) and not variables.get("TEXTUAL_COLOR_SYSTEM")
+    return ColorSystem.EIGHT_BIT if lost and found is ColorSystem.TRUECOLOR else found
 
 
 class CellOutput:
@@ -112,6 +122,11 @@ class CellApp(App[str]):
 
     live_wanted: asyncio.Event
     """Set once what is so now is more to a person than what was kept of the last session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        found = self.console._color_system
+        self.console._color_system = colours_here(os.environ, found)
 
     @property
     def cells(self) -> CellOutput | None:

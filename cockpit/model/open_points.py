@@ -133,6 +133,6 @@ def _records(report: RunReport) -> tuple[Point, ...]:
 def _next_check(report: RunReport) -> Point:
     due, watched = report.next_check_at, report.watched_by
     at = utc_minute(due) if due is not None else "not known"
-    who = f"watched by {watched}" if watched else "nobody watches"
+    who = f"watched by {watched}" if watched else "only while a cockpit is open"
     told = (f"every {duration(report.spec.cadence)}, {who}", "watch")
     return Point("next-check", f"Next check: {at}", evidence=(told,), next=report.next_action)

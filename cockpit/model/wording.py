@@ -182,7 +182,7 @@ def clock_time(instant: float | None, tz: tzinfo | None = None, seconds: bool = 
 
 
 def day_time(instant: float | None, now: float, tz: tzinfo | None = None) -> str:
-    """Return ``08:57``, with the day before it (``11 Mar 08:57``) unless that is today."""
+    """Return ``08:57``, of another day ``11 Mar 08:57``, far off ``11 Mar 2025 08:57``."""
     moment, today = _moment(instant, tz), _moment(now, tz)
     if instant is None or moment is None:
         return UNKNOWN
@@ -190,7 +190,9 @@ def day_time(instant: float | None, now: float, tz: tzinfo | None = None) -> str
         midnight = datetime(today.year, today.month, today.day) + timedelta(days=1)
         lasts((midnight - today.replace(tzinfo=None)).total_seconds())
     same = today is not None and moment.date() == today.date()
-    words = moment.strftime("%H:%M") if same else f"{moment.day} {moment.strftime('%b %H:%M')}"
+    far = today is not None and abs((moment.date() - today.date()).days) * _DAY > _NEAR
+    day = f"{moment.day} {moment.strftime('%b')}{f' {moment.year}' if far else ''} "
+    words = f"{'' if same else day}{moment.strftime('%H:%M')}"
     return now.note("day", instant, words) if isinstance(now, Noting) else words
 
 
@@ -267,7 +269,7 @@ _TWINS: Final[dict[str, str]] = {
     **dict(GLYPHS.values()),
     **dict(zip("╭╮╰╯├┤┬┴┼│─┃━┏┓┗┛┍", "++++++++||-|=+++++", strict=True)),
     **dict(zip("▁▂▃▄▅▆▇█", "_.,-=+*#", strict=True)),
-    **dict(zip("·−…–—±≈•↑↓←▌▏⏎└┊⚑┈↻○", "--.--+~*^v<||>`|P-@o", strict=True)),
+    **dict(zip("·−…–—±≈•↑↓←▌▏⏎└┊⚑┈↻○", "--+--+~*^v<||>`|P-@o", strict=True)),
 }
 
 

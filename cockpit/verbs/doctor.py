@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit import __version__
+from cockpit.app.multiplexer import in_gnu_screen
 from cockpit.config.file import find, store_path
 from cockpit.config.sharing import shared_places
 from cockpit.config.unread import unread_settings
@@ -164,7 +165,9 @@ def _terminal() -> Iterator[DoctorFinding]:
         "TERM", bool(term), term or "not set", "set TERM", needed=is_terminal(sys.stdout)
     )
     colours = _colours(term)
-    text = "24-bit" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else str(colours)
+    text = str(colours)
+    if os.environ.get("COLORTERM") in ("truecolor", "24bit"):
+        text = "256 inside GNU screen" if in_gnu_screen(os.environ) else "24-bit"
     remedy = "set TERM=xterm-256color, and COLORTERM=truecolor if the terminal can"
     yield _finding("colours", colours >= COLOURS, text, remedy, needed=False)
     yield _characters()

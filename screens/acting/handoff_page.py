@@ -14,7 +14,7 @@ from widgets.base.paged import Paged
 from widgets.base.painted import Filter
 from widgets.key_line import KeyLine
 from widgets.painting.line import DIM, text
-from widgets.painting.markdown import paint_page
+from widgets.painting.markdown import change_words, paint_page
 
 
 class HandoffPage(SheetScreen):
@@ -45,9 +45,7 @@ class HandoffPage(SheetScreen):
     def as_read_here(self, page: str) -> str:
         """Return the page with its times on the reader's clock, and their ages; not in quotes."""
         now = self.cockpit.now()
-        pieces = page.split("`")
-        pieces[::2] = (clocked_minutes(clocked(piece, now), now) for piece in pieces[::2])
-        return "`".join(pieces)
+        return change_words(page, lambda words: clocked_minutes(clocked(words, now), now))
 
     def _body(self, page: str, status: str, kept: Filter, width: int) -> list[Content]:
         """Mask before anything is wrapped: a name over two lines is a name too."""

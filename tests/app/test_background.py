@@ -121,6 +121,8 @@ def test_colours_of_any_depth_have_a_brightness() -> None:
 def test_a_console_that_would_show_the_question_is_not_asked() -> None:
     assert question({"TERM": "linux"}) == "" == question({"TERM": "dumb"})
     assert question({"TERM": "xterm"}) == "\x1b]11;?\x1b\\"
+    in_screen = {"TERM": "screen", "TMUX": "/tmp/t,1,0", "STY": "1.pts-0"}
+    assert question(in_screen) == "\x1b]11;?\x1b\\"
     inside = question({"TERM": "tmux-256color", "TMUX": "/tmp/t,1,0"})
     assert inside == "\x1b]11;?\x1b\\\x1bPtmux;\x1b\x1b]11;?\x1b\x1b\\\x1b\\"
 

@@ -96,6 +96,9 @@ def test_times_are_in_the_readers_zone() -> None:
     assert wording.clock_time(NOON, UTC, seconds=True) == "12:00:00"
     assert wording.day_time(NOON - 86_400, NOON, UTC) == "10 Mar 12:00"
     assert wording.day_time(NOON - 60, NOON, UTC) == "11:59"
+    assert wording.day_time(NOON - 300 * 86_400, NOON, UTC) == "15 May 12:00"
+    assert wording.day_time(NOON - 301 * 86_400, NOON, UTC) == "14 May 2025 12:00"
+    assert wording.day_time(NOON + 301 * 86_400, NOON, UTC) == "6 Jan 2027 12:00"
     assert wording.clock_time(1e300, UTC) == "?"
 
 
@@ -117,6 +120,12 @@ def test_each_state_has_a_glyph_and_an_ascii_twin() -> None:
 
 def test_frames_and_charts_have_twins() -> None:
     assert to_ascii("╭─┤ ⣿⠁⠀▁█ · −…→ │╯").isascii()
+
+
+def test_what_is_cut_in_ascii_reads_as_neither_a_folder_nor_a_whole_sentence() -> None:
+    assert to_ascii("…/demo-torn/run.log Saved checkpoint to…") == (
+        "+/demo-torn/run.log Saved checkpoint to+"
+    )
 
 
 @given(st.floats() | st.none())

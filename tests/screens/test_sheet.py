@@ -13,6 +13,7 @@ from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import cockpit, text_of
 
 PAGE = "# Handoff: run-failed\n\n## State\n- Job: failed on gpu-a17, `/data/ada/run.log`\n"
+PAGE += "- C-07 a quota that wasn`t asked for\n"  # no code begins here
 PAGE += "- seen 2026-03-11 08:40 UTC; `2026-03-11 08:40 UTC`; due 2026-03-11 08:59 UTC\n"
 
 

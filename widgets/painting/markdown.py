@@ -6,7 +6,7 @@ Only the marks that our own pages use are read; nothing of a line is ever parsed
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -20,7 +20,7 @@ FENCE: Final = "```"
 _HEADING: Final = re.compile(r"(#{1,6}) +(.*)")
 _BULLET: Final = re.compile(r"( *)[-*] +(.*)")
 _LABEL: Final = re.compile(r"[A-Z][\w& ]{1,26}: ")
-_CODE: Final = re.compile(r"`([^`]+)`")
+_CODE: Final = re.compile(r"`([^`\n]+)`")
 _RULE: Final = re.compile(r"\|?[\s:|-]+\|?")
 _CODED: Final = "$accent"
 
@@ -39,6 +39,18 @@ def paint_page(lines: Sequence[str], width: int) -> list[Content]:
                 continue
             rows += _code(line, width) if fenced else _line(line, width)
     return rows
+
+
+def change_words(page: str, change: Callable[[str], str]) -> str:
+    """Return a page with its words changed, but for what stands in code on a line.
+
+    A tick without a fellow on its line begins no code, wherever the next one stands.
+    """
+    changed, at = "", 0
+    for found in _CODE.finditer(page):
+        changed += change(page[at : found.start()]) + found[0]
+        at = found.end()
+    return changed + change(page[at:])
 
 
 def _line(line: str, width: int) -> list[Content]:

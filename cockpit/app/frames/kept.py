@@ -26,7 +26,7 @@ MOST: Final = 1_000_000
 FILES: Final = 24
 """How many are kept, the newest: each run file, size and way of opening has its own."""
 VARIABLES: Final = (
-    *("TERM", "COLORTERM", "NO_COLOR", "COLORFGBG", "TEXTUAL_COLOR_SYSTEM", "TMUX"),
+    *("TERM", "COLORTERM", "NO_COLOR", "COLORFGBG", "TEXTUAL_COLOR_SYSTEM", "TMUX", "STY"),
     *("LC_ALL", "LC_CTYPE", "LANG", "TZ"),
 )
 """What decides, beside the run file, how a frame is drawn."""

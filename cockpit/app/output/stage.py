@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from cockpit.app.multiplexer import in_gnu_screen
 from cockpit.app.output.cells import Cell, blank
 from cockpit.app.output.encoder import Encoder
 from cockpit.app.output.grid import Grid
@@ -29,9 +30,9 @@ def erases_coloured(variables: Mapping[str, str]) -> bool:
     GNU screen does not, whatever TERM says inside it; tmux, which goes by the same name, does.
     """
     term = variables.get("TERM", "")
-    if not term or term.startswith(_KEEPS_NONE):
+    if not term or term.startswith(_KEEPS_NONE) or in_gnu_screen(variables):
         return False
-    return bool(variables.get("TMUX")) or not (variables.get("STY") or term.startswith("screen"))
+    return bool(variables.get("TMUX")) or not term.startswith("screen")
 
 
 def stage_here(variables: Mapping[str, str]) -> Stage:

@@ -170,7 +170,7 @@ def _jobs(memory: RunMemory, key: str) -> Iterator[Happening]:
     for one in memory.launches(key)[-MOST:]:
         words = f"Launched {one.launch_id or 'by hand'}: job {one.job_id}"
         yield Happening(at=one.at, kind=Kind.JOB, sign=Sign.PLAIN, text=_line(words))
-    yield from map(_phase, memory.phases(key))
+    yield from map(_phase, reversed(memory.phases(key)))  # of one instant: as they were seen
 
 
 def _phase(mark: PhaseMark) -> Happening:

@@ -7,10 +7,11 @@ import os
 import re
 
 import pytest
+from rich.color import ColorSystem
 from textual import _compositor
 from textual.app import App
 
-from cockpit.app.cell_output import CellOutput, wanted_here
+from cockpit.app.cell_output import CellOutput, colours_here, wanted_here
 from cockpit.app.output import orders
 from cockpit.app.output.cells import blank, cells_of, runs_of
 from cockpit.app.output.pens import PLAIN, Pen, change, pen_of
@@ -178,6 +179,8 @@ TERMS = [
     ({"TERM": "screen", "TMUX": "/tmp/tmux-0/default,1,0"}, True),
     ({"TERM": "screen-256color"}, False),
     ({"TERM": "xterm-256color", "STY": "1.pts-0"}, False),
+    ({"TERM": "screen", "STY": "1.pts-0", "TMUX": "/tmp/tmux-0/default,1,0"}, False),
+    ({"TERM": "tmux-256color", "STY": "1.pts-0", "TMUX": "/tmp/tmux-0/default,1,0"}, True),
     ({"TERM": "vt100"}, False),
     ({}, False),
 ]
@@ -188,6 +191,23 @@ def test_where_an_erased_cell_keeps_no_colour_none_is_erased(
     variables: dict[str, str], erases: bool
 ) -> None:
     assert erases_coloured(variables) is erases
+
+
+@pytest.mark.parametrize(
+    ("variables", "colours"),
+    [
+        ({"TERM": "screen", "STY": "1.pts-0"}, ColorSystem.EIGHT_BIT),
+        ({"STY": "1.pts-0", "TEXTUAL_COLOR_SYSTEM": "truecolor"}, ColorSystem.TRUECOLOR),
+        ({"TERM": "tmux-256color", "STY": "1", "TMUX": "/tmp/t,1,0"}, ColorSystem.TRUECOLOR),
+        ({"TERM": "xterm-256color"}, ColorSystem.TRUECOLOR),
+    ],
+)
+def test_no_true_colours_are_sent_where_they_become_others(
+    variables: dict[str, str], colours: ColorSystem
+) -> None:
+    assert colours_here(variables, ColorSystem.TRUECOLOR) is colours
+    assert colours_here(variables, ColorSystem.STANDARD) is ColorSystem.STANDARD
+    assert colours_here(variables, None) is None
 
 
 def test_long_frames_alone_are_told_apart_where_the_terminal_can() -> None:

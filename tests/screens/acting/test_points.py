@@ -32,6 +32,11 @@ def test_the_points_are_what_is_open_of_a_run() -> None:
     assert worst.title == report.alerts[0].title and worst.next == report.alerts[0].next_action
     assert [text for text, _ in worst.evidence] == [e.text for e in report.alerts[0].evidence][:6]
     assert last.title.startswith("Next check: ") and last.next == report.next_action
+    assert last.evidence == (("every 10m, only while a cockpit is open", "watch"),)
+    other = report.model_copy(update={"watched_by": "ada (watch on box, pid 1)"})
+    assert points_of(other, [])[-1].evidence == (
+        ("every 10m, watched by ada (watch on box, pid 1)", "watch"),
+    )
     seen = report.model_copy(update={"closed": (made.closed("C-11", True),)})
     assert "C-11" not in {each.code for each in points_of(seen, [])}
 

@@ -223,6 +223,14 @@ def test_checkpoints_deleted_since_are_one_row_where_nothing_came_between(store:
     ]
 
 
+def test_phases_that_began_at_one_instant_stand_as_they_were_seen(store: Store) -> None:
+    seen = ((Phase.WAITING, NOW - 50), (Phase.RUNNING, NOW - 49), (Phase.FAILED, NOW - 48))
+    marks = [PhaseMark(at=at, phase=phase, job_id="8", since=NOW - 60) for phase, at in seen]
+    RunMemory(store).add_phases(KEY, marks)
+    found = [each.text for each in timeline(store, KEY, RUN, None, NOW).happenings]
+    assert found == ["Job 8 failed", "Job 8 running", "Job 8 waiting"]
+
+
 def test_a_logbook_that_cannot_be_read_is_said(store: Store, tmp_path: Path) -> None:
     run = RUN.model_copy(update={"records": RecordsSpec(logbook=str(tmp_path / "none.md"))})
     assert timeline(store, KEY, run, None, NOW).lacks[0].endswith("no such file or directory")

@@ -89,7 +89,9 @@ def test_where_it_came_and_went_is_in_sight_on_a_narrow_screen() -> None:
     title = "loss more than 50% above its trend"
     alert = gone.alert.model_copy(update={"title": title, "span": span})
     report = made.report(closed=(gone.model_copy(update={"alert": alert}),))
-    (line,) = (each.plain for each in Timeline().lines_of(report, 76) if "C-11" in each.plain)
+    timeline = Timeline()
+    timeline.now = NOW
+    (line,) = (each.plain for each in timeline.lines_of(report, 76) if "C-11" in each.plain)
     assert "✓ closed unseen steps 12,009–12,239: loss" in line
     assert line.endswith("41m  C-11")
 

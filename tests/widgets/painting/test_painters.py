@@ -193,6 +193,26 @@ def test_facets_say_age_source_and_error() -> None:
     assert "not in the run file: checkpoints, monitor, host, code, records" in shown
 
 
+def test_what_closed_on_another_day_says_which() -> None:
+    gone = made.closed("C-05")
+    later = gone.model_copy(update={"closed_at": gone.alert.since + 2 * 86_400})
+    now = later.closed_at + 2 * 86_400
+    for each, words in (
+        (gone, clock_time(gone.closed_at)),
+        (later, day_time(later.closed_at, now)),
+    ):
+        report = made.report().model_copy(update={"closed": (each,)})
+        shown = plain(paint_timeline(report, now, 120))
+        assert f"{day_time(each.alert.since, now)}–{words} " in shown
+
+
+def test_how_many_checkpoints_are_suspect_does_not_read_as_the_step_of_one() -> None:
+    bad = made.checkpoint(8000).model_copy(update={"suspect": "loss was nan"})
+    seen = made.facets(checkpoints=made.checkpoints(made.checkpoint(7000), bad))
+    shown = plain(paint_facets(made.report(seen=seen), NOW, 90))
+    assert "newest complete 8,000   complete 2 of 2   suspect 1 of 2" in shown
+
+
 def test_where_run_file_and_handover_differ_the_run_says_so_with_what_helps() -> None:
     by = {"source": "logbook", "by": "ada", "remedy": 'dri = "bob" in the run file'}
     owner = OwnerNow(name="bob", differs="the run file still names ada", **by)
