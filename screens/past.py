@@ -40,6 +40,7 @@ TITLES: Final = ("log", "charts", "checkpoints", "sources", "alerts", "logbook")
 View = ReportView | LossChart | LogView | LogbookView
 TALL: Final = 34
 """Rows from which the loss stands below the tab."""
+UNTIL: Final = "of the run until then"
 IS_PAST: Final = "this is the past; esc returns to now"
 
 
@@ -75,7 +76,7 @@ class PastScreen(ActingScreen):
         self._files = PastFiles(cockpit, run, self._start)
         self._views: dict[str, View] = {
             "log": self._files.log,
-            "charts": LossChart(),
+            "charts": LossChart(UNTIL),
             "checkpoints": CheckpointTable(),
             "facets": FacetTable(),
             "alerts": AlertList(),
@@ -84,7 +85,7 @@ class PastScreen(ActingScreen):
         self._wrong = AlertList()
         self._wrong.steered = False
         self._wrong.id = "wrong"
-        self._curve = LossChart()
+        self._curve = LossChart(UNTIL)
         self._curve.id = "curve"
 
     def compose(self) -> ComposeResult:

@@ -22,10 +22,14 @@ _NAMES = {1.0: "the whole run", 0.25: "the last quarter", 0.05: "the last 5 %"}
 
 
 class LossChart(Painted):
-    """A braille chart with axes; ``toggle_log`` and ``zoom`` change what it shows."""
+    """A braille chart with axes; ``toggle_log`` and ``zoom`` change what it shows.
 
-    def __init__(self) -> None:
+    ``whole`` names all that there is to show.
+    """
+
+    def __init__(self, whole: str = _NAMES[1.0]) -> None:
         super().__init__()
+        self._names = {**_NAMES, 1.0: whole}
         self._report: RunReport | None = None
         self._log = False
         self._zoom = 0
@@ -56,7 +60,7 @@ class LossChart(Painted):
         newest = None if tracker is None else tracker.true_loss
         drawing = replace(drawing, newest=newest, steady=self._steady)
         body = paint(drawing, width - 4, height - 2)
-        title = text(("loss ", STRONG), (_NAMES[tail], DIM))
+        title = text(("loss ", STRONG), (self._names[tail], DIM))
         return frame(body, width, height, title=title, note=self._read())
 
     def _read(self) -> Content:

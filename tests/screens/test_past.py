@@ -87,7 +87,8 @@ async def test_no_key_acts_on_the_past_a_time_can_be_typed_and_escape_returns_to
             await pilot.press(key)
             assert isinstance(pilot.app.screen, PastScreen)
             assert IS_PAST in text_of(pilot.app), key
-        for key, frame in (("1", "log"), ("2", "loss"), ("5", "what is wrong")):
+        curve = "loss of the run until then"
+        for key, frame in (("1", "log"), ("2", curve), ("5", "what is wrong")):
             await pilot.press(key)
             assert f"╭ {frame}" in text_of(pilot.app)
         await pilot.press("slash", *"-45m", "enter")
