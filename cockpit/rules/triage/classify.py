@@ -19,7 +19,7 @@ from cockpit.rules.triage.by_exit import LAST_WORDS, told_otherwise
 from cockpit.rules.triage.ended import broken_off, by_sign, counted_to_the_end, ended, told
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import left_trend
-from cockpit.rules.triage.orders import STOPPED
+from cockpit.rules.triage.orders import PLAIN_ORDER, STOPPED
 from cockpit.rules.triage.running import running
 from cockpit.rules.triage.signs import SIGNS, Action
 from cockpit.rules.triage.waiting import waiting
@@ -84,7 +84,7 @@ def diagnose(
         return running(lines)
     known = STATE_CLASS.get(state.strip().upper())
     found = ended(lines, known, cancelled=phase == "cancelled", exit_code=exit_code)
-    found = _never_again(lines, _never_over_nan(lines, found))
+    found = _never_undone(lines, _never_again(lines, _never_over_nan(lines, found)))
     return _as_sure_as_read(lines, _never_twice(lines, _never_once_done(lines, found)))
 
 
@@ -150,6 +150,17 @@ def _never_again(log: Log, found: Triage) -> Triage:
     if found.action != "relaunch" or found.name not in REPEATABLE:
         return found
     told = told_again(log)
+    return answer(log, found.name, "escalate", "likely", told) if told else found
+
+
+def _never_undone(log: Log, found: Triage) -> Triage:
+    """Turn a relaunch down where somebody had ordered the end, too (SPEC T, ``user_stopped``).
+
+    Which of the two came first, and whether the order stands, only a person knows.
+    """
+    if found.action != "relaunch":
+        return found
+    told = [index for index in log.naming(PLAIN_ORDER) if not log.went_on(index)]
     return answer(log, found.name, "escalate", "likely", told) if told else found
 
 

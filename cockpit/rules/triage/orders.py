@@ -100,6 +100,22 @@ BY_HAND = late_regex(
 )
 """A person's hand in a kill, or the rule of one: who has decided it may not want it undone."""
 
+_CLOUD: Final = (
+    r"(?:the )?(?:spot|pre-?empt|platform|pod|kubelet|daemon|taint|garbage|gc\b|job-?controller|aws"
+    r"|ec2|gcp|google|azure|cloud|compute|provider|auto|higher|job|limit|time)"
+)
+"""What takes a job away by itself, as its scheduler's or its cloud's part."""
+PLAIN_ORDER: Final = late_regex(
+    rf"\b{_ENDS}\b.{{0,12}}\b(?:requested by|command|button)\b"
+    r"|\b(?:run|job|trial|training|experiment|sweep)\b.{0,30}\b(?:paused|archived"
+    r"|withdrawn)\b|\bsuperseded by\b"
+    r"|\b(?:lease|lock|leadership|ownership)\b.{0,20}\b(?:taken|stolen|held by)\b"
+    r"|\b(?:killed|stopped|terminated|aborted|paused|suspended|deleted|removed|drained|cancell?ed)"
+    rf" by (?!{_NOBODY}|{_THINGS}|{_CLOUD})\w|\bscancel \S|\bscontrol (?:requeue|suspend|hold) \d",
+    re.I,
+)
+"""An order that leaves no doubt that somebody, or another job, had this one ended."""
+
 ORDERED = late_regex(
     r"\b(exit\w*|abnormal\w*|terminat\w*|closed|quit\w*|leaving|died|dropped|lost|disconnect\w*"
     r"|expired"

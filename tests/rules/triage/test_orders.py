@@ -134,3 +134,43 @@ def test_a_log_that_stops_after_an_order_did_not_just_stop(said: str) -> None:
 def test_what_a_launcher_tells_of_a_kill_is_no_order(said: str) -> None:
     found = triage([*TRAIN, said, "Killed"], "failed", 137)
     assert (found.name, found.action) == ("killed", "relaunch")
+
+
+ENDS = {
+    "network_transient": "requests.exceptions.ConnectionError: Connection reset by peer",
+    "node_death": "ray: node n1 is dead",
+    "hardware_fault": "NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.",
+    "preempted": "spot instance interrupted: preempted",
+    "walltime": "job reached its time limit",
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "vm deleted by mk",
+        "run paused by owner",
+        "received stop command from dashboard",
+        "superseded by job 813",
+        "lock taken by other host",
+    ],
+)
+def test_an_order_beside_another_end_leaves_its_relaunch_to_a_person(name: str, said: str) -> None:
+    for lines in ([said, ENDS[name]], [ENDS[name], said]):
+        found = triage([*TRAIN, *lines], "failed", 1)
+        assert (found.name, found.action) == (name, "escalate")
+
+
+@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "pod deleted by taint manager",
+        "instance terminated by the platform",
+        "Job suspended",
+        "process terminated by signal 15",
+    ],
+)
+def test_what_a_cloud_takes_away_is_no_person_s_order(name: str, said: str) -> None:
+    assert triage([*TRAIN, ENDS[name], said], "failed", 1).action == "relaunch"
