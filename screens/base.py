@@ -8,8 +8,10 @@ from typing import Any, ClassVar, TypeVar
 
 from textual import events
 from textual.dom import DOMNode
+from textual.geometry import Region
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
+from textual.strip import Strip
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
@@ -169,8 +171,16 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
             event.prevent_default()
             line.insert_text_at_cursor(event.character)
 
-    def on_screen_resume(self) -> None:
-        """Show what came in while another screen was on top."""
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the empty ground below the widgets: one line, rendered once."""
+        return super().render_lines(crop.crop_size((crop.width, 1))) * crop.height
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Show what came in while another screen was on top.
+
+        The first time nothing is styled again: all was as it was mounted.
+        """
+        event.refresh_styles = event.refresh_styles and self.stack_updates > 0
         if not self._stands_unseen():
             self.show()
 
