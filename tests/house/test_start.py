@@ -18,6 +18,7 @@ LATER = (
     *("textual.document", "textual.types", "textual.widgets._text_area", "textual.widgets._tree"),
     *("screens.prompt", "textual.widgets._input", "textual.widgets._label"),
     *("cockpit.model.curve", "cockpit.model.past", "cockpit.model.plan", "cockpit.store.journal"),
+    *("cockpit.model.jobs", "cockpit.model.records"),
     *("cockpit.actions.core.table", "cockpit.actions.core.wiring", "cockpit.notify"),
     "cockpit.runtime.shell",
     *("cockpit.model.history", "cockpit.rules", "cockpit.sources", "cockpit.watch"),
@@ -42,7 +43,7 @@ AT_FIRST = (
 )
 """What loading must not bring, nor opening: a window that is seen has none of it."""
 OWN = ("cockpit", "screens", "themes", "widgets")
-MOST_OWN = 178
+MOST_OWN = 179
 """Modules of ours that a window has loaded when it has looked for interrupted actions, too, which
 it does once it is seen; one more is a deliberate one."""
 LAST = "cockpit.store.journal"
