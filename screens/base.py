@@ -8,9 +8,10 @@ from typing import Any, ClassVar, TypeVar
 
 from textual import events
 from textual.dom import DOMNode
+from textual.geometry import Region
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Input
+from textual.strip import Strip
 from textual.worker import Worker, WorkerState
 
 from screens.ports import Cockpit
@@ -27,7 +28,7 @@ async def acted(node: DOMNode, event: events.Key) -> bool:
     on the way: in a burst ``ctrl+u d`` would insert, then delete all. Where text is typed
     (``node`` takes it) a character is a character, never a command.
     """
-    typed = event.is_printable and (isinstance(node, Input) or edits_lines(node))
+    typed = event.is_printable and (edits_line(node) or edits_lines(node))
     if typed or not await node.app._check_bindings(event.key):
         return False
     event.stop()
@@ -35,9 +36,18 @@ async def acted(node: DOMNode, event: events.Key) -> bool:
     return True
 
 
+def edits_line(node: DOMNode | None) -> bool:
+    """Return whether a node is an input, without loading what that is: a first frame has none."""
+    return _is_a("Input", node)
+
+
 def edits_lines(node: DOMNode | None) -> bool:
     """Return whether a node is a text area, without loading what that is: few sessions need it."""
-    return any(each.__name__ == "TextArea" for each in type(node).__mro__)
+    return _is_a("TextArea", node)
+
+
+def _is_a(name: str, node: DOMNode | None) -> bool:
+    return any(each.__name__ == name for each in type(node).__mro__)
 
 
 def pressed_at(screen: Screen[Any]) -> float:
@@ -162,15 +172,26 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
         line = self.focused
         if line is None:
             await acted(self, event)
-        elif not isinstance(line, Prompt) or await acted(line, event):
             return
-        elif event.is_printable and event.character is not None:
+        from screens.prompt import Prompt
+
+        if not isinstance(line, Prompt) or await acted(line, event):
+            return
+        if event.is_printable and event.character is not None:
             event.stop()
             event.prevent_default()
             line.insert_text_at_cursor(event.character)
 
-    def on_screen_resume(self) -> None:
-        """Show what came in while another screen was on top."""
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the empty ground below the widgets: one line, rendered once."""
+        return super().render_lines(crop.crop_size((crop.width, 1))) * crop.height
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Show what came in while another screen was on top.
+
+        The first time nothing is styled again: all was as it was mounted.
+        """
+        event.refresh_styles = event.refresh_styles and self.stack_updates > 0
         if not self._stands_unseen():
             self.show()
 
@@ -207,38 +228,3 @@ class ActingScreen(CockpitScreen):
     def action_journal(self) -> None:
         """Show the journal."""
         self.cockpit.actions.open_journal()
-
-
-class Prompt(Input):
-    """A one-line prompt in the last line; its cursor does not blink."""
-
-    DEFAULT_CSS = """
-    Prompt { display: none; }
-    Prompt.-open { display: block; }
-    """
-
-    def __init__(self, label: str) -> None:
-        super().__init__(placeholder=label, compact=True, select_on_focus=False)
-        self.cursor_blink = False
-
-    async def _on_key(self, event: events.Key) -> None:
-        await acted(self, event)
-
-    @property
-    def is_open(self) -> bool:
-        """True while a person types here."""
-        return self.has_class("-open")
-
-    def ask(self, value: str = "") -> None:
-        """Open with ``value``, the cursor behind it."""
-        self.value = value
-        self.cursor_position = len(value)
-        self.add_class("-open")
-        self.display = True
-        self.screen.set_focus(self, scroll_visible=False)
-
-    def close(self) -> None:
-        """Close; the value stays."""
-        self.remove_class("-open")
-        self.display = False
-        self.screen.set_focus(None)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.widgets import Input
 
-from screens.base import Prompt
 from screens.log_keys import LogKeys
+from screens.prompt import Prompt
 from screens.run_charts import PROMPT
 from widgets.key_line import KeyLine
 from widgets.metric_charts import MetricCharts

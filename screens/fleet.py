@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.widgets import Input
 
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.view import GROUPS, SORTS, View
 from cockpit.text.charset import Charset
-from screens.base import ActingScreen, Prompt
+from screens.base import ActingScreen
 from screens.fleet_view import Shown, arranged, read_filter
 from screens.keys import bindings
 from screens.ports import Cockpit
@@ -23,6 +22,11 @@ from widgets.painting.tiling import Groups, Tiling, tiling
 from widgets.panel_grid import PanelGrid
 from widgets.run_list import RunList
 from widgets.run_panel import RunClicked
+
+if TYPE_CHECKING:
+    from textual.widgets import Input
+
+    from screens.prompt import Prompt
 
 AROUND = 2
 """Lines that header and footer take."""
@@ -47,6 +51,7 @@ class FleetScreen(ActingScreen):
         self._touched = False
         self._left = cockpit.view
         self._view = cockpit.view
+        self._prompt: Prompt | None = None
         self._tiling: Tiling | None = None
         self._about: tuple[Sequence[RunReport], View] = ((), View.model_construct())
         self._shown = Shown([])
@@ -63,7 +68,6 @@ class FleetScreen(ActingScreen):
         tiles = self._tiles(self.shown, self._groups, len(self.cockpit.actions.news))
         yield PanelGrid(len(self.shown) if tiles else 0)
         yield RunList()
-        yield Prompt("filter: words, state: alert: dri: group: cluster:   enter keep · esc drop")
         yield KeyLine()
 
     @property
@@ -288,12 +292,27 @@ class FleetScreen(ActingScreen):
         self._view = self._view.model_copy(update=changes)
         self.show()
 
-    def action_filter(self) -> None:
+    async def action_filter(self) -> None:
         """Ask for filter words."""
         if not self._view.filter:
             self._before_filter = self._chosen
+        prompt = await self._made_prompt()
         self.query_one(KeyLine).display = False
-        self.query_one(Prompt).ask(self._view.filter)
+        prompt.ask(self._view.filter)
+
+    async def _made_prompt(self) -> Prompt:
+        """Return the line to type in, which no first frame waits for."""
+        if self._prompt is None:
+            from screens.prompt import Prompt
+
+            asked = "filter: words, state: alert: dri: group: cluster:   enter keep · esc drop"
+            self._prompt = Prompt(asked)
+            await self.mount(self._prompt, before=self.query_one(KeyLine))
+        return self._prompt
+
+    @property
+    def _typing(self) -> bool:
+        return self._prompt is not None and self._prompt.is_open
 
     def action_clear(self) -> None:
         """Show all runs again, and select the one from before if nothing was done since."""
@@ -303,14 +322,18 @@ class FleetScreen(ActingScreen):
         self._chosen, self._before_filter = self._before_filter or self._chosen, None
         self._close_prompt()
 
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        if self.query_one(Prompt).is_open:
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter by what stands there so far."""
+        if self._typing:
             self._look(filter=event.value)
 
-    @on(Input.Submitted)
+    def on_input_submitted(self) -> None:
+        """Keep the filter."""
+        self._close_prompt()
+
     def _close_prompt(self) -> None:
-        self.query_one(Prompt).close()
+        if self._prompt is not None:
+            self._prompt.close()
         self.query_one(KeyLine).display = True
         self.show()
 
@@ -327,7 +350,7 @@ class FleetScreen(ActingScreen):
         The cursor keys leave the filter, as one expects of a list.
         """
         self._touched = True
-        if self.query_one(Prompt).is_open:
+        if self._typing:
             if event.key in ("down", "up"):
                 self._close_prompt()
         elif event.key not in self.cockpit.keys.of("clear"):

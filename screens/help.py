@@ -13,9 +13,10 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from cockpit.model.report import RunReport
-from screens.base import KeyedModal, Prompt
+from screens.base import KeyedModal
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
 from screens.keys import Keys, shown
+from screens.prompt import Prompt
 from widgets.base.paged import Paged, Sheet
 from widgets.painting.help import NOT_NOW, Help, Section, paint_help
 from widgets.painting.line import DIM, STRONG, text

@@ -13,9 +13,10 @@ from textual.worker import Worker
 
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import percent
-from screens.base import ActingScreen, Prompt, spawn
+from screens.base import ActingScreen, spawn
 from screens.log_goto import HOW
 from screens.log_saving import all_lines, just, page_through, place_of, save
+from screens.prompt import Prompt
 from widgets.key_line import KeyLine
 from widgets.painting.line import foreign
 

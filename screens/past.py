@@ -18,10 +18,11 @@ from textual.worker import Worker
 
 from cockpit.model.past import Then, Timeline
 from cockpit.text.moments import read_moment
-from screens.base import ActingScreen, Prompt, Work, spawn
+from screens.base import ActingScreen, Work, spawn
 from screens.keys import bindings
 from screens.past_files import PastFiles
 from screens.ports import Cockpit
+from screens.prompt import Prompt
 from screens.run_layout import Shape, shape_of
 from widgets.alert_list import AlertList
 from widgets.base.scrolled import ReportView, Scrolled

@@ -10,6 +10,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.geometry import Offset, Region, Size, Spacing
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.strip import Strip
 from textual.widget import Widget
 
 from cockpit.model.report import RunReport
@@ -78,6 +79,10 @@ class PanelGrid(Container):
     def compose(self) -> ComposeResult:
         """Make the slots that are known to be needed, so that they are in the first frame."""
         yield from (RunPanel() for _ in range(self._slots))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the empty ground below the panels: one line, rendered once."""
+        return super().render_lines(crop.crop_size((crop.width, 1))) * crop.height
 
     def show(
         self,

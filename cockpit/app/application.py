@@ -224,6 +224,7 @@ class CockpitApp(NoticeApp):
         self._views.keep(view)
 
     async def _load_bookmarks(self) -> None:
+        await self.shown.wait()  # the first frame shows none
         self.bookmarks.load(await self._kept_bookmarks.load())
         self.show_news()
 

@@ -31,7 +31,6 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Label
 from textual.worker import Worker, WorkerState
 
 from cockpit.app.alt import WORD_MOTION, KeyParser, behind_escape
@@ -77,6 +76,8 @@ class TerminalApp(CellApp):
 
     def get_loading_widget(self) -> Widget:
         """Return something that stands still."""
+        from textual.widgets import Label  # nothing of the cockpit's waits so
+
         return Label("…", markup=False)
 
     async def on_event(self, event: events.Event) -> None:

@@ -9,51 +9,10 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from cockpit.model.base import Frozen, Instant
-
-
-class Stopped(Frozen):
-    """A process that is stopped: by SIGSTOP or Ctrl-Z, or ``held`` by a debugger."""
-
-    pid: int
-    since: Instant
-    held: bool = False
-
-
-class Bundle(Frozen):
-    """The code that a job runs, where it travels with the job: by its platform's word (C-15).
-
-    ``id`` tells the uploaded files apart, ``commit``, ``dirty`` and ``branch`` are the checkout
-    they were taken from, ``tree`` is the hash of its files.
-    """
-
-    id: str | None = None
-    commit: str | None = None
-    dirty: bool | None = None
-    branch: str | None = None
-    tree: str | None = None
-
-
-class LiveJob(Frozen):
-    """A job that lives now. ``name`` is for people, ``why`` says how it was recognised (SPEC J).
-
-    ``handle`` is what the platform stops it by: exact, and never a pattern.
-    """
-
-    id: str
-    name: str
-    why: str
-    launch_id: str | None = None
-    started_at: Instant | None = None
-    proven: bool = True
-    """False where only a note says that it lives: a machine that died cannot take it back."""
-    beyond: str | None = None
-    """Why this user may not stop it, where that is so."""
-    needs_success: bool = Field(default=False, exclude=True)
-    """It waits for the current job's success: behind one that is stopped it never starts."""
-    part_of: str | None = Field(default=None, exclude=True)
-    """The job (its ``id``) whose waiting part this is: what stops that one ends this too."""
-    handle: dict[str, str] = Field(default_factory=dict)
+from cockpit.model.base import Frozen
+from cockpit.model.live_job import Bundle as Bundle
+from cockpit.model.live_job import LiveJob as LiveJob
+from cockpit.model.live_job import Stopped as Stopped
 
 
 class Live(Frozen):

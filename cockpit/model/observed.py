@@ -9,11 +9,11 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model
 
 from cockpit.model.announced import Announced
 from cockpit.model.base import Frozen, Instant, Number, Seconds, unchanging
-from cockpit.model.jobs import Bundle, LiveJob, Stopped
+from cockpit.model.live_job import Bundle, LiveJob, Stopped
 from cockpit.model.logtext import LogMark, Read, Skipped
 from cockpit.model.monitoring import MonitorValue as MonitorValue
 from cockpit.model.monitoring import OtherMonitor as OtherMonitor
-from cockpit.model.records import Rejected
+from cockpit.model.rejected import Rejected
 from cockpit.model.safetext import SafeText
 from cockpit.model.told import Told
 from cockpit.model.tracker_alert import TrackerAlert

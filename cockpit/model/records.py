@@ -5,6 +5,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from cockpit.model.base import Frozen, Instant
+from cockpit.model.rejected import Rejected as Rejected
 from cockpit.model.wording import utc_minute
 
 
@@ -32,16 +33,6 @@ class InstanceEntry(Frozen):
     launch_id: str
     at: Instant
     fields: dict[str, str] = Field(default_factory=dict)
-
-
-class Rejected(Frozen):
-    """A checkpoint of a rejected lineage: no later pick takes it (SPEC A-4)."""
-
-    step: int
-    path: str
-    at: Instant
-    by: str
-    reason: str
 
 
 class Opened(Frozen):

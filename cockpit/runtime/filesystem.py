@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.runtime.shell import run_blocking
 from cockpit.text.safe import clean
 
 PROC: Final = Path("/proc/self")
@@ -114,6 +113,8 @@ def _from_kernel(path: Path, proc: Path) -> FileSystem | None:
 
 def _from_mount(path: Path) -> FileSystem:
     """Ask ``mount`` (macOS): ``/dev/disk1 on /Users (apfs, local, journaled)``."""
+    from cockpit.runtime.shell import run_blocking  # where /proc tells, nothing is run
+
     lines = run_blocking(["/sbin/mount"], deadline=5.0, reads=True).text.splitlines()
     found = [re.match(r".* on (/.*?) \(([^,)]+)(.*)\)$", line) for line in lines]
     points = [(Path(each[1]), each[2], each[3]) for each in found if each is not None]

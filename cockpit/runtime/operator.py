@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.login import login_name
-from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -31,6 +30,8 @@ async def ask_operator(file: CockpitFile) -> Operator:
     """
     if file.operator:
         return Operator(file.operator)
+    from cockpit.runtime.shell import run_command  # few sessions ask
+
     done = await run_command(
         ASK, deadline=ANSWER, cwd=Path(file.path).parent, env={"GIT_TERMINAL_PROMPT": "0"}
     )

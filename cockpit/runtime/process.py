@@ -10,8 +10,6 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.runtime.shell import run_blocking
-
 PROC: Final = Path("/proc")
 _STATE, _START = 0, 19  # fields of /proc/PID/stat, counted after the program's name
 _ENDED = "ZX"
@@ -86,6 +84,8 @@ def boot_time(proc: Path = PROC) -> float | None:
 
 
 def _from_ps(pid: int) -> ProcessFacts:
+    from cockpit.runtime.shell import run_blocking  # where /proc tells, nothing is run
+
     argv = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
     done = run_blocking(argv, deadline=5.0, env={"LC_ALL": "C"}, reads=True)
     state, _, started = done.text.strip().partition(" ")

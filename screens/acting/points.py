@@ -14,9 +14,10 @@ from textual.widgets import Input
 from cockpit.model.open_points import Mark, Point, note_of, points_of
 from cockpit.model.records import Unfinished
 from cockpit.model.wording import moment
-from screens.base import CockpitScreen, Prompt, spawn
+from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
+from screens.prompt import Prompt
 from widgets.base.paged import Paged, Sheet
 from widgets.base.painted import Filter
 from widgets.key_line import KeyLine

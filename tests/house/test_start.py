@@ -16,8 +16,11 @@ LATER = (
     *("apprise", "git", "httpx", "plotext", "wandb", "obstore", "tree_sitter"),
     *("ctypes", "email", "importlib.metadata", "importlib.resources", "zipfile"),
     *("textual.document", "textual.types", "textual.widgets._text_area", "textual.widgets._tree"),
+    *("screens.prompt", "textual.widgets._input", "textual.widgets._label"),
     *("cockpit.model.curve", "cockpit.model.past", "cockpit.model.plan", "cockpit.store.journal"),
+    *("cockpit.model.jobs", "cockpit.model.records"),
     *("cockpit.actions.core.table", "cockpit.actions.core.wiring", "cockpit.notify"),
+    "cockpit.runtime.shell",
     *("cockpit.model.history", "cockpit.rules", "cockpit.sources", "cockpit.watch"),
     *("screens.acting.offers", "screens.acting.palette", "screens.acting.plan", "screens.backtest"),
     *("screens.help", "screens.mask", "screens.past", "screens.run", "screens.welcome"),
@@ -34,7 +37,8 @@ AT_FIRST = (
         "importlib.metadata",
         "importlib.resources",
     ),
-    *("textual.types", "textual.widgets._text_area", "textual.widgets._tree"),
+    *("textual.suggester", "textual.types", "textual.widgets._text_area", "textual.widgets._tree"),
+    "screens.prompt",
     *("cockpit.actions.core.table", "cockpit.rules", "cockpit.sources", "cockpit.watch"),
 )
 """What loading must not bring, nor opening: a window that is seen has none of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from textual.content import Content
@@ -189,8 +190,9 @@ def frame(
     inner = width - 4
     side = text(("│", line), " "), text(" ", ("│", line))
     lines = [_edge("╭╮", title, note, width, line)]
-    for piece, _ in zip(_padded(body), range(height - 2), strict=False):
-        lines.append(text(side[0], fit(piece, inner), side[1]))
+    lines += [text(side[0], fit(piece, inner), side[1]) for piece in islice(body, height - 2)]
+    bare = text(("│", line), " " * (inner + 2), ("│", line))
+    lines += [bare] * (height - 1 - len(lines))
     lines.append(_edge("╰╯", EMPTY, foot, width, line))
     return lines
 
@@ -205,12 +207,6 @@ def selected(
     if width < 8 or len(framed) < 3:
         return framed
     return [_edge("┍╮", title, note, width, line, HEAVY), *framed[1:]]
-
-
-def _padded(body: Iterable[Content]) -> Iterable[Content]:
-    yield from body
-    while True:
-        yield EMPTY
 
 
 def _edge(

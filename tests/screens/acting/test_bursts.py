@@ -17,9 +17,9 @@ from screens.acting.form import FormScreen
 from screens.acting.journal import JournalScreen
 from screens.acting.palette import PaletteScreen
 from screens.acting.plan import PlanScreen
-from screens.base import Prompt
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
+from screens.prompt import Prompt
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import failed, until

@@ -25,7 +25,7 @@ from widgets.fleet_header import Watch, paint_header
 from widgets.key_line import paint_keys
 from widgets.loss_chart import paint_chart
 from widgets.painting import facts
-from widgets.painting.line import cut_start, fit, placed, prose, row, whole, wrapped
+from widgets.painting.line import cut_start, fit, frame, placed, prose, row, whole, wrapped
 from widgets.painting.panel import paint_panel
 from widgets.painting.rows import checkpoints, loss, percent, progress
 from widgets.painting.series import loss_columns
@@ -403,3 +403,15 @@ def test_a_check_that_an_engine_before_this_one_had_planned_is_not_the_next_one(
     new = made.report("run-b", next_check_at=NOW + 60)
     said = paint_header([old, new], Watch(), [old, new], 80).plain
     assert f"next {clock_time(NOW + 60)}" in said
+
+
+def test_the_empty_lines_of_a_frame_are_one() -> None:
+    top, said, *bare, bottom = frame([Content("said")], 12, 6)
+    assert [each.plain for each in (top, said, bottom)] == [
+        "╭──────────╮",
+        "│ said     │",
+        "╰──────────╯",
+    ]
+    assert len(bare) == 3 and len({*map(id, bare)}) == 1
+    assert bare[0].plain == "│          │"
+    assert [(span.start, span.end) for span in bare[0].spans] == [(0, 1), (11, 12)]
