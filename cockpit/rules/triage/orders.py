@@ -29,7 +29,8 @@ _STOP_FILE: Final = (
 """A file by which a person has a program leave: it lay there, and was not only looked for."""
 
 STOPPED = late_regex(
-    r"\bkeyboard ?interrupt\b|ctrl ?[-+]? ?c\b|^\^C|terminated by user\b"
+    r"\bkeyboard ?interrupt\b(?! (?:is|was|will be) (?:handled|caught|ignored))"
+    r"|ctrl ?[-+]? ?c\b|^\^C|terminated by user\b"
     rf"(?!{_OF_THE_PROGRAM})"
     r"|cancell?ed by (user|uid|owner)|\bsigterm\b.{0,60}\buid[ =:]?[1-9]\d*"
     r"|\bTERM_OWNER\b|(killed|interrupted|stopped|aborted) by (the )?(user|owner|operator)\b"
@@ -37,12 +38,14 @@ STOPPED = late_regex(
     r"|(?<!can be )(?<!be )\bstopped (from|in|via|through) the (ui|web|console|dashboard|w&b"
     r"|wandb)\b"
     r"|\bstop (was )?requested (by|in|from) (the )?(user|owner|operator|web|w&b|wandb|ui)\b"
-    r"|\bjob \S+ was (stopped|cancell?ed)\b(?!.{0,40}\b(because|due|since|after|depend\w*)\b)"
+    r"|(?<!eval )(?<!export )(?<!upload )\bjob \S+ was (stopped|cancell?ed)\b"
+    r"(?!.{0,40}\b(because|due|since|after|depend\w*)\b)"
     rf"(?! by {_THINGS})|^srun: interrupt\b|\buser[- ]initiated\b(?! {_BESIDE})"
     rf"|terminated-by-user|{_STOP_FILE}|\b(exit(ing|ed)?|stopp(ing|ed)) "
     r"((with|code|status|run|job|training|cleanly|gracefully|\d{1,3}) ){0,3}on request\b"
     r"(?=\W*$|[.,;:]| \(| (of|by|from|at|after)\b)"
-    r"|(?<!use )(?<!run )(?<!with )\b(kubectl delete|docker (stop|kill)|podman (stop|kill)"
+    r"|(?<!use )(?<!run )(?<!with )\b(kubectl delete|docker (stop|kill)(?! timeout)"
+    r"|podman (stop|kill)"
     r"|condor_rm|oardel|sky (jobs )?cancel"
     r"|ray job stop|modal app stop)\b|^qdel: "
     rf"|(?:^\W*|[|:=]\s{{0,3}}|\b(job|run|task|pod|workload|experiment|training|sweep|session)\b"
@@ -50,7 +53,7 @@ STOPPED = late_regex(
     r"|\bdeleted by (the )?(user|owner"
     r"|\S+@)"
     r"|\b(killed|cancell?ed|deleted|terminated)\b.{0,20}\b(qdel|bkill)\b|\b(qdel|bkill) by\b"
-    r"|cancelled at (?!.*due to)|\bsigint\b|received signal 2\b|\bscancel\b",
+    r"|cancelled at (?!.*due to)|\bsigint\b(?! ?=|.{0,40}\bignor)|received signal 2\b|\bscancel\b",
     re.I,
 )
 """Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""

@@ -36,6 +36,11 @@ from tests.rules.triage.test_classify import TRAIN
         "job cancelled by memory limit",
         "ERROR: cancelled by SIGTERM",
         "task: cancelled by all-reduce abort",
+        "KeyboardInterrupt is handled by saving",
+        "received SIGINT in dataloader worker, ignored",
+        "sigint=default",
+        "eval job 12 was cancelled",
+        "docker stop timeout 30",
     ],
 )
 def test_what_no_person_has_stopped_is_not_left_alone(said: str) -> None:
