@@ -12,7 +12,7 @@ from typing import Final
 from textual.constants import ESCAPE_DELAY
 from textual.message import Message
 
-from cockpit.app.multiplexer import in_gnu_screen
+from cockpit.app.output.stage import in_gnu_screen
 from cockpit.model.late_regex import late_regex
 
 QUESTION: Final = "\x1b]11;?\x1b\\"

@@ -17,8 +17,7 @@ from rich.console import RenderableType
 from textual.app import App
 from textual.geometry import Offset, Size
 
-from cockpit.app.multiplexer import in_gnu_screen
-from cockpit.app.output.stage import Stage, stage_here
+from cockpit.app.output.stage import Stage, in_gnu_screen, stage_here
 from cockpit.app.output.textual_frames import placed
 
 SWITCH: Final = "COCKPIT_OUTPUT"

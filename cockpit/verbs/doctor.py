@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit import __version__
-from cockpit.app.multiplexer import in_gnu_screen
+from cockpit.app.output.stage import in_gnu_screen
 from cockpit.config.file import find, store_path
 from cockpit.config.sharing import shared_places
 from cockpit.config.unread import unread_settings

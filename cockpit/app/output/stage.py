@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cockpit.app.multiplexer import in_gnu_screen
 from cockpit.app.output.cells import Cell, blank
 from cockpit.app.output.encoder import Encoder
 from cockpit.app.output.grid import Grid
@@ -22,6 +21,16 @@ LEAST: Final = 3
 """Rows that must have changed before it is asked whether they have only moved."""
 _KEEPS_NONE: Final = ("dumb", "vt", "cons25", "sun", "ansi")
 """Terminals that erase to their own background, whatever the pen's (by the beginning of TERM)."""
+
+
+def in_gnu_screen(variables: Mapping[str, str]) -> bool:
+    """Return whether this is a window of GNU screen, by the environment.
+
+    A program inside both has the variables of both: TERM tells which is the inner one. In doubt it
+    is screen, which can do less.
+    """
+    inner_tmux = bool(variables.get("TMUX")) and variables.get("TERM", "").startswith("tmux")
+    return bool(variables.get("STY")) and not inner_tmux
 
 
 def erases_coloured(variables: Mapping[str, str]) -> bool:
