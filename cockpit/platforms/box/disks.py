@@ -25,23 +25,28 @@ async def disks_of(actor: Actor, places: Sequence[Place]) -> Told:
 
     A host that tells nothing at all is not asked again.
     """
-    found, answers = await _asked(actor, asked_of(places))
-    doubtful = [place for group in groups_of(places) if len(group) > 1 for place in group]
-    again = [place for place in doubtful if isinstance(found[place], Problem)]
-    if not again or not answers:
+    asked = asked_of(places)
+    answers = await actor.ask([words.LOAD, *asked])
+    found = told_by(answers, asked)
+    if not isinstance(answers[words.LOAD], bytes):
         return found
-    alone, _ = await _asked(actor, {words.disks([place]): [place] for place in again})
-    return found | alone
-
-
-def groups_of(places: Sequence[Place]) -> list[Sequence[Place]]:
-    """Return places as their disks are asked for together."""
-    return [places[at : at + TOGETHER] for at in range(0, len(places), TOGETHER)]
+    return found | await asked_alone(actor, asked, found)
 
 
 def asked_of(places: Sequence[Place]) -> dict[Piece, Sequence[Place]]:
     """Return what asks for the disks of places, with the places that each piece tells of."""
-    return {words.disks(group): group for group in groups_of(places)}
+    groups = (places[at : at + TOGETHER] for at in range(0, len(places), TOGETHER))
+    return {words.disks(group): group for group in groups}
+
+
+async def asked_alone(
+    actor: Actor, asked: Mapping[Piece, Sequence[Place]], found: Mapping[Place, Disk | Problem]
+) -> Told:
+    """Ask again for each disk that was not told beside others: one of them spoils the answer."""
+    groups = (group for group in asked.values() if len(group) > 1)
+    again = [place for group in groups for place in group if isinstance(found[place], Problem)]
+    alone = {words.disks([place]): [place] for place in again}
+    return told_by(await actor.ask(alone), alone) if alone else {}
 
 
 def told_by(answers: Answers, asked: Mapping[Piece, Sequence[Place]]) -> Told:
@@ -54,19 +59,12 @@ def told_by(answers: Answers, asked: Mapping[Piece, Sequence[Place]]) -> Told:
     return found
 
 
-def shared_by(answers: Answers, asked: Mapping[Piece, Sequence[Place]]) -> dict[Place, str | None]:
+def shared_by(told: Told) -> dict[Place, str | None]:
     """Return from where the disk of each place is mounted, if from a network; else ``None``.
 
     Of a place whose disk was not told nothing is said.
     """
-    told = told_by(answers, asked)
     return {place: disk.shared for place, disk in told.items() if isinstance(disk, Disk)}
-
-
-async def _asked(actor: Actor, asked: Mapping[Piece, Sequence[Place]]) -> tuple[Told, bool]:
-    """Return the disks of groups of places, and whether the host answers at all."""
-    answers = await actor.ask([words.LOAD, *asked])
-    return told_by(answers, asked), isinstance(answers[words.LOAD], bytes)
 
 
 def told_of(said: bytes, count: int) -> Sequence[Disk | Problem]:

@@ -19,7 +19,7 @@ from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box import words
-from cockpit.platforms.box.disks import asked_of, shared_by
+from cockpit.platforms.box.disks import asked_alone, asked_of, shared_by, told_by
 from cockpit.platforms.box.finding import (
     Found,
     Matched,
@@ -242,8 +242,10 @@ class BoxJobs:
         piece, folders = words.real(new), {pid_folder(run): None for run in runs}
         disks = asked_of([place for place in new if place in folders])
         answers = await actor.ask([piece, *disks])
-        self._disks |= shared_by(answers, disks)
-        said = answers[piece]
+        told, said = told_by(answers, disks), answers[piece]
+        if isinstance(said, bytes):
+            told |= await asked_alone(actor, disks, told)
+        self._disks |= shared_by(told)
         lines = b"" if isinstance(said, Problem) else said
         found = lines.decode("utf-8", "surrogateescape").splitlines()
         if len(found) == len(new):

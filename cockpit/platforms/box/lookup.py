@@ -16,7 +16,7 @@ from cockpit.model.jobs import Found, LookUp
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.box import words
-from cockpit.platforms.box.disks import asked_of, shared_by
+from cockpit.platforms.box.disks import asked_of, shared_by, told_by
 from cockpit.platforms.box.launching import ID, Script, launches_place
 from cockpit.platforms.box.machine import Host, host_of
 from cockpit.platforms.box.probe import Actor, Piece
@@ -121,7 +121,7 @@ async def _seen(actor: Actor, job: JobSpec, launch_id: str) -> Seen | str:
     if host is None:
         return f"{job.host} does not list its processes"
     found = job_files(told[files.name], [job])[0]
-    return Seen(host, found, shared_by(answers, disks))
+    return Seen(host, found, shared_by(told_by(answers, disks)))
 
 
 def _by_pid_file(run: RunSpec, launch_id: str, seen: Seen) -> LookUp | None:

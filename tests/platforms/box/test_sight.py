@@ -109,3 +109,24 @@ async def test_a_plain_pid_file_on_a_disk_that_hosts_share_may_be_another_hosts(
         told = "is on nas:/home, a network file system, and names no machine"
         assert facet.error is not None and told in facet.error.message
         assert told in str(unknown) and found.found is Found.UNKNOWN and told in found.text
+
+
+class Spoiling(Mounting):
+    """The same; of one folder ``df`` tells nothing, and of what is asked with it neither."""
+
+    async def ask(self, pieces: Iterable[Piece]) -> Answers:
+        answers = dict(await super().ask(pieces))
+        spoilt = [piece for piece in answers if piece.group == DISKS and "/gone" in piece.script]
+        return answers | dict.fromkeys(spoilt, b"df: /gone: Permission denied\n")
+
+
+async def test_a_disk_that_is_not_told_hides_no_other_disk_that_hosts_share(tmp_path: Path) -> None:
+    asked = Spoiling(None)
+    jobs = BoxJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
+    run, beside = spec("near", tmp_path / "a"), spec("near", tmp_path / "gone", "beside")
+    for each in (run, beside):
+        files(each, "pid_file").parent.mkdir(parents=True)
+        files(each, "pid_file").write_text(f"{2**31 - 2}\n")
+    found = await jobs.observe("near", queries_of([run, beside]))
+    value = found[run.name].value
+    assert value is not None and value.phase is Phase.UNKNOWN
