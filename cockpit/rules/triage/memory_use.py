@@ -82,8 +82,8 @@ def _spent_share(log: Log) -> list[int]:
     )
     for index in told[-1:]:
         line = log.lines[index]
-        if _OF_ALL.search(line):
-            return [index] if _is_near(line) else []
+        if (own := _OF_ALL.search(line)) is not None:  # what else it counts is not memory
+            return [index] if _is_near(own[0]) else []
         used, spare, row = _SHARE.search(line), _SPARE.search(line), _FREE.search(line)
         if used is not None:
             share = float(next(filter(None, used.groups()))) / 100

@@ -77,6 +77,7 @@ def test_a_fabric_that_does_not_come_up_is_the_nodes_before_the_first_step(
         (["index: 41% rss=254G/256G"], "oom_host"),
         (["index: 41% rss=254G/256G", "index: 0% rss=2G/256G"], "killed"),
         (["vram used=78G/80G"], "killed"),
+        (["rss=2G/256G disk=99G/100G"], "killed"),
         (['{"OOMKilled":false,"ExitCode":137}'], "killed"),
         (["svmem(total=540, available=1, percent=99.7)"], "oom_host"),
         (["memory.max 68719476736", "memory.current 68719390720"], "oom_host"),
