@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from functools import cache
@@ -20,6 +21,17 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("short"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+
+
+def pytest_configure() -> None:
+    """Let what a test starts have the signals of a terminal, also where ``nohup … &`` began it all.
+
+    What is ignored is handed on to every process, and none of them can be interrupted.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            interrupt = signal.default_int_handler
+            signal.signal(number, interrupt if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.hookimpl(wrapper=True)
