@@ -333,7 +333,8 @@ def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
     yield f"DRI: {to}{was}"
     yield f"Watched by: {report.watched_by or 'nobody'}"
     due = report.next_check_at if report.next_check_at is not None else now + spec.cadence
-    yield f"Next check due: {utc_minute(due)}, then every {duration(spec.cadence)}"
+    alone = "" if report.watched_by else ", only while a cockpit is open"
+    yield f"Next check due: {utc_minute(due)}, then every {duration(spec.cadence)}{alone}"
     yield from (
         f"{what}: {where}"
         for what, where in (("Logbook", spec.records.logbook), ("Issue", spec.records.issue))

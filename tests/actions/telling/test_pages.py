@@ -62,6 +62,15 @@ async def test_a_handoff_page_has_its_steps_as_a_person_reads_them() -> None:
     assert "Progress: ~1,984/20,000, 9.9 %" in page
 
 
+async def test_a_check_that_no_watch_makes_is_not_promised() -> None:
+    where, request = context(_run()), _asked("handoff", to="bob")
+    page = (await Handoff().draft(where, request)).page or ""
+    assert "Watched by: nobody" in page and ", only while a cockpit is open\n" in page
+    watched = where.report.model_copy(update={"watched_by": "ada (watch on box, pid 1)"})
+    page = (await Handoff().draft(replace(where, report=watched), request)).page or ""
+    assert "Next check due" in page and "only while" not in page
+
+
 async def test_an_unfinished_draft_is_told_of_and_never_quoted(tmp_path: Path) -> None:
     run, request = _run(tmp_path / "book.md"), _asked("handoff", to="bob")
     where = context(run, alerts=[alert("C-01")])
