@@ -30,6 +30,10 @@ LINES: Final = 10_000
 """Lines a second, of all logs together."""
 SIZE: Final = (200, 50)
 EVERY: Final = 0.1
+MIDDLE: Final = 20
+"""Rows that the cursor is moved down before: at an end of the table, which a run that rises may
+bring to it, a key moves nothing and no byte answers it.
+"""
 LOST: Final = 3.0
 REPEAT: Final = 1 / 30
 HELD: Final = 3.0
@@ -60,6 +64,9 @@ def latencies(programs: Sequence[Program], keys: int) -> list[dict[str, float]]:
     a few keys.
     """
     taken: list[list[float]] = [[] for _ in programs]
+    for program in programs:
+        program.terminal.type("j" * MIDDLE)
+        program.terminal.idle(EVERY)
     for number in range(keys):
         for program, own in zip(programs, taken, strict=True):
             own.append(answered(program.terminal, "jk"[number // 10 % 2]))

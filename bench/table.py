@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-WITHIN: Final = 1200.0
-"""Seconds after which a subject is given up."""
+WITHIN: Final = 3600.0
+"""Seconds after which a subject is given up: ``over_ssh`` takes half an hour."""
 Figures = Mapping[str, float]
 
 

@@ -28,7 +28,7 @@ _TOLD: Final = late_regex(
     rf"|\b{_ENDS}\W{{1,3}}(?:[2-9]|[1-9]\d+)\s*(?:/|of\b)"
     rf"|\b{_TIMES} (?:\w+ )?(?:time|deaths?|crash|failure|kill|fault|restart|abort)\b"
     rf"|\b{_TRIES}[ _-]?(?:limit|budget|count|quota)?\b[^|]{{0,24}}\b(?:exceeded|exhausted"
-    r"|used up|spent|(?:was |been )?reached|hit)\b"
+    r"|used up|spent|(?:was |been )?reached|hit)\b(?!\W{1,3}0/0\b)"
     rf"|\b(?:no|0) (?:more )?{_TRIES} (?:left|remain\w*)\b|\bout of {_TRIES}\b"
     rf"|\b(?:exceed\w*|hit|reached) (?:the |its )?(?:max\w*[ _-]?)?{_TRIES}(?:[ _-]?limit\b|\b)"
     rf"|\b(?:failed|died|crashed|restarted|ended|exited|was killed) {_MANY} times\b"
@@ -51,7 +51,11 @@ _TOLD: Final = late_regex(
     re.I,
 )
 """Words of who has started a job again, and saw it end in the same way."""
-_ASKED: Final = late_regex(r"\b(?:heart-?beats?|probe|health|ping|upload|download)\b", re.I)
+_ASKED: Final = late_regex(
+    r"\b(?:heart-?beats?|probe|health|ping|upload|download|send|recv"
+    r"|transport)\b",
+    re.I,
+)
 """What is asked several times before it counts as one failure."""
 _COLUMN: Final = late_regex(
     r"\b\d/\d+\s+(?:Error|Failed|OOMKilled|Terminated|StartError|ContainerStatusUnknown)\s+[1-9]\d*\b"

@@ -38,6 +38,7 @@ from cockpit.rules.triage.words import (
     TRAINS,
     TRAJECTORY,
     USAGE,
+    WRAPPERS,
 )
 
 GENERIC: Final = frozenset(("RuntimeError", "OSError", "SystemError", "Exception", "Error"))
@@ -67,6 +68,8 @@ TRAINING_CODE: Final = late_regex(
     r"|[^(]*\b(loss\w*|logits) ?=(?!=))"  # not what a call is given: add(loss=loss)
 )
 """A line of code that trains, whatever its function is called."""
+LOOKS_ON: Final = late_regex(r"callback|logger|logging|report|plot|metric|monitor", re.I)
+"""Files of what is told of training while it runs, and changes nothing of it."""
 FOLDERS: Final = 3
 """Innermost parts of a file's path that tell what it is for."""
 DEEP: Final = 6
@@ -149,7 +152,8 @@ def _is_config(own: str, message: str) -> bool:
 def _own_fault(log: Log, raised: Raised, own: str) -> _Class:
     if not (_is_config(own, raised.name) or _is_small(log, raised, own)):
         thin = gist([raised.text]) if raised.name in GENERIC and not raised.frames else None
-        return thin or ("complex_code_bug", "escalate")
+        unsaid = raised.name in WRAPPERS and thin is None
+        return thin or ("unknown" if unsaid else "complex_code_bug", "escalate")
     code = _code(log, raised)
     risky = raised.place is not None and _alters_training(raised.place)
     risky = risky or any(TRAINING_CODE.match(line) for line in code)
@@ -165,6 +169,8 @@ def _alters_training(place: Frame) -> bool:
     parts = place.file.split("/")
     near = "/".join(parts[max(len(parts) - FOLDERS, 2 if place.file.startswith("/") else 0) :])
     if place.function == "<module>" and LOOP.search(parts[-1]):
+        return False
+    if place.function.startswith("on_") and LOOKS_ON.search(near):
         return False
     return (TRAJECTORY.search(near) or TRAINS.match(place.function)) is not None
 
@@ -197,7 +203,7 @@ def _is_small(log: Log, raised: Raised, own: str) -> bool:
     argument only where it is one's own code that asked for it. Without any frame the message
     alone must do.
     """
-    if NOT_SMALL.search(_message(log, raised)):
+    if raised.name not in ELSEWHERE and NOT_SMALL.search(_message(log, raised)):
         return False
     if CONFIG.search(own) or USAGE.search(own):
         return True

@@ -71,8 +71,8 @@ def diagnose(
     tells whether training ended before its ``final`` step, ``None`` where that is not known;
     a log that has reached it knows better.
     """
-    lines = Log.of(log)
     phase = next((name for name, pattern in _STATES if pattern.search(state)), "failed")
+    lines = Log.of(log, over=phase != "running")
     if phase == "succeeded":
         whole = final is not None and _reached(lines) >= final - 1
         other = told_otherwise(lines) and not counted_to_the_end(lines)

@@ -16,6 +16,7 @@ from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
 from cockpit.rules.triage.literals import alternatives
 from cockpit.rules.triage.log_text import bars_of, losses_of, marks_of, norms_lost, steps_of
 from cockpit.rules.triage.reports import report_last
+from cockpit.rules.triage.stamps import Told, event_in, is_later
 from cockpit.rules.triage.words import NETWORK, STARTED_AGAIN, STARTS
 
 READ = 20_000
@@ -27,6 +28,9 @@ BEFORE = 60
 PROOF = 3
 """Different steps logged after a trouble that prove it was overcome: ranks that have not met it
 may log one more, or two."""
+
+LOOKED = 20
+"""Newest lines of training among which a stamp is looked for."""
 
 _FOLDED = late_regex(r"Traceback \(most recent call last\):?\\+n")
 _BREAK = late_regex(r"\\+n")
@@ -65,9 +69,12 @@ class Log:
         self._shape_of = [self._shape(line) for line in self.lines]
 
     @classmethod
-    def of(cls, log: PresentLog) -> Log:
-        """Return what is to be looked at: the newest lines, from where the job is said to begin."""
-        places, read = report_last(log.lines[-READ:]), log.read
+    def of(cls, log: PresentLog, *, over: bool = True) -> Log:
+        """Return what is to be looked at: the newest lines, from where the job is said to begin.
+
+        ``over`` tells whether it has ended, or an attempt of it.
+        """
+        places, read = report_last(log.lines[-READ:], over=over), log.read
         if len(places) < len(log.lines):
             why = f"only its last {READ:,} lines were read"
             read = read.model_copy(update={"whole": False, "why": why, "lines": READ})
@@ -172,10 +179,28 @@ class Log:
 
         Each counts once, however often it is logged.
         """
+        if self._is_late(index):
+            return False
         cut = bisect_right(self.marks, index, key=itemgetter(0))
         last = self._last_of_marks
         came_back = cut > 0 and last[self.marks[cut - 1][1]] >= cut
         return len(last) - bisect_left(self._lasts, cut) - came_back >= enough
+
+    def _is_late(self, index: int) -> bool:
+        """Tell whether a line was written after all that training logged, wherever it stands.
+
+        What was held back in a buffer comes out behind it, and a report is put above a log.
+        """
+        if index < 0 or self._newest_mark is None or index > self.marks[-1][0]:
+            return False
+        own = event_in(self.lines[index])
+        return own is not None and is_later(own, self._newest_mark)
+
+    @cached_property
+    def _newest_mark(self) -> Told | None:
+        """When the last line of training that has a stamp was written."""
+        newest = (event_in(self.lines[index]) for index, _ in reversed(self.marks[-LOOKED:]))
+        return next((told for told in newest if told is not None), None)
 
     @cached_property
     def _last_of_marks(self) -> dict[str, int]:

@@ -22,7 +22,8 @@ _PAIR: Final = late_regex(
     rf"{_SIZE.format('most')}"
 )
 _OF_ALL: Final = late_regex(
-    r"\b(?:rss|ram|host[ _]mem\w*|cgroup|resident|working[ _]set)[ _\w]{0,12}[\s:=]{1,3}"
+    r"\b(?:rss|ram|host[ _]mem\w*|cgroup|resident|working[ _]set|(?:node|host|system|sys)[ _]"
+    r"(?:mem\w*[ _])?used)[ _\w]{0,12}[\s:=]{1,3}"
     rf"{_SIZE.format('used')} ?/ ?{_SIZE.format('most')}",
     re.I,
 )

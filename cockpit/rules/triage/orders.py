@@ -77,8 +77,9 @@ _NOBODY: Final = (
 """What ends a process that others depend on, or is told for want of a name."""
 
 BY_HAND = late_regex(
-    r"\b(?:operator|admin\w*|manual\w*|on request|requested by|by \S+@\S+|policy|budget|idle"
-    r"|utili[sz]ation|reaper|janitor|spending)\b"
+    r"\b(?:operator|admin\w*|manual\w*|on request|requested by|by \S+@\S+|budget|idle"
+    r"|policy(?![ /-](?:loss|entropy|grad|kl\b|ratio|clip|reward|lr\b))|utili[sz]ation|reaper"
+    r"|janitor|spending)\b"
     r"|\b(?:docker|podman|systemctl) (?:stop|kill|restart)\b"
     r"|\bkill-(?:session|server|window|pane)\b"
     r"|\bp?kill(?:all)? (?:-s ?|--signal[ =]|-)(?:9|15|(?:SIG)?(?:KILL|TERM|INT))\b|\bkillall\b"

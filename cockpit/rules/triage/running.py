@@ -8,6 +8,7 @@ from typing import Final
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
+from cockpit.rules.triage.by_exception import by_exception
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import losses_leave_trend, norms_lost, scales_spent
 from cockpit.rules.triage.signs import SIGNS, Sign
@@ -107,7 +108,8 @@ def _again(log: Log) -> Triage | None:
 def _trouble(log: Log) -> Triage | None:
     raised = _raised(log)
     if raised is not None and not NETWORK.search(log.lines[raised.at]):
-        return answer(log, "complex_code_bug", "escalate", "guess", (raised.at,))
+        name = by_exception(log, raised).name
+        return answer(log, name, "escalate", "guess", (raised.at,))
     trouble = [i for i in log.matching(TRACKER) if TROUBLE.search(log.lines[i])]
     trouble = trouble or [each.at for each in exceptions(log.lines) if _by_tracker(each)]
     if trouble:

@@ -130,7 +130,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|not responding|has died)|\bNodeNotReady\b|\bNodeLost\b|\bnode (\S+ )?(is )?not ?ready\b"
         r"|\bpower(ed)? (state )?(is )?off\b"
         r"|\bssh: connect to host [\w-]+ port \d+: (no route to host|host is down)",
-        r"(failed|lost|dead|down(ed)?|crashed) node\b(?! ?[:=] ?0)|setting down\b",
+        r"(?<![=:])(?<![=:] )(failed|lost|dead|down(ed)?|crashed) node\b(?! ?[:=] ?0)"
+        r"|setting down\b",
         r"(imminent|ungraceful|unexpected) node shutdown|node is shutting down|\bNodeShutdown\b",
         r"\b(host|machine|node|instance|vm)\b.{0,40}\b(rebooted(?! \d+ \w+ ago)|crashed|lost power"
         r"|went down"
@@ -213,7 +214,8 @@ SIGNS: tuple[Sign, ...] = (
         r"unable to allocate .{0,40}\bfor an array",
         r"defaultcpuallocator.{0,40}memory",
         r"insufficient shared memory",
-        r"low on resource: memory",
+        r"low on resource: memory|\b(?:replicas?|pods?|containers?|workers?|machines?|nodes?"
+        r"|hosts?) low on memory\b",
         # Daemons that kill before the kernel must: systemd-oomd, earlyoom, nohang.
         r"\bkilled .{0,160}\bdue to memory (pressure|used|usage)",
         r"\b(\w*oomd|earlyoom|nohang)\b\S*\s.{0,40}\b(sending|sent) sig(term|kill)\b(?! when\b)",
@@ -372,7 +374,8 @@ SIGNS: tuple[Sign, ...] = (
         r"contains either `?(nan|inf)\b|\breturned nan values\b",
         r"(returned|produced|detected|found|encountered|contains) (an? )?(nan|inf|non-?finite)s?\b"
         r"(?![-\w])|invalid value \(nan\)|\bnon-?finite (loss|grad|value|norm|metric)|not finite\b",
-        r"(loss|grad\w*).?scale.{0,40}(minimum(?! ?[:=])|too small|underflow|cannot decrease)",
+        r"(loss|grad\w*).?scale.{0,40}(minimum(?! ?[:=])|too small|underflow|cannot decrease"
+        r"|collaps\w*)",
         r"minimum loss scale(?! ?[:=])|loss scaler? .{0,20}\bto (0\.0\b|\d(\.\d+)?e-\d+)",
         r"\bFloatingPointError\b|\btensor\(\[[^\]]{0,200}\bnan\b",
         r"\bloss\b.{0,20}\b(diverged|exploded)|training (has )?diverged|loss (spike|explosion)\b"

@@ -31,7 +31,7 @@ _NEVER: Final = late_regex(
     r"|(Account|QOS|Partition)NotAllowed|Invalid(Account|QOS)|MaxMem(ory)?PerLimit"
     r"|ReservationDeleted"
     r"|batch job submission failed|requested node configuration is not available"
-    r"|\bno (\w+ ){0,4}?(match(es|ing)?|satisf(y|ies|ying)|(can|could) (ever )?"
+    r"|\bno (\w+ ){0,6}?(match(es|ing)?|satisf(y|ies|ying)|(can|could) (ever )?"
     r"(fit|fulfil\w*|host|satisfy|run|hold|serve))\b"
     r"|\b(can|could|will|would) never (be )?(start|run|begin|launch)(ed)?\b"
     r"|\b(can ?not|can't|could ?n[o']t|unable to|never) (\w+ ){0,2}?(be )?"

@@ -80,7 +80,7 @@ KILLED = late_regex(
     r"\b(sigkill|signal 9)\b|\brc ?[:=] ?(137|-9)\b"
     r"|\bexit(ed|s)?\W{0,3}((with|an?|the|non-?zero|exit)\W){0,3}_?((code|status)\W{0,5}"
     r"((of|is|was)\W)?)?(137|-9)\b"
-    r"|^\s*killed\s*$|\btasks? [\d,-]+: killed\b"
+    r"|^\s*killed\s*$|^\s*\d{2,10} killed\s{2,}\S|\btasks? [\d,-]+: killed\b"
     r"|\bfailed[\s|]{1,40}(137:0|0:9)\b|\bexitcode=0:9\b"  # sacct, scontrol
     r"|: line \d+: +\d+ killed\b|(due to|by|on) signal:? 9\b|return code:? = -9\b",
     re.I,
@@ -276,7 +276,8 @@ CONFIG = late_regex(
     r"|unexpected"
     r"|unrecognized|not used|unused|not recognized)\b|\bno (parameter|argument|option"
     r"|field) named\b"
-    r"|\bcould not consume arg\b|\brequired (field|key|parameter|argument) (is )?missing\b"
+    r"|\bpassed (?:at|on) the command line but\b|\bcould not consume arg\b"
+    r"|\brequired (field|key|parameter|argument) (is )?missing\b"
     r"|\bnot found in (the )?config\b|\bkeys are not used\b|\b(ya?ml|toml|json5?): line \d+"
     r"|\b(yaml|ruamel|toml\w*|configparser|omegaconf|hydra|jsonargparse|dacite|argparse"
     r"|absl\.flags"

@@ -315,3 +315,67 @@ def test_a_part_that_never_was_a_number_is_not_in_use() -> None:
 @pytest.mark.parametrize("said", ["prev_loss=inf", "best_train_loss: inf", "dev_loss=nan"])
 def test_a_loss_that_was_none_yet_is_no_lost_number(said: str) -> None:
     assert triage([*TRAIN, said, "Killed"], "failed", 137).name == "killed"
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "code", "name", "action"),
+    [
+        (" 41122 Killed                  python train.py", "running", None, "killed", "escalate"),
+        ("rank0 rss=491GB node used=2014.9GB/2015.6GB (100 %)", "failed", 137, "oom_host",
+         "escalate"),
+        ("code: 8 message: Replicas low on memory: pool0", "failed", None, "oom_host", "escalate"),
+        ("loss scale collapsed to 1.0, aborting", "failed", 1, "numeric_instability", "escalate"),
+        ("pod/p-9 phase=Failed node=ip-10-3-2-91", "failed", 1, "unknown", "escalate"),
+    ],
+)  # fmt: skip
+def test_what_ends_a_job_is_not_taken_for_what_may_be_begun_again(
+    said: str, state: str, code: int | None, name: str, action: str
+) -> None:
+    found = triage([*TRAIN, said], state, code)
+    assert (found.name, found.action) == (name, action)
+
+
+def test_what_no_group_matches_is_not_waited_for() -> None:
+    said = "no scale group of this cluster matches the request"
+    assert triage([said], "pending", None).action == "escalate"
+
+
+@pytest.mark.parametrize(
+    "said", ["pmixp_p2p_send: send failed, exceeded the retry limit", "retries exhausted 0/0"]
+)
+def test_a_request_that_was_tried_again_is_no_job_that_failed_again(said: str) -> None:
+    lines = [*TRAIN, said, "srun: error: Node failure on n7"]
+    assert triage(lines, "failed", None).action == "relaunch"
+
+
+def test_a_hook_of_a_logger_does_not_alter_training() -> None:
+    frame = '  File "/w/{}.py", line 18, in on_train_batch_end'
+    for file, action in (("callbacks/samples", "fix_then_relaunch"), ("model/lit", "escalate")):
+        trace = ["Traceback (most recent call last):", frame.format(file), "    self.add(out['x'])"]
+        found = triage([*TRAIN, *trace, "KeyError: 'x'"], "failed", 1)
+        assert (found.name, found.action) == ("small_code_bug", action)
+
+
+def test_a_key_of_a_config_is_a_config_s_whatever_it_sets() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/w/conf_check.py", line 51, in validate',
+        "    n = cfg.checkpoint.save_evry",
+        "omegaconf.errors.ConfigAttributeError: Key 'save_evry' is not in struct",
+        "    full_key: checkpoint.save_evry",
+    ]
+    assert triage(lines, "failed", 1).action == "fix_then_relaunch"
+    said = "ValueError: Key ici_x was passed at the command line but isn't in config."
+    place = '  File "/deps/MaxText/pyconfig.py", line 411, in __init__'
+    found = triage([lines[0], place, said], "failed", 1)
+    assert (found.name, found.action) == ("small_code_bug", "fix_then_relaunch")
+
+
+def test_what_a_rank_of_a_running_job_could_not_read_is_named() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/v/site-packages/datasets/iterable_dataset.py", line 2101, in __iter__',
+        "pyarrow.lib.ArrowInvalid: Column 'text' has a mixed type in part-00311.parquet",
+    ]
+    found = triage([*TRAIN, *lines], "running", None)
+    assert (found.name, found.action) == ("data_error", "escalate")

@@ -146,3 +146,65 @@ def test_what_is_mended_or_waited_for_would_go_on_with_lost_numbers(said: str, s
     assert triage([*TRAIN, said], state, None).action in ("fix_then_relaunch", "wait")
     found = triage([*TRAIN, *(f"step {i} | loss nan" for i in (31, 32, 33)), said], state, None)
     assert (found.name, found.action) == ("numeric_instability", "escalate")
+
+
+KUBECTL = ["    State:          Terminated", "      Reason:       OOMKilled"]
+
+
+@pytest.mark.parametrize(
+    ("above", "heading", "answer"),
+    [
+        (KUBECTL, "--- logs", "oom_host"),
+        (KUBECTL, "=== logs (previous) ===", "oom_host"),
+        (KUBECTL, "last log lines:", "oom_host"),
+        (KUBECTL, "$ kubectl logs train-0 --previous", "oom_host"),
+        (KUBECTL, "==> /runs/a/train.log <==", "oom_host"),
+        (["Status: Failed", "The node was low on resource: ephemeral-storage."], "-- log --",
+         "disk_full"),
+        (["sacct: State NODE_FAIL", "Nodes n7 not responding, setting DOWN"], "--- tail ---",
+         "node_death"),
+    ],
+)  # fmt: skip
+def test_what_is_gathered_above_a_log_tells_of_its_end(
+    above: list[str], heading: str, answer: str
+) -> None:
+    found = triage([*above, heading, *TRAIN], "failed", 137)
+    assert found.name == answer
+    assert {line.line for line in found.evidence} <= {1, 2}
+    assert triage(["cuda ready", *above, heading, *TRAIN], "failed", 137).name == answer
+
+
+def test_an_earlier_end_above_the_log_of_a_job_that_runs_is_over() -> None:
+    lines = ["    Last State:     Terminated", *KUBECTL[1:], "--- logs", *TRAIN]
+    assert triage(lines, "running", None).action == "none"
+
+
+def test_a_heading_below_training_moves_nothing() -> None:
+    lines = [*TRAIN, "worker exited with code -9, starting it again", "--- logs", *TRAIN]
+    assert [line.line for line in triage(lines, "failed", None).evidence][-1] == len(lines)
+
+
+def stamped(minute: int, said: str) -> str:
+    return f"2026-06-16 12:{minute:02}:00 {said}"
+
+
+CUT = "slurmstepd: error: *** STEP 7.0 ON gh-1 CANCELLED AT 2026-06-16T12:39:00 DUE TO PREEMPTION"
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [(CUT, "preempted"), (stamped(39, "worker w-9 missed 6 heartbeats"), "node_death")],
+)
+def test_what_was_written_later_is_not_outlived_by_lines_that_came_out_behind_it(
+    said: str, answer: str
+) -> None:
+    training = [stamped(minute, f"step {minute} loss 2.5") for minute in range(30)]
+    later = [stamped(40 + minute, f"step {30 + minute} loss 2.5") for minute in range(20)]
+    assert triage([said, *training], "failed", None).name == answer
+    assert triage([said, *training, *later], "failed", None).name == "killed"
+
+
+def test_a_stamp_of_another_zone_puts_nothing_out_of_its_place() -> None:
+    said = "Jun 16 14:35:00 kernel: worker w-9 missed 6 heartbeats"
+    training = [stamped(minute, f"step {minute} loss 2.5") for minute in range(30)]
+    assert triage([said, *training], "failed", None).name == "killed"

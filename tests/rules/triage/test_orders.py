@@ -134,6 +134,7 @@ def test_a_log_that_stops_after_an_order_did_not_just_stop(said: str) -> None:
         "process terminated by signal: Killed",
         "rank 3 killed by kernel",
         "Job id 812 (killed)",
+        "rollout done, policy loss 0.31, policy/kl 0.02",
     ],
 )
 def test_what_a_launcher_tells_of_a_kill_is_no_order(said: str) -> None:
