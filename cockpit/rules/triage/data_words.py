@@ -39,6 +39,7 @@ DATA = late_regex(
     r"|\b(does not|doesn't) match (the )?expected format\b"
     r"|\bmmap length is greater than file size\b"
     r"|\b(file|image|archive|stream) is truncated\b|\bempty (dataset|split|shard|sample)\b"
+    r"|\b0 (rows|samples|documents|examples) found\b"
     r"|\b(contains|has|have) (0|no) (rows|samples|documents|examples)\b"
     r"|couldn't cast|\bCastError\b|magic bytes not found|(?<!silent )\bdata corruption\b"
     r"|decompress error"
@@ -59,6 +60,7 @@ DATA = late_regex(
     r"|corpus|tokens|\w+\.(tar|parquet|arrow|jsonl(\.\w+)?|tfrecord|npy|npz|bin|mds|jpe?g|png))\b"
     r"|\b(shard|sample|record|dataset|data file)\b.{0,60}\b(corrupt\w*|truncated|unreadable"
     r"|malformed|missing|bad (magic|header|checksum)|checksum mismatch|crc)\b"
+    r"|\breading array data\b|\bAudioLoadingError\b|\bLibsndfileError\b"
     r"|unexpected end of data|\bUnicodeDecodeError\b"
     r"|\b(crc|checksum)\b.{0,40}\b(mismatch|fail\w*|error)\b.{0,80}\b(shard|record|data|sample)",
     re.I,

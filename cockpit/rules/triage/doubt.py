@@ -30,7 +30,9 @@ _SETTINGS: Final = (
     r"\b(?:[a-z][\w ()/-]{0,60}?(?<!_)|\w{0,60}_)?(?:errors?|fail(?:ures?|ed)|faults?"
     r"|unhealthy devices?)(?:[ _]counts?)?[\"']? ?[:=] ?[\"']?0[\"']?"
     r"(?=\s*(?:$|[,;|)}\]]|\w+[:=]))",  # a count of none
-    r"\b(?:on_\w+|\w+_(?:policy|mode|strategy|handl(?:er|ing)|behaviou?r|action))[=:] ?\w+",
+    r"\bxids? [\d, ]{1,40}\bhistory of (?:the )?(?:last|previous) .*",
+    r"\b(?:on_\w+|\w+_(?:on|policy|mode|strategy|handl(?:er|ing)|behaviou?r|action)) ?[=:] ?"
+    r"(?:\[[^\]]*\]|\w+)",
 )
 """What is only set, and what is told to be none: ``TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=600``."""
 _ASKED: Final = (
@@ -43,6 +45,8 @@ _SUPPOSED: Final = (
     r"(?:this|it|that|which)(?: \w+){0,3} (?:can|may|might|could|usually|often|typically|likely"
     r"|probably|generally|sometimes)\b",
     r"can be\b",
+    r"(?:docs?|documentation|runbook|wiki|dry-?run|fault-?injection)\b\]?:? ",
+    r"would (?:raise|fail|abort|kill|stop|exit|end|be)\b",
     r"(?:may|might|could)(?: also)? (?:be|have|indicate|happen|occur|result|cause|lead|need)\b",
     r"(?<!contains )either\b(?=.{0,160}\bor\b)",
     _CAUSES,
@@ -75,7 +79,7 @@ _SUPPOSED: Final = (
 _QUOTED: Final = (
     r"\b(?:generat(?:ed|ion)s?|completions?|prompts?|hypothes[ie]s|predictions?|predicted|decoded"
     r"|references?|captions?|transcripts?|(?:model|sampled?|generated) (?:output|text|answer|reply"
-    r"|response)|samples?(?: (?:#? ?\d+|text|output)|(?=[:=]))|answers?|questions?)\b"
+    r"|response)|samples?(?: (?:#? ?\d+|@ ?\d+|text|output)|(?=[:=]))|answers?|questions?)\b"
     r"[^\"'`\u201c]{0,40}"
     r"(?:\"[^\"]*\"|`[^`]*`|\u201c[^\u201d]*\u201d|(?<=[ :=])'(?:[^']|\b'\b)*')",
     r"\b(?:generated (?:text|sample|output)|model (?:output|answer|response)|completion|hypothesis"

@@ -14,7 +14,14 @@ from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
 from cockpit.rules.triage.literals import alternatives
-from cockpit.rules.triage.log_text import bars_of, losses_of, marks_of, norms_lost, steps_of
+from cockpit.rules.triage.log_text import (
+    bars_of,
+    losses_of,
+    marks_of,
+    norms_lost,
+    steps_of,
+    tells_loss,
+)
 from cockpit.rules.triage.reports import report_last
 from cockpit.rules.triage.stamps import Told, event_in, is_later
 from cockpit.rules.triage.words import NETWORK, STARTED_AGAIN, STARTS
@@ -155,8 +162,11 @@ class Log:
 
     @cached_property
     def losses(self) -> list[tuple[int, float]]:
-        """The (index, loss) of every line that tells one."""
-        return losses_of(self.lines)
+        """The (index, loss) of every line that tells one, and does not only quote it."""
+        told = losses_of(self.lines)
+        lost = {i for i, loss in told if not math.isfinite(loss)}
+        quoted = {i for i in lost if not tells_loss(certain(self.lines[i]))}
+        return [each for each in told if each[0] not in quoted]
 
     @cached_property
     def marks(self) -> list[tuple[int, str]]:

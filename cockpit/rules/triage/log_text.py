@@ -53,6 +53,8 @@ _SCALE = late_regex(
     r"\bloss.?scale\b.{0,40}\breducing (?:it )?to (\d[\d.]{0,20}(?:e[-+]?\d{1,3})?)(?!\w)", re.I
 )
 _PART = late_regex(r"['\"]?\bepochs?\b['\"]?\s{0,3}[:=\[]?\s{0,3}(\d+(?:\.\d+)?)", re.I)
+_COUNT = late_regex(r"\bprogress on:\s?\w{1,40} (\d[\d.,]{0,20}[kM]?)it/", re.I)
+"""How far Levanter's line says that it is, rounded."""
 _BAR = late_regex(r"\b(\d[\d.,]{0,20}[kMGT]?)B?/\d[\d.,]{0,20}[kMGT]?B?\s*\[[\d:]+<")
 _EVAL = late_regex(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
 _OTHERS = late_regex(
@@ -109,8 +111,9 @@ def marks_of(lines: Sequence[str], steps: Sequence[tuple[int, int]]) -> list[tup
         if index in known:
             found.append((index, str(known[index])))
         elif loss := _measured(line):
-            part = _PART.search(line)
-            found.append((index, f"epoch {part[1]}" if part else f"loss {loss}"))
+            part, count = _PART.search(line), _COUNT.search(line)
+            far = f"epoch {part[1]}" if part else f"loss {loss}"
+            found.append((index, f"{count[1]} {far}" if count else far))
     return found
 
 
@@ -159,13 +162,9 @@ def losses_of(lines: Sequence[str]) -> list[tuple[int, float]]:
     return found
 
 
-def losses_leave_trend(lines: Sequence[str]) -> list[int]:
-    """Return the indexes of the lines whose loss stays above 1.5 times the earlier median.
-
-    Or of those whose loss is not a number. Empty when the loss behaves.
-    """
-    broken = [index for index, loss in losses_of(lines) if not math.isfinite(loss)]
-    return broken or left_trend(lines)
+def tells_loss(line: str) -> bool:
+    """Tell whether a line tells a loss of training, a number or not."""
+    return bool(_told(line))
 
 
 def left_trend(lines: Sequence[str]) -> list[int]:

@@ -53,7 +53,8 @@ STOPPED = late_regex(
     r"|\bdeleted by (the )?(user|owner"
     r"|\S+@)"
     r"|\b(killed|cancell?ed|deleted|terminated)\b.{0,20}\b(qdel|bkill)\b|\b(qdel|bkill) by\b"
-    r"|cancelled at (?!.*due to)|\bsigint\b(?! ?=|.{0,40}\bignor)|received signal 2\b|\bscancel\b",
+    r"|cancelled at (?!.*due to)|\bsigint\b(?! ?=|.{0,40}\bignor| from timeout)"
+    r"|received signal 2\b|\bscancel\b",
     re.I,
 )
 """Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -10,7 +11,7 @@ from cockpit.model.observed import Triage
 from cockpit.rules.triage.answers import EVIDENCE, answer
 from cockpit.rules.triage.by_exception import by_exception
 from cockpit.rules.triage.lines import Log
-from cockpit.rules.triage.log_text import losses_leave_trend, norms_lost, scales_spent
+from cockpit.rules.triage.log_text import left_trend, norms_lost, scales_spent
 from cockpit.rules.triage.signs import SIGNS, Sign
 from cockpit.rules.triage.standing import stands_still
 from cockpit.rules.triage.tracebacks import Raised, decisive, exceptions
@@ -56,11 +57,18 @@ def running(log: Log) -> Triage:
         found = [i for i in log.naming(sign.pattern) if not _went_round(log, i)]
         if found and _stands(log, sign, found[-1]):
             return answer(log, sign.name, sign.alive, "likely", found)
-    leaving = losses_leave_trend(log.lines) or norms_lost(log.lines) or scales_spent(log.lines)
+    leaving = _lost(log) or left_trend(log.lines)
+    leaving = leaving or norms_lost(log.lines) or scales_spent(log.lines)
     if leaving:
         return answer(log, "numeric_instability", "escalate", "likely", leaving)
     found_else = _again(log) or _trouble(log) or _noise(log)
     return _while_it_moves(log, found_else)
+
+
+def _lost(log: Log) -> list[int]:
+    """Return the lines whose loss is no number, but for those of an earlier start."""
+    begun = max((start for start in log.restarts if log.went_on(start)), default=-1)
+    return [i for i, loss in log.losses if i > begun and not math.isfinite(loss)]
 
 
 def _unsaved(log: Log) -> list[int]:
@@ -112,14 +120,21 @@ def _trouble(log: Log) -> Triage | None:
         return answer(log, name, "escalate", "guess", (raised.at,))
     trouble = [i for i in log.matching(TRACKER) if TROUBLE.search(log.lines[i])]
     trouble = trouble or [each.at for each in exceptions(log.lines) if _by_tracker(each)]
+    network = [i for i in log.matching(NETWORK) if not PROBE.search(log.lines[i])]
+    if _stood_since(log, {*trouble, *network}):
+        return None
     if trouble:
         return answer(log, "tracker_error", "none", "likely", trouble)
-    network = [i for i in log.matching(NETWORK) if not PROBE.search(log.lines[i])]
     if len(network) >= IN_VAIN and not log.progresses(network[-IN_VAIN]):
         return answer(log, "network_transient", "escalate", "likely", network)
     if network:
         return answer(log, "network_transient", "none", "likely", network)
     return None
+
+
+def _stood_since(log: Log, known: set[int]) -> list[int]:
+    """Return the lines that tell of a stand, apart from those ``known``, and no step after."""
+    return [i for i in log.naming(STUCK) if i not in known and not log.went_on(i)]
 
 
 def _raised(log: Log) -> Raised | None:

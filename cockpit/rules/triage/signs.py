@@ -87,7 +87,10 @@ SIGNS: tuple[Sign, ...] = (
         "escalate",
         r"due to time limit",
         r"\bthis job is timed-?out\b|\btimed-?out too many times\b",  # submitit
-        r"\bTERM_RUNLIMIT\b|\b(job)?state[=:] ?timeout\b|\btimeout[ |]+0:\d+\b",  # scontrol, sacct
+        r"\bTERM_RUNLIMIT\b|\b(job)?state[=:] ?timeout\b|\btimeout[ |]+0:\d+\b"
+        r"|(?-i:\bTIMEOUT)[ |]+(\d+-)?\d\d:\d\d:\d\d\b",  # scontrol, sacct
+        r"^timeout: sending signal \w+ to command|\b(ended by|from) timeout( \d|\(\d\))"
+        r"|\brc=\d+ \(timeout\)",  # coreutils
         r"wall[- ]?(clock|time)\b.{0,40}(exceed|reached|expired"
         r"|(limit|elapsed)(?! ?(?:[:=(]|of\b|is\b|\d)))"  # a figure: a setting, or a time
         r"|(reached|hit|over) .{0,20}\bwall[- ]?(clock|time)\b",
@@ -107,7 +110,8 @@ SIGNS: tuple[Sign, ...] = (
         r"\blonger than .{0,40}\b(deadline|wall ?time|duration|session time|run ?time|time limit)\b"
         r"|\bmore than .{0,30}\b(wall ?time|time limit)\b"
         r"|\bmax\w*[ _-]?(run[ _-]?)?(duration|runtime|session time)[ _-](was |has been )?"
-        r"(exceeded|reached|hit)\b|\bmaxRunDuration reached\b",
+        r"(exceeded|reached|hit)\b|\bmaxRunDuration\w* (reached|exceeded)\b"
+        r"|\breached (its|the) max(imum)? run duration\b",
         r"\b(run|job|task|function|workload|pod)\b.{0,20}\bexceeded (its |the )?timeout of\b"
         r"|\breached (the |its )?requested (run ?time|wall ?time)\b|\b[hs]_rt\b.{0,20}\b(exceeded"
         r"|reached)\b",
@@ -165,7 +169,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|\blost (executor|task ?manager|node|host) \S+"
         r"|\bhost \S+ (is |was |went )?(unreachable|down)\b"
         r"|\bworker \S+ (is |was )?(lost|unreachable|gone)\b|"
-        r"^(?!.*(nccl|process ?group|heartbeat ?monitor)).*\bno heartbeat (for|since|from)\b",
+        r"^(?!.*(nccl|process ?group|heartbeat ?monitor)).*\bno heartbeat (for|since|from)\b"
+        r"(?! rank)",
         r"\b(job|shadow|starter|startd)\b.{0,30}\b(disconnected too long|reconnection failed)"
         r"|can ?not reconnect to (slot|node|host)",
     ),
@@ -182,6 +187,7 @@ SIGNS: tuple[Sign, ...] = (
         r"exceeded hbm capacity|resource_exhausted\b.{0,300}\bhbm\b",
         r"attempting to (reserve|allocate) .{0,80}not possible|\(0x\w+_HBM\d",
         r"(does not|doesn't|cannot) fit (in|into) hbm",
+        r"\ballocation \(size=\d+\) would exceed memory\b",
     ),
     _sign(
         "oom_host",
@@ -227,6 +233,7 @@ SIGNS: tuple[Sign, ...] = (
         "escalate",
         DEVICE_MEMORY,
         r"no available memory for the cache blocks",
+        r"\berror out of memory at line \d+ in file\b",  # bitsandbytes
         r"\b[A-Z]{2,5} out of memory\. tried to allocate"
         r"|failed to allocate \S+ ?\w?B .{0,60}\bon ND\b",
         r"\b(cuda|hip|xpu|mps|npu)\b.{0,30}out of memory",
@@ -255,7 +262,8 @@ SIGNS: tuple[Sign, ...] = (
         r"|reached its minimum free (drive|disk|space)",
         r"unexpected pos \d+ vs|PytorchStreamWriter failed writing",
         r"low on resource: ephemeral-storage|\bDiskPressure\b(?!.*\bfalse\b)"
-        r"|exceed\w* .{0,40}(ephemeral|local)[- ]storage|ephemeral[- ]storage usage exceeds"
+        r"|exceed\w* .{0,40}(ephemeral|local)[- ]storage"
+        r"|ephemeral[- ](local )?storage usage exceeds"
         r"|\busage of emptydir\b.{0,60}\bexceed"
         r"|^(?!.*(neptune|wandb|comet)).*\bstorage (limit|quota) (was |has been )?(reached"
         r"|exceeded)\b",
@@ -274,13 +282,13 @@ SIGNS: tuple[Sign, ...] = (
         r"double[- ]bit (\(?\w+\)? )?(ecc|error)s?\b(?!\s*[:=]\s*0\b)"
         r"|row remapp\w+ (failure|failed)",
         r"\bNVRM: Xid\b|\bS?Xid \(",
-        r"\bS?Xid (error )?\d+",
+        r"\bS?Xid (error )?(?!0\b)\d+",
         r"fallen off the bus|gpu is lost",
         r"unable to determine the device handle",
         r"(nvlink|nvswitch|xgmi|\bici\b).{0,60}(error|fail|down|fatal)",
         r"\b(infiniband|ib\d*|mlx5_?\w*|ibv|port|hca|roce|nic|eth\d+|ici|chip)\b.{0,60}"
         r"\blink\b.{0,12}\b(down|fail\w*|lost)",
-        r"machine check (exception|error)|hardware error\]?(?!.*\bcorrected error)"
+        r"machine check (exception|error)|hardware error\]?(?!.*\bcorrected\b)"
         r"|\buncorrected (\([\w-]+\) )?error\b|\bthermal (trip|shutdown)\b"
         r"|\bover[- ]?temperature\b(?! (threshold|limit)|: ?no)",
         r"\bparity error\b|\b(dropped|fell|fallen) off (the )?(pcie?|bus)\b|\bpower fault\b"
@@ -376,6 +384,8 @@ SIGNS: tuple[Sign, ...] = (
         r"(?![-\w])|invalid value \(nan\)|\bnon-?finite (loss|grad|value|norm|metric)|not finite\b",
         r"(loss|grad\w*).?scale.{0,40}(minimum(?! ?[:=])|too small|underflow|cannot decrease"
         r"|collaps\w*)",
+        r"\bgrad\w*[ _]norm\b.{0,24}\b(over|above|beyond|exceed\w*)\b.{0,12}\b(limit|threshold"
+        r"|max\w*)\b.{0,60}\b(abort|stop|refus|halt|giving up|exit)\w*",
         r"minimum loss scale(?! ?[:=])|loss scaler? .{0,20}\bto (0\.0\b|\d(\.\d+)?e-\d+)",
         r"\bFloatingPointError\b|\btensor\(\[[^\]]{0,200}\bnan\b",
         r"\bloss\b.{0,20}\b(diverged|exploded)|training (has )?diverged|loss (spike|explosion)\b"
@@ -417,6 +427,7 @@ SIGNS: tuple[Sign, ...] = (
         r"timed out (initializing|waiting for).{0,40}(process group|ranks?|clients|workers)\b",
         r"did not (call into|join|enter|reach) .{0,30}(barrier|collective|rendezvous)",
         r"coordination (service|agent).{0,80}(timed? ?out|deadline|unhealthy)",
+        r"\bDeepEP (error: )?timeout\b|\bno heart-?beat from rank\b|\bsection '\w+' timeout\b",
         r"failed to pass monitoredbarrier|errors while waiting for send/recv from rank",
         r"deadline_?exceeded.{0,80}(barrier|coordination|collective)"
         r"|barrier.{0,80}deadline_?exceeded",

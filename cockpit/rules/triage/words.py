@@ -19,7 +19,8 @@ NETWORK = late_regex(
     r"|\b(http|server|service|api)\w*(error|exception)\b"
     r"(\W{1,3}|.{0,120}(, |\b(status|code)\w*\W{1,3}))(429|502|503|504)\b(?! ?m?s\b)"
     r"|\b500 (server|internal server) error\b|service ?unavailable|too many requests"
-    r"|unexpected eof(?! in )|: eof\b|tls handshake"
+    r"|unexpected eof(?! in )|: eof\W*$|tls handshake|\bstream (was )?reset\b"
+    r"|\bi/o timeout\b|\berror while dialing\b"
     r"|ssl.{0,20}error"
     r"|server ?disconnected|incomplete ?read|protocol ?error\b|chunked ?encoding"
     r"|(failed to|could not|couldn't|can ?not) resolve|could not connect to the endpoint"
@@ -166,7 +167,8 @@ REFUSED = late_regex(
     r"|\bUnable to provision\b|\bResourcesUnavailableError\b|[qQ]uotaExceeded\b"
     r"|\binsufficient quota\b|\b[qQ]uota (limit )?'\w+' (has been )?exceeded"
     r"|\b[jJ]ob not submitted\b"
-    r"|\bjob submission failed\b|\bUnable to allocate resources: (?!.*(timed out|[sS]ocket))"
+    r"|\bjob submission failed\b|\bJOB_STATE_UNSCHEDULABLE\b"
+    r"|\bUnable to allocate resources: (?!.*(timed out|[sS]ocket))"
     r"|\bstockout\b|\bno more capacity\b"
 )
 """A cloud does not give the machines: nothing of the job has run."""
@@ -225,6 +227,8 @@ STUCK = late_regex(
     r"\b(watchdog|no (\w+ )?progress|not advanced for|no (new )?(log )?(output|lines?|steps?"
     r"|activity) (for|since"
     r"|in)|stall\w*|stuck|hang(s|ing)?|hung|unresponsive|unhealthy|degraded"
+    r"|disappear\w*|vanish\w*|wait status|still (waiting|draining)|not responding"
+    r"|no (new )?(\w+ )?steps?|not (been )?heard from"
     r"|lost|dead|timed out|exit(ed)? (with )?(exit )?(code|status) -?[1-9]\d*)\b",
     re.I,
 )
@@ -266,6 +270,7 @@ SMALL = frozenset(
 
 OWN_CALL = late_regex(
     r"^AttributeError: '(?!NoneType|\w*(Tensor|Array|Cache|Layer|Model|Module))\w+' object has no"
+    r"|^AttributeError: '[\w.]+' object has no attribute '\w+'\. Did you mean: "
     r"|^ValueError: '\w+' is not a valid \w+$"
     r"|^TypeError: (?!__)[\w.]*(?<!__init__)\(\) (got an unexpected keyword|missing \d+ required"
     r"|takes \d+)"

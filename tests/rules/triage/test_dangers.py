@@ -379,3 +379,85 @@ def test_what_a_rank_of_a_running_job_could_not_read_is_named() -> None:
     ]
     found = triage([*TRAIN, *lines], "running", None)
     assert (found.name, found.action) == ("data_error", "escalate")
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "name", "action"),
+    [
+        (["[NVRx] no heartbeat from rank 11 (pid 7) for 900 s, terminating"], 1,
+         "distributed_hang", "escalate"),
+        (["DeepEP timeout check failed: rank = 6, thread = 0"], 1, "distributed_hang", "escalate"),
+        (["Process 811 received SIGINT from timeout(1) after 11h50m", "rc=124 (timeout)"], 124,
+         "walltime", "relaunch"),
+        (["timeout: sending signal TERM to command 'torchrun'"], 124, "walltime", "relaunch"),
+        (["60021           TIMEOUT 1-00:00:21 1-00:00:00      0:0"], None, "walltime", "relaunch"),
+        (["Pod ephemeral local storage usage exceeds the total limit of 200Gi"], 137, "disk_full",
+         "fix_then_relaunch"),
+        (["gradient norm 4.1e+18 over hard limit 1e6, refusing to continue"], 1,
+         "numeric_instability", "escalate"),
+        (["ValueError: EOF: reading array data, expected 262144 bytes got 81920"], 1, "data_error",
+         "escalate"),
+    ],
+)  # fmt: skip
+def test_words_of_a_tool_name_its_own_end(
+    said: list[str], code: int | None, name: str, action: str
+) -> None:
+    found = triage([*TRAIN, *said], "failed", code)
+    assert (found.name, found.action) == (name, action)
+
+
+def test_a_worker_that_could_not_begin_is_not_lost() -> None:
+    lines = [
+        "ERROR No accelerator found. Please run on a TPU or GPU.",
+        "-> JOB_STATE_WORKER_FAILED",
+    ]
+    assert triage(lines, "failed", None).name == "bad_node"
+
+
+def test_what_a_person_ends_by_hand_is_left_alone_whatever_is_missed_then() -> None:
+    by_hand = 'gcloud tpu-vm ssh v4-64 --command="tmux kill-session -t maxtext"'
+    lines = [*TRAIN, by_hand, "coordination_service.cc task:1 heartbeat timeout"]
+    assert triage(lines, "cancelled", None).name == "user_stopped"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["[agent] worker rank 5 (pid 3311) disappeared: wait status 9", "[agent] still draining"],
+        ["ssh: connect to host w-9 port 22: No route to host", "no new training step for 22 min"],
+    ],
+)
+def test_a_job_that_runs_and_lost_a_worker_is_not_left_alone(said: list[str]) -> None:
+    assert triage([*TRAIN, *said], "running", None).action == "escalate"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'text sample @100: "NCCL WARN timeout loss: nan nan nan"',
+        "[fault-injection] dry-run: would raise torch.OutOfMemoryError (disabled)",
+        "INFO docs: on 'No space left on device' see wiki/disk",
+        "retry-policy: relaunch_on = [preempted, node_death, killed]; max 3",
+        "[dcgm] gpu 3: XID 0, ecc_dbe_volatile 0: OK",
+        "[health] Xid 43, 63 history of the last boot: cleared",
+        "mce: [Hardware Error]: Machine check events logged (corrected)",
+    ],
+)
+def test_what_is_only_written_about_harms_no_run(said: str) -> None:
+    found = triage([*TRAIN, said, *MORE, "step 95 loss 2.1"], "running", None)
+    assert (found.name, found.action) == ("harmless_noise", "none")
+
+
+def test_a_loss_that_an_earlier_start_lost_is_over() -> None:
+    first = ["step 1 loss 2.5", "step 2 loss nan", "aborted"]
+    again = ["== start job 91 (rollback) ==", "resuming from /ck/step_0", *TRAIN]
+    assert triage([*first, *again], "running", None).action == "none"
+    assert triage([*first, *TRAIN], "running", None).action == "escalate"
+
+
+def test_levanter_s_rounded_steps_prove_that_it_moves() -> None:
+    line = "Progress on:train {}it/50.0kit rate:1.5s/it remaining:18:41:50 postfix:loss=2.78"
+    ends = [line.format(count) for count in ("3.06k", "3.08k", "3.10k", "3.12k")]
+    assert triage([line.format("3.04k"), "ERROR sandbox: x", *ends], "running", None).action == (
+        "none"
+    )
