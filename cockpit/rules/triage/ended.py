@@ -29,7 +29,7 @@ from cockpit.rules.triage.by_exit import (
 )
 from cockpit.rules.triage.data_words import DATA
 from cockpit.rules.triage.lines import Log
-from cockpit.rules.triage.orders import BY_HAND, JOB_CANCELLED, STEP_CANCELLED, STOPPED
+from cockpit.rules.triage.orders import BY_COMMAND, JOB_CANCELLED, STEP_CANCELLED, STOPPED
 from cockpit.rules.triage.signs import SIGNS, Action, Sign
 from cockpit.rules.triage.tracebacks import (
     IGNORED,
@@ -93,7 +93,7 @@ def ended(
     stopped = _stopped(log, raised, cancelled=cancelled)
     if raised is not None and raised.frames and _is_mistake(raised) and stopped and not cancelled:
         stopped = [i for i in stopped if JOB_CANCELLED.search(log.lines[i])]
-    by_hand = cancelled and [i for i in log.naming(BY_HAND) if not log.went_on(i)]
+    by_hand = cancelled and [i for i in log.naming(BY_COMMAND) if not log.went_on(i)]
     if by_hand and sign is not None and sign.name in _ECHOED and by_hand[0] < found[0]:
         return answer(log, "user_stopped", "none", "likely", by_hand)
     ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)

@@ -77,13 +77,18 @@ _NOBODY: Final = (
 )
 """What ends a process that others depend on, or is told for want of a name."""
 
+_COMMANDS: Final = (
+    r"\b(?:docker|podman|systemctl) (?:stop|kill|restart)\b"
+    r"|\bkill-(?:session|server|window|pane)\b"
+    r"|\bp?kill(?:all)? (?:-s ?|--signal[ =]|-)(?:9|15|(?:SIG)?(?:KILL|TERM|INT))\b|\bkillall\b"
+)
+BY_COMMAND: Final = late_regex(_COMMANDS, re.I)
+"""What a person types to end what runs on a machine."""
 BY_HAND = late_regex(
     r"\b(?:operator|admin\w*|manual\w*|on request|requested by|by \S+@\S+|budget|idle"
     r"|policy(?![ /-](?:loss|entropy|grad|kl\b|ratio|clip|reward|lr\b))|utili[sz]ation|reaper"
     r"|janitor|spending)\b"
-    r"|\b(?:docker|podman|systemctl) (?:stop|kill|restart)\b"
-    r"|\bkill-(?:session|server|window|pane)\b"
-    r"|\bp?kill(?:all)? (?:-s ?|--signal[ =]|-)(?:9|15|(?:SIG)?(?:KILL|TERM|INT))\b|\bkillall\b"
+    rf"|{_COMMANDS}"
     r"|\bscontrol (?:requeue|suspend|hold|update)\b|\bhelm (?:upgrade|uninstall|delete|rollback)\b"
     r"|\bkubectl (?:scale|drain|delete|rollout|cordon)\b"
     r"|\bsen[dt]s? (?:a )?(?:sigkill|signal 9|kill signal)\b"
