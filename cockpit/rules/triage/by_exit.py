@@ -13,7 +13,7 @@ from cockpit.rules.triage.data_words import DATA
 from cockpit.rules.triage.gist import gist
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import marks_of, steps_of
-from cockpit.rules.triage.memory_use import spent_memory
+from cockpit.rules.triage.memory_use import FOR_MEMORY, spent_memory
 from cockpit.rules.triage.orders import BY_HAND, ORDERED
 from cockpit.rules.triage.prefixes import bare
 from cockpit.rules.triage.signs import Action
@@ -35,6 +35,7 @@ from cockpit.rules.triage.words import (
     TASK_DIED,
     TERMINATED,
     USAGE,
+    USUAL,
 )
 
 TAIL = 12
@@ -65,7 +66,8 @@ def by_exit(log: Log, exit_code: int | None) -> Triage:
         return answer(log, "complex_code_bug", "escalate", "likely", crash)
     kills = killed(log)
     was_killed = bool(kills) or (exit_code in KILL_CODES and not _ended_by_itself(log))
-    spent = spent_memory(log) if was_killed or exit_code in KILL_CODES else []
+    for_memory = [index for index in log.naming(FOR_MEMORY) if not healed(log, index)]
+    spent = spent_memory(log) if was_killed or exit_code in KILL_CODES else for_memory
     if spent:
         return answer(log, "oom_host", "escalate", "likely", spent)
     if was_killed:
@@ -148,6 +150,8 @@ def _just_stops(log: Log) -> bool:
     if any(ALARM.search(line) for index, line in enumerate(end) if index not in marks):
         return False
     after = end[marks[-1] + 1 :]
+    if not all(USUAL.search(line) for line in after):
+        return False
     return not any(
         said.search(line) for line in after for said in (ORDERED, BY_HAND, TERMINATED, DONE)
     )

@@ -55,7 +55,8 @@ MOUNT_ERRNO: Final = r"\berrno (?:107|108|116)\b|transport endpoint|stale (?:nfs
 """A file system behind a network that has gone, and does not come back to this mount by itself."""
 
 TRANSIENT: Final = (
-    r"\b(?:SlowDown|\w*Throttl(?:ed|ing)\w*|RequestTimeout\w*|RequestLimitExceeded|TooManyRequests"
+    r"(?<!clocks )(?<!clock )(?<!hw )(?<!thermal )\b(?:SlowDown|\w*Throttl(?:ed|ing)\w*"
+    r"|RequestTimeout\w*|RequestLimitExceeded|TooManyRequests"
     r"\w*|ServerBusy|OperationTimedOut|InternalServerError|GatewayTimeout|BadGateway"
     r"|reduce your request rate|rate limit (was |has been )?(?:reached|exceeded)|rateLimitExceeded"
     r"|backendError|ProvisionedThroughputExceeded\w*)\b"

@@ -239,6 +239,10 @@ class Log:
         marks = [at for at, _ in self.marks]
         return len({bisect_right(marks, index) for index in indexes})
 
+    def kinds(self, indexes: Sequence[int]) -> int:
+        """Return how many of these lines differ in more than their figures."""
+        return len({self._shape_of[index] for index in indexes})
+
     def numbers_came_back(self, index: int) -> bool:
         """Tell whether finite losses were logged after a line, up to the last one."""
         last = self.losses[-PROOF:]

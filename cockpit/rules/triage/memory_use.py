@@ -60,6 +60,12 @@ _CGROUP: Final = late_regex(
     r"\W{1,3}(?P<bytes>\d{1,18})\b"
 )
 """What the kernel counts of a group, and the most that it may have."""
+FOR_MEMORY: Final = late_regex(
+    r"^(?!.*\b(?:gpu|cuda|hbm|device|vram)).*\b(?:kill|terminat|evict|stopp|end|lost|fail)\w*\b"
+    r".{0,60}\b(?:because|due to|for|reason|over)\b.{0,40}\b(?:mem(?:ory)?|ram|rss|swap)\b",
+    re.I,
+)
+"""Why something was killed, in a sentence."""
 _BYTES: Final = {"K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -72,7 +78,7 @@ def spent_memory(log: Log) -> list[int]:
         near = head is not None and index - head <= ROWS and _is_near(log.lines[index])
         if near and (head == index or _ENDED.search(log.lines[index])):
             found.append(index)
-    return found or _spent_share(log) or _spent_group(log)
+    return found or _spent_share(log) or _spent_group(log) or log.naming(FOR_MEMORY)
 
 
 def _spent_share(log: Log) -> list[int]:

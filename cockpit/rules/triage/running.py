@@ -27,6 +27,7 @@ from cockpit.rules.triage.words import (
     TRACKER,
     TRANSPORT,
     TROUBLE,
+    USUAL,
 )
 
 _LASTING: Final = frozenset(("numeric_instability", "disk_full", "hardware_fault"))
@@ -48,6 +49,8 @@ _SAVED: Final = late_regex(
     rf"|{_CHECKPOINT}.{{0,80}}\b(?:saved|written|uploaded|committed|finished|completed?|done)\b",
     re.I,
 )
+SAID: Final = 2
+"""Lines of nobody knows what after which training must be seen again."""
 _PREEMPTED: Final = next(sign for sign in SIGNS if sign.name == "preempted")
 
 
@@ -83,11 +86,25 @@ def _while_it_moves(log: Log, found: Triage) -> Triage:
 
     Nor where it trains on and cannot save what it has trained.
     """
-    still = (stands_still(log) or _unsaved(log)) if found.action == "none" else []
+    none = found.action == "none"
+    still = (stands_still(log) or _unsaved(log) or _said_since(log)) if none else []
     if not still:
         return found
     name = "unknown" if found.name in ("harmless_noise", "preempted") else found.name
     return answer(log, name, "escalate", "likely", still)
+
+
+def _said_since(log: Log) -> list[int]:
+    """Return the lines after all progress, if ``SAID`` of them tell of no usual work.
+
+    Where no word is known, that training was seen before them proves nothing of now (SPEC T).
+    A pulse that differs in its figures alone counts once.
+    """
+    last = max((index for index, _ in (*log.marks, *log.bars)), default=len(log.lines))
+    usual = {*log.matching(USUAL), *log.matching(NETWORK), *log.matching(TRACKER)}
+    said = [i for i in range(last + 1, len(log.lines)) if log.lines[i].strip() and i not in usual]
+    said = [index for index in said if not log.lines[index][:1].isspace()]
+    return said if log.kinds(said) >= SAID else []
 
 
 def _went_round(log: Log, index: int) -> bool:

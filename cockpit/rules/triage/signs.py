@@ -220,7 +220,8 @@ SIGNS: tuple[Sign, ...] = (
         r"unable to allocate .{0,40}\bfor an array",
         r"defaultcpuallocator.{0,40}memory",
         r"insufficient shared memory",
-        r"low on resource: memory|\b(?:replicas?|pods?|containers?|workers?|machines?|nodes?"
+        r"\bevict\w*\b.{0,60}\bMemoryPressure\b|low on resource: memory"
+        r"|\b(?:replicas?|pods?|containers?|workers?|machines?|nodes?"
         r"|hosts?) low on memory\b",
         # Daemons that kill before the kernel must: systemd-oomd, earlyoom, nohang.
         r"\bkilled .{0,160}\bdue to memory (pressure|used|usage)",

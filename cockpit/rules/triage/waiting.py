@@ -29,7 +29,7 @@ _NEVER: Final = late_regex(
     r"|BadConstraints|autoscaler demand: insufficient_resources\b"
     r"|PartitionTimeLimit|(QOS|Assoc)Max\w*PerJob|(QOS|Assoc)MaxWall|QOSMin\w+|AssocGrp\w*Minutes"
     r"|(Account|QOS|Partition)NotAllowed|Invalid(Account|QOS)|MaxMem(ory)?PerLimit"
-    r"|ReservationDeleted"
+    r"|ReservationDeleted|\b(job|workload|pod)\b.{0,24}\b(is |was )?(held by|on hold)\b"
     r"|batch job submission failed|requested node configuration is not available"
     r"|\bno (\w+ ){0,6}?(match(es|ing)?|satisf(y|ies|ying)|(can|could) (ever )?"
     r"(fit|fulfil\w*|host|satisfy|run|hold|serve))\b"

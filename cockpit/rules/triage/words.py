@@ -227,12 +227,21 @@ STUCK = late_regex(
     r"\b(watchdog|no (\w+ )?progress|not advanced for|no (new )?(log )?(output|lines?|steps?"
     r"|activity) (for|since"
     r"|in)|stall\w*|stuck|hang(s|ing)?|hung|unresponsive|unhealthy|degraded"
-    r"|disappear\w*|vanish\w*|wait status|still (waiting|draining)|not responding"
+    r"|(sent|seen|heard|received|written) nothing|nothing (was )?(sent|seen|heard|received|written)"
+    r"|silent for|disappear\w*|vanish\w*|wait status|still (waiting|draining)|not responding"
     r"|no (new )?(\w+ )?steps?|not (been )?heard from"
     r"|lost|dead|timed out|exit(ed)? (with )?(exit )?(code|status) -?[1-9]\d*)\b",
     re.I,
 )
 """What may be the last that is heard of a run that stands still."""
+
+USUAL = late_regex(
+    r"sav(?:e|ing)|checkpoint|ckpt|eval|valid|upload|download|compil|profil|sync|epoch|sampl"
+    r"|generat|retry|garbage|gc\b|warn|resum|load|restor|learning rate|throughput|memory|\blr\b"
+    r"|^[^a-z]*$",  # a line that was cut
+    re.I,
+)
+"""What a run tells of between two steps."""
 
 HANDLED = late_regex(
     r"\b(caught|handled|recover(ed|ing)|halving|reduc(ed|ing)|falling back|skipp(ed|ing)"
@@ -310,7 +319,7 @@ SYNTAX = late_regex(r"\b(JSONDecode|Parser|Scanner|TOMLDecode|Parsing|Decoding|S
 NOT_SMALL = late_regex(
     r"\bincompatible\b|(is required for|requires?) .{0,60}\b(but|found|you have|installed)\b|"
     r"undefined symbol|cannot open shared object|GLIBC|version `|\bABI\b|dll load failed"
-    r"|circular import|failed to import|compiled (using|with|against)|state_dict|checkpoint"
+    r"|circular import|failed to import|compiled (using|with|against|for)|state_dict|checkpoint"
     r"|unexpected key(?!word)|missing key(\(s\)|s? in\b)",
     re.I,
 )
