@@ -167,7 +167,9 @@ def _never_undone(log: Log, found: Triage) -> Triage:
 def _never_once_done(log: Log, found: Triage) -> Triage:
     """Turn a relaunch down where training had said that it was through: a person must look."""
     last = log.marks[-1][0] if log.marks else -1
-    if found.action != "relaunch" or not any(index > last for index in log.naming(THROUGH)):
+    if found.action not in ("relaunch", "fix_then_relaunch") or not any(
+        index > last for index in log.naming(THROUGH)
+    ):
         return found
     return found.model_copy(update={"action": "escalate", "confidence": "guess"})
 

@@ -49,6 +49,12 @@ _SAVED: Final = late_regex(
     rf"|{_CHECKPOINT}.{{0,80}}\b(?:saved|written|uploaded|committed|finished|completed?|done)\b",
     re.I,
 )
+_FEWER: Final = late_regex(
+    r"\b(?:continu\w+|runn?ing|goes on|trains? on) degraded\b"
+    r"|\bworld[ _]size (?:from )?(?P<before>\d{1,6}) ?(?:->|to|→) ?(?P<now>\d{1,6})\b",
+    re.I,
+)
+"""It trains on with other workers than it was given."""
 SAID: Final = 2
 """Lines of nobody knows what after which training must be seen again."""
 _PREEMPTED: Final = next(sign for sign in SIGNS if sign.name == "preempted")
@@ -84,10 +90,11 @@ def _unsaved(log: Log) -> list[int]:
 def _while_it_moves(log: Log, found: Triage) -> Triage:
     """Take back that nothing need be done, where the run has not moved since (SPEC T, C-06).
 
-    Nor where it trains on and cannot save what it has trained.
+    Nor where it trains on and cannot save what it has trained, or on fewer nodes.
     """
     none = found.action == "none"
     still = (stands_still(log) or _unsaved(log) or _said_since(log)) if none else []
+    still = still or (_on_fewer(log) if none else [])
     if not still:
         return found
     name = "unknown" if found.name in ("harmless_noise", "preempted") else found.name
@@ -105,6 +112,15 @@ def _said_since(log: Log) -> list[int]:
     said = [i for i in range(last + 1, len(log.lines)) if log.lines[i].strip() and i not in usual]
     said = [index for index in said if not log.lines[index][:1].isspace()]
     return said if log.kinds(said) >= SAID else []
+
+
+def _on_fewer(log: Log) -> list[int]:
+    """Return the last line by which it trains on with fewer workers than before."""
+    told = log.naming(_FEWER)[-1:]
+    found = _FEWER.search(log.lines[told[0]]) if told else None
+    if found is None or (found["now"] and int(found["now"]) >= int(found["before"])):
+        return []
+    return told
 
 
 def _went_round(log: Log, index: int) -> bool:

@@ -105,7 +105,7 @@ SIGNS: tuple[Sign, ...] = (
         r"|exceeded)",
         r"active deadline .{0,20}exceeded|\b(hit|reached|exceeded) (its|the) (\w+ )?timeout of\b",
         r"exceed\w* .{0,30}max\w* (allowed )?(run |execution |session )?(duration|runtime"
-        r"|execution time)"
+        r"|running time|execution time)"
         r"|\b(allocation|reservation|lease)\b (has )?expired\b|\bexception type=timeout\b",
         r"\blonger than .{0,40}\b(deadline|wall ?time|duration|session time|run ?time|time limit)\b"
         r"|\bmore than .{0,30}\b(wall ?time|time limit)\b"
@@ -428,7 +428,8 @@ SIGNS: tuple[Sign, ...] = (
         r"timed out (initializing|waiting for).{0,40}(process group|ranks?|clients|workers)\b",
         r"did not (call into|join|enter|reach) .{0,30}(barrier|collective|rendezvous)",
         r"coordination (service|agent).{0,80}(timed? ?out|deadline|unhealthy)",
-        r"\bDeepEP (error: )?timeout\b|\bno heart-?beat from rank\b|\bsection '\w+' timeout\b",
+        r"\bno collectives? completed for \d|\bDeepEP (error: )?timeout\b"
+        r"|\bno heart-?beat from rank\b|\bsection '\w+' timeout\b",
         r"failed to pass monitoredbarrier|errors while waiting for send/recv from rank",
         r"deadline_?exceeded.{0,80}(barrier|coordination|collective)"
         r"|barrier.{0,80}deadline_?exceeded",

@@ -20,6 +20,7 @@ NETWORK = late_regex(
     r"(\W{1,3}|.{0,120}(, |\b(status|code)\w*\W{1,3}))(429|502|503|504)\b(?! ?m?s\b)"
     r"|\b500 (server|internal server) error\b|service ?unavailable|too many requests"
     r"|unexpected eof(?! in )|: eof\W*$|tls handshake|\bstream (was )?reset\b"
+    r"|\bcurlcode: \d|\baws error network_connection\b"
     r"|\bi/o timeout\b|\berror while dialing\b"
     r"|ssl.{0,20}error"
     r"|server ?disconnected|incomplete ?read|protocol ?error\b|chunked ?encoding"
@@ -179,7 +180,7 @@ LAUNCHER = late_regex(
 )
 """What a launcher says of a task that has gone, and what only leads to the next line."""
 
-TRANSPORT = late_regex(r"\bibv_|got completion|transport retry", re.I)
+TRANSPORT = late_regex(r"\bibv_|got completion|transport retry|async event\W{1,4}port", re.I)
 """A transport's call that failed: where training goes on after it, another way was taken."""
 
 BAD_ACCESS = late_regex(r"illegal (memory access|instruction|address)|misaligned address", re.I)
@@ -319,7 +320,8 @@ SYNTAX = late_regex(r"\b(JSONDecode|Parser|Scanner|TOMLDecode|Parsing|Decoding|S
 NOT_SMALL = late_regex(
     r"\bincompatible\b|(is required for|requires?) .{0,60}\b(but|found|you have|installed)\b|"
     r"undefined symbol|cannot open shared object|GLIBC|version `|\bABI\b|dll load failed"
-    r"|circular import|failed to import|compiled (using|with|against|for)|state_dict|checkpoint"
+    r"|circular import|failed to import|compiled (using|with|against|for)|state_dict"
+    r"|checkpoints?\b(?!\.\w)"
     r"|unexpected key(?!word)|missing key(\(s\)|s? in\b)",
     re.I,
 )
@@ -417,6 +419,7 @@ WRAPPERS = frozenset(
         "RayTaskError",
         "SignalException",
         "RayActorError",
+        "UserCodeException",
         "ProcessRaisedException",
         "ProcessExitedException",
         "SystemExit",

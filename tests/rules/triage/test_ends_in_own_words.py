@@ -187,3 +187,54 @@ def test_what_is_told_after_all_progress_takes_back_that_nothing_need_be_done() 
 
 def test_what_an_administrator_holds_is_not_waited_for() -> None:
     assert triage(["job 88 is held by administrator"], "pending", None).action == "escalate"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "WARNING continuing degraded on 7 nodes, waiting for replacement",
+        "elastic: lost 8 of 64 workers, world size 64 -> 56",
+    ],
+)
+def test_a_run_on_fewer_nodes_is_for_a_person(said: str) -> None:
+    lines = [*TRAIN, said, *MORE, "step 95 loss 2.1"]
+    assert triage(lines, "running", None).action == "escalate"
+    whole = [*TRAIN, said, "elastic: world size 56 -> 64", *MORE, "step 95 loss 2.1"]
+    assert triage(whole, "running", None).action == "none"
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "action"),
+    [
+        ("The job was stopped because it exceeded the maximum allowed running time", "walltime",
+         "relaunch"),
+        ("OSError: AWS Error NETWORK_CONNECTION during UploadPart: curlCode: 28",
+         "network_transient", "relaunch"),
+    ],
+)  # fmt: skip
+def test_a_cloud_s_own_words_for_a_limit_and_for_its_network(
+    said: str, name: str, action: str
+) -> None:
+    found = triage([*TRAIN, said], "failed", None)
+    assert (found.name, found.action) == (name, action)
+
+
+def test_a_run_that_was_through_is_not_begun_again_for_its_tracker() -> None:
+    trace = [
+        "Traceback (most recent call last):",
+        '  File "/v/site-packages/wandb/sdk/lib/service_connection.py", line 94, in teardown',
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+    ]
+    assert triage([*TRAIN, "training complete", *trace], "failed", 1).action == "escalate"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "GPU 2: Xid 63 correctable row remap recorded, no action needed",
+        "NET/IB : mlx5_2:1 Got async event : port error",
+    ],
+)
+def test_what_needs_nothing_or_was_gone_round_harms_no_run(said: str) -> None:
+    lines = [*TRAIN, said, *MORE, "step 95 loss 2.1"]
+    assert triage(lines, "running", None).action == "none"
