@@ -164,9 +164,9 @@ class Log:
     def losses(self) -> list[tuple[int, float]]:
         """The (index, loss) of every line that tells one, and does not only quote it."""
         told = losses_of(self.lines)
-        lost = {i for i, loss in told if not math.isfinite(loss)}
-        quoted = {i for i in lost if not tells_loss(certain(self.lines[i]))}
-        return [each for each in told if each[0] not in quoted]
+        lost = {self._shape_of[i] for i, loss in told if not math.isfinite(loss)}
+        quoted = {shape for shape in lost if not tells_loss(certain(self._samples[shape]))}
+        return [each for each in told if self._shape_of[each[0]] not in quoted]
 
     @cached_property
     def marks(self) -> list[tuple[int, str]]:
