@@ -30,7 +30,7 @@ _SETTINGS: Final = (
     r"\b(?:[a-z][\w ()/-]{0,60}?(?<!_)|\w{0,60}_)?(?:errors?|fail(?:ures?|ed)|faults?"
     r"|unhealthy devices?)(?:[ _]counts?)?[\"']? ?[:=] ?[\"']?0[\"']?"
     r"(?=\s*(?:$|[,;|)}\]]|\w+[:=]))",  # a count of none
-    r".{0,200}\bno action (?:is )?(?:needed|required|necessary)\b.*",
+    r"^(?=.{0,200}\bno action (?:is )?(?:needed|required|necessary)\b).*",
     r"\bxids? [\d, ]{1,40}\bhistory of (?:the )?(?:last|previous) .*",
     r"\b(?:on_\w+|\w+_(?:on|policy|mode|strategy|handl(?:er|ing)|behaviou?r|action)) ?[=:] ?"
     r"(?:\[[^\]]*\]|\w+)",
