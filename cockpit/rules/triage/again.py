@@ -52,9 +52,7 @@ _TOLD: Final = late_regex(
 )
 """Words of who has started a job again, and saw it end in the same way."""
 _ASKED: Final = late_regex(
-    r"\b(?:heart-?beats?|probe|health|ping|upload|download|send|recv"
-    r"|transport)\b",
-    re.I,
+    r"\b(?:heart-?beats?|probe|health|ping|upload|download)\b|\w_p2p_send\b", re.I
 )
 """What is asked several times before it counts as one failure."""
 _COLUMN: Final = late_regex(

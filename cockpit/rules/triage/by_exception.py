@@ -68,7 +68,9 @@ TRAINING_CODE: Final = late_regex(
     r"|[^(]*\b(loss\w*|logits) ?=(?!=))"  # not what a call is given: add(loss=loss)
 )
 """A line of code that trains, whatever its function is called."""
-LOOKS_ON: Final = late_regex(r"callback|logger|logging|report|plot|metric|monitor", re.I)
+CONFIG_NAMES: Final = frozenset(("ConfigAttributeError", "ConfigKeyError", "DecodingError"))
+"""What a file of settings raises, whatever it sets: ``checkpoint.save_evry`` is no checkpoint."""
+LOOKS_ON: Final = late_regex(r"logger|logging|report|plot|monitor", re.I)
 """Files of what is told of training while it runs, and changes nothing of it."""
 FOLDERS: Final = 3
 """Innermost parts of a file's path that tell what it is for."""
@@ -203,7 +205,7 @@ def _is_small(log: Log, raised: Raised, own: str) -> bool:
     argument only where it is one's own code that asked for it. Without any frame the message
     alone must do.
     """
-    if raised.name not in ELSEWHERE and NOT_SMALL.search(_message(log, raised)):
+    if raised.name not in CONFIG_NAMES and NOT_SMALL.search(_message(log, raised)):
         return False
     if CONFIG.search(own) or USAGE.search(own):
         return True

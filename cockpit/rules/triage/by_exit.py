@@ -191,7 +191,7 @@ def _kills(log: Log) -> list[int]:
 
 def healed(log: Log, index: int) -> bool:
     """Tell whether training went on long after a line, to the end or nearly."""
-    return log.outlived(index) and len(log.lines) - index > TAIL
+    return log.outlived(index) and log.end - index > TAIL
 
 
 def _end(log: Log) -> list[int]:

@@ -30,7 +30,7 @@ _SETTINGS: Final = (
     r"\b(?:[a-z][\w ()/-]{0,60}?(?<!_)|\w{0,60}_)?(?:errors?|fail(?:ures?|ed)|faults?"
     r"|unhealthy devices?)(?:[ _]counts?)?[\"']? ?[:=] ?[\"']?0[\"']?"
     r"(?=\s*(?:$|[,;|)}\]]|\w+[:=]))",  # a count of none
-    r"^(?=.{0,200}\bno action (?:is )?(?:needed|required|necessary)\b).*",
+    r"^(?=.{0,200}\bcorrect(?:ed|able)\b)(?=.{0,200}\bno action (?:is )?(?:needed|required)\b).*",
     r"\bxids? [\d, ]{1,40}\bhistory of (?:the )?(?:last|previous) .*",
     r"\b(?:on_\w+|\w+_(?:on|policy|mode|strategy|handl(?:er|ing)|behaviou?r|action)) ?[=:] ?"
     r"(?:\[[^\]]*\]|\w+)",
@@ -46,8 +46,9 @@ _SUPPOSED: Final = (
     r"(?:this|it|that|which)(?: \w+){0,3} (?:can|may|might|could|usually|often|typically|likely"
     r"|probably|generally|sometimes)\b",
     r"can be\b",
-    r"(?:docs?|documentation|runbook|wiki|dry-?run|fault-?injection)\b\]?:? ",
-    r"would (?:raise|fail|abort|kill|stop|exit|end|be)\b",
+    r"(?:docs|documentation|runbook|wiki): ",
+    r"dry-?run: ",
+    r"would raise\b",
     r"(?:may|might|could)(?: also)? (?:be|have|indicate|happen|occur|result|cause|lead|need)\b",
     r"(?<!contains )either\b(?=.{0,160}\bor\b)",
     _CAUSES,
@@ -96,6 +97,7 @@ _QUOTED: Final = (
 _BEGINS: Final = "|".join(rf"\b{each}" for each in _SUPPOSED)
 _REST: Final = r"(?:(?![.;!](?:\s|$)).)*"
 """The rest of a sentence."""
+_WRITTEN: Final = late_regex(_QUOTED[0], re.I)
 _DOUBT: Final = late_regex(
     rf"{'|'.join((_ASKED, *_QUOTED, *_LIST, *_SETTINGS))}|(?:{_BEGINS}){_REST}", re.I
 )
@@ -117,6 +119,11 @@ LONGEST: Final = 12
 def certain(line: str) -> str:
     """Return what of a line is said to have happened: without what may have been."""
     return _DOUBT.sub(" ", line)
+
+
+def unquoted(line: str) -> str:
+    """Return a line without what of it stands between quotes as a model's words."""
+    return _WRITTEN.sub(" ", line)
 
 
 def listed(lines: Sequence[str], where: Sequence[int]) -> set[int]:

@@ -93,7 +93,9 @@ def ended(
     stopped = _stopped(log, raised, cancelled=cancelled)
     if raised is not None and raised.frames and _is_mistake(raised) and stopped and not cancelled:
         stopped = [i for i in stopped if JOB_CANCELLED.search(log.lines[i])]
-    by_hand = cancelled and [i for i in log.naming(BY_COMMAND) if not log.went_on(i)]
+    first = log.marks[0][0] if log.marks else len(log.lines)
+    typed = [i for i in log.naming(BY_COMMAND) if i > first and not log.went_on(i)]
+    by_hand = typed if cancelled else []
     if by_hand and sign is not None and sign.name in _ECHOED and by_hand[0] < found[0]:
         return answer(log, "user_stopped", "none", "likely", by_hand)
     ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
@@ -246,7 +248,7 @@ def _overcome(log: Log, sign: Sign, index: int) -> bool:
         return log.numbers_came_back(index)
     if not log.outlived(index):
         return False
-    return len(log.lines) - index > TAIL or HANDLED.search(log.lines[index]) is not None
+    return log.end - index > TAIL or HANDLED.search(log.lines[index]) is not None
 
 
 def _decides(log: Log, sign: Sign, found: list[int], raised: Raised | None) -> bool:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.doubt import INTRODUCES, certain, listed
+from cockpit.rules.triage.doubt import INTRODUCES, certain, listed, unquoted
 from cockpit.rules.triage.literals import alternatives
 from cockpit.rules.triage.log_text import (
     bars_of,
@@ -62,17 +62,21 @@ class Log:
         read: Read,
         before: Sequence[LogLine] = (),
         newest_step: int | None = None,
+        report: int = 0,
     ) -> None:
         self.places = tuple(unfolded(places))
         self.lines = tuple(_SGR.sub("", place.text) for place in self.places)
         self.read = read
         self.before = tuple(_SGR.sub("", place.text) for place in before)
         """The last lines of what ran before this job, where the log itself says that it began."""
+        self.end = len(self.lines) - report
+        """Where the lines end that the job has written; a report of its end may stand behind."""
         self.newest_step = newest_step
         """The step of the run that its last line of progress tells: no setting's, no save's."""
         self._shapes: dict[str, int] = {}
         self._samples: list[str] = []
         self._words: dict[str, set[int]] = {}
+        self._late: dict[int, bool] = {}
         self._shape_of = [self._shape(line) for line in self.lines]
 
     @classmethod
@@ -81,18 +85,18 @@ class Log:
 
         ``over`` tells whether it has ended, or an attempt of it.
         """
-        places, read = report_last(log.lines[-READ:], over=over), log.read
+        (places, report), read = report_last(log.lines[-READ:], over=over), log.read
         if len(places) < len(log.lines):
             why = f"only its last {READ:,} lines were read"
             read = read.model_copy(update={"whole": False, "why": why, "lines": READ})
-        whole = cls(places, read, newest_step=_told_in(log, places))
+        whole = cls(places, read, newest_step=_told_in(log, places), report=report)
         starts = whole.matching(STARTS) if read.since == "file" else []
         if not starts:
             return whole
         rest = whole.places[starts[-1] :]
         said = {"since": "said", "whole": True, "why": None, "lines": len(rest)}
         before = whole.places[max(0, starts[-1] - BEFORE) : starts[-1]]
-        return cls(rest, read.model_copy(update=said), before, _told_in(log, rest))
+        return cls(rest, read.model_copy(update=said), before, _told_in(log, rest), report)
 
     @cached_property
     def earlier(self) -> Log:
@@ -165,7 +169,7 @@ class Log:
         """The (index, loss) of every line that tells one, and does not only quote it."""
         told = losses_of(self.lines)
         lost = {self._shape_of[i] for i, loss in told if not math.isfinite(loss)}
-        quoted = {shape for shape in lost if not tells_loss(certain(self._samples[shape]))}
+        quoted = {shape for shape in lost if not tells_loss(unquoted(self._samples[shape]))}
         return [each for each in told if self._shape_of[each[0]] not in quoted]
 
     @cached_property
@@ -199,12 +203,14 @@ class Log:
     def _is_late(self, index: int) -> bool:
         """Tell whether a line was written after all that training logged, wherever it stands.
 
-        What was held back in a buffer comes out behind it, and a report is put above a log.
+        Only above all of it: between its lines, another clock tells nothing of their order.
         """
-        if index < 0 or self._newest_mark is None or index > self.marks[-1][0]:
+        if not self.marks or not 0 <= index < self.marks[0][0] or self._newest_mark is None:
             return False
-        own = event_in(self.lines[index])
-        return own is not None and is_later(own, self._newest_mark)
+        if index not in self._late:
+            own = event_in(self.lines[index])
+            self._late[index] = own is not None and is_later(own, self._newest_mark)
+        return self._late[index]
 
     @cached_property
     def _newest_mark(self) -> Told | None:

@@ -61,7 +61,8 @@ _CGROUP: Final = late_regex(
 )
 """What the kernel counts of a group, and the most that it may have."""
 FOR_MEMORY: Final = late_regex(
-    r"^(?!.*\b(?:gpu|cuda|hbm|device|vram)).*\b(?:kill|terminat|evict|stopp|end|lost|fail)\w*\b"
+    r"^(?!.*\b(?:gpu|cuda|hbm|device|vram|shared mem)).*"
+    r"\b(?:kill|terminat|evict|stopp|end|lost)\w*\b"
     r".{0,60}\b(?:because|due to|for|reason|over)\b.{0,40}\b(?:mem(?:ory)?|ram|rss|swap)\b",
     re.I,
 )

@@ -34,6 +34,16 @@ _HEADING: Final = late_regex(
     re.I,
 )
 """A line below which a log stands: ``--- logs ---``, ``last log lines:``, ``$ kubectl logs x``."""
+_NO_HEADING: Final = late_regex(r"^\s*--?\w|\b(?:logging|writing|redirect\w*|saving)\b", re.I)
+_EARLIER: Final = late_regex(
+    r"\b(?:previous|prior|earlier|former|last (?:state|run|job)|continuing|resum\w+|placed on"
+    r"|re-?scheduled|moved to|instead|replac\w+|starting (?:again|attempt)|attempt [2-9])\b"
+    r"|, using \S{1,60}\s*$|restart count:\s{0,20}[1-9]"
+    r"|^\s{0,8}(?:(?:Warning|Normal)\s{1,12})?[A-Z]\w{2,40}\s{1,20}(?:\d+[hd]|[1-9]\d+m)\w{0,6}"
+    r"(?:\s|$)",
+    re.I,
+)
+"""What is told of a start before this one, or of an event of Kubernetes that is minutes old."""
 _OVER: Final = late_regex(
     r"\bOOM_?Killed\b|\bEvicted\b|\bDeadlineExceeded\b|(?-i:\b(?:NODE_FAIL|OUT_OF_MEMORY|PREEMPTED"
     r"|TIMEOUT)\b|_(?:FAILED|PREEMPTED)\b)|\bexit(?:ed)?[ _]?(?:code|status)\W{0,3}[1-9-]\d*\b"
@@ -47,44 +57,47 @@ _OVER: Final = late_regex(
 """What is told of a job that has ended."""
 
 
-def report_last(places: Sequence[LogLine], *, over: bool) -> Sequence[LogLine]:
-    """Return the lines in the order in which they were written: the last report behind its output.
+def report_last(places: Sequence[LogLine], *, over: bool) -> tuple[Sequence[LogLine], int]:
+    """Return the lines as they were written: the last report behind its output, and its length.
 
     One whose first lines were cut away begins where the lines do. Only of a job that is ``over``
     a heading within the log tells that what stands above it tells its end.
     """
     ends = _last(places, _ENDS, len(places))
     if ends < 0:
-        return _gathered_last(places) if over else places
+        return _gathered_last(places) if over else (places, 0)
     begins = max(0, _last(places, _BEGINS, ends))
     report = places[begins : ends + 1]
     if len(report) > LONGEST or not any(_TELLS.match(line.text) for line in report):
-        return places
-    return (*places[:begins], *places[ends + 1 :], *report)
+        return places, 0
+    return (*places[:begins], *places[ends + 1 :], *report), len(report)
 
 
 def _last(places: Sequence[LogLine], text: str, end: int) -> int:
     return next((i for i in range(end - 1, -1, -1) if places[i].text.startswith(text)), -1)
 
 
-def _gathered_last(places: Sequence[LogLine]) -> Sequence[LogLine]:
+def _gathered_last(places: Sequence[LogLine]) -> tuple[Sequence[LogLine], int]:
     """Return the lines with what stands above the first heading of a log behind that log.
 
-    It is no report where training is logged in it, or where it tells of no end. What a program
-    prints when it starts stays where it is.
+    It is no report where training is logged in it, where it tells of no end, or of that of an
+    earlier start. What a program prints when it starts stays where it is.
     """
     first = islice(enumerate(places), LONGEST + 1)
     heading = next((at for at, line in first if _is_heading(line.text)), 0)
     above = [line.text for line in places[:heading]]
     told = [at for at, text in enumerate(above) if _OVER.search(text)]
-    if not told or steps_of(above):
-        return places
+    if not told or steps_of(above) or any(_EARLIER.search(text) for text in above):
+        return places, 0
     begins = _paragraph(above, told[0])
-    return (*places[:begins], *places[heading + 1 :], *places[begins : heading + 1])
+    report = places[begins : heading + 1]
+    return (*places[:begins], *places[heading + 1 :], *report), len(report)
 
 
 def _is_heading(line: str) -> bool:
-    return len(line) <= WIDEST and _HEADING.search(line) is not None
+    if len(line) > WIDEST or _NO_HEADING.search(line):
+        return False
+    return _HEADING.search(line) is not None
 
 
 def _paragraph(lines: Sequence[str], at: int) -> int:

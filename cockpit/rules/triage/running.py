@@ -49,6 +49,12 @@ _SAVED: Final = late_regex(
     rf"|{_CHECKPOINT}.{{0,80}}\b(?:saved|written|uploaded|committed|finished|completed?|done)\b",
     re.I,
 )
+_BEGUN: Final = late_regex(
+    r"\bresum(?:ed|ing)\b.{0,40}\b(?:from|at)\b|\bstart(?:ing|s|ed)? job\b"
+    r"|\broll(?:ed|ing)? ?back\b",
+    re.I,
+)
+"""The job begins once more from what it had saved: a worker of it that does is no such thing."""
 _FEWER: Final = late_regex(
     r"\b(?:continu\w+|runn?ing|goes on|trains? on) degraded\b"
     r"|\bworld[ _]size (?:from )?(?P<before>\d{1,6}) ?(?:->|to|→) ?(?P<now>\d{1,6})\b",
@@ -76,7 +82,7 @@ def running(log: Log) -> Triage:
 
 def _lost(log: Log) -> list[int]:
     """Return the lines whose loss is no number, but for those of an earlier start."""
-    begun = max((start for start in log.restarts if log.went_on(start)), default=-1)
+    begun = max((i for i in log.naming(_BEGUN) if log.numbers_came_back(i)), default=-1)
     return [i for i, loss in log.losses if i > begun and not math.isfinite(loss)]
 
 

@@ -88,9 +88,9 @@ SIGNS: tuple[Sign, ...] = (
         r"due to time limit",
         r"\bthis job is timed-?out\b|\btimed-?out too many times\b",  # submitit
         r"\bTERM_RUNLIMIT\b|\b(job)?state[=:] ?timeout\b|\btimeout[ |]+0:\d+\b"
-        r"|(?-i:\bTIMEOUT)[ |]+(\d+-)?\d\d:\d\d:\d\d\b",  # scontrol, sacct
-        r"^timeout: sending signal \w+ to command|\b(ended by|from) timeout( \d|\(\d\))"
-        r"|\brc=\d+ \(timeout\)",  # coreutils
+        r"|^\s*\d{1,12}[\w.]{0,20}[ |]+(?-i:TIMEOUT)[ |]+(\d+-)?\d\d:\d\d:\d\d\b",  # sacct
+        r"^timeout: sending signal \w+ to command .{0,20}(torchrun|deepspeed|accelerate|train)"
+        r"|\b(?-i:SIG[A-Z]+) from timeout\(|\btorchrun ended by timeout \d",  # coreutils
         r"wall[- ]?(clock|time)\b.{0,40}(exceed|reached|expired"
         r"|(limit|elapsed)(?! ?(?:[:=(]|of\b|is\b|\d)))"  # a figure: a setting, or a time
         r"|(reached|hit|over) .{0,20}\bwall[- ]?(clock|time)\b",
@@ -134,7 +134,7 @@ SIGNS: tuple[Sign, ...] = (
         r"|not responding|has died)|\bNodeNotReady\b|\bNodeLost\b|\bnode (\S+ )?(is )?not ?ready\b"
         r"|\bpower(ed)? (state )?(is )?off\b"
         r"|\bssh: connect to host [\w-]+ port \d+: (no route to host|host is down)",
-        r"(?<![=:])(?<![=:] )(failed|lost|dead|down(ed)?|crashed) node\b(?! ?[:=] ?0)"
+        r"(?<![=:])(failed|lost|dead|down(ed)?|crashed) node\b(?! ?[:=] ?0)"
         r"|setting down\b",
         r"(imminent|ungraceful|unexpected) node shutdown|node is shutting down|\bNodeShutdown\b",
         r"\b(host|machine|node|instance|vm)\b.{0,40}\b(rebooted(?! \d+ \w+ ago)|crashed|lost power"

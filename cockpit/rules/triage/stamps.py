@@ -16,7 +16,8 @@ DAY: Final = 24 * 3600
 SKEW: Final = 2.0
 """Seconds by which two writers' clocks may differ, or a line may come late."""
 NEAR: Final = 30 * 60
-"""Seconds within which stamps of two looks are of one zone."""
+"""Seconds that an end is told after the last line of training; an hour may be a zone's."""
+_AT: Final = "CANCELLED AT "
 _STAMP: Final = late_regex(
     r"(?<!\d)(?:(?P<year>20\d\d)[-/]?(?P<month>[01]\d)[-/]?(?P<day>[0-3]\d)[T ]{1,2})?"
     r"(?<![\d:.])(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d):(?P<second>[0-5]\d)(?![:\d])(?!.{0,12}<)"
@@ -42,20 +43,21 @@ def told_in(line: str) -> Told | None:
 
 
 def event_in(line: str) -> Told | None:
-    """Return the stamp in a line's head, or else the first time with a date behind it."""
-    return told_in(line) or _told(line[:FAR], FAR, dated=True)
+    """Return the stamp in a line's head, or else the time at which Slurm says that it cancelled."""
+    at = line.find(_AT, 0, FAR)
+    return told_in(line) or (_told(line[at:], FAR, dated=True) if at >= 0 else None)
 
 
 def is_later(one: Told, other: Told) -> bool:
     """Tell whether one time lies surely behind the other.
 
-    Stamps of two looks may be of two zones: then it must lie near. Without a date, the shorter way
-    round the clock counts.
+    What lies far behind may be of another zone, or of a day that is not told. Without a date, the
+    shorter way round the clock counts.
     """
     apart = one.at - other.at
     if not (one.dated and other.dated):
         apart = (apart + DAY / 2) % DAY - DAY / 2
-    return SKEW < apart <= (DAY if one.form == other.form else NEAR)
+    return SKEW < apart <= NEAR
 
 
 def _told(head: str, most: int, *, dated: bool) -> Told | None:

@@ -21,7 +21,7 @@ NETWORK = late_regex(
     r"|\b500 (server|internal server) error\b|service ?unavailable|too many requests"
     r"|unexpected eof(?! in )|: eof\W*$|tls handshake|\bstream (was )?reset\b"
     r"|\bcurlcode: \d|\baws error network_connection\b"
-    r"|\bi/o timeout\b|\berror while dialing\b"
+    r"|\b(?:dial|read|write) (?:tcp|udp)\b.{0,80}\bi/o timeout\b|\berror while dialing\b"
     r"|ssl.{0,20}error"
     r"|server ?disconnected|incomplete ?read|protocol ?error\b|chunked ?encoding"
     r"|(failed to|could not|couldn't|can ?not) resolve|could not connect to the endpoint"
@@ -82,7 +82,7 @@ KILLED = late_regex(
     r"\b(sigkill|signal 9)\b|\brc ?[:=] ?(137|-9)\b"
     r"|\bexit(ed|s)?\W{0,3}((with|an?|the|non-?zero|exit)\W){0,3}_?((code|status)\W{0,5}"
     r"((of|is|was)\W)?)?(137|-9)\b"
-    r"|^\s*killed\s*$|^\s*\d{2,10} killed\s{2,}\S|\btasks? [\d,-]+: killed\b"
+    r"|^\s*killed\s*$|^\s*\d{2,10} (?-i:Killed)\s{2,}\S|\btasks? [\d,-]+: killed\b"
     r"|\bfailed[\s|]{1,40}(137:0|0:9)\b|\bexitcode=0:9\b"  # sacct, scontrol
     r"|: line \d+: +\d+ killed\b|(due to|by|on) signal:? 9\b|return code:? = -9\b",
     re.I,
@@ -320,8 +320,7 @@ SYNTAX = late_regex(r"\b(JSONDecode|Parser|Scanner|TOMLDecode|Parsing|Decoding|S
 NOT_SMALL = late_regex(
     r"\bincompatible\b|(is required for|requires?) .{0,60}\b(but|found|you have|installed)\b|"
     r"undefined symbol|cannot open shared object|GLIBC|version `|\bABI\b|dll load failed"
-    r"|circular import|failed to import|compiled (using|with|against|for)|state_dict"
-    r"|checkpoints?\b(?!\.\w)"
+    r"|circular import|failed to import|compiled (using|with|against|for)|state_dict|checkpoint"
     r"|unexpected key(?!word)|missing key(\(s\)|s? in\b)",
     re.I,
 )
@@ -419,7 +418,6 @@ WRAPPERS = frozenset(
         "RayTaskError",
         "SignalException",
         "RayActorError",
-        "UserCodeException",
         "ProcessRaisedException",
         "ProcessExitedException",
         "SystemExit",

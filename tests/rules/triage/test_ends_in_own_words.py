@@ -42,7 +42,10 @@ def test_a_request_that_was_tried_again_is_no_job_that_failed_again(said: str) -
 
 def test_a_hook_of_a_logger_does_not_alter_training() -> None:
     frame = '  File "/w/{}.py", line 18, in on_train_batch_end'
-    for file, action in (("callbacks/samples", "fix_then_relaunch"), ("model/lit", "escalate")):
+    for file, action in (
+        ("callbacks/sample_logger", "fix_then_relaunch"),
+        ("model/lit", "escalate"),
+    ):
         trace = ["Traceback (most recent call last):", frame.format(file), "    self.add(out['x'])"]
         found = triage([*TRAIN, *trace, "KeyError: 'x'"], "failed", 1)
         assert (found.name, found.action) == ("small_code_bug", action)
