@@ -154,8 +154,7 @@ def _is_config(own: str, message: str) -> bool:
 def _own_fault(log: Log, raised: Raised, own: str) -> _Class:
     if not (_is_config(own, raised.name) or _is_small(log, raised, own)):
         thin = gist([raised.text]) if raised.name in GENERIC and not raised.frames else None
-        unsaid = raised.name in WRAPPERS and thin is None
-        return thin or ("unknown" if unsaid else "complex_code_bug", "escalate")
+        return thin or ("unknown" if raised.name in WRAPPERS else "complex_code_bug", "escalate")
     code = _code(log, raised)
     risky = raised.place is not None and _alters_training(raised.place)
     risky = risky or any(TRAINING_CODE.match(line) for line in code)

@@ -66,8 +66,8 @@ def by_exit(log: Log, exit_code: int | None) -> Triage:
         return answer(log, "complex_code_bug", "escalate", "likely", crash)
     kills = killed(log)
     was_killed = bool(kills) or (exit_code in KILL_CODES and not _ended_by_itself(log))
-    for_memory = [index for index in log.naming(FOR_MEMORY) if not healed(log, index)]
-    spent = spent_memory(log) if was_killed or exit_code in KILL_CODES else for_memory
+    spent = spent_memory(log) if was_killed or exit_code in KILL_CODES else []
+    spent = spent or [index for index in log.naming(FOR_MEMORY) if not healed(log, index)]
     if spent:
         return answer(log, "oom_host", "escalate", "likely", spent)
     if was_killed:

@@ -93,11 +93,10 @@ def ended(
     stopped = _stopped(log, raised, cancelled=cancelled)
     if raised is not None and raised.frames and _is_mistake(raised) and stopped and not cancelled:
         stopped = [i for i in stopped if JOB_CANCELLED.search(log.lines[i])]
-    first = log.marks[0][0] if log.marks else len(log.lines)
-    typed = [i for i in log.naming(BY_COMMAND) if i > first and not log.went_on(i)]
-    by_hand = typed if cancelled else []
-    if by_hand and sign is not None and sign.name in _ECHOED and by_hand[0] < found[0]:
-        return answer(log, "user_stopped", "none", "likely", by_hand)
+    if cancelled and sign is not None and sign.name in _ECHOED:
+        typed = _typed(log, found[0])
+        if typed:
+            return answer(log, "user_stopped", "none", "likely", typed)
     ordered = cancelled or any(JOB_CANCELLED.search(log.lines[index]) for index in stopped)
     if (
         sign is not None
@@ -112,6 +111,12 @@ def ended(
     if raised is None or (raised.name in WRAPPERS and (killed(log) or misused(log))):
         return by_exit(log, exit_code)
     return by_exception(log, raised)
+
+
+def _typed(log: Log, before: int) -> list[int]:
+    """Return the commands by which somebody ended what had trained, above the line ``before``."""
+    trained = log.marks[0][0] if log.marks else len(log.lines)
+    return [i for i in log.naming(BY_COMMAND) if trained < i < before and not log.went_on(i)]
 
 
 def _is_beside(log: Log, sign: Sign, found: list[int], order: int) -> bool:

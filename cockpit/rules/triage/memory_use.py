@@ -79,7 +79,7 @@ def spent_memory(log: Log) -> list[int]:
         near = head is not None and index - head <= ROWS and _is_near(log.lines[index])
         if near and (head == index or _ENDED.search(log.lines[index])):
             found.append(index)
-    return found or _spent_share(log) or _spent_group(log) or log.naming(FOR_MEMORY)
+    return found or _spent_share(log) or _spent_group(log)
 
 
 def _spent_share(log: Log) -> list[int]:

@@ -98,9 +98,9 @@ def _while_it_moves(log: Log, found: Triage) -> Triage:
 
     Nor where it trains on and cannot save what it has trained, or on fewer nodes.
     """
-    none = found.action == "none"
-    still = (stands_still(log) or _unsaved(log) or _said_since(log)) if none else []
-    still = still or (_on_fewer(log) if none else [])
+    if found.action != "none":
+        return found
+    still = stands_still(log) or _unsaved(log) or _said_since(log) or _on_fewer(log)
     if not still:
         return found
     name = "unknown" if found.name in ("harmless_noise", "preempted") else found.name

@@ -237,9 +237,9 @@ STUCK = late_regex(
 """What may be the last that is heard of a run that stands still."""
 
 USUAL = late_regex(
-    r"sav(?:e|ing)|checkpoint|ckpt|eval|valid|upload|download|compil|profil|sync|epoch|sampl"
-    r"|generat|retry|garbage|gc\b|warn|resum|load|restor|learning rate|throughput|memory|\blr\b"
-    r"|^[^a-z]*$",  # a line that was cut
+    r"(?<![a-z])(?:sav(?:e|ing)|checkpoint|ckpt|eval|valid|upload|download|compil|profil|sync"
+    r"|epoch|sampl|generat|retry|garbage|gc\b|warn|resum|load|restor|learning rate|throughput"
+    r"|memory|lr\b)|^[^a-z]*$",  # a line that was cut
     re.I,
 )
 """What a run tells of between two steps."""
@@ -280,7 +280,8 @@ SMALL = frozenset(
 
 OWN_CALL = late_regex(
     r"^AttributeError: '(?!NoneType|\w*(Tensor|Array|Cache|Layer|Model|Module))\w+' object has no"
-    r"|^AttributeError: '[\w.]+' object has no attribute '\w+'\. Did you mean: "
+    r"|^AttributeError: '(?!NoneType|[\w.]*(Tensor|Array|Cache|Layer|Model|Module))[\w.]+' object"
+    r" has no attribute '\w+'\. Did you mean: "
     r"|^ValueError: '\w+' is not a valid \w+$"
     r"|^TypeError: (?!__)[\w.]*(?<!__init__)\(\) (got an unexpected keyword|missing \d+ required"
     r"|takes \d+)"

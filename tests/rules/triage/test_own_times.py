@@ -131,6 +131,8 @@ def test_a_word_beside_it_is_not_the_end(
          "escalate"),
         ('"/app/optim/callbacks/clip.py", line 3, in on_before_optimizer_step',
          "NameError: name 'x' is not defined", "small_code_bug", "escalate"),
+        ('"/w/a.py", line 3, in main', "AttributeError: 'DynamicCache' object has no attribute"
+         " 'get_usable'. Did you mean: 'get_seq'?", "complex_code_bug", "escalate"),
     ],
 )  # fmt: skip
 def test_what_training_rests_on_is_for_a_person(
@@ -138,3 +140,14 @@ def test_what_training_rests_on_is_for_a_person(
 ) -> None:
     found = triage(["Traceback (most recent call last):", f"  File {frame}", said], "failed", 1)
     assert (found.name, found.action) == (name, action)
+
+
+def test_a_reason_that_was_outlived_is_no_kill_s() -> None:
+    early = [*steps(1, 6), "helper was stopped because of its memory", *steps(6, 40), "Killed"]
+    assert triage(early, "failed", 137).name == "killed"
+
+
+def test_usual_work_is_told_by_whole_words() -> None:
+    said = ["the workload has gone", "an invalid answer came"]
+    assert triage([*steps(1, 30), *said], "running", None).action == "escalate"
+    assert triage([*steps(1, 30), said[0]], "failed", None).action == "escalate"
