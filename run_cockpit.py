@@ -2,6 +2,7 @@
 
 Training repositories export ``PYTHONPATH``, and ``widgets.py``, ``themes/`` or even ``cockpit.py``
 lie in them: this name none of them has. ``run_cockpit.py -m MODULE`` runs one of its modules.
+In the wheel this file is the package ``run_cockpit``, and all others lie below it.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-def _settle() -> None:
-    """Find the cockpit beside this file, then only what it needs."""
+def settle() -> None:
+    """Look for modules beside this file first, then only where the cockpit needs to."""
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - first
-    from cockpit.runtime.own_path import settle
+    from cockpit.runtime.own_path import settle as settle_path
 
-    settle()
+    settle_path()
 
 
 def start() -> None:
     """Do what the installed ``cockpit`` command does."""
-    _settle()
+    settle()
     from cockpit.__main__ import start as begin
 
     begin()
@@ -44,7 +45,7 @@ def main() -> None:
     if sys.argv[1:2] != ["-m"]:
         start()
         return
-    _settle()
+    settle()
     import runpy
 
     module = sys.argv[2]

@@ -20,6 +20,7 @@ from cockpit.config.file import state_dir
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
 from cockpit.runtime.crash import told
+from cockpit.runtime.own_path import LibraryError
 from cockpit.verbs.common import INTERRUPTED, USAGE, OutputError, UsageError, say
 
 if TYPE_CHECKING:  # a plain start needs no parser
@@ -84,6 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return _reader_left()
+    except LibraryError as error:
+        say(str(error))
+        return USAGE
     except OutputError as error:
         _reader_left()
         say(str(error))

@@ -22,6 +22,7 @@ from cockpit.notify.library import AddressError, send, service_of
 from cockpit.notify.message import Delivery, Message, cut
 from cockpit.notify.routes import Named, address, audience, command_words, named, second_audience
 from cockpit.runtime.offload import offload
+from cockpit.runtime.own_path import LibraryError
 from cockpit.runtime.shell import Completed, run_command
 from cockpit.text.safe import clean
 
@@ -137,7 +138,7 @@ class Channels:
         sending = partial(_send_blocking, where, route, message, begin)
         try:
             return await offload(sending, deadline=SEND_WITHIN)
-        except AddressError as error:
+        except (AddressError, LibraryError) as error:
             return Delivery(route=route.name, ok=False, note=str(error))
         except TimeoutError:
             note = f"sent, but no answer within {SEND_WITHIN:g} s"

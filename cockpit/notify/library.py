@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 from cockpit.model.alert import Severity
 from cockpit.notify.message import Delivery, Message, cut
 from cockpit.notify.reasons import reason_of
+from cockpit.runtime.own_path import Library
 
 if TYPE_CHECKING:
     from apprise import NotifyBase
@@ -122,7 +123,8 @@ def _webhook(parts: SplitResult, extras: dict[str, str]) -> NotifyBase:
 
 
 def _instantiated(described: str | dict[str, Any]) -> NotifyBase | None:
-    import apprise
+    with Library("apprise", "this route"):
+        import apprise
 
     asset = apprise.AppriseAsset(
         app_id="cockpit",

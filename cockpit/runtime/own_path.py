@@ -10,10 +10,18 @@ import os
 import sys
 
 OWN = ("cockpit", "screens", "themes", "widgets")
-NEEDED = ("apprise", "git", "httpx", "plotext", "pydantic", "rich", "textual", "wandb")
-"""What the program imports of others, by the names they are imported by."""
+NEEDED = ("httpx", "pydantic", "rich", "textual")
+"""Libraries without which nothing works, by the names they are imported by."""
+NEEDED_IN_PLACES = {
+    "apprise": "apprise",
+    "git": "GitPython",
+    "plotext": "plotext",
+    "wandb": "wandb",
+}
+"""Libraries that only some verbs use, with the names they are installed by (``Library``)."""
 _PLACE = os.path.abspath(os.path.join(__file__, "..", "..", ".."))  # noqa: PTH100, PTH118 - above
-_STARTER = os.path.join(_PLACE, "run_cockpit.py")  # noqa: PTH118
+_STARTERS = [os.path.join(_PLACE, name) for name in ("run_cockpit.py", "__init__.py")]  # noqa: PTH118
+_STARTER = next(filter(os.path.exists, _STARTERS), _STARTERS[0])
 INCOMPLETE = 2
 """Exit status of a program that cannot begin; 1 would be an alert."""
 
@@ -26,6 +34,33 @@ def own_python(module: str, *words: str) -> tuple[str, ...]:
     return (sys.executable, "-E", "-P", _STARTER, "-m", module, *words)
 
 
+class LibraryError(Exception):
+    """A library that a verb needs cannot be imported; the message is one line with its remedy."""
+
+
+class Library:
+    """Turns a failed import into one line: ``with Library("plotext", "the chart"): import ...``.
+
+    A library that is there and broken counts as missing. Raises ``LibraryError``.
+    """
+
+    def __init__(self, module: str, purpose: str) -> None:
+        self._module = module
+        self._purpose = purpose
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            name = NEEDED_IN_PLACES[self._module]
+            why = " ".join(str(error).split())[:200] or type(error).__name__
+            raise LibraryError(
+                f"{self._purpose} needs {name}, which cannot be imported ({why}): "
+                f"{sys.executable} -m pip install {name}"
+            ) from error
+
+
 def settle() -> None:
     """Look for modules in the library, beside this program, and in its environment alone.
 
@@ -34,7 +69,7 @@ def settle() -> None:
     """
     given = [os.path.abspath(each) for each in _given()]  # noqa: PTH100
     sys.path[:] = _cleaned(sys.path, given)
-    if _missing(NEEDED):
+    if _missing((*NEEDED, *NEEDED_IN_PLACES)):
         sys.path.extend(each for each in given if each not in sys.path)
     lacks = [each for each in OWN if not os.path.isdir(os.path.join(_PLACE, each))]  # noqa: PTH112, PTH118
     lacks += _missing(NEEDED)
@@ -67,4 +102,12 @@ def _cleaned(paths: list[str], given: list[str]) -> list[str]:
 def _missing(names: tuple[str, ...]) -> list[str]:
     from importlib.util import find_spec  # frozen into the interpreter, as os is
 
-    return [each for each in names if find_spec(each) is None]
+    missing = []
+    for name in names:
+        try:
+            found = find_spec(name) is not None
+        except (ImportError, ValueError):  # a finder or a half-made module refuses it
+            found = False
+        if not found:
+            missing.append(name)
+    return missing

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.observed import Column
 from cockpit.model.wording import figure, steps
+from cockpit.runtime.own_path import Library
 
 HEIGHT: Final = 18
 NARROW: Final = 30
@@ -76,7 +77,8 @@ def levels(low: float, high: float, log: bool, count: int) -> list[float]:
 
 
 def _curve(seen: Sequence[Column], first: int, last: int, width: int) -> list[str]:
-    import plotext
+    with Library("plotext", "the chart of a backtest"):
+        import plotext
 
     lows, highs, means = (
         [min(MOST, max(-MOST, value or 0.0)) for value in values]

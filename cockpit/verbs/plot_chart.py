@@ -12,6 +12,7 @@ from cockpit.model.curve import Curve, Part, step_then, why_empty
 from cockpit.model.ticks import figures, log_values, round_steps, round_times, round_values
 from cockpit.model.ticks import time_figures as clock_figures
 from cockpit.model.wording import moment, number, percent, steps
+from cockpit.runtime.own_path import Library
 from cockpit.verbs.backtest_chart import MOST, Places, lane_named, left_of
 
 LEAST: Final = 40
@@ -195,7 +196,8 @@ def _drawn(
     size: tuple[int, int],
 ) -> list[str]:
     """Return the curve within its axes: its mean as a line, its extremes and ``former`` as dots."""
-    import plotext
+    with Library("plotext", "a plot as text"):
+        import plotext
 
     plotext.clear_figure()
     plotext.theme("clear")

@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from cockpit.platforms.local.launcher.detached import Launch, start
-from cockpit.runtime.own_path import NEEDED, own_python
+from cockpit.runtime.own_path import NEEDED, NEEDED_IN_PLACES, own_python
 from tests.terminal_probe import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 STRANGERS = ("widgets", "screens", "textual", "logging", "json", "argparse", "typing_extensions")
 FOLDERS = ("themes", "rich", "asyncio")
-IMPORTED_BY_NAME = {"gitpython": "git"}
 SCRIPT = "import sys\nfrom run_cockpit import start\nsys.argv[0] = 'cockpit'\nsys.exit(start())\n"
 """What an installer writes as the ``cockpit`` command."""
 
@@ -109,11 +108,59 @@ def test_packages_that_only_pythonpath_has_are_still_found(hostile: Path) -> Non
     assert done.stdout.strip() == str(packages), done.stderr
     done = call(sys.executable, "-S", "-c", code, cwd=hostile.parent, env=environment())
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("cockpit: apprise, git, httpx") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("cockpit: httpx, pydantic") and done.stderr.count("\n") == 1
 
 
 def test_what_is_looked_for_is_what_the_project_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = {each.partition(">")[0] for each in project["dependencies"]}
-    assert {IMPORTED_BY_NAME.get(each, each) for each in named} == set(NEEDED)
-    assert json.dumps(sorted(NEEDED)) == json.dumps(list(NEEDED))
+    in_places = {name.lower(): module for module, name in NEEDED_IN_PLACES.items()}
+    assert {in_places.get(each, each) for each in named} == {*NEEDED, *NEEDED_IN_PLACES}
+
+
+@pytest.fixture
+def without_clients(tmp_path: Path) -> list[str]:
+    """Return a command that runs the program where wandb, GitPython and plotext are broken."""
+    packages = next(Path(each) for each in sys.path if each.endswith("site-packages"))
+    slim = tmp_path / "packages"
+    slim.mkdir()
+    for each in packages.iterdir():
+        if each.name.partition("-")[0].lower() not in ("git", "gitpython", "plotext", "wandb"):
+            (slim / each.name).symlink_to(each)
+    (slim / "wandb.py").write_text("raise OSError('libnccl.so.2 is missing')\n")
+    code = (
+        f"import sys; sys.path[:0] = [{str(ROOT)!r}]; sys.path.append({str(slim)!r})\n"
+        "from run_cockpit import start; start()"
+    )
+    return [sys.executable, "-S", "-c", code]
+
+
+def test_what_needs_no_client_works_without_one(without_clients: list[str], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("step 10 loss 2.5\ntorch.OutOfMemoryError: CUDA out of memory.\n")
+    (tmp_path / "cockpit.toml").write_text(
+        '[[run]]\nname = "plain"\noutput_root = "."\n[run.job]\nkind = "local"\nlog = "run.log"\n'
+    )
+    for words, status, part in (
+        (["--version"], 0, "cockpit "),
+        (["triage", str(log), "--state", "failed"], 0, "oom_device"),
+        (["check", "--json"], 1, '"plain"'),
+    ):
+        done = call(*without_clients, *words, cwd=tmp_path, env=environment())
+        assert (done.returncode, done.stderr) == (status, ""), (words, done)
+        assert part in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [(["demo", "--headless", "--dir", "demo"], "GitPython"), (["plot", "rows.jsonl"], "plotext")],
+)
+def test_a_verb_says_in_one_line_which_library_it_misses(
+    without_clients: list[str], words: list[str], missing: str, tmp_path: Path
+) -> None:
+    rows = [json.dumps({"step": step, "loss": 3.0 - step / 100}) for step in range(50)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows) + "\n")
+    done = call(*without_clients, *words, cwd=tmp_path, env=environment())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"needs {missing}, which cannot be imported" in done.stderr
+    assert done.stderr.count("\n") == 1 and f"pip install {missing}" in done.stderr
