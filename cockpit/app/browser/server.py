@@ -1,4 +1,4 @@
-"""Listens on loopback: gives the page to whoever was let in, pictures as they change, takes keys.
+"""Listens on loopback: gives the page to all, pictures to those who have a seat; takes their keys.
 
 Everything of a viewer is bounded: heads, frames, their number, and the seconds that each has. A
 slow one gets fewer pictures, never a queue of old ones.
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from cockpit.app.browser.door import OPEN, Door, Seats
+from cockpit.app.browser.door import SeatError, Seats, refusal
 from cockpit.app.browser.messages import MOST_HEAD, Answer, Request, refused, request_of
 from cockpit.app.browser.picture import Picture, Row, changed
 from cockpit.app.browser.websocket import (
@@ -28,28 +28,21 @@ from cockpit.app.browser.websocket import (
 
 LOOPBACK: Final = "127.0.0.1"
 HEAD_WITHIN: Final = 5.0
-"""Seconds in which a request's head must be here."""
+"""Seconds in which a request's head must be here, and the first word of a WebSocket."""
 TAKEN_WITHIN: Final = 20.0
 """Seconds in which a viewer must have taken a picture."""
 ALIVE: Final = 5.0
 """Seconds between two signs of life: without one the page says that it may show the past."""
-AT_ONCE: Final = 64
-"""Connections at the same time."""
+WAITING: Final = 64
+"""Connections without a seat at the same time; one more ends the oldest of them."""
 PAGES: Final = {
     "/": ("view.html", "text/html; charset=utf-8"),
     "/view.js": ("view.js", "text/javascript; charset=utf-8"),
     "/view.css": ("view.css", "text/css; charset=utf-8"),
 }
 FRAMES: Final = "/frames"
-_LET_IN: Final = (
-    b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/">'
-    b'<title>cockpit</title><a href="/">open</a>\n'
-)
-"""Not a redirect: a strict cookie would not go along where another page held the link."""
-NO_LINK: Final = (
-    "This link is no longer valid: each opens once. "
-    "The valid one is the last line in the terminal of `cockpit serve`."
-)
+LINK: Final = "link "
+"""A tab's first word: this with a link's token, or else its seat."""
 
 
 class Window(Protocol):
@@ -72,10 +65,11 @@ class Server:
     def __init__(self, window: Window, seats: Seats, tell: Callable[[str], object]) -> None:
         self._window = window
         self._seats = seats
-        self._door = Door(seats)
         self._tell = tell
         self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._waiting: dict[asyncio.StreamWriter, None] = {}
+        """Connections without a seat, the oldest first."""
+        self._seated: set[asyncio.StreamWriter] = set()
         self._viewers: set[asyncio.Event] = set()
         self._picture: Picture = ()
         self.port = 0
@@ -88,13 +82,13 @@ class Server:
     @property
     def link(self) -> str:
         """The link that opens once."""
-        return f"http://{LOOPBACK}:{self.port}{OPEN}{self._seats.link}"
+        return f"http://{LOOPBACK}:{self.port}/#{self._seats.link}"
 
     def close(self) -> None:
         """Stop listening, and end with everybody who looks."""
         if self._server is not None:
             self._server.close()
-        for writer in self._open:
+        for writer in (*self._waiting, *self._seated):
             writer.close()
 
     def painted(self) -> None:
@@ -105,16 +99,19 @@ class Server:
             each.set()
 
     async def _heard(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= AT_ONCE:
-            writer.close()
-            return
-        self._open.add(writer)
+        if len(self._waiting) >= WAITING:
+            next(iter(self._waiting)).transport.abort()
+            self._waiting.pop(next(iter(self._waiting)))
+        self._waiting[writer] = None
         try:
             await self._answer(reader, writer)
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, BrokenError):
             pass  # it has gone, or was too slow, or does not keep to what it speaks
+        except asyncio.CancelledError:
+            pass  # the program ends: asyncio would print a traceback for a cancelled connection
         finally:
-            self._open.discard(writer)
+            self._waiting.pop(writer, None)
+            self._seated.discard(writer)
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -125,36 +122,38 @@ class Server:
         except ValueError:
             answer = refused(HTTPStatus.BAD_REQUEST, "This is not a request.")
         else:
-            answer = self._door.refusal(request) or self._answer_to(request)
+            answer = refusal(request) or _answer_to(request)
         if answer.status is HTTPStatus.SWITCHING_PROTOCOLS:
             writer.write(switched(request))
-            await self._watched(reader, writer)
+            await self._seat(reader, writer)
         else:
             writer.write(answer.encoded())
             await _taken(writer)
 
-    def _answer_to(self, request: Request) -> Answer:
-        """Return the answer to somebody who may ask."""
-        if request.target.startswith(OPEN):
-            return self._let_in(request)
-        if request.target == FRAMES:
-            return handshake(request)
-        if request.target not in PAGES:
-            return refused(HTTPStatus.NOT_FOUND, "Nothing here.")
-        name, kind = PAGES[request.target]
-        body = (files(__package__) / "page" / name).read_bytes()
-        return Answer(HTTPStatus.OK, body, kind)
+    async def _seat(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Hear the tab's first word: its seat, or a link that gives it one; then show pictures."""
+        async with asyncio.timeout(HEAD_WITHIN):
+            frame = await read_frame(reader)
+        word = frame.payload.decode("utf-8", "replace") if frame.opcode is Opcode.TEXT else ""
+        try:
+            seat = self._seats.take(self._opened(word) if word.startswith(LINK) else word)
+        except SeatError as error:
+            writer.write(encoded(Opcode.TEXT, _document({"refused": str(error)})))
+            await _taken(writer)
+            return
+        self._waiting.pop(writer, None)
+        self._seated.add(writer)
+        try:
+            writer.write(encoded(Opcode.TEXT, _document({"seat": seat})))
+            await self._watched(reader, writer)
+        finally:
+            self._seats.leave(seat)
 
-    def _let_in(self, request: Request) -> Answer:
-        """Swap the token for a cookie; what a browser fetches ahead of a person opens nothing."""
-        ahead = "sec-purpose" in request.headers or "purpose" in request.headers
-        value = None if ahead else self._seats.open(request.target.removeprefix(OPEN))
-        if value is None:
-            return refused(HTTPStatus.FORBIDDEN, NO_LINK)
+    def _opened(self, word: str) -> str:
+        """Swap a link's token for a seat, and give out the next link; raises ``SeatError``."""
+        seat = self._seats.open(word.removeprefix(LINK))
         self._tell(self.link)
-        cookie = f"{self._seats.cookie}={value}; Path=/; HttpOnly; SameSite=Strict"
-        html = "text/html; charset=utf-8"
-        return Answer(HTTPStatus.OK, _LET_IN, html, (("Set-Cookie", cookie),))
+        return seat
 
     async def _watched(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Send pictures and take keys until either ends."""
@@ -192,7 +191,7 @@ class Server:
         """Return the rows that changed, as JSON; without any it is only a sign of life."""
         ink, ground = self._window.base_colours
         said = {"rows": rows, "height": height, "ink": ink, "ground": ground}
-        return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+        return _document(said)
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -204,6 +203,21 @@ class Server:
                 writer.write(encoded(Opcode.PONG, frame.payload))
             elif frame.opcode is Opcode.TEXT:
                 self._window.press(frame.payload.decode("utf-8", "replace"))
+
+
+def _answer_to(request: Request) -> Answer:
+    """Return the answer to a request that is heard."""
+    if request.target == FRAMES:
+        return handshake(request)
+    if request.target not in PAGES:
+        return refused(HTTPStatus.NOT_FOUND, "Nothing here.")
+    name, kind = PAGES[request.target]
+    body = (files(__package__) / "page" / name).read_bytes()
+    return Answer(HTTPStatus.OK, body, kind)
+
+
+def _document(said: dict[str, Any]) -> bytes:
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 async def _taken(writer: asyncio.StreamWriter) -> None:

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from cockpit.app.browser.door import SEATS, Door, Seats
+from cockpit.app.browser.door import FULL, SEATS, SeatError, Seats, refusal
 from cockpit.app.browser.messages import Request, request_of
 
 
@@ -16,51 +16,59 @@ def seats() -> Seats:
     return Seats(lambda: f"token-{next(numbers):03}")
 
 
-def asked(seats: Seats, target: str = "/", method: str = "GET", **more: str) -> HTTPStatus | None:
+def asked(target: str = "/", method: str = "GET", **more: str) -> HTTPStatus | None:
     headers = {"host": "127.0.0.1:8765"} | {k.replace("_", "-"): v for k, v in more.items()}
-    answer = Door(seats).refusal(Request(method, target, headers))
+    answer = refusal(Request(method, target, headers))
     return None if answer is None else answer.status
 
 
-def let_in(own: Seats) -> str:
-    return f"{own.cookie}={own.open(own.link)}"
-
-
-def test_a_link_opens_once_and_its_cookie_stays() -> None:
+def test_a_link_opens_once_and_its_seat_stays() -> None:
     own = seats()
     first = own.link
-    value = own.open(first)
-    assert value is not None and own.open(first) is None
-    assert own.link != first and own.open(own.link) not in (None, value)
-    assert own.knows({"cookie": f"other=1; {own.cookie}={value}"})
-    assert not own.knows({"cookie": f"{own.cookie}={first}"})
-    assert not own.knows({"cookie": f"other={value}"})
-    assert not own.knows({"cookie": f"{own.cookie}=é{value}"})
+    seat = own.open(first)
+    with pytest.raises(SeatError, match="each opens once"):
+        own.open(first)
+    assert own.link != first and own.open(own.link) != seat
+    assert own.take(seat) == seat == own.take(seat)
+    for other in (first, own.link, "", "none", f"é{seat}"):
+        with pytest.raises(SeatError, match="earlier `cockpit serve`"):
+            own.take(other)
 
 
-def test_only_so_many_are_let_in() -> None:
+def test_a_seat_that_nobody_looks_from_is_given_to_the_next() -> None:
     own = seats()
-    assert all(own.open(own.link) for _ in range(SEATS))
-    assert own.open(own.link) is None
+    taken = [own.take(own.open(own.link)) for _ in range(SEATS)]
+    with pytest.raises(SeatError) as error:
+        own.open(own.link)
+    assert str(error.value) == FULL
+    for each in (taken[5], taken[2]):
+        own.leave(each)
+    new = own.open(own.link)
+    with pytest.raises(SeatError, match="earlier `cockpit serve`"):
+        own.take(taken[5])
+    assert own.take(taken[2]) == taken[2] and own.take(new) == new
+
+
+def test_a_seat_with_two_connections_is_kept_while_one_looks() -> None:
+    own = seats()
+    twice = own.take(own.open(own.link))
+    own.take(twice)
+    others = [own.take(own.open(own.link)) for _ in range(SEATS - 1)]
+    own.leave(twice)
+    with pytest.raises(SeatError, match="close one"):
+        own.open(own.link)
+    own.leave(others[0])
+    assert own.open(own.link)
 
 
 def test_tokens_are_long_and_nobody_else_s() -> None:
     one, other = Seats(), Seats()
-    assert len(one.link) >= 43 and one.link != other.link and one.cookie != other.cookie
-
-
-def test_without_the_cookie_nothing_is_told() -> None:
-    own = seats()
-    for target in ("/", "/frames", "/view.js", "/nothing"):
-        assert asked(own, target) is HTTPStatus.FORBIDDEN
-        assert asked(own, target, cookie=f"{own.cookie}=token-999") is HTTPStatus.FORBIDDEN
-        assert asked(own, target, cookie=let_in(own)) is None
+    assert len(one.link) >= 43 and one.link != other.link
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "HEAD", "OPTIONS", "CONNECT", "get"])
 def test_nothing_can_be_sent(method: str) -> None:
-    own = seats()
-    assert asked(own, method=method, cookie=let_in(own)) is HTTPStatus.METHOD_NOT_ALLOWED
+    assert asked(method=method) is HTTPStatus.METHOD_NOT_ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -68,33 +76,20 @@ def test_nothing_can_be_sent(method: str) -> None:
     ["evil.example", "127.0.0.1.evil.example", "evil.example:8765", "", "a@127.0.0.1", "[::1", "0"],
 )
 def test_a_foreign_host_is_refused(host: str) -> None:
-    own = seats()
-    assert asked(own, cookie=let_in(own), host=host) is HTTPStatus.FORBIDDEN
-    assert asked(own, f"/open/{own.link}", host=host) is HTTPStatus.FORBIDDEN
+    assert asked(host=host) is HTTPStatus.FORBIDDEN
+    assert asked("/frames", host=host) is HTTPStatus.FORBIDDEN
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8765", "localhost:9000", "[::1]:8765", "localhost"])
 def test_a_tunnel_s_end_may_have_another_port(host: str) -> None:
-    own = seats()
-    assert asked(own, cookie=let_in(own), host=host, origin=f"http://{host}") is None
+    assert asked(host=host, origin=f"http://{host}") is None
 
 
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "https://127.0.0.1:8765", "http://127.0.0.1:9999"]
 )
 def test_a_foreign_origin_is_refused(origin: str) -> None:
-    own = seats()
-    assert asked(own, cookie=let_in(own), origin=origin) is HTTPStatus.FORBIDDEN
-    assert asked(own, f"/open/{own.link}", origin=origin) is HTTPStatus.FORBIDDEN
-
-
-def test_another_page_may_hold_the_link_and_nothing_else() -> None:
-    own = seats()
-    cookie = let_in(own)
-    assert asked(own, f"/open/{own.link}", sec_fetch_site="cross-site") is None
-    for site in ("cross-site", "same-site"):
-        assert asked(own, cookie=cookie, sec_fetch_site=site) is HTTPStatus.FORBIDDEN
-    assert asked(own, cookie=cookie, sec_fetch_site="same-origin") is None
+    assert asked("/frames", origin=origin) is HTTPStatus.FORBIDDEN
 
 
 def test_a_request_s_head_is_read() -> None:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
+import os
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,7 +19,7 @@ from textual.pilot import Pilot
 
 from cockpit.app.browser.door import Seats
 from cockpit.app.browser.served import LOOKING, ServedApp
-from cockpit.app.browser.server import Server
+from cockpit.app.browser.server import WAITING, Server
 from cockpit.model.run import CockpitFile
 from screens.hotkeys import BY_ID
 from screens.run import RunScreen
@@ -22,6 +27,8 @@ from tests.app.browser.chromium import PROGRAM, chromium
 from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import StandIn, StillClock
 from tests.widgets import reports as made
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Serving:
@@ -65,43 +72,141 @@ def _says(app: ServedApp, words: str) -> bool:
     return words in app.notice
 
 
-def path_of(link: str) -> str:
-    return "/open/" + link.rpartition("/")[2]
+UPGRADE = (
+    *("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"),
+    "Sec-WebSocket-Key: " + base64.b64encode(bytes(16)).decode(),
+)
 
 
-async def test_the_token_is_swapped_for_a_strict_cookie_once() -> None:
+class Viewer:
+    """A tab's WebSocket, spoken by hand."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def connect(cls, port: int, word: str, origin: str | None = None) -> Viewer:
+        """Connect and say the first word: ``link TOKEN``, or a seat."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        own = f"127.0.0.1:{port}"
+        head = ("GET /frames HTTP/1.1", f"Host: {own}", f"Origin: {origin or f'http://{own}'}")
+        writer.write("\r\n".join([*head, *UPGRADE, "", ""]).encode())
+        status = (await reader.readuntil(b"\r\n\r\n")).decode()
+        assert status.startswith("HTTP/1.1 101 "), status
+        payload = word.encode()
+        writer.write(bytes((0x81, 0x80 | len(payload), 0, 0, 0, 0)) + payload)
+        return cls(reader, writer)
+
+    async def hear(self) -> dict[str, Any]:
+        """Return the next document; raises ``EOFError`` at the end."""
+        _, size = await self._reader.readexactly(2)
+        if size == 126:
+            size = int.from_bytes(await self._reader.readexactly(2))
+        elif size == 127:
+            size = int.from_bytes(await self._reader.readexactly(8))
+        document: dict[str, Any] = json.loads(await self._reader.readexactly(size))
+        return document
+
+
+def token_of(link: str) -> str:
+    return link.partition("/#")[2]
+
+
+async def test_a_link_is_swapped_for_a_seat_once() -> None:
     async with serving() as own:
-        link = path_of(own.server.link)
-        ahead = await own.ask(link, "Sec-Purpose: prefetch")
-        assert ahead.startswith("HTTP/1.1 403 ") and own.told == []
-        first = await own.ask(link)
-        assert first.startswith("HTTP/1.1 200 ")
-        cookie = next(line for line in first.splitlines() if line.startswith("Set-Cookie: "))
-        assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
-        assert own.told == [own.server.link] and path_of(own.server.link) != link
-        again = await own.ask(link)
-        assert again.startswith("HTTP/1.1 403 ") and "each opens once" in again
-        assert "Set-Cookie" not in again
-        value = cookie.removeprefix("Set-Cookie: ").partition(";")[0]
-        page = await own.ask("/", f"Cookie: {value}")
-        assert page.startswith("HTTP/1.1 200 ") and "<script src=" in page
-        assert "default-src 'none'" in page and "http://" not in page.partition("\r\n\r\n")[2]
-        assert (await own.ask("/x", f"Cookie: {value}")).startswith("HTTP/1.1 404 ")
+        link = f"link {token_of(own.server.link)}"
+        first = await Viewer.connect(own.server.port, link)
+        seat = (await first.hear())["seat"]
+        assert own.told == [own.server.link] and token_of(own.server.link) not in link
+        assert "run-failed" in json.dumps(await first.hear())
+        again = await Viewer.connect(own.server.port, link)
+        assert "each opens once" in (await again.hear())["refused"]
+        with pytest.raises(EOFError):
+            await again.hear()
+        reloaded = await Viewer.connect(own.server.port, seat)
+        assert (await reloaded.hear())["seat"] == seat
+        assert "run-failed" in json.dumps(await reloaded.hear())
+        for each in (first, again, reloaded):
+            each.writer.close()
+
+
+async def test_the_page_tells_nothing_and_sets_no_cookie() -> None:
+    """A cookie would reach every port of this host, and whoever listens there."""
+    async with serving() as own:
+        for target in ("/", "/view.js", "/view.css"):
+            page = await own.ask(target)
+            assert page.startswith("HTTP/1.1 200 ") and "default-src 'none'" in page
+            assert "Set-Cookie" not in page and "run-failed" not in page
+        assert (await own.ask("/x")).startswith("HTTP/1.1 404 ")
+        assert own.told == []
 
 
 async def test_over_the_wire_too_nothing_is_told_to_strangers() -> None:
     async with serving() as own:
-        for headers, method, status in (
-            ((), "GET", 403),
-            (("Origin: http://evil.example",), "GET", 403),
-            ((), "POST", 405),
-        ):
+        foreign = "Origin: http://127.0.0.1:1"
+        for headers, method, status in (((foreign,), "GET", 403), ((), "POST", 405)):
             answer = await own.ask("/", *headers, method=method)
             assert answer.startswith(f"HTTP/1.1 {status} ")
             assert "run-failed" not in answer and "Content-Security-Policy: " in answer
-        upgrade = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13")
-        assert (await own.ask("/frames", *upgrade)).startswith("HTTP/1.1 403 ")
+        for more in ((), (foreign,)):
+            assert (await own.ask("/frames", *UPGRADE, *more)).startswith("HTTP/1.1 403 ")
         assert (await own.ask("nonsense")).startswith("HTTP/1.1 400 ")
+        for word in ("none", "link ", "seat", ""):
+            stranger = await Viewer.connect(own.server.port, word)
+            assert list(await stranger.hear()) == ["refused"]
+            stranger.writer.close()
+
+
+async def test_half_open_connections_keep_nobody_out() -> None:
+    async with serving() as own:
+        seated = await Viewer.connect(own.server.port, f"link {token_of(own.server.link)}")
+        await seated.hear()
+        strangers = []
+        for _ in range(2 * WAITING + 12):
+            strangers.append(await asyncio.open_connection("127.0.0.1", own.server.port))
+            strangers[-1][1].write(b"GET / HTTP/1.1\r\n")
+        assert (await own.ask("/")).startswith("HTTP/1.1 200 ")
+        second = await Viewer.connect(own.server.port, f"link {token_of(own.server.link)}")
+        assert "seat" in await second.hear()
+        assert await strangers[0][0].read() == b""
+        own.app.press("Enter")
+        assert "rows" in await seated.hear()
+        for _, writer in strangers:
+            writer.close()
+        for each in (seated, second):
+            each.writer.close()
+
+
+async def test_ending_with_a_viewer_leaves_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "cockpit.toml").write_text(
+        '[cockpit]\noperator = "ada"\n[[run]]\nname = "r"\noutput_root = "."\n'
+        '[run.job]\nkind = "local"\nlog = "run.log"\n'
+    )
+    state = {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": ""}
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(ROOT / "run_cockpit.py"), "serve", "--port", "0"),
+        cwd=tmp_path,
+        env=os.environ | state,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert program.stdout is not None
+    said = b""
+    while b"opens once" not in said:
+        line = await asyncio.wait_for(program.stdout.readline(), 60)
+        assert line, said
+        said += line
+    link = said.decode().split()[-1]
+    port = int(link.partition("//")[2].partition("/")[0].partition(":")[2])
+    viewer = await Viewer.connect(port, f"link {token_of(link)}")
+    assert "seat" in await viewer.hear()
+    half = await asyncio.open_connection("127.0.0.1", port)
+    program.send_signal(signal.SIGINT)
+    rest, complaints = await asyncio.wait_for(program.communicate(), 60)
+    assert (program.returncode, b"Traceback" in rest + complaints) == (130, False), complaints
+    for writer in (viewer.writer, half[1]):
+        writer.close()
 
 
 async def test_only_keys_that_look_do_anything() -> None:
@@ -143,5 +248,8 @@ async def test_in_chromium_the_screen_is_painted_and_keys_turn_it(tmp_path: Path
         ours = f"127.0.0.1:{own.server.port}/"
         assert page.complaints == []
         assert {each.partition("//")[2].partition("/")[0] + "/" for each in page.asked} == {ours}
+        await page.call("Page.reload")
+        await page.until("run-failed")
+        await page.go("about:blank")
         await page.go(link)
         await page.until("each opens once", "body")

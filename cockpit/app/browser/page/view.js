@@ -2,6 +2,7 @@
 // Paints rows of runs, each text put in as text, never as markup; sends the names of keys.
 const SILENT = 12000; // milliseconds without a sign of life: what is shown may be the past
 const AGAIN = 2000;
+const SEAT = "cockpit-seat"; // kept by this tab for this port alone; a cookie reaches every port
 const KEYS = new Set(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Enter", "Escape", "Tab",
   "Backspace", "Delete", "Home", "End", "PageUp", "PageDown", "F1"]);
 const screen_ = document.getElementById("screen");
@@ -9,6 +10,7 @@ const trouble = document.getElementById("trouble");
 let socket = null;
 let heard = Date.now();
 let columns = 0;
+let refused = "";
 
 function complain(words) {
   trouble.textContent = words;
@@ -88,17 +90,34 @@ function paint(news) {
 
 function connect() {
   socket = new WebSocket(`ws://${location.host}/frames`);
+  socket.onopen = () => {
+    const link = location.hash.slice(1);
+    socket.send(link ? `link ${link}` : sessionStorage.getItem(SEAT) || "none");
+  };
   socket.onmessage = (event) => {
     heard = Date.now();
-    complain("");
-    paint(JSON.parse(event.data));
+    const news = JSON.parse(event.data);
+    refused = news.refused || "";
+    complain(refused);
+    if (news.rows) paint(news);
+    if (news.seat) {
+      sessionStorage.setItem(SEAT, news.seat);
+      history.replaceState(null, "", "/"); // the link is used up: a reload takes the seat
+    }
   };
   socket.onclose = () => {
+    if (refused) return;
     complain("Not connected to the cockpit: what stands here is the past. Trying again.");
     setTimeout(connect, AGAIN);
   };
 }
 
+window.addEventListener("hashchange", () => {
+  if (!location.hash) return;
+  refused = ""; // another link was put into this tab
+  if (socket.readyState === WebSocket.CLOSED) connect();
+  else socket.close();
+});
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
   if (!KEYS.has(event.key) && [...event.key].length !== 1) return;
