@@ -240,8 +240,14 @@ def _host(value: HostValue, now: float) -> Pairs:
         ("memory", "" if value.mem_frac is None else percent(value.mem_frac)),
         ("load", "" if value.load is None else f"{value.load:.2f}"),
         ("OOM kills", str(value.oom_kills) if value.oom_kills else ""),
-        ("accelerators", str(len(value.gpus)) if value.gpus else ""),
+        ("accelerators", _accelerators(value)),
     ]
+
+
+def _accelerators(value: HostValue) -> str:
+    if value.gpus_error is None:
+        return str(len(value.gpus)) if value.gpus else ""
+    return f"{len(value.gpus)}; {value.gpus_error.message}"
 
 
 def _code(value: CodeValue, now: float) -> Pairs:

@@ -9,6 +9,9 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model
 
 from cockpit.model.announced import Announced
 from cockpit.model.base import Frozen, Instant, Number, Seconds, unchanging
+from cockpit.model.host_health import Disk as Disk
+from cockpit.model.host_health import Gpu as Gpu
+from cockpit.model.host_health import HostValue as HostValue
 from cockpit.model.live_job import Bundle, LiveJob, Stopped
 from cockpit.model.logtext import LogMark, Read, Skipped
 from cockpit.model.monitoring import MonitorValue as MonitorValue
@@ -373,38 +376,6 @@ class CheckpointsValue(Frozen):
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
         return {k: v for k, v in document.items() if k not in ("unlisted", "unjudged") or v}
-
-
-class Disk(Frozen):
-    """A mounted disk; ``free`` in bytes, fractions from 0 to 1."""
-
-    mount: str
-    free: int
-    used_frac: float
-    inodes_frac: float | None = None
-    holds: tuple[str, ...] = Field(default=(), exclude=True)
-    """The run's places that lie on it, as the run file spells them."""
-    shared: str | None = Field(default=None, exclude=True)
-    """What a network file system is mounted from (``nas:/export``): the same on every machine."""
-
-
-class Gpu(Frozen):
-    """One accelerator."""
-
-    index: int
-    name: str
-    util_frac: float | None = None
-    mem_frac: float | None = None
-
-
-class HostValue(Frozen):
-    """The health of the box that the job runs on."""
-
-    disks: tuple[Disk, ...] = ()
-    mem_frac: float | None = None
-    oom_kills: int | None = None
-    load: float | None = None
-    gpus: tuple[Gpu, ...] = ()
 
 
 class CodeValue(Frozen):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, Problem, known, unknown
-from cockpit.model.observed import Disk, Gpu, HostValue
+from cockpit.model.observed import Disk, HostValue
 from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
@@ -16,7 +16,7 @@ from cockpit.platforms.box.disks import disks_of
 from cockpit.platforms.box.machine import sections
 from cockpit.platforms.box.probe import Actor, Answer
 from cockpit.platforms.box.sight import on_its_host
-from cockpit.platforms.local.host import each_once, gpus_of
+from cockpit.platforms.local.host import GpuLook, each_once, gpus_of
 from cockpit.platforms.local.host_memory import Machine, MemoryLook, MemoryUse
 
 
@@ -35,7 +35,8 @@ class BoxHosts:
         actor, general = self._actor_of(host), [words.LOAD, words.GPUS, account]
         answers, disks = await asyncio.gather(actor.ask(general), disks_of(actor, wanted))
         now = self._clock.now()
-        whole = HostValue(load=_load(answers[words.LOAD]), gpus=_gpus(answers[words.GPUS]))
+        gpus = _gpus(answers[words.GPUS])
+        whole = HostValue(load=_load(answers[words.LOAD])).model_copy(update=gpus.figures)
         memory = _memory(answers[account])
         problem = _first(answers[words.LOAD], answers[account])
         facets: dict[str, Facet[HostValue]] = {}
@@ -57,7 +58,7 @@ class BoxHosts:
         """Return what is known, beside why the rest is not; nothing known is unknown."""
         if problem is None:
             return known(value, host, now)
-        if value == HostValue():
+        if value == HostValue(gpus_error=value.gpus_error):
             return unknown(problem.kind, problem.message, host, now)
         return Facet(value=value, source=host, observed_at=now, error=problem, since=now)
 
@@ -107,7 +108,8 @@ def _load(said: Answer) -> float | None:
         return None
 
 
-def _gpus(said: Answer) -> tuple[Gpu, ...]:
+def _gpus(said: Answer) -> GpuLook:
     if isinstance(said, Problem):
-        return ()
-    return gpus_of(said.decode("utf-8", "replace"))
+        return GpuLook(error=said)
+    text, _, status = said.decode("utf-8", "replace").rpartition(words.STATUS)
+    return gpus_of(text, int(status)) if status.strip().isdigit() else GpuLook()

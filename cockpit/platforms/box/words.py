@@ -65,10 +65,12 @@ LACKS: Final = Piece(
     PROCESSES,
 )
 LOAD: Final = Piece("its load", "cat /proc/loadavg", PROCESSES)
+STATUS: Final = "exit-status"
+"""Begins the line with which a piece tells how its command ended."""
 GPUS: Final = Piece(
     "nvidia-smi",
     f"""command -v nvidia-smi >/dev/null || {{ echo {ABSENT}; exit; }}
-nvidia-smi {" ".join(GPU_QUERY)}""",
+nvidia-smi {" ".join(GPU_QUERY)} 2>&1; echo {STATUS} $?""",
     "gpus",
 )
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Facet, known, unknown
+from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
+from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Disk, Gpu, HostValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.files import PidNote, read_pid
@@ -42,7 +43,7 @@ class Hosts:
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[HostValue]]:
         """Return the host facet of each run, by run name."""
-        gpus = await read_gpus() if runs else ()
+        gpus = await read_gpus() if runs else GpuLook()
         look = _Look(MemoryHere(self._root), Mounts())
         asks = [_Ask(run, tuple(_paths(run)), []) for run in runs]
         calls = [Call(partial(_looked, ask, look), (_looked, *ask.paths)) for ask in asks]
@@ -51,7 +52,7 @@ class Hosts:
         return {ask.run.name: self._facet(ask, outcome, gpus) for ask, outcome in found}
 
     def _facet(
-        self, ask: _Ask, outcome: Outcome[tuple[list[Disk], MemoryUse]], gpus: tuple[Gpu, ...]
+        self, ask: _Ask, outcome: Outcome[tuple[list[Disk], MemoryUse]], gpus: GpuLook
     ) -> Facet[HostValue]:
         now, paths = self._clock.now(), ask.paths
         try:
@@ -70,9 +71,8 @@ class Hosts:
             mem_frac=memory.frac,
             oom_kills=memory.oom_kills,
             load=_load(),
-            gpus=gpus,
         )
-        return known(value, SOURCE, now)
+        return known(value.model_copy(update=gpus.figures), SOURCE, now)
 
 
 class _Look(NamedTuple):
@@ -191,20 +191,56 @@ def _load() -> float | None:
         return None
 
 
-async def read_gpus() -> tuple[Gpu, ...]:
-    """Return the GPUs that ``nvidia-smi`` lists; none if there is no such program or answer."""
+class GpuLook(NamedTuple):
+    """What ``nvidia-smi`` lists, how many it says do not answer, and why the list is not whole."""
+
+    gpus: tuple[Gpu, ...] = ()
+    lost: int | None = None
+    error: Problem | None = None
+
+    @property
+    def figures(self) -> dict[str, object]:
+        """The fields of a ``HostValue`` that it fills."""
+        return {"gpus": self.gpus, "gpus_lost": self.lost, "gpus_error": self.error}
+
+
+async def read_gpus() -> GpuLook:
+    """Return the GPUs of this machine; none and no error where there is no ``nvidia-smi``."""
     if shutil.which("nvidia-smi") is None:
-        return ()
+        return GpuLook()
     done = await run_command(("nvidia-smi", *GPU_QUERY), deadline=GPU_DEADLINE)
-    if not done.ok:
-        return ()
-    return gpus_of(done.text)
+    if done.timed_out:
+        message = f"nvidia-smi: no answer within {GPU_DEADLINE:g} s"
+        return GpuLook(error=Problem(kind=ErrorKind.TIMEOUT, message=message))
+    return gpus_of(f"{done.text}\n{done.err.decode('utf-8', 'replace')}", done.rc)
 
 
-def gpus_of(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs that ``nvidia-smi`` told, asked with ``GPU_QUERY``."""
-    found = (_gpu(line) for line in text.splitlines())
-    return tuple(gpu for gpu in found if gpu is not None)
+def gpus_of(text: str, status: int) -> GpuLook:
+    """Return what ``nvidia-smi`` tells, asked with ``GPU_QUERY``: all it said, its exit status."""
+    gpus: list[Gpu] = []
+    words: list[str] = []
+    lost = 0
+    for line in filter(str.strip, text.splitlines()):
+        gone = _LOST.search(line) is not None
+        gpu = None if gone else _gpu(line)
+        lost += gone
+        if gpu is not None:
+            gpus.append(gpu)
+        elif gone or status:
+            words.append(clean(line.strip()))
+    if not lost and not status:
+        return GpuLook(tuple(gpus), 0)
+    said = " ".join(words)[:_WORDS] or f"exit status {status}"
+    problem = Problem(kind=ErrorKind.BAD_ANSWER, message=f"nvidia-smi: {said}")
+    return GpuLook(tuple(gpus), lost, problem)
+
+
+_WORDS: Final = 300
+_LOST: Final = late_regex(
+    r"(?i)unable to determine the device handle|fallen off the bus"
+    r"|\[(?:gpu is lost|gpu requires reset|unknown error)\]"
+)
+"""What is said of one accelerator that does not answer, on a line of its own."""
 
 
 def _gpu(line: str) -> Gpu | None:

@@ -119,13 +119,22 @@ def _torn(run: RunSpec, history: History) -> Iterator[Alert]:
     every = run.checkpoints.save_every if run.checkpoints is not None else None
     dead = phase_of(history).terminal and seen_after_end(listing, history)
     began = present_since(history)
+    together: dict[tuple[_Cause, bool], list[Checkpoint]] = {}
     for item in _items(history):
         touched = _touched(item)
         quiet = 0.0 if touched is None else seen_at(listing, history.now) - touched
         stuck = every and touched is not None and quiet > every
         former = touched is not None and began is not None and touched < began
-        if item.state in _UNFINISHED and (dead or stuck or former):
-            yield _torn_alert(run, history, item, _Cause.FORMER if former else _cause(dead))
+        if item.state not in _UNFINISHED or not (dead or stuck or former):
+            continue
+        cause = _Cause.FORMER if former else _Cause.EMPTY if item.emptied else _cause(dead)
+        litter = _is_litter(history, item, cause)
+        if cause in _SHARED:
+            together.setdefault((cause, litter), []).append(item)
+        else:
+            yield _torn_alert(run, history, [item], cause, litter)
+    for (cause, litter), items in together.items():
+        yield _torn_alert(run, history, items, cause, litter)
 
 
 class _Cause(Enum):
@@ -134,7 +143,11 @@ class _Cause(Enum):
     DIED = "torn: the job died while writing it"
     FORMER = "torn: left by an earlier job"
     STUCK = "unfinished for too long"
-    EMPTY = "missing its data"
+    EMPTY = "without its data"
+
+
+_SHARED = (_Cause.FORMER, _Cause.EMPTY)
+"""What befalls many checkpoints at once: one cause is one alert, not one for each."""
 
 
 def _cause(dead: bool) -> _Cause:
@@ -160,34 +173,57 @@ def _touched(item: Checkpoint) -> float | None:
     return item.touched_at if item.saved_at is None else item.saved_at
 
 
-def _torn_alert(run: RunSpec, history: History, item: Checkpoint, cause: _Cause) -> Alert:
-    """Return the alert; what a former job left, or a later save made up for, is only litter."""
+def _is_litter(history: History, item: Checkpoint, cause: _Cause) -> bool:
+    """Tell whether a former job left it, or a later save made up for it."""
     newest = newest_complete(_items(history))
-    last = newest.step if newest is not None else None
-    step = item.name_step if item.step is None else item.step
+    last, step = newest.step if newest is not None else None, _step(item)
     former = cause is _Cause.FORMER and not phase_of(history).terminal
-    litter = former or (step is not None and last is not None and last > step)
-    label = f"step-{step}" if step is not None else item.path
-    emptied = cause is not _Cause.FORMER and item.emptied
+    return former or (step is not None and last is not None and last > step)
+
+
+def _torn_alert(
+    run: RunSpec, history: History, items: list[Checkpoint], cause: _Cause, litter: bool
+) -> Alert:
+    """Return the alert about checkpoints that one cause left unfinished, the lowest step first.
+
+    It is known by the first of them, so that it stays the same while more follow.
+    """
+    first, steps = items[0], [_step(item) for item in items]
+    label = f"step-{steps[0]}" if steps[0] is not None else first.path
+    names = [_called(item) for item in items]
+    title = f"Checkpoint {names[0]} is {cause.value}"
+    texts = [first.note or f"{first.state.value}: {first.path}"]
+    if len(items) > 1:
+        title = f"{len(items)} checkpoints are {cause.value.replace(' its ', ' their ')}"
+        shown = names if len(names) <= _NAMED else [*names[:_NAMED], "…", names[-1]]
+        texts.append(f"{len(items)} like it: {', '.join(shown)}")
     return Alert(
         id="C-07",
         key=f"C-07:{run.name}:{label}",
         severity=Severity.INFO if litter else Severity.ALERT,
-        title=f"Checkpoint {_called(item)} is {(_Cause.EMPTY if emptied else cause).value}",
-        since=present.first(_touched(item), phase_since(history)),
-        evidence=present.evidence(item.path, item.note or f"{item.state.value}: {item.path}"),
+        title=title,
+        since=present.first(_touched(first), phase_since(history)),
+        evidence=present.evidence(first.path, *texts),
         confidence="likely" if cause is _Cause.STUCK else "sure",
-        next_action=_next(run, history, former, litter, emptied),
+        next_action=_next(run, history, cause, litter),
     )
+
+
+_NAMED = 6
+"""Checkpoints of one alert that are named; then only the last one."""
+
+
+def _step(item: Checkpoint) -> int | None:
+    return item.name_step if item.step is None else item.step
 
 
 def _called(item: Checkpoint) -> str:
     return named(item).removeprefix("step ")
 
 
-def _next(run: RunSpec, history: History, former: bool, litter: bool, emptied: bool) -> str:
+def _next(run: RunSpec, history: History, cause: _Cause, litter: bool) -> str:
     newest = newest_good(_items(history))
-    if former:
+    if cause is _Cause.FORMER and not phase_of(history).terminal:
         return "nothing to do: do not resume from it (retain can delete it)"
     if litter:
         return "nothing to do: a later checkpoint is complete (retain can delete this one)"
@@ -199,7 +235,7 @@ def _next(run: RunSpec, history: History, former: bool, litter: bool, emptied: b
         return f"escalate to {wording.person(run)}: {what} to resume from"
     if phase_of(history) in (Phase.FAILED, Phase.CANCELLED, Phase.SUCCEEDED):
         return f"resume from {_called(newest)}, the newest complete checkpoint"
-    if emptied:
+    if cause is _Cause.EMPTY:
         return "find what removed its data; do not resume from it"
     return "look for stuck writes or a full disk; do not resume from it"
 

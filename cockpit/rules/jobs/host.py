@@ -16,6 +16,7 @@ from cockpit.model.observed import Checkpoint, Disk, HostValue, Phase
 from cockpit.model.picking import newest_of
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
+from cockpit.rules.jobs.host_looks import answered
 from cockpit.rules.jobs.stall import step_stalled
 from cockpit.rules.patience import CADENCES
 from cockpit.rules.present import phase_of, phase_since, seen_after_end, seen_at, still_open
@@ -50,10 +51,14 @@ def host_pressure(run: RunSpec, history: History) -> Iterator[Alert]:
 
 def at_ease(run: RunSpec, old: HostValue | None, new: HostValue | None) -> bool:
     """Tell whether two looks differ only in figures that are far from their limits (C-22)."""
-    if old is None or new is None or (old.oom_kills, old.gpus) != (new.oom_kills, new.gpus):
+    if old is None or new is None or _counts(old) != _counts(new):
         return False
     places = [[(each.mount, each.shared, each.holds) for each in one.disks] for one in (old, new)]
     return places[0] == places[1] and all(_far(run, each) for each in (old, new))
+
+
+def _counts(value: HostValue) -> tuple[object, ...]:
+    return value.oom_kills, value.gpus, value.gpus_lost, value.gpus_error
 
 
 def _far(run: RunSpec, value: HostValue) -> bool:
@@ -162,14 +167,16 @@ def _newest_on(run: RunSpec, history: History, disk: Disk) -> Checkpoint | None:
 
 def _lost(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
     mark, key = history.host, f"C-22:{run.name}:gpu-lost"
-    if not value.gpus:
+    if not answered(value):
         former = still_open(history, key)
         yield from () if former is None else (former,)
     elif mark.fewer_since is not None:
-        there = ", ".join(str(gpu.index) for gpu in value.gpus)
-        text = f"{len(value.gpus)} of {mark.gpus} accelerators listed: {there}"
+        there = ", ".join(str(gpu.index) for gpu in value.gpus) or "none"
+        texts = [f"{len(value.gpus)} of {mark.gpus} accelerators listed: {there}"]
+        if value.gpus_error is not None:
+            texts.append(value.gpus_error.message)
         yield _alert(
-            history, key, f"{mark.gpus - len(value.gpus)} of {mark.gpus} accelerators lost", text,
+            history, key, f"{mark.gpus - len(value.gpus)} of {mark.gpus} accelerators lost", *texts,
             since=mark.fewer_since,
             next_action=f"escalate to {wording.person(run)} with the host's name: the node needs"
             " a look (Xid in its kernel log) before anything is started on it",

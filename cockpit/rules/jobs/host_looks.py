@@ -22,7 +22,7 @@ def of_job(mark: HostMark, job: JobValue | None) -> HostMark:
 def recalled(job: JobValue | None, value: HostValue | None) -> HostMark:
     """Return the mark from what a cockpit before this one saw last: a job, and its host."""
     mark = of_job(HostMark(), job)
-    seen = {} if value is None else {"oom_kills": value.oom_kills, "gpus": len(value.gpus)}
+    seen = {} if value is None else {"oom_kills": value.oom_kills, "gpus": listed(value)}
     return mark.model_copy(update=seen)
 
 
@@ -46,13 +46,26 @@ def _killed(mark: HostMark, value: HostValue, at: float) -> dict[str, Any]:
 
 
 def _accelerators(mark: HostMark, value: HostValue, at: float) -> dict[str, Any]:
-    if not value.gpus:
-        return {}  # no list is no answer: whoever lists them may be what fails
+    if not answered(value):
+        return {}
     used = [gpu.util_frac for gpu in value.gpus]
-    idle = all(share == 0.0 for share in used)
-    fewer = len(value.gpus) < mark.gpus
+    idle = bool(used) and all(share == 0.0 for share in used)
+    fewer = len(value.gpus) < max(mark.gpus, listed(value))
     return {
-        "gpus": max(mark.gpus, len(value.gpus)),
+        "gpus": max(mark.gpus, listed(value)),
         "fewer_since": (mark.fewer_since or at) if fewer else None,
         "idle_since": (mark.idle_since or at) if idle else None,
     }
+
+
+def listed(value: HostValue) -> int:
+    """Return how many accelerators a look has found, with those that do not answer."""
+    return len(value.gpus) + (value.gpus_lost or 0)
+
+
+def answered(value: HostValue) -> bool:
+    """Tell whether a look has counted the accelerators: also where it found none.
+
+    One that took too long, or a machine without a program that lists them, has counted nothing.
+    """
+    return bool(value.gpus) or value.gpus_lost is not None

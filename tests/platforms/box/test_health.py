@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from cockpit.platforms.box.disks import told_of
 from cockpit.platforms.box.machine import Host, host_of, matched, screens, sections, sessions
 from cockpit.platforms.box.probe import Actor
 from cockpit.platforms.local.belonging import Files
-from cockpit.platforms.local.host import each_once
+from cockpit.platforms.local.host import GpuLook, each_once
 from tests.platforms.box.conftest import MakeRun, Start
 from tests.sshd import needs_sshd
 
@@ -199,3 +200,15 @@ def test_a_disk_holds_all_places_of_a_run_that_lie_on_it() -> None:
         ("/", ("/a", "/c")),
         ("/home", ("/home/b",)),
     ]
+
+
+def test_what_a_failing_nvidia_smi_lists_and_says_comes_from_the_host(tmp_path: Path) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho '0, H100, 50, 1, 2'\necho GPU1 fell off >&2\nexit 255\n")
+    tool.chmod(0o755)
+    script = f"PATH={tmp_path}:$PATH\n{words.GPUS.script}"
+    said = subprocess.run(["sh", "-c", script], capture_output=True, check=True).stdout
+    look = health._gpus(said)
+    assert (len(look.gpus), look.lost) == (1, 0)
+    assert look.error is not None and "GPU1 fell off" in look.error.message
+    assert health._gpus(words.ABSENT.encode()) == GpuLook()

@@ -10,7 +10,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Gpu
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
 from cockpit.platforms.local import host
-from cockpit.platforms.local.host import Hosts, Mounts, read_disk, read_gpus
+from cockpit.platforms.local.host import GpuLook, Hosts, Mounts, read_disk, read_gpus
 from cockpit.platforms.local.host_memory import MemoryHere
 from cockpit.runtime.mounts import MOUNTS
 
@@ -109,22 +109,45 @@ async def test_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = "0, NVIDIA H100 80GB HBM3, 97, 40000, 80000\n1, Odd, name, [N/A], [N/A], 16384\nnoise\n"
     (tmp_path / "rows").write_text(rows)
     smi(tmp_path, f'case "$*" in *csv,noheader,nounits) cat {tmp_path}/rows;; esac', monkeypatch)
-    assert await read_gpus() == (
+    look = await read_gpus()
+    assert (look.lost, look.error) == (0, None)
+    assert look.gpus == (
         Gpu(index=0, name="NVIDIA H100 80GB HBM3", util_frac=0.97, mem_frac=0.5),
         Gpu(index=1, name="Odd, name", util_frac=None, mem_frac=None),
     )
 
 
-async def test_a_failing_driver_gives_no_gpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    smi(tmp_path, "echo '0, lost, 1, 1, 1'; exit 15", monkeypatch)
-    assert await read_gpus() == ()
+TWO = "0, NVIDIA H100, 50, 1000, 2000\n1, NVIDIA H100, 50, 1000, 2000"
+DRIVER = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+HANDLE = "Unable to determine the device handle for GPU2: 0000:BA:00.0: Unknown Error"
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "listed", "lost", "words"),
+    [
+        (f"{TWO}\n{HANDLE}", 255, 2, 1, HANDLE),
+        (f"{TWO}\n2, NVIDIA H100, [GPU is lost], [GPU is lost], [GPU is lost]", 0, 2, 1, "is lost"),
+        (DRIVER, 9, 0, 0, DRIVER),
+        ("No devices were found", 6, 0, 0, "No devices were found"),
+        (f"{TWO}\nWARNING: infoROM is corrupted at gpu 0000:3B:00.0", 14, 2, 0, "infoROM"),
+        ("", 15, 0, 0, "exit status 15"),
+    ],
+)
+async def test_what_a_failing_driver_says_is_kept_beside_what_it_lists(
+    said: str, status: int, listed: int, lost: int, words: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "said").write_text(said)
+    smi(tmp_path, f"cat {tmp_path}/said; exit {status}", monkeypatch)
+    look = await read_gpus()
+    assert (len(look.gpus), look.lost) == (listed, lost)
+    assert look.error is not None
+    assert words in look.error.message
 
 
 async def test_no_driver_no_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert await read_gpus() == ()
+    assert await read_gpus() == GpuLook()
 
 
 def run_in(folder: Path) -> RunSpec:

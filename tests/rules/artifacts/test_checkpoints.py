@@ -228,7 +228,33 @@ def test_what_a_former_job_left_torn_is_litter_of_the_new_one() -> None:
 def test_one_without_its_data_is_not_called_unfinished() -> None:
     bare = checkpoint(200, T0 + 90, TORN).model_copy(update={"emptied": True})
     (alert,) = alerts(stepping(90 + EVERY + 1, checkpoints(checkpoint(100, T0 + 300), bare)))
-    assert alert.title == "Checkpoint 200 is missing its data" and "removed" in alert.next_action
+    assert alert.title == "Checkpoint 200 is without its data" and "removed" in alert.next_action
+
+
+def test_one_cause_that_befell_twelve_is_one_alert() -> None:
+    bare = [
+        checkpoint(step, T0 + step, TORN).model_copy(update={"emptied": True, "note": "no data"})
+        for step in range(10, 130, 10)
+    ]
+    (alert,) = alerts(stepping(EVERY, checkpoints(*bare), Phase.FAILED))
+    assert alert.title == "12 checkpoints are without their data"
+    assert (alert.key, alert.severity) == ("C-07:toy:step-10", Severity.ALERT)
+    assert [each.text for each in alert.evidence] == [
+        "no data",
+        "12 like it: 10, 20, 30, 40, 50, 60, …, 120",
+    ]
+    (more,) = alerts(stepping(EVERY, checkpoints(*bare[:3]), Phase.FAILED))
+    assert more.key == alert.key, "it stays the same while more follow"
+    torn = [checkpoint(step, T0 + step, TORN) for step in (100, 200, 300)]
+    (old,) = alerts(
+        history(
+            T0 + 9000,
+            job=job(started_at=T0 + 5000),
+            checkpoints=checkpoints(*torn),
+            tracker=tracker(last_step_at=T0 + 5100),
+        )
+    )
+    assert (old.severity, old.title[:15]) == (Severity.INFO, "3 checkpoints a")
 
 
 def spoilt(*steps: int) -> list[Checkpoint]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Alert
-from cockpit.model.facet import Facet, known
+from cockpit.model.facet import ErrorKind, Facet, Problem, known
 from cockpit.model.history import HostMark
 from cockpit.model.observed import Disk, Gpu, HostValue, Phase
 from cockpit.model.run import CheckpointSpec, RunSpec, TeardownSpec, Thresholds
@@ -185,6 +185,27 @@ def test_an_accelerator_that_is_gone_and_one_of_which_nothing_is_told() -> None:
     assert watched.look(T0 + 102, HostValue(load=1.0)) == [alert], "nothing is told: it stays"
     assert watched.look(T0 + 103, HostValue(gpus=gpus(0.9, 0.0))) == []
     assert Watched().look(T0 + 100, HostValue(load=1.0)) == []
+
+
+def test_accelerators_whose_driver_is_gone_are_lost_in_its_own_words() -> None:
+    words = "nvidia-smi: couldn't communicate with the NVIDIA driver"
+    gone = Problem(kind=ErrorKind.BAD_ANSWER, message=words)
+    failing = HostValue(load=1.0, gpus_lost=0, gpus_error=gone)
+    watched = Watched()
+    assert watched.look(T0 + 100, HostValue(gpus=gpus(0.9, 0.8, 0.7), gpus_lost=0)) == []
+    (alert,) = watched.look(T0 + 101, failing)
+    assert alert.title == "3 of 3 accelerators lost"
+    assert [each.text for each in alert.evidence][1] == words
+    late = Problem(kind=ErrorKind.TIMEOUT, message="nvidia-smi: no answer within 5 s")
+    assert watched.look(T0 + 102, HostValue(load=1.0, gpus_error=late)) == [alert], "as it was"
+    assert Watched().look(T0 + 100, failing) == [], "a machine that has none is no loss"
+
+
+def test_one_that_does_not_answer_is_lost_though_nobody_saw_it_before() -> None:
+    handle = Problem(kind=ErrorKind.BAD_ANSWER, message="nvidia-smi: Unable to determine GPU2")
+    value = HostValue(gpus=gpus(0.9, 0.8), gpus_lost=1, gpus_error=handle)
+    (alert,) = Watched().look(T0 + 100, value)
+    assert alert.title == "1 of 3 accelerators lost"
 
 
 def test_idle_accelerators_count_only_while_steps_stand_still() -> None:
