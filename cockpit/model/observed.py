@@ -328,6 +328,8 @@ class Checkpoint(Frozen):
     """True for one whose marker is there and whose data is gone."""
     half_deleted: bool = Field(default=False, exclude=True)
     """True for one that a clean-up has begun to delete where nothing can be renamed."""
+    archived: bool = Field(default=False, exclude=True)
+    """True for one that must be restored from an archive before it can be loaded."""
 
     @property
     def complete(self) -> bool:
@@ -367,6 +369,8 @@ class CheckpointsValue(Frozen):
     unlisted: tuple[str, ...] = ()
     unjudged: int = 0
     """How many folders have not been looked at yet: there are very many, the newest come first."""
+    notes: tuple[str, ...] = ()
+    """What else there is to say of the roots; in the document only where there is something."""
 
     def at(self, path: str) -> Checkpoint | None:
         """Return the checkpoint that lies at ``path``."""
@@ -375,7 +379,8 @@ class CheckpointsValue(Frozen):
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
-        return {k: v for k, v in document.items() if k not in ("unlisted", "unjudged") or v}
+        optional = ("unlisted", "unjudged", "notes")
+        return {k: v for k, v in document.items() if k not in optional or v}
 
 
 class CodeValue(Frozen):

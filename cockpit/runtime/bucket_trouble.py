@@ -6,10 +6,11 @@ The client tells most of it in prose only; its text (addresses, request ids) is 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
@@ -17,13 +18,26 @@ _READ: Final = 8192
 _LIMIT: Final = 600
 
 
-class BucketError(Exception):
-    """A bucket that could not be read; ``whole``: nothing else in it could be either."""
+_MESSAGE: Final = re.compile(r"<Message>([^<]{1,300})</Message>")
+_CLASS: Final = re.compile(r"<StorageClass>(\w{1,40})</StorageClass>")
+_UNREADABLE: Final = re.compile(r'[Ii]nvalid path: .*?[Pp]ath "((?:[^"\\]|\\.){1,1024})"', re.S)
+ARCHIVED: Final = "archived"
+"""How the message about an object begins that must be restored before it can be read."""
 
-    def __init__(self, kind: ErrorKind, message: str, *, whole: bool = True) -> None:
+
+class BucketError(Exception):
+    """A bucket that could not be read; ``whole``: nothing else in it could be either.
+
+    ``key`` is the key or prefix whose spelling the client cannot read, where that is the reason.
+    """
+
+    def __init__(
+        self, kind: ErrorKind, message: str, *, whole: bool = True, key: str | None = None
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.whole = whole
+        self.key = key
 
 
 LOGIN: Final = {
@@ -54,26 +68,47 @@ def trouble(bucket: str, where: str, error: Exception) -> BucketError:
         return none
     if status is None:
         return _unanswered(bucket, where, error, text)
-    return _refused(bucket, where, int(status[1]), code[1] if code else "")
+    answer = _Answer(int(status[1]), code[1] if code else "", text)
+    return _refused(bucket, where, answer)
+
+
+class _Answer(NamedTuple):
+    """What the server said: its status, its own code, and the text that both stand in."""
+
+    status: int
+    code: str
+    text: str
+
+    @property
+    def words(self) -> str:
+        """The server's own words: its code and its message."""
+        found = _MESSAGE.search(self.text)
+        message = found[1].strip() if found is not None else ""
+        return ": ".join(filter(None, (self.code, message))) or f"status {self.status}"
 
 
 def _error(kind: ErrorKind, text: str, *, whole: bool = True) -> BucketError:
-    return BucketError(kind, clean(text, _LIMIT), whole=whole)
+    return BucketError(kind, clean(scrub(text), _LIMIT), whole=whole)
 
 
-def _refused(bucket: str, where: str, status: int, code: str) -> BucketError:
+def _refused(bucket: str, where: str, answer: _Answer) -> BucketError:
     """Return what the server's own answer means."""
     scheme = bucket.partition(":")[0]
     place = f"{bucket}/{where}".rstrip("/")
-    named = _by_code(bucket, scheme, code)
+    if answer.code == "InvalidObjectState":
+        found = _CLASS.search(answer.text)
+        text = f"{ARCHIVED} ({found[1]})" if found is not None else ARCHIVED
+        return _error(ErrorKind.FORBIDDEN, f"{text}: restore it first", whole=False)
+    named = _by_code(bucket, scheme, answer.code)
     if named is not None:
         return named
-    return _by_status(bucket, place, status)
+    return _by_status(bucket, place, answer)
 
 
-def _by_status(bucket: str, place: str, status: int) -> BucketError:
-    scheme = bucket.partition(":")[0]
+def _by_status(bucket: str, place: str, answer: _Answer) -> BucketError:
+    scheme, status = bucket.partition(":")[0], answer.status
     rights = "s3:ListBucket, s3:GetObject" if scheme == "s3" else "storage.objects.list, .get"
+    payer = "; AWS_REQUEST_PAYER=requester for a bucket whose readers pay" if scheme == "s3" else ""
     said = {
         401: (ErrorKind.UNAUTHORIZED, f"the credentials are not accepted: {_AGAIN[scheme]}"),
         429: (ErrorKind.RATE_LIMITED, "rate limited (status 429): asked less often now"),
@@ -81,7 +116,7 @@ def _by_status(bucket: str, place: str, status: int) -> BucketError:
     if status == 404:
         return _error(ErrorKind.NOT_FOUND, f"{place} is not there", whole=False)
     if status == 403:
-        text = f"{place} may not be read with these credentials (access denied): grant {rights}"
+        text = f"{place} is refused ({answer.words}): the credentials may lack {rights}{payer}"
         return _error(ErrorKind.FORBIDDEN, text, whole=False)
     if status in (301, 302, 307, 308):
         return _region(bucket)
@@ -164,10 +199,24 @@ def _unanswered(bucket: str, where: str, error: Exception, text: str) -> BucketE
         return _error(kind, f"{bucket}: {what}")
     if isinstance(error, FileNotFoundError):
         return _error(ErrorKind.NOT_FOUND, f"{bucket}/{where} is not there", whole=False)
-    if "parse path" in text or "parsing Path" in text:
-        what = "a key there is spelled in a way that cannot be read (an empty part, a line break)"
-        return _error(ErrorKind.BAD_ANSWER, f"{bucket}/{where}: {what}", whole=False)
+    unreadable = _UNREADABLE.search(text)
+    if unreadable is not None or "parse path" in text or "parsing Path" in text:
+        key = unreadable[1] if unreadable is not None else None
+        return unreadable_key(bucket, where, key)
     return no_listing(bucket)
+
+
+def is_archived(message: str | None) -> bool:
+    """Tell whether a message is about an object that must be restored before it can be read."""
+    return message is not None and message.startswith(ARCHIVED)
+
+
+def unreadable_key(bucket: str, where: str, key: str | None) -> BucketError:
+    """Return that a key is spelled in a way that the client cannot read, and which one if known."""
+    how = "an empty part, a line break" if key is None or "//" not in key else "an empty part: //"
+    named = "a key there" if key is None else f"the key {key}"
+    text = f"{bucket}/{where}: {named} is spelled in a way that cannot be read ({how})"
+    return BucketError(ErrorKind.BAD_ANSWER, clean(scrub(text), _LIMIT), whole=False, key=key)
 
 
 def no_listing(bucket: str) -> BucketError:

@@ -81,7 +81,7 @@ class Client(Protocol):
         """List one level."""
 
     def list(
-        self, store: object, prefix: str | None, *, chunk_size: int
+        self, store: object, prefix: str | None, *, offset: str | None = None, chunk_size: int
     ) -> AsyncIterator[Sequence[Meta]]:
         """List all that is below, in pages."""
 
@@ -131,14 +131,15 @@ class Bucket:
 
         return await self._asked(ask, prefix)
 
-    async def keys(self, prefix: str, most: int, into: list[Key]) -> bool:
+    async def keys(self, prefix: str, most: int, into: list[Key], after: str | None = None) -> bool:
         """List the objects below a prefix, and tell whether these are all: ``most`` are enough.
 
         They are added to ``into`` page by page: what has come of a listing that is given up stays.
+        ``after``: only keys that sort after this one.
         """
 
         async def ask(client: Client, store: object) -> bool:
-            async for page in client.list(store, prefix or None, chunk_size=PAGE):
+            async for page in client.list(store, prefix or None, offset=after, chunk_size=PAGE):
                 into.extend(map(_key, page))
                 if len(into) > most:
                     return False

@@ -227,6 +227,10 @@ def table(value: CheckpointsValue, now: float, *, runs: int = 1) -> list[str]:
 
     ``runs``: how many runs of the run file these are of.
     """
+    return [*_listed_items(value, now, runs), *value.notes]
+
+
+def _listed_items(value: CheckpointsValue, now: float, runs: int) -> list[str]:
     if not value.items:
         if runs > 1 or value.unlisted:
             return ["no checkpoint was found" + (" where it could be read" * bool(value.unlisted))]

@@ -180,7 +180,12 @@ _NO: Final = re.compile(r"false|no|none|never|null|0|off", re.I)
 def _judged_all(pick: Pick, value: CheckpointsValue) -> list[Check]:
     """Say what is newer than the pick and why it is passed over; what is unclear blocks."""
     newer = [item for item in value.items if _newer(item, pick, value)]
+    archived = [item for item in newer if item.archived]
     unclear = [item for item in newer if item.state is CheckpointState.UNKNOWN]
+    if archived and archived == unclear:
+        text = f"{called(archived[-1])} is newer and {archived[-1].note}"
+        text += f", or go on from {called(pick)}"
+        return [warned(f"{ID}:newer", text, value=archived[-1].path)]
     if unclear:
         text = f"{called(unclear[-1])} is newer and cannot be judged: {unclear[-1].note or '?'}"
         return [blocked(f"{ID}:newer", text, value=unclear[-1].path)]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
+from cockpit.runtime.bucket_trouble import is_archived
 from cockpit.sources.checkpoints.contents import LATE, Contents, late
 from cockpit.sources.checkpoints.layouts import is_single
 from cockpit.sources.checkpoints.listing import (
@@ -29,7 +30,10 @@ from cockpit.sources.checkpoints.listing import (
 )
 from cockpit.sources.checkpoints.rejected import FOLDER, NAME
 from cockpit.sources.checkpoints.scan import ASIDE, DEPTH, FAN
-from cockpit.sources.checkpoints.tree import Entry, Fetched, Level, ListingError, join
+from cockpit.sources.checkpoints.tree import Entry, Fetched, Level, ListingError, join, latest
+
+LOADABLE: Final = 3
+"""Checkpoints of one root that are found not to be archived, at each look: the newest ones."""
 
 
 class Want(NamedTuple):
@@ -117,6 +121,8 @@ class Assembly:
         self._out = outcome
         self._marks: dict[str, Listed] = {}
         self._pending = 0
+        self._unread: list[str] = []
+        """What the folders hold that could not be read."""
 
     def result(self) -> Surveyed | ListingError:
         """Return the roots as far as they are known, or why there is nothing to know."""
@@ -130,8 +136,11 @@ class Assembly:
         prefer = self._want.prefer
         chosen = [root for root in found if self._parts(root) & prefer]
         kept = (chosen or found) if len(found) > 1 else found
-        roots = tuple(kept) or (Root(self._address(path)),)
-        return Surveyed(roots, self._marks, self._pending)
+        if self._unread and not kept and not self._pending:
+            return ListingError(ErrorKind.BAD_ANSWER, self._unread[0], whole=False)
+        roots = kept or [Root(self._address(path))]
+        roots[0] = replace(roots[0], notes=tuple(dict.fromkeys(self._unread)))
+        return Surveyed(tuple(roots), self._marks, self._pending)
 
     def _below(self, path: str, depth: int) -> Iterator[Root]:
         level = self._level(path)
@@ -189,6 +198,7 @@ class Assembly:
             raise level
         if level is not None:
             self._out.listed.add(path)
+            self._unread += level.unread
         return level
 
     def _root(self, path: str, level: Level) -> Root:
@@ -206,7 +216,23 @@ class Assembly:
         address = self._address(path)
         if FOLDER in level.folders:
             self._mark(address, join(path, FOLDER))
-        return Root(address, tuple(folders), tuple(files))
+        return Root(address, self._with_archived(path, folders), tuple(files))
+
+    def _with_archived(self, root: str, folders: list[Folder]) -> tuple[Folder, ...]:
+        """Return the folders, the newest ones with why they must be restored, if they must.
+
+        From the newest on, until so many are found that can be loaded now.
+        """
+        if self._want.place.scheme != "s3":
+            return tuple(folders)
+        found, loadable = {}, 0
+        for folder in sorted(folders, key=lambda each: latest(each.name)):
+            why = self._told.contents.archived(join(root, folder.name))
+            found[folder.name] = why or next(filter(is_archived, _errors(folder)), None)
+            loadable += found[folder.name] is None
+            if loadable == LOADABLE:
+                break
+        return tuple(replace(each, archived=found.get(each.name)) for each in folders)
 
     def _mark(self, address: str, path: str) -> None:
         level = self._level(path)
@@ -268,6 +294,7 @@ class Assembly:
                 return None
             folder = Folder(name, error=str(files))
         else:
+            self._told.contents.found(path, files)
             listed = (self._told.contents.listed(path, entry) for entry in files)
             folder = Folder(name, tuple(listed))
         self._out.seen.add(path)
@@ -295,6 +322,10 @@ class Assembly:
     def _parts(self, root: Root) -> set[str]:
         """Return the folder names on the way from the wanted root down to one below it."""
         return set(root.path.removeprefix(self._address(self._want.path)).split("/"))
+
+
+def _errors(folder: Folder) -> Iterator[str]:
+    return (file.error for file in folder.files if file.error is not None)
 
 
 def _worth_descending(name: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime.bucket_trouble import BucketError
 from cockpit.runtime.buckets import PAGE, Bucket, Key
+from cockpit.sources.checkpoints.rejected import FOLDER
 from cockpit.sources.checkpoints.tree import (
     Entry,
     Fetched,
@@ -158,10 +159,33 @@ class BucketTree:
         except BucketError as error:
             if error.whole:
                 raise
+            if error.key is not None and error.key.startswith(f"{_inside(path)}/"):
+                return await self._past_empty_part(path, error)
             return _listing_error(error)
         files = (self._entry(key, path) for key in level.keys if key.path != path)
         cut = len(path) + 1 if path else 0
         return Level(tuple(files), tuple(each[cut:].rstrip("/") for each in level.prefixes))
+
+    async def _past_empty_part(self, path: str, error: BucketError) -> Level | ListingError:
+        """Return what lies directly under a prefix beside keys with an empty part (``run//x``).
+
+        The client refuses a whole page of a listing for one such key. They sort before all names
+        that begin with a digit or a letter, so the listing begins behind them.
+        """
+        keys: list[Key] = []
+        try:
+            complete = await self._bucket.keys(path, PAGE * BIG, keys, after=f"{_inside(path)}0")
+            own: list[Key] = []
+            await self._bucket.keys(f"{_inside(path)}{FOLDER}", PAGE, own)
+        except BucketError as other:
+            if other.whole:
+                raise
+            return _listing_error(other)
+        level = Index(path, map(self._entry, [*keys, *own]), complete).level(path)
+        if level is None:
+            text = f"{error}; there are more than {PAGE * BIG:,} keys beside it"
+            return ListingError(ErrorKind.BAD_ANSWER, clean(text, _LIMIT), whole=False)
+        return level._replace(unread=(clean(error, _LIMIT),))
 
     async def _walk(self, path: str) -> tuple[Entry, ...] | ListingError:
         keys: list[Key] = []
@@ -176,6 +200,11 @@ class BucketTree:
     def _entry(self, key: Key, prefix: str = "") -> Entry:
         cut = len(prefix) + 1 if prefix else 0
         return Entry(key.path[cut:], key.size, key.at - self._skew, key.tag)
+
+
+def _inside(path: str) -> str:
+    """Return what the keys below a prefix begin with."""
+    return f"{path}/" if path else ""
 
 
 def _together(paths: Iterable[str]) -> list[tuple[str, int]]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
+from cockpit.runtime.bucket_trouble import is_archived
 from cockpit.runtime.offload import offload
 from cockpit.sources.checkpoints.archive import ArchiveSays, archive_says, legacy_says
 from cockpit.sources.checkpoints.listing import POINTERS, ZERO_SHARD, Listed
@@ -22,6 +23,8 @@ WHOLE: Final = 1 << 20
 LAST: Final = 64
 """Last bytes of a trainer's state that are read, which may be long: they show whether it ends."""
 BLOCK: Final = 1 << 16
+PROBED_FOR: Final = 20
+"""Looks for which data that could be read is taken to be readable still."""
 ARCHIVES: Final = 16
 """Checkpoints of one file that are read at one look; the newest first."""
 LATE: Final = "no answer in time"
@@ -44,11 +47,41 @@ class Contents:
         self.missing: dict[str, Entry] = {}
         """Files to be read, by their whole path."""
         self._single: set[str] = set()
+        self._probes: dict[str, Entry] = {}
+        """The biggest file of each folder."""
+        self._probed: dict[str, int] = {}
+        """Those of them of which a byte was read, and at which look."""
+        self._looks = 0
 
     def begin(self, markers: Collection[str]) -> None:
         """Begin a look; ``markers`` are names of layouts of somebody's own."""
         self._markers = markers
         self._known = {path: read for path, read in self._known.items() if read.error is None}
+        self._looks += 1
+
+    def found(self, folder: str, files: Iterable[Entry]) -> None:
+        """Note what has been listed in a folder: by its biggest file it is found archived."""
+        plain = [file for file in files if not self._telling(file.path) and file.size]
+        if plain:
+            self._probes[folder] = max(plain, key=lambda file: (file.size, file.path))
+
+    def archived(self, folder: str) -> str | None:
+        """Return why the data of a folder must be restored before it can be loaded, if it must.
+
+        No listing tells it, and no tag changes with it: one byte is read now and then. Small files
+        are often exempt from the rule that archives the others.
+        """
+        entry = self._probes.get(folder)
+        if entry is None:
+            return None
+        path = join(folder, entry.path)
+        known = self._known.get(path)
+        probed = self._probed.get(path)
+        again = probed is None or self._looks - probed >= PROBED_FOR
+        if probed != self._looks and (again or known is None or known.tag != entry.tag):
+            self._probed[path] = self._looks
+            self.missing[path] = entry
+        return known.error if known is not None and is_archived(known.error) else None
 
     def listed(self, folder: str, entry: Entry, *, single: bool = False) -> Listed:
         """Return a file of a folder with what has been read of it; else it is noted as missing.
@@ -74,7 +107,7 @@ class Contents:
         """
         missing = dict(sorted(self.missing.items(), key=lambda item: latest(_folder(item[0]))))
         self.missing = {}
-        pieces = {path: _piece(path, entry) for path, entry in missing.items()}
+        pieces = {path: self._piece(path, entry) for path, entry in missing.items()}
         small = {p: piece for p, piece in pieces.items() if not self._archive(p, missing[p])}
         found = await self._tree.read([each for each in small.values() if each.length], until)
         for path, piece in small.items():
@@ -87,17 +120,27 @@ class Contents:
         for path in newest[ARCHIVES:]:
             self._known[path] = _Read(missing[path].tag, error=LATE)
 
-    def forget(self, folders: Iterable[str]) -> None:
+    def forget(self, folders: Collection[str]) -> None:
         """Forget what was read in folders that are gone."""
         gone = tuple(f"{folder}/" for folder in folders)
         if gone:
             kept = self._known.items()
             self._known = {path: read for path, read in kept if not path.startswith(gone)}
+            for folder in folders:
+                entry = self._probes.pop(folder, None)
+                self._probed.pop(join(folder, entry.path) if entry is not None else "", None)
 
     def _telling(self, path: str) -> bool:
         """Tell of a file whose content says something (``path`` is relative to its folder)."""
         named = path in ("metadata.json", "trainer_state.json", NAME, *POINTERS)
         return named or path in self._markers or _first_shard(path)
+
+    def _piece(self, path: str, entry: Entry) -> Piece:
+        if self._probed.get(path) == self._looks:
+            return Piece(path, 0, 1)
+        if entry.path == "trainer_state.json":
+            return Piece(path, max(0, entry.size - LAST), min(entry.size, LAST))
+        return Piece(path, 0, min(entry.size, WHOLE), entry.size <= WHOLE)
 
     def _archive(self, path: str, entry: Entry) -> bool:
         return path in self._single or _first_shard(entry.path)
@@ -124,12 +167,6 @@ def _first_shard(path: str) -> bool:
     """Tell of the first rank's part of an optimizer, which says how many parts there are."""
     shard = ZERO_SHARD.fullmatch(path)
     return shard is not None and int(shard[2]) == 0
-
-
-def _piece(path: str, entry: Entry) -> Piece:
-    if entry.path == "trainer_state.json":
-        return Piece(path, max(0, entry.size - LAST), min(entry.size, LAST))
-    return Piece(path, 0, min(entry.size, WHOLE), entry.size <= WHOLE)
 
 
 def _taken(tag: str, said: bytes | ListingError | None) -> _Read:

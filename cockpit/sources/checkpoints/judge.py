@@ -16,6 +16,7 @@ from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.picking import newest_of, relaunch_pick
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout
+from cockpit.runtime.bucket_trouble import is_archived
 from cockpit.sources.checkpoints.aside import aside_in
 from cockpit.sources.checkpoints.layouts import (
     LAYOUTS,
@@ -177,6 +178,7 @@ def judge_listing(
         relaunch_from=relaunch_pick([one.item for one in judged]),
         trainer_would_load=trainer_pick(judged),
         items=tuple(sorted(items, key=by_step)),
+        notes=tuple(_safe(note) for root in roots for note in root.notes),
     )
 
 
@@ -212,6 +214,7 @@ def _judge_all(
             if finding is not None:
                 item = _item(layout, folder, root, finding, around)
                 item = _unless_unspeakable(item, root, folder)
+                item = _unless_archived(item, folder)
                 item = _unless_aside(item, folder, finding)
                 item = _unless_rejected(item, around.rejected)
                 found.append(JudgedCheckpoint(item, finding, layout.name))
@@ -249,6 +252,18 @@ def _unless_unspeakable(item: Checkpoint, root: Root, folder: Folder) -> Checkpo
     note = "its name holds characters that are not shown: no path leads to it"
     return item.model_copy(
         update={"state": CheckpointState.UNKNOWN, "note": note, "saved_at": None}
+    )
+
+
+def _unless_archived(item: Checkpoint, folder: Folder) -> Checkpoint:
+    """Say of a checkpoint that a store has archived that it must be restored to be loaded."""
+    read = (file.error for file in folder.files if folder.single)
+    why = folder.archived or next(filter(is_archived, read), None)
+    if why is None:
+        return item
+    state = CheckpointState.UNKNOWN
+    return item.model_copy(
+        update={"state": state, "note": _safe(why), "saved_at": None, "archived": True}
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
@@ -79,6 +79,8 @@ class Folder:
     error: str | None = None
     single: bool = False
     """True for a checkpoint that is one file (its ``files`` hold just that one)."""
+    archived: str | None = None
+    """Why its data must be restored before it can be loaded, where a store has archived it."""
 
     @cached_property
     def by_path(self) -> dict[str, Listed]:
@@ -125,12 +127,14 @@ class Root:
     """One checkpoint root: candidate folders and the files directly in it.
 
     ``temporary`` is what the run file says of it by its place in the list; ``None``: nothing.
+    ``notes`` say what there could not be read.
     """
 
     path: str
     folders: tuple[Folder, ...] = ()
     files: tuple[Listed, ...] = ()
     temporary: bool | None = None
+    notes: tuple[str, ...] = ()
 
     def file(self, name: str) -> Listed | None:
         """Return the file called ``name`` directly in the root."""
@@ -149,7 +153,7 @@ def compact(folder: Folder) -> Folder:
         former = sums.get(head, Listed(f"{head}/", 0, file.mtime))
         newest = max(former.mtime, file.mtime)
         sums[head] = Listed(former.path, former.size + file.size, newest)
-    return Folder(folder.name, (*kept, *sums.values()), folder.mtime, folder.error, folder.single)
+    return replace(folder, files=(*kept, *sums.values()))
 
 
 def number(text: str | None) -> int | None:

@@ -36,10 +36,14 @@ class Entry(NamedTuple):
 
 
 class Level(NamedTuple):
-    """What lies directly in a folder: its files and the names of its folders."""
+    """What lies directly in a folder: its files and the names of its folders.
+
+    ``unread`` says which entries there could not be read, and why.
+    """
 
     files: tuple[Entry, ...]
     folders: tuple[str, ...]
+    unread: tuple[str, ...] = ()
 
 
 class Piece(NamedTuple):

@@ -120,7 +120,7 @@ async def test_where_no_save_could_be_seen_none_is_asked_for(
         return True
 
     bucket.fault = refuses
-    with pytest.raises(SavesUnknownError, match="access denied"):
+    with pytest.raises(SavesUnknownError, match="AccessDenied"):
         await saves.complete()
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from cockpit.cli import main
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import place_of
@@ -102,8 +104,11 @@ def bucket(address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str
     return name
 
 
-def put(address: str, bucket: str, key: str, data: bytes) -> None:
-    headers = {"x-amz-acl": "public-read", "Content-Type": "application/octet-stream"}
+def put(
+    address: str, bucket: str, key: str, data: bytes, more: Mapping[str, str] | None = None
+) -> None:
+    kind = {"Content-Type": "application/octet-stream"}
+    headers = {"x-amz-acl": "public-read", **kind, **(more or {})}
     asked = urllib.request.Request(f"{address}/{bucket}/{key}", data, headers, method="PUT")
     urllib.request.urlopen(asked).close()
 
@@ -153,3 +158,62 @@ async def test_a_claim_is_taken_once_replaced_and_never_deleted(address: str, bu
         await winner.release(run)
     seen = await guards[0].survey(run)
     assert (seen.level, seen.launch_id) == ("pass", "toy-i003")
+
+
+PARTS = ("model", "optimizer", "trainer_state")
+
+
+def hugging_face(address: str, bucket: str, root: str, step: int, **classes: str) -> None:
+    """Put a whole save of transformers; ``classes``: the storage classes of its files."""
+    parts = {"model": b"w" * 1000, "optimizer": b"o" * 500, "trainer_state": b'{"global_step": 1}'}
+    names = {"model": "model.safetensors", "optimizer": "optimizer.pt"}
+    for part, data in parts.items():
+        name = names.get(part, f"{part}.json")
+        kept = {"x-amz-storage-class": classes[part]} if part in classes else {}
+        put(address, bucket, f"{root}/checkpoint-{step}/{name}", data, kept)
+
+
+def test_a_key_with_an_empty_part_costs_only_itself(
+    address: str, bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hugging_face(address, bucket, "run", 100)
+    hugging_face(address, bucket, "run", 200)
+    put(address, bucket, "run//wandb/x", b"x")
+    assert main(["checkpoints", f"s3://{bucket}/run"]) == 0
+    out = capsys.readouterr().out
+    assert "a relaunch would take step 200" in out
+    assert f"s3://{bucket}/run: the key run// is spelled in a way that cannot be read" in out
+
+
+def test_keys_that_all_have_an_empty_part_are_unknown_and_not_nothing(
+    address: str, bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hugging_face(address, bucket, "all/", 100)
+    assert main(["checkpoints", f"s3://{bucket}/all"]) == 3
+    said = capsys.readouterr()
+    assert "the key all// is spelled in a way that cannot be read (an empty part: //)" in said.err
+    assert "from scratch" not in said.out + said.err
+
+
+def test_an_archived_save_must_be_restored_first(
+    address: str, bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hugging_face(address, bucket, "run", 100)
+    hugging_face(address, bucket, "run", 200, **dict.fromkeys(PARTS, "DEEP_ARCHIVE"))
+    assert main(["checkpoints", f"s3://{bucket}/run", "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    first, second = value["items"]
+    assert (first["state"], second["state"]) == ("complete", "unknown")
+    assert second["note"] == "archived (DEEP_ARCHIVE): restore it first"
+    assert value["relaunch_from"]["step"] == 100
+
+
+def test_a_save_is_archived_when_only_its_big_files_are(
+    address: str, bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hugging_face(address, bucket, "run", 100)
+    hugging_face(address, bucket, "run", 200, model="GLACIER")
+    assert main(["checkpoints", f"s3://{bucket}/run"]) == 0
+    out = capsys.readouterr().out
+    assert "archived (GLACIER): restore it first" in out
+    assert "a relaunch would take step 100" in out
