@@ -3,13 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from math import isfinite
+from typing import Any, Final, NamedTuple
 
 from cockpit.attach.wire import WireError, page_in, report_in
 from cockpit.model.logtext import Hit, Matches, Near
 from cockpit.text.safe import clean
 
 Cross = Callable[[Any], Any]
+_FARTHEST: Final = 1 << 62
+"""The largest offset or number that is asked for; a larger one fits no file."""
+
+
+class Ask(NamedTuple):
+    """One question: the kinds of its arguments, and how its answer is read."""
+
+    arguments: tuple[type | tuple[type], ...]
+    """A kind in a tuple of its own is a list of these."""
+    read: Cross
+
+    def check(self, given: Sequence[object]) -> None:
+        """Raise ``TypeError`` where arguments of other kinds were given."""
+        fits = len(given) == len(self.arguments) and all(map(_is_of_kind, given, self.arguments))
+        if not fits:
+            names = (
+                kind.__name__ if isinstance(kind, type) else f"list of {kind[0].__name__}"
+                for kind in self.arguments
+            )
+            raise TypeError(f"expected the arguments {', '.join(names)}")
+
+
+def _is_of_kind(value: object, kind: type | tuple[type]) -> bool:
+    if isinstance(kind, tuple):
+        return isinstance(value, list) and all(_is_of_kind(each, kind[0]) for each in value)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    if kind is int:
+        return type(value) is int and abs(value) <= _FARTHEST
+    return type(value) is kind
 
 
 def _hit_in(found: Sequence[Any] | None) -> Hit | None:
@@ -54,24 +85,24 @@ def _then_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
     return Then.model_validate(found)
 
 
-ASKS: Final[Mapping[str, Cross]] = {
-    "check": report_in,
-    "tail": page_in,
-    "page": page_in,
-    "search": _hit_in,
-    "find": _hit_in,
-    "matches": _matches_in,
-    "sift": page_in,
-    "exact_step": _hit_in,
-    "line_at": _number_in,
-    "nearest_step": _near_in,
-    "nearest_time": _near_in,
-    "curves": _curves_in,
-    "timeline": _timeline_in,
-    "then": _then_in,
-    "log_then": _past_log_in,
+ASKS: Final[Mapping[str, Ask]] = {
+    "check": Ask((str,), report_in),
+    "tail": Ask((str, int), page_in),
+    "page": Ask((str, int, int, bool), page_in),
+    "search": Ask((str, str, int, bool), _hit_in),
+    "find": Ask((str, str, int, bool), _hit_in),
+    "matches": Ask((str, str, bool, int), _matches_in),
+    "sift": Ask((str, int, int, bool, int), page_in),
+    "exact_step": Ask((str, int), _hit_in),
+    "line_at": Ask((str, int), _number_in),
+    "nearest_step": Ask((str, int, int), _near_in),
+    "nearest_time": Ask((str, float, int), _near_in),
+    "curves": Ask((str, (str,), bool, (float,), int), _curves_in),
+    "timeline": Ask((str,), _timeline_in),
+    "then": Ask((str, float), _then_in),
+    "log_then": Ask((str, float, int, bool), _past_log_in),
 }
-"""Every question, and how its answer is read.
+"""Every question. The first argument is a run.
 
 All are about logs but ``check``, ``curves`` and, about the past, ``timeline``, ``then`` and
 ``log_then``.
@@ -103,6 +134,6 @@ def answer_in(what: str, document: Mapping[str, Any]) -> object:
         text = str(document.get("text", ""))
         raise OSError(0, text) if kind is OSError else kind(text)
     try:
-        return ASKS[what](document["value"])
+        return ASKS[what].read(document["value"])
     except (LookupError, TypeError, ValueError) as error:
         raise WireError(f"an answer to {what!r} of an unexpected shape") from error

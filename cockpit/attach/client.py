@@ -17,7 +17,14 @@ from typing import Final, cast
 from pydantic import ValidationError
 
 from cockpit.attach.connection import Connection, HungError
-from cockpit.attach.meeting import Meeting, MeetingError, Peer, connect, meeting_of
+from cockpit.attach.meeting import (
+    Meeting,
+    MeetingError,
+    Peer,
+    connect,
+    meeting_of,
+    of_other_builds,
+)
 from cockpit.attach.parts import Parts
 from cockpit.attach.remote_curves import RemoteCurves
 from cockpit.attach.remote_logs import RemoteLogs
@@ -46,6 +53,9 @@ TOLD_FOR: Final = 60.0
 RECALL_WITHIN: Final = 10.0
 RECALLED: Final = 8
 """Reports that are read from the store in one piece, so that keys have their turn."""
+OTHER_BUILD: Final = (
+    "another build of the cockpit serves this run file, too (pid {pids}): restart it to share one"
+)
 ATTACHING: Final = "attaching to the engine; showing what was seen last"
 
 
@@ -78,6 +88,7 @@ class AttachedEngine:
         self._engine_notices: tuple[str, ...] = ()
         self._state = ATTACHING
         self._events: list[tuple[float, str]] = []
+        self._other_builds: tuple[Peer, ...] = ()
         self._failures = 0
         self._heard = False
         self._replaced_one = False
@@ -92,6 +103,9 @@ class AttachedEngine:
         now = self._clock.monotonic()
         self._events = [each for each in self._events if now - each[0] < TOLD_FOR]
         said = [self._state] if self._state else []
+        if self._other_builds:
+            pids = ", ".join(str(each.pid) for each in self._other_builds)
+            said.insert(0, OTHER_BUILD.format(pids=pids))
         return (*self._engine_notices, *(text for _, text in self._events), *said)
 
     @property
@@ -177,6 +191,7 @@ class AttachedEngine:
         connection.say(say="hello", attends=self._attends, visible=self._visible)
         self._connection, self._last = connection, {}
         starter.came_up()
+        await self._look_for_other_builds(meeting)
         try:
             await connection.listen(self._take)
         except HungError:
@@ -192,6 +207,10 @@ class AttachedEngine:
             connection.close()
             self._connection, self._engine_notices = None, ()
         return None
+
+    async def _look_for_other_builds(self, meeting: Meeting) -> None:
+        with contextlib.suppress(TimeoutError, OSError):
+            self._other_builds = await offload(of_other_builds, meeting, deadline=RECALL_WITHIN)
 
     async def _reach(
         self, meeting: Meeting, starter: Starter, hung: Peer | None
@@ -279,6 +298,7 @@ class AttachedEngine:
         quiet, since, lap = 0.0, self._clock.now(), 1.0
         while True:
             await next_beat(self._clock, lap)
+            self._other_builds = tuple(filter(_still_lives, self._other_builds))
             if self._heard:
                 quiet, since, self._heard = 1.0, self._clock.now(), False
                 lap = BEAT
@@ -378,6 +398,10 @@ class AttachedEngine:
         memory, specs = ReportMemory(self._store), {run.name: run for run in self.file.runs}
         found = ((name, memory.report(run_key(self.file.path, name))) for name in names)
         return [_recalled(report, specs[name]) for name, report in found if report is not None]
+
+
+def _still_lives(peer: Peer) -> bool:
+    return process_facts(peer.pid).ticks == peer.ticks
 
 
 def _is_watch(connection: Connection) -> bool:

@@ -14,10 +14,10 @@ from cockpit.attach.meeting import Peer, peer_of
 from cockpit.attach.wire import (
     BEAT,
     MISSED,
-    PROTOCOL,
     Document,
     Hello,
     WireError,
+    build,
     frame,
     number_in,
     read_frame,
@@ -155,9 +155,10 @@ def _checked(document: Document, run_file: str) -> Hello:
         raise WireError(
             "what answers at the engine's socket is not an engine of this version"
         ) from error
-    if (hello.version, hello.protocol) != (cockpit.__version__, PROTOCOL):
+    if hello.build != build():
         raise WireError(
-            f"the engine is of version {hello.version}, this window of {cockpit.__version__}"
+            f"the engine is of build {hello.build} ({hello.version}), "
+            f"this window of {build()} ({cockpit.__version__})"
         )
     if hello.file != run_file:
         raise WireError(f"the engine serves another run file: {hello.file}")

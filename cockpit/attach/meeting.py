@@ -16,8 +16,7 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import cockpit
-from cockpit.attach.wire import PROTOCOL
+from cockpit.attach.wire import build
 from cockpit.config.file import state_dir
 from cockpit.runtime.machine_folder import MachineFolderError, machine_folder, scratch_folder
 from cockpit.runtime.process import process_facts
@@ -41,7 +40,7 @@ class Peer(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """The place of one run file, one store and one version on this machine."""
+    """The place of one run file, one store and one build on this machine."""
 
     folder: Path
     name: str
@@ -67,8 +66,8 @@ class Meeting(NamedTuple):
 def meeting_of(run_file: str) -> Meeting:
     """Return where the engine of a run file is met; raises ``MeetingError``."""
     real = os.path.realpath(run_file)
-    parts = (real, str(state_dir()), cockpit.__version__, str(PROTOCOL))
-    name = "engine-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    same = hashlib.sha256(f"{real}\0{state_dir()}".encode()).hexdigest()[:16]
+    name = f"engine-{same}-{build()}"
     try:
         meeting = Meeting(machine_folder(), name, real)
         if len(os.fsencode(meeting.socket)) > _LONGEST:
@@ -97,6 +96,21 @@ def listen(meeting: Meeting) -> socket.socket:
         own.unlink(missing_ok=True)
         raise MeetingError(f"cannot listen at {meeting.socket}: {error.strerror}") from error
     return listening
+
+
+def of_other_builds(meeting: Meeting) -> tuple[Peer, ...]:
+    """Return the engines of other builds that serve the same run file and store."""
+    same = meeting.name.rpartition("-")[0]
+    found = []
+    for path in meeting.folder.glob(f"{same}-*.sock"):
+        if path != meeting.socket:
+            with contextlib.suppress(MeetingError):
+                to_engine = connect(meeting._replace(name=path.stem))
+                if to_engine is not None:
+                    peer = peer_of(to_engine)
+                    to_engine.close()
+                    found += [peer] if peer is not None else []
+    return tuple(found)
 
 
 def place_of(meeting: Meeting) -> int | None:

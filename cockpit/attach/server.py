@@ -20,10 +20,10 @@ from cockpit.attach.meeting import Meeting, leave, listen, ours, place_of
 from cockpit.attach.parts import Texts
 from cockpit.attach.wire import (
     BEAT,
-    PROTOCOL,
     Document,
     Hello,
     WireError,
+    build,
     frame,
     read_frame,
     texts_in,
@@ -144,7 +144,7 @@ class EngineServer:
     def greeting(self) -> list[Document]:
         """Return what every window is told at first."""
         hello = Hello(
-            protocol=PROTOCOL, version=cockpit.__version__, file=self._meeting.run_file,
+            build=build(), version=cockpit.__version__, file=self._meeting.run_file,
             kind=self._kind,
         )  # fmt: skip
         notices = {"say": "beat", "notices": self._notices}
@@ -175,13 +175,13 @@ class EngineServer:
 
     async def asked(self, what: str, arguments: list[object]) -> Document:
         """Return the answer to one question as it crosses."""
-        if what not in ASKS:
-            return {"trouble": "value", "text": f"no such question: {what[:40]!r}"}
         try:
-            method = self._method(what)
-            return await answered(method(*arguments))
-        except TypeError:
-            return {"trouble": "value", "text": f"{what}: other arguments were expected"}
+            ASKS[what].check(arguments)
+        except KeyError:
+            return {"trouble": "value", "text": f"no such question: {what[:40]!r}"}
+        except TypeError as error:
+            return {"trouble": "value", "text": f"{what}: {error}"}
+        return await answered(self._method(what)(*arguments))
 
     def _method(self, what: str) -> Callable[..., Awaitable[object]]:
         if what == "check":

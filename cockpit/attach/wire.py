@@ -10,9 +10,12 @@ and ``ask``. Every answer has the ``id`` of its ask.
 from __future__ import annotations
 
 import asyncio
+import functools
+import hashlib
 import json
 import struct
 from collections.abc import Sequence, Set
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import ValidationError
@@ -23,8 +26,8 @@ from cockpit.model.place import Place
 from cockpit.model.report import RunReport
 from cockpit.model.safetext import SafeText
 
-PROTOCOL: Final = 5
-"""Raised whenever a frame changes its meaning: windows and engines of two never meet."""
+_CROSSES: Final = ("attach", "model")
+"""The rooms whose sources say what crosses: frames here, their values there."""
 BEAT: Final = 2.0
 """Seconds between two signs of life."""
 MISSED: Final = 3
@@ -48,11 +51,25 @@ class Hello(Frozen):
     and nothing is recorded.
     """
 
-    protocol: int
+    build: str
     version: str
     file: str
     kind: Literal["watch", "engine", "window"]
     attends: bool = False
+
+
+@functools.cache
+def build() -> str:
+    """Return what tells this build from any other whose frames or values may differ.
+
+    One version has many builds in a clone, and a process that runs on keeps the one it began
+    with; an engine and a window of two builds never meet.
+    """
+    digest = hashlib.blake2b(digest_size=6)
+    for room in _CROSSES:
+        for path in sorted((Path(__file__).parents[1] / room).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def frame(document: Document) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.attach import connection
-from cockpit.attach.client import AttachedEngine
+from cockpit.attach.client import OTHER_BUILD, AttachedEngine
 from cockpit.attach.meeting import MeetingError, connect, meeting_of, peer_of, place_of
 from cockpit.attach.server import EngineServer
 from cockpit.config.file import load, store_path
@@ -109,6 +109,43 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
     yield place
     await place.leave()
     await until(lambda: place.serving() is None)
+
+
+OLD_BUILD = """
+import sys
+import cockpit.attach.wire as wire
+wire.build = lambda: "0123456789ab"
+from cockpit.attach import host
+host.leave(host.main([sys.argv[1]]))
+"""
+
+
+def engine_of_another_build(place: Place) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", OLD_BUILD, str(place.path)])
+
+
+async def test_a_window_beside_an_engine_of_another_build_has_its_own_and_names_it(
+    place: Place,
+) -> None:
+    old = engine_of_another_build(place)
+    try:
+        meeting = meeting_of(str(place.path))
+        own = meeting.name.rpartition("-")[0]
+        path = meeting.folder / f"{own}-0123456789ab.sock"
+        await until(path.exists)
+        window = place.window()
+        await place.seen(window)
+        assert place.serving() not in (None, old.pid)
+        said = OTHER_BUILD.format(pids=old.pid)
+        await until(lambda: said in window.notices)
+        old.send_signal(signal.SIGKILL)
+        old.wait(PATIENCE)
+        await until(lambda: said not in window.notices)
+        assert window.attached
+    finally:
+        old.kill()
+        old.wait(PATIENCE)
+        path.unlink(missing_ok=True)
 
 
 def gone(pid: int) -> bool:

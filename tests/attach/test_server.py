@@ -7,9 +7,12 @@ import json
 from pathlib import Path
 from typing import cast
 
+import pytest
+
+from cockpit.attach.asks import ASKS
 from cockpit.attach.meeting import Meeting
 from cockpit.attach.server import EngineServer, Window
-from cockpit.attach.wire import Document
+from cockpit.attach.wire import Document, frame
 from cockpit.model.clock import SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
@@ -43,6 +46,20 @@ async def test_a_window_is_told_all_of_a_run_once_and_then_what_has_changed(tmp_
     (then,) = told(window, REPORT.model_copy(update={"checked_at": 7.0}))
     assert (then["of"], then["report"]) == (NAME, {"checked_at": 7.0, "facets": {}})
     assert list(window._newest()) == []
+
+
+GIVEN: tuple[object, ...] = (None, True, -1, 10**30, 1.5, float("nan"), "one", [], ["a"], [1.0], {})
+
+
+@pytest.mark.parametrize("what", ASKS)
+async def test_whatever_is_asked_is_answered(what: str, tmp_path: Path) -> None:
+    server = a_window(tmp_path)._server
+    for count in range(len(ASKS[what].arguments) + 2):
+        for value in GIVEN:
+            answer = await server.asked(what, [value] * count)
+            assert answer.get("trouble") == "value" or "value" in answer, (what, value, count)
+            frame(answer)
+    assert (await server.asked("no-such", []))["trouble"] == "value"
 
 
 async def test_a_run_with_another_table_or_back_in_the_file_is_told_whole(tmp_path: Path) -> None:

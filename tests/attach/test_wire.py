@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import typing
 
 import pytest
 
@@ -13,6 +14,7 @@ from cockpit.attach.remote_logs import RemoteLogs
 from cockpit.attach.remote_pasts import RemotePasts
 from cockpit.attach.wire import (
     MOST,
+    Hello,
     WireError,
     frame,
     page_in,
@@ -173,3 +175,21 @@ def test_a_report_of_another_shape_is_said(content: object) -> None:
 def test_a_page_of_another_shape_is_said() -> None:
     with pytest.raises(WireError):
         page_in([[], [], 0])
+
+
+def _values_in(kind: object, found: set[type]) -> None:
+    """Collect the classes of ours that a value of this kind is made of."""
+    for each in typing.get_args(kind):
+        _values_in(each, found)
+    if isinstance(kind, type) and kind.__module__.startswith("cockpit.") and kind not in found:
+        found.add(kind)
+        for each in typing.get_type_hints(kind).values():
+            _values_in(each, found)
+
+
+def test_a_build_is_told_by_the_rooms_of_all_that_crosses() -> None:
+    found: set[type] = set()
+    for kind in (RunReport, CockpitFile, Hello, LogPage, Curves, Timeline, Then, PastLog):
+        _values_in(kind, found)
+    rooms = {each.__module__.split(".")[1] for each in found}
+    assert len(found) > 50 and rooms == {"attach", "model"}
