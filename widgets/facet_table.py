@@ -262,6 +262,7 @@ def _code(value: CodeValue, now: float) -> Pairs:
 
 def _records(value: RecordsValue, now: float) -> Pairs:
     pushed = {True: "yes", False: "no", None: ""}[value.pushed]
+    pushed += f": {value.held}" if value.held else ""
     return [
         ("logbook", value.logbook or ""),
         ("last entry", _ago(value.last_entry_at, now)),

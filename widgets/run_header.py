@@ -102,6 +102,7 @@ def _identity(report: RunReport, now: float, width: int) -> Content:
         text(rows.progress(report), f"  {percent}" if percent else ""),
         rows.told_by(report),
         rows.time_left(report),
+        _records(report),
         _job(report),
         _tracker(report),
     ]
@@ -117,6 +118,13 @@ def _dri(report: RunReport) -> Content:
         return text("")
     differs = (", not by the run file", "$attention") if owner and owner.differs else ""
     return text(("DRI ", DIM), who, differs, " ")
+
+
+def _records(report: RunReport) -> Content:
+    """Return that records stay on this machine, where commits wait that others wrote."""
+    records = report.facets.records.value
+    held = records is not None and records.pushed is False and records.held is not None
+    return text(("records not pushed", "$attention")) if held else text("")
 
 
 def _job(report: RunReport) -> Content:

@@ -403,11 +403,12 @@ class CodeValue(Frozen):
 
 
 class RecordsValue(Frozen):
-    """The logbook and the issue: when they last moved, whether all is pushed."""
+    """The logbook and the issue: when they last moved, if all is pushed (``held``: why not)."""
 
     logbook: str | None
     last_entry_at: Instant | None = None
     pushed: bool | None = None
+    held: str | None = None
     issue: str | None = None
     issue_updated_at: Instant | None = None
     told: tuple[Told, ...] = ()

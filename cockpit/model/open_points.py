@@ -126,8 +126,8 @@ def _records(report: RunReport) -> tuple[Point, ...]:
     value = report.facets.records.value
     if value is None or value.pushed is not False:
         return ()
-    where = value.logbook or "logbook"
-    return (Point("records", "Logbook entries are not pushed", evidence=((where, "records"),)),)
+    why = value.held or value.logbook or "logbook"
+    return (Point("records", "Logbook entries are not pushed", evidence=((why, "records"),)),)
 
 
 def _next_check(report: RunReport) -> Point:

@@ -25,6 +25,7 @@ from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.runtime.unchanged import Unchanged, stamps_beside
 from cockpit.sources.git.command import git, status
+from cockpit.sources.git.own_commits import NO_UPSTREAM, why_held
 from cockpit.sources.github.client import GitHub
 from cockpit.sources.github.place import GitHubPlace
 from cockpit.sources.told import Heard, Remotes, told_under
@@ -140,6 +141,13 @@ class Scanned(NamedTuple):
     output_root: str | None = None
 
 
+class _OnRemote(NamedTuple):
+    """Whether a logbook is on its upstream (``None``: git cannot tell); ``held``: why it stays."""
+
+    known: bool | None
+    held: str | None = None
+
+
 class Records:
     """The logbooks and issues of many runs; an unchanged logbook is read once.
 
@@ -159,7 +167,7 @@ class Records:
         self._issues = issues
         self._remotes = remotes
         self._scans: dict[str, tuple[tuple[int, int], Scanned]] = {}
-        self._pushes: Unchanged[bool | None] = Unchanged(clock)
+        self._pushes: Unchanged[_OnRemote] = Unchanged(clock)
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[RecordsValue]]:
         """Return the last entry of each run's logbook, whether it is pushed, its issue's age."""
@@ -200,7 +208,8 @@ class Records:
                 (each for each in (scanned.last_entry_at, heard.last_entry_at) if each is not None),
                 default=None,
             ),
-            pushed=pushed,
+            pushed=pushed.known,
+            held=pushed.held,
             issue=issue,
             told=newest_first((*scanned.told, *heard.told, *under)),
             unheard=heard.trouble,
@@ -209,11 +218,11 @@ class Records:
         )
         return known(value, source, self._clock.now())
 
-    async def _pushed(self, scanned: Scanned) -> bool | None:
+    async def _pushed(self, scanned: Scanned) -> _OnRemote:
         path = f"{scanned.folder}/{scanned.name}"
         look = partial(stamps_beside, path)
-        ask = partial(_pushed, scanned.folder, scanned.name)
-        return await self._pushes.answer(path, look, ask, lambda found: found is not None)
+        ask = partial(_on_remote, scanned.folder, scanned.name)
+        return await self._pushes.answer(path, look, ask, lambda found: found.known is not None)
 
     async def _heard(self, scanned: Scanned) -> Heard:
         if self._remotes is None:
@@ -258,6 +267,11 @@ def _with_issue(facet: Facet[RecordsValue], moved: Moved | None) -> Facet[Record
     return facet.model_copy(update={"value": facet.value.model_copy(update=seen)})
 
 
+async def _on_remote(folder: str, name: str) -> _OnRemote:
+    known = await _pushed(folder, name)
+    return _OnRemote(known, await _held(folder) if known is False else None)
+
+
 async def _pushed(folder: str, name: str) -> bool | None:
     """Return whether the file is committed and on its upstream; ``None`` if git cannot tell."""
     found = await status(folder, name)
@@ -278,3 +292,15 @@ async def _pushed(folder: str, name: str) -> bool | None:
     if not waiting.out.strip() or same.ok:
         return True
     return False if same.rc == 1 else None
+
+
+async def _held(folder: str) -> str | None:
+    """Return why the cockpit does not push the commits that are ahead of the upstream."""
+    ask = partial(git, folder)
+    common = await ask("rev-parse", "--git-common-dir")
+    name = await ask("rev-parse", "--abbrev-ref", "@{upstream}")
+    if not name.ok:
+        remotes = await ask("remote")
+        return NO_UPSTREAM if remotes.ok and remotes.out.strip() else None
+    place = Path(folder) / os.fsdecode(common.out).removesuffix("\n")
+    return await why_held(ask, place, "@{upstream}", "HEAD", name.text.strip())

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from cockpit.model.clock import FixedClock
-from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.facet import ErrorKind, Facet, known
 from cockpit.model.observed import RecordsValue
 from cockpit.model.place import place_of
 from cockpit.model.run import RecordsSpec, RunSpec
@@ -17,6 +17,8 @@ from cockpit.sources import records
 from cockpit.sources.git import command
 from cockpit.sources.records import Records
 from tests.sources.git.repos import commit, git, repository
+from tests.widgets.reports import report as report_of
+from widgets.run_header import paint_head
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC).timestamp()
 ENTRY = "### 2026-01-10 08:00 UTC - {}\n- Status: ok\n"
@@ -80,6 +82,31 @@ async def test_commits_that_leave_the_logbook_alone_do_not_count(tmp_path: Path)
     commit(repo, "code")
     (repo / "dirty.py").write_text("other")
     assert (await value_of(path)).pushed is True
+
+
+async def test_why_the_cockpit_does_not_push_is_told_and_stands_in_the_header(
+    tmp_path: Path,
+) -> None:
+    repo = repository(tmp_path / "notes")
+    path = logbook(repo)
+    commit(repo, "log")
+    git(repo, "push", "-q")
+    (repo / "idea.py").write_text("x = 1\n")
+    commit(repo, "WIP: do not push")
+    path.write_text(path.read_text() + ENTRY.format("more"))
+    commit(repo, "by hand")
+    value = await value_of(path)
+    assert value.pushed is False
+    assert "WIP: do not push" in (value.held or "") and "push yourself" in (value.held or "")
+    facet = known(value, "the logbook", NOW)
+    report = report_of("toy")
+    facets = report.facets.model_copy(update={"records": facet})
+    report = report.model_copy(update={"facets": facets})
+    assert "records not pushed" in paint_head(report, NOW, 120)[0].plain
+    git(repo, "push", "-q")
+    assert (await value_of(path)).held is None
+    git(repo, "checkout", "-q", "--no-track", "-b", "mine")
+    assert "no upstream" in ((await value_of(path)).held or "")
 
 
 async def test_a_comparison_that_git_did_not_finish_is_not_read_as_not_pushed(

@@ -20,7 +20,7 @@ def after_push(records: Records, pushes: Sequence[Push]) -> Records:
     if records not in OPEN:
         return records
     stages = {each.stage for each in pushes}
-    if PushStage.FAILED in stages:
+    if stages & {PushStage.FAILED, PushStage.HELD}:
         return Records.HERE
     return Records.PENDING if stages & {PushStage.QUEUED, PushStage.PUSHING} else Records.KEPT
 

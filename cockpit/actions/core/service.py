@@ -57,7 +57,6 @@ from cockpit.model.plan import (
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec, agents_of
 from cockpit.platforms.local.launcher.launches import next_launch_id
-from cockpit.records.git.behind import PushStage
 from cockpit.records.lease.holder import looked_after, this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
@@ -323,7 +322,7 @@ class ActionService:
         records = after_push(result.written, pushes)
         if records is result.written:
             return result
-        why = "; ".join(each.text for each in pushes if each.stage is PushStage.FAILED)
+        why = "; ".join(each.text for each in pushes if each.trouble is not None)
         said = result.message if why in result.message else f"{result.message}; {why}".strip("; ")
         told = {"records": records, "recorded": records.whole, "message": said}
         with suppress(StoreError):

@@ -18,6 +18,7 @@ from cockpit.records.git.sealing import SealFacts, seal_plan
 from cockpit.rules.lineage.touched import Touches, touches
 from cockpit.runtime.offload import offload
 from cockpit.sources.git.command import git
+from cockpit.sources.git.own_commits import named_commits
 from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -109,6 +110,7 @@ def checks(context: ActionContext, code: CodeToSeal | None) -> Iterator[Check]:
         yield blocked("tag", facts.trouble or code.trouble or "")
         return
     yield _tag(facts, "" if repo is None or repo.here else f" by git on {repo.endpoint}")
+    yield from _unpublished(facts)
     if facts.tag_at is None:
         yield from _lineage(context, code)
         yield from _dirty(context, code)
@@ -127,6 +129,19 @@ def _tag(facts: SealFacts, by: str) -> Check:
         return blocked("tag", f"{facts.tag} exists on {facts.remote}, not here: fetch and check it")
     asked = "asked" if facts.on_remote is False else "not reachable now"
     return passed("tag", f"annotated tag {facts.tag}{by}, pushed to {facts.remote} ({asked})")
+
+
+def _unpublished(facts: SealFacts) -> Iterator[Check]:
+    """Yield what a tag would publish that its author has not pushed: they must say so by name."""
+    if not facts.unpublished or facts.on_remote:
+        return
+    what, named = named_commits(facts.unpublished)
+    text = (
+        f"pushing {facts.tag} to {facts.remote} would publish {what} that is not there yet "
+        f"({named}): push yourself, or approve"
+    )
+    value = " ".join(each.oid for each in facts.unpublished)
+    yield blocked(f"{ID}:unpushed", text, value=value, overridable=True)
 
 
 def _lineage(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:

@@ -71,6 +71,7 @@ class Seal(Action):
                 "dirty": json.dumps([] if code is None else code.dirty),
                 "digest": "" if code is None else code.digest,
                 "tag": "" if code is None else code.facts.tag,
+                "head": (None if code is None else code.facts.sha) or "",
                 "tag_at": (None if code is None else code.facts.tag_at) or "",
                 "on_remote": "yes" if code is not None and code.facts.on_remote else "no",
                 "job": context.job_id,
@@ -185,6 +186,7 @@ async def _seal(execution: Execution) -> str:
         int(facts["step"]),
         _message(execution),
         json.loads(facts["dirty"]),
+        head=facts.get("head") or None,
     )
     if done.commit is not None:
         await execution.note(**{COMMIT: done.commit})

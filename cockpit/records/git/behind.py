@@ -29,9 +29,8 @@ from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.wording import moment
 from cockpit.platforms.local.launcher.kernel import write_whole
 from cockpit.records.git import documents
-from cockpit.records.git.pushing import is_pushed
+from cockpit.records.git.pushing import NO_REMOTE, NOT_PUSHED, standing_of
 from cockpit.records.git.repository import GitError, Limits, Repository, find_repository
-from cockpit.records.git.upstream import upstream_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import Completed, start_detached
@@ -47,9 +46,13 @@ Pushing = Callable[[Path], Awaitable[Recorded]]
 
 
 class PushStage(StrEnum):
-    """How the push of a file stands; ``none``: there is nowhere to push to."""
+    """How the push of a file stands.
+
+    ``none``: there is nowhere to push to; ``held``: commits wait that the cockpit did not write.
+    """
 
     NONE = "none"
+    HELD = "held"
     QUEUED = "queued"
     PUSHING = "pushing"
     PUSHED = "pushed"
@@ -68,7 +71,7 @@ class Push(Frozen):
     def text(self) -> str:
         """One line: ``not pushed since 2026-03-11 08:41:07Z: origin …``."""
         since = "" if self.since is None else f" since {moment(self.since)}"
-        if self.stage is PushStage.FAILED:
+        if self.stage in (PushStage.FAILED, PushStage.HELD):
             return f"not pushed{since}" + (f": {self.trouble}" if self.trouble else "")
         waits = self.stage in (PushStage.QUEUED, PushStage.PUSHING)
         return f"{self.stage.value}{since}" if waits else self.stage.value
@@ -135,13 +138,15 @@ async def push_of(path: Path, limits: Limits) -> Push:
                 raise TimeoutError("git did not answer")
             return Push(stage=PushStage.NONE)
         branch = await found.branch()
-        to = None if branch is None else await upstream_of(found, branch)
-        if branch is None or to is None:
+        if branch is None:
             return Push(stage=PushStage.NONE)
         top = await offload(documents.real_path, found.top, deadline=limits.local)
-        head = await found.ask("rev-parse", branch)
-        if await is_pushed(found, head, to, str(real.relative_to(top))):
-            return Push(stage=PushStage.PUSHED)
+        to, pushed, held = await standing_of(found, branch, str(real.relative_to(top)))
+        if held is not None:
+            held = held.removeprefix(NOT_PUSHED)
+            return Push(stage=PushStage.NONE if held == NO_REMOTE else PushStage.HELD, trouble=held)
+        if to is None or pushed:
+            return Push(stage=PushStage.PUSHED if pushed else PushStage.NONE)
         return _standing(await offload(_read, found.common, deadline=limits.local))
     except (GitError, OSError, ValueError, TimeoutError) as error:
         return Push(stage=PushStage.FAILED, trouble=f"it cannot be told: {error}")

@@ -15,7 +15,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -23,8 +23,10 @@ from uuid import uuid4
 from cockpit.model.base import Frozen
 from cockpit.records.git import documents
 from cockpit.records.git.documents import PREFIX
+from cockpit.records.git.noting import note_commit, note_file
 from cockpit.records.git.repository import NOTHING, Blob, GitError, Repository, has_hook, run_hook
 from cockpit.runtime.offload import offload
+from cockpit.sources.git.own_commits import wrote_file
 
 PLAIN: Final = "100644"
 _TRIES: Final = 5
@@ -58,11 +60,15 @@ class DoneOnce:
 
 
 class FileChange(Frozen):
-    """One file's new blob in HEAD and in the index (``None``: leave the index alone)."""
+    """One file's new blob in HEAD and in the index (``None``: leave the index alone).
+
+    ``ours``: it differs from HEAD's version by nothing but what the cockpit wrote.
+    """
 
     path: str
     blob: str
     staged: str | None
+    ours: bool = True
 
 
 async def commit_file(
@@ -81,6 +87,8 @@ async def commit_file(
         if change is None:
             return None
         commit = await _commit(repository, head, change, message)
+        if change.ours:
+            await noted(repository, commit)
         try:
             await _advance(repository, head, commit, change, message)
         except GitError as error:
@@ -140,6 +148,12 @@ async def make_commit(
         "commit-tree", *(("-S",) if signs else ()), *words, "-F", "-", tree,
         stdin=message.encode(), env=env,
     )  # fmt: skip
+
+
+async def noted(repository: Repository, commit: str) -> None:
+    """Remember a commit as the cockpit's own; one that cannot be noted is not pushed by itself."""
+    with suppress(OSError, TimeoutError):
+        await offload(note_commit, repository.common, commit, deadline=repository.limits.local)
 
 
 async def patiently(repository: Repository, work: Callable[[], Awaitable[None]]) -> None:
@@ -220,18 +234,27 @@ async def change_of(
     staged = await repository.staged(own)
     whole = await repository.keep(data, own)
     if kept is None:
-        return FileChange(path=own, blob=whole, staged=whole)
+        ours = await _wrote(repository, own, None, data)
+        return FileChange(path=own, blob=whole, staged=whole, ours=ours)
     known = {data: whole}
-    blob = await _edited_blob(repository, kept, own, edits, known) if edits else whole
-    blob = blob or whole
+    made = await _edited_blob(repository, kept, own, edits, known) if edits else None
+    blob = made or whole
     if blob == kept.oid:
         return None
+    ours = made is not None or await _wrote(repository, own, kept, data)
     if staged is None:  # its removal is staged
-        return FileChange(path=own, blob=blob, staged=None)
+        return FileChange(path=own, blob=blob, staged=None, ours=ours)
     if staged == kept or not edits:
-        return FileChange(path=own, blob=blob, staged=blob)
+        return FileChange(path=own, blob=blob, staged=blob, ours=ours)
     theirs = await _edited_blob(repository, staged, own, edits, known)
-    return FileChange(path=own, blob=blob, staged=theirs or staged.oid)
+    return FileChange(path=own, blob=blob, staged=theirs or staged.oid, ours=ours)
+
+
+async def _wrote(repository: Repository, own: str, kept: Blob | None, data: bytes) -> bool:
+    """Return whether the cockpit alone made ``data`` of what HEAD has, in whichever process."""
+    former = await repository.content(kept, own)
+    limit = repository.limits.local
+    return await offload(wrote_file, repository.common, former, data, deadline=limit)
 
 
 async def _edited_blob(
@@ -250,13 +273,23 @@ async def _edited_blob(
     return known.get(data) or await repository.keep(data, own)
 
 
-def edited(path: Path, edit: Edit, spare: Path | None) -> None:
-    """Edit the newest bytes of the file, whoever else writes it meanwhile; blocking."""
+def edited(path: Path, edit: Edit, repository: Repository | None) -> None:
+    """Edit the newest bytes of the file, whoever else writes it meanwhile; blocking.
+
+    In a ``repository`` what was written over what is noted first, so that after a kill it can be
+    told from a person's text.
+    """
+    spare = None if repository is None else repository.folder
     if spare is not None:
         documents.sweep(spare)
     for _ in range(_EDIT_TRIES):
         former = documents.read(path)
         data = edit(former or b"")
-        if data == former or documents.replace(path, former, data, spare):
+        if data == former:
+            return
+        if repository is not None:
+            with suppress(OSError):
+                note_file(repository.common, former or b"", data)
+        if documents.replace(path, former, data, spare):
             return
     raise OSError(0, "keeps changing: close what writes it, then retry")

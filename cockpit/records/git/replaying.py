@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cockpit.model.base import Frozen
 from cockpit.records.git import documents
-from cockpit.records.git.committing import make_commit, patiently, put, scratch, start_index
+from cockpit.records.git.committing import make_commit, noted, patiently, put, scratch, start_index
 from cockpit.records.git.merging import merge
 from cockpit.records.git.repository import Blob, Repository
 from cockpit.runtime.offload import offload
@@ -167,6 +167,7 @@ async def make_level(
         await repository.ask("update-ref", "-m", "cockpit: follow the upstream", branch, goal, head)
 
     if goal != head:
+        await noted(repository, goal)
         await patiently(repository, move)
     return goal
 

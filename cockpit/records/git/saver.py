@@ -26,7 +26,13 @@ from cockpit.records.git.committing import (
     edited,
 )
 from cockpit.records.git.file_lock import BusyError, held
-from cockpit.records.git.pushing import NO_REMOTE, SAVE_LOCK, commit_of, is_pushed, push_branch
+from cockpit.records.git.pushing import (
+    NO_REMOTE,
+    SAVE_LOCK,
+    commit_of,
+    push_branch,
+    standing_of,
+)
 from cockpit.records.git.repository import (
     GitError,
     HookRefusedError,
@@ -36,7 +42,6 @@ from cockpit.records.git.repository import (
 )
 from cockpit.records.git.silence import forget
 from cockpit.records.git.troubles import NO_HISTORY, of_command, of_discovery, of_file, of_hook
-from cockpit.records.git.upstream import upstream_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.unchanged import Unchanged, stamps_beside
@@ -44,8 +49,9 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 StageListener = Callable[[Recorded], None]
-_AT_REST: Final = (PushStage.NONE, PushStage.PUSHED)
+_AT_REST: Final = (PushStage.NONE, PushStage.PUSHED, PushStage.HELD)
 """Where nothing waits until something in the repository changes."""
+_DETACHED: Final = "committed, but HEAD has been detached meanwhile: check out a branch, then retry"
 _UNDER_WAY: Final = {
     "MERGE_HEAD": "a merge",
     "rebase-merge": "a rebase",
@@ -180,7 +186,7 @@ class Saver:
             await self._write_plain(job, edit)
             return of_discovery(found, job.path)
         async with held(found.common / SAVE_LOCK, self._clock, self._limits.turn):
-            await self._write(job, edit, found.folder)
+            await self._write(job, edit, found)
             top = await offload(documents.real_path, found.top, deadline=self._limits.local)
             own = str(job.path.relative_to(top))
             trouble = await obstacle(found, own)
@@ -205,33 +211,32 @@ class Saver:
 
     async def _push_behind(self, job: _Job, repository: Repository, own: str) -> str | None:
         branch = await repository.branch()
-        to = None if branch is None else await upstream_of(repository, branch)
-        if branch is None or to is None:
-            return await self._push(job, repository, own)
-        head = await repository.ask("rev-parse", branch)
-        if await is_pushed(repository, head, to, own):
+        if branch is None:
+            return _DETACHED
+        standing = await standing_of(repository, branch, own)
+        if standing.pushed:
             job.stage = SaveStage.PUSHED
-            return None
-        job.pending = True
-        self._behind.want(repository, job.path)
-        return None
+        elif standing.held is None:
+            job.pending = True
+            self._behind.want(repository, job.path)
+        return standing.held
 
     async def _write_plain(self, job: _Job, edit: Edit | None) -> None:
         folder = next(folder for folder in job.path.parents if folder.is_dir())
         async with held(folder, self._clock, self._limits.turn):
             await self._write(job, edit, None)
 
-    async def _write(self, job: _Job, edit: Edit | None, spare: Path | None) -> None:
+    async def _write(self, job: _Job, edit: Edit | None, repository: Repository | None) -> None:
         waiting = self._waiting.get(job.path, [])
         if edit is not None:
             job.at(SaveStage.NOTHING, "saving")
-            await offload(edited, job.path, edit, spare, deadline=self._limits.local)
+            await offload(edited, job.path, edit, repository, deadline=self._limits.local)
             waiting = self._waiting.setdefault(job.path, [])
             waiting.append(edit)
         elif await offload(documents.read, job.path, deadline=self._limits.local) is None:
             raise NotSavedError(f"{clean(job.path, 4096)} does not exist: nothing to commit")
         job.edits = list(waiting)
-        job.at(SaveStage.SAVED, "committing" if spare else None)
+        job.at(SaveStage.SAVED, "committing" if repository else None)
 
     async def _commit(self, job: _Job, repository: Repository, own: str) -> None:
         async def make(head: str | None) -> FileChange | None:
@@ -246,16 +251,17 @@ class Saver:
     async def _push(self, job: _Job, repository: Repository, own: str) -> str | None:
         branch = await repository.branch()
         if branch is None:
-            return "committed, but HEAD has been detached meanwhile: check out a branch, then retry"
-        to = await upstream_of(repository, branch)
-        head = await repository.ask("rev-parse", branch)
-        if to is None or not await is_pushed(repository, head, to, own):
-            pushed = await push_branch(repository, branch, own, self._clock)
-            if not pushed.done:
-                return pushed.trouble
-            job.commit = pushed.commit or job.commit
-        else:
+            return _DETACHED
+        to, pushed, held = await standing_of(repository, branch, own)
+        if to is None or held is not None:
+            return held
+        if pushed:
             job.commit = await commit_of(repository, to.tracking, own)
+        else:
+            done = await push_branch(repository, branch, to, own, self._clock)
+            if not done.done:
+                return done.trouble
+            job.commit = done.commit or job.commit
         job.stage = SaveStage.PUSHED
         return None
 

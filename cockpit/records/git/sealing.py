@@ -32,6 +32,7 @@ from cockpit.records.git.upstream import at_remote, remote_now
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
 from cockpit.sources.git.command import read_status, trouble
+from cockpit.sources.git.own_commits import OtherCommit, others_among, own_commits
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -41,6 +42,8 @@ class SealFacts(Frozen):
 
     ``tag_at`` and ``branch_at`` are the commits that the tag and the branch stand on, ``None``
     when they do not exist; ``on_remote`` is ``None`` when the remote cannot be asked.
+    ``unpublished`` are the commits below the tag that no branch of the remote is known to have
+    and the cockpit did not write: pushing the tag publishes them.
     """
 
     sha: str | None = None
@@ -51,6 +54,7 @@ class SealFacts(Frozen):
     branch_at: str | None = None
     remote: str | None = None
     on_remote: bool | None = None
+    unpublished: tuple[OtherCommit, ...] = ()
     trouble: str | None = None
 
 
@@ -85,15 +89,18 @@ async def seal(
     message: str,
     dirty_paths: Sequence[str],
     limits: Limits | None = None,
+    head: str | None = None,
 ) -> SealDone:
     """Commit ``dirty_paths`` (as they are named in the repository), tag, push; never raises.
 
-    With no dirty paths the tag stands on HEAD. Repeatable at any point.
+    With no dirty paths the tag stands on HEAD, which must still be ``head`` if that is given: what
+    a tag publishes is what its plan has shown. Repeatable at any point.
     """
     done = SealDone(tag=_tag(run, step))
     try:
         repository = await _open(repo, limits)
         await _check_names(repository, run, step)
+        await _check_head(repository, run, step, head)
         commit = await _commit(repository, run, scrub(message), dirty_paths)
         done = done.model_copy(update=commit)
         assert done.commit is not None
@@ -137,6 +144,14 @@ async def _check_names(repository: Repository, run: str, step: int) -> None:
         raise _StopError(f"{clean(_tag(run, step))} is not a valid git tag name")
 
 
+async def _check_head(repository: Repository, run: str, step: int, head: str | None) -> None:
+    if head is None or await repository.oid(_full(run, step)) is not None:
+        return
+    now = await repository.oid("HEAD^{commit}")
+    if now != head:
+        raise _StopError(f"HEAD has moved from {head[:10]} to {(now or '')[:10]}: look again")
+
+
 async def _facts(repository: Repository, run: str, step: int) -> SealFacts:
     await _check_names(repository, run, step)
     sha = await repository.oid("HEAD^{commit}")
@@ -145,16 +160,32 @@ async def _facts(repository: Repository, run: str, step: int) -> SealFacts:
     status = await repository.ask("status", "--porcelain=v2", "--branch", "-z", "-uall")
     remote = await remote_now(repository)
     there = None if remote is None else await at_remote(repository, remote, _full(run, step))
+    tag_at = await repository.oid(f"{_full(run, step)}^{{}}")
+    branch_at = await repository.oid(_branch(run))
+    tips = [each for each in (tag_at or sha, branch_at) if each is not None]
     return SealFacts(
         sha=sha,
         dirty=read_status(status).files,
         tag=_tag(run, step),
         branch=_branch(run).removeprefix("refs/heads/"),
-        tag_at=await repository.oid(f"{_full(run, step)}^{{}}"),
-        branch_at=await repository.oid(_branch(run)),
+        tag_at=tag_at,
+        branch_at=branch_at,
+        unpublished=() if remote is None else await _unpublished(repository, remote, tips),
         remote=remote,
         on_remote=None if there is None else _full(run, step) in there,
     )
+
+
+async def _unpublished(
+    repository: Repository, remote: str, tips: Sequence[str]
+) -> tuple[OtherCommit, ...]:
+    here = not isinstance(repository, HostRepository)
+    limit = repository.limits.local
+    own = await offload(own_commits, repository.common, deadline=limit) if here else frozenset()
+    found = await others_among(repository.run, own, *tips, "--not", f"--remotes={remote}")
+    if found is None:
+        raise _StopError("git does not tell which commits the tag would publish")
+    return found
 
 
 async def _commit(
@@ -233,7 +264,9 @@ async def _push(repository: Repository, done: SealDone) -> SealDone:
     if await _arrived(repository, remote, refs):
         return done.model_copy(update={"pushed": True})
     words = ("push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", remote)
-    pushed = await repository.network(remote, *words, *(f"{ref}:{ref}" for ref in refs))
+    pushed = await repository.network(
+        remote, *words, *[f"{await repository.oid(ref)}:{ref}" for ref in refs]
+    )
     if pushed.ok or await _arrived(repository, remote, refs):
         return done.model_copy(update={"pushed": True})
     return done.model_copy(update={"trouble": await _refusal(repository, remote, refs, pushed)})

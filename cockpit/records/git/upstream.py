@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from cockpit.records.git.repository import NOT_ASKED, GitError, Repository
 from cockpit.records.git.troubles import of_command, of_rejection
 from cockpit.runtime.shell import Completed
+from cockpit.text.safe import clean
 
 _RACED: Final = re.compile(
     r"\[(?:remote )?rejected\] \((?:fetch first|non-fast-forward|stale info|"
@@ -39,17 +40,13 @@ class Landed(StrEnum):
 
 
 async def upstream_of(repository: Repository, branch: str) -> Upstream | None:
-    """Return the upstream of ``branch``, else the same name on the only remote, else none.
-
-    Nothing is written into the user's settings.
-    """
+    """Return the upstream of ``branch`` on a remote, as the user has set it; else none."""
     form = "--format=%(upstream:remotename)%00%(upstream:remoteref)%00%(upstream)"
     answer = await repository.ask("for-each-ref", form, branch)
     remote, ref, tracking = ([*answer.split("\n")[0].split("\0"), "", "", ""])[:3]
     if remote and remote != "." and ref:
         return Upstream(remote, ref, tracking or _tracking(remote, ref))
-    sole = await remote_of(repository)
-    return None if sole is None else Upstream(sole, branch, _tracking(sole, branch))
+    return None
 
 
 async def remote_now(repository: Repository) -> str | None:
@@ -68,19 +65,31 @@ async def remote_of(repository: Repository) -> str | None:
 
 
 async def fetch(repository: Repository, to: Upstream) -> str | None:
-    """Bring the tracking ref up to date; return what stood in the way.
-
-    A branch that the remote does not have is no trouble.
-    """
+    """Bring the tracking ref up to date; return what stood in the way."""
     done = await repository.network(to.remote, *FETCH, to.remote, f"+{to.ref}:{to.tracking}")
-    if done.ok or b"couldn't find remote ref" in done.err:
+    if done.ok:
         return None
+    if b"couldn't find remote ref" in done.err:
+        return no_branch(to)
     return of_command(done, f"fetch from {to.remote}")
 
 
-async def push(repository: Repository, to: Upstream, commit: str) -> tuple[Landed, str | None]:
-    """Push ``commit``; return what became of it and, unless it landed, why."""
-    done = await repository.network(to.remote, *_PUSH, to.remote, f"{commit}:{to.ref}")
+def no_branch(to: Upstream) -> str:
+    """Return what to do about an upstream that is not there: the cockpit makes no new branch."""
+    short = clean(to.ref.removeprefix("refs/heads/"))
+    return f"{clean(to.remote)} has no branch {short}: push it once yourself, then retry"
+
+
+async def push(
+    repository: Repository, to: Upstream, former: str, commit: str
+) -> tuple[Landed, str | None]:
+    """Move a remote's branch from ``former`` to ``commit``; return what became of it, and why not.
+
+    It moves from that very commit or not at all: what goes out is what lies between the two,
+    whatever has happened here or there since that was looked at.
+    """
+    words = (*_PUSH, f"--force-with-lease={to.ref}:{former}", to.remote, f"{commit}:{to.ref}")
+    done = await repository.network(to.remote, *words)
     if done.ok:
         await _remember(repository, to, commit)
         return Landed.YES, None

@@ -84,7 +84,8 @@ def _push(run: RunSpec, history: History, value: RecordsValue) -> Iterator[Alert
     if first is None or seen - first <= run.cadence + MINUTE:
         return
     since = first + run.cadence + MINUTE
-    text = f"{value.logbook}: changes are not committed or not pushed; {_last(last)}"
+    why = value.held or "changes are not committed or not pushed"
+    text = f"{value.logbook}: {why}; {_last(last)}"
     yield _alert(run, history, "push", since, text, "Logbook not pushed")
 
 

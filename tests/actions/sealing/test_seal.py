@@ -123,6 +123,20 @@ async def test_dirty_code_needs_a_name_and_is_committed_alone(tmp_path: Path) ->
     assert "C-15 approved by ada: ran like this" in world.book.entries[0].decision
 
 
+async def test_a_tag_publishes_no_commit_that_nobody_approved(tmp_path: Path) -> None:
+    world = finished(tmp_path)
+    repo = tmp_path / "code"
+    (repo / "idea.md").write_text("x\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "WIP: do not push")
+    plan = await world.plan()
+    assert "WIP: do not push" in blocks(plan)["C-15:unpushed"]
+    assert (await world.act(plan.words)).outcome is Outcome.REFUSED
+    assert tags(world) == []
+    git(repo, "push", "-q")
+    assert "C-15:unpushed" not in blocks(await world.plan())
+
+
 async def test_a_secret_in_the_changes_is_never_pushed(tmp_path: Path) -> None:
     world = finished(tmp_path)
     repo, token = tmp_path / "code", "ghp_" + "aB3dE5fG7hJ9" * 3

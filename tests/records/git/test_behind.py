@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.records import SaveStage
 from cockpit.records.git.behind import PushStage, push_of
 from cockpit.records.git.repository import Limits
 from cockpit.records.git.saver import Saver
 from cockpit.records.git.writable import trouble_with
 from cockpit.runtime.git import run_git
 from cockpit.runtime.shell import Completed
-from tests.records.remotes import LOGBOOK, adding, entry, git, remote_logbook, shared
+from tests.records.remotes import LOGBOOK, adding, entry, git, hook, remote_logbook, shared
 
 HANGS = "ext::sleep 60"
 SHORT = Limits(network=1.0)
@@ -78,8 +79,10 @@ def test_a_push_that_its_process_leaves_behind_is_made_by_one_of_its_own(tmp_pat
 
 async def test_what_a_killed_cockpit_left_is_pushed_by_the_next(tmp_path: Path) -> None:
     ada = shared(tmp_path)
-    (ada / LOGBOOK).write_bytes((ada / LOGBOOK).read_bytes() + entry("left"))
-    git(ada, "commit", "-qam", "left")
+    hook(ada / ".git", "pre-push", "exit 1")
+    left = await Saver(SystemClock()).save(ada / LOGBOOK, adding(entry("left")), "left")
+    assert left.stage is SaveStage.COMMITTED
+    (ada / ".git/hooks/pre-push").unlink()
     assert (await push_of(ada / LOGBOOK, Limits())).stage is PushStage.QUEUED
     saver = Saver(SystemClock())
     await saver.push_left(ada / LOGBOOK)

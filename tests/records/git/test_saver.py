@@ -172,6 +172,7 @@ async def test_code_that_others_pushed_is_not_checked_out_under_a_run(tmp_path: 
     ada, bob = shared(tmp_path), clone(tmp_path, "bob")
     (bob / "train.py").write_text("lr = 9\n")
     git(bob, "commit", "-qam", "another rate")
+    git(bob, "push", "-q")
     await save(bob, entry("bob"))
     disturb(ada)
     before = snapshot(ada)
@@ -196,8 +197,9 @@ async def test_other_unpushed_commits_are_never_made_anew(tmp_path: Path) -> Non
     mine = git(ada, "rev-parse", "HEAD").strip()
     done = await save(ada, entry("ada"))
     assert done.stage is SaveStage.COMMITTED
-    assert "commits of other files" in str(done.trouble) and "pull" in str(done.trouble)
+    assert f"{mine[:7]} wider" in str(done.trouble) and "push yourself" in str(done.trouble)
     assert git(ada, "rev-parse", "HEAD~1").strip() == mine
+    assert remote_logbook(tmp_path) == START + entry("bob")
 
 
 REFUSALS = {
@@ -395,19 +397,23 @@ async def test_a_person_who_commits_at_the_same_moment_loses_nothing(tmp_path: P
     script += "git add x.py; git commit -q --no-verify -m theirs; }"
     hook(ada / ".git", "commit-msg", script)
     done = await save(ada, entry("one"))
-    assert (done.stage, done.trouble) == (SaveStage.PUSHED, None)
+    assert done.stage is SaveStage.COMMITTED and "theirs" in str(done.trouble)
+    assert remote_logbook(tmp_path) == START
     assert git(ada, "log", "--format=%s") == "run: log event\ntheirs\nstart\n"
     assert git(ada, "show", "HEAD:x.py") == "x=1\n"
     assert git(ada, "status", "--porcelain") == ""
 
 
-async def test_no_upstream_pushes_to_the_only_remote_and_sets_nothing(tmp_path: Path) -> None:
+async def test_without_an_upstream_nothing_is_pushed_and_nothing_is_set(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     git(ada, "checkout", "-q", "--no-track", "-b", "mine")
     settings = (ada / ".git/config").read_bytes()
     done = await save(ada, entry("one"))
-    assert (done.stage, done.trouble) == (SaveStage.PUSHED, None)
+    assert done.stage is SaveStage.COMMITTED and "has no upstream" in str(done.trouble)
     assert (ada / ".git/config").read_bytes() == settings
+    assert git(tmp_path / "remote.git", "for-each-ref", "--format=%(refname)") == (
+        "refs/heads/main\n"
+    )
 
 
 async def test_edits_that_wait_for_a_commit_are_committed_together(tmp_path: Path) -> None:
@@ -447,6 +453,7 @@ async def test_foreign_git_variables_do_not_lead_astray(
 async def test_a_linked_work_tree_is_a_place_like_any_other(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     git(ada, "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+    git(tmp_path / "side", "push", "-q", "-u", "origin", "side")
     done = await save(tmp_path / "side", entry("one"))
     assert (done.stage, done.trouble) == (SaveStage.PUSHED, None)
     assert git(tmp_path / "side", "status", "--porcelain") == ""
@@ -618,7 +625,7 @@ async def go():
     while True:
         n += 1
         block = b"\\n### 2026-03-11 08:55 UTC - k%d\\n- Status: x\\n" % n + b"y" * 50000 + b"\\n"
-        await keeper.save(path, lambda data: data + block, f"run: {n}")
+        await keeper.save(path, lambda data, block=block: data + block, f"run: {n}")
         print(n, flush=True)
 asyncio.run(go())
 """

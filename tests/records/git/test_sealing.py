@@ -41,6 +41,15 @@ async def test_approved_changes_alone_are_committed_tagged_and_pushed(tmp_path: 
     ]  # fmt: skip
 
 
+async def test_a_commit_made_after_the_plan_is_not_published(tmp_path: Path) -> None:
+    ada = shared(tmp_path)
+    shown = git(ada, "rev-parse", "HEAD").strip()
+    git(ada, "commit", "-q", "--allow-empty", "-m", "WIP: do not push")
+    done = await seal(place_of(str(ada)), RUN, 100, "m", (), QUICK, head=shown)
+    assert not done.tagged and "HEAD has moved" in str(done.trouble)
+    assert git(tmp_path / "remote.git", "tag") == "" == git(ada, "tag")
+
+
 async def test_sealing_twice_changes_nothing(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     disturb(ada)
