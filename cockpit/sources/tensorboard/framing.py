@@ -7,6 +7,7 @@ up to the next place where one does are lost, and counted. Standard library only
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Final, NamedTuple
 
@@ -42,6 +43,10 @@ def masked_crc(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
+_short_crc: Final = functools.lru_cache(1024)(masked_crc)
+"""For heads and empty records: a file has few lengths, and each would be summed up anew."""
+
+
 class Piece(NamedTuple):
     """Whole records in some bytes, where reading goes on, and how many places were damaged.
 
@@ -72,7 +77,8 @@ def deframe(data: bytes, start: int, *, synced: bool = True) -> Piece:
         if end > len(data):
             return Piece(records, start + at, skipped, end - at)
         record = data[at + HEAD : end - FOOT]
-        if length > CHECKED or _CRC.unpack_from(data, end - FOOT)[0] == masked_crc(record):
+        summed = masked_crc if length else _short_crc
+        if length > CHECKED or _CRC.unpack_from(data, end - FOOT)[0] == summed(record):
             records.append(record)
         else:
             skipped += 1
@@ -91,7 +97,7 @@ def _length(data: bytes, at: int) -> int | None:
     if length > LARGEST:
         return None
     (crc,) = _CRC.unpack_from(data, at + 8)
-    return length if crc == masked_crc(data[at : at + 8]) else None
+    return length if crc == _short_crc(data[at : at + 8]) else None
 
 
 def _next_head(data: bytes, at: int) -> int:

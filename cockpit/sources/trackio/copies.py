@@ -19,8 +19,8 @@ import sqlite3
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -34,6 +34,12 @@ MOST: Final = 256 << 20
 TRIES: Final = 6
 PAUSE: Final = 0.05
 """Seconds before the second try to copy a file that is being written to; then more."""
+ANSWERED_WITHIN: Final = 4.0
+"""Seconds for one query: a view of a stranger's file could go on for ever, and keep its thread."""
+_LOOK_EVERY: Final = 10_000
+"""Instructions of SQLite's between two looks at the clock."""
+_LARGEST: Final = 16 << 20
+"""Bytes of one value, as SQLite makes it or reads it."""
 SHARE: Final = 20
 """A copy that took a second is not made again for so many: a big file costs no more often."""
 WAL: Final = "-wal"
@@ -114,7 +120,8 @@ class Database:
         """Return what a query finds in the state that was looked at last."""
         with self._lock:
             assert self._held is not None
-            return self._held[1].execute(query, values).fetchall()
+            with _timed(self._held[1]) as connection:
+                return connection.execute(query, values).fetchall()
 
 
 class FileHere(Original):
@@ -132,10 +139,29 @@ class FileHere(Original):
         path = self.place.path
         if state.size > MOST:
             address = f"file:{quote(path)}?mode=ro&immutable=1"
-            return state, sqlite3.connect(address, uri=True, check_same_thread=False)
+            found = sqlite3.connect(address, uri=True, check_same_thread=False)
+            found.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+            return state, found
         with tempfile.TemporaryDirectory(prefix="cockpit-") as folder:
             copy = str(Path(folder) / "copy.db")
             return _copied(path, copy), connected(copy)
+
+
+@contextmanager
+def _timed(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Interrupt what goes on for longer than ``ANSWERED_WITHIN``; raises ``sqlite3.Error``."""
+    until = time.monotonic() + ANSWERED_WITHIN
+    connection.set_progress_handler(lambda: time.monotonic() > until, _LOOK_EVERY)
+    try:
+        yield connection
+    except sqlite3.OperationalError as error:
+        if str(error) == "interrupted":
+            raise sqlite3.OperationalError(
+                f"a query took longer than {ANSWERED_WITHIN:g} s and was ended"
+            ) from None
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 def state_of(path: str) -> State:
@@ -157,6 +183,7 @@ def state_of(path: str) -> State:
 def connected(copy: str) -> sqlite3.Connection:
     """Open a copy and fold its log in; its name may go then."""
     connection = sqlite3.connect(copy, check_same_thread=False)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
     try:
         connection.execute("PRAGMA journal_mode = DELETE").fetchall()
         connection.execute("PRAGMA query_only = 1")

@@ -190,6 +190,27 @@ async def test_a_file_that_is_no_database_is_said(name: str, db: Path) -> None:
     assert (await Trackers(SystemClock()).more_rows(run_of(db))).rows == ()
 
 
+HOSTILE = {
+    "endless": "SELECT x AS id, x AS step, 't' AS timestamp, 'r' AS run_name, '{}' AS metrics"
+    " FROM (WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c)",
+    "huge": "SELECT 1 AS id, 1 AS step, 't' AS timestamp, hex(zeroblob(900000000)) AS run_name,"
+    " '{}' AS metrics",
+}
+
+
+@pytest.mark.parametrize(("name", "said"), [("endless", "longer than"), ("huge", "too big")])
+async def test_a_hostile_view_keeps_neither_a_thread_nor_memory(
+    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "ANSWERED_WITHIN", 0.2)
+    path = tmp_path / "hostile.db"
+    with sqlite3.connect(path) as writer:
+        writer.execute(f"CREATE VIEW metrics AS {HOSTILE[name]}")
+    writer.close()
+    error = (await facet_of(run_of(path))).error
+    assert error is not None and error.kind is ErrorKind.BAD_ANSWER and said in error.message
+
+
 async def test_a_file_that_is_not_there_yet_and_then_is(db: Path) -> None:
     source, away = Trackers(SystemClock()), db.with_name("away")
     rename(db, away)
