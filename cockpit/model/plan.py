@@ -44,7 +44,8 @@ class Approval(Frozen):
     """Who lets a block pass, and why: it goes into the logbook and the issue by name.
 
     ``typed_by`` is who was at the keyboard (``cockpit.model.people.typist``), set by whoever acts
-    on it; ``own`` is False where that was another than ``by``.
+    on it; ``own`` is False where that was another than ``by``. ``seen`` is the block as it was
+    shown (``Check.standing``): one that has changed since needs a new approval.
     """
 
     check: str
@@ -52,6 +53,7 @@ class Approval(Frozen):
     reason: str
     typed_by: str | None = None
     own: bool = True
+    seen: str | None = Field(default=None, exclude=True)
 
     @property
     def whose(self) -> str:
@@ -83,6 +85,13 @@ class Check(Frozen):
     def stands_in_the_way(self) -> bool:
         """True for a block that nobody has approved, or that cannot be."""
         return self.level is Level.BLOCK and (self.approved is None or not self.overridable)
+
+    @property
+    def standing(self) -> str | None:
+        """What an approval of this block is an approval of; ``None`` where nothing blocks."""
+        if self.level is not Level.BLOCK:
+            return None
+        return self.value or self.text
 
 
 ABOUT_BEFORE: Final = frozenset(
@@ -229,6 +238,8 @@ def plan_of(request: Request, draft: Draft, now: float) -> Plan:
 
 def _may_approve(check: Check, approval: Approval | None) -> bool:
     if approval is None or not check.overridable or is_agent(approval.typed_by or approval.by):
+        return False
+    if approval.seen is not None and approval.seen != check.standing:
         return False
     return check.approver is None or (approval.own and same_person(approval.by, check.approver))
 

@@ -157,8 +157,14 @@ class Machine:
         }  # fmt: skip
 
     def begin(self, verb: str, *words: str, run: str = RUN) -> subprocess.Popen[str]:
-        """Start a command; ``ended`` waits for it."""
+        """Start a command; ``ended`` waits for it.
+
+        Whoever approves has seen the plan: an approval counts for blocks that were shown.
+        """
         argv = [*self.program, verb, run, *words, "--config", str(self.config)]
+        if "--approve" in words and "--confirm" in words:
+            plan = [*self.program, verb, run, "--config", str(self.config)]
+            subprocess.run(plan, cwd=self.folder, env=self.env, capture_output=True, check=False)
         return subprocess.Popen(
             argv, cwd=self.folder, env=self.env, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,

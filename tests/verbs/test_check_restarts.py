@@ -90,6 +90,7 @@ def test_our_own_relaunch_that_draws_an_empty_bar_first_is_right(tmp_path: Path)
     world.ended("toy", 137, "step 44/300 loss=2.1", "Killed")
     try:
         approved = ("--approve", "C-15", "--by", "ada", "--reason", "a trainer with a bar")
+        world.said("relaunch", "toy")
         done = world.said("relaunch", "toy", "--confirm", "relaunch toy", *approved)
         assert done.returncode == 0, done.stdout + done.stderr
         log = tmp_path / "out" / "toy.log"

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from cockpit.actions.core.context import Guard
 from cockpit.model.jobs import Found, LookUp
-from cockpit.model.plan import Basis, Check, Level
+from cockpit.model.plan import Approval, Basis, Check, Level, Plan
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.launches import number_of
@@ -24,6 +24,20 @@ class Claims:
     def __init__(self, guards: Sequence[Guard]) -> None:
         self._guards = guards
         self._taken: list[Guard] = []
+
+    @classmethod
+    def approved_over(cls, approvals: Sequence[Approval]) -> str | None:
+        """Return the block that was shown and that a person has approved to pass over, if any."""
+        return next((each.seen for each in approvals if each.check == cls.CHECK), None)
+
+    @classmethod
+    def refusing(cls, plan: Plan, why: str) -> Plan:
+        """Return a plan with what kept its claims from being taken, as a block to approve."""
+        told = {"level": Level.BLOCK, "text": why, "overridable": True}
+        checks = (
+            each.model_copy(update=told) if each.id == cls.CHECK else each for each in plan.checks
+        )
+        return plan.model_copy(update={"checks": tuple(checks)})
 
     async def survey(self, run: RunSpec) -> tuple[Claim, ...]:
         """Return how every claim stands, changing nothing."""
@@ -165,15 +179,21 @@ def _elsewhere(
     return checks
 
 
+def held_text(claims: Sequence[Claim]) -> str | None:
+    """Return who holds the run, by every claim that somebody else holds; ``None``: nobody."""
+    held = [claim for claim in claims if claim.level == Level.BLOCK.value]
+    return _texts(held) if held else None
+
+
 def _texts(claims: Sequence[Claim]) -> str:
     return "; ".join(claim.text for claim in claims)
 
 
 def _check(claims: Sequence[Claim]) -> Check:
-    held = next((claim for claim in claims if claim.level == Level.BLOCK.value), None)
+    held = held_text(claims)
     usable = [claim for claim in claims if claim.level == Level.PASS.value]
     if held is not None:
-        level, text = Level.BLOCK, held.text
+        level, text = Level.BLOCK, held
     elif usable:
         level, text = Level.PASS, f"no other cockpit holds this run: {_texts(usable)}"
     else:
@@ -182,6 +202,6 @@ def _check(claims: Sequence[Claim]) -> Check:
         text = f"a second machine cannot be excluded: {why}"
     return Check(
         id=Claims.CHECK, level=level, text=text, basis=Basis.OBSERVED,
-        overridable=level is Level.BLOCK,
+        overridable=level is Level.BLOCK and not any(claim.living for claim in claims),
         about_acting=True,
     )  # fmt: skip

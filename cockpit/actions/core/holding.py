@@ -12,7 +12,7 @@ from typing import Final
 
 from cockpit.actions.core.action import asked
 from cockpit.actions.core.context import ActionContext, Dependencies, acting
-from cockpit.actions.core.guards import Claims, launched_elsewhere
+from cockpit.actions.core.guards import Claims, held_text, launched_elsewhere
 from cockpit.actions.core.lookups import look_up, settled
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import Level
@@ -59,21 +59,25 @@ class Hold:
         return self.parts.clock.monotonic(), self.parts.clock.now()
 
 
-async def take(hold: Hold, launch_id: str | None, what: str, *, over: bool) -> str | None:
+async def take(hold: Hold, launch_id: str | None, what: str, *, over: str | None) -> str | None:
     """Take every claim on the run; return why not if that may not be.
 
-    What somebody else holds is taken ``over`` only once nothing can start under its launch id:
-    its holder may be stopped between two steps, and go on afterwards.
+    ``over`` is the block of a holder that was shown and approved: another one is not meant. It is
+    taken over only once nothing can start under its launch id: its holder may be stopped between
+    two steps, and go on afterwards.
     """
     platform = acting(hold.parts.platforms(hold.run))
-    left = await hold.claims.survey(hold.run) if over and platform is not None else ()
+    left = await hold.claims.survey(hold.run) if over is not None else ()
+    stands = held_text(left)
+    if stands is not None and stands != over:
+        return f"changed since it was shown: {stands}; plan again"
     held = {each.launch_id for each in left if each.level == Level.BLOCK.value}
-    for former in sorted(filter(None, held - {launch_id})):
+    for former in () if platform is None else sorted(filter(None, held - {launch_id})):
         assert platform is not None
         found = await settled(platform, hold.run, former, hold.parts.clock)
         if found.found is Found.UNKNOWN:
             return f"cannot tell whether {former} was started: {found.text}; nothing was done"
-    return await hold.claims.take(hold.run, launch_id, what, over=over)
+    return await hold.claims.take(hold.run, launch_id, what, over=over is not None)
 
 
 async def looked_up_elsewhere(context: ActionContext, here: Collection[str]) -> dict[str, LookUp]:

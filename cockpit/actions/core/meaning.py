@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from cockpit.actions.core.action import Action, asked, grown
 from cockpit.actions.core.context import Dependencies
+from cockpit.actions.core.guards import Claims
 from cockpit.actions.core.refusals import changed, refused
 from cockpit.model.plan import Approval, Loss, Plan, Request, Result, deeds
 from cockpit.store.journal import WORDS_FOR
@@ -23,6 +24,14 @@ class Said(NamedTuple):
     given: tuple[Approval, ...]
     shown: str | None
     seen: Loss | None
+
+
+class Meant(NamedTuple):
+    """A plan that was confirmed, the approvals that count for it, and why others do not."""
+
+    plan: Plan
+    approvals: tuple[Approval, ...] = ()
+    uncounted: tuple[str, ...] = ()
 
 
 def why_not(action: Action, shown: Plan, now: Plan) -> str | None:
@@ -46,7 +55,7 @@ class Meaning:
         self._planned = planned
         self._action = action
 
-    async def plan(self, key: str, said: Said) -> Plan | Result:
+    async def plan(self, key: str, said: Said) -> Meant | Result:
         """Return the plan that these words confirm, or the refusal.
 
         What was shown to whoever acts goes before what others have planned since.
@@ -61,9 +70,17 @@ class Meaning:
             plan = await self._by_words(said, mine)
         else:
             plan = await self._by_id(said, said.shown, mine)
-        if isinstance(plan, Plan) and said.words != plan.words:
+        if isinstance(plan, Result):
+            return plan
+        if said.words != plan.words:
             return refused(plan.plan_id, f'wrong words; expected "{plan.words}"')
-        return plan
+        wanted = said.shown
+        shown = [
+            each
+            for each in mine
+            if each.plan_id == wanted or (wanted is None and each.operator == request.operator)
+        ]
+        return _counted(plan, said.given, shown)
 
     async def _by_id(self, said: Said, shown: str, known: Sequence[Plan]) -> Plan | Result:
         """Return the plan of this id, as it was shown last."""
@@ -113,3 +130,26 @@ class Meaning:
         if plan.params == said.request.params:
             return plan
         return now.model_copy(update={"words": plan.words, "lost": plan.lost})
+
+
+def _counted(plan: Plan, given: Sequence[Approval], shown: Sequence[Plan]) -> Meant:
+    """Return a plan with the approvals of blocks that stood in a plan shown before.
+
+    One that was typed before anybody could see what it lets pass is an approval of nothing.
+    """
+    seen = [(each.id, each.standing) for one in shown for each in one.checks]
+    counted, uncounted = [], []
+    for approval in given:
+        named = (each for each in plan.checks if each.id == approval.check)
+        block = next((each for each in named if each.standing is not None), None)
+        refusal = [one for one in seen if block is None and one[0] == Claims.CHECK and one[1]]
+        if refusal:  # what only the taking of a claim found out, and told with the refusal
+            counted.append(approval.model_copy(update={"seen": refusal[0][1]}))
+        elif block is None:
+            uncounted.append(f"approval of {approval.check} not counted: it blocks nothing here")
+        elif (block.id, block.standing) in seen:
+            counted.append(approval.model_copy(update={"seen": block.standing}))
+        else:
+            why = "no plan has shown this block to you as it stands now"
+            uncounted.append(f"approval of {approval.check} not counted: {why}; plan again first")
+    return Meant(plan, tuple(counted), tuple(uncounted))

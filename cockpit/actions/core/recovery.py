@@ -170,6 +170,7 @@ def check_of(settled: InterruptedAction) -> Check:
         basis=Basis.RECORDED if settled.looked_up is None else Basis.OBSERVED,
         overridable=settled.elsewhere or settled.by_person,
         about_acting=True,
+        value=f"entry {settled.entry.number}",  # what is looked up is worded anew each time
     )
 
 

@@ -152,15 +152,17 @@ class ActionService:
             await self._parts.recorder.push_left(self._spec(request.run))
             approvals = self._typed(request, approvals)
             said = Said(request, words.strip(), approvals, shown, seen)
-            plan = await self._meaning.plan(self._key(request.run), said)
-            if isinstance(plan, Result):
-                return plan
-            approved = plan.approved(approvals)
+            meant = await self._meaning.plan(self._key(request.run), said)
+            if isinstance(meant, Result):
+                return meant
+            approved = meant.plan.approved(meant.approvals)
             if not approved.blocked:
                 await self._settling.settle(self._spec(request.run), declared_over(approved))
             turn = self._turn(request, approved, on_step)
-            begin = partial(self._begin, request, plan, approvals, on_step)
-            return await (begin() if approved.blocked else self._agents.attended(turn, begin))
+            begin = partial(self._begin, request, meant.plan, meant.approvals, on_step)
+            result = await (begin() if approved.blocked else self._agents.attended(turn, begin))
+            said_so = "; ".join(filter(None, (result.message, *meant.uncounted)))
+            return result.model_copy(update={"message": said_so})
         except StoreError as error:
             return refused(shown or "", f"{NO_JOURNAL}: {error}")
 
@@ -256,11 +258,14 @@ class ActionService:
     ) -> Result:
         action, spec = self._action(request.action), self._spec(request.run)
         assert self._journal is not None
-        over = any(approval.check == claims.CHECK for approval in approvals)
+        over = claims.approved_over(approvals)
         held = (spec, self._key(spec.name), entry.number, self._parts, claims)
         hold = Hold(*held, exclusive=action.exclusive)
         taken = await take(hold, entry.launch_id, action.verb, over=over)
         if taken is not None:
+            now = self._parts.clock.now()
+            told = claims.refusing(shown, taken).model_copy(update={"made_at": now})
+            await asked(self._journal.keep_plan, self._key(spec.name), told)
             return refused(shown.plan_id, taken)
         self._at("claimed")
         context, settled = await self._context(request, entry)

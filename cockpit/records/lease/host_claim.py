@@ -95,6 +95,8 @@ class HostClaim:
         self._holder = holder
         self._send = send
         self._mine: dict[Place, str] = {}
+        self._seen: dict[Place, str] = {}
+        """The claim that was surveyed, by root: only that one is replaced by ``over``."""
         self._lost: set[str] = set()
         """Claims of ours of which nobody has told whether they were put: they may come late."""
 
@@ -113,6 +115,7 @@ class HostClaim:
             return _warn(found.trouble, found.highest)
         written = found.written
         if written is not None and not self._is_ours(root, written):
+            self._seen[root] = written.nonce
             alive = lives(written.holder)
             if alive is not False:
                 return held_by(written, alive, found.highest)
@@ -120,9 +123,10 @@ class HostClaim:
         return Claim(level=Level.PASS.value, text=text, launch_id=found.highest)
 
     async def take(self, run: RunSpec, launch_id: str | None, what: str, *, over: bool) -> Claim:
-        """Take the claim; one of a dead process of this machine, or with ``over`` any, is replaced.
+        """Take the claim; one of a dead process of this machine is replaced.
 
-        Makes the output root.
+        With ``over`` the one that was surveyed is too, unless its holder lives here. Makes the
+        output root.
         """
         root = _root(run)
         if root is None:
@@ -138,7 +142,9 @@ class HostClaim:
         former = found.written
         if former is not None:
             alive = lives(former.holder)
-            if alive is not False and not over and not self._is_ours(root, former):
+            left = alive is False or self._is_ours(root, former)
+            meant = over and alive is None and former.nonce == self._seen.get(root)
+            if not left and not meant:
                 return held_by(former, alive, former.launch_id)
         written = new_claim(self._clock.now(), self._holder(), self._operator(), launch_id, what)
         return await self._put(run, root, former, written)

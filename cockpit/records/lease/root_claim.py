@@ -30,7 +30,7 @@ from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.kernel import machine_id, settle_folder, write_whole
 from cockpit.platforms.local.launcher.launches import number_of
 from cockpit.platforms.local.launcher.modes import follow, make_folder
-from cockpit.records.lease.holder import lives, this_holder
+from cockpit.records.lease.holder import halted, lives, this_holder
 from cockpit.records.lease.state import not_above
 from cockpit.runtime.mounts import missing_disk, nearest
 from cockpit.runtime.offload import offload
@@ -88,15 +88,18 @@ class RootClaim:
         self._operator = operator
         self._holder = holder
         self._mine: dict[Path, str] = {}
+        self._seen: dict[Path, str] = {}
+        """The claim that was surveyed, by root: only that one is replaced by ``over``."""
 
     async def survey(self, run: RunSpec) -> Claim:
         """Return how the claim stands, and the highest launch id noted under the root."""
         return await self._ask(run, self._survey)
 
     async def take(self, run: RunSpec, launch_id: str | None, what: str, *, over: bool) -> Claim:
-        """Take the claim; one of a dead process of this machine, or with ``over`` any, is replaced.
+        """Take the claim; one of a dead process of this machine is replaced.
 
-        Makes the output root if the folder above it is there.
+        With ``over`` the one that was surveyed is too, unless its holder lives here. Makes the
+        output root if the folder above it is there.
         """
         return await self._ask(
             run, lambda run, root: self._take(run, root, launch_id, what, over=over)
@@ -158,6 +161,7 @@ class RootClaim:
             return _warn(f"the output root {root} cannot be written to", highest)
         written = _read(root)
         if written is not None and written.nonce != self._mine.get(root):
+            self._seen[root] = written.nonce
             alive = lives(written.holder)
             if alive is not False:
                 return held_by(written, alive, highest)
@@ -179,7 +183,9 @@ class RootClaim:
             former = _read(root)
             if former is not None:
                 alive = lives(former.holder)
-                if alive is not False and not over and former.nonce != self._mine.get(root):
+                left = alive is False or former.nonce == self._mine.get(root)
+                meant = over and alive is None and former.nonce == self._seen.get(root)
+                if not left and not meant:
                     return held_by(former, alive, former.launch_id)
                 _set_aside(root, former)
             if not _put(root, written):
@@ -360,13 +366,16 @@ def held_by(written: Written | None, alive: bool | None, launch_id: str | None) 
     when = datetime.fromtimestamp(written.at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     who, what = clean(written.operator, 80), clean(written.what, 40)
     where = clean(written.holder.label, 200)
-    unsure = "" if alive else "; cannot tell from here whether it still runs"
+    unsure = "; cannot tell from here whether it still runs"
+    if alive:
+        unsure = f"; it lives on this machine: wait for it, or end it first{halted(written.holder)}"
     return Claim(
         level=Level.BLOCK.value,
         text=f"{what} by {who} ({where}) in progress since {when}{unsure}",
         holder=f"{who}, {where}",
         launch_id=launch_id,
         at=written.at,
+        living=bool(alive),
     )
 
 

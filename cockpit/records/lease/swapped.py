@@ -146,7 +146,7 @@ class SwappedLease(ABC):
         for _ in range(_TRIES):
             value = await seat.read()
             claim = self._claim(seat.words, value)
-            forced = over and shown in (None, value.oid)
+            forced = over and not claim.living and shown in (None, value.oid)
             if claim.level == Level.BLOCK.value and not forced:
                 return claim
             if not_above(launch_id, self._given_out(value.state)):
@@ -196,12 +196,15 @@ class SwappedLease(ABC):
         elif self._is_left(state):
             text = f"{words.named} was left by a process that has ended: {state.label}"
         else:
+            living = self._alive(state.holder) is True
+            end = "; it lives on this machine: wait for it, or end it first" if living else ""
             return Claim(
                 level=Level.BLOCK.value,
-                text=f"{words.held}{state.label}",
+                text=f"{words.held}{state.label}{end}",
                 holder=clean(f"{state.operator} on {state.holder.label}", 200),
                 launch_id=known,
                 at=state.at,
+                living=living,
             )
         return Claim(
             level=Level.PASS.value, text=text, launch_id=known, at=state.at,

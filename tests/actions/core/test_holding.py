@@ -44,6 +44,7 @@ def taken_over_in(world: World, where: str, rival: World) -> list[Result]:
 
     async def late(*args: Any) -> Any:
         if not results:
+            await rival.service.plan(request())
             results.append(await rival.service.act(request(), WORDS, OVER))
         return "nothing to stop" if where == "_stop" else await plain(*args)
 
@@ -142,6 +143,7 @@ async def test_nothing_is_taken_over_while_its_launch_may_still_start(
     monkeypatch.setattr(FilePlatform, "definite_within", 0.0)
     world = World(tmp_path)
     (tmp_path / "claim").write_text("another machine\ntoy-i003")
+    await world.service.plan(request())
     world.platform.blind = True
     refused = await world.service.act(request(), WORDS, OVER)
     assert refused.outcome is Outcome.REFUSED

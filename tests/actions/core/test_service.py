@@ -28,7 +28,7 @@ from cockpit.model.plan import (
     StepResult,
     StepState,
 )
-from cockpit.model.records import Recorded
+from cockpit.model.records import Claim, Recorded
 from cockpit.model.run import RunSpec
 from cockpit.records.lease.holder import this_holder
 from cockpit.runtime.process import process_facts
@@ -144,7 +144,8 @@ async def test_a_refused_repeat_offers_no_words_that_would_be_refused_too(
     assert refused.message.endswith("; plan again") and offer not in refused.message
     taken = [approval("C-15")]
     refused = await world.service.act(request(), WORDS, taken, shown=plan.plan_id)
-    assert refused.message.endswith(offer)
+    assert offer not in refused.message, "that plan did not show the block"
+    assert "approval of C-15 not counted" in refused.message
     assert (await world.service.act(request(), WORDS, taken)).outcome is Outcome.DONE
 
 
@@ -383,6 +384,71 @@ async def test_without_a_claim_the_plan_says_that_a_second_machine_cannot_be_exc
 ) -> None:
     plan = await World(tmp_path, guarded=False).service.plan(request())
     assert [(c.id, c.level) for c in plan.checks] == [("second-machine", Level.WARN)], plan.checks
+
+
+async def test_an_approval_typed_before_its_block_was_shown_counts_for_nothing(
+    tmp_path: Path,
+) -> None:
+    """``--approve second-machine`` typed just in case took a living claim."""
+    world = World(tmp_path)
+    over = [approval("second-machine")]
+    await world.service.plan(request())
+    (tmp_path / "claim").write_text("another machine")
+    refused = await world.service.act(request(), WORDS, over)
+    assert refused.outcome is Outcome.REFUSED
+    assert "no plan has shown this block to you as it stands now" in refused.message
+    assert (tmp_path / "claim").read_text() == "another machine"
+    (tmp_path / "claim").write_text("a third machine")
+    refused = await world.service.act(request(), WORDS, over)
+    assert refused.outcome is Outcome.REFUSED, "the other one was shown, not this one"
+    assert (tmp_path / "claim").read_text() == "a third machine"
+    assert (await world.service.act(request(), WORDS, over)).outcome is Outcome.DONE
+
+
+async def test_a_claim_that_cannot_be_taken_is_passed_over_by_who_was_told_so(
+    tmp_path: Path,
+) -> None:
+    """Only the taking finds out; the refusal shows the block that may be approved then."""
+    world = World(tmp_path)
+    over = [approval("second-machine")]
+    taking = world.guard.take
+
+    async def cannot(*args: Any, over: bool) -> Claim:
+        level = "warn" if over else "block"
+        return Claim(level=level, text="the claim cannot be put: read-only")
+
+    world.guard.take = cannot  # type: ignore[assignment,method-assign]
+    await world.service.plan(request())
+    refused = await world.service.act(request(), WORDS, over)
+    assert refused.outcome is Outcome.REFUSED and "read-only" in refused.message
+    assert (await world.service.act(request(), WORDS, over)).outcome is Outcome.DONE
+    world.guard.take = taking  # type: ignore[method-assign]
+
+
+async def test_a_claim_that_appears_between_the_plan_and_the_act_is_not_taken(
+    tmp_path: Path,
+) -> None:
+    def at(point: str) -> None:
+        if point == "begun":
+            (tmp_path / "claim").write_text("a third machine")
+
+    world = World(tmp_path, at=at)
+    over = [approval("second-machine")]
+    for held in (None, "another machine"):
+        if held is not None:
+            (tmp_path / "claim").write_text(held)
+        await world.service.plan(request())
+        refused = await world.service.act(request(), WORDS, over)
+        assert refused.outcome is Outcome.REFUSED
+        assert (tmp_path / "claim").read_text() == "a third machine"
+        (tmp_path / "claim").unlink()
+    assert world.platform.started == []
+
+
+async def test_an_approval_that_nothing_needs_is_said_to_be_none(tmp_path: Path) -> None:
+    result = await World(tmp_path).service.act(request(), WORDS, [approval("C-15")])
+    assert result.outcome is Outcome.DONE
+    assert result.message.endswith("approval of C-15 not counted: it blocks nothing here")
 
 
 async def test_a_claim_that_somebody_left_can_be_taken_over_by_name(tmp_path: Path) -> None:

@@ -101,6 +101,16 @@ async def test_over_replaces_only_what_was_seen(tmp_path: Path) -> None:
     assert await mine.still_mine(run) is False and await third.still_mine(run) is False
 
 
+async def test_a_holder_that_lives_on_this_machine_is_never_taken_over(tmp_path: Path) -> None:
+    run = run_of(shared(tmp_path))
+    ada, bob = service(pid=7), service(pid=8)
+    await ada.take(run, None, "stop", over=False)
+    held = await bob.survey(run)
+    assert held.living and "it lives on this machine" in held.text
+    assert (await bob.take(run, None, "stop", over=True)).level == "block"
+    assert await ada.still_mine(run) is True
+
+
 @pytest.mark.parametrize("setting", ["receive.denyNonFastForwards", "receive.denyDeletes"])
 async def test_a_strict_remote_serves_as_well(tmp_path: Path, setting: str) -> None:
     run = run_of(shared(tmp_path))

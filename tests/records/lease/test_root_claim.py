@@ -89,6 +89,27 @@ async def test_another_machine_blocks_until_somebody_takes_over(tmp_path: Path) 
     assert await mine.still_mine(run) is True
 
 
+async def test_a_holder_that_lives_here_is_never_taken_over(tmp_path: Path) -> None:
+    run, ada = run_at(tmp_path), guard("ada")
+    await ada.take(run, "toy-i001", "relaunch", over=False)
+    mine = guard("bob")
+    held = await mine.survey(run)
+    assert held.living and "it lives on this machine" in held.text
+    assert (await mine.take(run, None, "stop", over=True)).level == "block"
+    assert await ada.still_mine(run) is True
+
+
+async def test_only_the_claim_that_was_surveyed_is_taken_over(tmp_path: Path) -> None:
+    run, far, mine = run_at(tmp_path), guard("bob", ELSEWHERE), guard()
+    await far.take(run, "toy-i001", "relaunch", over=False)
+    await mine.survey(run)
+    await far.release(run)
+    third = guard("eve", ELSEWHERE)
+    await third.take(run, "toy-i002", "relaunch", over=False)
+    assert (await mine.take(run, None, "stop", over=True)).level == "block"
+    assert await third.still_mine(run) is True
+
+
 async def test_where_it_cannot_be_put_it_warns_and_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     for root, why in (
