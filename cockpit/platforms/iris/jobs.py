@@ -32,10 +32,12 @@ from cockpit.platforms.iris.trees import (
     is_job_id,
     launch_id_of,
     trains,
+    tree_of,
     user_of,
     value_of,
 )
 from cockpit.platforms.iris.words import phase_of, waiting_of
+from cockpit.platforms.local.launcher.launches import number_of
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
@@ -199,7 +201,11 @@ class IrisJobs:
 
     def _facet(self, run: RunSpec, asked: Asked, endpoint: str) -> Facet[JobValue]:
         now, job_id = self._clock.now(), id_of(run)
-        tree = asked.look.trees.get(job_id)
+        tree, source = asked.look.trees.get(job_id), endpoint
+        newer = _launched_since(run, asked, tree)
+        if newer is not None:
+            source += f"; found by launch id {launch_id_of(newer.own.id)}, newer than {job_id}"
+            tree, job_id = newer, newer.own.id
         if tree is None or run.job is None:
             text = f"{endpoint} does not list {clean(job_id, 200)}: it may not have ended"
             return unknown(ErrorKind.NOT_FOUND, text, endpoint, now)
@@ -218,7 +224,7 @@ class IrisJobs:
             "rivals_source": endpoint if live.jobs or live.possible or live.held else "",
         }
         return known(
-            _on_our_clock(value.model_copy(update=update), asked.place.offset), endpoint, now
+            _on_our_clock(value.model_copy(update=update), asked.place.offset), source, now
         )
 
     async def live(self, runs: Sequence[RunSpec]) -> dict[str, Live]:
@@ -291,6 +297,23 @@ async def _followed(controller: Controller, runs: Sequence[RunSpec], look: Look)
         if any(job.id.count("/") == 2 and launch_id_of(job.id) for job in listed):
             found.add(run.name)
     return frozenset(found)
+
+
+def _launched_since(run: RunSpec, asked: Asked, tree: Tree | None) -> Tree | None:
+    """Return the newest launch that lives, where the job that is named is over.
+
+    A cockpit that was killed between a start and its records leaves the old job named.
+    """
+    if tree is None or not phase_of(tree.own).terminal:
+        return None
+    beside, launches = asked.beside.of(run, tree.own.id).jobs, dict[int, str]()
+    for job in beside:
+        number = number_of(run.name, job.launch_id or "")
+        launches |= {} if number is None else {number: job.id}
+    newest = max(launches, default=0)
+    if newest <= (number_of(run.name, launch_id_of(tree.own.id) or "") or 0):
+        return None
+    return tree_of(launches[newest], asked.look.live.values())
 
 
 def _of_lineage(

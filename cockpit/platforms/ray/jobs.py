@@ -147,7 +147,8 @@ class RayJobs:
             return _unlisted(head, query, listed, live, now)
         rivals = [each for each in live.jobs if not job.is_called(each.id)]
         value = self._value(head, run, job, listed.waits.get(job.id))
-        return known(_beside(value, head, rivals, _others(live.possible, job)), head.name, now)
+        source = head.name + _newer_than(run, job)
+        return known(_beside(value, head, rivals, _others(live.possible, job)), source, now)
 
     def _value(self, head: Head, run: RunSpec, job: RayJob, wait: Wait | None) -> JobValue:
         phase = phase_of(job)
@@ -200,21 +201,39 @@ async def _session(head: Head) -> str | None:
 def currents_of(runs: Iterable[RunSpec], jobs: Sequence[RayJob]) -> dict[str, RayJob | None]:
     """Return each run's current job, by the run's name: the recorded one, else its newest launch.
 
-    One that is called so by its submission id goes before one that has such a job id.
+    One that is called so by its submission id goes before one that has such a job id. A launch
+    that has outlived the recorded job, which is over, is the current one: a cockpit that was killed
+    between a start and its records leaves the old job recorded.
     """
     by_id = {job.job_id: job for job in jobs if job.job_id is not None}
     by_id |= {job.submission_id: job for job in jobs if job.submission_id is not None}
-    return {
-        run.name: by_id.get(run.job.id)
-        if run.job is not None and run.job.id is not None
-        else _newest_launch(run, jobs)
-        for run in runs
-    }
+    return {run.name: _current(run, jobs, by_id) for run in runs}
+
+
+def _current(run: RunSpec, jobs: Sequence[RayJob], by_id: Mapping[str, RayJob]) -> RayJob | None:
+    named = run.job.id if run.job is not None else None
+    newest = _newest_launch(run, jobs)
+    if named is None:
+        return newest
+    job = by_id.get(named)
+    if job is None or newest is None or not phase_of(job).terminal:
+        return job
+    later = (newest.submitted_at or 0.0) >= (job.submitted_at or 0.0)
+    outlives = phase_of(newest).lives or (newest.ended_at or 0.0) >= (job.ended_at or 0.0)
+    return newest if later and outlives else job
 
 
 def _newest_launch(run: RunSpec, jobs: Sequence[RayJob]) -> RayJob | None:
     launches = [job for job in jobs if launch_id_of(run, job) is not None]
     return max(launches, key=lambda job: number_of(run.name, job.id) or 0, default=None)
+
+
+def _newer_than(run: RunSpec, job: RayJob) -> str:
+    """Return how the current job was found where it is not the one that is recorded."""
+    named = run.job.id if run.job is not None else None
+    if named is None or job.is_called(named):
+        return ""
+    return f"; found by launch id {clean(job.id, 120)}, newer than {clean(named, 120)}"
 
 
 def failed(error: HttpError, source: str, now: float) -> Facet[Any]:

@@ -64,6 +64,10 @@ def lineage_of(run: RunSpec, book: Book, chains: Chains) -> Lineage:
     found = book.find(named) if named is not None else None
     job, passed, freed = _moved_on(run, book, chains, named, found)
     why = f"follows {passed[-1]}" if passed else ""
+    newer = _launched_since(run, book, job)
+    if newer is not None:
+        job, passed, freed = _moved_on(run, book, chains, newer.id, newer)
+        why = f"{_by_launch(run, newer)}, newer than {named}"
     if job is None:
         job, why = _unnamed(run, book)
         if job is not None and named is not None:
@@ -150,16 +154,41 @@ def _was_freed(record: Record, at: float) -> bool:
     return waited and submitted < at <= eligible <= at + FREED_WITHIN
 
 
-def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
-    """Return the job of the newest launch id; else the newest living one of the lineage."""
+def _launched_since(run: RunSpec, book: Book, job: Job | None) -> Job | None:
+    """Return the newest launch where it has outlived the job that is named, which is over.
+
+    A cockpit that was killed between a start and its records leaves the old job named.
+    """
+    newest = _newest_launch(run, book)
+    if job is None or newest is None or newest.id == job.id or not job.over:
+        return None
+    was, now = job.main, newest.main
+    if newest.lives and never_starts(now.reason):
+        return None
+    if (now.submitted or 0.0) < (was.submitted or 0.0):
+        return None
+    return newest if newest.lives or (now.ended or 0.0) >= (was.ended or 0.0) else None
+
+
+def _newest_launch(run: RunSpec, book: Book) -> Job | None:
+    """Return the job of the newest launch id that was let go."""
     launched = [
         (number_of(run.name, launch) or 0, one.main.submitted or 0.0, one)
         for one in book.jobs
         if (launch := launch_of(run, one.main)) is not None and not never_let_go(one.main)
     ]
-    if launched:
-        newest = max(launched, key=lambda each: each[:2])[2]
-        return newest, f"found by launch id {launch_of(run, newest.main)}"
+    return max(launched, key=lambda each: each[:2])[2] if launched else None
+
+
+def _by_launch(run: RunSpec, job: Job) -> str:
+    return f"found by launch id {launch_of(run, job.main)}"
+
+
+def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
+    """Return the job of the newest launch id; else the newest living one of the lineage."""
+    newest = _newest_launch(run, book)
+    if newest is not None:
+        return newest, _by_launch(run, newest)
     marked = [
         (main.phase is Phase.RUNNING, main.submitted or 0.0, one, mark)
         for one, main in book.living

@@ -13,12 +13,14 @@ _BY_US: Final = "JobHeldUser"
 
 
 def never_let_go(record: Record) -> bool:
-    """Tell whether a job waits held since it was submitted.
+    """Tell whether a job waits held since it was submitted, or was cancelled while it did.
 
     Slurm gives it no time from which on it could run (one with a begin time has it all along).
     A job that was let go and is held again by a person has one.
     """
-    if record.word != "PENDING" or record.said_by != "scontrol" or record.restarts:
+    if record.said_by != "scontrol" or record.restarts:
+        return False
+    if record.word not in ("PENDING", "CANCELLED"):
         return False
     return record.reason == _BY_US and record.eligible is None
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from cockpit.model.observed import Phase
 from cockpit.platforms.iris.details import REQUESTS
 from tests.platforms.iris.controller import Controller, job, running
-from tests.platforms.iris.making import platform_of, run_of, value
+from tests.platforms.iris.making import facet, platform_of, run_of, value
 
 ROOT = "gs://bucket/hero"
 HERO: dict[str, Any] = {
@@ -144,3 +145,17 @@ async def test_the_code_in_the_bundle_is_told_and_no_secret_with_it(iris: Contro
     assert found.bundle is not None
     assert (found.bundle.commit, found.bundle.dirty, found.bundle.tree) == ("0123abcd", True, "ff")
     assert found.bundle.branch is not None and "\x1b" not in found.bundle.branch
+
+
+@pytest.mark.parametrize(("launch", "current"), [("hero-i003", True), ("hero-i001", False)])
+async def test_a_newer_launch_that_lives_wins_over_a_job_that_is_over(
+    iris: Controller, launch: str, current: bool
+) -> None:
+    """A cockpit was killed between the start of a job and its records."""
+    iris.put(job("/ada/hero-i002", "KILLED"), job(f"/ada/{launch}"))
+    seen = await facet(platform_of(), run_of(iris.url, "/ada/hero-i002", "hero", **HERO))
+    assert seen.value is not None
+    assert seen.value.id == (f"/ada/{launch}" if current else "/ada/hero-i002")
+    assert seen.value.phase is (Phase.RUNNING if current else Phase.CANCELLED)
+    assert [each.id for each in seen.value.rivals] == ([] if current else [f"/ada/{launch}"])
+    assert ("newer than" in seen.source) is current

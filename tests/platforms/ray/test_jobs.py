@@ -31,6 +31,7 @@ async def test_a_state_is_what_the_head_says(
     name: str, state: str, phase: Phase, code: int | None, reason: str | None
 ) -> None:
     async with head() as ray:
+        ray.documents["/api/jobs/"] = [ray.job(name)]  # a later launch would be the current job
         job = await job_of(platform(), run_of(ray.url, name))
     assert (job.id, job.state, job.phase, job.exit_code) == (name, state, phase, code)
     assert job.launch_id == name and not job.never
@@ -258,3 +259,18 @@ async def test_what_a_new_run_file_may_begin_from() -> None:
     assert states == sorted(states, key=lambda word: word not in ("RUNNING", "PENDING"))
     assert {each.name for each in own} >= {"hero", "fail", "02000000", "a/b"}
     assert SECRET not in str(own)
+
+
+async def test_the_newest_launch_wins_over_a_recorded_job_that_is_over() -> None:
+    """A cockpit was killed between the start of a job and its records."""
+    async with head() as ray:
+        old = ray.job("fail-i001")
+        began = old["end_time"] + 1000
+        ray.add("fail-i002", start_time=began, end_time=None)
+        facet = (await platform().jobs([Query(run=run_of(ray.url, "fail-i001"))]))["fail"]
+        assert facet.value is not None and facet.value.id == "fail-i002"
+        assert facet.value.phase is Phase.RUNNING and not facet.value.rivals
+        assert facet.source.endswith("; found by launch id fail-i002, newer than fail-i001")
+        ray.job("fail-i002")["start_time"] = old["start_time"] - 1000
+        job = await job_of(platform(), run_of(ray.url, "fail-i001"))
+        assert job.id == "fail-i001" and [each.id for each in job.rivals] == ["fail-i002"]

@@ -86,11 +86,11 @@ async def test_what_lived_beside_it_then_is_not_told_as_living_now() -> None:
     """Both ended while nobody looked: the end that was seen stands, its company does not."""
     site = Site()
     site.cluster.accounting = False
-    beside = Job(id="8", name="x", submitted=site.clock.at, output="/o/log", comment="toy-i002")
+    beside = Job(id="8", name="x", submitted=site.clock.at, output="/o/log", comment="wandb=abc1")
     beside.begin(site.clock.at)
     site.cluster.jobs["8"] = beside
     site.job.end(site.clock.at, "FAILED", "3:0")
-    run = run_of("toy", "7")
+    run = run_of("toy", "7", wandb="abc1")
     ended = (await site.jobs.observe([Query(run=run)]))["toy"].value
     assert ended is not None and [each.id for each in ended.rivals] == ["8"]
     ended = ended.model_copy(update={"queued": ended.rivals, "possible": ended.rivals})

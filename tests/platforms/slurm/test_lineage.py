@@ -193,3 +193,39 @@ def test_a_job_that_was_eligible_a_moment_after_it_came_waited_for_nothing() -> 
     ended = record(state="FAILED", ended=1000.0)
     at_once = record("13", submitted=999.0, eligible=1000.0)
     assert found(ended, at_once).passed == ()
+
+
+def test_the_newest_launch_wins_over_a_named_job_that_is_over() -> None:
+    """A cockpit was killed between the start of a job and its records."""
+    old = record("12", "CANCELLED", submitted=100.0, ended=200.0)
+    new = record("15", comment="toy-i002", submitted=210.0)
+    seen = found(old, new)
+    assert seen.job is not None and seen.job.id == "15" and not seen.rivals
+    assert seen.why == "found by launch id toy-i002, newer than 12"
+    ended = replace(new, state="FAILED", ended=300.0, node="n1")
+    seen = found(old, ended)
+    assert seen.job is not None and seen.job.id == "15"
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        {"submitted": 50.0},  # the named one was submitted later, by hand
+        {"submitted": 150.0, "state": "FAILED", "ended": 180.0},  # it has not outlived it
+        {"submitted": 210.0, "state": "PENDING", "reason": "JobHeldUser", "said_by": "scontrol"},
+        {
+            "submitted": 210.0, "state": "CANCELLED", "ended": 220.0, "reason": "JobHeldUser",
+            "said_by": "scontrol",
+        },
+    ],
+)  # fmt: skip
+def test_what_was_never_let_go_or_came_before_is_not_the_newest(launch: dict[str, object]) -> None:
+    old = record("12", "FAILED", submitted=100.0, ended=200.0)
+    seen = found(old, record("9", **{"comment": "toy-i002", **launch}))
+    assert seen.job is not None and seen.job.id == "12"
+
+
+def test_a_named_job_that_lives_stays_the_current_one_beside_a_launch() -> None:
+    seen = found(record("12", submitted=100.0), record("15", comment="toy-i002", submitted=210.0))
+    assert seen.job is not None and seen.job.id == "12"
+    assert [job.id for job in seen.rivals] == ["15"]
