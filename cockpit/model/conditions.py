@@ -32,8 +32,9 @@ CONDITIONS: Final = (
         "C-02",
         "the job's state is unknown",
         "for more than 2 cadences, or at once where a look cannot decide; a place that "
-        "answers for none of its runs is one alert",
-        "warning",
+        "answers for none of its runs is one alert; a launch of which nobody knows what became of "
+        "it, at once",
+        "warning; an unknown launch is an alert, info once its job is seen",
     ),
     Condition(
         "C-03",

@@ -69,6 +69,20 @@ class Launched(Frozen):
         return self.at if self.started_at is None else max(self.at, self.started_at)
 
 
+class UnsettledLaunch(Frozen):
+    """A launch that no record tells the end of: its answer was lost, or its cockpit is gone.
+
+    ``since`` is when it was sent; ``text`` is what was known of it last. A launch that is being
+    made is none.
+    """
+
+    launch_id: str
+    action: str
+    by: str
+    since: Instant
+    text: str = ""
+
+
 class Sharer(Frozen):
     """Another run of the run file with the same output root or W&B run (C-25).
 
@@ -169,6 +183,8 @@ class History(Frozen):
     restarts: tuple[Instant, ...] = ()
     """When other executions of the run were first seen running after one had run, oldest first."""
     launched: Launched | None = None
+    unsettled: tuple[UnsettledLaunch, ...] = ()
+    """Launches of this store of which nobody has written down what became of them."""
     sharers: tuple[Sharer, ...] = ()
     """The other runs of the run file that write to the same place."""
     not_read_yet: str | None = None

@@ -20,6 +20,7 @@ from cockpit.rules.jobs.preempted import preemption_noticed
 from cockpit.rules.jobs.repeated import same_failure_again
 from cockpit.rules.jobs.stall import log_frozen, step_stalled
 from cockpit.rules.jobs.terminal import ended_not_success
+from cockpit.rules.jobs.unsettled import launch_unsettled
 from cockpit.rules.jobs.walltime import walltime_short
 from cockpit.rules.lineage.code import code_drifts
 from cockpit.rules.lineage.config import config_drifts
@@ -39,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     ended_not_success,
     state_unknown,
     place_unknown,
+    launch_unsettled,
     monitor_stale,
     pending_too_long,
     throughput_collapse,

@@ -9,7 +9,9 @@ from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.notify.channels import Ring
 from cockpit.notify.notifier import Notifications
+from cockpit.runtime.login import login_name
 from cockpit.services.follow_up import FollowUp, Writers
+from cockpit.services.look_ups import LaunchLookUps
 from cockpit.services.notifying import Notifying
 from cockpit.services.service import BackgroundServices, Service
 from cockpit.services.standing_in import StandingIn
@@ -37,7 +39,11 @@ def app_services(
     notifications.began = notifications.began if began is None else began
     follow_up = _follow_up(engine, store, clock, lambda report: report.watched_by is None)
     standing_in = StandingIn(engine, operator, clock)
-    return BackgroundServices((Notifying(engine, notifications, clock), standing_in, follow_up))
+    look_ups = LaunchLookUps(
+        engine, store, clock, operator, lambda report: report.watched_by is None
+    )
+    notifying = Notifying(engine, notifications, clock)
+    return BackgroundServices((notifying, standing_in, look_ups, follow_up))
 
 
 def watch_services(
@@ -53,7 +59,9 @@ def watch_services(
     notifications = Notifications(engine.file, store, clock, ring=ring, mine=mine)
     notifications.began = notifications.began if began is None else began
     follow_up = _follow_up(engine, store, clock, mine)
-    return BackgroundServices((Notifying(engine, notifications, clock), *more, follow_up))
+    look_ups = LaunchLookUps(engine, store, clock, login_name(), mine)
+    notifying = Notifying(engine, notifications, clock)
+    return BackgroundServices((notifying, *more, look_ups, follow_up))
 
 
 def _follow_up(engine: Engine, store: Store | None, clock: Clock, mine: Mine) -> FollowUp:

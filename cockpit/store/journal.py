@@ -26,6 +26,8 @@ WORDS_FOR: Final = 3600.0
 """Seconds for which the words of a plan that was shown are known again."""
 KEEP_PLANS: Final = 2 * WORDS_FOR
 """Seconds for which it is kept; whoever asks may have a clock that is a little behind."""
+SUBMIT: Final = "submit"
+"""The step that starts a job."""
 UNREADABLE: Final = "?"
 """The id of a plan that this version cannot read."""
 
@@ -77,6 +79,14 @@ class JournalEntry(Frozen):
     def step(self, name: str) -> StepResult | None:
         """Return a step by its name, if it was begun."""
         return next((step for step in self.steps if step.name == name), None)
+
+    @property
+    def awaits_launch(self) -> bool:
+        """True when a launch was begun, and what became of it is not written down."""
+        submit = self.step(SUBMIT)
+        if self.launch_id is None or submit is None or self.outcome not in (None, Outcome.UNKNOWN):
+            return False
+        return submit.state not in (StepState.FAILED, StepState.SKIPPED)
 
 
 class Busy(Exception):  # noqa: N818 - it is an answer, not an error

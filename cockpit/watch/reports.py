@@ -88,6 +88,7 @@ def case_of(state: RunState, now: float) -> Case:
         former_failures=state.former_failures,
         restarts=state.restarts,
         launched=state.shared.launched,
+        unsettled=state.shared.unsettled,
         sharers=state.sharers,
         outages=state.outages,
         full_disks=state.full_disks,

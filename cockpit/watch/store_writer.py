@@ -14,17 +14,24 @@ from cockpit.model.agents import AgentAct
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.goodput import JobStart
-from cockpit.model.history import CheckpointMark, FormerFailure, Launched, PhaseMark
+from cockpit.model.history import (
+    CheckpointMark,
+    FormerFailure,
+    Launched,
+    PhaseMark,
+    UnsettledLaunch,
+)
 from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
 from cockpit.model.snapshot import Snapshot
 from cockpit.model.told import Told
+from cockpit.records.lease.holder import still_working
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
 from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.followups import FollowupStore
-from cockpit.store.journal import Journal, handed_over
+from cockpit.store.journal import SUBMIT, Journal, JournalEntry, handed_over
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Ended, Endings, Failures, Rejections, Seals, Stopped, Stops
 from cockpit.store.ownership import Owned, Owner, Ownership
@@ -52,6 +59,10 @@ class Shared(Frozen):
     ended: tuple[Ended, ...] = ()
     failures: tuple[FormerFailure, ...] = ()
     launched: Launched | None = None
+    unsettled: tuple[UnsettledLaunch, ...] = ()
+    """Launches of which nobody has written down what became of them."""
+    under_way: bool = False
+    """True while a launch is being made: its process may die, which changes nothing here."""
     used: Snapshot | None = None
     """What the newest launch used."""
     stops: tuple[Stopped, ...] = ()
@@ -86,6 +97,7 @@ class StoreWriter:
         self._pending: list[Change] = []
         self._version: tuple[int, int, float] = (-1, 0, 0.0)
         self._own: set[str] = set()
+        self._under_way: set[str] = set()
 
     async def load(self, keys: Iterable[str], now: float) -> dict[str, Remembered]:
         """Return what is known of each run; nothing if the store cannot be read."""
@@ -146,7 +158,7 @@ class StoreWriter:
         self._owned |= (owned := self._watched(keys))
         return {
             key: Remembered(
-                shared=_shared(store, owned.get(key), key, now),
+                shared=self._shared(store, owned.get(key), key, now),
                 report=memory.report(key),
                 phases=memory.phases(key),
                 marks=memory.checkpoint_marks(key),
@@ -165,8 +177,14 @@ class StoreWriter:
             owned, former = self._watched(keys), self._owned
             self._owned = owned
             own |= {key for key in keys if _who(owned.get(key)) != _who(former.get(key))}
+            own |= self._under_way
             changed = keys if by_others else [key for key in keys if key in own]
-            return {key: _shared(store, owned.get(key), key, now) for key in changed}
+            return {key: self._shared(store, owned.get(key), key, now) for key in changed}
+
+    def _shared(self, store: Store, owner: Owned | None, key: str, now: float) -> Shared:
+        found = _shared(store, owner, key, now)
+        (self._under_way.add if found.under_way else self._under_way.discard)(key)
+        return found
 
     def _watched(self, keys: list[str]) -> dict[str, Owned]:
         """Return who watches; asked at every look, since one that hangs changes nothing."""
@@ -187,6 +205,9 @@ def _who(owned: Owned | None) -> Owner | None:
 def _shared(store: Store, owner: Owned | None, key: str, now: float) -> Shared:
     alerts, launch = Alerts(store), FollowupStore(store).last(key)
     started = RunMemory(store).launches(key)
+    journal = Journal(store)
+    awaited = [each for each in journal.unfinished(key) if each.awaits_launch]
+    left = [each for each in awaited if not _in_hand(each, journal.place)]
     return Shared(
         open=alerts.open(key),
         closed=alerts.closed(key, now - CLOSED_FOR),
@@ -196,12 +217,31 @@ def _shared(store: Store, owner: Owned | None, key: str, now: float) -> Shared:
         ended=Endings(store).acknowledged(key),
         failures=Failures(store).of(key),
         launched=None if launch is None else launch.launched,
+        unsettled=tuple(map(_unsettled, left)),
+        under_way=len(left) < len(awaited),
         used=Snapshots(store).last(key),
         stops=Stops(store).of(key),
         rejected=Rejections(store).of(key),
-        handed=handed_over(Journal(store).handovers(key)),
+        handed=handed_over(journal.handovers(key)),
         sealed=Seals(store).last(key),
         agents=AgentRecords(store).current(key, now),
+    )
+
+
+def _in_hand(entry: JournalEntry, place: str) -> bool:
+    """Tell whether a launch is being made at this moment, by a process that lives."""
+    return entry.outcome is None and still_working(entry.holder, place, entry.number) is True
+
+
+def _unsettled(entry: JournalEntry) -> UnsettledLaunch:
+    """Return a launch of the journal that no record tells the end of."""
+    submit = entry.step(SUBMIT)
+    return UnsettledLaunch(
+        launch_id=entry.launch_id or "",
+        action=entry.action,
+        by=entry.operator,
+        since=entry.begun_at if submit is None else submit.at,
+        text=entry.message or (submit.note if submit is not None and submit.note else ""),
     )
 
 

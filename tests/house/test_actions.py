@@ -11,9 +11,10 @@ from typing import cast
 import pytest
 
 from cockpit.actions.core.context import ActionContext
-from cockpit.actions.core.recovery import NOT_LOOKED_UP, SUBMIT
+from cockpit.actions.core.recovery import NOT_LOOKED_UP
 from cockpit.actions.core.table import TABLE, Actions
 from cockpit.model.plan import Draft, Request, plan_of
+from cockpit.store.journal import SUBMIT
 from widgets.painting.steps import STEP_WORDS
 
 LAUNCHED = ("record-launch", "failure", "state-file", "follow")

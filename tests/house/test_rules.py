@@ -9,7 +9,13 @@ from typing import NamedTuple
 import pytest
 
 from cockpit.model.announced import Announced, Loaded, Notice
-from cockpit.model.history import FormerFailure, History, Launched, PhaseMark
+from cockpit.model.history import (
+    FormerFailure,
+    History,
+    Launched,
+    PhaseMark,
+    UnsettledLaunch,
+)
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import (
     CheckpointState,
@@ -71,6 +77,12 @@ def place_dark() -> Case:
     late = T0 + 2 * CADENCE + 1
     past = history(late, job=blind(), log=log("x", mtime=late - 1))
     return Case(past.model_copy(update={"outages": (outage(),)}))
+
+
+def launch_lost() -> Case:
+    past = history(T0 + 60, job=job(Phase.RUNNING))
+    lost = UnsettledLaunch(launch_id="toy-i009", action="relaunch", by="ada", since=T0)
+    return Case(past.model_copy(update={"unsettled": (lost,)}))
 
 
 def monitor_dead() -> Case:
@@ -226,6 +238,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "C-01": ended,
     "C-02": unknown,
     "C-02:https://iris": place_dark,
+    "C-02#launch": launch_lost,
     "C-03": monitor_dead,
     "C-04": wedged,
     "C-05": collapsed,

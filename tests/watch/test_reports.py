@@ -20,6 +20,7 @@ from cockpit.model.history import (
     Launched,
     PhaseMark,
     Sharer,
+    UnsettledLaunch,
 )
 from cockpit.model.observed import Phase
 from cockpit.model.snapshot import Snapshot
@@ -241,6 +242,9 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         stops=(Stopped(at=T0 + 9, job_ids=("host:1",), by="ada"),),
         sealed="ada",
         starts=(JobStart(T0, "host:1"),),
+        unsettled=(
+            UnsettledLaunch(launch_id="toy-i003", action="relaunch", by="ada", since=T0 + 5),
+        ),
     )
     settings = SettingsSeen()
     for name, rate in (("host:0", 0.1), ("host:1", 0.2)):

@@ -30,9 +30,8 @@ from cockpit.model.plan import (
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
 from cockpit.records.lease.holder import halted, still_working
-from cockpit.store.journal import UNREADABLE, JournalEntry
+from cockpit.store.journal import SUBMIT, UNREADABLE, JournalEntry
 
-SUBMIT = "submit"
 DIED = "died"
 """The fact that says how a job ended that was started, where it lives no more."""
 ACCEPTED = "accepted"
@@ -59,6 +58,11 @@ class InterruptedAction(Frozen):
     started_at: float | None = None
     elsewhere: bool = False
     by_person: bool = False
+
+
+def looked_up(entry: JournalEntry) -> bool:
+    """Tell whether a look at the systems tells what became of an action: a launch or a stop."""
+    return entry.launch_id is not None or entry.action == "stop"
 
 
 def handle_in(facts: Mapping[str, str]) -> dict[str, str] | None:
@@ -209,18 +213,20 @@ class Recovery:
         gone: Collection[int] = (),
         *,
         closes: bool = True,
+        only: Callable[[JournalEntry], bool] = lambda entry: True,
     ) -> tuple[InterruptedAction, ...]:
         """Return what is known of each action that nobody has ended.
 
         Those of other machines whose numbers are in ``gone`` count as over; ``closes`` as in
-        ``settle``.
+        ``settle``; ``only`` says which are looked at.
         """
         if self._journal is None:
             return ()
         key = self._key(spec.name)
         platform = acting(self._parts.platforms(spec))
         entries = await asked(self._journal.unfinished, key)
-        others = [each for each in entries if without is None or each.number != without.number]
+        own = None if without is None else without.number
+        others = [each for each in entries if each.number != own and only(each)]
         found = []
         for each in others:
             alive = still_working(each.holder, self._journal.place, each.number)
@@ -243,9 +249,27 @@ class Recovery:
                 await self._settle(spec, each if by is None else _declared(each, by))
         return found
 
+    async def look_up(self, spec: RunSpec) -> tuple[InterruptedAction, ...]:
+        """Settle what a look at the systems can settle: launches and stops that nobody is at.
+
+        Nothing while another action is being done on the run.
+        """
+        if self._journal is None:
+            return ()
+        lease = await asked(self._journal.lease, self._key(spec.name))
+        held = lease is not None and still_working(lease.holder, self._journal.place, lease.entry)
+        if held is not False and lease is not None:
+            return ()
+        found = await self.survey(spec, only=looked_up)
+        for each in found:
+            if each.outcome is not None:
+                await self._settle(spec, each)
+        return found
+
     async def _settle(self, spec: RunSpec, settled: InterruptedAction) -> None:
         assert self._journal is not None
-        cut_short = await self._execution(spec, settled)
+        unknown = settled.outcome is Outcome.UNKNOWN
+        cut_short = None if unknown else await self._execution(spec, settled)
         ended: Result | None = None
         if cut_short is not None and settled.outcome is Outcome.FAILED:
             settled = await self._as_it_is(cut_short, settled)

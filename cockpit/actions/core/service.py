@@ -195,6 +195,12 @@ class ActionService:
             return ()
         return await self._settling.settle(self._spec(run))
 
+    async def look_up(self, run: str) -> tuple[InterruptedAction, ...]:
+        """Look up the launches and stops whose outcome nobody knows, and write it down."""
+        if self.read_only or self._journal is None or not self._journal.writes:
+            return ()
+        return await self._settling.look_up(self._spec(run))
+
     async def interrupted(self, run: str) -> tuple[InterruptedAction, ...]:
         """Return what is known of actions that nobody has ended; changes nothing."""
         return await self._settling.survey(self._spec(run), closes=False)

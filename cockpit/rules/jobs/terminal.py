@@ -11,6 +11,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase, Triage
 from cockpit.model.picking import named, names_checkpoint, suspected, would_resume
 from cockpit.model.run import RunSpec
+from cockpit.rules.jobs.unsettled import awaited, wait_for
 from cockpit.rules.metrics.nonfinite import findings
 from cockpit.rules.present import (
     job_of,
@@ -170,7 +171,9 @@ def triage_evidence(source: str, found: Triage | None) -> Iterator[Evidence]:
 def _next(
     run: RunSpec, history: History, job: JobValue, found: Triage | None, went_on: float | None
 ) -> str:
-    who = wording.person(run)
+    who, launch = wording.person(run), awaited(history)
+    if launch is not None:
+        return wait_for(run, launch)
     if went_on is not None or job.rivals:
         return f"find the job that still trains {run.name}; a relaunch would be a second copy"
     if _stopped(history, job, found):

@@ -221,7 +221,7 @@ def test_the_newest_launch_wins_over_a_named_job_that_is_over() -> None:
 )  # fmt: skip
 def test_what_was_never_let_go_or_came_before_is_not_the_newest(launch: dict[str, object]) -> None:
     old = record("12", "FAILED", submitted=100.0, ended=200.0)
-    seen = found(old, record("9", **{"comment": "toy-i002", **launch}))
+    seen = found(old, replace(record("9"), comment="toy-i002", **launch))  # type: ignore[arg-type]
     assert seen.job is not None and seen.job.id == "12"
 
 
