@@ -45,6 +45,8 @@ class Phase(StrEnum):
 
 UNCLEAR = "unclear"
 """The state of a job that was looked at, and of which it cannot be told how it is."""
+STARTING = "starting"
+"""The state of a process that lives and has written nothing yet: it waits in no queue."""
 
 
 class Tasks(Frozen):

@@ -39,6 +39,7 @@ from cockpit.rules.jobs.flapping import restarted, restarts_in
 from cockpit.rules.jobs.host import beyond
 from cockpit.rules.jobs.host_looks import looked_at, of_job
 from cockpit.rules.jobs.jobstate import partial_since
+from cockpit.rules.jobs.signs_of_life import with_signs_of_life
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
@@ -276,10 +277,7 @@ class RunState:
         first = name not in self.looked
         self.looked = _joined(self.looked, name)
         told = facet.value
-        if name == "log" and told is not None:
-            facet = facet.model_copy(update={"value": self._with_rows(old.value, told)})
-        if name == "job" and facet.known:
-            self.partial_since = partial_since(self.partial_since, old.value, facet)
+        facet = self._completed(name, old, facet)
         merged = merge(None if first and not old.observed_at else old, facet)
         if merged.value is not old.value and merged.value == old.value:
             merged = merged.model_copy(update={"value": old.value})  # known again as the same one
@@ -293,6 +291,7 @@ class RunState:
             at = facet.observed_at
             self.looks = self.looks if at is None else self.looks.with_one(at, self.spec.cadence)
         before, self.facets = self.facets, self.facets.model_copy(update={name: merged})
+        self._hear_others(name)
         if self._failing[0] is before and _is_silent(old) == _is_silent(merged):
             self._failing = self.facets, self._failing[1]
         if merged.value is not old.value:
@@ -301,6 +300,23 @@ class RunState:
             self.facets, job_named=self.spec.job is not None
         )
         return first or configured or (merged.value, merged.error) != (old.value, old.error)
+
+    def _completed(self, name: str, old: Facet[Any], facet: Facet[Any]) -> Facet[Any]:
+        """Return an answer with what the looks before it, and other facets, add to it."""
+        if name == "log" and facet.value is not None:
+            return facet.model_copy(update={"value": self._with_rows(old.value, facet.value)})
+        if name != "job":
+            return facet
+        if facet.known:
+            self.partial_since = partial_since(self.partial_since, old.value, facet)
+        return with_signs_of_life(facet, self.facets)
+
+    def _hear_others(self, name: str) -> None:
+        """Take a job for running once another facet shows its work."""
+        if name in ("checkpoints", "tracker"):
+            job = with_signs_of_life(self.facets.job, self.facets)
+            if job is not self.facets.job:
+                self.facets = self.facets.model_copy(update={"job": job})
 
     def _with_rows(self, old: LogValue | None, told: LogValue) -> LogValue:
         """Return what was told of the log with the rows of former looks before its own.

@@ -35,7 +35,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Live, LiveJob
-from cockpit.model.observed import UNCLEAR, JobValue, Phase
+from cockpit.model.observed import STARTING, UNCLEAR, JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local import lookup
@@ -52,7 +52,6 @@ from cockpit.platforms.local.goingon import LogsGoingOn
 from cockpit.platforms.local.judging import (
     GONE,
     PROCESS_TABLE,
-    STARTING,
     Seen,
     doubted,
     judge,

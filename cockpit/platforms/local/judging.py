@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from cockpit.model.clock import FILE_SKEW
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import LiveJob
-from cockpit.model.observed import UNCLEAR, JobValue, Phase
+from cockpit.model.observed import STARTING, UNCLEAR, JobValue, Phase
 from cockpit.model.run import JobSpec
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.files import BadNote, ExitNote, Order, PidNote, explain_exit, order_of
@@ -20,7 +20,6 @@ from cockpit.platforms.local.recorded import Identity, Who
 from cockpit.platforms.local.stopped import Stop
 
 GONE: Final = "gone"
-STARTING: Final = "starting"
 STOPPED: Final = "stopped"
 PROCESS_TABLE: Final = "process table"
 MOST_WATCHED: Final = 32

@@ -8,7 +8,7 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History, Outage
-from cockpit.model.observed import UNCLEAR, JobValue, Phase
+from cockpit.model.observed import STARTING, UNCLEAR, JobValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.jobs.repeated import identity
@@ -136,11 +136,12 @@ def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-04: pending for longer than ``pending_after``, at once if it can never start.
 
     Where the scheduler has told when it means to start it, it is late once that has passed.
+    A process that lives and is silent waits for no capacity: that is C-06's.
     """
     job = job_of(history)
     if job is not None and job.phase is Phase.RUNNING:
         yield from _partial(run, history, job)
-    if job is None or job.phase is not Phase.WAITING:
+    if job is None or job.phase is not Phase.WAITING or job.state == STARTING:
         return
     since = phase_since(history)
     seen = seen_at(history.facets.job, history.now)

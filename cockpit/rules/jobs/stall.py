@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Literal
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.facet import Facet
 from cockpit.model.history import History
 from cockpit.model.jobs import Stopped
-from cockpit.model.observed import LogValue, Phase
+from cockpit.model.observed import STARTING, LogValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.jobs.terminal import triage_evidence
@@ -41,13 +43,16 @@ _NOTHING = ("harmless_noise", "success", "unknown")
 
 def step_stalled(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-06: the job is said to run, and training does not step, or its process is stopped."""
+    job = job_of(history)
+    if job is not None and job.state == STARTING:
+        yield from _nothing_yet(run, history)
     if phase_of(history) is not Phase.RUNNING:
         return
     halted = stopped(history)
     if halted is not None:
         yield _process_stopped(run, history, halted)
         return
-    job, clock = job_of(history), StepClock(history)
+    clock = StepClock(history)
     started = float("-inf") if job is None or job.started_at is None else job.started_at
     if clock.last is None or clock.last < started:
         yield from _no_first_step(run, history, clock, started)
@@ -86,7 +91,9 @@ def _no_first_step(
 ) -> Iterator[Alert]:
     saved = _last_saved(history)
     if saved is not None and saved > started > float("-inf"):
-        return  # what was saved since the start was trained, though nothing shows its steps
+        # What was saved since the start was trained, though nothing shows its steps.
+        yield from _saves_stopped(run, history, started, saved)
+        return
     since, within = max(started, phase_since(history)), run.thresholds.first_step_within
     until, silent = _watched_until(run, history, clock)
     if until is None or until - since <= within:
@@ -95,6 +102,32 @@ def _no_first_step(
     seen = Evidence(text=text, source=job_source(history))
     title = "No training step since the start"
     yield _alert(run, history, since, title, seen, "guess" if silent else "sure")
+
+
+def _nothing_yet(run: RunSpec, history: History) -> Iterator[Alert]:
+    """Yield for a process that lives, and of which no source has shown any work since its start."""
+    since, within = phase_since(history), run.thresholds.first_step_within
+    if seen_at(history.facets.job, history.now) - since <= within:
+        return
+    text = f"started at {wording.moment(since)}; no line, no step within {wording.span(within)}"
+    seen = Evidence(text=text, source=job_source(history))
+    yield _alert(run, history, since, "Nothing shown since the start", seen, "guess")
+
+
+def _saves_stopped(run: RunSpec, history: History, started: float, saved: float) -> Iterator[Alert]:
+    """Yield where saves are all that shows training, and none came for several of their gaps."""
+    listing = history.facets.checkpoints
+    times = sorted(at for at in _saves(history) if at > started)
+    gaps = sorted(later - at for at, later in pairwise([started, *times]))
+    every = run.checkpoints.save_every if run.checkpoints is not None else None
+    usual = every or gaps[len(gaps) // 2]
+    limit = max(run.thresholds.stall_factor * usual, CADENCES * run.cadence)
+    if seen_at(listing, history.now) - saved <= limit:
+        return
+    text = f"newest save at {wording.moment(saved)}, one each {wording.span(usual)} before"
+    text += f"; limit {wording.span(limit)}; nothing else shows steps"
+    seen = Evidence(text=text, source=listing.source)
+    yield _alert(run, history, saved, "No new checkpoint", seen, "likely" if every else "guess")
 
 
 def _watched_until(run: RunSpec, history: History, clock: StepClock) -> tuple[float | None, bool]:
@@ -161,6 +194,9 @@ def log_frozen(run: RunSpec, history: History) -> Iterator[Alert]:
     last = max((at for at in moved if at is not None), default=None)
     if log.value is None or last is None or phase_of(history) is not Phase.RUNNING:
         return
+    if log.value.size == 0:
+        yield from _held_back(run, history, log, last)
+        return
     limit = CADENCES * run.cadence
     seen = seen_at(log, history.now)
     if seen - log.value.mtime <= limit or last - log.value.mtime <= limit or seen - last > limit:
@@ -180,6 +216,28 @@ def log_frozen(run: RunSpec, history: History) -> Iterator[Alert]:
     )
 
 
+def _held_back(
+    run: RunSpec, history: History, log: Facet[LogValue], last: float
+) -> Iterator[Alert]:
+    """C-23 for a log without a byte, while another source shows that the job has worked."""
+    job = job_of(history)
+    began = None if job is None else job.started_at
+    if began is None or last <= began:
+        return
+    text = f"no byte in it since the start at {wording.moment(began)}; is the output held back?"
+    yield Alert(
+        id="C-23",
+        key=f"C-23:{run.name}",
+        severity=Severity.INFO,
+        title="The log is empty; training goes on",
+        since=began,
+        evidence=present.evidence(log.source, text),
+        confidence="likely",
+        next_action="nothing to do: at the next start use python -u, or conda run"
+        " --no-capture-output; check that job.log is the file it writes to",
+    )
+
+
 def _why_still(log: LogValue) -> tuple[str, str, Literal["likely", "guess"]]:
     """Return what the log shows of why nothing new comes, what would help, and how sure."""
     shown = "run with python -u"
@@ -195,6 +253,10 @@ def _why_still(log: LogValue) -> tuple[str, str, Literal["likely", "guess"]]:
 
 def _last_saved(history: History) -> float | None:
     """Return when the newest checkpoint was complete: training has come that far."""
+    return max(_saves(history), default=None)
+
+
+def _saves(history: History) -> list[float]:
     value = history.facets.checkpoints.value
-    saved = [item.saved_at for item in (value.items if value is not None else ())]
-    return max((at for at in saved if at is not None), default=None)
+    times = (item.saved_at for item in (value.items if value is not None else ()))
+    return [at for at in times if at is not None]
