@@ -7,10 +7,31 @@ Times in here are plain floats (epoch seconds), so that ``model_dump_json`` and
 """
 
 import math
+from collections.abc import Iterable
+from itertools import pairwise
 
 from cockpit.model.base import Frozen, Seconds
 from cockpit.model.goodput import Stepping
 from cockpit.model.observed import Row
+
+FLUSHED = 0.005
+"""Seconds between two rows below which they came out of a buffer: no step is logged so fast."""
+LEAST_SPAN = 0.3
+"""Seconds that rows must span before they tell a rate."""
+
+
+def timed_steps(rows: Iterable[tuple[int, float]]) -> list[tuple[float, int]]:
+    """Return (seconds, steps) between rows of (step, time), of those that tell how fast it trains.
+
+    None where what remains spans too little time: a rate from a burst of rows is none.
+    """
+    last = {at: step for step, at in rows}  # of rows that came at one time
+    between = (
+        (later - earlier, step - before)
+        for (earlier, before), (later, step) in pairwise(last.items())
+    )
+    told = [(gap, steps) for gap, steps in between if steps > 0 and gap >= FLUSHED]
+    return told if sum(gap for gap, _ in told) >= LEAST_SPAN else []
 
 
 class Pace(Frozen):

@@ -150,7 +150,7 @@ def _alert(
     since: float,
     title: str,
     seen: Evidence,
-    confidence: Literal["sure", "guess"],
+    confidence: Literal["sure", "likely", "guess"],
 ) -> Alert:
     log, job = history.facets.log, job_of(history)
     lines = [line.plain for line in log.value.lines] if log.value is not None else []

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import pairwise
 from math import isfinite
 from operator import sub, truediv
 from statistics import median
 
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
-from cockpit.model.trend import Pace, Trend
+from cockpit.model.trend import Pace, Trend, timed_steps
 from cockpit.rules.metrics.calm import FEWEST, Calm, calm_rows
 from cockpit.rules.metrics.climb import ClimbFold
 from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold, SkipFold
@@ -201,15 +200,10 @@ class PaceFold:
         )
 
     def _usual(self) -> tuple[float | None, float | None]:
-        last = {at: step for step, at in self.recent}
-        gaps = [
-            (later[1] - earlier[1], later[0] - earlier[0])
-            for earlier, later in pairwise(last.items())
-            if later[0] > earlier[0] and later[1] > earlier[1]
-        ]
+        gaps = timed_steps(self.recent)
         if not gaps:
             return None, None
-        return median(gap / steps for steps, gap in gaps), median(gap for _, gap in gaps)
+        return median(gap / steps for gap, steps in gaps), median(gap for gap, _ in gaps)
 
 
 class TrendFold:

@@ -14,6 +14,7 @@ from statistics import median
 from cockpit.model.base import step_of
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
+from cockpit.model.trend import timed_steps
 from cockpit.sources.protobuf import BadMessageError
 from cockpit.sources.wandb.clocks import true_time
 from cockpit.sources.wandb.decode import history, items, number
@@ -250,6 +251,6 @@ def rated(rows: Iterable[Row], keys: MetricKeys, rate: StepRate) -> list[Row]:
 
 def usual_step_seconds(rows: Sequence[Row]) -> float | None:
     """Return the median of seconds per step between one logged row and the next."""
-    bare = (Row(row.step, row.at) for row in rows)
-    rates = [row.throughput for row in StepRate().fill(bare) if row.throughput]
-    return 1.0 / median(rates) if rates else None
+    timed = [(row.step, row.at) for row in rows if row.step is not None and row.at is not None]
+    paces = [gap / steps for gap, steps in timed_steps(timed)]
+    return median(paces) if paces else None

@@ -4,6 +4,7 @@ import json
 import math
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -128,3 +129,11 @@ def test_a_pause_is_remembered_until_a_resume_begins_anew() -> None:
 def test_rows_of_an_even_pace_and_a_single_late_one_make_no_pause() -> None:
     rows = [Row(i, T0 + i * 2 + (3 if i > 20 else 0), 1.0) for i in range(40)]
     assert folded(rows).pace.pauses == ()
+
+
+def test_the_usual_pace_is_not_that_of_rows_flushed_at_once() -> None:
+    burst = [Row(step, 100.0 + step * 0.00007, 2.0) for step in range(300)]
+    trend = advance(Trend(), burst, run_spec())
+    assert (trend.usual_step_s, trend.pace.usual_gap_s) == (None, None)
+    trend = advance(trend, [Row(300 + more, 101.0 + more, 2.0) for more in range(4)], run_spec())
+    assert trend.usual_step_s == pytest.approx(1.0, abs=0.03)

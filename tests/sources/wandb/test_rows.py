@@ -172,3 +172,13 @@ def test_the_usual_time_of_a_step_is_not_moved_by_one_pause() -> None:
     rows = [Row(step, step * 2.0 + (600.0 if step > 7 else 0.0)) for step in range(12)]
     assert usual_step_seconds(rows) == pytest.approx(2.0)
     assert usual_step_seconds(rows[:1]) is None
+
+
+def test_rows_that_came_out_of_a_buffer_at_once_tell_no_rate() -> None:
+    burst = [Row(step, 100.0 + step * 0.00007) for step in range(300)]
+    assert usual_step_seconds(burst) is None
+    after = [Row(300 + more, 101.0 + more) for more in range(4)]
+    assert usual_step_seconds([*burst, *after]) == pytest.approx(1.0, abs=0.03)
+    assert usual_step_seconds([Row(1, 5.0), Row(2, 5.2)]) is None, "too short a time"
+    whole_seconds = [Row(step, float(step // 4)) for step in range(20)]
+    assert usual_step_seconds(whole_seconds) == pytest.approx(0.25)
