@@ -22,7 +22,7 @@ from cockpit.model.wording import moment, percent
 from cockpit.model.wording import step as told_step
 from cockpit.rules.byrow import Happened
 from cockpit.rules.replay import NOT_REPLAYED, Replay
-from cockpit.sources.logs.source import read_rows
+from cockpit.sources.logs.rows import read_rows
 from cockpit.sources.rowfile import RowFile
 from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb.delivery import unreadable

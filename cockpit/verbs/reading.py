@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final
 
+from cockpit.sources.logs.packed import ENDINGS, MAGIC, errors, packing_of, unpacked
 from cockpit.sources.rowfile import RowFile
 from cockpit.text.safe import clean
 from cockpit.verbs.common import UsageError, say
@@ -27,7 +27,7 @@ CHUNK: Final = 131_072
 
 def is_history(what: str) -> bool:
     """Tell a path (``-``: standard input) from the name of a run."""
-    return what == STDIN or "/" in what or what.endswith((".wandb", ".jsonl", ".gz"))
+    return what == STDIN or "/" in what or what.endswith((".wandb", ".jsonl", *ENDINGS))
 
 
 def history_name(path: str) -> str:
@@ -57,7 +57,7 @@ def opened(name: str) -> Iterator[BinaryIO]:
             yield file
     except BrokenPipeError:
         raise  # nobody reads what is printed; nothing is wrong with what was read
-    except (OSError, EOFError) as error:
+    except errors() as error:
         why = (getattr(error, "strerror", None) or str(error) or "it breaks off").lower()
         raise UsageError(f"{_shown(name)} cannot be read: {why}") from error
 
@@ -83,9 +83,9 @@ def _open(name: str) -> BinaryIO:
     path = Path(name)
     if stat.S_ISDIR(path.stat().st_mode):
         raise UsageError(f"{_shown(name)} is a folder; expected a file")
-    if name.endswith(".gz"):
-        return cast("BinaryIO", gzip.open(path))
-    return io.BufferedReader(_Interruptible(path), CHUNK)
+    file = io.BufferedReader(_Interruptible(path), CHUNK)
+    packing = packing_of(name, file.peek(MAGIC))
+    return file if packing is None else unpacked(packing, file)
 
 
 def say_left_out(rows: RowFile) -> None:

@@ -39,7 +39,7 @@ from cockpit.rules.jobs.flapping import restarted, restarts_in
 from cockpit.rules.jobs.host import beyond
 from cockpit.rules.jobs.host_looks import looked_at, of_job
 from cockpit.rules.jobs.jobstate import partial_since
-from cockpit.rules.jobs.signs_of_life import with_signs_of_life
+from cockpit.rules.jobs.signs_of_life import and_the_job, with_signs_of_life
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Ended
@@ -290,8 +290,7 @@ class RunState:
         if name == ("tracker" if self.spec.job is None else "job") and facet.known:
             at = facet.observed_at
             self.looks = self.looks if at is None else self.looks.with_one(at, self.spec.cadence)
-        before, self.facets = self.facets, self.facets.model_copy(update={name: merged})
-        self._hear_others(name)
+        before, self.facets = self.facets, and_the_job(self.facets, {name: merged})
         if self._failing[0] is before and _is_silent(old) == _is_silent(merged):
             self._failing = self.facets, self._failing[1]
         if merged.value is not old.value:
@@ -310,13 +309,6 @@ class RunState:
         if facet.known:
             self.partial_since = partial_since(self.partial_since, old.value, facet)
         return with_signs_of_life(facet, self.facets)
-
-    def _hear_others(self, name: str) -> None:
-        """Take a job for running once another facet shows its work."""
-        if name in ("checkpoints", "tracker"):
-            job = with_signs_of_life(self.facets.job, self.facets)
-            if job is not self.facets.job:
-                self.facets = self.facets.model_copy(update={"job": job})
 
     def _with_rows(self, old: LogValue | None, told: LogValue) -> LogValue:
         """Return what was told of the log with the rows of former looks before its own.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +79,23 @@ def test_a_long_log_is_read_from_its_end_and_says_so(
     assert not found["read"]["whole"] and "only its last" in found["read"]["why"]
 
 
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".bz2": bz2.compress,
+    "": lzma.compress,
+}
+
+
 @pytest.mark.parametrize("verb", ["triage", "progress"])
 def test_packed_and_piped_logs_say_the_same(
     verb: str, log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = said(capsys, verb, str(log))
-    packed = log.with_suffix(".log.gz")
-    packed.write_bytes(gzip.compress(log.read_bytes()))
-    assert said(capsys, verb, str(packed)) == plain
+    for ending, compress in PACKINGS.items():
+        packed = log.with_suffix(f".packed{ending}")
+        packed.write_bytes(compress(log.read_bytes()))
+        assert said(capsys, verb, str(packed)) == plain, "by its first bytes, else by its name"
     with log.open() as piped:
         monkeypatch.setattr("sys.stdin", piped)
         assert said(capsys, verb, "-") == plain
@@ -97,8 +109,10 @@ def test_packed_and_piped_logs_say_the_same(
         (".", None, "is a folder"),
         ("torn.gz", gzip.compress(b"step 1 loss 2\n" * 99, mtime=0)[:40], "cannot be read"),
         ("not.gz", b"plain", "cannot be read"),
+        ("torn.xz", lzma.compress(b"step 1 loss 2\n" * 99)[:40], "cannot be read"),
+        ("packed.zst", b"\x28\xb5\x2f\xfd more", "packed with zstd"),
     ],
-    ids=["not there", "a folder", "torn", "not packed"],
+    ids=["not there", "a folder", "torn", "not packed", "torn xz", "zstd"],
 )
 def test_what_cannot_be_read_is_one_line(
     verb: str,

@@ -6,12 +6,22 @@ An empty log is one source. A program that holds its output back (``conda run``,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from cockpit.model import wording
 from cockpit.model.clock import FILE_SKEW
 from cockpit.model.facet import Facet
 from cockpit.model.observed import STARTING, JobValue, Phase
 from cockpit.model.picking import named
 from cockpit.model.report import Facets
+
+
+def and_the_job(facets: Facets, changes: Mapping[str, Facet[Any]]) -> Facets:
+    """Return facets with such changes, and with the job as these show it."""
+    changed = facets.model_copy(update=changes)
+    job = with_signs_of_life(changed.job, changed)
+    return changed if job is changed.job else changed.model_copy(update={"job": job})
 
 
 def with_signs_of_life(job: Facet[JobValue], facets: Facets) -> Facet[JobValue]:

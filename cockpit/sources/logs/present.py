@@ -10,7 +10,6 @@ bars the first and the last.
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from collections import deque
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Literal, NamedTuple
 
 from cockpit.model.logtext import LogLine, LogMark, PresentLog, Read
+from cockpit.sources.logs.packed import ENDINGS, errors, packing_of, unpacked
 from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stream, Wish
 from cockpit.sources.logs.stamp import line_time, read_stamp, writes_utc
 from cockpit.text.present_log import present_log
@@ -47,7 +47,8 @@ PACKED: Final = 1_048_576
 DROPPED: Final = "older lines are no longer kept"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|.)")
 _BAR = re.compile(rb"%\||it/s|s/it|\xe2\x94\x81| rate:")
-_ROTATED = re.compile(r"(?:[.-]\d[\dT_.:-]*|\.old|\.bak)(?:\.gz)?|\.gz")
+_PACKED = "|".join(map(re.escape, ENDINGS))
+_ROTATED = re.compile(rf"(?:[.-]\d[\dT_.:-]*|\.old|\.bak)(?:{_PACKED})?|{_PACKED}")
 
 
 class _Part(NamedTuple):
@@ -176,7 +177,7 @@ def _former(
             found, begun, cut = _former_part(each, mark, late, room)
         except FileNotFoundError:
             continue  # moved on since it was listed
-        except (OSError, EOFError, zlib.error):
+        except errors():
             why = f"{clean(Path(each.place.path).name)}, rotated away, could not be read"
             return parts, False, why if late else None
         if found is None:
@@ -192,7 +193,7 @@ def _former_part(
     log: Ranged, mark: LogMark | None, late: bool, room: int
 ) -> tuple[_Part | None, bool, bool]:
     """Return one file's share; ``late`` tells that it was written since the job began."""
-    if log.path.endswith(".gz"):
+    if log.path.endswith(ENDINGS):
         data, cut = _unpacked(log, room) if late else (b"", False)
         return (_Part(log.path, data, None, None) if late else None), False, cut
     with log.open() as opened:
@@ -219,10 +220,9 @@ def _rotated(log: Ranged) -> list[tuple[float, Ranged]]:
 def _unpacked(log: Ranged, room: int) -> tuple[bytes, bool]:
     """Return the last bytes of a compressed file; whether there are more."""
     kept, total = b"", 0
-    with (
-        log.open() as opened,
-        gzip.GzipFile(fileobj=BufferedReader(Stream(opened), PACKED)) as file,
-    ):
+    packing = packing_of(log.path)
+    assert packing is not None
+    with log.open() as opened, unpacked(packing, BufferedReader(Stream(opened), PACKED)) as file:
         while total < MOST_UNPACKED and (data := file.read(1_048_576)):
             total += len(data)
             kept = (kept + data)[-room:]

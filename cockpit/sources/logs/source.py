@@ -24,14 +24,15 @@ from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.follow import FIRST, Follower, News
 from cockpit.sources.logs.hosts import HostAsk, Hosts
+from cockpit.sources.logs.packed import PackedError, refuse_packed
 from cockpit.sources.logs.pieces import Answer, Ask, Told
 from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.remote import HostError, RemoteLog, Run
+from cockpit.sources.logs.rows import last_line_at, read_rows, written_until
 from cockpit.sources.logs.skipped import SCAN_S, Budget, Find, Left, Search, search
-from cockpit.sources.logs.stamp import clock_offset, line_time, writes_utc
+from cockpit.sources.logs.stamp import clock_offset, writes_utc
 from cockpit.text.announced import announced
 from cockpit.text.progress import is_drawn_bar
-from cockpit.text.progress_lines import read_raw
 from cockpit.text.safe import safe_line
 
 AWAY: Final = 5.0
@@ -199,6 +200,9 @@ def _facet_of(place: Place, outcome: Outcome[LogValue], now: float) -> Facet[Log
         return unknown(ErrorKind.NOT_FOUND, f"no log {path}", path, now)
     except PermissionError:
         return unknown(ErrorKind.PERMISSION, f"no permission to read {path}", path, now)
+    except PackedError as error:
+        text = f"{path} is packed with {error.strerror}: name the log that is being written"
+        return unknown(ErrorKind.UNSUPPORTED, text, path, now)
     except OSError as error:
         return unknown(ErrorKind.BAD_ANSWER, f"cannot read {path}: {error.strerror}", path, now)
     return known(value, value.path, now)
@@ -247,6 +251,8 @@ class _Followed:
             if told is not None and isinstance(log, RemoteLog):
                 log = log.answered(told)
             log = log.newest()
+            if self._value is None:
+                refuse_packed(log)
             if self._follower is None or self._follower.log.place != log.place:
                 known = self._follower is not None
                 self._follower = Follower(log, from_start=known, whole=self._whole)
@@ -326,7 +332,7 @@ class _Followed:
             path=path,
             size=news.size,
             mtime=news.mtime,
-            last_line_at=_last_line_at(newest_first, news.mtime, utc, off),
+            last_line_at=last_line_at(newest_first, news.mtime, utc, off),
             lines=lines,
             offsets=news.starts,
             inode=news.inode,
@@ -368,81 +374,3 @@ class _Followed:
         drawn = is_drawn_bar(safe_line(news.rest).plain)
         self._bar = news.rest if drawn else b""
         return (*states, self._bar) if drawn else states
-
-
-def _last_line_at(
-    newest_first: Sequence[str], mtime: float, utc: bool, offset: float
-) -> float | None:
-    """Return when the last line was written: what it says itself, else the file's mtime."""
-    last = next((line for line in newest_first if line.strip()), None)
-    if last is None:
-        return None
-    said = line_time(last, mtime, utc, offset)
-    return mtime if said is None else said
-
-
-def written_until(
-    states: Sequence[bytes], place: int, *, mtime: float, utc: bool, offset: float
-) -> float:
-    """Return when a state was written: its own word, else until when by the next that tells one."""
-    for raw in states[place : place + _NEXT]:
-        said = line_time(safe_line(raw).plain, mtime, utc, offset)
-        if said is not None:
-            return said
-    return mtime
-
-
-_NEXT: Final = 100
-"""States among which one that tells its time is looked for."""
-FRESH: Final = 30.0
-"""Seconds between two writes within which an unstamped line is as old as the last write."""
-
-
-def read_rows(
-    states: Sequence[bytes],
-    mtime: float,
-    since: float | None,
-    utc: bool,
-    step: int | None = None,
-    offset: float = 0.0,
-) -> list[Row]:
-    """Return a row for each state that tells a step of the run (INTERFACE: scope ``run``).
-
-    Figures that are logged without a step belong to the one before them, first of all ``step``.
-    A bar's rate is no measurement: it is averaged since the bar was drawn, with the steps that a
-    resume skipped, and stands still while nothing steps. Steps over time stand in for it.
-    A row's time is the line's own; else ``mtime`` for the last row, and for all if the former
-    write (``since``) was less than ``FRESH`` seconds before: an older guess would be a lie.
-    """
-    rows: list[Row] = []
-    for number, progress in read_raw(states):
-        if progress.scope != "run" or (progress.step is None and progress.format != "dict"):
-            continue
-        step = progress.step if progress.step is not None else step
-        rate = None if progress.is_bar else per_second(progress.throughput, progress.unit)
-        row = Row(
-            step,
-            line_time(safe_line(states[number - 1]).plain, mtime, utc, offset),
-            progress.loss,
-            rate,
-            progress.grad_norm,
-            progress.is_bar,
-            *progress.beside,
-        )
-        rows.append(row)
-    fresh = since is not None and mtime - since <= FRESH
-    last = len(rows) - 1
-    return [
-        row._replace(at=mtime) if row.at is None and (fresh or at == last) else row
-        for at, row in enumerate(rows)
-    ]
-
-
-def per_second(rate: float | None, unit: str | None) -> float | None:
-    """Return a rate for which more is better: ``s/it`` and ``ms/it`` are turned around."""
-    if rate is None or unit is None or unit.partition("/")[0] not in _TIMES:
-        return rate
-    return _TIMES[unit.partition("/")[0]] / rate if rate > 0 else None
-
-
-_TIMES: Final = {"s": 1.0, "ms": 1000.0, "us": 1e6, "m": 1 / 60, "min": 1 / 60, "h": 1 / 3600}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 import shutil
 from datetime import UTC, datetime
@@ -97,6 +98,11 @@ def test_a_packed_part_of_the_present_job_s_log_is_read(log: Path) -> None:
         os.utime(path, (when, when))
     log.write_text("here\n")
     assert texts(read_present(LocalLog(log), None, 100.0)) == ["of run.log.1.gz", "here"]
+    packed = log.with_name("run.log.1.xz")
+    packed.write_bytes(lzma.compress(b"of xz\n"))
+    os.utime(packed, (150.0, 150.0))
+    assert texts(read_present(LocalLog(log), None, 100.0))[:2] == ["of xz", "of run.log.1.gz"]
+    packed.unlink()
     log.with_name("run.log.1.gz").write_bytes(b"\x1f\x8b torn")
     os.utime(log.with_name("run.log.1.gz"), (200.0, 200.0))
     assert texts(read_present(LocalLog(log), None, 100.0)) == ["here"]

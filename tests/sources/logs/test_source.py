@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import gzip
+import lzma
 import os
 import subprocess
 import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -18,7 +21,8 @@ from cockpit.rules.metrics.numerics import advance
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.local import newest_match
-from cockpit.sources.logs.source import FRESH, Logs, per_second, read_rows
+from cockpit.sources.logs.rows import FRESH, per_second, read_rows
+from cockpit.sources.logs.source import Logs
 from tests.queries import queries_of
 
 
@@ -265,3 +269,17 @@ async def test_what_a_former_start_announced_is_as_old_as_it_says(
         file.write("Resuming training from /out/step-90\n")
     told = (await look(logs, log)).announced
     assert told.loaded is not None and told.loaded.at == log.stat().st_mtime
+
+
+@pytest.mark.parametrize(("name", "pack"), [("run.log.gz", gzip), ("run.log.xz", lzma)])
+async def test_a_packed_log_says_why_nothing_of_it_is_known(
+    tmp_path: Path, logs: Logs, name: str, pack: ModuleType
+) -> None:
+    log = tmp_path / name
+    log.write_bytes(pack.compress(b"step 1 loss 2\n"))
+    facet = (await logs.observe(queries_of([run_of(log)])))["r"]
+    assert facet.value is None and facet.error is not None
+    assert facet.error.kind is ErrorKind.UNSUPPORTED
+    assert f"{log} is packed with {name[-2:].replace('gz', 'gzip')}" in facet.error.message
+    log.write_text("step 1 loss 2\n")
+    assert (await look(logs, log)).rows, "a name alone packs nothing"
