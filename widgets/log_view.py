@@ -317,6 +317,8 @@ class LogView(Painted):
 
     def _around_cursor(self, width: int, room: int) -> list[Content]:
         """Return wrapped lines from the top on, which comes down until the cursor is in sight."""
+        if not self.held:
+            return []
         before = [self._line(at, width) for at in range(self._top, self._cursor + 1)][-room:]
         while len(before) > 1 and sum(map(len, before)) > room:
             before.pop(0)

@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
+from typing import Any
+
+from textual._styles_cache import StylesCache
+from textual.color import Color
 
 from cockpit.app.background import BackgroundTold, dark_by
 from cockpit.app.frames.early import standing
 from cockpit.app.terminal import TerminalApp
 from themes.loader import AUTO, load_themes
+
+
+def _forget_closed_widgets() -> None:
+    """Keep Textual's cache of background styles from keeping every widget's painted lines.
+
+    ``StylesCache.get_inner_outer`` is an ``lru_cache(1024)`` on a method that uses nothing of its
+    instance, so it holds the last 1,024 instances with all that their widgets have painted: some
+    27 kB for each key that opens something. Cached for the class, it holds colours alone.
+    """
+    styles: Any = StylesCache
+    compute = getattr(styles.get_inner_outer, "__wrapped__", None)
+    if compute is None:
+        return  # another Textual, which caches it otherwise
+
+    @lru_cache(1024)
+    def inner_outer(base_background: Color, background: Color) -> object:
+        return compute(styles, base_background, background)
+
+    styles.get_inner_outer = staticmethod(inner_outer)
+
+
+_forget_closed_widgets()
 
 
 class ThemedApp(TerminalApp):
