@@ -7,6 +7,10 @@ look-up: nothing may start under it) or ``loose`` (a wrapper ran that did not su
 given to submit). What Slurm itself tells comes first. Where no note can be made nothing is let go,
 and no look-up says that nothing will be.
 
+While sbatch is called, and after it when its answer was lost, a mark stands beside the note: a
+controller that stood still may bring that job when it goes on. A look-up that finds the mark says
+that nothing can come only when sbatch has ended, and the controller has told of no job for a while.
+
 Words of sbatch's environment, as seen: a value of ``SBATCH_OPEN_MODE`` that it does not know ends
 every sbatch, whatever its options say; there is no variable for a hold or a comment.
 """
@@ -28,6 +32,10 @@ SUBMIT: Final = 60
 WRAPPER: Final = 120
 """Seconds for a program that calls sbatch itself."""
 STARTING, RUNNING, CLOSED, LOOSE = "starting", "running", "closed", "loose"
+SENDING, GONE = "sending", "gone"
+"""What a mark says: sbatch is called, or has ended and a look has found no job of it."""
+COMES_WITHIN: Final = 15
+"""Seconds in which a controller that answers brings a job whose sbatch got no answer."""
 FENCE: Final = "only-as-the-cockpit-says"
 """No mode: sbatch looks at the first letter alone, ``a`` or ``t``."""
 
@@ -48,22 +56,29 @@ exec 4>&1
 )
 
 _ACCEPT: Final = """\
-if [ -e "$notes/$id" ]; then say used; cat "$notes/$id"; say end; exit; fi
-mkdir -p "$notes" 2>/dev/null
-{{ echo tried >"$notes/.$id.$$" && rm "$notes/.$id.$$"; }} 2>/dev/null ||
- {{ say nonotes; printf '%s\n' "$notes"; say end; exit; }}
+unused() {{
+  [ -e "$notes/$id" ] || return 0
+  rm -f "$sent"; say used; cat "$notes/$id"; say end; exit
+}}
+sent="$notes/.$id.$mark.sent"
+unused
 cd {workdir} 2>/dev/null || {{ say folder; say end; exit; }}
 command -v sbatch >/dev/null || {{ say nosbatch; say end; exit; }}
 unset SBATCH_WAIT{exports}
 for name in {variables}; do
 eval "[ \\"\\${{$name+x}}\\" ]" || {{ say unset; echo "$name"; say end; exit; }}
 done
+mkdir -p "$notes" 2>/dev/null
+(echo {sending} "$(date +%s)" "$$" "$(uname -n)" >"$sent") 2>/dev/null ||
+ {{ say nonotes; printf '%s\n' "$notes"; say end; exit; }}
+unused
 {run}
 say end
 """
 _DIRECT: Final = """\
 say sbatch.err
 out=$(limited {limit} {words} 2>&4 4>&- </dev/null); rc=$?
+[ $rc != 0 ] || rm -f "$sent"
 say sbatch.rc; echo $rc
 say sbatch.out; printf '%s\\n' "$out"
 {look}"""
@@ -73,7 +88,7 @@ case "$out" in [0-9]*) limited {limit} scontrol write batch_script "${{out%%;*}}
  grep -E -m 1 '^#SBATCH.*--export';; esac
 """
 _WRAPPED: Final = """\
-dir=$(mktemp -d) || {{ say nofolder; say end; exit; }}
+dir=$(mktemp -d) || {{ rm -f "$sent"; say nofolder; say end; exit; }}
 {{ echo '#!/bin/sh'; printf "dir='%s' real='%s' id='%s' mode='%s'\\n" \\
  "$dir" "$(command -v sbatch)" "$id" "${{SBATCH_OPEN_MODE-}}"; cat <<'END_OF_SBATCH'
 mkdir "$dir/called" 2>/dev/null ||
@@ -92,6 +107,7 @@ say wrapper.rc; echo $rc
 if [ -d "$dir/called" ]; then
 say sbatch.rc; cat "$dir/rc" 2>/dev/null || echo 124
 say sbatch.out; cat "$dir/out" 2>/dev/null
+[ "$(cat "$dir/rc" 2>/dev/null)" != 0 ] || rm -f "$sent"
 elif [ $rc = 0 ] || [ $rc = 124 ]; then
 claim {loose} 0
 fi
@@ -119,6 +135,19 @@ say cancel; {cancel}
 if claim {closed} 0; then say note; echo closed
 elif [ -e "$notes/$id" ]; then {over}say note; echo used; cat "$notes/$id"
 else say note; echo unwritable; fi
+say sent; now=$(date +%s)
+for each in "$notes/.$id".*.sent; do
+[ -e "$each" ] || continue
+read -r word at pid host <"$each"
+past=$((now - at))
+if [ "$word" = {sending} ]; then
+if [ "$host" = "$(uname -n)" ]; then kill -0 "$pid" 2>/dev/null; else [ "$past" -lt {limit} ]; fi &&
+ {{ echo {sending} "$past"; continue; }}
+word={gone} past=0; echo {gone} "$now" >"$each"
+fi
+if [ "$past" -lt 0 ]; then past=0; echo {gone} "$now" >"$each"; fi
+if [ "$past" -ge {comes} ]; then rm -f "$each"; else echo {gone} "$past"; fi
+done
 say end
 """
 
@@ -158,7 +187,11 @@ def accept_script(
         how = _DIRECT.format(limit=SUBMIT, words=for_shell(words), look=look)
     exports = "".join(f"\n{name}={quote(value)}; export {name}" for name, value in env.items())
     body = _ACCEPT.format(
-        workdir=quote(workdir), exports=exports, variables=" ".join(variables_of(words)), run=how
+        workdir=quote(workdir),
+        exports=exports,
+        variables=" ".join(variables_of(words)),
+        run=how,
+        sending=SENDING,
     )
     return _begun(mark, run, launch_id) + body
 
@@ -170,13 +203,17 @@ def go_script(mark: str, run: RunSpec, launch_id: str, job: str) -> str:
 
 
 def close_script(mark: str, run: RunSpec, launch_id: str, jobs: Sequence[str]) -> str:
-    """Return the script that ends held jobs and closes a launch id for good.
+    """Return the script that ends held jobs, closes a launch id, and tells of sbatch under way.
 
     A note that one was about to be let go is taken back where that one was seen held.
     """
     cancel = cancel_words(jobs) if jobs else ":"
     over = f"tell {CLOSED} 0; " if jobs else ""
-    return _begun(mark, run, launch_id) + _CLOSE.format(cancel=cancel, closed=CLOSED, over=over)
+    body = _CLOSE.format(
+        cancel=cancel, closed=CLOSED, over=over, sending=SENDING, gone=GONE, comes=COMES_WITHIN,
+        limit=WRAPPER + CONTROLLER,
+    )  # fmt: skip
+    return _begun(mark, run, launch_id) + body
 
 
 def ids_script(mark: str, run: RunSpec) -> str:

@@ -2,11 +2,13 @@
 
 A job that was accepted and never let go is ended by looking. Where no job has the id, a note
 closes it: a ``go`` that comes later is refused. A late answer of the controller still can bring
-a job, but that one is held and nobody lets it go: so absence is definite.
+a job, held: so where an sbatch got no answer the id is unknown until the controller has told of no
+job for a while.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from cockpit.model.clock import Clock
@@ -15,7 +17,15 @@ from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.launcher.launches import number_of
-from cockpit.platforms.slurm.act_script import CLOSED, LOOSE, RUNNING, close_script, ids_script
+from cockpit.platforms.slurm.act_script import (
+    CLOSED,
+    COMES_WITHIN,
+    LOOSE,
+    RUNNING,
+    SENDING,
+    close_script,
+    ids_script,
+)
 from cockpit.platforms.slurm.ask import Run, ask
 from cockpit.platforms.slurm.book import Book, Job, book_of
 from cockpit.platforms.slurm.held import is_held, never_began
@@ -29,6 +39,8 @@ from cockpit.text.scrub import scrub
 
 SCHEDULED: Final = 5.0
 """Seconds within which a scheduler has looked at a new job: by then it runs, or waits."""
+SENT: Final = "sent"
+"""The key of what is told of sbatch where its answer is not known."""
 _NOTHING: Final = "none of your jobs there has it as its comment"
 
 
@@ -41,8 +53,8 @@ class LookingUp:
         self._jobs = jobs
         self._fresh: dict[str, float] = {}
 
-    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
-        """Return what became of a launch id."""
+    async def look_up(self, run: RunSpec, launch_id: str, *, settle: bool = True) -> LookUp:
+        """Return what became of a launch id; without ``settle`` nothing is cancelled or closed."""
         host = None if run.job is None else run.job.host
         book = await self._book(run, host)
         if isinstance(book, Trouble):
@@ -53,6 +65,9 @@ class LookingUp:
             job = Job(begun[0].base, tuple(r for r in begun if r.base == begun[0].base))
             return self._scheduled(launch_id, job)
         held = [each for each in records if is_held(each)]
+        if not settle:
+            what = f"job {', '.join(bases(held))} is held" if held else _NOTHING
+            return _unknown(f"{where_of(host)}: {what}; a look-up that may act closes it")
         try:
             return await self._closed(run, host, launch_id, bases(held))
         except (CannotError, LostError) as error:
@@ -117,7 +132,8 @@ class LookingUp:
             text = "no job there has it, but it cannot be closed: no note can be written there"
             raise LostError(f"{where_of(host)}: {text} (is the disk full?)")
         lines = found.get("note", "").splitlines()[1:]
-        return dict(line.split("=", 1) for line in lines if "=" in line)
+        noted = dict(line.split("=", 1) for line in lines if "=" in line)
+        return noted | {SENT: found.get("sent", "").strip()}
 
     async def _ended(
         self, run: RunSpec, host: str | None, launch_id: str, held: list[str]
@@ -136,10 +152,12 @@ class LookingUp:
         text = f"job {named} was accepted and never released; it was cancelled before it ran"
         return LookUp(found=Found.ABSENT, text=text)
 
-    async def _by_note(self, host: str | None, launch_id: str, noted: dict[str, str]) -> LookUp:
+    async def _by_note(self, host: str | None, launch_id: str, noted: Mapping[str, str]) -> LookUp:
         """Return what a note says of an id that no job has any more."""
         state, job = noted.get("state"), noted.get("job", "")
         if state is None or state == CLOSED:
+            if noted.get(SENT):
+                return _unknown(f"{where_of(host)}: {_NOTHING}, and {_may_come(noted[SENT])}")
             return LookUp(found=Found.ABSENT, text=f"{where_of(host)}: {_NOTHING}")
         if state == LOOSE:
             text = "a wrapper ran that did not call sbatch: what it started is unknown"
@@ -159,6 +177,16 @@ class LookingUp:
         if state == RUNNING:
             return LookUp(found=Found.ENDED, text=f"{text}, and how it ended", job_id=job)
         return _unknown(f"job {clean(job, 20)} was about to be released; it is no longer listed")
+
+
+def _may_come(sent: str) -> str:
+    """Return why a job may still appear: sbatch runs, or the controller may still do as it said."""
+    if SENDING in sent:
+        return "sbatch has not ended there yet"
+    return (
+        f"sbatch got no answer: a controller that was busy may still take its job in, held; "
+        f"it is looked up again for {COMES_WITHIN} s"
+    )
 
 
 def _unknown(text: str) -> LookUp:

@@ -52,6 +52,7 @@ class SlurmPlatform(Platform):
     bundled: ClassVar[bool] = False
     """The checkout of the login node is what runs: nothing travels but the batch script."""
     log_needs_job: ClassVar[bool] = True
+    definite_within: ClassVar[float] = 45.0
     forgets: ClassVar[bool] = True
     """The controller within minutes of a job's end; not every cluster has accounting."""
 
@@ -143,6 +144,12 @@ class SlurmPlatform(Platform):
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         """Return what became of a launch id; a job of it that was never let go is cancelled."""
         return await self._looking_up.look_up(run, launch_id)
+
+    async def recall(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str], *, settle: bool
+    ) -> LookUp:
+        """Look a launch up; without ``settle`` nothing is cancelled or closed."""
+        return await self._looking_up.look_up(run, launch_id, settle=settle)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Submit a held job that says its launch id as its comment."""

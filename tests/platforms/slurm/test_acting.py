@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
+from cockpit.actions.core.lookups import settled
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Accepted, Found, LiveJob, Submission
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.slurm import act_script
 from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script
@@ -346,3 +348,52 @@ async def test_where_no_note_can_be_made_nothing_starts(slurm: Rig, toy: RunSpec
     assert states(slurm, id_of(toy, 1)) == {accepted.id: "CANCELLED"}
     with pytest.raises(CannotError, match="nothing was submitted"):
         await own.accept(toy, submission(toy, 2))
+
+
+LATE = """#!/bin/sh
+(until [ -e "{go}" ]; do sleep 0.05; done; exec /usr/bin/sbatch "$@") >/dev/null 2>&1 </dev/null &
+echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
+exit 1
+"""
+
+
+async def test_a_lost_sbatch_is_unknown_until_no_late_job_can_come(
+    slurm: Rig, toy: RunSpec, tmp_path: Path, commands: Path
+) -> None:
+    """The controller stood still: it takes the job in after it has answered a look-up."""
+    (commands / "sbatch").write_text(LATE.format(go=tmp_path / "go"))
+    (commands / "sbatch").chmod(0o755)
+    own = quick()
+    with pytest.raises(LostError, match="timed out"):
+        await own.accept(toy, submission(toy, 1))
+    found = await own.look_up(toy, id_of(toy, 1))
+    assert found.found is Found.UNKNOWN and "sbatch got no answer" in found.text
+    (tmp_path / "go").touch()
+    until(lambda: states(slurm, id_of(toy, 1)))
+    found = await own.look_up(toy, id_of(toy, 1))
+    assert found.found is Found.ABSENT and "cancelled before it ran" in found.text
+    assert set(states(slurm, id_of(toy, 1)).values()) == {"CANCELLED"}
+
+
+async def test_a_lost_sbatch_is_absent_once_the_controller_has_told_of_no_job_for_a_while(
+    slurm: Rig, toy: RunSpec, commands: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(act_script, "COMES_WITHIN", 1)
+    (commands / "sbatch").write_text(LATE.format(go="/nowhere"))
+    (commands / "sbatch").chmod(0o755)
+    own = quick()
+    with pytest.raises(LostError):
+        await own.accept(toy, submission(toy, 1))
+    assert (await own.look_up(toy, id_of(toy, 1))).found is Found.UNKNOWN
+    found = await settled(own, toy, id_of(toy, 1), SystemClock())
+    assert found.found is Found.ABSENT, found.text
+    assert not states(slurm, id_of(toy, 1))
+
+
+async def test_a_look_that_may_not_settle_changes_nothing(slurm: Rig, toy: RunSpec) -> None:
+    own = quick()
+    accepted = await own.accept(toy, submission(toy, 1))
+    found = await own.recall(toy, id_of(toy, 1), accepted.handle, settle=False)
+    assert found.found is Found.UNKNOWN and accepted.id in found.text
+    assert states(slurm, id_of(toy, 1)) == {accepted.id: "PENDING"}
+    assert await own.go(toy, accepted) == accepted.id
