@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cockpit.actions.core.action import Action, Execution, Step, StepError
 from cockpit.actions.core.context import ActionContext, Dependencies
+from cockpit.actions.core.orders import order
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.launching.submitting import submit
@@ -227,7 +228,7 @@ class Toy(Action):
             raise StepError("it will not die")
         platform, spec = _platform(execution), execution.context.spec
         jobs = (await platform.live([spec]))[spec.name].jobs
-        await execution.note(stops="\n".join(job.id for job in jobs))
+        await order(execution, jobs)
         await platform.stop(spec, jobs)
         return f"{len(jobs)} stopped"
 

@@ -22,6 +22,10 @@ from cockpit.text.scrub import scrub
 
 PUBLIC: Final = ("log", "intent", "instance", "issue", "run-log", "log-trouble", "section")
 """Steps that write where others read: logbook, run log, issue."""
+QUIET: Final = ("evidence", "save")
+"""Steps of which nobody else sees anything."""
+LOOKING: Final = (*QUIET, "checkpoint")
+"""Steps that change nothing outside of this program's own files."""
 MISSED: Final = (StepState.FAILED, StepState.UNKNOWN)
 StepListener = Callable[[StepResult], None]
 
@@ -43,12 +47,19 @@ async def run_steps(
             continue
         try:
             result = await _one(place, step, execution, on_step)
-        except StoreError as error:
-            # The journal takes no more, and nothing unwritten may be done.
-            changed = any(each.state is StepState.DONE for each in results)
-            outcome = Outcome.UNKNOWN if changed or not step.records else Outcome.DONE
-            message = f"the journal could not be written at {step.name}, so nothing more was done: "
-            return _ended(execution, outcome, f"{message}{error}", results, missing=True)
+        except _JournalError as lost:  # it takes no more, and nothing unwritten may be done
+            results.append(lost.result)
+            at, said = f"the journal could not be written at {step.name}", str(lost.error)
+            if outcome is Outcome.DONE and not step.records:
+                all_steps = [each for _, each in steps]
+                started = execution.job_id is not None
+                outcome = _without_journal(lost.result, all_steps, started=started)
+            if outcome is Outcome.FAILED and not _changed(results, steps):
+                return _ended(
+                    execution, outcome, f"nothing was done: {at}: {said}", results, missing=True
+                )
+            message = f"{at}, so nothing more was done: {said}"
+            return _ended(execution, outcome, message, results, missing=True)
         results.append(result)
         if result.state in (StepState.DONE, StepState.SKIPPED):
             continue
@@ -61,6 +72,35 @@ async def run_steps(
     recording = {step.name for _, step in steps if step.records}
     missing = any(each.name in recording and each.state in MISSED for each in results)
     return _ended(execution, outcome, message, results, missing=missing)
+
+
+class _JournalError(Exception):
+    """The journal could not be written; ``result`` is how its step stands all the same."""
+
+    def __init__(self, error: StoreError, result: StepResult) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.result = result
+
+
+def _without_journal(last: StepResult, steps: Sequence[Step], *, started: bool) -> Outcome:
+    """Return what an action came to whose ``last`` step could not be written down.
+
+    What is left of it is not done: it has failed, unless the last step that acts is done. How far
+    it came is not known where that step does not know, or where a job was ``started``.
+    """
+    if started or last.state is StepState.UNKNOWN:
+        return Outcome.UNKNOWN
+    acting = [step.name for step in steps if not step.records and not step.after_failure]
+    done = last.state is not StepState.FAILED and acting[-1:] == [last.name]
+    return Outcome.DONE if done else Outcome.FAILED
+
+
+def _changed(results: Sequence[StepResult], steps: Sequence[tuple[int, Step]]) -> bool:
+    """Tell whether a step that acts was done, or may have been."""
+    acts = {step.name for _, step in steps if not step.records} - {*LOOKING}
+    done = (StepState.DONE, StepState.UNKNOWN)
+    return any(each.name in acts and each.state in done for each in results)
 
 
 def _ended(
@@ -99,14 +139,21 @@ async def _one(place: int, step: Step, execution: Execution, on_step: StepListen
     journal, number, at = execution.journal, execution.entry.number, execution.at
     clock = execution.context.parts.clock
     begun = StepResult(name=step.name, state=StepState.BEGUN, at=clock.now())
-    await asked(journal.step, number, place, begun)
+    try:
+        await asked(journal.step, number, place, begun)
+    except StoreError as error:
+        failed = begun.model_copy(update={"state": StepState.FAILED, "note": "not begun"})
+        raise _JournalError(error, failed) from error
     on_step(begun)
     at(f"{step.name}:begun")
     state, note = await _done(step, execution)
     at(f"{step.name}:did")
     said = None if note is None else scrub(clean(note))
     result = StepResult(name=step.name, state=state, at=clock.now(), note=said)
-    await asked(journal.step, number, place, result)
+    try:
+        await asked(journal.step, number, place, result)
+    except StoreError as error:
+        raise _JournalError(error, result) from error
     on_step(result)
     at(f"{step.name}:done")
     return result
@@ -122,8 +169,9 @@ async def _done(step: Step, execution: Execution) -> tuple[StepState, str | None
         return StepState.FAILED, str(error)
     except (StepUnknownError, LostError, TimeoutError) as error:
         return StepState.UNKNOWN, str(error) or "no answer in time"
-    except StoreError:
-        raise
+    except StoreError as error:  # noted in the middle of it: how far it came is not known
+        harmless = step.records or step.name in LOOKING
+        return StepState.FAILED if harmless else StepState.UNKNOWN, str(error)
     except Exception as error:  # noqa: BLE001 - any fault of a step is shown as its outcome
         kind = StepState.FAILED if step.records else StepState.UNKNOWN
         return kind, f"internal error: {type(error).__name__}: {error}"

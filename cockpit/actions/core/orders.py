@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from cockpit.actions.core.action import Execution
+from cockpit.actions.core.action import Execution, StepError
 from cockpit.model.jobs import LiveJob
+from cockpit.store.store import StoreError
 
 STOPS: Final = "stops"
 """The fact that holds the ids of all that are told to end: as planned, then as they were told."""
@@ -18,9 +19,16 @@ ORDERED: Final = "ordered"
 
 
 async def order(execution: Execution, jobs: Iterable[LiveJob]) -> None:
-    """Note that these are told to end, before they are; what was told before stays noted."""
+    """Note that these are told to end, before they are; what was told before stays noted.
+
+    Raises ``StepError`` where it cannot be noted: then nothing may be told.
+    """
     told = dict.fromkeys((*(job.id for job in jobs), *ordered(execution)))
-    await execution.note(**{STOPS: "\n".join(told), ORDERED: "yes"})
+    try:
+        await execution.note(**{STOPS: "\n".join(told), ORDERED: "yes"})
+    except StoreError as error:
+        text = f"nothing was told to stop: the journal could not be written: {error}"
+        raise StepError(text) from error
 
 
 def ordered(execution: Execution) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from cockpit.actions.core.action import Action, Execution, Step, StepError, asked
 from cockpit.actions.core.context import ActionContext, Dependencies, acting
-from cockpit.actions.core.execution import run_steps
+from cockpit.actions.core.execution import QUIET, run_steps
 from cockpit.actions.core.guards import Claims
 from cockpit.actions.core.lookups import look_up, where_to_look
 from cockpit.model.base import Frozen
@@ -38,8 +38,6 @@ ACCEPTED = "accepted"
 """The fact that holds what a platform calls what it accepted."""
 HANDLE = "handle"
 """The fact that holds what the platform wants to know again of what it accepted, as JSON."""
-QUIET = ("evidence", "save")
-"""Steps of which nobody else sees anything."""
 ENTRY = "journal:"
 """How the check begins that speaks of an entry of the journal; its number follows."""
 NOT_LOOKED_UP = ("teardown",)

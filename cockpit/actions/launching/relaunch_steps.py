@@ -39,7 +39,7 @@ from cockpit.platforms.command import (
 )
 from cockpit.runtime.awake import Awake
 from cockpit.runtime.offload import offload
-from cockpit.store.store import pack
+from cockpit.store.store import StoreError, pack
 from cockpit.text.checks import shown
 
 CODE: Final = "code"
@@ -69,7 +69,11 @@ async def stop(execution: Execution) -> str:
     if not planned(execution):
         raise SkipStep("the job has ended")
     said = await stop_jobs(execution)
-    await execution.note(**{STOPPED: "yes"})
+    try:
+        await execution.note(**{STOPPED: "yes"})
+    except StoreError as error:
+        text = f"{said}; nothing was submitted: the journal could not be written: {error}"
+        raise StepError(text) from error
     return said
 
 

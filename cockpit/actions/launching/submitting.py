@@ -19,7 +19,7 @@ from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
 from cockpit.store.snapshots import Snapshot
-from cockpit.store.store import unpack
+from cockpit.store.store import StoreError, unpack
 from cockpit.text.checks import shown
 
 SNAPSHOT: Final = "snapshot"
@@ -32,6 +32,7 @@ SEEN_WITHIN: Final = 60.0
 LIVES_FOR: Final = 3.0
 """Seconds for which it is watched: what cannot start at all dies at once."""
 TAIL: Final = 3
+_UNWRITTEN: Final = "the journal could not be written"
 
 
 def platform_of(execution: Execution) -> Platform:
@@ -61,7 +62,10 @@ async def submit(
     """Start the job under the action's launch id; at most once, whatever becomes of the answer."""
     platform = platform_of(execution)
     now = execution.context.parts.clock.now()
-    await execution.note(**{SUBMITTED_AT: f"{now:.3f}"})
+    try:
+        await execution.note(**{SUBMITTED_AT: f"{now:.3f}"})
+    except StoreError as error:
+        raise StepError(f"nothing was submitted: {_UNWRITTEN}: {error}") from error
     workdir = run.job.workdir if run.job is not None else None
     submission = Submission(
         run=run.name,
@@ -73,7 +77,10 @@ async def submit(
     try:
         await _still_held(execution)
         accepted = await platform.accept(run, submission)
-        await execution.note(**{ACCEPTED: accepted.id, HANDLE: json.dumps(accepted.handle)})
+        try:
+            await execution.note(**{ACCEPTED: accepted.id, HANDLE: json.dumps(accepted.handle)})
+        except StoreError as error:
+            await _closed(execution, run, f"{_UNWRITTEN}: {error}")
         execution.at("submit:accepted")
         lost = await execution.held.lost()
         if lost is not None:
@@ -81,7 +88,11 @@ async def submit(
         execution.job_id = await platform.go(run, accepted)
     except (LostError, TimeoutError) as error:
         execution.job_id = await _looked_up(execution, run, str(error))
-    await execution.note()
+    try:
+        await execution.note()
+    except StoreError as error:
+        said = f"started {execution.launch_id}: {execution.job_id}, but {_UNWRITTEN}: {error}"
+        raise StepUnknownError(said) from error
     return f"started {execution.launch_id}: {execution.job_id}"
 
 
@@ -93,7 +104,7 @@ async def _still_held(execution: Execution) -> None:
 
 
 async def _closed(execution: Execution, run: RunSpec, lost: str) -> NoReturn:
-    """End what was accepted and may not be let go: the run became somebody else's meanwhile.
+    """End what was accepted and may not be let go: it is not ours any more, or not written down.
 
     Raises ``StepError`` when it is closed for good, ``StepUnknownError`` when that is not known.
     """

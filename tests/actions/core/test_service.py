@@ -33,7 +33,7 @@ from cockpit.model.run import RunSpec
 from cockpit.records.lease.holder import this_holder
 from cockpit.runtime.process import process_facts
 from cockpit.store.journal import WORDS_FOR, Busy, Holder, Journal
-from cockpit.store.store import run_key
+from cockpit.store.store import StoreError, run_key
 from cockpit.verbs.history import read
 from cockpit.watch.engine import Engine
 from tests.actions.toys import RUN, WORDS, World, approval, block, lost, request
@@ -645,3 +645,44 @@ def test_plans_are_kept_for_as_long_as_their_words_hold_and_not_for_days(tmp_pat
     assert [each.made_at - 1e9 for each in journal.plans("toy", "stop", 0.0)] == [
         2.5 * WORDS_FOR, WORDS_FOR,
     ]  # fmt: skip
+
+
+def _anew(folder: Path) -> World:
+    folder.mkdir()
+    return World(folder)
+
+
+async def test_a_journal_that_is_full_never_says_unknown_of_what_was_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the n-th write on it takes nothing: what is told is what happened, for every n."""
+    writes = 0
+    full_at = 10**6
+
+    def counted(name: str) -> None:
+        real = getattr(Journal, name)
+
+        def write(self: Journal, *words: Any, **more: Any) -> Any:
+            nonlocal writes
+            writes += 1
+            if writes >= full_at:
+                raise StoreError("the disk is full")
+            return real(self, *words, **more)
+
+        monkeypatch.setattr(Journal, name, write)
+
+    for each in ("step", "note", "recorded", "end"):
+        counted(each)
+    whole = _anew(tmp_path / "whole")
+    assert (await whole.service.act(request(), WORDS)).outcome is Outcome.DONE
+    total, seen = writes, set[Outcome]()
+    for full_at in range(1, total + 1):
+        writes = 0
+        world = _anew(tmp_path / str(full_at))
+        result = await world.service.act(request(), WORDS)
+        started = bool(world.platform.started)
+        told = {Outcome.FAILED, Outcome.REFUSED}
+        assert (result.outcome in told) is not started, f"{full_at}: {result.message}"
+        assert started or not list(world.platform.held.iterdir()), f"{full_at}: left held"
+        seen.add(result.outcome)
+    assert seen >= {Outcome.FAILED, Outcome.UNKNOWN}
