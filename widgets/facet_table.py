@@ -19,7 +19,7 @@ from cockpit.model.observed import (
 )
 from cockpit.model.picking import named, newest_of
 from cockpit.model.report import RunReport
-from cockpit.model.tracker_alert import TrackerAlert
+from cockpit.model.tracking import TrackerAlert
 from cockpit.model.wording import (
     age,
     clock_off,
@@ -188,6 +188,7 @@ def _tracker(value: TrackerValue, now: float) -> Pairs:
         ("fragments", str(len(value.fragments)) if len(value.fragments) > 1 else ""),
         ("damaged blocks", str(value.skipped_blocks) if value.skipped_blocks else ""),
         ("read", percent(value.scanned) if value.scanned < 1 else ""),
+        *(("note", note) for note in value.notes),
         *(_raised(alert, now) for alert in value.alerts[:_ALERTS]),
     ]
 

@@ -1,14 +1,12 @@
 """The values of the eight facets, in the shapes of INTERFACE."""
 
-import math
-from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.announced import Announced
-from cockpit.model.base import Frozen, Instant, Number, Seconds, unchanging
+from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.host_health import Disk as Disk
 from cockpit.model.host_health import Gpu as Gpu
 from cockpit.model.host_health import HostValue as HostValue
@@ -19,7 +17,10 @@ from cockpit.model.monitoring import OtherMonitor as OtherMonitor
 from cockpit.model.rejected import Rejected
 from cockpit.model.safetext import SafeText
 from cockpit.model.told import Told
-from cockpit.model.tracker_alert import TrackerAlert
+from cockpit.model.tracking import Column as Column
+from cockpit.model.tracking import TrackerValue as TrackerValue
+from cockpit.model.tracking import Writer as Writer
+from cockpit.model.tracking import true_loss
 
 
 class Phase(StrEnum):
@@ -171,17 +172,18 @@ class Row(NamedTuple):
     batch: float | None = None
 
     @property
+    def trains(self) -> bool:
+        """True where it carries a metric of training, so that its step is one of training."""
+        metrics = self.loss, self.throughput, self.grad_norm
+        return self.bar or any(each is not None for each in metrics)
+
+    @property
     def true_loss(self) -> float | None:
         """The loss; NaN where it was logged as exactly 0 beside a gradient that is no number.
 
         Trainers that leave non-finite losses out of their mean write such a zero.
         """
-        return self.loss if self.loss != 0.0 else _true_loss(self.loss, self.grad_norm)
-
-
-def _true_loss(loss: float | None, grad_norm: float | None) -> float | None:
-    masked = loss == 0.0 and grad_norm is not None and not math.isfinite(grad_norm)
-    return math.nan if masked else loss
+        return self.loss if self.loss != 0.0 else true_loss(self.loss, self.grad_norm)
 
 
 class LogValue(Frozen):
@@ -210,85 +212,6 @@ class LogValue(Frozen):
     """What the lines that were read announce besides steps."""
     clock_offset_s: Seconds | None = None
     """The writer's clock minus ours where it is off: the times of lines are on ours."""
-
-
-class Column(NamedTuple):
-    """One column of a chart over steps ``[first, last]``: extremes, mean and non-finite count.
-
-    ``low``/``high`` are ``None`` where no finite value was logged (a gap).
-    """
-
-    first: int
-    last: int
-    low: float | None
-    high: float | None
-    mean: float | None
-    nonfinite: int = 0
-
-
-class Writer(Frozen):
-    """A launch of the run's W&B id that goes on writing after another one has begun."""
-
-    name: str
-    since: Instant
-    last_record_at: Instant
-
-
-class TrackerValue(Frozen):
-    """What the experiment tracker (W&B) knows of the run, its three clocks kept apart.
-
-    ``last_step_at`` is the ``_timestamp`` of the last history row (training), ``last_record_at``
-    the last record of any kind and ``file_mtime`` the file's (both only the client's pulse).
-    """
-
-    id: str | None
-    name: str | None = None
-    entity: str | None = None
-    project: str | None = None
-    url: str | None = None
-    state: str
-    step: int | None = None
-    counts_calls: bool = Field(default=False, exclude=True)
-    """True where the trainer logs no step of its own: then the step counts calls of ``log``."""
-    loss: Number | None = None
-    throughput: Number | None = None
-    throughput_unit: str | None = None
-    grad_norm: Number | None = None
-    baseline: Number | None = None
-    last_step_at: Instant | None = None
-    last_record_at: Instant | None = None
-    file_mtime: Instant | None = None
-    heartbeat_at: Instant | None = None
-    exit_code: int | None = None
-    git_commit: str | None = None
-    slurm_job_id: str | None = None
-    producer: str | None = None
-    fragments: tuple[str, ...] = ()
-    files: tuple[str, ...] = Field(default=(), exclude=True)
-    """Where the fragments lie on this machine, oldest first."""
-    writers: tuple[Writer, ...] = Field(default=(), exclude=True)
-    """Launches beside the newest one that still write: two jobs have one W&B id (C-25)."""
-    skipped_blocks: int = 0
-    history: tuple[tuple[int, Number], ...] = ()
-    columns: Annotated[Sequence[Column], AfterValidator(unchanging)] = Field(
-        default=(), exclude=True
-    )
-    """The loss over the whole run, extremes kept; exact once ``scanned`` is 1.0."""
-    scanned: float = 0.0
-    """How much of the file was read row by row, 0 to 1: what the rest holds is unknown."""
-    usual_step_s: Seconds | None = None
-    clock_offset_s: Seconds | None = None
-    """The trainer's clock minus ours where it is off: all times in here are on ours."""
-    config: dict[str, object] = Field(default_factory=dict, exclude=True)
-    config_since: Instant | None = Field(default=None, exclude=True)
-    """When the launch began that told the config, where the tracker dates its launches."""
-    alerts: tuple[TrackerAlert, ...] = ()
-    """The trainer's own alerts, the newest first; of trackers that keep such."""
-
-    @property
-    def true_loss(self) -> float | None:
-        """The newest loss; NaN where a zero stands for it (see ``Row.true_loss``)."""
-        return _true_loss(self.loss, self.grad_norm)
 
 
 class CheckpointState(StrEnum):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
@@ -12,6 +11,7 @@ from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
+from cockpit.model.tracking import TENSORBOARD, TRACKIO
 from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.curves.files import FileCurves
 from cockpit.sources.curves.naming import NoCurveError
@@ -31,9 +31,6 @@ from cockpit.sources.wandb.sampled import SampledCurves
 from cockpit.sources.wandb.tracker import Wandb
 from cockpit.sources.wandb.tracker import places as wandb_places
 from cockpit.text.safe import clean
-
-TRACKIO: Final = "trackio"
-TENSORBOARD: Final = "TensorBoard"
 
 
 def places(run: RunSpec) -> tuple[str, ...]:
@@ -68,13 +65,16 @@ class Trackers:
         self._clock = clock
         self._wandb = wandb or Wandb(clock)
         self._sampled = SampledCurves(self._wandb.server, clock)
-        self._away = {TRACKIO: Away(DATABASES, run), TENSORBOARD: Away(EVENT_FILES, run, TAIL_AWAY)}
+        self._away = {
+            TRACKIO: Away(DATABASES, run),
+            TENSORBOARD: Away(EVENT_FILES, run, TAIL_AWAY),
+        }
         self._databases: dict[Place, Database] = {}
         self._lock = Lock()
         self._told_by_wandb: dict[str, bool] = {}
         self._trackio = FileTracker(
             clock,
-            TRACKIO,
+            TRACKIO.name,
             lambda run: run.trackio,
             lambda spec: spec.db,
             self._trackio_rows,
@@ -82,7 +82,7 @@ class Trackers:
         )
         self._tensorboard = FileTracker(
             clock,
-            TENSORBOARD,
+            TENSORBOARD.name,
             lambda run: run.tensorboard,
             lambda spec: spec.dir,
             self._event_rows,
@@ -189,13 +189,13 @@ class Trackers:
         return self._trackio if run.trackio is not None else self._tensorboard
 
     def _trackio_rows(self, spec: TrackioSpec) -> RunRows:
-        return RunRows(self._trackio_log(spec), spec.metrics, own_steps=False)
+        return RunRows(TRACKIO, self._trackio_log(spec), spec.metrics, own_steps=False)
 
     def _trackio_log(self, spec: TrackioSpec) -> TrackioRun:
         return TrackioRun(spec, self._database, self._away[TRACKIO])
 
     def _event_rows(self, spec: TensorboardSpec) -> RunRows:
-        return RunRows(self._event_log(spec), spec.metrics, own_steps=True)
+        return RunRows(TENSORBOARD, self._event_log(spec), spec.metrics, own_steps=True)
 
     def _event_log(self, spec: TensorboardSpec) -> TensorboardRun:
         return TensorboardRun(spec, self._away[TENSORBOARD])
@@ -214,5 +214,5 @@ def _beside(run: RunSpec, facet: Facet[TrackerValue]) -> Facet[TrackerValue]:
     """Return the facet; its source names the tracker that is not read beside this one."""
     if run.trackio is None or run.tensorboard is None:
         return facet
-    source = f"{facet.source}; {TENSORBOARD} is not read beside it"
+    source = f"{facet.source}; {TENSORBOARD.name} is not read beside it"
     return facet.model_copy(update={"source": source})

@@ -136,6 +136,7 @@ def _below(run: RunReport) -> Iterator[str]:
         if facet.error is not None and facet.configured:
             yield f"  {UNKNOWN} {name}: {facet.error.kind.value}: {facet.error.message}"
     yield from _unread(run)
+    yield from _beside(run)
     yield from _clocks(run)
     yield from _final_step(run)
     yield from _goodput(run)
@@ -147,6 +148,13 @@ def _below(run: RunReport) -> Iterator[str]:
         yield f"  why: {run.verdict_reason}"
     if not run.alerts:
         yield f"  next: {run.next_action}"
+
+
+def _beside(run: RunReport) -> Iterator[str]:
+    """Yield what else lies where the tracker's run is read."""
+    value = run.facets.tracker.value
+    for note in () if value is None else value.notes:
+        yield f"  tracker: {note}"
 
 
 def _clocks(run: RunReport) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cockpit.actions.checks.jobs import possible_jobs
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.alert import Severity
-from cockpit.model.observed import Checkpoint, CheckpointState, Phase
+from cockpit.model.observed import Checkpoint, CheckpointState, Phase, TrackerValue
 from cockpit.model.plan import Basis, Check
 from cockpit.model.wording import number, steps, with_code
 from cockpit.text.checks import blocked, lacking, passed, warned
@@ -28,7 +28,7 @@ def job_done(context: ActionContext) -> Iterator[Check]:
         if tracker is not None and tracker.exit_code == 0:
             yield passed("job-state", "no job configured; the tracker says exit 0", Basis.INFERRED)
         else:
-            yield blocked("job-state", "no job configured, and the tracker reports no success")
+            yield blocked("job-state", _no_success(tracker))
     elif not job.known or job.value is None:
         why = job.error.message if job.error is not None else "not seen yet"
         yield blocked("job-state", f"the orchestrator's state is unknown: {why}")
@@ -38,8 +38,15 @@ def job_done(context: ActionContext) -> Iterator[Check]:
         yield passed("job-state", "the orchestrator says success", value=job.value.state)
 
 
+def _no_success(tracker: TrackerValue | None) -> str:
+    if tracker is not None and not tracker.kind.records_end:
+        what = f"{tracker.kind.name} does not record how a run ended"
+        return f"no job configured ([run.job]), and {what}"
+    return "no job configured, and the tracker reports no success"
+
+
 def tracker_done(context: ActionContext) -> Iterator[Check]:
-    """Yield whether W&B has its final state, and the final metrics."""
+    """Yield whether the tracker has the run's final state, and the final metrics."""
     facet = context.report.facets.tracker
     value = facet.value
     if not facet.configured:
@@ -47,12 +54,15 @@ def tracker_done(context: ActionContext) -> Iterator[Check]:
         return
     if not facet.known or value is None:
         why = facet.error.message if facet.error is not None else "not read yet"
-        yield blocked("tracker", f"W&B's final state is unknown: {why}")
+        yield blocked("tracker", f"the tracker's final state is unknown: {why}")
         return
-    if value.exit_code not in (0, None) or (value.exit_code is None and value.state != "finished"):
-        yield blocked("tracker", with_code(f'W&B says "{value.state}"', value.exit_code))
+    name = value.kind.name
+    if not value.kind.records_end:
+        yield passed("tracker", f"{name} does not record an end: nothing is missing there")
+    elif value.finished:
+        yield passed("tracker", f"{name} is finished: {value.id or value.url}", value=value.state)
     else:
-        yield passed("tracker", f"W&B is finished: {value.id or value.url}", value=value.state)
+        yield blocked("tracker", with_code(f'{name} says "{value.state}"', value.exit_code))
     if value.step is None or value.loss is None:
         yield blocked("metrics", "the final metrics are missing: no step or loss was logged")
     else:

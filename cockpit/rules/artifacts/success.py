@@ -168,9 +168,7 @@ def _tracker(run: RunSpec, history: History) -> Iterator[Evidence]:
     tracker = history.facets.tracker
     if tracker.value is None or not seen_after_end(tracker, history):
         return
-    if tracker.value.exit_code == 0:
-        return
-    if tracker.value.state == "finished" and tracker.value.exit_code is None:
+    if tracker.value.finished or not tracker.value.kind.records_end:
         return
     text = with_code(f'the tracker says "{tracker.value.state}"', tracker.value.exit_code)
     yield Evidence(text=text, source=tracker.source)

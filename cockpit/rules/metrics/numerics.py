@@ -79,9 +79,7 @@ class PaceFold:
         elif step == self._writers.expected:
             self._writers.go_on(step, at)
             self._move(step, at)
-        elif (self.step is not None and step <= self.step and not carries) or self._of_another(
-            step, at
-        ):
+        elif self._no_training(step, carries) or self._of_another(step, at):
             self._alive(row, carries)
         elif step != self.step:
             self._move(step, at)
@@ -120,6 +118,15 @@ class PaceFold:
         self.step, self.at, self.rate = steps[-1], ats[-1], rates[-1]
         self._writers.go_far(steps[-1], ats[-1], len(steps))
         return rates
+
+    def _no_training(self, step: int, carries: bool) -> bool:
+        """Tell whether a row's step is none of training: an epoch, or the samples of an evaluation.
+
+        Once rows carry a metric of training, one that carries none must be the next step.
+        """
+        if carries or self.step is None:
+            return False
+        return step <= self.step or (self.metrics and not self._writers.next_to(step))
 
     def _of_another(self, step: int, at: float | None) -> bool:
         """Tell whether a row is another writer's; to begin to follow that one is no restart."""

@@ -113,6 +113,11 @@ class WriterFold:
         alone = present is not None and present.stride > 0 and not self._left
         self.expected = present.step + present.stride if present is not None and alone else None
 
+    def next_to(self, step: int) -> bool:
+        """Tell whether a step can be the present writer's next one; no, while that is unknown."""
+        present = self._present
+        return present is not None and present.stride > 0 and present.misfit(step) is not None
+
     def go_on(self, step: int, at: float | None) -> None:
         """Take the step that is ``expected``, as ``take`` does: most rows have it."""
         present = self._present

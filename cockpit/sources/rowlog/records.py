@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple, Protocol
 
-from cockpit.model.tracker_alert import TrackerAlert
+from cockpit.model.tracking import TrackerAlert
 
 MOST_RECORDS = 5000
 """Records of one batch at most."""
@@ -54,6 +54,10 @@ class About(NamedTuple):
     version: Hashable
     config: Mapping[str, object] = {}
     alerts: tuple[TrackerAlert, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What else lies there that is not read; safe text, one line each."""
+    without_loss: tuple[str, ...] = ()
+    """What is worth knowing besides, where no loss is found in the records."""
 
 
 class RecordLog(Protocol):

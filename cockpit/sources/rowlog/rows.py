@@ -11,6 +11,7 @@ from cockpit.model.base import step_of
 from cockpit.model.clock import Clock
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import MetricNames
+from cockpit.model.tracking import TrackerKind
 from cockpit.sources.rowlog.records import About, Record, RecordLog
 from cockpit.sources.wandb.clocks import Look, Stamps, offset_of, true_time
 from cockpit.sources.wandb.history import RowChunk
@@ -54,8 +55,11 @@ class RunRows:
     Methods block; they raise ``OSError`` and ``BadFileError``.
     """
 
-    def __init__(self, log: RecordLog, configured: MetricNames, *, own_steps: bool) -> None:
+    def __init__(
+        self, kind: TrackerKind, log: RecordLog, configured: MetricNames, *, own_steps: bool
+    ) -> None:
         """``own_steps``: the steps of records are the trainer's, not a count of calls."""
+        self._kind = kind
         self._log = log
         self._own_steps = own_steps
         self._lock = Lock()
@@ -132,7 +136,7 @@ class RunRows:
         self, about: About, records: Sequence[Record], share: float, offset: float
     ) -> TrackerValue:
         rows, keys = self._plain(records), self._names.keys
-        newest = _newest(rows)
+        newest = newest_values(rows, keys)
         usual = usual_step_seconds(rows)
         rate, unit = newest.throughput, keys.unit
         if keys.throughput is None and usual is not None:
@@ -164,6 +168,8 @@ class RunRows:
             clock_offset_s=offset or None,
             config=self._config.shown(dict(about.config)),
             alerts=about.alerts,
+            tracker=self._kind.name,
+            notes=about.notes + (about.without_loss if keys.loss is None else ()),
         )
         # A thousand columns of our own making: not validated again.
         return value.model_copy(update={"history": series.points(), "columns": series.columns()})
@@ -218,9 +224,18 @@ def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:
     )
 
 
-def _newest(rows: Sequence[Row]) -> Row:
-    """Return the newest of everything in rows."""
+def newest_values(rows: Sequence[Row], keys: MetricKeys) -> Row:
+    """Return the newest of everything in rows; the step and its time are training's.
+
+    Where a training metric is logged, only a row that carries one tells a step of training: an
+    evaluation may be logged against its epoch, or against the samples seen.
+    """
+    trained = next((row for row in reversed(rows) if row.trains and row.step is not None), None)
     newest = Row(None, None)
+    if trained is not None:
+        newest = Row(trained.step, trained.at)
+    elif keys.trains:
+        rows = [row._replace(step=None) for row in rows]
     for row in reversed(rows):
         missing = [name for name, value in zip(Row._fields, newest, strict=True) if value is None]
         if not missing:

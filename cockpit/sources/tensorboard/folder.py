@@ -15,7 +15,7 @@ from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.records import About, BadFileError, Batch, Record
 from cockpit.sources.tensorboard.events import BadEventError, Event, event_of
 from cockpit.sources.tensorboard.framing import HEAD, Piece, deframe, starts_well
-from cockpit.sources.tensorboard.listing import EventFile, listed
+from cockpit.sources.tensorboard.listing import EventFile, folders_below, listed
 from cockpit.text.safe import clean
 
 BATCH: Final = 262_144
@@ -24,6 +24,7 @@ TAIL: Final = 131_072
 TAIL_AWAY: Final = 32_768
 """The same of a file on a host: it comes while the file is measured, and is mostly enough."""
 MOST_TAIL: Final = 4 << 20
+_SHOWN: Final = 5
 
 
 class _Cursor(NamedTuple):
@@ -42,12 +43,13 @@ class TensorboardRun:
         self._files: list[EventFile] = []
         self._newest: tuple[Hashable, list[Record], float] | None = None
         self._began: dict[tuple[int, int], int] = {}
+        self._below: tuple[Hashable, list[str]] = (None, [])
         self._lost = 0
         """How often a file was removed or made shorter: what was read then begins anew."""
 
     def look(self) -> About:
         """List the folder and measure its files; those that were there keep their order."""
-        found = listed(self._spec.dir, self._away)
+        found, notes = listed(self._spec.dir, self._away)
         sizes = {each.identity: each.size for each in found}
         if any(sizes.get(former.identity, -1) < former.size for former in self._files):
             self._lost += 1
@@ -55,6 +57,10 @@ class TensorboardRun:
             self._began.setdefault(each.identity, len(self._began))
         self._files = sorted(found, key=lambda each: self._began[each.identity])
         folder = PurePosixPath(found[0].path).parent
+        version = tuple((each.identity, each.size, each.mtime) for each in self._files)
+        if self._below[0] != version:
+            below = folders_below(str(folder)) if self._spec.dir.here else []
+            self._below = version, below
         return About(
             id=folder.name,
             name=folder.name,
@@ -63,7 +69,9 @@ class TensorboardRun:
             files=tuple(str(each.log.place) for each in self._files),
             mtime=max(each.mtime for each in found),
             identity=(self._files[0].identity, self._lost),
-            version=tuple((each.identity, each.size, each.mtime) for each in self._files),
+            version=version,
+            notes=notes,
+            without_loss=_elsewhere(self._below[1]),
         )
 
     def read(self, cursor: Hashable) -> Batch:
@@ -106,6 +114,16 @@ class TensorboardRun:
 
     def _before(self, file: int) -> int:
         return sum(each.size for each in self._files[:file])
+
+
+def _elsewhere(folders: Sequence[str]) -> tuple[str, ...]:
+    """Return where ``add_scalars`` has put figures: each of its names has a folder of its own."""
+    if not folders:
+        return ()
+    shown = ", ".join(clean(each, 80) for each in folders[:_SHOWN])
+    more = f" and {len(folders) - _SHOWN} more" if len(folders) > _SHOWN else ""
+    advice = "name the one with the training loss (tensorboard.dir)"
+    return (f"no loss here; there are more scalars in {shown}{more}: {advice}",)
 
 
 def _read(file: EventFile, offset: int) -> Piece:

@@ -11,18 +11,21 @@ from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from cockpit.model.place import Place
+from cockpit.runtime.open_files import held_for_writing
 from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.pieces import Answer
 from cockpit.sources.logs.ranged import Opened, Ranged
 from cockpit.sources.logs.remote import RemoteLog
 from cockpit.sources.rowlog.away import Away
+from cockpit.sources.rowlog.living import RunThere, beside, living
 from cockpit.text.safe import clean
 
 NAME: Final = "tfevents"
 EVENT_FILES: Final = f"*{NAME}*"
 MOST_FILES: Final = 2000
 _BEGUN: Final = re.compile(r"tfevents\.(\d{9,12})")
-_SHOWN: Final = 5
+HEADER: Final = 128
+"""Bytes of a file in which nothing was logged yet: its version is told."""
 
 
 class EventFile(NamedTuple):
@@ -52,23 +55,59 @@ class EventFile(NamedTuple):
             yield found
 
 
-def listed(place: Place, away: Away) -> list[EventFile]:
-    """Return the event files of a folder, or of the only one in it, the first begun first.
+class Listing(NamedTuple):
+    """The event files of one run, the first begun first, and what else lies there."""
 
-    Raises ``OSError``. ``away`` has looked at a place that is not of this machine.
+    files: list[EventFile]
+    notes: tuple[str, ...] = ()
+
+
+def listed(place: Place, away: Away) -> Listing:
+    """Return the event files of a folder, or of the run in it that is trained now.
+
+    Trainers begin another folder at each start (``runs/DATE_HOST``, ``version_N``). Raises
+    ``OSError``. ``away`` has looked at a place that is not of this machine.
     """
     files, below = _here(place.path) if place.here else _there(place, away)
-    if not files and len(below) == 1:
-        files = next(iter(below.values()))
+    notes: tuple[str, ...] = ()
+    if not files and below:
+        held = _held(below) if place.here and len(below) > 1 else None
+        runs = [_run_there(name, own, held) for name, own in below.items()]
+        chosen = living(runs)
+        files, notes = below[chosen.name], beside(runs, chosen)
     if files:
-        return sorted(files, key=lambda each: (each.begun, each.path))
-    shown = ", ".join(clean(name, 80) for name in sorted(below)[:_SHOWN])
-    hint = f"; there are runs in {shown}: name one of them" if below else ""
+        return Listing(sorted(files, key=lambda each: (each.begun, each.path)), notes)
     where = place.path if place.here else str(place)
-    raise FileNotFoundError(f"no event files in {clean(where)} yet{hint}")
+    raise FileNotFoundError(f"no event files in {clean(where)} yet")
+
+
+def folders_below(folder: str) -> list[str]:
+    """Return the folders in a folder of this machine that have event files, as paths from it."""
+    found: list[str] = []
+    for name in _folders_in(folder):
+        for path in (name, *(f"{name}/{each}" for each in _folders_in(f"{folder}/{name}"))):
+            with suppress(OSError):
+                found += [path] if any(True for _ in _files_in(f"{folder}/{path}")) else []
+    return found
 
 
 Folders = dict[str, list[EventFile]]
+
+
+def _held(folders: Folders) -> frozenset[str] | None:
+    """Return the paths of the event files that a process has open for writing."""
+    paths = {os.path.realpath(each.path) for own in folders.values() for each in own}
+    return held_for_writing(paths)
+
+
+def _run_there(name: str, files: list[EventFile], held: frozenset[str] | None) -> RunThere:
+    return RunThere(
+        name=name,
+        began=max(each.begun for each in files),
+        written=max(each.mtime for each in files),
+        empty=all(each.size <= HEADER for each in files),
+        held=None if held is None else any(os.path.realpath(each.path) in held for each in files),
+    )
 
 
 def _here(folder: str) -> tuple[list[EventFile], Folders]:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
-from cockpit.model.tracker_alert import TrackerAlert
+from cockpit.model.tracking import TrackerAlert
 from cockpit.runtime.regular import is_folder
 from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.records import MOST_RECORDS, About, BadFileError, Batch, Record
@@ -125,28 +125,28 @@ class TrackioRun:
         columns = {str(row[1]) for row in database.rows("PRAGMA table_info(metrics)")}
         if not {"id", "step", "timestamp", "run_name", "metrics"} <= columns:
             raise BadFileError(f"{_spelled(database.place)} is not a Trackio database")
-        by_id = "run_id" in columns
         name = self._spec.run or _newest_name(database)
-        where = "(run_name = ? OR run_id = ?)" if by_id else "run_name = ?"
-        values = (name, name) if by_id else (name,)
-        query = f"SELECT MIN(id), MAX(id), COUNT(*) FROM metrics WHERE {where}"
-        first, last, count = database.rows(query, values)[0]
+        ids = _ids_of(database, name) if "run_id" in columns else []
+        where, values = ("run_id = ?", ids[:1]) if ids else ("run_name = ?", [name])
+        query = f"SELECT MIN(id), MAX(id), COUNT(*), MAX(run_name) FROM metrics WHERE {where}"
+        first, last, count, shown = database.rows(query, values)[0]
         if not count:
             raise FileNotFoundError(_missing(database, self._spec.run))
         begun = database.rows("SELECT timestamp FROM metrics WHERE id = ?", (first,))
         about = About(
             id=name,
-            name=name,
+            name=str(shown),
             project=self._spec.project or PurePosixPath(database.place.path).stem,
             producer="trackio",
             files=(str(database.place), f"{database.place}-wal"),
             mtime=state.mtime,
-            identity=(state.file[:2], name, first, str(begun[0][0])),
+            identity=(state.file[:2], *values, first, str(begun[0][0])),
             version=state,
             config=_config(database, where, values),
             alerts=tuple(_alerts(database, where, values)),
+            notes=_same_name(name, len(ids) - 1),
         )
-        return _Held(state, about, where, values, int(first), int(last))
+        return _Held(state, about, where, tuple(values), int(first), int(last))
 
 
 def _sql(database: Database, work: Callable[[], T]) -> T:
@@ -186,6 +186,25 @@ def _newest_name(database: Database) -> str:
     if not rows:
         raise FileNotFoundError(f"no run in {_spelled(database.place)} yet")
     return str(rows[0][0])
+
+
+def _ids_of(database: Database, wanted: str) -> list[str]:
+    """Return the ids of the runs that are called so, the one begun last first.
+
+    A name may be used again: each start without ``resume`` is a run of its own.
+    """
+    query = (
+        "SELECT run_id FROM metrics WHERE run_name = ? OR run_id = ?"
+        " GROUP BY run_id ORDER BY MIN(id) DESC"
+    )
+    return [str(row[0]) for row in database.rows(query, (wanted, wanted))]
+
+
+def _same_name(name: str, others: int) -> tuple[str, ...]:
+    if others < 1:
+        return ()
+    count = f"{others} earlier run{'' if others == 1 else 's'}"
+    return (f"{count} named {clean(name, 80)} in the same database: not read, the newest is",)
 
 
 def _missing(database: Database, wanted: str | None) -> str:

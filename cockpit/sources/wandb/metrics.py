@@ -154,6 +154,11 @@ class MetricKeys(NamedTuple):
     batch: str | None = None
 
     @property
+    def trains(self) -> bool:
+        """True where a metric of training is logged: rows that carry none are none of its steps."""
+        return any((self.loss, self.throughput, self.grad_norm))
+
+    @property
     def beside(self) -> tuple[str | None, ...]:
         """The names of what is logged beside loss, rate and gradient, in a row's order."""
         first = (self.z_loss, self.router_loss, self.router_entropy, self.skipped)

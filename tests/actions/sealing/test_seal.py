@@ -95,6 +95,14 @@ async def test_all_that_is_missing_is_named(tmp_path: Path) -> None:
     assert "no complete checkpoint of step 500; newest: 100" in found["checkpoint"]
 
 
+async def test_a_tracker_that_records_no_end_blocks_no_seal(tmp_path: Path) -> None:
+    world = finished(tmp_path)
+    world.tracker = TrackerValue(
+        id="toy", state="silent", step=499, loss=1.234, tracker="TensorBoard"
+    )
+    assert "tracker" not in blocks(await world.plan())
+
+
 async def test_unknown_is_named_as_unknown(tmp_path: Path) -> None:
     world = finished(tmp_path)
     world.tracker = None

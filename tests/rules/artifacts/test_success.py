@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cockpit.model.alert import Alert
 from cockpit.model.facet import known
 from cockpit.model.history import PhaseMark
@@ -54,6 +56,12 @@ def test_a_missing_final_checkpoint() -> None:
 def test_a_tracker_that_did_not_finish() -> None:
     (alert,) = missing(tracker=tracker(state="running", step=999))
     assert 'the tracker says "running"' in alert.title
+
+
+@pytest.mark.parametrize("kind", ["trackio", "TensorBoard"])
+@pytest.mark.parametrize("state", ["running", "silent"])
+def test_a_tracker_that_records_no_end_misses_none(kind: str, state: str) -> None:
+    assert missing(tracker=tracker(state=state, step=999, tracker=kind)) == []
 
 
 def test_an_end_that_is_still_to_come_hides_nothing_that_is_missing() -> None:

@@ -103,6 +103,16 @@ def test_an_evaluation_logged_late_is_no_resume_and_no_sign_of_training() -> Non
     assert (pace.resumes, pace.step, pace.at) == (0, 49, T0 + 49)
 
 
+def test_an_evaluation_by_samples_seen_is_no_step_and_its_end_no_resume() -> None:
+    rows: list[Row] = []
+    for step in range(0, 400, 10):
+        rows.append(Row(step, T0 + step, 2.0))
+        if step % 100 == 90:
+            rows.append(Row(1_000_000 + step, T0 + step + 1))
+    trend = folded(rows)
+    assert (trend.pace.step, trend.pace.resumes, trend.writers.turns) == (390, 0, 0)
+
+
 def test_a_row_that_repeats_a_step_is_no_new_step() -> None:
     pace = folded([*losses([1.0] * 5), Row(4, T0 + 900, 1.0)]).pace
     assert pace.at == T0 + 4

@@ -138,7 +138,7 @@ async def test_the_runs_of_a_host_take_two_trips_however_many_there_are(
     assert shell.trips == 4
 
 
-async def test_the_only_folder_below_is_the_run_s_and_of_two_neither(
+async def test_of_the_folders_below_the_one_begun_last_is_the_run_s(
     tmp_path: Path, there: Trackers
 ) -> None:
     (tmp_path / "lightning" / "version_0").mkdir(parents=True)
@@ -146,13 +146,15 @@ async def test_the_only_folder_below_is_the_run_s_and_of_two_neither(
     run = events(tmp_path / "lightning")
     assert (await value(there, run)).id == "version_0"
     (tmp_path / "lightning" / "version_1").mkdir()
-    (tmp_path / "lightning" / "version_1" / FIRST).write_bytes(SCALARS)
-    error = (await facet(there, run)).error
-    assert error is not None and error.kind is ErrorKind.NOT_FOUND
-    assert error.message == (
-        f"no event files in ssh://box{tmp_path}/lightning yet; "
-        "there are runs in version_0, version_1: name one of them"
-    )
+    later = FIRST.replace("17953", "17963")
+    (tmp_path / "lightning" / "version_1" / later).write_bytes(SCALARS)
+    (tmp_path / "lightning" / "version_2").mkdir()
+    begun_in_vain = FIRST.replace("17953", "17973")
+    (tmp_path / "lightning" / "version_2" / begun_in_vain).write_bytes(SCALARS[:40])
+    os.utime(tmp_path / "lightning" / "version_0" / FIRST, (1.7e9, 1.7e9))
+    found = await value(there, run)
+    assert found.id == "version_1"
+    assert found.notes == ("version_2, version_0 lie there too; version_1 is read",)
 
 
 async def test_a_file_in_place_of_another_begins_anew(tmp_path: Path, there: Trackers) -> None:

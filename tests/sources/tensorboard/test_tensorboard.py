@@ -133,16 +133,82 @@ async def test_a_file_that_is_removed_or_written_anew_begins_all_anew(tmp_path: 
     assert again and again[0].step == 0 and len(again) < 50
 
 
-async def test_where_there_are_none_it_is_said_what_is_there(tmp_path: Path) -> None:
-    for name in ("version_0", "version_1"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / FIRST).write_bytes(TENSORS)
+def begun(folder: Path, at: int, written: float, data: bytes = SCALARS) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"events.out.tfevents.{at}.node-1"
+    path.write_bytes(data)
+    os.utime(path, (written, written))
+
+
+async def test_of_a_folder_for_each_start_the_newest_is_read(tmp_path: Path) -> None:
+    begun(tmp_path / "version_0", 1795340000, 1795341000.0)
+    begun(tmp_path / "version_1", 1795350000, 1795351000.0, TENSORS)
+    value = (await facet_of(tmp_path)).value
+    assert value is not None and (value.name, value.step) == ("version_1", 4900)
+    assert value.notes == ("version_0 lies there too; version_1 is read",)
+
+
+async def test_a_start_that_wrote_nothing_does_not_hide_the_run(tmp_path: Path) -> None:
+    begun(tmp_path / "version_0", 1795340000, 1795341000.0)
+    begun(tmp_path / "version_1", 1795350000, 1795350000.0, SCALARS[:40])
+    value = (await facet_of(tmp_path)).value
+    assert value is not None and value.name == "version_0"
+
+
+async def test_an_evaluation_begun_later_does_not_hide_the_run_that_goes_on(
+    tmp_path: Path,
+) -> None:
+    begun(tmp_path / "train", 1795340000, 1795351000.0)
+    begun(tmp_path / "eval", 1795350000, 1795350010.0, TENSORS)
+    value = (await facet_of(tmp_path)).value
+    assert value is not None and value.name == "train"
+
+
+async def test_the_run_that_a_process_writes_is_read(tmp_path: Path) -> None:
+    begun(tmp_path / "train", 1795340000, 1795341000.0)
+    begun(tmp_path / "eval", 1795350000, 1795351000.0, TENSORS)
+    with (tmp_path / "train" / "events.out.tfevents.1795340000.node-1").open("ab"):
+        value = (await facet_of(tmp_path)).value
+    assert value is not None and value.name == "train"
+
+
+def framed(data: bytes) -> bytes:
+    head = struct.pack("<Q", len(data))
+    crcs = struct.pack("<I", masked_crc(head)), struct.pack("<I", masked_crc(data))
+    return head + crcs[0] + data + crcs[1]
+
+
+def scalar(tag: str, figure: float, step: int, at: float) -> bytes:
+    """Return an event as tensorboardX writes it, framed."""
+    value = b"\x0a" + bytes([len(tag)]) + tag.encode() + b"\x15" + struct.pack("<f", figure)
+    summary = b"\x0a" + bytes([len(value)]) + value
+    step_field = b"\x10" + bytes([step])
+    event = b"\x09" + struct.pack("<d", at) + step_field + b"\x2a" + bytes([len(summary)])
+    return framed(event + summary)
+
+
+async def test_a_validation_logged_by_epoch_is_no_step(tmp_path: Path) -> None:
+    path = tmp_path / FIRST
+    epochs = (scalar("Acc/valid", 0.5, epoch, 1795341000.0 + epoch) for epoch in (1, 2, 3, 4))
+    path.write_bytes(SCALARS + b"".join(epochs))
+    source = Trackers(SystemClock())
+    value = (await facet_of(tmp_path, source)).value
+    assert value is not None and value.step == 2000
+
+
+async def test_where_add_scalars_has_put_the_loss_is_said(tmp_path: Path) -> None:
+    (tmp_path / FIRST).write_bytes(SCALARS[:40])
+    begun(tmp_path / "loss" / "train", 1795340000, 1795341000.0)
+    begun(tmp_path / "loss" / "val", 1795340000, 1795341000.0)
+    value = (await facet_of(tmp_path)).value
+    assert value is not None and value.state == "starting"
+    (note,) = value.notes
+    assert "no loss here; there are more scalars in loss/train, loss/val" in note
+
+
+async def test_where_there_are_none_it_is_said(tmp_path: Path) -> None:
     error = (await facet_of(tmp_path)).error
     assert error is not None and error.kind is ErrorKind.NOT_FOUND
-    assert error.message.endswith("there are runs in version_0, version_1: name one of them")
-    (tmp_path / "version_0" / FIRST).unlink()
-    value = (await facet_of(tmp_path)).value
-    assert value is not None and value.name == "version_1", "the only one is meant"
     gone = (await facet_of(tmp_path / "none")).error
     assert gone is not None and gone.kind is ErrorKind.NOT_FOUND
 

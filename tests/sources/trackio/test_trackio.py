@@ -53,6 +53,9 @@ def db(tmp_path: Path) -> Path:
     return path
 
 
+RUN_IDS = {"run-a": "00339d0ccfc343168d18f5b0c3619b73"}
+
+
 def long_ago(data: bytes) -> bytes:
     """Return a database as old as no clock here is: rows of tomorrow are told as such."""
     return data.replace(b"2026-11-22T", b"2026-01-22T")
@@ -85,7 +88,7 @@ async def rows_of(source: Trackers, run: RunSpec) -> list[Row]:
 def write(writer: sqlite3.Connection, step: int, metrics: object, name: str = "run-a") -> None:
     text = metrics if isinstance(metrics, str) else json.dumps(metrics)
     at = "2026-01-22T12:20:00+00:00"
-    writer.execute(ADD, ("x", at, name, step, text))
+    writer.execute(ADD, (RUN_IDS.get(name, "x"), at, name, step, text))
     writer.commit()
 
 
@@ -335,3 +338,19 @@ async def test_a_run_that_is_deleted_and_made_again_is_read_anew(db: Path) -> No
     writer.close()
     chunk = await source.more_rows(run)
     assert chunk.restarted and [row.step for row in chunk.rows] == [0, 1, 2]
+
+
+async def test_of_two_runs_of_one_name_the_newest_alone_is_read(db: Path) -> None:
+    writer = sqlite3.connect(db)
+    for step in range(30):
+        row = ("new", f"2026-01-23T12:00:{step:02}+00:00", "run-a", step, '{"train/loss": 4.7}')
+        writer.execute(ADD, row)
+    writer.commit()
+    source, run = Trackers(SystemClock()), run_of(db)
+    assert len(await rows_of(source, run)) == 30
+    value = await value_of(run, source)
+    assert (value.step, value.loss, value.history[-1]) == (29, 4.7, (29, 4.7))
+    assert value.notes == (
+        "1 earlier run named run-a in the same database: not read, the newest is",
+    )
+    assert (await value_of(run_of(db, RUN_IDS["run-a"]))).step != 29, "an id names the run itself"

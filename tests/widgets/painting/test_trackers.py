@@ -5,7 +5,7 @@ from __future__ import annotations
 from cockpit.model.place import place_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import TensorboardSpec, TrackioSpec
-from cockpit.model.tracker_alert import TrackerAlert
+from cockpit.model.tracking import TrackerAlert
 from tests.widgets import reports as made
 from widgets.facet_table import paint_facets
 from widgets.painting.rows import ages

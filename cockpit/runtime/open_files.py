@@ -1,0 +1,43 @@
+"""Which files of this machine a process has open for writing, by Linux' ``/proc``. Blocking."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from cockpit.runtime.process import PROC
+
+MOST_FILES: Final = 4096
+"""Open files of one process that are looked at."""
+
+
+def held_for_writing(paths: Collection[str], proc: Path = PROC) -> frozenset[str] | None:
+    """Return those of ``paths`` (as ``realpath`` spells them) that a process may write to.
+
+    ``None`` where processes cannot be seen. Those of other users are not seen either.
+    """
+    if not (proc / "self" / "fd").is_dir():
+        return None
+    found: set[str] = set()
+    for process in proc.iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):  # gone, or another user's
+                found.update(_written(process, paths))
+    return frozenset(found)
+
+
+def _written(process: Path, paths: Collection[str]) -> Iterator[str]:
+    for handle in islice((process / "fd").iterdir(), MOST_FILES):
+        with suppress(OSError, ValueError, IndexError):
+            path = str(handle.readlink())
+            if path in paths and _writes(process / "fdinfo" / handle.name):
+                yield path
+
+
+def _writes(info: Path) -> bool:
+    flags = info.read_text(encoding="ascii").partition("flags:")[2].split()[0]
+    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
