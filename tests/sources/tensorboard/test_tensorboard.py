@@ -274,12 +274,6 @@ def test_no_bytes_break_an_event(data: bytes) -> None:
     assert all(isinstance(value, float) for value in event.scalars.values())
 
 
-def framed(data: bytes) -> bytes:
-    head = struct.pack("<Q", len(data))
-    crcs = struct.pack("<I", masked_crc(head)), struct.pack("<I", masked_crc(data))
-    return head + crcs[0] + data + crcs[1]
-
-
 def test_a_length_that_comes_again_is_not_summed_up_anew() -> None:
     """200,000 empty records took longer than the deadline, and the run was unknown."""
     framing._short_crc.cache_clear()
