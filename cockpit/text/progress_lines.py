@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import compress, count, islice
 from typing import Final
 
+from cockpit.model.late_regex import late_regex
 from cockpit.text.line_patterns import (
     LinePattern,
     Run,
@@ -46,6 +47,8 @@ _MOST_PATTERNS: Final = 8
 _STATES: Final = 1000
 _SHOWN: Final = re.compile(rb" {0,80}[!-~]")
 """A state that begins so shows something, whatever follows."""
+_SPELLED_BREAK: Final = late_regex(rb"(?:^|(?<=[\s:\])]))\^M")
+r"""A ``\r`` as journald and some viewers spell it."""
 _LETTERS: Final = re.compile(rb"[!-~]*")
 _NEEDED: Final = (
     *(b"loss", b"step", b"iter", b"batch", b"epoch", b"update", b"train"),
@@ -144,7 +147,7 @@ def _keyed(chunk: bytes) -> _Keyed:
     if b"\r" in chunk:
         chunk = chunk.replace(b"\r\n", b"\n")
     lines = chunk.split(b"\n")
-    if b"\t" in chunk or b"\r" in chunk:
+    if b"\t" in chunk or b"\r" in chunk or b"^M" in chunk:
         lines = [_state(line) for line in lines]
         chunk = b"\n".join(lines)
     return lines, chunk.translate(None, _LEFT_OUT).split(b"\n")
@@ -152,6 +155,8 @@ def _keyed(chunk: bytes) -> _Keyed:
 
 def _state(line: bytes) -> bytes:
     r"""Return the last of a line's ``\r`` states that shows something, its tabs as spaces."""
+    if b"^M" in line:
+        line = _SPELLED_BREAK.sub(b"\r", line)
     if b"\r" in line:
         line = _last_state(line.rstrip(b"\r"))
     return line.replace(b"\t", b"   ") if b"\t" in line else line

@@ -273,6 +273,11 @@ def test_a_dict_without_a_step_still_tells_the_loss() -> None:
     assert found == LineProgress(loss=0.69, grad_norm=2.5, format="dict")
 
 
+def test_a_break_that_journald_has_spelled_out_is_one() -> None:
+    lines = ["^Mstep 5/100 loss 2.5", "host python[3]: ^Miter 6: loss 2.5", "seen: (^M)"]
+    assert [(at, one.step) for at, one in read_lines(lines)] == [(1, 5), (2, 6)]
+
+
 def test_lines_and_blocks_of_a_log_are_numbered() -> None:
     log = (
         "start\n[batch=3/9]:\n\t Train loss/train/total: 1.5\nother\nstep 4 loss 1.25\n[batch=5/9]:"

@@ -1,8 +1,9 @@
 """C-14, flapping: it starts again and again, whatever ends it. A person must look.
 
 A restart is an execution that was seen to run after another one, whoever started it; those that a
-platform makes under one id are counted by the platform, too, and those of a monitor by its state
-file. Each counts only where it is known to lie within the window.
+platform makes under one id are counted by the platform, too, those of a monitor by its state
+file, and those that happen inside one job by its steps. Each counts only where it is known to lie
+within the window.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from cockpit.model.history import History, PhaseMark
 from cockpit.model.observed import JobValue, MonitorValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
+from cockpit.rules.jobs.in_place import restarts_in_place
 from cockpit.rules.present import job_of, job_source, phase_of
 
 _CREATED: Final = re.compile(r"(?:^|/)(\d{8}-\d{4})[^/]*_monitoring_state\.json$")
@@ -74,12 +76,23 @@ def _counts(run: RunSpec, history: History) -> Iterator[Restarts]:
     if job is not None and job.restarts and ours and launched is not None and launched.at >= since:
         text = f"its platform counts {job.restarts} restarts since its launch"
         yield Restarts(job.restarts, launched.at, text, job_source(history))
+    inside = [each.until for each in restarts_in_place(history) if each.until >= since]
+    if inside:
+        times = ", ".join(wording.moment(at) for at in inside[-_SHOWN:])
+        text = f"{len(inside)} restarts inside the job, by its steps: {times}"
+        opened = inside[min(len(inside), run.thresholds.flap_restarts) - 1]
+        yield Restarts(len(inside), opened, text, _steps_source(history))
     monitor = history.facets.monitor
     count = None if monitor.value is None else monitor.value.restart_count
     begun = None if monitor.value is None else created_at(monitor.value)
     if count and begun is not None and begun >= since:
         text = f"the monitor counts {count} restarts since {wording.moment(begun)}"
         yield Restarts(count, begun, text, monitor.source)
+
+
+def _steps_source(history: History) -> str:
+    tracked = history.trend is not history.log_trend
+    return (history.facets.tracker if tracked else history.facets.log).source
 
 
 def restarted(former: JobValue, job: JobValue) -> bool:

@@ -18,13 +18,13 @@ from cockpit.model.history import History, Launched
 from cockpit.model.observed import Checkpoint
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
+from cockpit.rules.jobs.in_place import our_launch, restarts_in_place
 from cockpit.rules.metrics.progress import REACH
 from cockpit.rules.present import CLOCK_SKEW, job_of, may_train
 
 SLACK = 100
 """Steps by which the first one seen may lie behind: not every step is logged."""
-START_SLACK = 5.0
-"""Seconds by which a job may seem to have started before its launch was noted."""
+
 
 Step = tuple[int, float]
 """A completed step, and when it was logged."""
@@ -122,24 +122,16 @@ def resumed_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-12 (first step): at once, and until the next start: what it overwrites is at stake."""
     if not may_train(history):
         return
-    ours = _ours(history)
+    again = restarts_in_place(history)
+    ours = None if again else our_launch(history)
     if ours is not None:
         yield from _launch_wrong(run, history, ours)
         return
-    start = _observed_start(history)
+    start = _observed_start(history, again[-1].until if again else None)
     first = None if start is None else _first_since(start.at, history)
     if start is not None and first is not None and first[0] < start.expected:
         where = _where(first[0], _from_the_start(first, start.at, history))
         yield _alert(run, start, where, _too_low(first[0], start.expected))
-
-
-def _ours(history: History) -> Launched | None:
-    """Return our last launch if the present job is its job, and no later one's."""
-    launched, job = history.launched, job_of(history)
-    if launched is None or job is None or job.launch_id == launched.launch_id:
-        return launched
-    later = job.started_at is not None and job.started_at > launched.at + START_SLACK
-    return None if later and job.id != launched.job_id else launched
 
 
 def _launch_wrong(run: RunSpec, history: History, launched: Launched) -> Iterator[Alert]:
@@ -160,19 +152,25 @@ def _launch_wrong(run: RunSpec, history: History, launched: Launched) -> Iterato
     yield _alert(run, start, _where(first, known), wrong)
 
 
-def _observed_start(history: History) -> Start | None:
-    """Return the start of a job that we did not launch, beside a checkpoint older than it."""
+def _observed_start(history: History, again: float | None = None) -> Start | None:
+    """Return the start of a job that we did not launch, beside a checkpoint older than it.
+
+    ``again`` is when it began again within itself.
+    """
     job, saved = job_of(history), history.facets.checkpoints
     if job is None or job.started_at is None or saved.value is None:
         return None
-    before = [item for item in saved.value.items if _saved_before(item, job.started_at)]
+    began = job.started_at if again is None else again
+    before = [item for item in saved.value.items if _saved_before(item, began)]
     newest = max((item.step for item in before if item.step is not None), default=None)
     if newest is None:
         return None
     text = f"step {wording.step(newest)} was complete before this job started"
     name = job.launch_id or f"{job.id}@{job.started_at:.0f}"
-    order = f"{text} at {wording.moment(job.started_at)}"
-    return Start(job.started_at, newest, name, saved.source, order, "likely")
+    if again is not None:
+        text, name = f"{text} again, inside itself,", f"{name}:{again:.0f}"
+    order = f"{text} at {wording.moment(began)}"
+    return Start(began, newest, name, saved.source, order, "likely")
 
 
 def _saved_before(item: Checkpoint, started_at: float) -> bool:

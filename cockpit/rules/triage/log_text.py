@@ -37,7 +37,7 @@ _RESUMED = late_regex(
 _BEFORE = 100
 _LOSS = late_regex(
     r"(?:\b|(?<=\w_))(?P<loss>loss)(?:_step|_epoch)?\b['\"]?\s*(?P<is>[:=])?\s*(?:(?:tensor|array)\()?"
-    r"\[?(?P<value>[-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
+    r"\[?['\"]?(?P<value>[-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])",
     re.I,
 )
 _WHOLE = late_regex(r"(?:\b|[_/])(?:train(?:ing)?|total|lm|clm|mlm|nll|ce|cross_entropy)_$", re.I)
@@ -45,7 +45,7 @@ _WHOLE = late_regex(r"(?:\b|[_/])(?:train(?:ing)?|total|lm|clm|mlm|nll|ce|cross_
 _COUNTED = late_regex(r"\d\s?/\s?\d|\b(?:updates?|episodes?|epochs?|batch|rollouts?)\b", re.I)
 """What stands beside it where it was measured: ``z_loss: 0.001`` alone is a setting."""
 _NORM = late_regex(
-    r"\bgrad\w*[ _]?norm\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan"
+    r"\bgrad\w*[ _]?norm\b['\"]?\s*[:=]?\s*['\"]?([-+]?(?:\d[\d.]{0,40}(?:e[-+]?\d+)?|nan"
     r"|inf(?:inity)?))(?![\w%])",
     re.I,
 )

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from cockpit.model.history import Launched, PhaseMark
-from cockpit.model.observed import Phase
+from cockpit.model.history import History, Launched, PhaseMark
+from cockpit.model.observed import Phase, Row
 from cockpit.model.run import Thresholds
 from cockpit.rules.jobs.flapping import flapping, restarted, restarts_in
-from tests.rules.making import T0, history, job, monitor, run_spec
+from cockpit.rules.metrics.resume import resumed_elsewhere
+from tests.rules.making import (
+    T0,
+    checkpoint,
+    checkpoints,
+    folded,
+    history,
+    job,
+    monitor,
+    run_spec,
+)
 
 HOUR = 3600.0
 
@@ -84,3 +94,31 @@ def test_jobs_of_another_id_are_restarts_and_one_that_was_out_of_sight_is_none()
              ("2", Phase.WAITING), ("2", Phase.RUNNING), ("3", Phase.RUNNING)]  # fmt: skip
     marks = [PhaseMark(at=at, phase=word[1], job_id=word[0]) for at, word in enumerate(words)]
     assert restarts_in(marks) == (5, 6)
+
+
+def lives(*ends: int, pause: float = 60.0) -> History:
+    """Return a job whose steps begin again at 1 after each of these, beside a save at 300."""
+    rows, at = [], T0
+    for end in ends:
+        rows += [Row(step, at + step, 2.0) for step in range(1, end + 1)]
+        at += end + pause
+    saved = checkpoints(checkpoint(300, T0 + 300))
+    return history(at, folded(rows), job=job(started_at=T0), checkpoints=saved)
+
+
+def test_restarts_inside_one_job_are_told_by_its_steps() -> None:
+    past = lives(400, 60, 60, 20)
+    (flaps,) = flapping(run_spec(), past)
+    assert flaps.title == "Keeps restarting: 3 times within 6h"
+    assert "3 restarts inside the job" in flaps.evidence[0].text
+    (wrong,) = resumed_elsewhere(run_spec(), past)
+    assert wrong.title == "Restarted at step 1 although step 300 was there"
+    assert "again, inside itself" in wrong.evidence[1].text
+    assert list(flapping(run_spec(), lives(400, 60, 60))) == []
+    launched = Launched(at=T0, job_id="host:1", launch_id="toy-i001", resumes_from=None)
+    ours = past.model_copy(update={"launched": launched})
+    assert list(resumed_elsewhere(run_spec(), ours)) == [wrong], "whoever launched the job"
+
+
+def test_rows_that_come_late_are_no_restart() -> None:
+    assert list(flapping(run_spec(), lives(400, 60, 60, 20, pause=0.0))) == []

@@ -87,3 +87,9 @@ def test_a_fabric_that_does_not_come_up_is_the_nodes_before_the_first_step(
 )
 def test_memory_that_had_run_out_is_told_in_many_ways(said: list[str], name: str) -> None:
     assert triage([*TRAIN, *said, "Killed"], "failed", 137).name == name
+
+
+@pytest.mark.parametrize("nan", ["nan", "'nan'", '"NaN"', "inf", "'inf'"])
+def test_a_norm_that_is_no_number_is_one_in_quotes_too(nan: str) -> None:
+    lines = [f"{{'loss': 1.{at}, 'grad_norm': {nan}, 'step': {at}}}" for at in range(4)]
+    assert triage(lines, "failed", 1).name == "numeric_instability"
