@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from textual.content import Content
@@ -59,7 +60,7 @@ def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content
     found = facet.value
     if found is None:
         return wrapped(rows.unknown(facet), width, 4)
-    lines = [_stale(report, now), *_warnings(found, width)]
+    lines = [_stale(report, now), *_warnings(found, width), *_notes(found, width)]
     lines = [line for line in lines if line.plain]
     if not found.items and not found.unlisted:
         return within([*lines, text(("no checkpoint yet", DIM))], width)
@@ -88,6 +89,12 @@ def _warnings(found: CheckpointsValue, width: int) -> list[Content]:
     said = f"{glyph('warning')} {taken}the trainer would load {called(its)} instead: "
     line = text((said, "$attention"), its.why)
     return wrapped(line, width, 2)
+
+
+def _notes(found: CheckpointsValue, width: int) -> Iterator[Content]:
+    """Yield what else there is to say of the roots: unknown layouts, pointers to nothing."""
+    for note in found.notes:
+        yield from wrapped(text((f"{glyph('warning')} {note}", "$attention")), width, 2)
 
 
 def _item(

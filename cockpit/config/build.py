@@ -20,7 +20,8 @@ M = TypeVar("M", bound=BaseModel)
 SECTIONS = ("cockpit", "run", "notify", "agents", "ui", "keys", "hosts")
 LAYOUTS = (
     *("auto", "levanter", "orbax", "hf", "accelerate", "deepspeed", "megatron"),
-    *("torchtitan", "lightning", "nanogpt", "custom"),
+    *("torchtitan", "lightning", "nanogpt", "verl", "nemo", "automodel", "composer", "torchtune"),
+    *("litgpt", "olmo", "nanochat", "fairseq", "custom"),
 )
 
 

@@ -255,6 +255,10 @@ class Checkpoint(Frozen):
     """True for one that a clean-up has begun to delete where nothing can be renamed."""
     archived: bool = Field(default=False, exclude=True)
     """True for one that must be restored from an archive before it can be loaded."""
+    unrecognised: bool = Field(default=False, exclude=True)
+    """True for what looks like a save and is of no known layout."""
+    files: int = Field(default=1, exclude=True)
+    """Of how many files beside each other it is one save; its path is the first one's."""
 
     @property
     def complete(self) -> bool:
@@ -296,6 +300,11 @@ class CheckpointsValue(Frozen):
     """How many folders have not been looked at yet: there are very many, the newest come first."""
     notes: tuple[str, ...] = ()
     """What else there is to say of the roots; in the document only where there is something."""
+
+    @property
+    def unrecognised(self) -> tuple[Checkpoint, ...]:
+        """What looks like saves and is of no known layout."""
+        return tuple(item for item in self.items if item.unrecognised)
 
     def at(self, path: str) -> Checkpoint | None:
         """Return the checkpoint that lies at ``path``."""

@@ -16,7 +16,7 @@ from cockpit.model.place import Place, place_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, CustomLayout, RunSpec
 from cockpit.model.wording import age, size, steps
-from cockpit.sources.checkpoints.judge import NAMES
+from cockpit.sources.checkpoints.choice import NAMES
 from cockpit.sources.checkpoints.look import plain
 from cockpit.sources.checkpoints.source import list_anywhere, list_checkpoints
 from cockpit.sources.checkpoints.tree import ListingError
@@ -276,6 +276,8 @@ def _picks(value: CheckpointsValue) -> list[str]:
         "every complete checkpoint is suspect" if whole else "no checkpoint is known to be complete"
     )
     lines = [f"{none}: a relaunch would not pick any by itself"]
+    if value.unrecognised and not whole:
+        lines = []  # what is said of those says it
     if pick is not None:
         lines = [f"a relaunch would take {named(pick)} ({pick.why})"]
     if load is not None and (pick is None or load.path != pick.path):

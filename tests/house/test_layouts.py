@@ -3,50 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cockpit.cli import main
+from cockpit.config import build as config
 from cockpit.config.file import load
+from cockpit.sources.checkpoints.choice import layout_by_files, with_singles
 from cockpit.sources.checkpoints.layouts import LAYOUTS
-from tests.sources.checkpoints.test_archive import archive
-from tests.sources.checkpoints.trees import NOW, metadata, put, settle
+from cockpit.sources.checkpoints.scan import Scanner
+from tests.sources.checkpoints.trees import NOW, put, settle
 
-ZIP = b"PK\x03\x04" + b"\0" * 18 + b"PK\x05\x06" + b"\0" * 18
 CUSTOM = ("--pattern", r"snap_(\d+)", "--marker", "DONE")
-TREES: dict[str, dict[str, bytes]] = {
-    "levanter": {
-        "step-500/metadata.json": metadata(500, NOW - 3600).encode(), "step-500/d/0": b"x",
-    },
-    "orbax": {"500/_CHECKPOINT_METADATA": b"{}", "500/items/manifest.ocdbt": b"x"},
-    "hf": {
-        "checkpoint-500/trainer_state.json": b"{}", "checkpoint-500/optimizer.pt": b"x",
-        "checkpoint-500/model.safetensors": b"x",
-    },
-    "accelerate": {
-        "step_500/model.safetensors": b"x", "step_500/optimizer.bin": b"x",
-        "step_500/scheduler.bin": b"x", "step_500/sampler.bin": b"x",
-        "step_500/random_states_0.pkl": b"x",
-    },
-    "deepspeed": {
-        "latest": b"global_step500", "global_step500/mp_rank_00_model_states.pt": b"x",
-        "global_step500/zero_pp_rank_0_mp_rank_00_optim_states.pt": archive(
-            {"optimizer_state_dict": {"partition_count": [1]}}
-        ),
-    },
-    "megatron": {
-        "latest_checkpointed_iteration.txt": b"500",
-        "iter_0000500/mp_rank_00/model_optim_rng.pt": b"x",
-    },
-    "torchtitan": {"step-500/.metadata": b"x", "step-500/__0_0.distcp": b"x"},
-    "lightning": {"epoch=1-step=500.ckpt": ZIP},
-    "nanogpt": {"ckpt.pt": ZIP},
+TREES: dict[str, Mapping[str, bytes]] = {
+    **{name: layout.example for name, layout in LAYOUTS.items()},
     "custom": {"snap_500/DONE": b"x", "snap_500/weights": b"x"},
-}  # fmt: skip
-"""One complete save of step 500 in each layout."""
-FOUND: dict[str, tuple[int | None, str]] = {"nanogpt": (None, "unknown")}
+}
+"""One whole save of step 500 in each layout, as its row has it."""
+FOUND: dict[str, tuple[int | None, str]] = {
+    name: layout.shown for name, layout in LAYOUTS.items() if layout.shown != (500, "complete")
+}
 """What is told of it, where that is not (500, complete): nanoGPT has no step outside the file."""
 
 
@@ -63,8 +42,38 @@ def listed(root: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[
     return items
 
 
-def test_no_layout_is_without_a_tree() -> None:
-    assert sorted(TREES) == sorted([*LAYOUTS, "custom"])
+def test_no_row_misses_a_part() -> None:
+    for layout in LAYOUTS.values():
+        assert layout.example, f"{layout.name}: no example of its files"
+        assert layout.loads or layout.by_command or layout.name == "accelerate", (
+            f"{layout.name}: what does its trainer load by itself?"
+        )
+        saves = {path.partition("/")[0] for path in layout.example if "/" in path or layout.files}
+        pointers = [path for path in layout.example if "/" not in path and not layout.files]
+        assert any(map(layout.pattern.fullmatch, saves)), f"{layout.name}: its pattern names none"
+        for path in pointers:
+            assert layout.beside is not None and layout.beside.fullmatch(path), path
+    assert sorted([*LAYOUTS, "auto", "custom"]) == sorted(config.LAYOUTS)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_other_row_takes_an_example(layout: str, tmp_path: Path) -> None:
+    (root,) = Scanner().roots(str(grown(tmp_path, layout)))
+    root = with_singles(root, None)
+    for save in (*root.folders, *root.singles, *root.lookalikes):
+        assert layout_by_files(save, root) == layout
+
+
+@pytest.mark.parametrize("layout", [name for name, row in LAYOUTS.items() if row.loads])
+def test_the_trainer_would_load_the_example(
+    layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = grown(tmp_path, layout)
+    if layout == "composer":
+        (root / "latest-rank0.pt").symlink_to("ep0-ba500-rank0.pt")
+    assert main(["checkpoints", str(root), "--json"]) == 0
+    load = json.loads(capsys.readouterr().out)["trainer_would_load"]
+    assert load is not None and load["step"] == 500
 
 
 @pytest.mark.parametrize("layout", TREES)

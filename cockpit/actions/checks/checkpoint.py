@@ -20,13 +20,12 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import masked, words_of
 from cockpit.runtime.regular import is_folder, open_regular
+from cockpit.sources.checkpoints.layouts import BY_COMMAND
 from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.text.checks import blocked, passed, warned
 
 ID: Final = "C-17"
 NONE: Final = "checkpoint"
-_OWN_RULE: Final = ("custom", "nanogpt", "lightning")
-"""Layouts whose trainers have no rule of their own that could be known."""
 SUSPECT_ID: Final = "suspect"
 NO_FLAG: Final = "resume"
 ORIGIN: Final = "initialize-from"
@@ -75,6 +74,10 @@ def _nothing_whole(value: CheckpointsValue, run: RunSpec) -> Check:
     if value.unjudged:
         text = f"{unlooked(value)}, and none of the others is complete"
         return blocked(NONE, f"{text}: plan again")
+    if value.unrecognised and not any(item.complete for item in value.items):
+        text = "; ".join(value.notes) or "saves of an unknown layout"
+        text += "; name it in cockpit.toml ([run.checkpoints] layout, or custom)"
+        return blocked(NONE, text, value=value.unrecognised[-1].path)
     notes = next((f"; {item.note}" for item in reversed(value.items) if item.note), "")
     text = f"no checkpoint is known to be complete ({there}{notes})" if there else ""
     text = text or "no complete checkpoint"
@@ -124,11 +127,11 @@ def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
     item = value.at(pick.path)
     layout = (item.layout if item is not None else "") or _configured_layout(run)
     what, flag = called(pick), resume_flag(run)
-    if layout not in _OWN_RULE and value.unjudged:
+    if layout not in BY_COMMAND and value.unjudged:
         text = f"{what} is wanted; what the trainer would load is not known yet:"
         text += f" {plural(value.unjudged, 'checkpoint')} not read in time; try again"
         return blocked(ID, text, value=pick.path)
-    if layout not in _OWN_RULE:
+    if layout not in BY_COMMAND:
         text = f"{what} is wanted, but the trainer would start at 0:"
         return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=pick.path)
     if flag is not None:
@@ -252,6 +255,10 @@ def from_scratch(context: ActionContext) -> list[Check]:
         text = f"there is a complete checkpoint, {called(whole)}"
         return [blocked(ID, f"{text}: relaunch this run instead (cockpit relaunch {run.name})")]
     steps = context.report.facets.tracker.value
+    if value is not None and value.unrecognised:
+        text = "; ".join(value.notes)
+        text += f"; starting from scratch needs the approval of {run.dri or 'the DRI'}"
+        return [blocked(NONE, text, overridable=True)]
     trained = job is not None or (steps is not None and steps.step is not None)
     if trained or (value is not None and value.items):
         text = "the run started before and has no complete checkpoint: starting from scratch"

@@ -89,6 +89,7 @@ def final_checkpoint(context: ActionContext) -> tuple[Checkpoint | None, Check]:
     if not final:
         last = "none" if newest is None else steps(newest.step)
         text = f"no complete checkpoint of step {steps(run.final_step)}; newest: {last}"
+        text = "; ".join([text, *facet.value.notes])
         return None, blocked("checkpoint", text)
     best = max(final, key=lambda item: (item.good, item.permanent is not False, _step(item)))
     if best.suspect is not None:

@@ -168,6 +168,11 @@ def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Ite
     writing = [item for item in newer if item.state is CheckpointState.WRITING]
     if writing:
         yield blocked("rejected", f"{writing[0].path} is being written")
+    elif by_hand := [item for item in newer if item.files > 1 or item.unrecognised]:
+        what = "is of no layout that is known here"
+        if by_hand[0].files > 1:
+            what = f"is one save of {by_hand[0].files} files"
+        yield blocked("rejected", f"{by_hand[0].path} {what}: move it yourself")
     elif not newer:
         yield blocked("rejected", f"nothing is newer than step {steps(to)}: nothing to reject")
     else:

@@ -57,6 +57,7 @@ def _late(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     stepped = StepClock(history).last
     saves = [i.saved_at for i in _items(history) if i.state is CheckpointState.COMPLETE]
+    saves += [i.touched_at for i in _unknown(history) if i.touched_at is not None]
     if stepped is None or any(at is None for at in saves):
         return
     newest = max((at for at in saves if at is not None), default=None)
@@ -65,6 +66,11 @@ def _late(run: RunSpec, history: History) -> Iterator[Alert]:
     if anchor == float("-inf") or _moved(history, anchor, reach) <= INTERVALS * spec.save_every:
         return
     yield _late_alert(run, history, spec.save_every, anchor)
+
+
+def _unknown(history: History) -> list[Checkpoint]:
+    """Return what may be whole: an unknown layout, a pointer behind. It is not missing."""
+    return [item for item in _items(history) if item.state is CheckpointState.UNKNOWN]
 
 
 def _began(history: History) -> float:
@@ -101,6 +107,8 @@ def _late_alert(run: RunSpec, history: History, every: float, anchor: float) -> 
         text = (
             f"newest complete checkpoint: {named(newest).removeprefix('step ')}, saved at {saved}"
         )
+    elif newest is None and (unknown := _unknown(history)):
+        text = f"none is known to be complete; {len(unknown)} in an unknown state"
     limit = f"steps advance; limit {INTERVALS} save intervals of {wording.span(every)}"
     return Alert(
         id="C-07",
@@ -251,7 +259,8 @@ def rollback_cover_thin(run: RunSpec, history: History) -> Iterator[Alert]:
     suspect = [item for item in value.items if item.complete and not item.good]
     depth = ORDINARY_DEPTH if run.tier == "ordinary" else depth_of(run)
     had, due = _had(history.checkpoints, _first(suspect)), _left_by_policy(run, history)
-    if len(done) < min(depth, max(had, due)):
+    unknown = len(_unknown(history))
+    if len(done) + unknown < min(depth, max(had, due)):
         of = (
             f"of {had} that were there"
             if had >= due
@@ -259,6 +268,7 @@ def rollback_cover_thin(run: RunSpec, history: History) -> Iterator[Alert]:
         )
         text = f"{len(done)} complete checkpoints, {of}; rollback depth {depth}"
         text += f"; {len(suspect)} suspect not counted" if suspect else ""
+        text += f"; {unknown} in an unknown state" if unknown else ""
         yield _cover_alert(
             run, history, f"C-08:{run.name}", "Too few checkpoints to roll back to", text
         )

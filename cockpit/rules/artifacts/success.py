@@ -8,7 +8,7 @@ from itertools import pairwise
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import CheckpointState, Phase
+from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import with_code
 from cockpit.rules.jobs.terminal import diagnosis, triage_evidence
@@ -154,11 +154,21 @@ def _final_saved(run: RunSpec, history: History) -> bool:
     )
 
 
+def _may_be_final(item: Checkpoint, final_step: int) -> bool:
+    """Tell of one in an unknown state that may hold the final step: it is not missing."""
+    if item.state is not CheckpointState.UNKNOWN:
+        return False
+    step = item.name_step if item.step is None else item.step
+    return step is None or reached(step, final_step)
+
+
 def _checkpoint(run: RunSpec, history: History) -> Iterator[Evidence]:
     if run.final_step is None or not seen_after_end(history.facets.checkpoints, history):
         return
     value = history.facets.checkpoints.value
     if _final_saved(run, history) or (value is not None and value.unlisted):
+        return
+    if value is not None and any(_may_be_final(item, run.final_step) for item in value.items):
         return
     text = f"no complete checkpoint of the final step {wording.step(run.final_step)}"
     yield Evidence(text=text, source=history.facets.checkpoints.source)

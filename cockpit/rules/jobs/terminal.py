@@ -214,6 +214,10 @@ def _from(run: RunSpec, value: CheckpointsValue) -> str:
     """Return the relaunch from what it would load; a suspect one is never offered."""
     who = wording.person(run)
     pick = would_resume(value, by_name=names_checkpoint(run))
+    if pick is None and value.unrecognised:
+        return (
+            f"escalate to {who}: no layout here knows its saves, so what it would load is unknown"
+        )
     if pick is None:
         return f"escalate to {who}: no complete checkpoint to relaunch from"
     if suspected(value, pick) is None:

@@ -15,21 +15,24 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.bucket_trouble import is_archived
 from cockpit.sources.checkpoints.contents import LATE, Contents, late
-from cockpit.sources.checkpoints.layouts import is_single
+from cockpit.sources.checkpoints.layouts import is_beside, is_single, is_sure
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
     NUMBER,
     POINTERS,
     STEP_NAME,
-    SURE,
     Folder,
     Listed,
     Root,
+    file_looks_like_save,
+    holds_data,
     looks_like_checkpoint,
+    may_look_like_save,
     read_marker,
 )
 from cockpit.sources.checkpoints.rejected import FOLDER, NAME
 from cockpit.sources.checkpoints.scan import ASIDE, DEPTH, FAN
+from cockpit.sources.checkpoints.shards import merged_ranks
 from cockpit.sources.checkpoints.tree import Entry, Fetched, Level, ListingError, join, latest
 
 LOADABLE: Final = 3
@@ -128,7 +131,7 @@ class Assembly:
         """Return the roots as far as they are known, or why there is nothing to know."""
         path = self._want.path
         try:
-            found = list(self._below(path, DEPTH))
+            found = merged_ranks(list(self._below(path, DEPTH)), self._address(path))
         except ListingError as error:
             return error
         if path in self._out.missing.levels:
@@ -159,8 +162,10 @@ class Assembly:
             yield root
             return
         found = list(self._children(path, level, depth)) if depth else []
-        if any(self._single(file.path) for file in root.files):
-            found = [each for each in found if each.folders or self._has_sure(each)] or [root]
+        weak = root.lookalikes or any(self._single(file.path) for file in root.files)
+        if weak or any(each.lookalikes for each in found):
+            sure = [each for each in found if each.folders or self._has_sure(each)]
+            found = sure or ([root] if weak else found)
         if found:
             self._out.fruitful.add(path)
         yield from found
@@ -202,21 +207,51 @@ class Assembly:
         return level
 
     def _root(self, path: str, level: Level) -> Root:
-        folders, files = [], []
-        for name in sorted(level.folders):
+        folders: list[Folder] = []
+        weak: list[Folder] = []
+        files: list[Listed] = []
+        for name in (name for name in sorted(level.folders) if name):
             child = join(path, name)
-            if name and ASIDE.fullmatch(name) is None and self._is_candidate(child, name):
+            if ASIDE.fullmatch(name) is None and self._is_candidate(child, name):
                 folder = self._folder(child)
                 folders += [] if folder is None else [folder]
+            elif ASIDE.fullmatch(name) is None and len(weak) < FAN:
+                weak += self._lookalike(child, name)
+        self._files(path, level, files, weak)
+        address = self._address(path)
+        if FOLDER in level.folders:
+            self._mark(address, join(path, FOLDER))
+        known = self._with_archived(path, folders)
+        return Root(address, known, tuple(files), lookalikes=tuple(weak), links=level.links)
+
+    def _files(self, path: str, level: Level, files: list[Listed], weak: list[Folder]) -> None:
+        """Add the files of a root that are saves, belong to some, or look like some."""
         for entry in level.files:
             if entry.path in POINTERS:
                 files.append(self._told.contents.listed(path, entry))
             elif self._single(entry.path):
                 files.append(self._told.contents.listed(path, entry, single=True))
-        address = self._address(path)
-        if FOLDER in level.folders:
-            self._mark(address, join(path, FOLDER))
-        return Root(address, self._with_archived(path, folders), tuple(files))
+            elif is_beside(entry.path):
+                files.append(Listed(entry.path, entry.size, entry.mtime))
+            elif file_looks_like_save(entry.path):
+                listed = Listed(entry.path, entry.size, entry.mtime)
+                weak.append(Folder(entry.path, (listed,), entry.mtime, single=True))
+
+    def _lookalike(self, path: str, name: str) -> Iterator[Folder]:
+        """Yield what looks like a save of whatever trainer, though no known name is in it."""
+        if name.startswith(".") or path in self._told.barren:
+            return
+        try:
+            level = self._level(path)
+        except ListingError as error:
+            if error.whole:
+                raise
+            return
+        names = (*level.folders, *(each.path for each in level.files)) if level is not None else ()
+        if may_look_like_save(name, names):
+            folder = self._folder(path)
+            self._out.fruitful.add(path)
+            yield from [folder] if folder is not None and holds_data(folder) else []
 
     def _with_archived(self, root: str, folders: list[Folder]) -> tuple[Folder, ...]:
         """Return the folders, the newest ones with why they must be restored, if they must.
@@ -312,7 +347,7 @@ class Assembly:
         """Tell of a file that is a checkpoint for sure, so that none is looked for below."""
         pattern = self._want.pattern
         return any(
-            SURE.fullmatch(file.path) or (pattern is not None and pattern.fullmatch(file.path))
+            is_sure(file.path) or (pattern is not None and pattern.fullmatch(file.path))
             for file in root.files
         )
 

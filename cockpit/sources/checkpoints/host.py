@@ -24,7 +24,7 @@ from cockpit.sources.checkpoints.host_script import (
     taken_apart,
     whole_script,
 )
-from cockpit.sources.checkpoints.listing import STEP_NAME
+from cockpit.sources.checkpoints.listing import STEP_NAME, Link
 from cockpit.sources.checkpoints.tree import Entry, Fetched, Level, Listed, ListingError, Piece
 from cockpit.text.safe import clean
 
@@ -156,10 +156,14 @@ class HostTree:
     def _level(self, lines: Sequence[_Below]) -> Level:
         """Return what lies in a folder; of one folder under several names the likeliest one."""
         folders: dict[str, str] = {}
+        links: list[Link] = []
         for line, name in sorted(lines, key=_likeliest):
-            if line.type == "d":
-                folders.setdefault(line.inode, name)
-        return Level(tuple(self._files(lines)), tuple(folders.values()))
+            if line.type == "l":
+                links.append(Link(name, "", there=False))
+            elif line.type == "d" and folders.setdefault(line.inode, name) != name:
+                links.append(Link(name, folders[line.inode], there=True))
+        found = [each for each in lines if each.line.type != "l"]
+        return Level(tuple(self._files(found)), tuple(folders.values()), links=tuple(links))
 
     def _files(self, lines: Sequence[_Below]) -> Iterator[Entry]:
         for line, path in lines:
@@ -217,5 +221,6 @@ def _spelled(start: str, group: Collection[str]) -> str:
     return next((each for each in relative if start.endswith(each.lstrip("~./"))), "")
 
 
-def _likeliest(below: _Below) -> tuple[bool, str]:
-    return (STEP_NAME.fullmatch(below.path) is None, below.path)
+def _likeliest(below: _Below) -> tuple[bool, bool, str]:
+    named = STEP_NAME.fullmatch(below.path) is not None
+    return (not named, not any(map(str.isdecimal, below.path)), below.path)

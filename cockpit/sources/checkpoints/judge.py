@@ -6,125 +6,39 @@ layout is the one asked for, or the one that a root's names and markers tell.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import FILE_SKEW
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.picking import newest_of, relaunch_pick
 from cockpit.model.records import Rejected
-from cockpit.model.run import CheckpointSpec, CustomLayout
+from cockpit.model.run import CheckpointSpec
 from cockpit.runtime.bucket_trouble import is_archived
 from cockpit.sources.checkpoints.aside import aside_in
-from cockpit.sources.checkpoints.layouts import (
-    LAYOUTS,
-    FolderFinding,
-    Grade,
-    Layout,
-    is_single,
-    lacking,
-    whole_file,
+from cockpit.sources.checkpoints.choice import (
+    chosen_layout,
+    layout_by_files,
+    layout_of,
+    with_singles,
 )
-from cockpit.sources.checkpoints.listing import SURE, Folder, Listed, Root, read_marker
-from cockpit.sources.checkpoints.picks import JudgedCheckpoint, trainer_pick
+from cockpit.sources.checkpoints.findings import FolderFinding, Grade, doubtful
+from cockpit.sources.checkpoints.frameworks import is_export
+from cockpit.sources.checkpoints.layouts import Layout, trainer_pick
+from cockpit.sources.checkpoints.listing import Folder, Root, number
+from cockpit.sources.checkpoints.picks import JudgedCheckpoint
 from cockpit.sources.checkpoints.rejected import rejection_of
+from cockpit.sources.checkpoints.shards import with_parts
+from cockpit.sources.checkpoints.unknown import (
+    NOTE,
+    UNKNOWN,
+    is_save_link,
+    leads_nowhere,
+    lost_pointers,
+    unknown_layouts,
+)
 from cockpit.text.safe import clean
-
-NAMES: Final = ("auto", *LAYOUTS, "custom")
-
-
-def chosen_layout(spec: CheckpointSpec) -> Layout | None:
-    """Return the layout that ``spec`` names, ``None`` for ``auto``.
-
-    Raises ``ValueError`` with one line for an unknown name or a pattern that cannot be used.
-    """
-    if spec.custom is not None and spec.layout in ("auto", "custom"):
-        return _custom(spec.custom)
-    if spec.layout == "auto":
-        return None
-    if spec.layout in LAYOUTS:
-        return LAYOUTS[spec.layout]
-    if spec.layout == "custom":
-        raise ValueError('layout "custom" needs a pattern and a marker')
-    near = get_close_matches(spec.layout, NAMES, 1)
-    hint = f'; did you mean "{near[0]}"?' if near else ""
-    raise ValueError(f'unknown layout "{spec.layout}"; expected one of {", ".join(NAMES)}{hint}')
-
-
-def _custom(custom: CustomLayout) -> Layout:
-    try:
-        pattern = re.compile(custom.pattern)
-    except re.error as error:
-        raise ValueError(f"custom pattern is not a regular expression: {error}") from error
-
-    def assess(folder: Folder, root: Root) -> FolderFinding | None:
-        if folder.single:
-            return whole_file(folder)
-        marker = folder.by_path.get(custom.marker)
-        if marker is None:
-            return FolderFinding(Grade.UNFINISHED, f"no {custom.marker or 'marker'}")
-        said = read_marker(marker) if marker.path.endswith(".json") else None
-        step = said.step if said is not None else None
-        why = None if _WEIGHTS.fullmatch(custom.marker) else lacking(folder, marker)
-        if why is not None:
-            return FolderFinding(Grade.EMPTIED, why, marker, step)
-        return FolderFinding(Grade.COMPLETE, None, marker, step)
-
-    return Layout("custom", pattern, custom.marker, assess)
-
-
-_WEIGHTS: Final = re.compile(r".*\.(?:pt|pth|bin|safetensors|ckpt|npz|npy|h5|hdf5|msgpack|pkl)")
-"""Markers that are themselves what is loaded."""
-
-
-def layout_of(root: Root) -> Layout:
-    """Return the layout with most folders in ``root``; Levanter's when nothing tells."""
-    votes = {name: 0 for name in LAYOUTS}
-    files = [file for file in single_files(root) if SURE.fullmatch(file.name)]
-    voting = [*root.folders, *files] or single_files(root)  # best.pt may lie beside anything
-    for folder in voting:
-        name = _vote(folder)
-        if name is not None:
-            votes[name] += 1
-    best = max(votes, key=lambda name: votes[name])
-    return LAYOUTS[best]
-
-
-def _vote(folder: Folder) -> str | None:
-    """Return the layout that a folder's name and files speak for, the most telling sign first."""
-    named = {name for name, layout in LAYOUTS.items() if layout.pattern.fullmatch(folder.name)}
-    marker = folder.by_path.get("metadata.json")
-    stepped = marker is not None and read_marker(marker).step is not None
-    committed = bool({"_CHECKPOINT_METADATA", "commit_success.txt"} & folder.top)
-    sharded = ".metadata" in folder.top or any(path.endswith(".distcp") for path in folder.by_path)
-    states = any(name.startswith("random_states_") for name in folder.top)
-    signs = {
-        "accelerate": "accelerate" in named and (states or "optimizer.bin" in folder.top),
-        "lightning": folder.single and "lightning" in named,
-        "nanogpt": folder.single and "nanogpt" in named,
-        "megatron": "megatron" in named and not stepped,
-        "orbax": ".orbax-checkpoint-tmp" in folder.name or ("orbax" in named and committed),
-        "torchtitan": "torchtitan" in named and sharded,
-        "deepspeed": "deepspeed" in named and not stepped,
-        "hf": ("hf" in named or folder.name.startswith("tmp-checkpoint-")) and not stepped,
-        "levanter": stepped or "levanter" in named,
-    }
-    return next((name for name, fits in signs.items() if fits), None)
-
-
-def single_files(root: Root, layout: Layout | None = None) -> tuple[Folder, ...]:
-    """Return the files of ``root`` that are checkpoints by themselves, as folders of one."""
-
-    def counts(file: Listed) -> bool:
-        own = layout is not None and layout.name == "custom"
-        return bool(own and layout and layout.pattern.fullmatch(file.path)) or is_single(file.path)
-
-    return tuple(
-        Folder(file.path, (file,), file.mtime, single=True) for file in root.files if counts(file)
-    )
-
 
 QUIET: Final = 120.0
 """Seconds without a change after which an unfinished checkpoint is no longer being written."""
@@ -164,7 +78,7 @@ def judge_listing(
     Raises ``ValueError`` only for a layout that does not exist; never for a listing.
     """
     spec = spec or CheckpointSpec()
-    judged = _judge_all(roots, around, spec)
+    judged, notes = _judge_all(roots, around, chosen_layout(spec))
     complete = [one.item for one in judged if one.item.complete]
     newest = newest_of(complete)
     items = tuple(_protect(one, newest, around.final_step, spec) for one in judged)
@@ -178,7 +92,7 @@ def judge_listing(
         relaunch_from=relaunch_pick([one.item for one in judged]),
         trainer_would_load=trainer_pick(judged),
         items=tuple(sorted(items, key=by_step)),
-        notes=tuple(_safe(note) for root in roots for note in root.notes),
+        notes=tuple(notes),
     )
 
 
@@ -190,35 +104,90 @@ def remember(
     complete |= {path for path, seen in before.items() if seen.complete}
     seen = {}
     for root in roots:
-        for folder in (*root.folders, *single_files(root)):
+        known = with_singles(root, None)
+        for folder in (*known.folders, *known.singles, *known.lookalikes):
             path = _path(root, folder)
             seen[path] = SeenFolder(folder.size, len(folder.files), path in complete)
     return seen
 
 
+class _RootSaves(NamedTuple):
+    """The saves of one root: those of its layout, judged, and what no layout knows."""
+
+    root: Root
+    layout: Layout | None
+    known: list[JudgedCheckpoint]
+    strange: list[Folder]
+
+
+def _of_root(bare: Root, around: Circumstances, fixed: Layout | None) -> _RootSaves:
+    """Judge the saves that are of the root's layout: the one asked for, or that of most there."""
+    root = with_singles(bare, fixed)
+    saves = (*root.folders, *root.singles, *root.lookalikes)
+    votes = {} if fixed is not None else {id(each): layout_by_files(each, root) for each in saves}
+    layout = fixed or layout_of(root, votes)
+    if layout is None:
+        return _RootSaves(root, None, [], list(saves))
+    # One that speaks for another layout by itself is none of this one.
+    own = [
+        each
+        for each in saves
+        if layout.claims(each, root) and votes.get(id(each)) in (None, layout.name)
+    ]
+    ours = {id(each) for each in own}
+    beside = (each for each in root.lookalikes if id(each) in ours and not each.single)
+    root = replace(root, folders=(*root.folders, *beside))
+    findings = ((each, _finding(layout, each, root)) for each in own)
+    known = [
+        _judged(layout, each, root, found, around) for each, found in findings if found is not None
+    ]
+    weak = {id(each) for each in (*root.singles, *root.lookalikes)} if known else set()
+    strange = [each for each in saves if id(each) not in ours and id(each) not in weak]
+    return _RootSaves(root, layout, known, strange if fixed is None or not known else [])
+
+
 def _judge_all(
-    roots: Sequence[Root], around: Circumstances, spec: CheckpointSpec
-) -> tuple[JudgedCheckpoint, ...]:
-    fixed = chosen_layout(spec)
+    roots: Sequence[Root], around: Circumstances, fixed: Layout | None
+) -> tuple[list[JudgedCheckpoint], list[str]]:
+    """Return the saves of all roots, and what else there is to say of these."""
+    by_root = [_of_root(root, around, fixed) for root in roots]
+    better = any(each.known for each in by_root)
     found: list[JudgedCheckpoint] = []
-    for root in roots:
-        layout = fixed or layout_of(root)
-        for folder in (*root.folders, *single_files(root, layout)):
-            if not layout.claims(folder):
-                continue
-            finding = (
-                layout.assess(folder, root)
-                if folder.error is None
-                else FolderFinding(Grade.DOUBTFUL, f"cannot be listed: {folder.error}")
-            )
-            if finding is not None:
-                item = _item(layout, folder, root, finding, around)
-                item = _unless_unspeakable(item, root, folder)
-                item = _unless_archived(item, folder)
-                item = _unless_aside(item, folder, finding)
-                item = _unless_rejected(item, around.rejected)
-                found.append(JudgedCheckpoint(item, finding, layout.name))
-    return tuple(found)
+    notes: list[str] = []
+    for root, layout, known, all_strange in by_root:
+        # What is empty, or an export of weights, is a save only where there is nothing better.
+        strange = [e for e in all_strange if not better or (e.data and not is_export(e))]
+        lost = [(is_save_link(link), link) for link in root.links]
+        found += known
+        found += (_judged(UNKNOWN, each, root, doubtful(NOTE), around) for each in strange)
+        found += (
+            _judged(layout or UNKNOWN, each, root, doubtful(leads_nowhere(link)), around)
+            for each, link in lost
+            if each is not None
+        )
+        notes += root.notes
+        notes += unknown_layouts([each.name for each in strange], root)
+        notes += lost_pointers(root)
+    return found, list(dict.fromkeys(map(_safe, notes)))
+
+
+def _finding(layout: Layout, folder: Folder, root: Root) -> FolderFinding | None:
+    if folder.error is not None:
+        return FolderFinding(Grade.DOUBTFUL, f"cannot be listed: {folder.error}")
+    finding = layout.assess(folder, root)
+    if finding is None or finding.grade is not Grade.COMPLETE or not folder.parts:
+        return finding
+    return with_parts(finding, folder, root)
+
+
+def _judged(
+    layout: Layout, folder: Folder, root: Root, finding: FolderFinding, around: Circumstances
+) -> JudgedCheckpoint:
+    item = _item(layout, folder, root, finding, around)
+    item = _unless_unspeakable(item, root, folder)
+    item = _unless_archived(item, folder)
+    item = _unless_aside(item, folder, finding)
+    return JudgedCheckpoint(_unless_rejected(item, around.rejected), finding, layout.name)
 
 
 def _item(
@@ -238,10 +207,12 @@ def _item(
         saved_at=_saved_at(finding, folder) if state is CheckpointState.COMPLETE else None,
         size=None if folder.error is not None else folder.size,
         permanent=by_place if finding.permanent is None else finding.permanent,
-        note=_note(name_step, finding, remark),
+        note=_note(name_step, finding, _odd_digits(layout, folder) or remark),
         touched_at=folder.touched_at,
         layout=layout.name,
         emptied=finding.grade is Grade.EMPTIED,
+        unrecognised=layout is UNKNOWN,
+        files=max(1, len(folder.files)) if folder.parts else 1,
     )
 
 
@@ -302,18 +273,23 @@ def _safe(path: str) -> str:
 def _state(
     finding: FolderFinding, folder: Folder, before: SeenFolder | None, around: Circumstances
 ) -> tuple[CheckpointState, str | None]:
-    if finding.grade is Grade.COMPLETE:
-        return CheckpointState.COMPLETE, None
-    if finding.grade is Grade.DOUBTFUL:
-        return CheckpointState.UNKNOWN, None
-    if finding.grade is Grade.EMPTIED:
-        return CheckpointState.INCOMPLETE, None
+    if finding.grade in _SETTLED:
+        return _SETTLED[finding.grade], None
     recent = _recent(folder, before, around.now)
     if before is not None and before.complete and recent:
         return CheckpointState.UNKNOWN, "was complete before; now being deleted or overwritten"
     if recent and around.alive is not False and not _left_behind(folder, before, around):
         return CheckpointState.WRITING, None
-    return CheckpointState.INCOMPLETE, None
+    whole = finding.grade is Grade.AHEAD
+    return CheckpointState.UNKNOWN if whole else CheckpointState.INCOMPLETE, None
+
+
+_SETTLED: Final = {
+    Grade.COMPLETE: CheckpointState.COMPLETE,
+    Grade.DOUBTFUL: CheckpointState.UNKNOWN,
+    Grade.EMPTIED: CheckpointState.INCOMPLETE,
+}
+"""What the files alone settle; of the others age and the job's state tell more."""
 
 
 def _left_behind(folder: Folder, before: SeenFolder | None, around: Circumstances) -> bool:
@@ -341,6 +317,14 @@ def _saved_at(finding: FolderFinding, folder: Folder) -> float | None:
     return folder.touched_at
 
 
+def _odd_digits(layout: Layout, folder: Folder) -> str | None:
+    """Return why a number in a name is not told as a step: it is too great for one."""
+    digits = layout.digits(folder)
+    if digits is None or number(digits) is not None:
+        return None
+    return f"the number in its name has {len(digits)} digits"
+
+
 def _note(name_step: int | None, finding: FolderFinding, remark: str | None) -> str | None:
     notes = [remark, finding.note]
     if finding.step is not None and name_step is not None and finding.step != name_step:
@@ -356,6 +340,8 @@ def _protect(
 ) -> Checkpoint:
     """Return the item with every reason for which a clean-up must leave it alone."""
     item, reasons = one.item, []
+    if item.files > 1:
+        reasons.append(f"one save of {item.files} files")
     if newest is not None and item is newest:
         reasons.append("newest complete")
     if item.state is CheckpointState.COMPLETE and item.step in spec.protect:

@@ -1,59 +1,35 @@
-"""How each framework names a checkpoint, marks it complete, and picks one to load (SPEC K).
+"""How each framework names a checkpoint, marks it whole, and picks one to load (SPEC K).
 
-A layout is a table entry: a name pattern, a marker, and one function that assesses a folder.
+A layout is one row of ``LAYOUTS``: what its saves are called, what recognises one, what tells that
+it is whole, what its trainer would load, what lies beside its saves, and the smallest example.
+What no row recognises is unknown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from cockpit.model.late_regex import late_regex
+from cockpit.model.observed import Pick
+from cockpit.sources.checkpoints import frameworks as known
+from cockpit.sources.checkpoints import picks, trainers
+from cockpit.sources.checkpoints.findings import Assess, by_file
 from cockpit.sources.checkpoints.listing import (
     ANY_STEP,
+    ITERATION,
     LIGHTNING,
     NUMBER,
     STAGING,
-    STEP_NAME,
     TORCH_FILE,
     Folder,
-    Listed,
     Root,
     number,
-    read_marker,
     staged_step,
 )
-from cockpit.sources.checkpoints.parts import missing_ranks, partial, unconfirmed
-
-
-class Grade(Enum):
-    """What the files alone say; age and the job's state decide the rest.
-
-    ``EMPTIED`` has its marker and no data: whoever writes the marker last does not write it now.
-    """
-
-    COMPLETE = "complete"
-    UNFINISHED = "unfinished"
-    EMPTIED = "emptied"
-    DOUBTFUL = "doubtful"
-
-
-@dataclass(frozen=True)
-class FolderFinding:
-    """The judgement of one folder; ``step`` and ``stamp`` are what its marker says."""
-
-    grade: Grade
-    note: str | None = None
-    marker: Listed | None = None
-    step: int | None = None
-    stamp: float | None = None
-    permanent: bool | None = None
-
-
-Assess = Callable[[Folder, Root], FolderFinding | None]
+from cockpit.sources.checkpoints.picks import JudgedCheckpoint, Loads
 
 
 @dataclass(frozen=True)
@@ -62,340 +38,322 @@ class Layout:
 
     name: str
     pattern: re.Pattern[str]
+    """The names of its saves; the first group that matches is the step."""
     marker: str
+    """The file that makes a save whole, where one does."""
     assess: Assess
+    signs: Callable[[Folder, Root], bool]
+    """Whether the files of a save are of this layout and no other."""
+    example: Mapping[str, bytes]
+    """The files of a root with the smallest whole save of step 500."""
+    shown: tuple[int | None, str] = (500, "complete")
+    """What is told of the example."""
+    loads: Loads | None = None
+    """What its trainer takes by itself, if it has a rule that can be known."""
+    by_command: bool = False
+    """True when its trainer begins anew unless its command says what to load."""
+    files: bool = False
+    """True when its saves are files in the root, not folders."""
+    sure: re.Pattern[str] | None = None
+    """Files that are its saves wherever they lie; others only where nothing better lies below."""
+    beside: re.Pattern[str] | None = None
+    """Files in the root that belong to its saves: pointers, marks, parts."""
     any_name: bool = False
-    """True when the trainer ignores the folder's name and goes by the marker alone."""
+    """True when its trainer goes by what lies in a folder, whatever its name."""
 
     def name_step(self, folder: Folder) -> int | None:
         """Return the step that the folder's name tells, if it tells one."""
         staged = staged_step(folder.name)
-        if staged is not None:
-            return staged
-        match = self.pattern.fullmatch(folder.name)
-        return number(match.group(1)) if match is not None and match.re.groups else None
+        return number(self.digits(folder)) if staged is None else staged
 
-    def claims(self, folder: Folder) -> bool:
-        """Return True when the folder's name belongs to this layout."""
-        if self.pattern.fullmatch(folder.name) or STAGING.fullmatch(folder.name):
+    def digits(self, folder: Folder) -> str | None:
+        """Return the step in a folder's name as it is spelled there."""
+        match = self.pattern.fullmatch(folder.name.rpartition("/")[2])
+        groups = match.groups() if match is not None else ()
+        return next((group for group in groups if group is not None), None)
+
+    def recognises(self, folder: Folder, root: Root) -> bool:
+        """Return True when both name and files of a save speak for this layout."""
+        name = folder.name.rpartition("/")[2]
+        named = self.any_name or self.pattern.fullmatch(name) or STAGING.fullmatch(name)
+        return bool(named) and self.signs(folder, root)
+
+    def claims(self, folder: Folder, root: Root) -> bool:
+        """Return True when the folder belongs to this layout, by its name or by its files."""
+        name = folder.name.rpartition("/")[2]
+        if self.pattern.fullmatch(name) or STAGING.fullmatch(name):
             return True
-        marker = folder.by_path.get(self.marker) if self.any_name else None
-        return marker is not None and read_marker(marker).step is not None
-
-
-def _unfinished(note: str, marker: Listed | None = None) -> FolderFinding:
-    return FolderFinding(Grade.UNFINISHED, note, marker)
-
-
-def lacking(folder: Folder, marker: Listed | None, besides: str | None = None) -> str | None:
-    """Return why there is nothing to load beside a marker, if that is so (SPEC K)."""
-    name = besides or (marker.path if marker is not None else "its marker")
-    data = [file for file in folder.data if marker is None or file.path != marker.path]
-    if not data:
-        return f"no data beside {name}"
-    if not any(file.size for file in data):
-        return f"all data beside {name} is empty"
-    empty = next((file.path for file in data if file.size == 0 and _ARRAY.fullmatch(file.path)), "")
-    if empty:
-        return f"{empty} is empty"
-    bare = next((item for item in _databases(folder) if not _holds(folder, item)), None)
-    return partial(folder) if bare is None else f"no data beside {bare}manifest.ocdbt"
-
-
-_ARRAY: Final = late_regex(r"(?:.*/)?d/[0-9a-f]{32}|.*\.(?:safetensors|bin|pt|pth)")
-"""Files that are never empty: a shard of ``torch.distributed`` (``__3_0.distcp``) may be."""
-_DATABASE: Final = late_regex(r"((?:.*/)?)manifest\.ocdbt")
-
-
-def _databases(folder: Folder) -> list[str]:
-    """Return where an OCDBT database lies that holds arrays: not the parts of one, by process."""
-    found = (_DATABASE.fullmatch(file.path) for file in folder.files)
-    return [match[1] for match in found if match is not None and "ocdbt.process_" not in match[1]]
-
-
-def _holds(folder: Folder, prefix: str) -> bool:
-    return any(file.size and file.path.startswith(prefix) for file in folder.data)
-
-
-def _with_data(finding: FolderFinding, folder: Folder) -> FolderFinding:
-    """Return the finding of a folder that has its marker; one without data is not complete."""
-    why = lacking(folder, finding.marker)
-    if why is None:
-        return finding
-    return replace(finding, grade=Grade.EMPTIED, note=why)
-
-
-_EXPORT: Final = late_regex(r"config\.json|.*\.safetensors(\.index\.json)?|pytorch_model.*\.bin")
-
-
-def _is_export(folder: Folder) -> bool:
-    """Tell a Hugging Face export (``hf/step-500``): weights, but no arrays of a trainer."""
-    arrays = {"d", "manifest.ocdbt", "manifest.json"} & folder.top
-    return not arrays and any(_EXPORT.fullmatch(name) for name in folder.top)
-
-
-def _by_metadata(folder: Folder, root: Root) -> FolderFinding | None:
-    marker = folder.by_path.get("metadata.json")
-    if marker is None:
-        return None if _is_export(folder) else _unfinished("no metadata.json")
-    if marker.error is not None:
-        return FolderFinding(
-            Grade.DOUBTFUL, f"{marker.path} cannot be read: {marker.error}", marker
-        )
-    said = read_marker(marker)
-    if said.problem is not None:
-        return _unfinished(f"metadata.json {said.problem}", marker)
-    notes = []
-    if said.stamp is None:
-        notes.append("metadata.json has no timestamp, so Levanter does not find it")
-    permanent = None if said.temporary is None else not said.temporary
-    note = "; ".join(notes) or None
-    found = FolderFinding(Grade.COMPLETE, note, marker, said.step, said.stamp, permanent)
-    return _with_data(found, folder)
-
-
-def _by_file(*names: str) -> Assess:
-    """Complete when one of ``names`` lies in the folder and is not empty."""
-
-    def assess(folder: Folder, root: Root) -> FolderFinding | None:
-        marker = next((folder.by_path[name] for name in names if name in folder.by_path), None)
-        if marker is None:
-            return _unfinished(f"no {names[0]}")
-        if marker.size == 0:
-            return _unfinished(f"{marker.path} is empty", marker)
-        return _with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
-
-    return assess
-
-
-_HF_OPTIMIZER: Final = late_regex(r"optimizer.*|global_step\d+|pytorch_model_fsdp.*")
-_HF_BESIDE: Final = late_regex(r"(?:optimizer|scheduler|scaler|rng_state|training_args)[^/]*")
-"""What the Trainer writes beside the model's weights, whatever those are called."""
-
-
-def _ends(marker: Listed) -> bool:
-    """Tell whether a JSON document is there up to its end; one that was not fetched may be."""
-    return marker.content is None or marker.content.rstrip().endswith(b"}")
-
-
-def _hugging_face(folder: Folder, root: Root) -> FolderFinding | None:
-    found = _by_file("trainer_state.json")(folder, root)
-    if found is None or found.grade is not Grade.COMPLETE:
-        return found
-    if found.marker is not None and not _ends(found.marker):
-        return _unfinished("trainer_state.json is truncated", found.marker)
-    if all(_HF_BESIDE.fullmatch(file.path) for file in folder.data):
-        note = "no model weights beside trainer_state.json"
-        return FolderFinding(Grade.EMPTIED, note, found.marker)
-    if any(_HF_OPTIMIZER.fullmatch(name) for name in folder.top):
-        return found
-    note = "no optimizer state: weights only, cannot be resumed"
-    return FolderFinding(Grade.DOUBTFUL, note, found.marker)
-
-
-_RANDOM: Final = late_regex(r"(random_states_)(\d+)(\.pkl)")
-_ACCELERATE_BESIDE: Final = late_regex(
-    r"(?:optimizer|scheduler|sampler|scaler|random_states|custom_checkpoint|dl_state_dict)[^/]*"
-    r"|(?:.*/)?[^/]*optim_states\.pt|optimizer_\d+/.*"
-)
-"""What ``accelerate`` writes beside the model's weights."""
-
-
-def _accelerate(folder: Folder, root: Root) -> FolderFinding | None:
-    """Complete once the random states are there: each process writes its own at the end."""
-    found = _by_file("random_states_0.pkl")(folder, root)
-    if found is None or found.grade is not Grade.COMPLETE:
-        return found
-    if missing_ranks(folder.by_path, _RANDOM):
-        return _unfinished("random states of some ranks are missing", found.marker)
-    if all(_ACCELERATE_BESIDE.fullmatch(file.path) for file in folder.data):
-        return FolderFinding(Grade.EMPTIED, "no model weights beside its states", found.marker)
-    if any(_ACCELERATE_OPTIMIZER.fullmatch(file.path) for file in folder.files):
-        return found
-    note = "no optimizer state: weights only, cannot be resumed"
-    return FolderFinding(Grade.DOUBTFUL, note, found.marker)
-
-
-_ACCELERATE_OPTIMIZER: Final = late_regex(r"optimizer.*|(?:.*/)?[^/]*optim_states\.pt")
-_ORBAX_SIGNS: Final = {"_CHECKPOINT_METADATA", "_METADATA", "commit_success.txt", "manifest.ocdbt"}
-_ORBAX_ARRAYS: Final = {"_METADATA", "_sharding"}
-
-
-def _orbax(folder: Folder, root: Root) -> FolderFinding | None:
-    if ".orbax-checkpoint-tmp" in folder.name:
-        return _unfinished("still under its staging name")
-    names = {path.rpartition("/")[2] for path in folder.by_path}
-    if not names & _ORBAX_SIGNS:
-        return None
-    commit = folder.by_path.get("commit_success.txt")
-    # Object stores cannot rename, so there a commit is a file; so it is where one is seen.
-    by_file = root.path.startswith(("gs://", "s3://")) or any(
-        "commit_success.txt" in other.by_path for other in root.folders
-    )
-    if commit is None and by_file:
-        return _unfinished("no commit_success.txt")
-    marker = commit or folder.by_path.get("_CHECKPOINT_METADATA")
-    found = FolderFinding(Grade.COMPLETE, None, marker)
-    # A database that nothing describes any arrays of has lost none.
-    bare = "manifest.ocdbt" in names and not names & _ORBAX_ARRAYS
-    return found if bare and not _parts(folder) else _with_data(found, folder)
-
-
-def _parts(folder: Folder) -> bool:
-    """Tell whether the processes of a job have left their parts of a database."""
-    return any("ocdbt.process_" in path or "array_metadatas/" in path for path in folder.by_path)
-
-
-_ITERATION: Final = "latest_checkpointed_iteration.txt"
-_MP_RANK: Final = late_regex(r"(mp_rank_)(\d+)((?:_\d+)?/.*)")
-_RANK: Final = late_regex(r"(.*?)(\d+)((?:_mp_rank_\d+)?_?(?:optim|model)_states\.pt)")
-
-
-def _by_pointer(name: str, prefix: str, ranked: re.Pattern[str]) -> Assess:
-    """Complete up to the step that the root's pointer file names; unconfirmed without one.
-
-    ``ranked`` finds the rank in the names of files of which each rank writes one.
-    """
-
-    def assess(folder: Folder, root: Root) -> FolderFinding | None:
-        pointer = root.file(name)
-        content = (pointer.content if pointer is not None else None) or b""
-        named = number(content.decode("utf-8", "replace").strip().removeprefix(prefix))
-        match = STEP_NAME.fullmatch(folder.name)
-        step = number(match.group(1)) if match is not None else None
-        if not folder.files:
-            return _unfinished("no files", pointer)
-        why = lacking(folder, None, "the descriptions")
-        if why is not None:
-            part = why == partial(folder)
-            return FolderFinding(Grade.UNFINISHED if part else Grade.EMPTIED, why, pointer)
-        if missing_ranks(folder.by_path, ranked):
-            return _unfinished("files of some ranks are missing", pointer)
-        if pointer is None or named is None or step is None:
-            why = "no pointer file" if pointer is None else f"{pointer.path} names no step"
-            return FolderFinding(Grade.DOUBTFUL, f"{why}: not confirmed", pointer)
-        if step > named:
-            return _unfinished(f"newer than {pointer.path}, which names {named}", pointer)
-        fewer = f"fewer files than step {named}" if _fewer_files(folder, root, named) else None
-        doubt = fewer or unconfirmed(folder, root)
-        return FolderFinding(Grade.DOUBTFUL if doubt else Grade.COMPLETE, doubt, pointer)
-
-    return assess
-
-
-def _fewer_files(folder: Folder, root: Root, named: int) -> bool:
-    for other in root.folders:
-        match = STEP_NAME.fullmatch(other.name)
-        if match is not None and number(match.group(1)) == named:
-            return len(folder.files) < len(other.files)
-    return False
-
-
-def _one_file(folder: Folder, root: Root) -> FolderFinding | None:
-    """One file holds all: only a cut-off zip can be told from its bytes."""
-    file = folder.files[0] if folder.single and folder.files else None
-    if file is None:
-        return None
-    if file.size == 0:
-        return _unfinished("the file is empty")
-    ends = file.content or b""  # its first 4 and last 22 bytes; torch.save writes a zip
-    if ends[:4] == b"PK\x03\x04" and b"PK\x05\x06" not in ends[4:]:
-        return _unfinished("the file is truncated")
-    inside = file.inside
-    return FolderFinding(Grade.COMPLETE, _about_step(file), file, inside.step if inside else None)
-
-
-def _about_step(file: Listed) -> str | None:
-    """Return why the file itself tells no step, where that is so, and the epoch if it does."""
-    inside = file.inside
-    if inside is None or inside.step is not None:
-        return None
-    epoch = f"; epoch {inside.epoch}" if inside.epoch is not None else ""
-    return f"{inside.problem or 'its step is unknown'}{epoch}"
-
-
-def _lightning(folder: Folder, root: Root) -> FolderFinding | None:
-    found = _one_file(folder, root)
-    if found is None or found.grade is not Grade.COMPLETE:
-        return found
-    if LAYOUTS["lightning"].name_step(folder) is not None:
-        return replace(found, note=None)
-    return _with_step(found) if found.step is not None else _without_step(found)
-
-
-def whole_file(folder: Folder) -> FolderFinding | None:
-    """Judge one file of a layout of one's own: its step may be in its name, or inside."""
-    found = _one_file(folder, Root(""))
-    return found if found is None or found.marker is None else _plain_file(found)
-
-
-def _plain_file(found: FolderFinding) -> FolderFinding:
-    """Return the finding; what is no archive of torch is taken for whole once it is not empty."""
-    return found if found.step is not None else replace(found, note=None)
-
-
-def _torch_file(folder: Folder, root: Root) -> FolderFinding | None:
-    found = _one_file(folder, root)
-    if found is None or found.grade is not Grade.COMPLETE:
-        return found
-    return _with_step(found) if found.step is not None else _without_step(found)
-
-
-def _with_step(found: FolderFinding) -> FolderFinding:
-    """Return the finding of a file that tells its step; only a zip tells that it is whole."""
-    file = found.marker
-    if file is None or file.inside is None or file.inside.whole:
-        return found
-    note = "old torch.save format: cannot tell whether it is complete"
-    return replace(found, grade=Grade.DOUBTFUL, note=note)
-
-
-def _without_step(found: FolderFinding) -> FolderFinding:
-    """Return the finding of a file whose step is unknown: whole where its archive is."""
-    file = found.marker
-    inside = file.inside if file is not None else None
-    if inside is not None and inside.whole:
-        return replace(found, note=f"step unknown: {found.note}")
-    note = f"its step is inside the file: unknown; cannot tell whether it is complete: {found.note}"
-    if inside is None:
-        note = "its step is inside the file and unknown; each save overwrites it in place"
-    return FolderFinding(Grade.DOUBTFUL, note, file)
-
-
-LAYOUTS: Final[dict[str, Layout]] = {
-    layout.name: layout
-    for layout in (
-        Layout("levanter", ANY_STEP, "metadata.json", _by_metadata, any_name=True),
-        Layout("orbax", NUMBER, "_CHECKPOINT_METADATA", _orbax),
-        Layout("hf", late_regex(r"checkpoint-(\d+)"), "trainer_state.json", _hugging_face),
+        return self.any_name and self.signs(folder, root)
+
+
+ZIP: Final = b"PK\x03\x04" + b"\0" * 18 + b"PK\x05\x06" + b"\0" * 18
+"""The smallest file that ends as a zip of torch does."""
+_X: Final = b"x"
+
+
+def _rows() -> tuple[Layout, ...]:
+    """Return the layouts, those with the most telling signs first."""
+    return (
+        Layout(
+            "verl",
+            late_regex(r"global_step_(\d+)"),
+            "data.pt",
+            trainers.verl,
+            trainers.verl_signs,
+            {
+                "latest_checkpointed_iteration.txt": b"500",
+                "global_step_500/data.pt": _X,
+                "global_step_500/actor/model_world_size_1_rank_0.pt": _X,
+                "global_step_500/actor/optim_world_size_1_rank_0.pt": _X,
+                "global_step_500/actor/extra_state_world_size_1_rank_0.pt": _X,
+            },
+            loads=picks.of_pointer("verl: the step in latest_checkpointed_iteration.txt"),
+            beside=late_regex(re.escape(ITERATION)),
+        ),
+        Layout(
+            "automodel",
+            late_regex(r"(?:epoch_\d+_)?step_(\d+)"),
+            "",
+            trainers.automodel,
+            trainers.automodel_signs,
+            {
+                "epoch_0_step_500/model/shard-00001-model-00001-of-00001.safetensors": _X,
+                "epoch_0_step_500/optim/__0_0.distcp": _X,
+                "epoch_0_step_500/optim/.metadata": _X,
+            },
+            loads=picks.automodel,
+            beside=late_regex(r"LATEST(?:\.txt)?"),
+        ),
+        Layout(
+            "nemo",
+            late_regex(r"(?!.*\.(?:ckpt|nemo)$).*step=(\d+).*"),
+            "",
+            trainers.nemo,
+            trainers.nemo_signs,
+            {
+                "gpt--val_loss=2.35-step=500-last/weights/.metadata": _X,
+                "gpt--val_loss=2.35-step=500-last/weights/__0_0.distcp": _X,
+                "gpt--val_loss=2.35-step=500-last/weights/common.pt": _X,
+                "gpt--val_loss=2.35-step=500-last/context/model.yaml": _X,
+            },
+            loads=picks.nemo,
+            beside=late_regex(r".*-unfinished"),
+        ),
+        Layout(
+            "composer",
+            late_regex(r"(?:ep\d+-)?ba(\d+)(?:-rank\d+)?(?:\.\w+)*|latest-rank\d+(?:\.\w+)*"),
+            "",
+            trainers.composer,
+            trainers.composer_signs,
+            {"ep0-ba500-rank0.pt": ZIP},
+            loads=picks.of_link("Composer (autoresume): what latest-rank0.pt leads to"),
+            by_command=True,
+            files=True,
+            sure=late_regex(r"(?:ep\d+-)?ba\d+-rank\d+(?:\.\w+)*"),
+        ),
+        Layout(
+            "torchtune",
+            late_regex(r"epoch_\d+|step_(\d+)"),
+            "recipe_state.pt",
+            trainers.torchtune,
+            trainers.torchtune_signs,
+            {
+                "step_500/model-00001-of-00001.safetensors": _X,
+                "step_500/model.safetensors.index.json": b"{}",
+                "step_500/recipe_state.pt": _X,
+            },
+            loads=picks.torchtune,
+        ),
+        Layout(
+            "litgpt",
+            late_regex(r"step-(\d+)|final"),
+            "hyperparameters.yaml",
+            trainers.litgpt,
+            trainers.litgpt_signs,
+            {
+                "step-00000500/lit_model.pth": _X,
+                "step-00000500/hyperparameters.yaml": _X,
+                "step-00000500/model_config.yaml": _X,
+            },
+            loads=picks.litgpt,
+        ),
+        Layout(
+            "olmo",
+            late_regex(r"step(\d+)(?:-unsharded)?"),
+            ".metadata.json",
+            trainers.olmo,
+            trainers.olmo_signs,
+            {
+                "step500/.metadata.json": b"{}",
+                "step500/train/rank0.pt": _X,
+                "step500/model_and_optim/.metadata": _X,
+                "step500/model_and_optim/__0_0.distcp": _X,
+            },
+            loads=picks.of_whole("OLMo: greatest step that is whole"),
+        ),
+        Layout(
+            "nanochat",
+            late_regex(r"model_(\d+)\.pt"),
+            "",
+            trainers.nanochat,
+            trainers.nanochat_signs,
+            {
+                "model_000500.pt": ZIP,
+                "meta_000500.json": b'{"step": 500}',
+                "optim_000500_rank0.pt": ZIP,
+            },
+            by_command=True,
+            files=True,
+            sure=late_regex(r"model_\d{6,}\.pt"),
+            beside=late_regex(r"(?:meta_\d+\.json|optim_\d+(?:_rank\d+)?\.pt)"),
+        ),
+        Layout(
+            "fairseq",
+            trainers.FAIRSEQ,
+            "",
+            trainers.fairseq,
+            trainers.fairseq_signs,
+            {"checkpoint_2_500.pt": ZIP},
+            by_command=True,
+            files=True,
+            sure=late_regex(r"checkpoint_\d+_\d+.*\.pt"),
+        ),
         Layout(
             "accelerate",
             late_regex(r"(?:step[-_]|checkpoint-)(\d+)|(?:checkpoint|epoch)_\d+"),
             "random_states_0.pkl",
-            _accelerate,
+            known.accelerate,
+            known.accelerate_signs,
+            {
+                "step_500/model.safetensors": _X,
+                "step_500/optimizer.bin": _X,
+                "step_500/scheduler.bin": _X,
+                "step_500/sampler.bin": _X,
+                "step_500/random_states_0.pkl": _X,
+            },
         ),
         Layout(
-            "deepspeed",
-            late_regex(r"global_step(\d+)"),
-            "latest",
-            _by_pointer("latest", "global_step", _RANK),
+            "lightning",
+            LIGHTNING,
+            "",
+            known.lightning,
+            known.is_file,
+            {"epoch=1-step=500.ckpt": ZIP},
+            by_command=True,
+            files=True,
+            sure=late_regex(r".*\.ckpt", re.S),
         ),
         Layout(
-            "megatron", late_regex(r"iter_(\d+)"), _ITERATION, _by_pointer(_ITERATION, "", _MP_RANK)
+            "nanogpt",
+            TORCH_FILE,
+            "",
+            known.nanogpt,
+            known.is_file,
+            {"ckpt.pt": ZIP},
+            (None, "unknown"),  # it has no step outside the file
+            by_command=True,
+            files=True,
+            sure=late_regex(r"ckpt\.pt"),
+        ),
+        Layout(
+            "megatron",
+            late_regex(r"iter_(\d+)|release"),
+            ITERATION,
+            known.megatron,
+            known.megatron_signs,
+            {ITERATION: b"500", "iter_0000500/mp_rank_00/model_optim_rng.pt": _X},
+            loads=picks.of_pointer("Megatron: the iteration in latest_checkpointed_iteration.txt"),
+            beside=late_regex(re.escape(ITERATION)),
+        ),
+        Layout(
+            "orbax",
+            NUMBER,
+            "_CHECKPOINT_METADATA",
+            known.orbax,
+            known.orbax_signs,
+            {"500/_CHECKPOINT_METADATA": b"{}", "500/items/manifest.ocdbt": _X},
+            loads=picks.of_whole("Orbax: greatest committed step"),
         ),
         Layout(
             "torchtitan",
             late_regex(r"step-(\d+)"),
             ".metadata",
-            _by_file(".metadata", "model.safetensors.index.json"),
+            by_file(".metadata", "model.safetensors.index.json", "metadata.pkl"),
+            known.torchtitan_signs,
+            {"step-500/.metadata": _X, "step-500/__0_0.distcp": _X},
+            loads=picks.of_whole("torchtitan: greatest step that has its metadata"),
         ),
-        Layout("lightning", LIGHTNING, "", _lightning),
-        Layout("nanogpt", TORCH_FILE, "", _torch_file),
+        Layout(
+            "deepspeed",
+            late_regex(r"global_step(\d+)"),
+            "latest",
+            known.deepspeed,
+            known.deepspeed_signs,
+            {
+                "latest": b"global_step500",
+                "global_step500/mp_rank_00_model_states.pt": _X,
+            },
+            loads=picks.of_pointer("DeepSpeed: the tag in the file latest"),
+            beside=late_regex(r"latest"),
+            any_name=True,
+        ),
+        Layout(
+            "hf",
+            late_regex(r"checkpoint-(\d+)"),
+            "trainer_state.json",
+            known.hugging_face,
+            known.hugging_face_signs,
+            {
+                "checkpoint-500/trainer_state.json": b"{}",
+                "checkpoint-500/optimizer.pt": _X,
+                "checkpoint-500/model.safetensors": _X,
+            },
+            loads=picks.hugging_face,
+        ),
+        Layout(
+            "levanter",
+            ANY_STEP,
+            "metadata.json",
+            known.levanter,
+            known.levanter_signs,
+            {
+                "step-500/metadata.json": b'{"step": 500, "timestamp": "2026-11-21T10:00:00"}',
+                "step-500/d/0": _X,
+            },
+            loads=picks.levanter,
+            any_name=True,
+        ),
     )
-}
+
+
+LAYOUTS: Final[dict[str, Layout]] = {layout.name: layout for layout in _rows()}
+BY_COMMAND: Final = frozenset({"custom", *(n for n, each in LAYOUTS.items() if each.by_command)})
+"""Layouts whose trainers begin anew unless their command says what to load."""
 
 
 def is_single(name: str) -> bool:
-    """Tell whether a file of this name is a checkpoint by itself."""
-    single = (LAYOUTS["lightning"], LAYOUTS["nanogpt"])
-    return any(layout.pattern.fullmatch(name) for layout in single)
+    """Tell whether a file of this name is a checkpoint by itself, or a part of one."""
+    return any(row.pattern.fullmatch(name) for row in LAYOUTS.values() if row.files)
+
+
+def is_sure(name: str) -> bool:
+    """Tell whether a file of this name is a checkpoint wherever it lies."""
+    return any(row.sure.fullmatch(name) for row in LAYOUTS.values() if row.sure is not None)
+
+
+def is_beside(name: str) -> bool:
+    """Tell whether a file of this name in a root belongs to the saves there."""
+    return any(row.beside.fullmatch(name) for row in LAYOUTS.values() if row.beside is not None)
+
+
+def trainer_pick(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
+    """Return what the trainer loads if it is simply started again, and by which rule.
+
+    It goes by the files alone: that a person has rejected one is nothing it knows of.
+    ``None`` when it would find nothing, or when its rule is not known.
+    """
+    for one in judged:
+        row = LAYOUTS.get(one.layout)
+        if row is not None and row.loads is not None:
+            return row.loads([other for other in judged if other.layout == one.layout])
+    return None

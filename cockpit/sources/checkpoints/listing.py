@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.sources.checkpoints.archive import ArchiveSays
@@ -31,6 +32,7 @@ MARKERS: Final = (
     "_CHECKPOINT_METADATA",
     "commit_success.txt",
     "random_states_0.pkl",
+    "metadata.pkl",
 )
 """Files whose presence makes a folder of any name worth a look."""
 _TORCH: Final = r"\.(?:pt|pth|pt\.tar|pth\.tar)"
@@ -44,13 +46,44 @@ TORCH_FILE: Final = late_regex(
 )
 """One file that ``torch.save`` wrote, by the names in use. A number counts as a step only where
 the name says so: ``ckpt_3.pt`` may be an epoch."""
-SURE: Final = late_regex(r".*\.ckpt|ckpt\.pt", re.S)
-"""Files that are checkpoints wherever they lie; others only where nothing better lies below."""
 ZERO_SHARD: Final = late_regex(r"((?:.*/)?(?:\w+_)?zero_pp_rank_)(\d+)(_.*optim_states\.pt)")
 """What one rank of DeepSpeed has of the optimizer."""
-POINTERS: Final = ("latest", "latest_checkpointed_iteration.txt")
+ITERATION: Final = "latest_checkpointed_iteration.txt"
+POINTERS: Final = ("latest", ITERATION, "LATEST", "LATEST.txt")
 """Files in a root that name the newest checkpoint."""
+_SAVE_WORD: Final = (
+    r"(?:global_?step|step|epoch|ep|iter(?:ation)?|ba|ckpt|checkpoint|snapshot|model|weights"
+    r"|params|state|train_state|last|latest|best|final|release)"
+)
+SAVE_NAME: Final = late_regex(
+    rf"(?i)(?:.*[-_.=])?{_SAVE_WORD}(?:[-_.=]?\d+.*|[-_.].*\d.*)|release|best|last|final"
+)
+"""Names that saves of whatever trainer have: a word for one, and a number."""
+_DATA: Final = late_regex(
+    r".*\.(?:distcp|safetensors|pt|pth|bin|ckpt|npz|npy|msgpack|pkl|h5|hdf5|tar|index|orbax)"
+)
+"""Files that hold weights or states."""
+_OF_TRAINER: Final = late_regex(
+    r".*\.distcp|.*_(?:model|optim)_states\.pt|.*_world_size_\d+_rank_\d+\.pt"
+    r"|recipe_state\.pt|lit_model\.pth.*"
+)
+"""Files that only a save has, whatever its name."""
+_BARE: Final = late_regex(r"(?i)(?:ckpt|checkpoint|state|step)[-_]\d+")
+"""A save that is one file without an ending (flax)."""
 _MAX_STEP: Final = 2**63
+
+
+class Link(NamedTuple):
+    """A link in a root: where it leads, as it is written, and whether anything is there."""
+
+    name: str
+    target: str
+    there: bool
+
+    @property
+    def leads_to(self) -> str:
+        """The last part of where it leads: the name of a save beside it."""
+        return self.target.rstrip("/").rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +114,8 @@ class Folder:
     """True for a checkpoint that is one file (its ``files`` hold just that one)."""
     archived: str | None = None
     """Why its data must be restored before it can be loaded, where a store has archived it."""
+    parts: frozenset[str] = frozenset()
+    """Which parts of one save of many files lie beside each other: ranks, shards."""
 
     @cached_property
     def by_path(self) -> dict[str, Listed]:
@@ -112,7 +147,7 @@ class Folder:
 _BESIDE: Final = late_regex(
     r"(?:.*/)?(?:metadata\.json|\.metadata|trainer_state\.json|manifest\.(?:ocdbt|json)|_METADATA"
     r"|_CHECKPOINT_METADATA|commit_success\.txt|_sharding|\.z(?:array|attrs|group|metadata)"
-    r"|zarr\.json|latest|latest_checkpointed_iteration\.txt|.*\.index\.json|[^/]*\.__lock"
+    r"|zarr\.json|latest|latest_checkpointed_iteration\.txt|metadata\.pkl|\.metadata\.json|\.incomplete|losses\.json|.*\.index\.json|[^/]*\.__lock"
     r"|.*\.(?:md|toml|ya?ml)|[^/]*(?:config|args|hparams)\.json"
     r"|tokenizer.*|special_tokens_map\.json|added_tokens\.json|vocab\.(?:json|txt)|merges\.txt"
     r"|chat_template.*|README.*|\.git.*|_SUCCESS|DONE"
@@ -127,7 +162,9 @@ class Root:
     """One checkpoint root: candidate folders and the files directly in it.
 
     ``temporary`` is what the run file says of it by its place in the list; ``None``: nothing.
-    ``notes`` say what there could not be read.
+    ``lookalikes`` look like saves by their names or files, but no known name is among them.
+    ``singles`` are its files that are saves, once put together. ``notes`` say what there could not
+    be read.
     """
 
     path: str
@@ -135,6 +172,17 @@ class Root:
     files: tuple[Listed, ...] = ()
     temporary: bool | None = None
     notes: tuple[str, ...] = ()
+    lookalikes: tuple[Folder, ...] = ()
+    links: tuple[Link, ...] = ()
+    singles: tuple[Folder, ...] = ()
+
+    def led_to(self, name: str) -> str | None:
+        """Return the name of what a link in the root leads to, if there is such a link."""
+        return next((link.leads_to for link in self.links if link.name == name), None)
+
+    def links_to(self, name: str) -> list[Link]:
+        """Return the links of the root that lead to something in it."""
+        return [link for link in self.links if link.leads_to == name]
 
     def file(self, name: str) -> Listed | None:
         """Return the file called ``name`` directly in the root."""
@@ -158,7 +206,7 @@ def compact(folder: Folder) -> Folder:
 
 def number(text: str | None) -> int | None:
     """Return a step from digits, or ``None`` when there are none or absurdly many."""
-    if not text or not text.isascii() or not text.isdigit() or len(text) > 19:
+    if not text or not text.isdecimal() or len(text) > 19:
         return None
     value = int(text)
     return value if value < _MAX_STEP else None
@@ -175,6 +223,28 @@ def staged_step(name: str) -> int | None:
 def looks_like_checkpoint(name: str) -> bool:
     """Return True for a name that is a step in one of the known spellings (SPEC K)."""
     return STEP_NAME.fullmatch(name) is not None or STAGING.fullmatch(name) is not None
+
+
+def may_look_like_save(name: str, inside: Iterable[str]) -> bool:
+    """Tell by the names directly in a folder whether it may be a save of an unknown layout."""
+    names = list(inside)
+    if any(map(_OF_TRAINER.fullmatch, names)):
+        return True
+    if SAVE_NAME.fullmatch(name) is None:
+        return False
+    return any(_DATA.fullmatch(each) or "." not in each for each in names)
+
+
+def holds_data(folder: Folder) -> bool:
+    """Tell whether any file in a folder may hold weights or states."""
+    return any(file.size and _DATA.fullmatch(file.path) for file in folder.files)
+
+
+def file_looks_like_save(name: str) -> bool:
+    """Tell by its name whether a file may be a save of an unknown layout."""
+    if _BARE.fullmatch(name):
+        return True
+    return SAVE_NAME.fullmatch(name) is not None and _DATA.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from cockpit.model.query import Query
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec
 from cockpit.sources.checkpoints.assembly import Surveyed
+from cockpit.sources.checkpoints.choice import chosen_layout
 from cockpit.sources.checkpoints.judge import (
     Circumstances,
     SeenFolder,
-    chosen_layout,
     judge_listing,
     remember,
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Checkpoint, Pick
-from cockpit.sources.checkpoints.layouts import FolderFinding, Grade
-from cockpit.sources.checkpoints.listing import number
+from cockpit.sources.checkpoints.findings import FolderFinding, Grade
 
 
 class JudgedCheckpoint(NamedTuple):
@@ -17,19 +18,14 @@ class JudgedCheckpoint(NamedTuple):
     finding: FolderFinding
     layout: str
 
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.item.path.rpartition("/")[2]
 
-def trainer_pick(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-    """Return what the trainer loads if it is simply started again, and by which rule.
 
-    It goes by the files alone: that a person has rejected one is nothing it knows of.
-    ``None`` when it would find nothing, or when its rule is not known (custom, accelerate,
-    Lightning, nanoGPT: those load what their command tells them to).
-    """
-    for one in judged:
-        rule = _RULES.get(one.layout)
-        if rule is not None:
-            return rule([other for other in judged if other.layout == one.layout])
-    return None
+Loads = Callable[[Sequence[JudgedCheckpoint]], Pick | None]
+"""A trainer's rule over the checkpoints of its layout; ``None`` where it would find nothing."""
 
 
 def _greatest(
@@ -44,12 +40,10 @@ def _stamp(one: JudgedCheckpoint) -> tuple[float, str]:
 
 
 def _pick(one: JudgedCheckpoint | None, why: str) -> Pick | None:
-    if one is None or one.item.step is None:
-        return None
-    return Pick(path=one.item.path, step=one.item.step, why=why)
+    return None if one is None else Pick(path=one.item.path, step=one.item.step, why=why)
 
 
-def _levanter(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
+def levanter(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
     """Candidates have a readable step and time stamp; the greatest (step, stamp, path) wins.
 
     Releases before June 2026 compared (stamp, step): after a rollback these two differ.
@@ -70,41 +64,87 @@ def _complete(one: JudgedCheckpoint) -> bool:
     return one.finding.grade in (Grade.COMPLETE, Grade.EMPTIED)
 
 
-def _of_complete(why: str) -> Callable[[Sequence[JudgedCheckpoint]], Pick | None]:
+def of_whole(why: str) -> Loads:
+    """Such a trainer takes the greatest step that it takes for complete."""
+
     def rule(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
         return _pick(_greatest([one for one in judged if _complete(one)], _stamp), why)
 
     return rule
 
 
-def _of_pointer(why: str) -> Callable[[Sequence[JudgedCheckpoint]], Pick | None]:
-    """Such a trainer follows its pointer file, and falls back on nothing."""
+def of_pointer(why: str) -> Loads:
+    """Such a trainer follows the pointer of its root, and falls back on nothing."""
 
     def rule(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-        named = []
-        for one in filter(_complete, judged):
-            marker = one.finding.marker
-            text = (marker.content if marker is not None else None) or b""
-            pointed = text.decode("utf-8", "replace").strip().removeprefix("global_step")
-            if one.item.step == number(pointed):
-                named.append(one)
-        return _pick(_greatest(named, _stamp), why)
+        return _pick(_named(judged), why)
 
     return rule
 
 
-def _hugging_face(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-    named = [one for one in judged if one.item.path.rpartition("/")[2].startswith("checkpoint-")]
-    return _pick(
-        _greatest(named, _stamp), "transformers: greatest checkpoint-N, whether complete or not"
-    )
+of_link: Final = of_pointer
+"""As ``of_pointer``: the pointer is a link."""
 
 
-_RULES: Final[dict[str, Callable[[Sequence[JudgedCheckpoint]], Pick | None]]] = {
-    "levanter": _levanter,
-    "orbax": _of_complete("Orbax: greatest committed step"),
-    "hf": _hugging_face,
-    "deepspeed": _of_pointer("DeepSpeed: the tag in the file latest"),
-    "megatron": _of_pointer("Megatron: the iteration in latest_checkpointed_iteration.txt"),
-    "torchtitan": _of_complete("torchtitan: greatest step that has its metadata"),
-}
+def _named(judged: Sequence[JudgedCheckpoint]) -> JudgedCheckpoint | None:
+    named = [one for one in judged if one.finding.named]
+    return max(named, key=lambda one: (one.item.step or 0, one.item.path), default=None)
+
+
+def _by_name(
+    judged: Sequence[JudgedCheckpoint], pattern: re.Pattern[str]
+) -> JudgedCheckpoint | None:
+    """Return the one of the greatest number in its name, however many digits that has."""
+    numbers = [(pattern.fullmatch(one.name), one) for one in judged]
+    found = [(int(match[1]), one.item.path, one) for match, one in numbers if match is not None]
+    return max(found, key=lambda each: each[:2], default=(0, "", None))[2]
+
+
+_CHECKPOINT: Final = late_regex(r"checkpoint-(\d+)")
+_EPOCH: Final = late_regex(r"epoch_(\d+)")
+_STEP: Final = late_regex(r"step[-_](\d+)")
+
+
+def hugging_face(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
+    """Take the greatest number in a name, as transformers does, whatever is in the folder."""
+    why = "transformers: greatest checkpoint-N, whether complete or not"
+    return _pick(_by_name(judged, _CHECKPOINT), why)
+
+
+def torchtune(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
+    """Torchtune looks for epochs first, then for steps, whatever is in the folder."""
+    epoch = _by_name(judged, _EPOCH)
+    if epoch is not None:
+        return _pick(epoch, "torchtune: greatest epoch_N, whether complete or not")
+    return _pick(_by_name(judged, _STEP), "torchtune: greatest step_N, whether complete or not")
+
+
+def litgpt(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
+    """Litgpt (``--resume auto``) looks for a file of weights only."""
+    why = "litgpt (--resume auto): greatest step-N that has weights, whether complete or not"
+    return _pick(_by_name(judged, _STEP), why)
+
+
+def automodel(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
+    """AutoModel follows ``LATEST``, else takes the greatest step without its mark."""
+    published = [one for one in judged if not _marked(one)]
+    named = _named(published)
+    if named is not None:
+        return _pick(named, "AutoModel: what LATEST leads to")
+    why = "AutoModel: greatest step that is not marked .incomplete"
+    return _pick(_greatest(published, _stamp), why)
+
+
+def nemo(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
+    """NeMo takes the newest folder whose name (or whose link's name) ends in ``last``."""
+    last = [one for one in judged if one.name.endswith("last") or one.finding.named]
+    finished = [one for one in last if not _marked(one)]
+    newest = max(finished, key=lambda one: (one.item.touched_at or 0.0, one.name), default=None)
+    return _pick(newest, "NeMo: the newest …last without its -unfinished mark")
+
+
+def _marked(one: JudgedCheckpoint) -> bool:
+    """Tell of one that its trainer itself has marked as not finished."""
+    marker = one.finding.marker
+    name = marker.path if marker is not None else ""
+    return name == ".incomplete" or name.endswith("-unfinished")

@@ -18,21 +18,25 @@ from typing import Final, NamedTuple
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.runtime.regular import open_regular
 from cockpit.sources.checkpoints.archive import ArchiveSays, read_archive, read_legacy
-from cockpit.sources.checkpoints.layouts import is_single
+from cockpit.sources.checkpoints.layouts import is_beside, is_single, is_sure
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
     NUMBER,
     POINTERS,
     STEP_NAME,
-    SURE,
     ZERO_SHARD,
     Folder,
+    Link,
     Listed,
     Root,
     compact,
+    file_looks_like_save,
+    holds_data,
     looks_like_checkpoint,
+    may_look_like_save,
     read_marker,
 )
+from cockpit.sources.checkpoints.shards import merged_ranks
 from cockpit.sources.checkpoints.turns import Turns
 
 DEPTH: Final = 2
@@ -86,7 +90,7 @@ class Scanner:
         Raises ``OSError`` when ``path`` itself cannot be listed.
         """
         self.unjudged = 0
-        found = list(self._below(path, DEPTH))
+        found = merged_ranks(list(self._below(path, DEPTH)), path)
         several = len(found) > 1
         chosen = [root for root in found if several and _names(root, path) & set(self.prefer)]
         kept = chosen or found
@@ -126,8 +130,10 @@ class Scanner:
             if _worth_descending(entry):
                 with suppress(OSError):
                     found += list(self._below(entry.path, depth - 1))
-        if any(self._single(file.path) for file in root.files):
-            found = [each for each in found if each.folders or self._has_sure(each)] or [root]
+        weak = root.lookalikes or any(self._single(file.path) for file in root.files)
+        if weak or any(each.lookalikes for each in found):
+            sure = [each for each in found if each.folders or self._has_sure(each)]
+            found = sure or ([root] if weak else found)
         yield from found
 
     def _has_sure(self, root: Root) -> bool:
@@ -140,22 +146,39 @@ class Scanner:
     def _sure(self, name: str) -> bool:
         """Tell of a file that is a checkpoint for sure, so that none is looked for below."""
         own = self.pattern is not None and self.pattern.fullmatch(name) is not None
-        return own or SURE.fullmatch(name) is not None
+        return own or is_sure(name)
 
     def _root(self, path: str, entries: list[os.DirEntry[str]]) -> Root:
         ordered = sorted(entries, key=lambda entry: (entry.is_symlink(), entry.name))
         folders = self._folders(path, [entry for entry in ordered if _may_be_one(entry)])
         files: list[Listed] = []
         seen: set[tuple[int, int]] = set()
+        weak: list[Folder] = []
         for entry in ordered:
             if entry.path in folders:
                 continue
-            if entry.name in POINTERS:
-                files += _listed(entry, entry.name, self.markers)
-            elif self._single(entry.name):
+            if self._single(entry.name):
                 files += self._one_file(entry, seen)
+            elif entry.name in POINTERS or is_beside(entry.name):
+                files += _listed(entry, entry.name, self.markers)
+            elif len(weak) < FAN:
+                weak += self._lookalike(entry)
         once = _once([entry for entry in ordered if entry.path in folders])
-        return Root(path, tuple(folders[entry.path] for entry in once), tuple(files))
+        known = tuple(folders[entry.path] for entry in once)
+        return Root(path, known, tuple(files), lookalikes=tuple(weak), links=tuple(_links(entries)))
+
+    def _lookalike(self, entry: os.DirEntry[str]) -> Iterator[Folder]:
+        """Yield what looks like a save of whatever trainer, though no known name is in it."""
+        try:
+            if _worth_descending(entry):
+                if may_look_like_save(entry.name, (each.name for each in os.scandir(entry.path))):
+                    folder = self._folder(entry.path)
+                    yield from [folder] if folder is not None and holds_data(folder) else []
+            elif file_looks_like_save(entry.name) and entry.is_file(follow_symlinks=False):
+                for listed in _listed(entry, entry.name, self.markers):
+                    yield Folder(entry.name, (listed,), listed.mtime, single=True)
+        except OSError:
+            return
 
     def _folders(self, root: str, entries: list[os.DirEntry[str]]) -> dict[str, Folder]:
         """Return the candidates among ``entries``, by path; if it is their turn, looked at anew."""
@@ -232,6 +255,15 @@ class Scanner:
                 continue
             parts.append((name, found.st_mtime_ns, found.st_size if name else found.st_ino))
         return tuple(parts)
+
+
+def _links(entries: Collection[os.DirEntry[str]]) -> Iterator[Link]:
+    """Yield the links of a root with where they lead; one whose target is away leads nowhere."""
+    for entry in entries:
+        with suppress(OSError):
+            if entry.is_symlink():
+                there = Path(entry.path).exists()
+                yield Link(entry.name, str(Path(entry.path).readlink()), there)
 
 
 def _may_be_one(entry: os.DirEntry[str]) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from cockpit.model.facet import ErrorKind
+from cockpit.sources.checkpoints.listing import Link
 
 
 class ListingError(Exception):
@@ -38,12 +39,14 @@ class Entry(NamedTuple):
 class Level(NamedTuple):
     """What lies directly in a folder: its files and the names of its folders.
 
-    ``unread`` says which entries there could not be read, and why.
+    ``unread`` says which entries there could not be read, and why; ``links`` are names under which
+    something is found a second time, or nothing any more.
     """
 
     files: tuple[Entry, ...]
     folders: tuple[str, ...]
     unread: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
 
 
 class Piece(NamedTuple):

@@ -175,7 +175,10 @@ async def test_one_checkpoint_reached_by_two_names_is_one(tmp_path: Path) -> Non
     (tmp_path / "latest-good").symlink_to("step-100")
     (tmp_path / "step-7").symlink_to("nowhere")
     value = value_of(await observed(Checkpoints(FixedClock(NOW)), run_of(tmp_path)))
-    assert [item.path for item in value.items] == [str(tmp_path / "step-100")]
+    away, there = value.items
+    assert there.path == str(tmp_path / "step-100")
+    assert (away.step, away.state.value) == (7, "unknown")
+    assert away.note == "a link that leads nowhere: nowhere"
 
 
 async def test_nothing_configured(tmp_path: Path) -> None:

@@ -1,0 +1,340 @@
+"""Whether a save is whole: Levanter, Orbax, Hugging Face, DeepSpeed, Megatron, Lightning.
+
+For each: what recognises a save (``…_signs``), and what tells that it is whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from cockpit.model.late_regex import late_regex
+from cockpit.sources.checkpoints.findings import (
+    Assess,
+    FolderFinding,
+    Grade,
+    by_file,
+    doubtful,
+    ends_as_json,
+    inner_pointer,
+    lacking,
+    one_file,
+    torch_file,
+    unfinished,
+    with_data,
+)
+from cockpit.sources.checkpoints.listing import (
+    ANY_STEP,
+    ITERATION,
+    LIGHTNING,
+    NUMBER,
+    STEP_NAME,
+    Folder,
+    Listed,
+    Root,
+    number,
+    read_marker,
+)
+from cockpit.sources.checkpoints.parts import missing_ranks, partial, unconfirmed
+
+_EXPORT: Final = late_regex(r"config\.json|.*\.safetensors(\.index\.json)?|pytorch_model.*\.bin")
+
+
+def is_export(folder: Folder) -> bool:
+    """Tell a Hugging Face export (``hf/step-500``): weights, but no arrays of a trainer."""
+    arrays = {"d", "manifest.ocdbt", "manifest.json"} & folder.top
+    return not arrays and any(_EXPORT.fullmatch(name) for name in folder.top)
+
+
+def is_file(folder: Folder, root: Root) -> bool:
+    """Tell a save that is a file by itself; which one, its name tells."""
+    return folder.single
+
+
+def _stepped(folder: Folder) -> bool:
+    """Tell whether Levanter's marker is there and names a step."""
+    marker = folder.by_path.get("metadata.json")
+    return marker is not None and read_marker(marker).step is not None
+
+
+_TENSORSTORE: Final = late_regex(
+    r"(?:.*/)?(?:manifest\.(?:ocdbt|json)|\.z(?:array|group|attrs)|zarr\.json)|(?:.*/)?d/.*"
+)
+
+
+def levanter_signs(folder: Folder, root: Root) -> bool:
+    """By its marker; without one by its arrays, or where nothing in it speaks for another."""
+    if _stepped(folder):
+        return True
+    if folder.single or not ANY_STEP.fullmatch(folder.name):
+        return False
+    if "metadata.json" in folder.by_path or not folder.data:
+        return True
+    return any(_TENSORSTORE.fullmatch(file.path) for file in folder.files)
+
+
+def levanter(folder: Folder, root: Root) -> FolderFinding | None:
+    """Complete by ``metadata.json``, which is written last."""
+    marker = folder.by_path.get("metadata.json")
+    if marker is None:
+        return None if is_export(folder) else unfinished("no metadata.json")
+    if marker.error is not None:
+        return doubtful(f"{marker.path} cannot be read: {marker.error}", marker)
+    said = read_marker(marker)
+    if said.problem is not None:
+        return unfinished(f"metadata.json {said.problem}", marker)
+    note = None
+    if said.stamp is None:
+        note = "metadata.json has no timestamp, so Levanter does not find it"
+    permanent = None if said.temporary is None else not said.temporary
+    found = FolderFinding(Grade.COMPLETE, note, marker, said.step, said.stamp, permanent)
+    return with_data(found, folder)
+
+
+_HF_OPTIMIZER: Final = late_regex(r"optimizer.*|global_step\d+|pytorch_model_fsdp.*")
+_HF_BESIDE: Final = late_regex(r"(?:optimizer|scheduler|scaler|rng_state|training_args)[^/]*")
+"""What the Trainer writes beside the model's weights, whatever those are called."""
+_HF_FILE: Final = late_regex(
+    r"(?:pytorch_model|adapter_model|model)[^/]*\.(?:bin|safetensors)(?:/.*)?"
+    r"|(?:optimizer|scheduler|scaler|rng_state|training_args|trainer_state)[^/]*(?:/.*)?"
+    r"|config\.json|adapter_config\.json|pytorch_model_fsdp.*|global_step\d+/.*|zero_to_fp32\.py"
+)
+
+
+def hugging_face_signs(folder: Folder, root: Root) -> bool:
+    """By a file of the Trainer, or where nothing in it speaks for another."""
+    named = folder.name.startswith(("checkpoint-", "tmp-checkpoint-"))
+    if folder.single or not named or _stepped(folder):
+        return False
+    return not folder.data or any(_HF_FILE.fullmatch(file.path) for file in folder.files)
+
+
+def hugging_face(folder: Folder, root: Root) -> FolderFinding | None:
+    """Complete by ``trainer_state.json``, which is written after the weights and the optimizer."""
+    found = by_file("trainer_state.json")(folder, root)
+    if found is None or found.grade is not Grade.COMPLETE:
+        return found
+    if found.marker is not None and not ends_as_json(found.marker):
+        return unfinished("trainer_state.json is truncated", found.marker)
+    if all(_HF_BESIDE.fullmatch(file.path) for file in folder.data):
+        note = "no model weights beside trainer_state.json"
+        return FolderFinding(Grade.EMPTIED, note, found.marker)
+    lost = inner_pointer(folder)
+    if lost is not None:
+        return doubtful(lost, found.marker)
+    if any(_HF_OPTIMIZER.fullmatch(name) for name in folder.top):
+        return found
+    return doubtful("no optimizer state: weights only, cannot be resumed", found.marker)
+
+
+_RANDOM: Final = late_regex(r"(random_states_)(\d+)(\.pkl)")
+_ACCELERATE_BESIDE: Final = late_regex(
+    r"(?:optimizer|scheduler|sampler|scaler|random_states|custom_checkpoint|dl_state_dict)[^/]*"
+    r"|(?:.*/)?[^/]*optim_states\.pt|optimizer_\d+/.*"
+)
+"""What ``accelerate`` writes beside the model's weights."""
+_ACCELERATE_OPTIMIZER: Final = late_regex(r"optimizer.*|(?:.*/)?[^/]*optim_states\.pt")
+
+
+def accelerate_signs(folder: Folder, root: Root) -> bool:
+    """By the random states of its processes, or its optimizer."""
+    states = any(name.startswith("random_states_") for name in folder.top)
+    return states or "optimizer.bin" in folder.top
+
+
+def accelerate(folder: Folder, root: Root) -> FolderFinding | None:
+    """Complete once the random states are there: each process writes its own at the end."""
+    found = by_file("random_states_0.pkl")(folder, root)
+    if found is None or found.grade is not Grade.COMPLETE:
+        return found
+    if missing_ranks(folder.by_path, _RANDOM):
+        return unfinished("random states of some ranks are missing", found.marker)
+    if all(_ACCELERATE_BESIDE.fullmatch(file.path) for file in folder.data):
+        return FolderFinding(Grade.EMPTIED, "no model weights beside its states", found.marker)
+    lost = inner_pointer(folder)
+    if lost is not None:
+        return doubtful(lost, found.marker)
+    if any(_ACCELERATE_OPTIMIZER.fullmatch(file.path) for file in folder.files):
+        return found
+    return doubtful("no optimizer state: weights only, cannot be resumed", found.marker)
+
+
+_ORBAX_SIGNS: Final = {"_CHECKPOINT_METADATA", "_METADATA", "commit_success.txt", "manifest.ocdbt"}
+_ORBAX_ARRAYS: Final = {"_METADATA", "_sharding"}
+
+
+def orbax_signs(folder: Folder, root: Root) -> bool:
+    """By its staging name, or a mark of a commit."""
+    committed = bool({"_CHECKPOINT_METADATA", "commit_success.txt"} & folder.top)
+    named = NUMBER.fullmatch(folder.name) is not None
+    return ".orbax-checkpoint-tmp" in folder.name or (named and committed)
+
+
+def orbax(folder: Folder, root: Root) -> FolderFinding | None:
+    """Complete once it is renamed; in an object store once ``commit_success.txt`` is there."""
+    if ".orbax-checkpoint-tmp" in folder.name:
+        return unfinished("still under its staging name")
+    names = {path.rpartition("/")[2] for path in folder.by_path}
+    if not names & _ORBAX_SIGNS:
+        return None
+    commit = folder.by_path.get("commit_success.txt")
+    # Object stores cannot rename, so there a commit is a file; so it is where one is seen.
+    by_commit = root.path.startswith(("gs://", "s3://")) or any(
+        "commit_success.txt" in other.by_path for other in root.folders
+    )
+    if commit is None and by_commit:
+        return unfinished("no commit_success.txt")
+    marker = commit or folder.by_path.get("_CHECKPOINT_METADATA")
+    found = FolderFinding(Grade.COMPLETE, None, marker)
+    # A database that nothing describes any arrays of has lost none.
+    bare = "manifest.ocdbt" in names and not names & _ORBAX_ARRAYS
+    return found if bare and not _parts(folder) else with_data(found, folder)
+
+
+def _parts(folder: Folder) -> bool:
+    """Tell whether the processes of a job have left their parts of a database."""
+    return any("ocdbt.process_" in path or "array_metadatas/" in path for path in folder.by_path)
+
+
+def torchtitan_signs(folder: Folder, root: Root) -> bool:
+    """By the files of ``torch.distributed.checkpoint``."""
+    described = bool({".metadata", "metadata.pkl"} & folder.top)
+    return described or any(path.endswith(".distcp") for path in folder.by_path)
+
+
+_MP_RANK: Final = late_regex(r"(mp_rank_)(\d+)((?:_\d+)?/.*)")
+_RANK: Final = late_regex(r"(.*?)(\d+)((?:_mp_rank_\d+)?_?(?:optim|model)_states\.pt)")
+
+
+def deepspeed_signs(folder: Folder, root: Root) -> bool:
+    """By the states of its ranks, under whatever tag; by its name where nothing is in it."""
+    if folder.single or _stepped(folder) or "trainer_state.json" in folder.top:
+        return False
+    states = any(name.endswith("_states.pt") for name in folder.top)
+    return states or (folder.name.startswith("global_step") and not folder.data)
+
+
+def megatron_signs(folder: Folder, root: Root) -> bool:
+    """By its name, which no other trainer uses; ``release`` also by its files."""
+    if _stepped(folder) or folder.single or not folder.name.startswith(("iter_", "release")):
+        return False
+    sharded = any(_MP_RANK.fullmatch(path) or path.endswith(".distcp") for path in folder.by_path)
+    return folder.name != "release" or sharded
+
+
+def _content(pointer: Listed | None) -> str:
+    raw = (pointer.content if pointer is not None else None) or b""
+    return raw.decode("utf-8", "replace").strip()
+
+
+def _by_pointer(
+    name: str,
+    leads_to: Callable[[str, Folder], bool],
+    tag: re.Pattern[str],
+    ranked: re.Pattern[str],
+) -> Assess:
+    """Complete up to the save that the root's pointer file names; unconfirmed without one.
+
+    ``leads_to`` tells whether the text of the pointer names a folder; ``tag`` is what the text may
+    be, its first group a step; ``ranked`` finds the rank in files of which each rank writes one.
+    """
+
+    def assess(folder: Folder, root: Root) -> FolderFinding | None:
+        pointer = root.file(name)
+        text = _content(pointer)
+        if not folder.files:
+            return unfinished("no files", pointer)
+        why = lacking(folder, None, "the descriptions")
+        if why is not None:
+            part = why == partial(folder)
+            return FolderFinding(Grade.UNFINISHED if part else Grade.EMPTIED, why, pointer)
+        if missing_ranks(folder.by_path, ranked):
+            return unfinished("files of some ranks are missing", pointer)
+        said = tag.fullmatch(text)
+        if pointer is None or said is None:
+            why = "no pointer file" if pointer is None else f"{pointer.path} names no step"
+            return doubtful(f"{why}: not confirmed", pointer)
+        if leads_to(text, folder):
+            doubt = unconfirmed(folder, root)
+            grade = Grade.DOUBTFUL if doubt else Grade.COMPLETE
+            return FolderFinding(grade, doubt, pointer, named=True)
+        target = next((each for each in root.folders if leads_to(text, each)), None)
+        if _later(folder, pointer, 0 if text == "release" else number(said[1])):
+            return ahead(folder, target, pointer, said[1] or text)
+        fewer = target is not None and len(folder.files) < len(target.files)
+        named = f"step {said[1]}" if said[1] else text
+        doubt = f"fewer files than {named}" if fewer else unconfirmed(folder, root)
+        return FolderFinding(Grade.DOUBTFUL if doubt else Grade.COMPLETE, doubt, pointer)
+
+    return assess
+
+
+def _later(folder: Folder, pointer: Listed, named: int | None) -> bool:
+    """Tell whether a save is newer than the one that the pointer names: by step, else by time."""
+    match = STEP_NAME.fullmatch(folder.name)
+    step = number(match.group(1)) if match is not None else None
+    if step is not None and named is not None:
+        return step > named
+    touched = folder.touched_at
+    return touched is not None and touched > pointer.mtime
+
+
+def ahead(folder: Folder, target: Folder | None, pointer: Listed, named: str) -> FolderFinding:
+    """Return what is known of a save that is newer than the one that the root's pointer names.
+
+    It is being written, was torn, or is whole and the pointer was set back: its files alone do not
+    tell, unless there are fewer of them than in the save that is named.
+    """
+    note = f"newer than {pointer.path}, which names {named}"
+    if target is not None and len(folder.files) < len(target.files):
+        fewer = f"{len(folder.files)} files where that one has {len(target.files)}"
+        return unfinished(f"{note}: {fewer}", pointer)
+    return FolderFinding(Grade.AHEAD, note, pointer)
+
+
+def _of_tag(text: str, folder: Folder) -> bool:
+    return text == folder.name
+
+
+deepspeed: Final = _by_pointer("latest", _of_tag, late_regex(r"(?:global_step(\d+)|.+)"), _RANK)
+
+
+def _of_iteration(text: str, folder: Folder) -> bool:
+    match = STEP_NAME.fullmatch(folder.name)
+    step = number(match.group(1)) if match is not None else None
+    return folder.name == text if step is None else step == number(text)
+
+
+_megatron: Final = _by_pointer(ITERATION, _of_iteration, late_regex(r"(\d+)|release"), _MP_RANK)
+
+
+def megatron(folder: Folder, root: Root) -> FolderFinding | None:
+    """Complete up to the iteration that the pointer names; ``release`` has weights only."""
+    found = _megatron(folder, root)
+    if folder.name != "release" or found is None or found.grade is Grade.UNFINISHED:
+        return found
+    note = "weights only: a trainer that loads them begins at iteration 0"
+    return replace(found, grade=Grade.DOUBTFUL, note=note)
+
+
+def lightning(folder: Folder, root: Root) -> FolderFinding | None:
+    """Judge one file; its step is in its name, else inside."""
+    return named_file(folder, LIGHTNING)
+
+
+def nanogpt(folder: Folder, root: Root) -> FolderFinding | None:
+    """Judge one file of torch by what its archive says."""
+    return torch_file(folder)
+
+
+def named_file(folder: Folder, pattern: re.Pattern[str]) -> FolderFinding | None:
+    """Judge one file whose step is in its name, else inside."""
+    found = one_file(folder)
+    if found is None or found.grade is not Grade.COMPLETE:
+        return found
+    match = pattern.fullmatch(folder.name.rpartition("/")[2])
+    if match is not None and number(match.group(1)) is not None:
+        return replace(found, note=None)
+    return torch_file(folder)

@@ -1,0 +1,301 @@
+"""Whether a save is whole: verl, NeMo, Composer, torchtune, litgpt, OLMo, nanochat, fairseq.
+
+For each: what recognises a save (``…_signs``), and what tells that it is whole, by the order in
+which the trainer's own source writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from cockpit.model.late_regex import late_regex
+from cockpit.sources.checkpoints.findings import (
+    FolderFinding,
+    Grade,
+    by_file,
+    doubtful,
+    lacking,
+    missing_beside,
+    one_file,
+    unfinished,
+    with_data,
+)
+from cockpit.sources.checkpoints.frameworks import ahead, named_file
+from cockpit.sources.checkpoints.listing import ITERATION, Folder, Listed, Root, number
+from cockpit.sources.checkpoints.parts import partial
+
+_OF_WORLD: Final = late_regex(r"((?:.*/)?\w+_world_size_)(\d+)(_rank_)(\d+)(\.pt)")
+
+
+def verl_signs(folder: Folder, root: Root) -> bool:
+    """By a file of one rank of an FSDP worker, or the actor beside the state of the data."""
+    if folder.single or not folder.name.startswith("global_step_"):
+        return False
+    of_rank = any(_OF_WORLD.fullmatch(path) for path in folder.by_path)
+    return of_rank or {"actor", "data.pt"} <= folder.top
+
+
+def verl(folder: Folder, root: Root) -> FolderFinding | None:
+    """Judge by order: first the workers save, then ``data.pt`` is written, then the pointer.
+
+    File names tell the world size. With ``async_save`` the pointer comes later, or not at all.
+    """
+    pointer = root.file(ITERATION)
+    short = _ranks_short(folder.by_path) or partial(folder)
+    beside = missing_beside(folder, root.folders, ("actor", "critic", "data.pt"))
+    why = short or beside or (None if "data.pt" in folder.by_path else "no data.pt")
+    if why is not None:
+        return unfinished(why, folder.by_path.get("data.pt"))
+    marker = folder.by_path["data.pt"]
+    found = with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
+    if pointer is None or found.grade is not Grade.COMPLETE:
+        return found
+    text = (pointer.content or b"").decode("utf-8", "replace").strip()
+    named, step = number(text), number(folder.name.removeprefix("global_step_"))
+    if named is None or step is None:
+        return doubtful(f"{pointer.path} names no step: not confirmed", pointer)
+    if step > named:
+        target = next((f for f in root.folders if f.name == f"global_step_{named}"), None)
+        return ahead(folder, target, pointer, str(named))
+    return replace(found, named=step == named)
+
+
+def _ranks_short(paths: Iterable[str]) -> str | None:
+    """Return which rank's file is missing of the world size that the names tell."""
+    groups: dict[tuple[str, ...], set[int]] = {}
+    for path in paths:
+        match = _OF_WORLD.fullmatch(path)
+        if match is not None:
+            head, size, middle, rank, tail = match.groups()
+            groups.setdefault((head, size, middle, tail), set()).add(int(rank))
+    for (head, size, middle, tail), ranks in sorted(groups.items()):
+        missing = set(range(min(int(size), _RANKS))) - ranks
+        if missing:
+            of = f"{len(ranks)} of {int(size)} parts of {head}{size}{middle}*{tail}"
+            return f"{of} (rank {min(missing)} is missing)"
+    return None
+
+
+_RANKS: Final = 100_000
+
+
+def automodel_signs(folder: Folder, root: Root) -> bool:
+    """By the folders of the model and the optimizer."""
+    named = _AUTOMODEL.fullmatch(folder.name) is not None
+    return named and not folder.single and bool({"model", "optim", ".incomplete"} & folder.top)
+
+
+_AUTOMODEL: Final = late_regex(r"(?:epoch_\d+_)?step_\d+")
+
+
+def automodel(folder: Folder, root: Root) -> FolderFinding | None:
+    """``.incomplete`` lies in it until it is published; before that its pointer moves on.
+
+    Older releases have no such mark: there the last thing is the link ``LATEST``.
+    """
+    mark = folder.by_path.get(".incomplete")
+    if mark is not None:
+        return unfinished("the trainer's own mark .incomplete is in it", mark)
+    short = partial(folder) or missing_beside(folder, root.folders, ("model", "optim"))
+    if short is not None:
+        return unfinished(short)
+    found = with_data(FolderFinding(Grade.COMPLETE, None, None), folder)
+    pointer = root.file("LATEST") or root.file("LATEST.txt")
+    text = (pointer.content or b"").decode("utf-8", "replace") if pointer is not None else ""
+    named = root.led_to("LATEST") or text.strip().rstrip("/").rpartition("/")[2] or None
+    if found.grade is not Grade.COMPLETE or named is None:
+        return found
+    if folder.name == named:
+        return replace(found, named=True)
+    target = next((each for each in root.folders if each.name == named), None)
+    later = _step_of(folder.name) > _step_of(named)
+    if later and target is not None:
+        return ahead(folder, target, Listed("LATEST", 0, 0.0), named)
+    return found
+
+
+def _step_of(name: str) -> int:
+    return number(name.rpartition("_")[2]) or 0
+
+
+def nemo_signs(folder: Folder, root: Root) -> bool:
+    """By its name and the folder ``weights``, or a sharded save right in it."""
+    if folder.single or "step=" not in folder.name or folder.name.endswith(".ckpt"):
+        return False
+    sharded = any(path.endswith(".distcp") for path in folder.by_path)
+    return sharded or bool({"weights", "common.pt", "metadata.json"} & folder.top)
+
+
+def nemo(folder: Folder, root: Root) -> FolderFinding | None:
+    """Look for ``<name>-unfinished``: it lies beside a save while it is written or removed."""
+    mark = root.file(f"{folder.name}-unfinished")
+    if mark is not None:
+        return unfinished(f"the trainer's own mark {mark.path} is there", mark)
+    short = partial(folder) or missing_beside(folder, root.folders, ("weights", "context"))
+    if short is not None:
+        return unfinished(short)
+    leads = any(link.name.endswith("last") for link in root.links_to(folder.name))
+    found = FolderFinding(Grade.COMPLETE, None, None, named=leads)
+    return with_data(found, folder)
+
+
+def composer_signs(folder: Folder, root: Root) -> bool:
+    """By its name: ``ep0-ba1000-rank0.pt``, or a folder of shards."""
+    sharded = ".metadata" in folder.top or any(p.endswith(".distcp") for p in folder.by_path)
+    return sharded if not folder.single else _COMPOSER.fullmatch(folder.name) is not None
+
+
+_COMPOSER: Final = late_regex(r"(?:(?:ep\d+-)?ba(\d+)|latest)-rank\d+(?:\.\w+)*")
+
+
+def composer(folder: Folder, root: Root) -> FolderFinding | None:
+    """Judge a file per rank, or a folder whose ``.metadata`` comes last; then the link moves on."""
+    sharded = by_file(".metadata")
+    found = named_file(folder, _COMPOSER) if folder.single else sharded(folder, root)
+    names = {folder.name, *(file.path for file in folder.files)}
+    led = {link.leads_to for link in root.links if link.name.startswith("latest-rank")}
+    return None if found is None else replace(found, named=bool(led & names))
+
+
+def torchtune_signs(folder: Folder, root: Root) -> bool:
+    """By the state of the recipe in it, or in a folder of its own beside older saves."""
+    if folder.single or not _TORCHTUNE.fullmatch(folder.name):
+        return False
+    own = "recipe_state.pt" in folder.top
+    return own or any(each.name == "recipe_state" for each in root.lookalikes)
+
+
+_TORCHTUNE: Final = late_regex(r"(?:epoch|step)_(\d+)")
+
+
+def torchtune(folder: Folder, root: Root) -> FolderFinding | None:
+    """``recipe_state.pt`` comes last; the final save has none and cannot be resumed.
+
+    Older releases keep one for all saves, in ``recipe_state/``: it belongs to the newest.
+    """
+    short = lacking(folder, folder.by_path.get("recipe_state.pt"))
+    if short is not None:
+        return unfinished(short)
+    epoch = folder.name if folder.name.startswith("epoch_") else None
+    note = f"{epoch}: its step is not told" if epoch is not None else None
+    marker = folder.by_path.get("recipe_state.pt")
+    if marker is not None:
+        if not marker.size:
+            return unfinished("recipe_state.pt is empty", marker)
+        return FolderFinding(Grade.COMPLETE, note, marker)
+    last = max((each for each in root.folders), key=_number_of, default=folder)
+    shared = any(each.name == "recipe_state" for each in root.lookalikes)
+    if shared and last.name == folder.name:
+        return FolderFinding(Grade.COMPLETE, note, None)
+    return doubtful("no recipe_state.pt: weights only, cannot be resumed")
+
+
+def _number_of(folder: Folder) -> int:
+    match = _TORCHTUNE.fullmatch(folder.name)
+    return -1 if match is None else number(match[1]) or 0
+
+
+def litgpt_signs(folder: Folder, root: Root) -> bool:
+    """By its file of weights."""
+    return not folder.single and any(name.startswith("lit_model.pth") for name in folder.top)
+
+
+def litgpt(folder: Folder, root: Root) -> FolderFinding | None:
+    """Judge by order: the weights, then the descriptions; LoRA saves hold no optimizer."""
+    found = by_file("hyperparameters.yaml", "model_config.yaml", "lit_config.json")(folder, root)
+    if found is None or found.grade is not Grade.COMPLETE:
+        return found
+    if "lit_model.pth" in folder.by_path:
+        return found
+    if any(path.startswith("lit_model.pth/") for path in folder.by_path):
+        short = partial(folder)
+        return found if short is None else unfinished(short, found.marker)
+    return doubtful("no lit_model.pth: weights of an adapter only, cannot be resumed", found.marker)
+
+
+_OLMO: Final = late_regex(r"step(\d+)(?:-unsharded)?")
+_OLMO_STATE: Final = ("train", "train.pt", "other.pt")
+
+
+def olmo_signs(folder: Folder, root: Root) -> bool:
+    """By its name and the state of the trainer or the model."""
+    if folder.single or not _OLMO.fullmatch(folder.name):
+        return False
+    return bool({"model_and_optim", ".metadata.json", "model.pt", *_OLMO_STATE} & folder.top)
+
+
+def olmo(folder: Folder, root: Root) -> FolderFinding | None:
+    """Judge by its name: it is ``step500-tmp`` until it is whole; in a bucket the last file tells.
+
+    OLMo-core takes one that has its three files; the mark ``.metadata.json`` comes last.
+    """
+    if not _OLMO.fullmatch(folder.name):
+        return unfinished("still under its staging name")
+    core = "model_and_optim" in folder.top or ".metadata.json" in folder.top
+    wanted = (".metadata.json", "model_and_optim/.metadata", "train/rank0.pt") if core else ()
+    missing = next((name for name in wanted if name not in folder.by_path), None)
+    older = not core or any(".metadata.json" in each.top for each in root.folders)
+    if missing == ".metadata.json" and not older and "config.yaml" in folder.top:
+        missing = None  # a sharded save of the older trainer
+    if missing is not None:
+        return unfinished(f"no {missing}", folder.by_path.get(".metadata.json"))
+    names = ("model.pt", "optim.pt", "model", "optim", "config.yaml", *_OLMO_STATE)
+    short = missing_beside(folder, _alike(folder, root), names)
+    if short is not None:
+        return unfinished(short)
+    marker = folder.by_path.get(".metadata.json")
+    return with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
+
+
+def _alike(folder: Folder, root: Root) -> list[Folder]:
+    """Return the other saves of the same kind: sharded, or not."""
+    plain = folder.name.endswith("-unsharded")
+    return [each for each in root.folders if each.name.endswith("-unsharded") is plain]
+
+
+_NANOCHAT: Final = late_regex(r"(model|meta|optim)_(\d+)(?:_rank(\d+))?\.(?:pt|json)")
+
+
+def nanochat_signs(folder: Folder, root: Root) -> bool:
+    """By a file of the model and its description beside it."""
+    match = _NANOCHAT.fullmatch(folder.name) if folder.single else None
+    return match is not None and root.file(f"meta_{match[2]}.json") is not None
+
+
+def nanochat(folder: Folder, root: Root) -> FolderFinding | None:
+    """Model, description, then each rank its optimizer: as many files as its neighbours have."""
+    found = one_file(folder)
+    match = _NANOCHAT.fullmatch(folder.name)
+    if found is None or match is None or found.grade is not Grade.COMPLETE:
+        return found
+    kinds: dict[str, set[str]] = {}
+    for file in root.files:
+        of = _NANOCHAT.fullmatch(file.path)
+        if of is not None and file.size:
+            kinds.setdefault(of[2], set()).add(of[1] if of[3] is None else f"{of[1]}_rank{of[3]}")
+    mine = kinds.get(match[2], set())
+    others = set().union(*(each for digits, each in kinds.items() if digits != match[2]))
+    missing = sorted(({"model", "meta"} | others) - mine)
+    if missing:
+        return unfinished(f"no {missing[0]} of step {int(match[2])}, which the other saves have")
+    if not any(kind.startswith("optim") for kind in mine):
+        return doubtful("no optimizer state: weights only, cannot be resumed")
+    return replace(found, note=None)
+
+
+FAIRSEQ: Final = late_regex(
+    r"checkpoint(?:_\d+_(\d+)|\d+|_last|_best)"
+    r"(?:-model_part-\d+)?(?:-shard\d+)?(?:-rank-?\d+)?\.pt"
+)
+
+
+def fairseq_signs(folder: Folder, root: Root) -> bool:
+    """By its name: ``checkpoint_<epoch>_<update>``."""
+    return folder.single and FAIRSEQ.fullmatch(folder.name) is not None
+
+
+def fairseq(folder: Folder, root: Root) -> FolderFinding | None:
+    """Judge one file, or all shards of one save together."""
+    return named_file(folder, FAIRSEQ)
