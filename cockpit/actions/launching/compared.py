@@ -164,7 +164,9 @@ def _side_by_side(
             would_run=_files(code.dirty, context.spec),
         )
     origin = None if prior is None else _pick(prior.checkpoint)
-    yield Difference(what="checkpoint", ran=origin, would_run=_pick(would.pick))
+    none = "none that is known to be complete"
+    takes = none if would.pick is None else _pick(would.pick)
+    yield Difference(what="checkpoint", ran=origin, would_run=takes)
     yield from _identity(context, material)
 
 

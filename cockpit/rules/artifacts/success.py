@@ -158,6 +158,8 @@ def _may_be_final(item: Checkpoint, final_step: int) -> bool:
     """Tell of one in an unknown state that may hold the final step: it is not missing."""
     if item.state is not CheckpointState.UNKNOWN:
         return False
+    if item.unrecognised:  # what its name tells is a guess
+        return True
     step = item.name_step if item.step is None else item.step
     return step is None or reached(step, final_step)
 

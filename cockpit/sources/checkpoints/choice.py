@@ -81,10 +81,12 @@ def layout_of(root: Root, votes: Mapping[int, str | None]) -> Layout | None:
     """
     files = [file for file in root.singles if is_sure(file.name.rpartition("/")[2])]
     # best.pt may lie beside anything; so may what no name tells
-    voting = [*root.folders, *files] or [*root.singles, *root.lookalikes]
-    count = Counter(votes[id(each)] for each in voting)
-    best = max(LAYOUTS, key=lambda name: count[name])
-    return LAYOUTS[best] if count[best] else None
+    for voting in ((*root.folders, *files), (*root.singles, *root.lookalikes)):
+        count = Counter(votes[id(each)] for each in voting)
+        best = max(LAYOUTS, key=lambda name: count[name])
+        if count[best]:
+            return LAYOUTS[best]
+    return None
 
 
 def layout_by_files(folder: Folder, root: Root) -> str | None:

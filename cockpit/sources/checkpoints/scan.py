@@ -157,7 +157,8 @@ class Scanner:
         for entry in ordered:
             if entry.path in folders:
                 continue
-            if self._single(entry.name):
+            is_folder = _worth_descending(entry)
+            if not is_folder and self._single(entry.name):
                 files += self._one_file(entry, seen)
             elif entry.name in POINTERS or is_beside(entry.name):
                 files += _listed(entry, entry.name, self.markers)

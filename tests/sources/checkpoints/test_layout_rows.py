@@ -1,0 +1,347 @@
+"""What each trainer's own files tell: whole, torn, ahead of its pointer, one save of many files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.cli import main
+from cockpit.model.observed import CheckpointsValue
+from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
+from cockpit.sources.checkpoints.layouts import ZIP
+from cockpit.sources.checkpoints.scan import Scanner
+from tests.sources.checkpoints.trees import NOW, put, settle
+
+X = b"x"
+
+
+def grown(folder: Path, files: Mapping[str, bytes], at: float = NOW - 3600) -> Path:
+    for path, content in files.items():
+        put(folder / path, content, at)
+    return settle(folder, at)
+
+
+def value_of(folder: Path) -> CheckpointsValue:
+    return judge_listing(Scanner().roots(str(folder)), Circumstances(NOW, alive=False))
+
+
+def told(folder: Path) -> dict[str, str]:
+    return {
+        item.path.removeprefix(f"{folder}/"): item.state.value for item in value_of(folder).items
+    }
+
+
+def verl(step: int, ranks: tuple[int, ...] = (0, 1), data: bool = True) -> dict[str, bytes]:
+    kinds = ("model", "optim", "extra_state")
+    actor = f"global_step_{step}/actor"
+    files = {f"{actor}/{kind}_world_size_2_rank_{r}.pt": X for kind in kinds for r in ranks}
+    return {**files, **({f"global_step_{step}/data.pt": X} if data else {})}
+
+
+def nemo(name: str, described: bool = True) -> dict[str, bytes]:
+    files = {f"{name}/weights/__0_0.distcp": X, f"{name}/context/model.yaml": X}
+    return {**files, **({f"{name}/weights/.metadata": X} if described else {})}
+
+
+def automodel(step: int, described: bool = True, mark: bool = False) -> dict[str, bytes]:
+    name = f"epoch_0_step_{step}"
+    files = {f"{name}/model/model.safetensors": X, f"{name}/optim/__0_0.distcp": X}
+    files |= {f"{name}/optim/.metadata": X} if described else {}
+    return files | ({f"{name}/.incomplete": b""} if mark else {})
+
+
+def nanochat(step: int, ranks: int = 2) -> dict[str, bytes]:
+    files = {f"model_{step:06}.pt": ZIP, f"meta_{step:06}.json": b"{}"}
+    return files | {f"optim_{step:06}_rank{rank}.pt": ZIP for rank in range(ranks)}
+
+
+def core(step: int, marker: bool = True) -> dict[str, bytes]:
+    files = {
+        f"step{step}/train/rank0.pt": X,
+        f"step{step}/model_and_optim/.metadata": X,
+        f"step{step}/model_and_optim/__0_0.distcp": X,
+    }
+    return files | ({f"step{step}/.metadata.json": b"{}"} if marker else {})
+
+
+TRACKER = "latest_checkpointed_iteration.txt"
+CASES: dict[str, tuple[Mapping[str, bytes], Mapping[str, str]]] = {
+    "verl: a rank's file of the world size is missing": (
+        verl(90) | verl(100, ranks=(0,)),
+        {"global_step_90": "complete", "global_step_100": "incomplete"},
+    ),
+    "verl: the state of the data comes last": (
+        verl(90, data=False),
+        {"global_step_90": "incomplete"},
+    ),
+    "verl: newer than the pointer": (
+        verl(90) | verl(100) | {TRACKER: b"90"},
+        {"global_step_90": "complete", "global_step_100": "unknown"},
+    ),
+    "NeMo: its own mark lies beside it": (
+        nemo("gpt--step=99") | nemo("gpt--step=199-last") | {"gpt--step=199-last-unfinished": b""},
+        {"gpt--step=99": "complete", "gpt--step=199-last": "incomplete"},
+    ),
+    "NeMo: shards that nothing describes": (
+        nemo("gpt--step=99") | nemo("gpt--step=199-last", described=False),
+        {"gpt--step=99": "complete", "gpt--step=199-last": "incomplete"},
+    ),
+    "AutoModel: its own mark lies in it": (
+        automodel(20) | automodel(40, mark=True),
+        {"epoch_0_step_20": "complete", "epoch_0_step_40": "incomplete"},
+    ),
+    "AutoModel: the optimizer is not described": (
+        automodel(20) | automodel(40, described=False) | {"LATEST": b"epoch_0_step_20"},
+        {"epoch_0_step_20": "complete", "epoch_0_step_40": "incomplete"},
+    ),
+    "AutoModel: newer than LATEST": (
+        automodel(20) | automodel(40) | {"LATEST.txt": b"epoch_0_step_20"},
+        {"epoch_0_step_20": "complete", "epoch_0_step_40": "unknown"},
+    ),
+    "Composer: files": (
+        {"ep0-ba1000-rank0.pt": ZIP, "ep0-ba2000-rank0.pt": ZIP[:-30], "ep1-ba3000-rank0.pt": b""},
+        {
+            "ep0-ba1000-rank0.pt": "complete",
+            "ep0-ba2000-rank0.pt": "incomplete",
+            "ep1-ba3000-rank0.pt": "incomplete",
+        },
+    ),
+    "Composer: folders of shards": (
+        {
+            "ep0-ba10/.metadata": X,
+            "ep0-ba10/__0_0.distcp": X,
+            "ep0-ba20/__0_0.distcp": X,
+        },
+        {"ep0-ba10": "complete", "ep0-ba20": "incomplete"},
+    ),
+    "torchtune: the recipe's state comes last": (
+        {
+            "epoch_0/model-00001-of-00001.safetensors": X,
+            "epoch_0/recipe_state.pt": X,
+            "epoch_1/model-00001-of-00001.safetensors": X,
+        },
+        {"epoch_0": "complete", "epoch_1": "unknown"},
+    ),
+    "torchtune: a part of the weights is missing": (
+        {"step_10/model-00001-of-00002.safetensors": X, "step_10/recipe_state.pt": X},
+        {"step_10": "incomplete"},
+    ),
+    "litgpt: the descriptions come last": (
+        {
+            "step-00000100/lit_model.pth": X,
+            "step-00000100/hyperparameters.yaml": X,
+            "step-00000200/lit_model.pth": X,
+        },
+        {"step-00000100": "complete", "step-00000200": "incomplete"},
+    ),
+    "litgpt: an adapter cannot be resumed": (
+        {"step-000100/lit_model.pth.lora": X, "step-000100/hyperparameters.yaml": X},
+        {"step-000100": "unknown"},
+    ),
+    "OLMo-core: its mark comes last": (
+        core(100) | core(200, marker=False),
+        {"step100": "complete", "step200": "incomplete"},
+    ),
+    "OLMo: whole under its own name": (
+        {
+            **{f"step100-unsharded/{n}.pt": X for n in ("model", "optim", "train")},
+            **{f"step200-unsharded/{n}.pt": X for n in ("model", "optim")},
+            **{f"step300-tmp/{n}.pt": X for n in ("model", "optim", "train")},
+        },
+        {
+            "step100-unsharded": "complete",
+            "step200-unsharded": "incomplete",
+            "step300-tmp": "incomplete",
+        },
+    ),
+    "nanochat: as many optimizers as its neighbours": (
+        nanochat(100) | nanochat(200, ranks=1),
+        {"model_000100.pt": "complete", "model_000200.pt": "incomplete"},
+    ),
+    "torchtitan: another description": (
+        {
+            "step-500/metadata.pkl": X,
+            "step-500/__0_0.distcp": X,
+            "step-1000/__0_0.distcp": X,
+        },
+        {"step-500": "complete", "step-1000": "incomplete"},
+    ),
+    "DeepSpeed: tags of one's own": (
+        {f"{tag}/mp_rank_00_model_states.pt": X for tag in ("best", "epoch_3", "epoch_10")}
+        | {"latest": b"epoch_10"},
+        {"best": "complete", "epoch_3": "complete", "epoch_10": "complete"},
+    ),
+    "shards: one save of many files": (
+        {f"checkpoint_2_100-model_part-0-shard{n}.pt": ZIP for n in range(4)}
+        | {f"checkpoint_2_200-model_part-0-shard{n}.pt": ZIP for n in (0, 1, 3)}
+        | {"checkpoint_2_200-model_part-0-shard2.pt.tmp": ZIP},
+        {
+            "checkpoint_2_100-model_part-0-shard0.pt": "complete",
+            "checkpoint_2_200-model_part-0-shard0.pt": "incomplete",
+        },
+    ),
+    "shards: one of them is cut off": (
+        {f"checkpoint_2_100-shard{n}.pt": ZIP for n in range(2)}
+        | {"checkpoint_2_200-shard0.pt": ZIP, "checkpoint_2_200-shard1.pt": ZIP[:-30]},
+        {"checkpoint_2_100-shard0.pt": "complete", "checkpoint_2_200-shard0.pt": "incomplete"},
+    ),
+    "shards: nothing tells how many there must be": (
+        {f"checkpoint_2_100-shard{n}.pt": ZIP for n in range(2)},
+        {"checkpoint_2_100-shard0.pt": "unknown"},
+    ),
+    "ranks: a folder each": (
+        {f"mp_rank_0{n}/step=20.ckpt": ZIP for n in range(2)} | {"mp_rank_00/step=30.ckpt": ZIP},
+        {"mp_rank_00/step=20.ckpt": "complete", "mp_rank_00/step=30.ckpt": "incomplete"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_save_is_judged_by_what_its_trainer_writes(case: str, tmp_path: Path) -> None:
+    files, expected = CASES[case]
+    assert told(grown(tmp_path / "saves", files)) == expected
+
+
+MEGATRON = ("__0_0.distcp", "__1_0.distcp", "common.pt", ".metadata", "metadata.json")
+
+
+def megatron(folder: Path, steps: tuple[int, ...], pointer: bytes) -> Path:
+    files = {f"iter_{step:07}/{name}": X for step in steps for name in MEGATRON}
+    return grown(folder, {**files, TRACKER: pointer})
+
+
+def test_a_pointer_that_was_set_back_does_not_tear_what_is_newer(tmp_path: Path) -> None:
+    value = value_of(megatron(tmp_path, (100, 200, 300), b"200"))
+    assert [item.state.value for item in value.items] == ["complete", "complete", "unknown"]
+    assert value.items[-1].note == f"newer than {TRACKER}, which names 200"
+    assert value.relaunch_from is not None and value.relaunch_from.step == 200
+
+
+def test_what_lacks_files_beside_the_one_that_is_named_is_torn(tmp_path: Path) -> None:
+    root = megatron(tmp_path, (200, 300), b"200")
+    (root / "iter_0000300" / "__1_0.distcp").unlink()
+    settle(root, NOW - 3600)
+    assert value_of(root).items[-1].state.value == "incomplete"
+
+
+def test_a_release_has_weights_only(tmp_path: Path) -> None:
+    root = grown(tmp_path, {f"release/{name}": X for name in MEGATRON} | {TRACKER: b"release"})
+    value = value_of(root)
+    assert (value.items[0].state.value, value.relaunch_from) == ("unknown", None)
+    assert "begins at iteration 0" in (value.items[0].note or "")
+    assert value.trainer_would_load is not None
+    assert value.trainer_would_load.path.endswith("/release")
+
+
+def hugging_face(root: Path, name: str, latest: str | None = None) -> None:
+    for file in ("model.safetensors", "trainer_state.json"):
+        put(root / name / file, b"{}")
+    put(root / name / "global_step8" / "mp_rank_00_model_states.pt", X)
+    if latest is not None:
+        put(root / name / "latest", latest)
+    settle(root, NOW - 3600)
+
+
+def test_a_save_whose_own_pointer_names_nothing_cannot_be_resumed(tmp_path: Path) -> None:
+    hugging_face(tmp_path, "checkpoint-8", "global_step9")
+    value = value_of(tmp_path)
+    assert value.relaunch_from is None
+    note = "cannot be resumed: its latest names global_step9, which is not in it"
+    assert (value.items[0].state.value, value.items[0].note) == ("unknown", note)
+
+
+@pytest.mark.parametrize("pointer", [("latest", b"global_step9"), (TRACKER, b"9")])
+def test_a_pointer_to_nothing_is_said(pointer: tuple[str, bytes], tmp_path: Path) -> None:
+    name, content = pointer
+    saves = {f"global_step{n}/mp_rank_00_model_states.pt": X for n in (4, 8)}
+    if name == TRACKER:
+        saves = {f"iter_000000{n}/mp_rank_00/model_optim_rng.pt": X for n in (4, 8)}
+    value = value_of(grown(tmp_path, {**saves, name: content}))
+    assert value.trainer_would_load is None
+    assert value.notes == (f"{name} names {content.decode()}, which is not there",)
+
+
+def test_transformers_takes_the_greatest_number_however_it_is_spelled(tmp_path: Path) -> None:
+    for name in ("checkpoint-300", "checkpoint-10000000000000000000", "checkpoint-٥٠٠"):
+        hugging_face(tmp_path, name)
+    value = value_of(tmp_path)
+    assert value.trainer_would_load is not None
+    assert value.trainer_would_load.path.endswith("checkpoint-10000000000000000000")
+    assert {item.step for item in value.items} == {300, 500, None}
+    (odd,) = (item for item in value.items if item.step is None)
+    assert odd.note == "the number in its name has 20 digits"
+
+
+def test_a_link_whose_disk_is_away_is_said(tmp_path: Path) -> None:
+    hugging_face(tmp_path, "checkpoint-500")
+    (tmp_path / "checkpoint-600").symlink_to("/mnt/away/checkpoint-600")
+    (tmp_path / "best").symlink_to("/mnt/away/best")
+    value = value_of(tmp_path)
+    assert [(item.step, item.state.value) for item in value.items] == [
+        *((500, "complete"), (600, "unknown"))
+    ]
+    assert value.items[1].note == "a link that leads nowhere: /mnt/away/checkpoint-600"
+    assert value.notes == ("best is a link that leads nowhere: /mnt/away/best",)
+
+
+STRANGE: dict[str, Mapping[str, bytes]] = {
+    "flax": {"checkpoint_1000": X, "checkpoint_2000": X},
+    "RLinf": {f"global_step_{n}/actor/dcp_checkpoint/__0_0.distcp": X for n in (10, 20)}
+    | {f"global_step_{n}/data/data.pt": X for n in (10, 20)},
+    "prime-rl": {f"step_{n}/trainer/__0_0.distcp": X for n in (10, 20)},
+    "own folders": {f"epoch_{n}/weights.npz": X for n in (1, 2)},
+    "own files": {f"weights_{n}.safetensors": X for n in (1000, 2000)},
+    "TensorFlow": {f"model.ckpt-{n}.index": X for n in (100, 200)},
+    "an export": {f"step-{n}/model.safetensors": X for n in (100, 200)},
+}
+
+
+def listed(root: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
+    assert main(["checkpoints", str(root), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert main(["checkpoints", str(root)]) == 0
+    return document, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_layout_that_no_row_knows_is_unknown(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value, out = listed(grown(tmp_path / "saves", STRANGE[name]), capsys)
+    assert {item["state"] for item in value["items"]} == {"unknown"}
+    assert len(value["items"]) == 2
+    assert (value["relaunch_from"], value["trainer_would_load"]) == (None, None)
+    assert "that look like saves, no layout here knows them: " in out
+    assert "cannot tell what a relaunch would take" in out
+    assert not any(word in out for word in ("from scratch", "incomplete", "torn", "metadata.json"))
+
+
+def test_what_a_pointer_names_is_said_of_an_unknown_layout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = grown(tmp_path / "saves", {**STRANGE["RLinf"], TRACKER: b"10"})
+    (root / "newest").symlink_to("global_step_20")
+    _, out = listed(root, capsys)
+    assert f"{TRACKER} names 10" in out
+    assert "newest leads to global_step_20" in out
+
+
+def test_what_only_looks_like_a_save_is_none_beside_saves(tmp_path: Path) -> None:
+    hugging_face(tmp_path, "checkpoint-500")
+    put(tmp_path / "final" / "model.safetensors", X)
+    put(tmp_path / "runs" / "events.pt", X)
+    assert [item.step for item in value_of(settle(tmp_path, NOW - 3600)).items] == [500]
+
+
+def test_another_trainers_save_beside_the_others_is_unknown_not_torn(tmp_path: Path) -> None:
+    files = {f"step-{n}/d/0": X for n in (50, 100)} | verl(200)
+    files |= {f"step-{n}/metadata.json": b'{"step": %d}' % n for n in (50, 100)}
+    assert told(grown(tmp_path / "saves", files)) == {
+        "step-50": "complete",
+        "step-100": "complete",
+        "global_step_200": "unknown",
+    }

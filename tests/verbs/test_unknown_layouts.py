@@ -1,0 +1,112 @@
+"""What the verbs say of saves that no layout knows: unknown, never torn, never from scratch."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.cli import main
+from tests.sources.checkpoints.test_layout_rows import STRANGE, ZIP, grown
+
+RUN = """
+[cockpit]
+operator = "ada"
+[[run]]
+name = "odd"
+dri = "ada"
+tier = "{tier}"
+final_step = 1000
+output_root = "saves"
+resubmit = "python3 train.py --resume"
+[run.job]
+kind = "local"
+log = "run.log"
+pid_file = "run.pid"
+exit_file = "run.exit"
+[run.checkpoints]
+path = "saves"
+save_every = "1m"
+keep = 2
+rollback_depth = 2
+"""
+
+
+def world(folder: Path, files: Mapping[str, bytes], status: int, tier: str = "ordinary") -> None:
+    """Make a run that has ended, and what it has saved an hour before."""
+    now = time.time()
+    grown(folder / "saves", files, now - 3600)
+    (folder / "cockpit.toml").write_text(RUN.format(tier=tier))
+    (folder / "train.py").write_text("")
+    (folder / "run.log").write_text("".join(f"step {n}/1000 loss=2.5\n" for n in range(1, 1001)))
+    (folder / "run.pid").write_text("999999999")
+    (folder / "run.exit").write_text(str(status))
+    for name in ("run.log", "run.exit"):
+        os.utime(folder / name, (now - 60, now - 60))
+
+
+def checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    main(["check", "--json", "--config", str(folder / "cockpit.toml")])
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)["runs"][0]
+    return found
+
+
+@pytest.mark.parametrize("status", [0, 1])
+@pytest.mark.parametrize("name", STRANGE)
+def test_no_rule_takes_an_unknown_layout_for_torn_or_missing(
+    name: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world(tmp_path, STRANGE[name], status)
+    run = checked(tmp_path, capsys)
+    items = run["facets"]["checkpoints"]["value"]["items"]
+    assert {item["state"] for item in items} == {"unknown"}
+    found = {alert["id"] for alert in run["alerts"]}
+    assert not found & {"C-07", "C-08", "C-17"}, run["alerts"]
+    said = json.dumps([alert for alert in run["alerts"] if alert["id"] != "C-01"])
+    assert not any(word in said for word in ("torn", "no complete checkpoint", "metadata.json"))
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_nothing_of_an_unknown_layout_is_deleted_or_resumed_from(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world(tmp_path, STRANGE[name], 1)
+    monkeypatch.chdir(tmp_path)
+    main(["retain", "odd", "--keep", "1", "--dry-run"])
+    said = capsys.readouterr()
+    assert "its state is unknown: no layout here knows it" in said.out + said.err
+    main(["relaunch", "odd", "--dry-run"])
+    out = capsys.readouterr().out
+    assert "that look like saves, no layout here knows them" in out
+    assert "name it in cockpit.toml ([run.checkpoints] layout, or custom)" in out
+    assert "from scratch" not in out
+
+
+def test_the_verb_and_the_check_agree_on_folders_of_ranks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {f"mp_rank_0{n}/step={step}.ckpt": ZIP for n in range(2) for step in (10, 20)}
+    world(tmp_path, files | {"mp_rank_00/step=30.ckpt": ZIP}, 1)
+    value = checked(tmp_path, capsys)["facets"]["checkpoints"]["value"]
+    assert main(["checkpoints", str(tmp_path / "saves"), "--json"]) == 0
+    other = json.loads(capsys.readouterr().out)
+    for each in (value, other):
+        assert each["relaunch_from"]["step"] == 20
+        assert [item["state"] for item in each["items"]] == ["complete", "complete", "incomplete"]
+
+
+def test_a_save_of_many_files_is_no_candidate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = (100, 200, 300, 400)
+    world(tmp_path, {f"checkpoint_1_{s}-shard{n}.pt": ZIP for s in steps for n in range(2)}, 1)
+    monkeypatch.chdir(tmp_path)
+    main(["retain", "odd", "--keep", "1", "--dry-run"])
+    said = capsys.readouterr()
+    assert "one save of 2 files" in said.out + said.err
+    assert all((tmp_path / "saves" / f"checkpoint_1_{s}-shard0.pt").exists() for s in steps)
