@@ -18,6 +18,7 @@ from cockpit.model.run import CockpitFile, CustomLayout, RunSpec
 from cockpit.model.wording import age, size, steps
 from cockpit.sources.checkpoints.choice import NAMES
 from cockpit.sources.checkpoints.look import plain
+from cockpit.sources.checkpoints.scan import DEPTH
 from cockpit.sources.checkpoints.source import list_anywhere, list_checkpoints
 from cockpit.sources.checkpoints.tree import ListingError
 from cockpit.text.safe import clean
@@ -234,7 +235,7 @@ def _listed_items(value: CheckpointsValue, now: float, runs: int) -> list[str]:
     if not value.items:
         if runs > 1 or value.unlisted:
             return ["no checkpoint was found" + (" where it could be read" * bool(value.unlisted))]
-        return ["no checkpoints: a relaunch would start from scratch"]
+        return [f"no checkpoints here or up to {DEPTH} folders below: a relaunch would start at 0"]
     chosen = value.relaunch_from.path if value.relaunch_from is not None else None
     rows = [_HEAD, *(_row(item, item.path == chosen, now) for item in value.items)]
     if runs > 1:

@@ -13,6 +13,7 @@ from cockpit.cli import main
 from cockpit.config import build as config
 from cockpit.config.file import load
 from cockpit.sources.checkpoints.choice import layout_by_files, with_singles
+from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
 from cockpit.sources.checkpoints.layouts import LAYOUTS
 from cockpit.sources.checkpoints.scan import Scanner
 from tests.sources.checkpoints.trees import NOW, put, settle
@@ -62,6 +63,17 @@ def test_no_other_row_takes_an_example(layout: str, tmp_path: Path) -> None:
     root = with_singles(root, None)
     for save in (*root.folders, *root.singles, *root.lookalikes):
         assert layout_by_files(save, root) == layout
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_later_look_says_the_same(layout: str, tmp_path: Path) -> None:
+    root, scanner = grown(tmp_path, layout), Scanner()
+    found = []
+    for _ in range(3):  # of what is whole only a summary is kept
+        value = judge_listing(scanner.roots(str(root)), Circumstances(NOW))
+        scanner.settle(value)
+        found.append([(item.step, item.state, item.note) for item in value.items])
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("layout", [name for name, row in LAYOUTS.items() if row.loads])

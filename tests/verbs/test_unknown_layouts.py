@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from cockpit.cli import main
-from tests.sources.checkpoints.test_layout_rows import STRANGE, ZIP, grown
+from cockpit.sources.checkpoints.layouts import ZIP
+from tests.sources.checkpoints.test_layout_rows import STRANGE, grown
 
 RUN = """
 [cockpit]

@@ -15,7 +15,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.bucket_trouble import is_archived
 from cockpit.sources.checkpoints.contents import LATE, Contents, late
-from cockpit.sources.checkpoints.layouts import is_beside, is_single, is_sure
+from cockpit.sources.checkpoints.layouts import is_beside, is_named, is_single, is_sure
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
     NUMBER,
@@ -208,15 +208,20 @@ class Assembly:
 
     def _root(self, path: str, level: Level) -> Root:
         folders: list[Folder] = []
-        weak: list[Folder] = []
+        others: list[str] = []
         files: list[Listed] = []
         for name in (name for name in sorted(level.folders) if name):
             child = join(path, name)
             if ASIDE.fullmatch(name) is None and self._is_candidate(child, name):
                 folder = self._folder(child)
                 folders += [] if folder is None else [folder]
-            elif ASIDE.fullmatch(name) is None and len(weak) < FAN:
-                weak += self._lookalike(child, name)
+            elif ASIDE.fullmatch(name) is None:
+                others.append(name)
+        weak = [
+            each
+            for name in others[:FAN]
+            for each in self._lookalike(join(path, name), name, alone=not folders)
+        ]
         self._files(path, level, files, weak)
         address = self._address(path)
         if FOLDER in level.folders:
@@ -237,7 +242,7 @@ class Assembly:
                 listed = Listed(entry.path, entry.size, entry.mtime)
                 weak.append(Folder(entry.path, (listed,), entry.mtime, single=True))
 
-    def _lookalike(self, path: str, name: str) -> Iterator[Folder]:
+    def _lookalike(self, path: str, name: str, *, alone: bool) -> Iterator[Folder]:
         """Yield what looks like a save of whatever trainer, though no known name is in it."""
         if name.startswith(".") or path in self._told.barren:
             return
@@ -248,7 +253,7 @@ class Assembly:
                 raise
             return
         names = (*level.folders, *(each.path for each in level.files)) if level is not None else ()
-        if may_look_like_save(name, names):
+        if may_look_like_save(name, names, alone=alone or is_named(name)):
             folder = self._folder(path)
             self._out.fruitful.add(path)
             yield from [folder] if folder is not None and holds_data(folder) else []

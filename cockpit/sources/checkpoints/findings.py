@@ -187,6 +187,19 @@ def inner_pointer(folder: Folder) -> str | None:
     return f"cannot be resumed: its latest names {named or 'nothing'}, which is not in it"
 
 
+_MARKS: Final = (
+    *(".complete", "_COMPLETE", "COMPLETE", ".done", "DONE"),
+    *("_SUCCESS", ".success", "_COMMITTED"),
+)
+"""Names of empty files by which people mark a save whole, after everything else is written."""
+
+
+def without_mark(finding: FolderFinding, folder: Folder, root: Root) -> FolderFinding:
+    """Return that a save is not finished where only the others have a mark of somebody's own."""
+    why = missing_beside(folder, root.folders, _MARKS)
+    return finding if why is None or finding.grade is not Grade.COMPLETE else unfinished(why)
+
+
 def missing_beside(folder: Folder, others: Iterable[Folder], names: Iterable[str]) -> str | None:
     """Return which of ``names`` is missing here that another save of the root has."""
     there = [other for other in others if other.name != folder.name]

@@ -34,6 +34,7 @@ from cockpit.sources.checkpoints.listing import (
     Folder,
     Listed,
     Root,
+    fewer_files,
     number,
     read_marker,
 )
@@ -140,6 +141,8 @@ _ACCELERATE_OPTIMIZER: Final = late_regex(r"optimizer.*|(?:.*/)?[^/]*optim_state
 
 def accelerate_signs(folder: Folder, root: Root) -> bool:
     """By the random states of its processes, or its optimizer."""
+    if folder.single or "trainer_state.json" in folder.top:
+        return False
     states = any(name.startswith("random_states_") for name in folder.top)
     return states or "optimizer.bin" in folder.top
 
@@ -263,7 +266,7 @@ def _by_pointer(
         target = next((each for each in root.folders if leads_to(text, each)), None)
         if _later(folder, pointer, 0 if text == "release" else number(said[1])):
             return ahead(folder, target, pointer, said[1] or text)
-        fewer = target is not None and len(folder.files) < len(target.files)
+        fewer = target is not None and fewer_files(folder, target)
         named = f"step {said[1]}" if said[1] else text
         doubt = f"fewer files than {named}" if fewer else unconfirmed(folder, root)
         return FolderFinding(Grade.DOUBTFUL if doubt else Grade.COMPLETE, doubt, pointer)
@@ -288,7 +291,7 @@ def ahead(folder: Folder, target: Folder | None, pointer: Listed, named: str) ->
     tell, unless there are fewer of them than in the save that is named.
     """
     note = f"newer than {pointer.path}, which names {named}"
-    if target is not None and len(folder.files) < len(target.files):
+    if target is not None and fewer_files(folder, target):
         fewer = f"{len(folder.files)} files where that one has {len(target.files)}"
         return unfinished(f"{note}: {fewer}", pointer)
     return FolderFinding(Grade.AHEAD, note, pointer)

@@ -23,7 +23,7 @@ from cockpit.sources.checkpoints.choice import (
     layout_of,
     with_singles,
 )
-from cockpit.sources.checkpoints.findings import FolderFinding, Grade, doubtful
+from cockpit.sources.checkpoints.findings import FolderFinding, Grade, doubtful, without_mark
 from cockpit.sources.checkpoints.frameworks import is_export
 from cockpit.sources.checkpoints.layouts import Layout, trainer_pick
 from cockpit.sources.checkpoints.listing import Folder, Root, number
@@ -175,9 +175,11 @@ def _finding(layout: Layout, folder: Folder, root: Root) -> FolderFinding | None
     if folder.error is not None:
         return FolderFinding(Grade.DOUBTFUL, f"cannot be listed: {folder.error}")
     finding = layout.assess(folder, root)
-    if finding is None or finding.grade is not Grade.COMPLETE or not folder.parts:
+    if finding is None or finding.grade is not Grade.COMPLETE:
         return finding
-    return with_parts(finding, folder, root)
+    if folder.parts:
+        return with_parts(finding, folder, root)
+    return without_mark(finding, folder, root)
 
 
 def _judged(

@@ -231,6 +231,7 @@ def _rows() -> tuple[Layout, ...]:
                 "step_500/sampler.bin": _X,
                 "step_500/random_states_0.pkl": _X,
             },
+            any_name=True,
         ),
         Layout(
             "lightning",
@@ -334,6 +335,12 @@ BY_COMMAND: Final = frozenset({"custom", *(n for n, each in LAYOUTS.items() if e
 def is_single(name: str) -> bool:
     """Tell whether a file of this name is a checkpoint by itself, or a part of one."""
     return any(row.pattern.fullmatch(name) for row in LAYOUTS.values() if row.files)
+
+
+def is_named(name: str) -> bool:
+    """Tell whether a folder of this name is a save of a layout whose names are its own."""
+    own = (row for row in LAYOUTS.values() if row.pattern not in (ANY_STEP, NUMBER))
+    return any(row.pattern.fullmatch(name) for row in own)
 
 
 def is_sure(name: str) -> bool:

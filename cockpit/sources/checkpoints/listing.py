@@ -57,15 +57,17 @@ _SAVE_WORD: Final = (
 )
 SAVE_NAME: Final = late_regex(
     rf"(?i)(?:.*[-_.=])?{_SAVE_WORD}(?:[-_.=]?\d+.*|[-_.].*\d.*)|release|best|last|final"
+    rf"|(?:.*[-_.=])?\d+[km]?[-_]?{_SAVE_WORD}s?(?:[-_.].*)?|\d+"
 )
-"""Names that saves of whatever trainer have: a word for one, and a number."""
+"""Names that saves of whatever trainer have: a word for one and a number, or a number alone."""
 _DATA: Final = late_regex(
-    r".*\.(?:distcp|safetensors|pt|pth|bin|ckpt|npz|npy|msgpack|pkl|h5|hdf5|tar|index|orbax)"
+    r".*\.(?:distcp|safetensors|pt|pth|bin|ckpt|npz|npy|msgpack|pkl|h5|hdf5|tar|index|orbax"
+    r"|tensors|params|states?|keras|nemo)"
 )
 """Files that hold weights or states."""
 _OF_TRAINER: Final = late_regex(
     r".*\.distcp|.*_(?:model|optim)_states\.pt|.*_world_size_\d+_rank_\d+\.pt"
-    r"|recipe_state\.pt|lit_model\.pth.*"
+    r"|recipe_state\.pt|lit_model\.pth.*|random_states_\d+\.pkl"
 )
 """Files that only a save has, whatever its name."""
 _BARE: Final = late_regex(r"(?i)(?:ckpt|checkpoint|state|step)[-_]\d+")
@@ -204,6 +206,13 @@ def compact(folder: Folder) -> Folder:
     return replace(folder, files=(*kept, *sums.values()))
 
 
+def fewer_files(folder: Folder, other: Folder) -> bool:
+    """Tell whether a folder has fewer files than another, of which only a summary may be left."""
+    summed = any(file.path.endswith("/") for file in (*folder.files, *other.files))
+    ours, theirs = (compact(folder), compact(other)) if summed else (folder, other)
+    return len(ours.files) < len(theirs.files)
+
+
 def number(text: str | None) -> int | None:
     """Return a step from digits, or ``None`` when there are none or absurdly many."""
     if not text or not text.isdecimal() or len(text) > 19:
@@ -225,19 +234,24 @@ def looks_like_checkpoint(name: str) -> bool:
     return STEP_NAME.fullmatch(name) is not None or STAGING.fullmatch(name) is not None
 
 
-def may_look_like_save(name: str, inside: Iterable[str]) -> bool:
-    """Tell by the names directly in a folder whether it may be a save of an unknown layout."""
+def may_look_like_save(name: str, inside: Iterable[str], *, alone: bool) -> bool:
+    """Tell by the names directly in a folder whether it may be a save of an unknown layout.
+
+    ``alone``: no save lies beside it, or its name is one of a layout's; else only files of a
+    trainer make it one.
+    """
     names = list(inside)
     if any(map(_OF_TRAINER.fullmatch, names)):
         return True
-    if SAVE_NAME.fullmatch(name) is None:
+    if not alone or SAVE_NAME.fullmatch(name) is None:
         return False
     return any(_DATA.fullmatch(each) or "." not in each for each in names)
 
 
 def holds_data(folder: Folder) -> bool:
     """Tell whether any file in a folder may hold weights or states."""
-    return any(file.size and _DATA.fullmatch(file.path) for file in folder.files)
+    summed = (file.path.endswith("/") for file in folder.files)
+    return any(summed) or any(file.size and _DATA.fullmatch(file.path) for file in folder.files)
 
 
 def file_looks_like_save(name: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.runtime.regular import open_regular
 from cockpit.sources.checkpoints.archive import ArchiveSays, read_archive, read_legacy
-from cockpit.sources.checkpoints.layouts import is_beside, is_single, is_sure
+from cockpit.sources.checkpoints.layouts import is_beside, is_named, is_single, is_sure
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
     NUMBER,
@@ -163,16 +163,18 @@ class Scanner:
             elif entry.name in POINTERS or is_beside(entry.name):
                 files += _listed(entry, entry.name, self.markers)
             elif len(weak) < FAN:
-                weak += self._lookalike(entry)
+                weak += self._lookalike(entry, not folders)
         once = _once([entry for entry in ordered if entry.path in folders])
         known = tuple(folders[entry.path] for entry in once)
         return Root(path, known, tuple(files), lookalikes=tuple(weak), links=tuple(_links(entries)))
 
-    def _lookalike(self, entry: os.DirEntry[str]) -> Iterator[Folder]:
+    def _lookalike(self, entry: os.DirEntry[str], alone: bool) -> Iterator[Folder]:
         """Yield what looks like a save of whatever trainer, though no known name is in it."""
         try:
             if _worth_descending(entry):
-                if may_look_like_save(entry.name, (each.name for each in os.scandir(entry.path))):
+                inside = (each.name for each in os.scandir(entry.path))
+                alone = alone or is_named(entry.name)
+                if may_look_like_save(entry.name, inside, alone=alone):
                     folder = self._folder(entry.path)
                     yield from [folder] if folder is not None and holds_data(folder) else []
             elif file_looks_like_save(entry.name) and entry.is_file(follow_symlinks=False):

@@ -235,7 +235,7 @@ def olmo(folder: Folder, root: Root) -> FolderFinding | None:
         return unfinished("still under its staging name")
     core = "model_and_optim" in folder.top or ".metadata.json" in folder.top
     wanted = (".metadata.json", "model_and_optim/.metadata", "train/rank0.pt") if core else ()
-    missing = next((name for name in wanted if name not in folder.by_path), None)
+    missing = next((name for name in wanted if not _there(folder, name)), None)
     older = not core or any(".metadata.json" in each.top for each in root.folders)
     if missing == ".metadata.json" and not older and "config.yaml" in folder.top:
         missing = None  # a sharded save of the older trainer
@@ -247,6 +247,11 @@ def olmo(folder: Folder, root: Root) -> FolderFinding | None:
         return unfinished(short)
     marker = folder.by_path.get(".metadata.json")
     return with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
+
+
+def _there(folder: Folder, path: str) -> bool:
+    """Tell whether a file is there, or was when its folder was summed up as one entry."""
+    return path in folder.by_path or f"{path.partition('/')[0]}/" in folder.by_path
 
 
 def _alike(folder: Folder, root: Root) -> list[Folder]:

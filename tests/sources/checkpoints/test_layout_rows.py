@@ -175,6 +175,19 @@ CASES: dict[str, tuple[Mapping[str, bytes], Mapping[str, str]]] = {
         | {"latest": b"epoch_10"},
         {"best": "complete", "epoch_3": "complete", "epoch_10": "complete"},
     ),
+    "accelerate: names of one's own": (
+        {
+            f"lora-00000{n}-state/{name}": X
+            for n in (1, 2)
+            for name in (*("random_states_0.pkl", "optimizer.bin", "model.safetensors"),)
+        },
+        {"lora-000001-state": "complete", "lora-000002-state": "complete"},
+    ),
+    "a mark of somebody's own": (
+        {f"step-{n}/{name}": X for n in (10, 20) for name in (".metadata", "__0_0.distcp")}
+        | {"step-10/.complete": b""},
+        {"step-10": "complete", "step-20": "incomplete"},
+    ),
     "shards: one save of many files": (
         {f"checkpoint_2_100-model_part-0-shard{n}.pt": ZIP for n in range(4)}
         | {f"checkpoint_2_200-model_part-0-shard{n}.pt": ZIP for n in (0, 1, 3)}
@@ -296,6 +309,9 @@ STRANGE: dict[str, Mapping[str, bytes]] = {
     "own folders": {f"epoch_{n}/weights.npz": X for n in (1, 2)},
     "own files": {f"weights_{n}.safetensors": X for n in (1000, 2000)},
     "TensorFlow": {f"model.ckpt-{n}.index": X for n in (100, 200)},
+    "numbers alone": {f"{n}/rank_0.pt": X for n in (100, 200)},
+    "the number first": {f"llama-{n}steps/model.tensors": X for n in (10, 20)},
+    "capitals": {f"trainer-STEP-{n}.pt": X for n in (1000, 2000)},
     "an export": {f"step-{n}/model.safetensors": X for n in (100, 200)},
 }
 
