@@ -144,7 +144,8 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "run.records": {
         "logbook": "The logbook, a Markdown file in a git repository.",
-        "log_every": 'How often an entry is due, such as "1 cadence" or "2h".',
+        "log_every": 'How often an entry is due: "1 cadence", "2h", "event" (after a change of the '
+                     'job or an alert), "never" (none is written by itself).',
         "issue": "The address of the run's GitHub issue.",
         "issue_repo": "The repository (owner/name) in which an issue is created.",
         "run_log": "The HPC run log, a Markdown file.",

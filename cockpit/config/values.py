@@ -11,6 +11,7 @@ from cockpit.config.check import Trouble, table_of
 from cockpit.config.lines import KeyPath
 from cockpit.model.base import parse_duration
 from cockpit.model.late_regex import late_regex
+from cockpit.model.run import EVENT, NEVER, log_period
 from cockpit.model.wandb_address import server_of
 from cockpit.text.scrub import scrub
 from cockpit.text.secret_names import is_placeholder
@@ -154,6 +155,18 @@ def _lasting(path: KeyPath, value: object) -> str | None:
     return None if 0 < seconds < _FOREVER else 'expected a duration such as "15m", longer than 0'
 
 
+def _log_every(path: KeyPath, value: object) -> str | None:
+    if table_of(path) != "run.records.log_every" or not isinstance(value, str):
+        return None
+    if value in (NEVER, EVENT):
+        return None
+    try:
+        log_period(value, 1.0)
+    except ValueError:
+        return 'expected "1 cadence", a duration such as "2h", "event" or "never"'
+    return None
+
+
 def _server(path: KeyPath, value: object) -> str | None:
     if table_of(path) != "run.wandb.base_url" or not isinstance(value, str):
         return None
@@ -167,5 +180,5 @@ def _stated(path: KeyPath, value: object) -> str | None:
 
 
 _CHECKS: tuple[Callable[[KeyPath, object], str | None], ...] = (
-    *(_showable, _secret, _variable, _range, _lasting, _server, _stated),
+    *(_showable, _secret, _variable, _range, _lasting, _server, _stated, _log_every),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TypeVar
 
 from cockpit.config.file import store_path
@@ -11,7 +11,9 @@ from cockpit.demo import folder
 from cockpit.demo.fleet import DemoFleet
 from cockpit.demo.guard import PATIENCE, DemoGuard
 from cockpit.demo.layout import DemoLayout
+from cockpit.model.clock import SystemClock
 from cockpit.platforms.local.launcher.stopping import stop
+from cockpit.store.consents import AUTOLOG, Consent, Consents
 from cockpit.store.opening import open_within
 from cockpit.store.store import StoreError
 
@@ -30,6 +32,7 @@ def prepare(layout: DemoLayout) -> bool:
     forget(layout)
     folder.empty(layout)
     folder.build(layout)
+    allow_entries(layout)
     return False
 
 
@@ -65,6 +68,18 @@ def remove(layout: DemoLayout) -> None:
     stop(layout.living, PATIENCE)
     forget(layout)
     folder.remove(layout)
+
+
+def allow_entries(layout: DemoLayout) -> None:
+    """Allow the cockpit to write into the demo's own logbooks: they are there to show that."""
+    try:
+        store = open_within(store_path())
+    except StoreError:
+        return
+    with suppress(StoreError):
+        who = Consent(who="demo", at=SystemClock().now())
+        Consents(store).give(str(layout.run_file), AUTOLOG, who)
+    store.close()
 
 
 def forget(layout: DemoLayout) -> None:

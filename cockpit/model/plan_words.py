@@ -189,6 +189,13 @@ def _log(plan: Plan, does: _Tense) -> list[str]:
             f"{does.also('start')} its push.", UNTOUCHED]  # fmt: skip
 
 
+def _autolog(plan: Plan, does: _Tense) -> list[str]:
+    if plan.facts.get("off") == "yes":
+        return [f"{does('end')} the automatic entries of the run file.", UNTOUCHED]
+    return [f"{does('let')} the cockpit write and commit entries that nobody types, for all runs "
+            "of the run file.", UNTOUCHED]  # fmt: skip
+
+
 def _sync(plan: Plan, does: _Tense) -> list[str]:
     to = "/".join(filter(None, (plan.facts.get("entity"), plan.facts.get("project"))))
     folders = _folders(plan.facts)
@@ -235,5 +242,6 @@ def _other(plan: Plan, does: _Tense) -> list[str]:
 _SENTENCES: Final[Mapping[str, Callable[[Plan, _Tense], list[str]]]] = {
     "launch": _launch, "relaunch": _relaunch, "lineage": _lineage, "rollback": _rollback,
     "stop": _stop, "retain": _retain, "seal": _seal, "handoff": _handoff, "escalate": _escalate,
-    "log": _log, "sync": _sync, "teardown": _teardown, "publish": _publish, "ack": _ack,
+    "log": _log, "autolog": _autolog, "sync": _sync, "teardown": _teardown, "publish": _publish,
+    "ack": _ack,
 }  # fmt: skip

@@ -5,7 +5,8 @@ machine, a plain string is an absolute path of this one. Defaults that depend on
 are properties here, so that a rule and a screen cannot disagree about them.
 """
 
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -160,6 +161,18 @@ class MonitorSpec(Frozen):
     state: str | None = None
     events: str | None = None
     cadence: Duration | None = None
+
+
+NEVER: Final = "never"
+EVENT: Final = "event"
+"""Words of ``log_every`` beside a period."""
+_CADENCES: Final = re.compile(r"\s*(\d{1,4})\s*cadences?\s*")
+
+
+def log_period(text: str, cadence: float) -> float:
+    """Return the seconds of a period of ``log_every``; raises ``ValueError``."""
+    counted = _CADENCES.fullmatch(text)
+    return max(1, int(counted[1])) * cadence if counted else float(parse_duration(text))
 
 
 class RecordsSpec(Frozen):

@@ -2,7 +2,8 @@
 
 Launches are followed until they are past the failure; comments that wait for the network are
 sent; each new critical goes to the issue; a hero run's logbook gets its compact entry at every
-cadence. Nothing here acts on a run, and none of it can delay or end the watch.
+cadence. Nothing here acts on a run, and none of it can delay or end the watch. Nobody has typed
+what is committed here: it waits for a person's consent.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from cockpit.records.issue.text import new_critical
 from cockpit.records.recorder import RecordWriter
 from cockpit.records.runlog.run_logs import run_log_of, with_status
 from cockpit.runtime.offload import offload
+from cockpit.services.consent import AutologConsent
 from cockpit.services.launch_checks import LaunchChecks
 from cockpit.services.periodic import STORE_WITHIN, PeriodicEntries
 from cockpit.services.service import Service
@@ -63,7 +65,10 @@ class FollowUp(Service):
         store, recorder = writers.store, writers.recorder
         self._engine = engine
         self._store = store
-        self._launch_checks = None if store is None else LaunchChecks(store, clock, recorder)
+        self._consent = AutologConsent(store, engine.file.path, clock)
+        self._launch_checks = (
+            None if store is None else LaunchChecks(store, clock, recorder, self._consent.given)
+        )
         self._entries = PeriodicEntries(recorder, turns_of(store), clock)
         self._recorder = recorder
         self._issues = writers.issues
@@ -80,8 +85,9 @@ class FollowUp(Service):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What went wrong with it, one line each."""
-        return tuple(self._supervisor.faults)
+        """What went wrong with it, and what it has to ask a person; one line each."""
+        asked = self._consent.notice
+        return (*self._supervisor.faults, *([] if asked is None else [asked]))
 
     def start(self) -> None:
         """Begin to listen; needs a running event loop."""
@@ -110,7 +116,7 @@ class FollowUp(Service):
                 await self._watched("following launches", self._launch_checks.heard(key, report))
             if self._mine(report):
                 await self._criticals_of(report)
-                if self._entries.due(report):
+                if self._entries.due(report) and await self._consent.given(report.spec):
                     await self._watched("the logbook", self._entries.write(key, report))
                 await self._end_of_job(report)
             if self._mine(report):
@@ -175,7 +181,7 @@ class FollowUp(Service):
         known = None if job is None else f"{report.name} {job.id} {job.phase.value}"
         if report.spec.records.run_log is None or job is None or not job.phase.terminal:
             return
-        if known in self._ends:
+        if known in self._ends or not await self._consent.given(report.spec):
             return
 
         async def write() -> None:

@@ -5,7 +5,7 @@ A first step that is not the expected one, and a death, are said at once (SPEC A
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from cockpit.actions.core.action import asked
@@ -17,6 +17,7 @@ from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import StepResult, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
+from cockpit.model.run import RunSpec
 from cockpit.records.recorder import RecordWriter
 from cockpit.rules.metrics.resume import first_completed, first_step_wrong
 from cockpit.runtime.jumps import Jumps
@@ -52,16 +53,24 @@ class LaunchChecks:
     """Judges each report of a run against its last launch, and writes the outcome down once.
 
     ``heard`` is called with every report. Several cockpits may do so: the store decides which
-    of them writes. What could not be written is tried again.
+    of them writes. What could not be written is tried again; ``may_log`` tells whether the logbook
+    is written into at all, the journal always is.
     """
 
-    def __init__(self, store: Store, clock: Clock, recorder: RecordWriter) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        recorder: RecordWriter,
+        may_log: Callable[[RunSpec], Awaitable[bool]],
+    ) -> None:
         self._followups = FollowupStore(store)
         self._journal = Journal(store)
         self._snapshots = Snapshots(store)
         self._clock = clock
         self._jumps = Jumps(clock)
         self._recorder = recorder
+        self._may_log = may_log
 
     async def launched(self) -> frozenset[str]:
         """Return the runs that ``heard`` is to be called for, by their keys: of others none is due.
@@ -150,7 +159,7 @@ class LaunchChecks:
         state = StepState.DONE if good else StepState.FAILED
         step = StepResult(name="progress", state=state, at=at, note=followup.text)
         await asked(self._journal.step, followup.entry, PLACE, step)
-        if report.spec.records.logbook is not None:
+        if report.spec.records.logbook is not None and await self._may_log(report.spec):
             entry = outcome_entry(followup, at)
             message = f"{followup.run}: log {entry.title}"
             if not (await self._recorder.event(report.spec, entry, message)).lasting:

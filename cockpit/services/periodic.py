@@ -13,10 +13,11 @@ from typing import Final, TypeVar
 from cockpit.model.clock import Clock
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
+from cockpit.model.run import NEVER
 from cockpit.records.logbook.entry_text import prefill
 from cockpit.records.logbook.writing import has_entry, written_since
 from cockpit.records.recorder import RecordWriter
-from cockpit.rules.artifacts.records import entry_every
+from cockpit.rules.artifacts.records import entry_every, newest_event
 from cockpit.runtime.jumps import Jumps
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
@@ -24,6 +25,8 @@ from cockpit.store.turns import Turn, Turns
 
 STORE_WITHIN: Final = 10.0
 ENTRY: Final = "logbook entry"
+EVENTS_APART: Final = 120.0
+"""Seconds between two entries that each follow an event."""
 MINUTE: Final = 60.0
 """What the time of an entry in a logbook is exact to (s)."""
 T = TypeVar("T")
@@ -47,7 +50,7 @@ class PeriodicEntries:
         """
         if not self.due(report):
             return
-        turn, every = None, entry_every(report.spec)
+        turn, every = None, entry_every(report.spec) or EVENTS_APART
         if self._turns is not None:
             take = partial(self._turns.take, key, ENTRY, every)
             turn = await offload(lambda: take(moment(self._clock)), deadline=STORE_WITHIN)
@@ -75,7 +78,12 @@ class PeriodicEntries:
         if last is None:
             return False
         newest = max(last.last_entry_at or 0.0, self._logged_at.get(spec.name, 0.0))
-        return self._jumps.since(newest) >= entry_every(spec)
+        if spec.records.log_every == NEVER:
+            return False
+        every, event = entry_every(spec), newest_event(report)
+        if every is None:
+            return event is not None and event >= newest + MINUTE
+        return self._jumps.since(newest) >= every
 
 
 def _guard(turns: Turns, turn: Turn, entry: EventEntry, every: float) -> Callable[[bytes], bool]:

@@ -103,4 +103,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         " ended TEXT NOT NULL, hour REAL NOT NULL, count INTEGER NOT NULL, last_at REAL NOT NULL,"
         " PRIMARY KEY (run, agent, tool, ended, hour)) WITHOUT ROWID",
     ),
+    (
+        "CREATE TABLE consents (run TEXT NOT NULL, what TEXT NOT NULL, who TEXT NOT NULL,"
+        " at REAL NOT NULL, PRIMARY KEY (run, what)) WITHOUT ROWID",
+    ),
 )

@@ -21,7 +21,7 @@ IN_THE_PLAN: Final = ("save-first", "successors")
 """Options that the plan itself asks for."""
 ONLY: Final = "only"
 """An option that is asked for where a launch has left something held."""
-YES_NO: Final = {"move"}
+YES_NO: Final = {"move", "off"}
 HEADINGS: Final = {
     "lineage": "new lineage of {}",
     "rollback": "roll {} back",
@@ -48,8 +48,10 @@ RECORDED: Final = {"entity", "project"}
 STEPS: Final = {"to", "from"}
 ADVISED: Final = ("relaunch", "escalate", "seal", "stop")
 """The verbs that a next action may begin with: its imperative is the verb's name."""
-CALMEST_FIRST: Final = ("ack", "log", "escalate", "handoff", "relaunch", "stop", "rollback", "seal",
-                        "sync", "publish", "retain", "lineage", "launch", "teardown")  # fmt: skip
+CALMEST_FIRST: Final = (
+    "ack", "log", "autolog", "escalate", "handoff", "relaunch", "stop", "rollback", "seal", "sync",
+    "publish", "retain", "lineage", "launch", "teardown",
+)  # fmt: skip
 """In this order actions are listed to choose from: what can be taken back, or only tells, first."""
 NO_ASK: Final = {"relaunch", "launch", "seal", "teardown"}
 
@@ -95,7 +97,7 @@ def why_not(verb: str, report: RunReport | None) -> str:
     if report is None:
         return "no run is selected"
     spec = report.spec
-    if verb == "log" and spec.records.logbook is None:
+    if verb in ("log", "autolog") and spec.records.logbook is None:
         return "no logbook in cockpit.toml (records.logbook)"
     if verb == "teardown" and spec.teardown is None:
         return "no [run.teardown] in cockpit.toml"

@@ -48,6 +48,7 @@ CALLS: dict[str, tuple[str, set[int]]] = {
     "handoff": ("handoff toy --to bob --json", {0, 4}),
     "escalate": ("escalate toy --json", {0, 4}),
     "log": ("log toy --json", {4}),
+    "autolog": ("autolog toy --json", {4}),
     "sync": ("sync toy --entity acme --project hero --json", {4}),
     "teardown": ("teardown toy --json", {4}),
     "publish": ("publish toy --json", {4}),

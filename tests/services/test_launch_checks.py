@@ -228,12 +228,16 @@ class World:
         begun = Journal(self.store).begin(KEY, plan, "ada", holder, T0, exclusive=False)
         self.number = begun.number
         self.begin(followup(entry=begun.number))
+        self.allowed = True
+
+    async def may_log(self, run: RunSpec) -> bool:
+        return self.allowed
 
     def begin(self, one: Followup) -> None:
         FollowupStore(self.store).add(KEY, one)
 
     def cockpit(self) -> LaunchChecks:
-        return LaunchChecks(self.store, self.clock, self.book)
+        return LaunchChecks(self.store, self.clock, self.book, self.may_log)
 
     async def heard(self, found: RunReport) -> Progressed:
         self.clock.time = found.checked_at

@@ -31,6 +31,7 @@ OUTCOMES: Final = {
 STATE: Final = 11
 STEP_WORDS: Final = {
     "ack": "acknowledge",
+    "allow": "keep the consent",
     "checkpoint": "check the checkpoint",
     "confirm": "confirm the outcome",
     "create-issue": "create the issue",

@@ -13,7 +13,7 @@ from cockpit.demo.away.journal import Journal
 from cockpit.demo.away.run_file import run_file
 from cockpit.demo.away.site import Site
 from cockpit.demo.layout import DemoLayout
-from cockpit.demo.session import conducted, forget
+from cockpit.demo.session import allow_entries, conducted, forget
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.launcher.stopping import stop
 from cockpit.runtime.login import login_name
@@ -48,6 +48,7 @@ def prepare(layout: DemoLayout, site: Site) -> Journal:
     stop(layout.living, MONITORS)
     forget(layout)
     folder.empty(layout)
+    allow_entries(layout)
     return _built(Journal.begin(layout, site))
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
-from cockpit.model.base import parse_duration
 from cockpit.model.history import History
 from cockpit.model.observed import Phase, RecordsValue
-from cockpit.model.run import RunSpec
+from cockpit.model.report import RunReport
+from cockpit.model.run import EVENT, NEVER, RunSpec, log_period
 from cockpit.rules import present
 from cockpit.rules.present import phase_of, phase_since, seen_at
 
@@ -22,7 +21,6 @@ MINUTE: Final = 60.0
 """Entries carry their time in minutes: one of the event's own minute counts as after it."""
 _TOLD_ELSEWHERE: Final = ("C-03", "C-19", "C-24")
 """The monitor says nothing of the run; C-19 asks for the entry at the end of a run by itself."""
-_CADENCES: Final = re.compile(r"\s*(\d{1,4})\s*cadences?\s*")
 
 
 def records_overdue(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Iterator[Alert]:
@@ -58,20 +56,22 @@ def _entry(
         return
     quiet = _quiet_since(run, history, last)
     if quiet is not None:
-        limit = f"limit {QUIET} cadences of {wording.span(entry_every(run))}"
+        every, at = quiet
+        limit = f"limit {QUIET} cadences of {wording.span(every)}"
         text = f"{_last(last)}; {limit}"
-        yield _alert(run, history, "logbook", quiet, text, "Logbook entry overdue")
+        yield _alert(run, history, "logbook", at, text, "Logbook entry overdue")
 
 
-def _quiet_since(run: RunSpec, history: History, last: float | None) -> float | None:
-    """Return since when the logbook of a job that lives has been silent for too long."""
-    if not phase_of(history).lives:
+def _quiet_since(run: RunSpec, history: History, last: float | None) -> tuple[float, float] | None:
+    """Return the period, and since when the logbook of a living job is silent for too long."""
+    every = entry_every(run)
+    if every is None or not phase_of(history).lives:
         return None
     job = history.facets.job if history.job_named else history.facets.tracker
     until = min(seen_at(history.facets.records, history.now), seen_at(job, history.now))
     base = phase_since(history) if last is None else last + MINUTE
-    limit = base + QUIET * entry_every(run)
-    return limit if until > limit else None
+    limit = base + QUIET * every
+    return (every, limit) if until > limit else None
 
 
 def _push(run: RunSpec, history: History, value: RecordsValue) -> Iterator[Alert]:
@@ -109,20 +109,30 @@ def _events(history: History, alerts: Sequence[Alert]) -> Iterator[tuple[float, 
         if changed and mark.phase is not Phase.SUCCEEDED:
             yield mark.at, f"the job was seen {mark.phase.value}"
     for alert in alerts:
-        if alert.severity.rank >= Severity.ALERT.rank and alert.id not in _TOLD_ELSEWHERE:
+        if _tells(alert):
             yield alert.since, f"{alert.id} ({alert.title})"
 
 
-def entry_every(run: RunSpec) -> float:
-    """Return seconds between two entries as the run file asks for (``log_every``)."""
-    text = run.records.log_every or "1 cadence"
-    counted = _CADENCES.fullmatch(text)
-    if counted is not None:
-        return max(1, int(counted.group(1))) * run.cadence
+def entry_every(run: RunSpec) -> float | None:
+    """Return seconds between two entries as the run file asks for; ``None``: at no period."""
+    if run.records.log_every in (NEVER, EVENT):
+        return None
     try:
-        return float(parse_duration(text))
-    except (ValueError, TypeError):
+        return log_period(run.records.log_every or "1 cadence", run.cadence)
+    except ValueError:
         return run.cadence
+
+
+def newest_event(report: RunReport) -> float | None:
+    """Return when something last happened that a logbook should tell of, as a report shows it."""
+    job = report.facets.job.value
+    times = [] if job is None else [job.started_at, job.ended_at]
+    times += [each.since for each in report.alerts if _tells(each)]
+    return max((at for at in times if at is not None), default=None)
+
+
+def _tells(alert: Alert) -> bool:
+    return alert.severity.rank >= Severity.ALERT.rank and alert.id not in _TOLD_ELSEWHERE
 
 
 def _last(last: float | None) -> str:
