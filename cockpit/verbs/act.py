@@ -10,13 +10,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from cockpit.actions.core.action import RefuseError
+from cockpit.actions.core.action import REACH, RefuseError
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.actions.core.wiring import build_service
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
-from cockpit.model.outcome import ending_means
+from cockpit.model.outcome import ending, ending_means
 from cockpit.model.people import same_person
 from cockpit.model.picking import named
 from cockpit.model.plan import (
@@ -272,7 +272,11 @@ def _last(plan: Plan) -> str:
 
 def result_lines(request: Request, result: Result) -> list[str]:
     """Return the lines that an outcome is printed as."""
-    lines = [f"{request.action} {request.run}: {ending_means(result.outcome, result.written)}"]
+    nobody = next((step.note for step in result.steps if step.name == REACH and step.note), None)
+    how = ending_means(result.outcome, result.written)
+    if nobody is not None and result.outcome is not Outcome.DONE:
+        how = f"{nobody} ({ending(result.outcome, result.written)})"
+    lines = [f"{request.action} {request.run}: {how}"]
     bad = (StepState.FAILED, StepState.UNKNOWN)
     notes = "; ".join(f"{step.name}: {step.note}" for step in result.steps if step.state in bad)
     lines += [result.message] if result.message not in ("", notes) else []

@@ -36,7 +36,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "retain": ("delete", "log", "issue"),
     "seal": ("seal", "end", "log", "run-log", "issue"),
     "handoff": ("transfer", "log", "issue"),
-    "escalate": ("notify", "issue", "log"),
+    "escalate": ("notify", "issue", "log", "reach"),
     "log": ("log",),
     "autolog": ("allow",),
     "sync": ("sync", "log"),

@@ -48,6 +48,7 @@ STEP_WORDS: Final = {
     "mark": "mark as rejected",
     "move": "move aside",
     "notify": "notify",
+    "reach": "somebody is told",
     "record-launch": "record the launch",
     "reject": "remember as rejected",
     "run-log": "update the run log",

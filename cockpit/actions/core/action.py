@@ -18,6 +18,8 @@ from cockpit.runtime.offload import offload
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import StoreError
 
+REACH: Final = "reach"
+"""The step that sees whether anybody has been told."""
 ANSWER_WITHIN: Final = 15.0
 PAGE_FRESH_FOR: Final = 900.0
 """Seconds for which a page that was shown may still be used: its figures have ages of their own."""

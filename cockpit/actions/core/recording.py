@@ -6,7 +6,7 @@ is there already is found. A run without a logbook or an issue skips them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -142,14 +142,20 @@ def comment_step(
     body: Callable[[Execution], str],
     *,
     after_failure: bool = False,
+    heard: Callable[[Execution, Recorded], Awaitable[None]] | None = None,
 ) -> Step:
-    """Return the step that comments on the issue; one ``event`` is never posted twice."""
+    """Return the step that comments on the issue; one ``event`` is never posted twice.
+
+    ``heard`` is told how that went: whether the comment stands there, waits or was refused.
+    """
 
     async def run(execution: Execution) -> str | None:
         spec = await _with_issue(execution)
-        return lasting(
-            await execution.context.parts.recorder.comment(spec, event(execution), body(execution))
-        )
+        recorder = execution.context.parts.recorder
+        done = await recorder.comment(spec, event(execution), body(execution))
+        if heard is not None:
+            await heard(execution, done)
+        return lasting(done)
 
     return Step("issue", run, records=True, after_failure=after_failure)
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cockpit.actions.core.action import Execution, PageAction, SkipStep, Step, StepError
+from cockpit.actions.core.action import (
+    REACH,
+    Execution,
+    PageAction,
+    SkipStep,
+    Step,
+    StepError,
+    StepUnknownError,
+)
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, text_param
 from cockpit.actions.core.recording import (
@@ -16,7 +24,7 @@ from cockpit.actions.core.recording import (
 )
 from cockpit.model.alert import Severity
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventEntry, Recorded
 from cockpit.model.report import RunReport
 from cockpit.model.told import NOTIFIED, Told
 from cockpit.model.wording import utc_minute
@@ -26,6 +34,12 @@ from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.scrub import scrub
 
 EVIDENCE_SHOWN = 6
+TOLD = "told"
+"""The fact that somebody has been told by now, and how."""
+WAITS, REFUSED = "comment-waits", "comment-refused"
+"""The facts that hold why the issue's comment did not come through."""
+BY_NOTIFICATION, BY_COMMENT = "a notification", "a comment on the issue"
+NOBODY_YET = "nobody has been told yet"
 
 
 class Escalate(PageAction):
@@ -61,11 +75,14 @@ class Escalate(PageAction):
         )
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
-        """Return: notify, comment, log."""
+        """Return: notify, comment, log, and see whether anybody has been told by now."""
         return (
             Step("notify", _notify),
-            comment_step(event_name, lambda execution: execution.plan.facts["comment"]),
+            comment_step(
+                event_name, lambda execution: execution.plan.facts["comment"], heard=_commented
+            ),
             log_step(_entry, f"{plan.run}: log escalation", tells=_tells),
+            Step(REACH, _reached),
         )
 
 
@@ -119,23 +136,46 @@ async def _notify(execution: Execution) -> str | None:
     """Reach the DRI; where an issue is there to carry the news, failing to is no end."""
     context, facts = execution.context, execution.plan.facts
     try:
-        return await context.parts.notifier().send(
+        said = await context.parts.notifier().send(
             context.spec,
             event_name(execution),
             f"{context.spec.name}: {facts['title']}",
             execution.plan.page or "",
             facts["severity"],
         )
+        await execution.note(**{TOLD: BY_NOTIFICATION})
+        return said
     except NobodyReachedError as error:
         if context.spec.records.issue is not None:
             raise SkipStep(f"{error}; the issue carries it") from error
         raise StepError(str(error)) from error
 
 
+async def _commented(execution: Execution, comment: Recorded) -> None:
+    """Note whether the comment stands there; one that waits has told nobody yet."""
+    if comment.lasting and not comment.queued:
+        await execution.note(**{TOLD: execution.facts.get(TOLD) or BY_COMMENT})
+    elif TOLD not in execution.facts:
+        name = WAITS if comment.queued else REFUSED
+        await execution.note(**{name: comment.trouble or ""})
+
+
+async def _reached(execution: Execution) -> str | None:
+    """Raise unless somebody was told: an escalation that nobody has heard of is not done."""
+    if TOLD in execution.facts:
+        return f"by {execution.facts[TOLD]}"
+    who = execution.context.spec.dri or "the owner"
+    if WAITS in execution.facts:
+        why = f"the comment waits: {execution.facts[WAITS]}"
+        raise StepUnknownError(f"{NOBODY_YET}: {why}; tell {who} yourself")
+    why = execution.facts.get(REFUSED) or "no notification and no comment went out"
+    raise StepError(f"nobody was told: {why}; tell {who} yourself")
+
+
 def _tells(execution: Execution) -> tuple[Told, ...]:
     """Return that the DRI knows, for the next owner and for whoever acts from elsewhere."""
     dri, entry = execution.context.spec.dri, execution.entry
-    if dri is None:
+    if dri is None or TOLD not in execution.facts:
         return ()
     return (Told(what=NOTIFIED, value=dri, at=entry.begun_at, typed_by=entry.operator),)
 
@@ -148,5 +188,10 @@ def _entry(execution: Execution) -> EventEntry:
         status=plan.facts["title"],
         evidence=plan.page or "",
         decision=plan.facts["note"] or f"escalated by {execution.entry.operator}",
-        next=f"wait for {execution.context.spec.dri}",
+        next=_next(execution),
     )
+
+
+def _next(execution: Execution) -> str:
+    dri = execution.context.spec.dri
+    return f"wait for {dri}" if TOLD in execution.facts else f"tell {dri}: {NOBODY_YET}"

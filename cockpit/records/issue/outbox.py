@@ -16,6 +16,7 @@ from cockpit.model.base import Frozen, rfc3339
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.records import Recorded, SaveStage
+from cockpit.model.wording import utc_minute
 from cockpit.records.issue.posting import Post, Poster, refused
 from cockpit.runtime.http import HttpError, LostAnswerError
 from cockpit.runtime.offload import offload
@@ -150,7 +151,8 @@ class Queue:
         said = said_of(error, since)
         await self._box.ask(lambda box: box.failed(row.number, said, now, due, definite=definite))
         queued = due is not None
-        said = f"{said}; queued, will be sent" if queued else f"not posted: {said}"
+        when = "" if due is None else f" (next try {utc_minute(due)})"
+        said = f"{said}; queued, will be sent{when}" if queued else f"not posted: {said}"
         return Recorded(stage=SaveStage.NOTHING, trouble=said, queued=queued)
 
     async def _elsewhere(self, row: Waiting) -> Recorded:
