@@ -21,6 +21,11 @@ LOW_SPEED: Final = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=10")
 READING: Final = {"GIT_OPTIONAL_LOCKS": "0"}
 """Environment of a call that must not write, not even a fresher index."""
 _QUIET: Final = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+_NO_HOOKS: Final = ("-c", "core.hooksPath=/dev/null")
+"""Options of a call that only looks: a repository's own programs are not run by it.
+
+``git diff`` refreshes the index whatever it was told, and that alone runs ``post-index-change``.
+"""
 _ENV: Final = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_PAGER": "cat",
@@ -49,16 +54,20 @@ async def run_git(
     stdin: bytes | None = None,
     env: Mapping[str, str] | None = None,
     cap: int = CAP,
+    hooks: bool = True,
 ) -> Completed:
     """Run ``git`` in ``folder`` and return how it ended; at most ``cap`` bytes of its output."""
     given = {**_ENV, **(env or {})}
+    quiet = _QUIET if hooks else (*_QUIET, *_NO_HOOKS)
     stray = (name for name in _MISLEADING if name in os.environ and name not in given)
     unset = [word for name in stray for word in ("-u", name)]
-    argv = (*(("env", *unset) if unset else ()), "git", *_QUIET, *words)
+    argv = (*(("env", *unset) if unset else ()), "git", *quiet, *words)
     return await run_command(argv, deadline=deadline, cwd=folder, env=given, stdin=stdin, cap=cap)
 
 
-def script_line(folder: str, *words: str, env: Mapping[str, str] | None = None) -> str:
+def script_line(
+    folder: str, *words: str, env: Mapping[str, str] | None = None, hooks: bool = True
+) -> str:
     """Return a ``git`` call for a host's shell, behind what keeps it from asking; all quoted.
 
     ``folder`` is a word of that shell already; what would lead git elsewhere is unset.
@@ -66,7 +75,8 @@ def script_line(folder: str, *words: str, env: Mapping[str, str] | None = None) 
     given = {**_ENV, **(env or {})}
     unset = (word for name in _MISLEADING for word in ("-u", name))
     named = (f"{name}={value}" for name, value in given.items())
-    before = " ".join(map(quote, ("env", *unset, *named, "git", *_QUIET)))
+    quiet = _QUIET if hooks else (*_QUIET, *_NO_HOOKS)
+    before = " ".join(map(quote, ("env", *unset, *named, "git", *quiet)))
     return f"{before} -C {folder} {' '.join(map(quote, words))}"
 
 

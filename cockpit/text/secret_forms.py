@@ -29,6 +29,25 @@ _ESCAPED: Final = late_regex(
     r"(?P<value>(?:[\w.~+/-]|%(?!(?:25)*26)[0-9A-Fa-f]{2})+)"
 )
 """A part of a query whose ``&`` is written as an address, JSON or Python writes it."""
+_SENDERS: Final = (
+    "apprise atalk azure bark betterstack bluesky brevo bsky chanify clickatell cliq cm "
+    "dingtalk discord feishu firehydrant flock fluxer freemobile gchat goalert gotify "
+    "groundmail groupme guilded hassio ifttt ilert incidentio jira join kakao kakaotalk "
+    "kavenegar kook kumulos lametric lark lauther lfg line mailersend mailgun matrix mmost "
+    "msg91 msgbird nostr notica notifiarr notifico notifyre o365 octopush onesignal opsgenie "
+    "pagerduty pagertree pbul pingram pjet postmark pover prowl psafer push pushdeer pushed "
+    "pushme pushplus pushward pushy qq reddit resend revolt ringc ryver schan sendgrid "
+    "sendpulse ses seven sfr signalgrid signl4 simplepush slack smstunnel smtp2go sns "
+    "sparkpost spike splunk spugpush spush squadcast stackfield strmlabs synology tgram "
+    "threema trigv tweet twist twitter viber victorops voipms webex wecom wecombot whapi "
+    "whatsapp workflow wpush wxpusher wxteams x youlmk zalo zcliq zohocliq zoom zulip"
+)
+"""Schemes of notification services (apprise) whose keys stand in the place of a host or a path."""
+_SENDER: Final = late_regex(
+    rf"\b(?:{_SENDERS.replace(' ', '|')})s?://(?=[^\s\"'<>`]*(?<![\w-])(?=[A-Za-z_-]*\d)[\w-]{{10,}})"
+    r"(?P<value>[^\s\"'<>`,;]+)"
+)
+"""All of such an address: ``pover://user@key``, ``slack://a/b/c``, ``tgram://bot:key/chat``."""
 _PGPASS: Final = late_regex(
     r"(?:^|[\s\"'])[\w.*-]{1,80}:(?:\d{4,5}|\*):[\w*-]{1,40}:[\w*-]{1,40}:(?P<value>[^\s\"':]+)"
 )
@@ -127,5 +146,6 @@ _FORMS: Final[tuple[tuple[tuple[str, ...], _Test, re.Pattern[str]], ...]] = (
     (("password",), is_tight, _WITH),
     (("curl",), is_dense, _USER),
     ((":5432:", "pgpass"), _any, _PGPASS),
+    (("://",), _any, _SENDER),
 )
 """Rules by form, each with words of which one must be on the line, and what its value must be."""

@@ -15,6 +15,7 @@ _PREFIXES: Final = (
     r"\bgh[pousr]_[A-Za-z0-9]{20,}",
     r"\bgithub_pat_\w{20,}",
     r"\bglpat-[\w-]{16,}",
+    r"\bGR1348941[\w-]{20,}",  # GitLab's runners, before glrt-
     r"\b(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z2-7]{16}\b",
     r"\bAIza[\w-]{30,}",
     r"\bya29\.[\w.-]{16,}",
@@ -96,6 +97,7 @@ _HINTS: Final = (
         "ghs_",
         "ghr_",
         "glpat-",
+        "GR1348941",
         "_pat_",
         "AKIA",
         "ASIA",

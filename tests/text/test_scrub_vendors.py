@@ -31,6 +31,7 @@ def _made(dice: random.Random, kind: str, length: int) -> str:
 
 
 TOKENS = [
+    "GR1348941<a20>",
     "glsa_<a32>_<h8>",
     "NRII-<a32>",
     "hcaik_01<l56>",
@@ -124,3 +125,29 @@ def test_random_letters_without_a_figure_are_a_secret_where_one_is_spoken_of(val
 @pytest.mark.parametrize("name", ["NCCLWatchdogThread", "LlamaForCausalLMHead"])
 def test_words_in_one_are_none(name: str) -> None:
     assert scrub(f"secret {name} and token {name}") == f"secret {name} and token {name}"
+
+
+SENDERS = [
+    "pover://u<a29>@<a30>",
+    "slack://T1JJ3T3L2/A1BRTD4JD/<a24>",
+    "discord://4174216298/<a40>",
+    "tgram://123456789:<a34>/12315544",
+    "sendgrid://<a40>:ada@example.org/bob",
+    "ntfys://tk_<a29>@ntfy.example.org/topic",
+    "gotifys://push.example.org/<a15>",
+    "pbul://<a34>",
+]
+
+
+@pytest.mark.parametrize("form", SENDERS)
+def test_the_keys_in_an_address_of_a_notification_service(form: str) -> None:
+    for before, after in (("", ""), ("url = '", "'"), ("POST ", " -> 401")):
+        address = _filled(form)
+        said = scrub(f"{before}{address}{after}")
+        key = max(re.split(r"[/@:]", address), key=len)
+        assert key not in said and MASK in said and said.endswith(after)
+
+
+def test_an_address_without_a_key_stays() -> None:
+    for line in ("slack://a/b/c", "see push://docs", "pover://user@TOKEN", "github://org/repo@v1"):
+        assert scrub(line) == line

@@ -60,7 +60,7 @@ class Repo(NamedTuple):
 
 async def git_away(place: Place, *words: str, stdin: bytes | None = None) -> Completed:
     """Run ``git`` in a repository of an ssh host; ``rc`` is ``NO_LINK`` without an answer."""
-    line = script_line(word_of(place.path), *words, env=READING)
+    line = script_line(word_of(place.path), *words, env=READING, hooks=False)
     script = f"{LIMITED}limited {LIMIT} {line}"
     try:
         done = await run_script(place.host, script, deadline=LIMIT + 3.0, cap=MOST, stdin=stdin)
@@ -84,9 +84,9 @@ async def look(host: str, places: Sequence[Place], seals: str) -> list[Repo]:
 
 
 def _lines(number: int, folder: str, seals: str) -> Iterator[str]:
-    yield f"run {number} status {script_line(folder, *STATUS, env=READING)}"
-    yield f"run {number} tags {script_line(folder, *TAGS, seals, env=READING)}"
-    yield f"patch {number} {script_line(folder, *DIFF, env=READING)}"
+    yield f"run {number} status {script_line(folder, *STATUS, env=READING, hooks=False)}"
+    yield f"run {number} tags {script_line(folder, *TAGS, seals, env=READING, hooks=False)}"
+    yield f"patch {number} {script_line(folder, *DIFF, env=READING, hooks=False)}"
 
 
 def _repo(number: int, found: Sequence[Record]) -> Repo:

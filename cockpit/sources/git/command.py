@@ -42,7 +42,9 @@ async def git(folder: str | Place, *words: str, stdin: bytes | None = None) -> C
         if folder.scheme == SSH:
             return await git_away(folder, *words, stdin=stdin)
         folder = str(folder)
-    return await run_git(folder, *words, deadline=DEADLINE, stdin=stdin, env=READING, cap=_CAP)
+    return await run_git(
+        folder, *words, deadline=DEADLINE, stdin=stdin, env=READING, cap=_CAP, hooks=False
+    )
 
 
 async def status(folder: str, *paths: str) -> GitStatus | Problem:

@@ -42,6 +42,20 @@ async def test_a_clean_pushed_tree(tmp_path: Path) -> None:
     assert value == CodeValue(sha=git(repo, "rev-parse", "HEAD"), branch="main", unpushed=0)
 
 
+async def test_looking_runs_no_hook_of_the_repository(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "code")
+    (repo / "model.py").write_text("width = 1\n")
+    commit(repo, "second")
+    for name in ("post-index-change", "reference-transaction", "post-checkout"):
+        hook = repo / ".git/hooks" / name
+        hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        hook.chmod(0o755)
+    (repo / "train.py").write_text("lr = 2\n")
+    os.utime(repo / "model.py", (1.0, 1.0))
+    assert (await value_of(repo)).patch_id is not None
+    assert not (tmp_path / "ran").exists()
+
+
 async def test_dirty_and_unpushed_are_named_and_the_diff_has_an_identity(tmp_path: Path) -> None:
     repo = repository(tmp_path / "code")
     (repo / "note.md").write_text("x\n")
