@@ -43,6 +43,16 @@ class Live(Frozen):
         return self.model_copy(update={"jobs": tuple(jobs)})
 
     @property
+    def alike(self) -> tuple[LiveJob, ...]:
+        """The possible ones that run what the run's own job runs: nothing starts beside them."""
+        return tuple(job for job in self.possible if job.alike)
+
+    @property
+    def unlike(self) -> tuple[LiveJob, ...]:
+        """The possible ones that only name what is the run's: a plan warns of them."""
+        return tuple(job for job in self.possible if not job.alike)
+
+    @property
     def beside(self) -> tuple[LiveJob, ...]:
         """What lives and is no job: named in a plan, left alone."""
         return (*self.possible, *self.leftovers, *self.held, *self.spared)

@@ -7,14 +7,20 @@ an alert that is open is not closed by mere blindness.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History
 from cockpit.model.jobs import Stopped
-from cockpit.model.observed import JobValue, Phase, TrackerValue
+from cockpit.model.observed import (
+    CheckpointState,
+    JobValue,
+    Phase,
+    TrackerValue,
+)
 from cockpit.model.run import RunSpec
 
 _PHASES = {
@@ -207,6 +213,11 @@ def _written_by(at: float | None, history: History) -> float | None:
     return at if at is None or at <= history.now or log is None else min(at, log.mtime)
 
 
+NODE_LOST: Final = "NODE_FAIL"
+_SAVES: Final = (CheckpointState.COMPLETE, CheckpointState.WRITING, CheckpointState.INCOMPLETE)
+WRITES_AGAIN: Final = 600.0
+QUIET_SAVES: Final = 3.0
+"""Save intervals, and seconds at least, for which a writer is silent before it may be gone."""
 CLOCK_SKEW = 15.0
 """Seconds by which the clock of a trainer and that of its job's files may differ."""
 
@@ -221,6 +232,69 @@ def trained_after_end(history: History) -> float | None:
     ended = job.ended_at if job is not None and job.phase.terminal else None
     last = None if ended is None else StepClock(history).last
     return last if ended is not None and last is not None and last > ended + CLOCK_SKEW else None
+
+
+class WrittenAfterEnd(NamedTuple):
+    """That something was written well after the recorded job's end: when, what, who says so.
+
+    ``still`` says it of the present; ``None`` where nothing was written since for a while.
+    """
+
+    at: float
+    what: str
+    still: str | None
+    source: str
+
+    @property
+    def text(self) -> str:
+        """It in a few words."""
+        return f"{self.what} at {wording.moment(self.at)}"
+
+
+def written_after_end(run: RunSpec, history: History) -> WrittenAfterEnd | None:
+    """Return what shows that something trains on this run's outputs though its job is over.
+
+    That is a process that has outlived a lost node, or a job that nobody recorded (C-25). Who
+    wrote once and has been silent since for longer than a save takes may be gone.
+    """
+    job = job_of(history)
+    ended = job.ended_at if job is not None and job.phase.terminal else None
+    if job is None or ended is None:
+        return None
+    found = [*_saves(history), *_log_of_lost_node(job, history), *_steps(history)]
+    late = [each for each in found if ended + CLOCK_SKEW < each.at <= history.now + CLOCK_SKEW]
+    if not late:
+        return None
+    last = max(late, key=lambda each: each.at)
+    every = run.checkpoints.save_every if run.checkpoints is not None else None
+    quiet = max(WRITES_AGAIN, QUIET_SAVES * (every or 0.0))
+    return last if history.now - last.at <= quiet else last._replace(still=None)
+
+
+def _steps(history: History) -> Iterator[WrittenAfterEnd]:
+    at = StepClock(history).last
+    if at is not None:
+        still = "steps are still being logged"
+        yield WrittenAfterEnd(at, "steps were logged", still, "logged rows")
+
+
+def _saves(history: History) -> Iterator[WrittenAfterEnd]:
+    """Yield when each save was written; a later change of a complete one is a copy, or a tool's."""
+    facet = history.facets.checkpoints
+    for item in () if facet.value is None else facet.value.items:
+        at = item.saved_at if item.state is CheckpointState.COMPLETE else item.touched_at
+        if at is not None and item.state in _SAVES and not item.half_deleted:
+            step = "a checkpoint" if item.step is None else f"step {wording.step(item.step)}"
+            still = "checkpoints are still being saved"
+            yield WrittenAfterEnd(at, f"{step} was saved", still, facet.source)
+
+
+def _log_of_lost_node(job: JobValue, history: History) -> Iterator[WrittenAfterEnd]:
+    """Yield when the log of a job whose node was lost was written: its processes may run on."""
+    facet = history.facets.log
+    if facet.value is not None and job.state == NODE_LOST:
+        still = "its log is still being written"
+        yield WrittenAfterEnd(facet.value.mtime, "its log was written", still, facet.source)
 
 
 def of_present(at: float | None, history: History) -> bool:

@@ -11,13 +11,16 @@ from cockpit.model.history import History
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import Basis, Check
-from cockpit.rules.present import goes_on, trained_after_end
+from cockpit.rules import present
+from cockpit.rules.present import goes_on
 from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.scrub import scrub
 
 STATE = "job-state"
 QUEUED = "queued"
 FORGOTTEN = "forgotten"
+ALIKE = "similar-job"
+AFTER_END = "written-after-end"
 
 
 def relaunch_state(context: ActionContext) -> list[Check]:
@@ -54,7 +57,7 @@ def _unknown_state(context: ActionContext) -> Check:
     why = error.message if error is not None else "no definite answer"
     text = f"job state unknown: {why}"
     gone = error is not None and error.kind is ErrorKind.NOT_FOUND
-    idle = context.live.unknown is None and not (context.live.jobs or context.live.possible)
+    idle = context.live.unknown is None and not (context.live.jobs or context.live.unlike)
     if not (gone and idle and platform is not None and platform.forgets):
         return blocked(STATE, text)
     known = f"no such job is listed there: {why}; nothing known to be of this lineage lives there"
@@ -99,19 +102,55 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
         names = "; ".join(f"{job_name(job)} ({job.why})" for job in others)
         text = f"another job of this lineage is running: {names}; stop it first"
         return [blocked("C-25", text, value=", ".join(job.id for job in others))]
-    facets = context.report.facets
-    named = context.spec.job is not None
-    went_on = trained_after_end(History(now=context.now, facets=facets, job_named=named))
-    if went_on is not None and not own:
-        text = f"steps were logged until {wording.moment(went_on)}, after the job's end"
-        return [blocked("C-25", f"{text}: find what trains {context.spec.name}")]
+    doubts = [*([] if own else written_after_end(context)), *alike_jobs(context)]
+    if any(not check.overridable for check in doubts):
+        return doubts
     told = [held_jobs(context)] if live.held else []
-    told += [possible_jobs(live)] if live.possible else []
+    told += [possible_jobs(live.unlike)] if live.unlike else []
     if told:
-        ids = ", ".join(job.id for job in (*live.held, *live.possible))
-        return [warned("C-25", "; ".join(told), value=ids)]
+        ids = ", ".join(job.id for job in (*live.held, *live.unlike))
+        return [*doubts, warned("C-25", "; ".join(told), value=ids)]
+    if doubts:
+        return doubts
     text = f"no other job of this lineage is running{left_over(live)}"
     return [passed("C-25", text).model_copy(update={"moves": True})]  # a helper may go meanwhile
+
+
+def written_after_end(context: ActionContext) -> list[Check]:
+    """Block where something wrote to the outputs after the job's end; silent since, a person may.
+
+    The block is approvable once nothing was written for a while: whoever wrote may be gone.
+    """
+    spec, named = context.spec, context.spec.job is not None
+    history = History(now=context.now, facets=context.report.facets, job_named=named)
+    found = present.written_after_end(spec, history)
+    if found is None:
+        return []
+    if found.still is not None:
+        text = f"{found.text}, after the job's end"
+        return [blocked("C-25", f"{text}: find what trains {spec.name}")]
+    text = f"{found.text}, after the job's end, and nothing since"
+    text += ": approve if you know that what wrote it is gone"
+    return [blocked(AFTER_END, text, overridable=True)]
+
+
+def alike_jobs(context: ActionContext) -> list[Check]:
+    """Block where a living job runs what the run's job runs: it may be this run, started by hand.
+
+    Nothing proves that it writes here, so a person who knows what it is may approve.
+    """
+    jobs = alike_beside(context, context.live)
+    if not jobs:
+        return []
+    names = "; ".join(f"{job_name(job)} {job.why}" for job in jobs)
+    text = f"{names}: it may train {context.spec.name}. Stop it, or approve if it is another run"
+    return [blocked(ALIKE, text, value=", ".join(sorted(job.id for job in jobs)), overridable=True)]
+
+
+def alike_beside(context: ActionContext, live: Live) -> tuple[LiveJob, ...]:
+    """Return the living jobs that are alike and that no other run of the run file names as its."""
+    others = {run.job.id for run in context.file.runs if run.job and run.name != context.spec.name}
+    return tuple(job for job in live.alike if job.id not in others)
 
 
 def held_jobs(context: ActionContext) -> str:
@@ -121,9 +160,9 @@ def held_jobs(context: ActionContext) -> str:
     return f"no other job of this lineage is running; {names}; {advice}"
 
 
-def possible_jobs(live: Live) -> str:
+def possible_jobs(jobs: Iterable[LiveJob]) -> str:
     """Return which processes live that may write to the lineage, though nothing proves it."""
-    names = "; ".join(f"{job.name} ({job.id}: {job.why})" for job in live.possible)
+    names = "; ".join(f"{job.name} ({job.id}: {job.why})" for job in jobs)
     return f"may write to this lineage (not proven): {names}; check what it is"
 
 

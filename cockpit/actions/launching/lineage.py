@@ -141,8 +141,8 @@ async def _nothing_yet(context: ActionContext, run: RunSpec) -> list[Check]:
         if live.unknown is not None or live.jobs:
             left = live.unknown or ", ".join(job_name(job) for job in live.jobs)
             return [blocked("C-25", f"something of {run.name} may be alive already: {left}")]
-        if live.possible:
-            return [warned("C-25", jobs.possible_jobs(live))]
+        if live.unlike:  # the old lineage's job runs the same script
+            return [warned("C-25", jobs.possible_jobs(live.unlike))]
     if context.live.jobs:
         names = ", ".join(job_name(job) for job in context.live.jobs)
         return [warned("C-25", f"the old lineage is still training and is left alone: {names}")]

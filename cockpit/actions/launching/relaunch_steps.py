@@ -7,6 +7,7 @@ from typing import Final
 
 from cockpit.actions.checks.checkpoint import last_step
 from cockpit.actions.checks.config_file import ResolvedConfig, digest, read_config
+from cockpit.actions.checks.jobs import ALIKE, alike_beside
 from cockpit.actions.checks.recover import present_failure
 from cockpit.actions.core.action import Execution, SkipStep, StepError
 from cockpit.actions.core.orders import ordered, planned
@@ -27,6 +28,7 @@ from cockpit.actions.stopping.stop import gone as jobs_gone
 from cockpit.actions.stopping.stop import stop as stop_jobs
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
 from cockpit.model.picking import named, suspected, unlooked, would_resume
+from cockpit.model.plan import Check
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec
 from cockpit.model.wording import steps
@@ -105,11 +107,25 @@ async def look_again(execution: Execution) -> str:
 
 
 async def nothing_lives(execution: Execution, run: RunSpec) -> None:
-    """See that no job of the lineage lives; raises ``StepError``."""
+    """See that no job of the lineage lives, nor one like it that nobody approved (C-25).
+
+    Raises ``StepError``.
+    """
     live = (await platform_of(execution).live([run]))[run.name]
     if live.unknown is not None or live.jobs:
         left = live.unknown or ", ".join(job.name for job in live.jobs)
         raise StepError(f"not started: a job of this lineage may still be running: {shown(left)}")
+    if run.name != execution.context.spec.name:
+        return  # a new lineage: the old one's job runs the same script
+    seen = {each for check in execution.plan.checks if check.id == ALIKE for each in _ids(check)}
+    new = [job for job in alike_beside(execution.context, live) if job.id not in seen]
+    if new:
+        left = "; ".join(f"{job.name} ({job.id}) {job.why}" for job in new)
+        raise StepError(f"not started: {shown(left)}; plan again")
+
+
+def _ids(check: Check) -> list[str]:
+    return (check.value or "").split(", ")
 
 
 async def _settled(execution: Execution) -> tuple[RunReport, Pick]:

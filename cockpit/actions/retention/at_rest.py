@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from cockpit.actions.checks.jobs import job_name, left_over, next_by_itself, possible_jobs
+from cockpit.actions.checks.jobs import (
+    alike_jobs,
+    job_name,
+    left_over,
+    next_by_itself,
+    possible_jobs,
+    written_after_end,
+)
 from cockpit.actions.core.action import asked
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
@@ -24,8 +31,11 @@ CHECKPOINT: Final = "checkpoint"
 def nothing_lives(context: ActionContext, verb: str) -> Iterator[Check]:
     """Yield what says that no job of the lineage is alive or will be, or the hard block."""
     live, job = context.live, context.report.facets.job
-    if live.possible and not live.jobs:
-        yield warned("C-25", possible_jobs(live))
+    if live.unlike and not live.jobs:
+        yield warned("C-25", possible_jobs(live.unlike))
+    yield from alike_jobs(context)
+    if not live.jobs:
+        yield from written_after_end(context)
     if live.jobs:
         names = ", ".join(job_name(each) for each in live.jobs)
         yield blocked(JOB, f"still alive: {names}; stop it before a {verb}")

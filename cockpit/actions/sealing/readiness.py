@@ -20,7 +20,7 @@ def job_done(context: ActionContext) -> Iterator[Check]:
         names = ", ".join(each.name for each in live.jobs)
         yield blocked("C-25", f"a job of this lineage is still alive: {names}")
     elif live.possible:
-        yield warned("C-25", possible_jobs(live))
+        yield warned("C-25", possible_jobs(live.possible))
     elif live.unknown is not None:
         yield warned("C-25", f"cannot tell whether a job is still alive: {live.unknown}")
     if context.spec.job is None:

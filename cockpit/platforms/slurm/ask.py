@@ -55,22 +55,33 @@ async def parts(
 
 
 async def ask(
-    run: Run, host: str | None, where: str, wanted: Collection[str], *, steps: bool = False
+    run: Run,
+    host: str | None,
+    where: str,
+    wanted: Collection[str],
+    *,
+    steps: bool = False,
+    needles: str = "",
 ) -> Told | Trouble:
     """Return what the cluster tells of my jobs, and of those wanted also from accounting.
 
-    Never raises.
+    ``needles`` is an expression that picks jobs of other users. Never raises.
     """
     mark = new_mark()
-    found = await parts(run, host, where, mark, jobs_script(mark, wanted, steps=steps))
+    script = jobs_script(mark, wanted, steps=steps, needles=needles)
+    found = await parts(run, host, where, mark, script)
     if isinstance(found, Trouble):
         return found
     if found.get("squeue.rc", "").strip() != "0":
         return trouble_of(where, found.get("squeue.err", ""), _number(found.get("squeue.rc", "")))
     try:
         queue = squeue_records(found.get("squeue.out", ""), mark)
+        queue += squeue_records(found.get("theirs.out", ""), mark)
     except ValueError as error:
         return garbled(where, str(error))
+    others = found.get("theirs.err", "")
+    if found.get("theirs.rc", "0").strip() != "0" and not _is_empty(others):
+        return trouble_of(where, others, _number(found["theirs.rc"]))
     shown = found.get("scontrol.out", "")
     if found.get("scontrol.rc", "").strip() != "0" and not _is_empty(shown):
         return trouble_of(where, shown, _number(found.get("scontrol.rc", "")))

@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from cockpit.model.observed import Phase
+from cockpit.platforms.alike import Started
+from cockpit.platforms.slurm.alike import started
 from cockpit.platforms.slurm.ask import Told
 from cockpit.platforms.slurm.record import Record, task_numbers
 
@@ -57,6 +59,12 @@ class Book:
     """The records of one answer, by their own number."""
 
     records: dict[str, Record]
+    uid: str = ""
+    """Whose jobs are one's own, where that is told."""
+
+    def is_foreign(self, record: Record) -> bool:
+        """Tell whether a job is another user's."""
+        return bool(self.uid and record.uid and record.uid != self.uid)
 
     def find(self, job_id: str) -> Job | None:
         """Return the job that an id names: ``12``, ``20``, ``20_3``, ``23+1``, ``23``."""
@@ -83,6 +91,11 @@ class Book:
     def living(self) -> tuple[tuple[Job, Record], ...]:
         """Of these what runs or waits to, each with the record that speaks for it."""
         return tuple((job, job.main) for job in self.jobs if job.lives)
+
+    @cached_property
+    def starts(self) -> tuple[Started, ...]:
+        """What each of the living ones was started with, in the same order."""
+        return tuple(started(main) for _, main in self.living)
 
 
 def _holds(record: Record, task: int) -> bool:
@@ -112,7 +125,7 @@ def book_of(told: Told, former: Iterable[Record] = ()) -> Book:
     for each in former:
         if each.id not in listed:
             records.setdefault(each.raw, each)
-    return Book(records)
+    return Book(records, told.uid)
 
 
 def _merged(queued: Record | None, shown: Record) -> Record:

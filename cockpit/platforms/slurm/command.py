@@ -8,7 +8,7 @@ word that is none, which is the script; long ones may be cut short.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
@@ -86,15 +86,30 @@ def plain_words(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(left)
 
 
-def options_of(words: Sequence[str], at: int) -> Iterator[Option]:
-    """Yield the options of the sbatch that stands at ``at``, as it reads them."""
+def options_of(words: Sequence[str], at: int) -> Generator[Option, None, int]:
+    """Yield the options of the sbatch that stands at ``at``, as it reads them.
+
+    Returns where its script stands.
+    """
     place = at + 1
     while place < len(words):
         word = words[place]
         if not word.startswith("-") or word in ("-", "--"):
-            return
+            return place + (word == "--")
         taken = yield from _read(words, place)
         place += 1 + taken
+    return place
+
+
+def script_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the batch script and its arguments; none of a wrapper, or where none is named."""
+    at = sbatch_at(words)
+    options = iter(()) if at is None else options_of(words, at)
+    while True:
+        try:
+            next(options)
+        except StopIteration as end:
+            return tuple(words[end.value :]) if at is not None else ()
 
 
 def _read(words: Sequence[str], place: int) -> Generator[Option, None, int]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
+from cockpit.platforms.alike import alike, keys_of
 from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.slurm.alike import own_starts
 from cockpit.platforms.slurm.book import Book, Job
 from cockpit.platforms.slurm.chain import LONGEST, Chains, live_job, queued_after
 from cockpit.platforms.slurm.held import never_let_go
@@ -56,8 +60,10 @@ class _Beside:
     held: list[LiveJob] = field(default_factory=list)
 
 
-def lineage_of(run: RunSpec, book: Book, chains: Chains) -> Lineage:
-    """Return what a book tells of a run."""
+def lineage_of(
+    run: RunSpec, book: Book, chains: Chains, claimed: Mapping[str, str] | None = None
+) -> Lineage:
+    """Return what a book tells of a run; ``claimed`` are jobs that runs name, with their run."""
     named = run.job.id if run.job is not None else None
     if named is not None and not is_job_id(named):
         return Lineage(None)
@@ -73,9 +79,11 @@ def lineage_of(run: RunSpec, book: Book, chains: Chains) -> Lineage:
         if job is not None and named is not None:
             why = f"{why}; {named} is not listed any more"
     if job is None:
-        return Lineage(None, held=tuple(_beside(run, book, None, set()).held))
+        beside = _beside(run, book, None, set(), claimed or {})
+        return Lineage(None, possible=tuple(beside.possible), held=tuple(beside.held))
     queued = tuple(queued_after(chains, book, job))
-    beside = _beside(run, book, job, {*passed, *(each.id for each in queued)})
+    known = {*passed, *(each.id for each in queued)}
+    beside = _beside(run, book, job, known, claimed or {})
     return Lineage(
         job=job,
         passed=passed,
@@ -176,6 +184,7 @@ def _newest_launch(run: RunSpec, book: Book) -> Job | None:
         (number_of(run.name, launch) or 0, one.main.submitted or 0.0, one)
         for one in book.jobs
         if (launch := launch_of(run, one.main)) is not None and not never_let_go(one.main)
+        if not book.is_foreign(one.main)
     ]
     return max(launched, key=lambda each: each[:2])[2] if launched else None
 
@@ -194,6 +203,7 @@ def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
         for one, main in book.living
         if (mark := mark_of(run, main)) is not None and not is_diagnostic(run, main)
         if mark.launch_id is None or not never_let_go(main)
+        if not book.is_foreign(main)
     ]
     if not marked:
         return None, ""
@@ -201,13 +211,27 @@ def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
     return job, f"found because {mark.why}"
 
 
-def _beside(run: RunSpec, book: Book, job: Job | None, own: set[str]) -> _Beside:
-    """Return the other living jobs of the run's lineage (C-25)."""
+def _beside(
+    run: RunSpec, book: Book, job: Job | None, own: set[str], claimed: Mapping[str, str]
+) -> _Beside:
+    """Return the other living jobs of the run's lineage, and those that may be (C-25)."""
     beside = _Beside()
-    bases = {each.base for each in job.records} if job is not None else set()
-    for one, main in book.living:
+    records = () if job is None else job.records
+    bases = {each.base for each in records}
+    named = run.job.id if run.job is not None else None
+    bases |= {re.split(r"[_+]", named)[0]} if named is not None else set()
+    starts = own_starts(run, records)
+    shared = keys_of(starts)
+    for (one, main), other in zip(book.living, book.starts, strict=True):
+        if one.id in own or main.base in bases:
+            continue
         mark = mark_of(run, main)
-        if mark is None or one.id in own or main.base in bases:
+        if mark is None:
+            of_another = claimed.get(main.base, run.name) != run.name
+            similar = not of_another and not shared.isdisjoint(keys_of([other]))
+            why = alike(run, starts, other) if similar else None
+            if why is not None and not is_diagnostic(run, main):
+                beside.possible.append(_may_be_one_more(book, one, why))
             continue
         if is_diagnostic(run, main):
             beside.spared.append(live_job(one, "a diagnostic job (job.diagnostic)"))
@@ -217,8 +241,26 @@ def _beside(run: RunSpec, book: Book, job: Job | None, own: set[str]) -> _Beside
             why = f"{mark.why}; {main.reason}: it never starts by itself"
             beside.possible.append(live_job(one, why, mark.launch_id))
         else:
-            beside.rivals.append(live_job(one, mark.why, mark.launch_id, mark.proven))
+            rival = live_job(one, mark.why, mark.launch_id, mark.proven)
+            beside.rivals.append(_whose(book, one, rival))
     return beside
+
+
+def _may_be_one_more(book: Book, job: Job, why: str) -> LiveJob:
+    """Return a job that runs what the run's job runs; one that never starts is only shown."""
+    main = job.main
+    never = main.phase is Phase.WAITING and never_starts(main.reason)
+    more = f"; {main.reason}: it never starts by itself" if never else ""
+    live = live_job(job, f"{why}{more}").model_copy(update={"alike": not never})
+    return _whose(book, job, live)
+
+
+def _whose(book: Book, job: Job, live: LiveJob) -> LiveJob:
+    """Return a living job with whose it is, where that is another user: not ours to stop."""
+    if not book.is_foreign(job.main):
+        return live
+    whose = f"it is a job of user {job.main.uid}"
+    return live.model_copy(update={"why": f"{live.why}; {whose}", "beyond": whose})
 
 
 def _left_held(job: Job, launch_id: str) -> LiveJob:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import JobValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
+from cockpit.platforms.slurm.alike import needles_of
 from cockpit.platforms.slurm.ask import Run, Told, ask
 from cockpit.platforms.slurm.book import Book, Job, book_of
 from cockpit.platforms.slurm.chain import Chains, live_job
@@ -28,7 +30,7 @@ SKEWED: Final = 5.0
 """Seconds by which a host's clock may differ before its times are moved onto ours."""
 STEPS: Final = "steps"
 """The word of a job's handle that tells whether a step of srun runs in it."""
-TEXTS: Final = ("comment", "command", "name", "workdir", "output")
+TEXTS: Final = ("comment", "command", "script", "name", "workdir", "output")
 KEPT: Final = 5000
 """Ends of jobs that are remembered after the controller has forgotten them."""
 
@@ -83,7 +85,9 @@ class SlurmJobs:
         wanted = {run.job.id for run in runs if run.job is not None and run.job.id is not None}
         wanted |= {cluster.current[run.name].id for run in runs if run.name in cluster.current}
         asked = sorted(wanted - cluster.settled)
-        told = await ask(self._run, host, where_of(host), asked, steps=steps)
+        known = [record for job in cluster.current.values() for record in job.records]
+        needles = needles_of(runs, known) if runs else ""
+        told = await ask(self._run, host, where_of(host), asked, steps=steps, needles=needles)
         if isinstance(told, Trouble):
             return told
         told = _on_our_clock(told, 0.0 if host is None else self._off(told))
@@ -107,8 +111,9 @@ class SlurmJobs:
             return {run.name: unknown(seen.kind, seen.line, where, now) for run in runs}
         told, book = seen
         facets = {}
+        claimed = _claimed(runs, self._clusters[host])
         for run in runs:
-            found = lineage_of(run, book, self._clusters[host].chains)
+            found = lineage_of(run, book, self._clusters[host].chains, claimed)
             if found.job is None:
                 facets[run.name] = _unlisted(run, where, told, found, over[run.name], now)
             else:
@@ -131,9 +136,11 @@ class SlurmJobs:
         if isinstance(seen, Trouble):
             return {run.name: Live(unknown=seen.line) for run in runs}
         told, book = seen
-        chains = self._clusters[host].chains
+        cluster = self._clusters[host]
+        claimed = _claimed(runs, cluster)
         return {
-            run.name: _misnamed(run) or _live(lineage_of(run, book, chains), told, book)
+            run.name: _misnamed(run)
+            or _live(lineage_of(run, book, cluster.chains, claimed), told, book)
             for run in runs
         }
 
@@ -182,6 +189,13 @@ def _stepped(live: LiveJob, told: Told, book: Book) -> LiveJob:
     own = {live.id, *(each.id for each in (job.records if job is not None else ()))}
     has = "yes" if own & told.stepped else "no"
     return live.model_copy(update={"handle": {**live.handle, STEPS: has}})
+
+
+def _claimed(runs: Sequence[RunSpec], cluster: _Cluster) -> dict[str, str]:
+    """Return the jobs that are known to be a run's own, by number, each with its run."""
+    found = {each.base: name for name, job in cluster.current.items() for each in job.records}
+    named = ((run.job.id, run.name) for run in runs if run.job is not None and run.job.id)
+    return found | {re.split(r"[_+]", job)[0]: name for job, name in named}
 
 
 def _by_host(runs: Sequence[RunSpec]) -> dict[str | None, list[RunSpec]]:

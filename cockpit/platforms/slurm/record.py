@@ -61,6 +61,8 @@ class Record:
     exit: tuple[int, int] | None = None
     dependency: str = ""
     command: str = ""
+    script: str = ""
+    """The batch script with its arguments, or the program of an srun; empty for ``--wrap``."""
     workdir: str = ""
     output: str = ""
     node: str = ""

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cockpit.platforms.slurm.text import SACCT, SQUEUE, UNIT
+from cockpit.runtime.ssh import quote
 from cockpit.runtime.ssh_limit import LIMITED
 
 CONTROLLER: Final = 11
@@ -54,9 +55,17 @@ $(limited {controller} squeue -h -t all -j "$others" -o "{format}" 2>/dev/null)"
 fi
 say squeue.out; printf '%s\\n' "$queue"
 if [ $rc = 0 ]; then
-shown=$({{ limited {controller} scontrol show job 2>&1; rc=$?; say scontrol.rc; echo $rc; }} |
+shown=$({{ printf '%s\\n' "$mark needles "{needles}
+ limited {controller} scontrol show job 2>&1; rc=$?; say scontrol.rc; echo $rc; }} |
  awk -v uid="$(id -u)" -v wanted=' {numbers} ' -v mark="$mark" '{sift}')
 say scontrol.out; printf '%s\n' "$shown"
+theirs=$(printf '%s\\n' "$shown" | sed -n "/^$mark theirs/{{n;p;}}")
+if [ -n "$theirs" ]; then
+say theirs.err
+found=$(limited {controller} squeue -h -t all -j "$theirs" -o "{format}" 2>&4); rc=$?
+say theirs.rc; echo $rc
+say theirs.out; printf '%s\\n' "$found"
+fi
 for number in $(printf '%s\n' "$shown" | awk '{twice}' | head -n {most_twice}); do
 say "twice.$number"; limited {controller} scontrol show job "$number" 2>&1
 done
@@ -73,21 +82,32 @@ say end
 """
 
 _SIFT: Final = """
-function begin() { keep = 0; judged = 0; held = "" }
+function finish() {
+  if (strange && held ~ needles) { print held; theirs = theirs (theirs == "" ? "" : ",") id }
+  strange = 0 }
+function begin() { finish(); keep = 0; judged = 0; held = "" }
 BEGIN { begin() }
-index($0, mark) == 1 { print; begin(); keep = 1; judged = 1; next }
+index($0, mark " needles ") == 1 { needles = substr($0, length(mark) + 10); next }
+index($0, mark) == 1 { begin(); print; keep = 1; judged = 1; next }
 /^JobId=[0-9]+ / {
-  begin(); split($1, number, "="); group = ""
+  begin(); split($1, number, "="); id = number[2]; group = ""
   if (match($0, /(ArrayJobId|HetJobId)=[0-9]+/)) {
     group = substr($0, RSTART, RLENGTH); sub(/.*=/, "", group) }
   if (index(wanted, " " number[2] " ") || (group != "" && index(wanted, " " group " "))) keep = 1
   held = $0; if (keep) { judged = 1; print } ; next }
-!judged && /^   UserId=/ { judged = 1; keep = index($0, "(" uid ") ") ; if (keep) print held }
+!judged && /^   UserId=/ { judged = 1; keep = index($0, "(" uid ") ") ; if (keep) print held
+  strange = !keep && needles != "" }
+strange { held = held "\\n" $0; next }
 !judged && held != "" { held = held "\\n" $0; next }
 !judged { print; next }
 keep { print }
+END { finish(); if (theirs != "") printf "\\n%s theirs\\n%s\\n", mark, theirs }
 """
-"""Keeps the records of one's own jobs and of those that runs name; errors pass."""
+"""Keeps the records of one's own jobs and of those that runs name; errors pass.
+
+Of other users' jobs it keeps those in whose record ``needles`` is found, and lists their numbers:
+squeue is asked for them too, since a job's name may hold the text of a whole record.
+"""
 
 _TWICE: Final = """
 match($0, /^JobId=[0-9]+ /) { n[$1]++ }
@@ -130,10 +150,11 @@ def is_job_id(text: str | None) -> bool:
     return text is not None and _JOB_ID.fullmatch(text) is not None
 
 
-def jobs_script(mark: str, wanted: Iterable[str], *, steps: bool = False) -> str:
+def jobs_script(mark: str, wanted: Iterable[str], *, steps: bool = False, needles: str = "") -> str:
     """Return the script that tells of my jobs, of those ``wanted``, and how these have ended.
 
-    Ids that are none are left out. ``steps``: it tells which jobs have a step of srun, too.
+    ``needles`` is an expression that is looked for in the jobs of other users. Ids that are none
+    are left out. ``steps``: it tells which jobs have a step of srun, too.
     """
     joined = f"{UNIT}{mark}{UNIT}"
     ids = sorted(each for each in wanted if is_job_id(each))
@@ -147,6 +168,7 @@ def jobs_script(mark: str, wanted: Iterable[str], *, steps: bool = False) -> str
         unit=UNIT,
         wanted=" ".join(ids[:MOST_ASKED]),
         numbers=" ".join(sorted(numbers)),
+        needles=quote(needles),
         sift=_SIFT,
         twice=_TWICE,
         most_twice=MOST_TWICE,

@@ -168,6 +168,7 @@ def _shown(number: str, lines: list[str]) -> Record | None:
         command=" ".join(
             filter(None, (_set(told.get(key, "")) for key in ("Command", "SubmitLine")))
         ),
+        script=_set(told.get("Command", "")),
         workdir=_set(told.get("WorkDir", "")),
         output=_set(told.get("StdOut", "")),
         accelerators=accelerators_in(told.get("AllocTRES", "") or told.get("TRES", "")),

@@ -20,7 +20,7 @@ from cockpit.model.trend import Writer
 from cockpit.rules import present
 from cockpit.rules.jobs.held import held_leftover
 from cockpit.rules.metrics.writers import LEAP, PATIENT
-from cockpit.rules.present import job_of, seen_at
+from cockpit.rules.present import job_of, seen_at, written_after_end
 
 TRACKER = "W&B files"
 LATELY = 600.0
@@ -36,6 +36,7 @@ class _Other(NamedTuple):
     since: float | None
     line: Evidence
     sure: bool = True
+    likely: bool = False
     settled: bool = False
     """True where it is known that no second job lives: only the run file names one place twice."""
 
@@ -53,9 +54,10 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
     if job is not None and others and len(others) + recorded >= 2:
         yield _duplicate(run, history, job, others)
         return
-    concerns = recorded or others or any(other.lives for other in history.sharers)
+    similar = job is not None and any(other.alike for other in job.possible)
+    concerns = recorded or others or similar or any(other.lives for other in history.sharers)
     maybe = [*_possible(job), *_written_twice(history)] if concerns else []
-    maybe += _by_turns(history)
+    maybe += [*_by_turns(history), *_after_end(run, history)]
     if maybe:
         yield _perhaps(run, history, maybe)
 
@@ -96,6 +98,8 @@ def _perhaps(run: RunSpec, history: History, others: Sequence[_Other]) -> Alert:
     names = ", ".join(unproven or [other.name for other in others])
     title = f"Possibly a second job: {names}"
     advice = f"check what {names} does; nothing is proven, so leave it alone for now"
+    if any(other.likely for other in others):
+        advice = f"find out what {names} does before anything is started: it may train {run.name}"
     if not unproven:
         title = f"{names} in cockpit.toml writes to the same place"
         advice = "give each run in cockpit.toml its own place; no second job is running there"
@@ -106,9 +110,13 @@ def _perhaps(run: RunSpec, history: History, others: Sequence[_Other]) -> Alert:
         title=title,
         since=min(began, default=seen_at(history.facets.job, history.now)),
         evidence=tuple(other.line for other in others),
-        confidence="guess" if unproven else "sure",
+        confidence=_of_doubt(others) if unproven else "sure",
         next_action=advice,
     )
+
+
+def _of_doubt(others: Sequence[_Other]) -> Literal["likely", "guess"]:
+    return "likely" if any(other.likely for other in others) else "guess"
 
 
 def _rivals(job: JobValue) -> Iterator[_Other]:
@@ -120,7 +128,16 @@ def _possible(job: JobValue | None) -> Iterator[_Other]:
     for rival in job.possible if job is not None else ():
         text = f"{rival.id}: {rival.why}; since {_since(rival)}: {rival.name}"
         source = job.rivals_source if job is not None else ""
-        yield _Other(rival.id, rival.started_at, Evidence(text=text, source=source))
+        line = Evidence(text=text, source=source)
+        yield _Other(rival.id, rival.started_at, line, likely=rival.alike)
+
+
+def _after_end(run: RunSpec, history: History) -> Iterator[_Other]:
+    """Yield whoever writes to the outputs of a job that is over."""
+    found = written_after_end(run, history)
+    if found is not None and found.still is not None:
+        line = Evidence(text=f"{found.text}, after the job's end", source=found.source)
+        yield _Other("what still writes", found.at, line, likely=True)
 
 
 def _seen(rival: LiveJob, source: str) -> _Other:

@@ -14,10 +14,11 @@ from cockpit.model.run import RunSpec
 from cockpit.rules.jobs.unsettled import awaited, wait_for
 from cockpit.rules.metrics.nonfinite import findings
 from cockpit.rules.present import (
+    WrittenAfterEnd,
     job_of,
     job_source,
     phase_since,
-    trained_after_end,
+    written_after_end,
 )
 
 SAME_END = 5.0
@@ -35,7 +36,7 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
     job = job_of(history)
     if job is None or job.phase not in _NOT_SUCCESS:
         return
-    found, went_on = diagnosis(history), trained_after_end(history)
+    found, went_on = diagnosis(history), written_after_end(run, history)
     by_hand = Severity.WARNING if _stopped(history, job, found) else Severity.CRITICAL
     yield Alert(
         id="C-01",
@@ -80,14 +81,16 @@ def _stopped(history: History, job: JobValue, found: Triage | None) -> bool:
     return job.phase is Phase.CANCELLED or history.stop_ordered_by is not None or by_hand
 
 
-def _title(history: History, job: JobValue, found: Triage | None, went_on: float | None) -> str:
+def _title(
+    history: History, job: JobValue, found: Triage | None, went_on: WrittenAfterEnd | None
+) -> str:
     if history.stop_ordered_by is not None:
         return f"Stopped by {history.stop_ordered_by}"
     if _stopped(history, job, found):
         return "Stopped by someone unknown"
     code = f"exit {job.exit_code}" if job.exit_code is not None else job.state
-    if went_on is not None:
-        return f"The job ended ({code}), but steps are still being logged"
+    if went_on is not None and went_on.still is not None:
+        return f"The job ended ({code}), but {went_on.still}"
     if job.rivals:
         return f"The job ended ({code}), but {job.rivals[0].id} of its lineage is running"
     told = "" if code.casefold() == job.phase.value else f" ({code})"
@@ -128,12 +131,11 @@ def _raised(found: Triage) -> str | None:
 
 
 def _evidence(
-    history: History, job: JobValue, found: Triage | None, went_on: float | None
+    history: History, job: JobValue, found: Triage | None, went_on: WrittenAfterEnd | None
 ) -> Iterator[Evidence]:
     yield Evidence(text=_exit(job), source=job_source(history))
     if went_on is not None:
-        text = f"steps were logged until {wording.moment(went_on)}, after its end"
-        yield Evidence(text=text, source="logged rows")
+        yield Evidence(text=f"{went_on.text}, after its end", source=went_on.source)
     for rival in job.rivals:
         text = f"{rival.id} is running: {rival.name} ({rival.why})"
         yield Evidence(text=text, source=job.rivals_source)
@@ -169,7 +171,11 @@ def triage_evidence(source: str, found: Triage | None) -> Iterator[Evidence]:
 
 
 def _next(
-    run: RunSpec, history: History, job: JobValue, found: Triage | None, went_on: float | None
+    run: RunSpec,
+    history: History,
+    job: JobValue,
+    found: Triage | None,
+    went_on: WrittenAfterEnd | None,
 ) -> str:
     who, launch = wording.person(run), awaited(history)
     if launch is not None:

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cockpit.actions.checks import checkpoint, identity, jobs, people, records, recover
 from cockpit.actions.checks.new_lineage import source_of
+from cockpit.actions.core.action import StepError
+from cockpit.actions.launching.relaunch_steps import nothing_lives
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import FormerFailure
 from cockpit.model.jobs import Live, Stopped
 from cockpit.model.observed import Phase, Pick, TrackerValue
-from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
+from cockpit.model.plan import Approval, Basis, Check, Draft, Level, Outcome, Plan, StepState
 from cockpit.model.run import CheckpointSpec, JobSpec, RecordsSpec, WandbSpec
 from cockpit.records.logbook.reading import read_logbook
 from cockpit.store.snapshots import Snapshot
@@ -28,6 +31,7 @@ from tests.actions.contexts import (
     living,
     soft,
 )
+from tests.platforms.stand_in import StandIn
 from tests.rules.making import T0, blind, job, log, monitor, run_spec, tracker
 
 KILLED = log("step 10 loss 2.3", "step 11 loss 2.3", mtime=T0)
@@ -81,6 +85,60 @@ def test_another_job_of_the_lineage_is_never_overridden() -> None:
     went_on = tracker(last_step_at=T0 + 900)
     (check,) = jobs.lineage_jobs(context(tracker=went_on))
     assert hard(check) and "after the job's end" in check.text
+
+
+def test_saves_younger_than_the_jobs_end_are_somebody_elses() -> None:
+    """While they go on nobody may approve it; once it has been quiet a person may."""
+    ours = item(500, saved_at=T0 + 510)  # 10 s after the end: the clock of the file system
+    checks = jobs.lineage_jobs(context(checkpoints=listing(ours)))
+    assert levels(checks) == {"C-25": "pass"}
+    (check,) = jobs.lineage_jobs(context(checkpoints=listing(ours, item(600, saved_at=T0 + 900))))
+    assert hard(check) and "step 600 was saved" in check.text
+    torn = item(600, "incomplete", saved_at=None, touched_at=T0 + 990)
+    (check,) = jobs.lineage_jobs(context(checkpoints=listing(ours, torn)))
+    assert hard(check)
+    ended = job(Phase.FAILED, exit_code=1, ended_at=T0 - 9000)
+    quiet = listing(item(500, saved_at=T0 - 9000), item(600, saved_at=T0))
+    (check,) = jobs.lineage_jobs(context(job=ended, checkpoints=quiet))
+    assert soft(check) and check.id == "written-after-end" and "nothing since" in check.text
+    rarely = run_spec(checkpoints=CheckpointSpec(save_every=3600.0))
+    (check,) = jobs.lineage_jobs(context(rarely, job=ended, checkpoints=quiet))
+    assert hard(check)
+
+
+def test_a_lost_node_whose_log_goes_on_is_said_and_blocks() -> None:
+    lost = job(Phase.FAILED, state="NODE_FAIL", ended_at=T0 + 500)
+    (check,) = jobs.lineage_jobs(context(job=lost, log=log("step 7", mtime=T0 + 950)))
+    assert hard(check) and "its log was written" in check.text
+    other = job(Phase.FAILED, state="FAILED", ended_at=T0 + 500)
+    checks = jobs.lineage_jobs(context(job=other, log=log("epilog", mtime=T0 + 950)))
+    assert levels(checks) == {"C-25": "pass"}
+
+
+def test_a_job_that_runs_the_same_script_blocks_until_a_person_decides() -> None:
+    alike = living("77", why="runs the same script as the run's job", alike=True)
+    maybe = living("78", why="the output root in its arguments (dir)")
+    checks = jobs.lineage_jobs(context(live=Live(possible=(alike, maybe))))
+    assert soft(by_id(checks, "similar-job")) and "job 77" in by_id(checks, "similar-job").text
+    assert levels(checks) == {"similar-job": "block", "C-25": "warn"}
+    other = run_spec(name="other", job=JobSpec(kind="slurm", id="77"))
+    checks = jobs.lineage_jobs(context(live=Live(possible=(alike,)), runs=(other,)))
+    assert levels(checks) == {"C-25": "pass"}
+
+
+async def test_one_that_begins_after_the_plan_stops_the_start() -> None:
+    alike = living("77", why="runs the same script as the run's job", alike=True)
+    platform = StandIn()
+    platform.lives = Live(possible=(alike,))
+    made = context(platform=platform)
+    check = by_id(jobs.lineage_jobs(context(live=Live(possible=(alike,)))), "similar-job")
+    for checks, stops in (((), True), ((check,), False)):
+        execution: Any = SimpleNamespace(context=made, plan=Draft(words="", checks=checks))
+        if stops:
+            with pytest.raises(StepError, match="77"):
+                await nothing_lives(execution, made.spec)
+        else:
+            await nothing_lives(execution, made.spec)
 
 
 def test_what_nothing_proves_to_be_a_job_is_shown_and_stops_no_plan() -> None:

@@ -12,7 +12,7 @@ from cockpit.model.observed import Phase, Writer
 from cockpit.model.report import Facets
 from cockpit.rules.jobs.duplicates import duplicate_job
 from cockpit.rules.judge import judge
-from tests.rules.making import T0, job, run_spec, seen, tracker
+from tests.rules.making import T0, checkpoint, checkpoints, job, run_spec, seen, tracker
 
 
 def rival(number: int, **changes: Any) -> LiveJob:
@@ -65,6 +65,22 @@ def test_a_possible_job_is_a_warning_that_says_nothing_of_stopping() -> None:
     assert "pid:9" in alert.title and "stop" not in alert.next_action
     over = value.model_copy(update={"phase": Phase.FAILED})
     assert not list(duplicate_job(run_spec(), History(now=T0, facets=seen(T0, job=over))))
+
+
+def test_one_that_runs_the_same_script_counts_beside_a_job_that_is_over() -> None:
+    value = job(Phase.FAILED, id="pid:7", possible=(rival(9, alike=True),), ended_at=T0)
+    (alert,) = duplicate_job(run_spec(), History(now=T0 + 100, facets=seen(T0 + 99, job=value)))
+    assert (alert.severity, alert.confidence) == (Severity.WARNING, "likely")
+    assert "before anything is started" in alert.next_action
+
+
+def test_saves_after_the_end_are_a_second_writer_while_they_go_on() -> None:
+    value = job(Phase.SUCCEEDED, id="pid:7", ended_at=T0)
+    saved = checkpoints(checkpoint(500, T0 - 60), checkpoint(600, T0 + 60))
+    facets = seen(T0 + 99, job=value, checkpoints=saved)
+    (alert,) = duplicate_job(run_spec(), History(now=T0 + 100, facets=facets))
+    assert alert.severity is Severity.WARNING and "step 600" in alert.evidence[0].text
+    assert not list(duplicate_job(run_spec(), History(now=T0 + 1000, facets=facets)))
 
 
 def shared(phase: Phase, **changes: Any) -> History:

@@ -1,0 +1,214 @@
+"""A living job that runs what the run's job runs, and names nothing of the run (C-25)."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.run import RunSpec
+from cockpit.platforms.slurm.book import Book
+from cockpit.platforms.slurm.chain import Chains
+from cockpit.platforms.slurm.current import Lineage, lineage_of
+from cockpit.platforms.slurm.record import Record
+from tests.platforms.slurm.asking import platform, queries, run_of
+from tests.platforms.slurm.rig import Rig
+
+TOY = run_of("toy", "12", root="/runs/toy", wandb="abc123", diagnostic=("*-eval*",))
+PLAIN = Record(
+    id="12", raw="12", base="12", state="FAILED", name="train", uid="1000",
+    script="/home/ada/train.sh --lr 3e-4", workdir="/home/ada",
+)  # fmt: skip
+
+
+def record(raw: str, **more: object) -> Record:
+    alive = replace(PLAIN, id=raw, raw=raw, base=raw, state="RUNNING")
+    return replace(alive, **more)  # type: ignore[arg-type]
+
+
+def found(*records: Record, run: RunSpec = TOY, claimed: dict[str, str] | None = None) -> Lineage:
+    book = Book({each.raw: each for each in records}, "1000")
+    return lineage_of(run, book, Chains(), claimed)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"name": "mine", "workdir": "/tmp"},
+        {"script": "/home/ada/train.sh --lr 3e-4 --verbose"},
+        {"script": "train.sh --lr 3e-4"},
+        {"script": "./train.sh --lr 3e-4"},
+        {"script": "/home/ada/train.sh --lr 3e-4 --resume last"},
+        {"script": "/home/ada/copy.sh"},
+        {"script": ""},
+        {"comment": "please keep"},
+        {"uid": "1001"},
+        {"kind": "array", "tasks": "0-3%1"},
+        {"state": "PENDING", "reason": "Priority"},
+    ],
+)
+def test_a_job_that_may_be_the_run_a_second_time(more: dict[str, str]) -> None:
+    lineage = found(PLAIN, record("13", **more))
+    assert [(job.id, job.alike) for job in lineage.possible] == [("13", True)]
+    assert lineage.rivals == ()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"script": "/home/ada/train.sh --lr 1e-4"},
+        {"script": "/home/ada/train.sh --lr 3e-4 seed5"},
+        {"script": "/home/ada/train.sh --lr 3e-4 --output-dir /runs/toy2"},
+        {"script": "/home/ada/train.sh --lr 3e-4 --wandb_run_id zzz"},
+        {"command": "sbatch --export=ALL,WANDB_RUN_ID=zzz train.sh"},
+        {"comment": "other-i004"},
+        {"name": "train-eval-100"},
+        {"script": "/home/ada/plot.sh", "name": "plot"},
+        {"name": "wrap", "script": ""},
+        {"state": "COMPLETED"},
+    ],
+)
+def test_a_job_of_another_run_stands_in_nobodys_way(more: dict[str, str]) -> None:
+    lineage = found(PLAIN, record("13", **more))
+    assert (lineage.possible, lineage.rivals) == ((), ())
+
+
+def test_the_other_tasks_of_an_array_are_no_second_run() -> None:
+    run = run_of("toy", "20_3", root="/runs/toy")
+    tasks = [record(f"2{n}", id=f"20_{n}", base="20", kind="array", tasks=str(n)) for n in range(5)]
+    assert found(*tasks, run=run).possible == ()
+
+
+def test_what_another_run_names_as_its_job_is_that_runs() -> None:
+    assert found(PLAIN, record("13"), claimed={"13": "other"}).possible == ()
+
+
+def test_one_that_is_held_is_shown_and_blocks_nothing() -> None:
+    held = record("13", state="PENDING", reason="JobHeldUser")
+    (job,) = found(PLAIN, held).possible
+    assert not job.alike and "never starts by itself" in job.why
+
+
+def test_the_run_file_alone_tells_the_script() -> None:
+    """The controller has forgotten the run's own job: the recorded command is what is left."""
+    run = TOY.model_copy(
+        update={
+            "resubmit": "sbatch --time=4:00:00 -J train /home/ada/train.sh --resume {checkpoint}"
+        }
+    )
+    jobs = (
+        record("13", script="/home/ada/train.sh --resume /old", name="mine"),
+        record("14", name="x", script="/x.sh"),
+    )
+    assert [job.id for job in found(*jobs, run=run).possible] == ["13"]
+
+
+def test_another_users_job_is_not_ours_to_stop() -> None:
+    (job,) = found(PLAIN, record("13", uid="1001")).possible
+    assert "1001" in job.why and job.beyond is not None
+    (rival,) = found(PLAIN, record("13", uid="1001", comment="toy-i003")).rivals
+    assert rival.beyond is not None
+
+
+# On a real Slurm.
+
+RUN_FILE = """
+[cockpit]
+operator = "ada"
+
+[[run]]
+name = "toy"
+tier = "ordinary"
+dri = "ada"
+final_step = 1000
+output_root = "{folder}/runs/toy"
+resubmit = ["sbatch", "--mem=10", "{folder}/jobs/train.sh"]
+[run.job]
+kind = "slurm"
+id = "{job}"
+log = "{folder}/jobs/slurm-{job}.out"
+workdir = "{folder}/jobs"
+"""
+SCRIPT = "#!/bin/sh\nsleep ${1:-60}\n"
+
+
+@pytest.fixture
+def ended(slurm: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The run's job, which has failed; each test leaves the rig without jobs."""
+    monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+    script = slurm.folder / "jobs" / "train.sh"
+    script.write_text("#!/bin/sh\nexit 3\n")
+    job = slurm.told("sbatch", "--parsable", "--mem=10", str(script))
+    slurm.wait_for(job, "FAILED")
+    script.write_text(SCRIPT)
+    yield job
+    slurm.clear()
+
+
+def cockpit(slurm: Rig, folder: Path, job: str, *words: str) -> dict[str, object]:
+    config = folder / "cockpit.toml"
+    config.write_text(RUN_FILE.format(folder=slurm.folder, job=job))
+    done = subprocess.run(
+        [sys.executable, "-m", "cockpit", *words, "--config", config, "--json"],
+        capture_output=True, env={**slurm.environment, "XDG_STATE_HOME": str(folder)},
+        cwd=Path(__file__).parents[3], check=False, timeout=60,
+    )  # fmt: skip
+    document = json.loads(done.stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+def blocks(document: dict[str, object]) -> dict[str, bool]:
+    checks = document["checks"]
+    assert isinstance(checks, list)
+    return {each["id"]: each["overridable"] for each in checks if each["level"] == "block"}
+
+
+@pytest.mark.parametrize(
+    "words", ["-J mine -o /dev/null {folder}/jobs/train.sh", "-o /dev/null ./train.sh"]
+)
+def test_a_hand_submitted_copy_blocks_the_relaunch_until_a_person_decides(
+    slurm: Rig, ended: str, tmp_path: Path, words: str
+) -> None:
+    told = shlex.split(words.format(folder=slurm.folder))
+    copy = slurm.told("sbatch", "--parsable", "--mem=10", *told)
+    slurm.wait_for(copy, "RUNNING")
+    plan = cockpit(slurm, tmp_path, ended, "relaunch", "toy")
+    assert blocks(plan).get("similar-job") is True, plan["checks"]
+    (run,) = cockpit(slurm, tmp_path, ended, "check")["runs"]  # type: ignore[misc]
+    alert = next(each for each in run["alerts"] if each["id"] == "C-25")
+    assert alert["severity"] == "warning" and copy in alert["title"]
+    slurm.told("scancel", copy)
+    slurm.clear()
+    assert "similar-job" not in blocks(cockpit(slurm, tmp_path, ended, "relaunch", "toy"))
+
+
+def test_the_same_script_for_another_run_blocks_nothing(
+    slurm: Rig, ended: str, tmp_path: Path
+) -> None:
+    script = str(slurm.folder / "jobs" / "train.sh")
+    for words in ([script, "55"], ["--comment=other-i007", script], ["--wrap", "sleep 50"]):
+        slurm.wait_for(slurm.told("sbatch", "--parsable", "--mem=10", *words), "RUNNING")
+    assert "similar-job" not in blocks(cockpit(slurm, tmp_path, ended, "relaunch", "toy"))
+
+
+async def test_a_job_of_another_user_is_seen(slurm: Rig, ended: str) -> None:
+    """The jobs of all users are looked through, and squeue confirms each that is told of."""
+    script = str(slurm.folder / "jobs" / "train.sh")
+    words = ["--uid=1", "--gid=1", "--begin=now+1hour", "-D", "/", "-o", "/dev/null", script]
+    theirs = slurm.told("sbatch", "--parsable", "--mem=10", *words)
+    assert theirs.isdecimal(), "sbatch --uid was refused"
+    run = run_of("toy", ended, root="/runs/toy")
+    own = platform()
+    await own.jobs(queries(run))
+    live = (await own.live([run]))["toy"]
+    slurm.told("scancel", theirs)
+    (job,) = live.alike
+    assert job.id == theirs and job.beyond is not None, live
