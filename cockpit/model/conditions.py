@@ -189,7 +189,8 @@ CONDITIONS: Final = (
         "C-25",
         "a second job",
         "two running jobs write to one output root or one W&B run, or the rows of two trainings"
-        " come by turns: those of one are then set aside",
+        " come by turns: those of one are then set aside; a job of any user that runs the same"
+        " script, or saves younger than the job's end, may be one",
         "critical; warning if it only may write there",
     ),
     Condition(

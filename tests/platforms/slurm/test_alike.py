@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,7 +153,7 @@ def ended(slurm: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     slurm.clear()
 
 
-def cockpit(slurm: Rig, folder: Path, job: str, *words: str) -> dict[str, object]:
+def cockpit(slurm: Rig, folder: Path, job: str, *words: str) -> dict[str, Any]:
     config = folder / "cockpit.toml"
     config.write_text(RUN_FILE.format(folder=slurm.folder, job=job))
     done = subprocess.run(
@@ -160,14 +161,12 @@ def cockpit(slurm: Rig, folder: Path, job: str, *words: str) -> dict[str, object
         capture_output=True, env={**slurm.environment, "XDG_STATE_HOME": str(folder)},
         cwd=Path(__file__).parents[3], check=False, timeout=60,
     )  # fmt: skip
-    document = json.loads(done.stdout)
-    assert isinstance(document, dict)
+    document: dict[str, Any] = json.loads(done.stdout)
     return document
 
 
-def blocks(document: dict[str, object]) -> dict[str, bool]:
+def blocks(document: dict[str, Any]) -> dict[str, bool]:
     checks = document["checks"]
-    assert isinstance(checks, list)
     return {each["id"]: each["overridable"] for each in checks if each["level"] == "block"}
 
 
@@ -182,8 +181,8 @@ def test_a_hand_submitted_copy_blocks_the_relaunch_until_a_person_decides(
     slurm.wait_for(copy, "RUNNING")
     plan = cockpit(slurm, tmp_path, ended, "relaunch", "toy")
     assert blocks(plan).get("similar-job") is True, plan["checks"]
-    (run,) = cockpit(slurm, tmp_path, ended, "check")["runs"]  # type: ignore[misc]
-    alert = next(each for each in run["alerts"] if each["id"] == "C-25")
+    checked = cockpit(slurm, tmp_path, ended, "check")
+    alert = next(each for each in checked["runs"][0]["alerts"] if each["id"] == "C-25")
     assert alert["severity"] == "warning" and copy in alert["title"]
     slurm.told("scancel", copy)
     slurm.clear()
