@@ -215,7 +215,8 @@ class Line(Frozen):
 
     It passes ``level`` at ``step`` with ``slope`` per step; ``scatter`` is the standard deviation
     of its ``points`` about it, ``center`` and ``width`` (steps) are their mean and the root of
-    their sum of squares: what they leave open grows with the distance from there.
+    their sum of squares: what they leave open grows with the distance from there. ``most`` is how
+    far the farthest of its points lies off it.
     """
 
     step: float
@@ -225,6 +226,7 @@ class Line(Frozen):
     points: int
     center: float
     width: float
+    most: float = 0.0
 
 
 class Seam(Frozen):
@@ -234,8 +236,9 @@ class Seam(Frozen):
     ``back`` tells that the step went back. Of ``compared`` steps that both have logged ``differ``
     differ, the most by ``worst`` at ``worst_step``. ``line`` is the former's trend, ``after`` how
     many rows came beyond it; ``level`` is their latest median, ``expected`` what the trend gives
-    there, ``off`` tells that the two do not agree. ``lr`` and ``lr_now`` are the learning rates
-    of the former's last row and of the first row after it that tells one.
+    there, ``off`` tells that the two do not agree, as at ``looks_off`` looks in a row. ``lr`` and
+    ``lr_now`` are the learning rates of the former's last row and of the first row after it that
+    tells one.
     """
 
     last: int
@@ -252,6 +255,7 @@ class Seam(Frozen):
     level: float | None = None
     expected: float | None = None
     off: bool = False
+    looks_off: int = 0
     lr: float | None = None
     lr_now: float | None = None
 

@@ -17,7 +17,7 @@ from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History, Settings
 from cockpit.model.observed import Checkpoint, CheckpointState
 from cockpit.model.picking import named
-from cockpit.model.place import place_of
+from cockpit.model.place import SSH, place_of
 from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts.checkpoints import present_since
 from cockpit.rules.lineage.memo import Memo
@@ -130,7 +130,7 @@ def _meant(items: tuple[Checkpoint, ...], claim: Claim, run: RunSpec) -> list[Ch
         tail = "/" + normal(path, {}).lstrip("./")
         return [item for item in items if item.path.endswith(tail)] or of_step
     at = {item.path: seen(place_of(item.path), run, {}) for item in items}
-    where = normal(path, {})
+    where = seen(place_of(path), run, {})
     exact = [item for item in items if below(where, at[item.path])]
     return exact or [item for item in of_step if below(at[item.path], where)]
 
@@ -149,14 +149,16 @@ def _foreign(run: RunSpec, history: History, path: str) -> bool:
     if spec is None or not spec.path or not _is_whole(path):
         return False
     known = [*spec.path, *(p for p in (run.output_root, spec.initialize_from) if p is not None)]
-    own, there = [seen(place, run, {}) for place in known], normal(path, {})
+    own, there = [seen(place, run, {}) for place in known], seen(place_of(path), run, {})
     if any(below(there, root) for root in own):
         return False
     if "://" in there:
         return True
+    if any(root.startswith(f"{SSH}://") for root in own):
+        return False  # another machine's: the job may see the same folder under another path
     alike = [root for root in own if _last(root) in there.split("/")]
     siblings = bool(alike) and all(_siblings(there, root) for root in alike)
-    return not alike or (siblings and not _writes_to(history, there))
+    return not alike or (siblings and not _writes_to(run, history, there))
 
 
 def _last(path: str) -> str:
@@ -173,10 +175,10 @@ def _siblings(path: str, root: str) -> bool:
     return len(where) == len(ours) and (where[0], where[-1]) == (ours[0], ours[-1])
 
 
-def _writes_to(history: History, path: str) -> bool:
+def _writes_to(run: RunSpec, history: History, path: str) -> bool:
     """Tell whether the job itself names a folder above ``path`` as its output (C-16 judges it)."""
     said = (each for each in stated_outputs(history) if not _RESUMES.search(each.who.rstrip(")")))
-    where = (normal(each.path, {}) for each in said)
+    where = (seen(place_of(each.path), run, {}) for each in said)
     return any(path != each and below(path, each) for each in where)
 
 

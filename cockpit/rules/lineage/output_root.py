@@ -53,7 +53,7 @@ def elsewhere(
     roots = [run.output_root, *(run.checkpoints.path if run.checkpoints is not None else ())]
     allowed = [seen(root, run, same) for root in roots]
     for each in stated:
-        path = normal(place_of(each.path).seen_from(run.job), same)
+        path = seen(place_of(each.path), run, same)
         if not any(below(path, root) for root in allowed):
             yield Elsewhere(each, path, allowed[0])
 

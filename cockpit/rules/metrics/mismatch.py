@@ -17,7 +17,7 @@ from cockpit.model.trend import Seam
 from cockpit.rules import present
 from cockpit.rules.metrics.resume import resumed_elsewhere
 from cockpit.rules.metrics.seam import DIFFERING, LEVEL
-from cockpit.rules.present import CLOCK_SKEW, job_of, may_train
+from cockpit.rules.present import CLOCK_SKEW, job_of, may_train, still_open
 
 SLACK: Final = CLOCK_SKEW
 """Seconds by which a job's start may seem to lie outside the pause that it made."""
@@ -26,13 +26,13 @@ SLACK: Final = CLOCK_SKEW
 def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-12 (loss): from where it shows until the next start; one restart is one alert."""
     seam = _seam(history)
-    if seam is None or not may_train(history):
+    if seam is None or not may_train(history) or not _settled(run, history, seam):
         return
     if any(True for _ in resumed_elsewhere(run, history)):
         return  # it has loaded something else: that its loss is another one follows
     yield Alert(
         id="C-12",
-        key=f"C-12:loss:{run.name}:{seam.last}-{seam.first}",
+        key=_key(run, seam),
         severity=Severity.ALERT,
         title=f"Resumed at step {wording.step(seam.first)}, but the loss does not match: "
         f"{_title(seam)}",
@@ -44,6 +44,20 @@ def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
             f" {wording.person(run)} before {run.name} trains much further"
         ),
     )
+
+
+def _settled(run: RunSpec, history: History, seam: Seam) -> bool:
+    """Tell whether the former trend is known: not while rows before the first one read are missing.
+
+    What both have logged is compared step by step, and needs no trend.
+    """
+    if seam.differ >= DIFFERING or history.rows_from == 0:
+        return True
+    return still_open(history, _key(run, seam)) is not None
+
+
+def _key(run: RunSpec, seam: Seam) -> str:
+    return f"C-12:loss:{run.name}:{seam.last}-{seam.first}"
 
 
 def _seam(history: History) -> Seam | None:

@@ -40,6 +40,13 @@ LEVEL: Final = 50
 """Rows after a restart whose median is held against the trend (SPEC C-12)."""
 EVERY: Final = 10
 """Rows between two such looks."""
+LASTING: Final = 1 + LEVEL // EVERY
+"""Looks in a row that must disagree: then no row of the first of them is in the last one, and a
+loss that swings (an order of the data, an unlucky stretch) has had the time to come back."""
+CLEARLY: Final = 2.0
+"""Times the least difference that counts from which on one look is enough."""
+SWING: Final = 1.5
+"""How much farther it must be off than any of the trend's points is: the loss swings so far."""
 ERRORS: Final = 4.0
 """Standard errors by which the two must differ besides: noise is no mismatch."""
 DIFFERING: Final = 3
@@ -209,7 +216,9 @@ class SeamFold:
         after = seam.after + 1
         self.seam = seam = seam.model_copy(update={"after": after})
         if after >= LEVEL and after % EVERY == 0 and seam.line is not None:
-            self.seam = seam.model_copy(update=self._held_against(seam.line, seam.off))
+            found, clearly = self._held_against(seam.line, seam.off)
+            looks = max(seam.looks_off + 1, LASTING if clearly else 0) if found["off"] else 0
+            self.seam = seam.model_copy(update={**found, "looks_off": looks})
             self._note()
 
     def _stairs(self) -> None:
@@ -232,8 +241,10 @@ class SeamFold:
         share = far / abs(expected)
         self._rose, self._fell = max(self._rose, share), max(self._fell, -share)
 
-    def _held_against(self, line: Line, was_off: bool) -> dict[str, Any]:
+    def _held_against(self, line: Line, was_off: bool) -> tuple[dict[str, Any], bool]:
         """Return the median of the newest rows, what is expected there, and whether it is off.
+
+        And whether it is off so clearly that no later look need say so too.
 
         Far from its beginning the line says little: what was off comes back to between the two.
         """
@@ -248,17 +259,18 @@ class SeamFold:
             EFFICIENCY * spread / math.sqrt(LEVEL), doubt(line, middle, EFFICIENCY * spread)
         )
         far = abs(level - expected)
-        off = far > self._share * abs(expected) and far > ERRORS * error
+        least = max(self._share * abs(expected), ERRORS * error, SWING * line.most)
+        off = far > least
         stair = self._rose if level > expected else self._fell
         off = off and stair < ALIKE * far / (abs(expected) or math.inf)
-        return {"level": level, "expected": expected, "off": off}
+        return {"level": level, "expected": expected, "off": off}, far > CLEARLY * least
 
     def _note(self) -> None:
         """Keep a seam that does not fit for as long as it is the last of its kind."""
         seam = self.seam
         if seam is None:
             return
-        wrong = seam.off or seam.differ >= DIFFERING
+        wrong = seam.looks_off >= LASTING or seam.differ >= DIFFERING
         if seam.back:
             self.found = seam if wrong else None
             return
@@ -320,6 +332,7 @@ def line_through(points: Sequence[tuple[float, float]]) -> Line:
         level=level,
         slope=slope,
         scatter=NORMAL * median(off),
+        most=max(off),
         points=len(points),
         center=center,
         width=math.sqrt(sum((step - center) ** 2 for step, _ in points)),

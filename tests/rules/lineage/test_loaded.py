@@ -9,7 +9,7 @@ import pytest
 from cockpit.model.announced import Announced, Loaded
 from cockpit.model.history import CheckpointMark
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase, Pick
-from cockpit.model.run import CheckpointSpec
+from cockpit.model.run import CheckpointSpec, JobSpec
 from cockpit.model.snapshot import Snapshot
 from cockpit.rules.lineage.loaded import wrong_checkpoint
 from tests.rules.making import (
@@ -64,6 +64,26 @@ def found(items: tuple[Checkpoint, ...] = ITEMS, **more: Any) -> list[str]:
 def test_what_the_log_says(path: str | None, step: int | None, wrong: str | None) -> None:
     assert found(log=said(path, step)) == ([] if wrong is None else [wrong])
     assert found(log=said(path, step), job=job(Phase.WAITING)) == []
+
+
+def away(path: str, roots: tuple[str, ...], host: str | None) -> list[str]:
+    spec = CheckpointSpec(path=roots, initialize_from=None)
+    run = run_spec(checkpoints=spec, job=JobSpec(kind="box", host=host))
+    items = [checkpoint(900, T0 - 600), checkpoint(1000, T0 - 500)]
+    listed = [each.model_copy(update={"path": f"{roots[0]}/step-{each.step}"}) for each in items]
+    past = history(T0 + 60, job=job(), checkpoints=checkpoints(*listed), log=said(path, 1000))
+    return [each.evidence[0].text for each in wrong_checkpoint(run, past)]
+
+
+@pytest.mark.parametrize("path", ["/runs/a/step-1000", "ssh://gpu-box/runs/a/step-1000"])
+def test_a_checkpoint_of_the_job_s_own_host_is_the_same_under_both_spellings(path: str) -> None:
+    assert away(path, ("ssh://gpu-box/runs/a",), "gpu-box") == []
+
+
+def test_what_a_job_calls_a_folder_of_another_machine_is_unknown() -> None:
+    assert away("/mnt/x/step-1000", ("ssh://nas/export/a",), "gpu-box") == []
+    other = away("ssh://other/runs/a/step-1000", ("ssh://gpu-box/runs/a",), "gpu-box")
+    assert other == ["ssh://other/runs/a/step-1000 is in none of the run's roots: another lineage"]
 
 
 def test_a_line_of_the_job_before_this_one_says_nothing_of_it() -> None:

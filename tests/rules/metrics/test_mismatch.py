@@ -95,6 +95,18 @@ def test_it_closes_where_the_loss_comes_back_and_stays_where_it_does_not() -> No
     assert len(alerts(away)) == 1
 
 
+@pytest.mark.parametrize("seed", [38, 48, 53, 58, 96, 110])
+def test_a_loss_that_swings_slowly_opens_nothing_that_closes_by_itself(seed: int) -> None:
+    """Fifty rows may lie a little off the trend, to either side, without any restart."""
+    drawn, swing, seen = random.Random(seed), 0.0, []
+    for step in range(1500):
+        swing = 0.95 * swing + drawn.gauss(0, 0.04)
+        at = T0 + step + (120 if step >= 1000 else 0)
+        seen.append(Row(step, at, 2 + 6 * math.pow(1 + step / 50, -0.6) + swing))
+    looks = range(1050, 1500, 10)
+    assert not any(alerts(seen[:count], T0 + 1100) for count in looks)
+
+
 def test_only_the_next_steps_are_held_against_it() -> None:
     late = [*FORMER, *rows(900, 1600, LATER), *rows(1600, 1900, LATER, shifted(0.5))]
     assert alerts(late) == []
