@@ -9,7 +9,7 @@ from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
 from cockpit.model.figures import present_loss, present_tracker
 from cockpit.model.goodput_words import headline, losses
-from cockpit.model.observed import Phase
+from cockpit.model.observed import CheckpointState, Phase
 from cockpit.model.picking import named, newest_of
 from cockpit.model.report import URGENCY, FleetReport, RunReport, Verdict
 
@@ -61,7 +61,10 @@ def checkpoint_text(run: RunReport) -> str:
         return UNKNOWN
     newest = newest_of(item for item in facet.value.items if item.complete)
     if newest is None:
-        return f"{len(facet.value.items)} not whole" if facet.value.items else "none"
+        items = facet.value.items
+        unknown = all(item.state is CheckpointState.UNKNOWN for item in items)
+        word = "unknown" if unknown else "not whole"
+        return f"{len(items)} {word}" if items else "none"
     told = wording.steps(newest.step) if newest.step is not None else named(newest)
     return f"{told} suspect" if newest.suspect is not None else told
 

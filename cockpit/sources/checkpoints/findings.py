@@ -33,7 +33,8 @@ class Grade(Enum):
 class FolderFinding:
     """The judgement of one folder; ``step`` and ``stamp`` are what its marker says.
 
-    ``named``: the root's pointer (a file or a link) leads to it.
+    ``named``: the root's pointer (a file or a link) leads to it. ``files``: of how many files in
+    the root it is one save.
     """
 
     grade: Grade
@@ -43,6 +44,7 @@ class FolderFinding:
     stamp: float | None = None
     permanent: bool | None = None
     named: bool = False
+    files: int = 1
 
 
 Assess = Callable[[Folder, Root], FolderFinding | None]
@@ -187,17 +189,14 @@ def inner_pointer(folder: Folder) -> str | None:
     return f"cannot be resumed: its latest names {named or 'nothing'}, which is not in it"
 
 
-_MARKS: Final = (
-    *(".complete", "_COMPLETE", "COMPLETE", ".done", "DONE"),
-    *("_SUCCESS", ".success", "_COMMITTED"),
-)
-"""Names of empty files by which people mark a save whole, after everything else is written."""
+_MARKS: Final = (".complete", "_COMPLETE", "COMPLETE", "_COMMITTED")
+"""Names of files by which people mark a save whole, after everything else is written."""
 
 
 def without_mark(finding: FolderFinding, folder: Folder, root: Root) -> FolderFinding:
-    """Return that a save is not finished where only the others have a mark of somebody's own."""
+    """Return that it is not known whether a save is whole if only the others have such a mark."""
     why = missing_beside(folder, root.folders, _MARKS)
-    return finding if why is None or finding.grade is not Grade.COMPLETE else unfinished(why)
+    return finding if why is None else doubtful(why, finding.marker)
 
 
 def missing_beside(folder: Folder, others: Iterable[Folder], names: Iterable[str]) -> str | None:

@@ -130,6 +130,7 @@ def hugging_face(folder: Folder, root: Root) -> FolderFinding | None:
     return doubtful("no optimizer state: weights only, cannot be resumed", found.marker)
 
 
+ACCELERATE: Final = late_regex(r"(?:step[-_]|checkpoint-)(\d+)|(?:checkpoint|epoch)_\d+")
 _RANDOM: Final = late_regex(r"(random_states_)(\d+)(\.pkl)")
 _ACCELERATE_BESIDE: Final = late_regex(
     r"(?:optimizer|scheduler|sampler|scaler|random_states|custom_checkpoint|dl_state_dict)[^/]*"
@@ -144,7 +145,8 @@ def accelerate_signs(folder: Folder, root: Root) -> bool:
     if folder.single or "trainer_state.json" in folder.top:
         return False
     states = any(name.startswith("random_states_") for name in folder.top)
-    return states or "optimizer.bin" in folder.top
+    named = ACCELERATE.fullmatch(folder.name) is not None
+    return states or (named and "optimizer.bin" in folder.top)
 
 
 def accelerate(folder: Folder, root: Root) -> FolderFinding | None:
@@ -265,7 +267,7 @@ def _by_pointer(
             return FolderFinding(grade, doubt, pointer, named=True)
         target = next((each for each in root.folders if leads_to(text, each)), None)
         if _later(folder, pointer, 0 if text == "release" else number(said[1])):
-            return ahead(folder, target, pointer, said[1] or text)
+            return ahead(folder, target, pointer, said[1] or text, root)
         fewer = target is not None and fewer_files(folder, target)
         named = f"step {said[1]}" if said[1] else text
         doubt = f"fewer files than {named}" if fewer else unconfirmed(folder, root)
@@ -284,14 +286,21 @@ def _later(folder: Folder, pointer: Listed, named: int | None) -> bool:
     return touched is not None and touched > pointer.mtime
 
 
-def ahead(folder: Folder, target: Folder | None, pointer: Listed, named: str) -> FolderFinding:
+def ahead(
+    folder: Folder, target: Folder | None, pointer: Listed, named: str, root: Root
+) -> FolderFinding:
     """Return what is known of a save that is newer than the one that the root's pointer names.
 
     It is being written, was torn, or is whole and the pointer was set back: its files alone do not
-    tell, unless there are fewer of them than in the save that is named.
+    tell, unless there are fewer of them than in the save that is named. That tells nothing of one
+    that has its description, which comes last, or as many as another save: there were fewer ranks.
     """
     note = f"newer than {pointer.path}, which names {named}"
-    if target is not None and fewer_files(folder, target):
+    described = any(path.rpartition("/")[2] in _LAST for path in folder.by_path)
+    alike = any(
+        len(each.files) == len(folder.files) for each in root.folders if each.name != folder.name
+    )
+    if target is not None and not described and not alike and fewer_files(folder, target):
         fewer = f"{len(folder.files)} files where that one has {len(target.files)}"
         return unfinished(f"{note}: {fewer}", pointer)
     return FolderFinding(Grade.AHEAD, note, pointer)
@@ -301,6 +310,8 @@ def _of_tag(text: str, folder: Folder) -> bool:
     return text == folder.name
 
 
+_LAST: Final = (".metadata", "metadata.json")
+"""What ``torch.distributed.checkpoint`` and Megatron write when all shards are there."""
 deepspeed: Final = _by_pointer("latest", _of_tag, late_regex(r"(?:global_step(\d+)|.+)"), _RANK)
 
 

@@ -197,16 +197,17 @@ def _item(
 ) -> Checkpoint:
     path = _path(root, folder)
     name_step = layout.name_step(folder)
+    step = name_step if finding.step is None else finding.step
     state, remark = _state(finding, folder, around.before.get(path), around)
     by_place = None if root.temporary is None else not root.temporary
     return Checkpoint(
-        step=name_step if finding.step is None else finding.step,
+        step=step,
         name_step=name_step,
         path=path,
         root=_safe(root.path),
         state=state,
         marker=None if finding.marker is None else _safe(finding.marker.path),
-        saved_at=_saved_at(finding, folder) if state is CheckpointState.COMPLETE else None,
+        saved_at=_saved_at(finding, folder, step) if state is CheckpointState.COMPLETE else None,
         size=None if folder.error is not None else folder.size,
         permanent=by_place if finding.permanent is None else finding.permanent,
         note=_note(name_step, finding, _odd_digits(layout, folder) or remark),
@@ -214,7 +215,7 @@ def _item(
         layout=layout.name,
         emptied=finding.grade is Grade.EMPTIED,
         unrecognised=layout is UNKNOWN,
-        files=max(1, len(folder.files)) if folder.parts else 1,
+        files=max(finding.files, len(folder.files)) if folder.single else 1,
     )
 
 
@@ -312,8 +313,10 @@ def _recent(folder: Folder, before: SeenFolder | None, now: float) -> bool:
     return touched is not None and -QUIET <= now - touched < QUIET
 
 
-def _saved_at(finding: FolderFinding, folder: Folder) -> float | None:
+def _saved_at(finding: FolderFinding, folder: Folder, step: int | None) -> float | None:
     marker = finding.marker
+    if marker is not None and finding.named and step is None:
+        return marker.mtime  # its pointer was written when it was whole: that makes it the newest
     if marker is not None and folder.by_path.get(marker.path) == marker:
         return marker.mtime
     return folder.touched_at

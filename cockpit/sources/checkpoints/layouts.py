@@ -220,7 +220,7 @@ def _rows() -> tuple[Layout, ...]:
         ),
         Layout(
             "accelerate",
-            late_regex(r"(?:step[-_]|checkpoint-)(\d+)|(?:checkpoint|epoch)_\d+"),
+            known.ACCELERATE,
             "random_states_0.pkl",
             known.accelerate,
             known.accelerate_signs,

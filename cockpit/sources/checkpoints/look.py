@@ -236,7 +236,8 @@ def as_far_as_judged(
     """
     if not unjudged:
         return value
-    value = value.model_copy(update={"unjudged": unjudged, "trainer_would_load": None})
+    known = {"unjudged": unjudged, "trainer_would_load": None, "notes": ()}
+    value = value.model_copy(update=known)
     return value if value.latest_complete is not None else unpicked(value, [r.path for r in roots])
 
 

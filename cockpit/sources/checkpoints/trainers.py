@@ -43,12 +43,14 @@ def verl(folder: Folder, root: Root) -> FolderFinding | None:
     File names tell the world size. With ``async_save`` the pointer comes later, or not at all.
     """
     pointer = root.file(ITERATION)
+    marker = folder.by_path.get("data.pt")
     short = _ranks_short(folder.by_path) or partial(folder)
-    beside = missing_beside(folder, root.folders, ("actor", "critic", "data.pt"))
-    why = short or beside or (None if "data.pt" in folder.by_path else "no data.pt")
-    if why is not None:
-        return unfinished(why, folder.by_path.get("data.pt"))
-    marker = folder.by_path["data.pt"]
+    short = short or missing_beside(folder, root.folders, ("actor",))
+    if short is not None:
+        return unfinished(short, marker)
+    beside = missing_beside(folder, root.folders, ("critic",))
+    if beside is not None or marker is None:
+        return doubtful(beside or "no data.pt: with it the data would begin anew", marker)
     found = with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
     if pointer is None or found.grade is not Grade.COMPLETE:
         return found
@@ -58,7 +60,7 @@ def verl(folder: Folder, root: Root) -> FolderFinding | None:
         return doubtful(f"{pointer.path} names no step: not confirmed", pointer)
     if step > named:
         target = next((f for f in root.folders if f.name == f"global_step_{named}"), None)
-        return ahead(folder, target, pointer, str(named))
+        return ahead(folder, target, pointer, str(named), root)
     return replace(found, named=step == named)
 
 
@@ -98,9 +100,12 @@ def automodel(folder: Folder, root: Root) -> FolderFinding | None:
     mark = folder.by_path.get(".incomplete")
     if mark is not None:
         return unfinished("the trainer's own mark .incomplete is in it", mark)
-    short = partial(folder) or missing_beside(folder, root.folders, ("model", "optim"))
+    short = partial(folder)
     if short is not None:
         return unfinished(short)
+    beside = missing_beside(folder, root.folders, ("model", "optim"))
+    if beside is not None:
+        return doubtful(beside)
     found = with_data(FolderFinding(Grade.COMPLETE, None, None), folder)
     pointer = root.file("LATEST") or root.file("LATEST.txt")
     text = (pointer.content or b"").decode("utf-8", "replace") if pointer is not None else ""
@@ -112,7 +117,7 @@ def automodel(folder: Folder, root: Root) -> FolderFinding | None:
     target = next((each for each in root.folders if each.name == named), None)
     later = _step_of(folder.name) > _step_of(named)
     if later and target is not None:
-        return ahead(folder, target, Listed("LATEST", 0, 0.0), named)
+        return ahead(folder, target, Listed("LATEST", 0, 0.0), named, root)
     return found
 
 
@@ -133,9 +138,12 @@ def nemo(folder: Folder, root: Root) -> FolderFinding | None:
     mark = root.file(f"{folder.name}-unfinished")
     if mark is not None:
         return unfinished(f"the trainer's own mark {mark.path} is there", mark)
-    short = partial(folder) or missing_beside(folder, root.folders, ("weights", "context"))
+    short = partial(folder)
     if short is not None:
         return unfinished(short)
+    beside = missing_beside(folder, root.folders, ("weights", "context"))
+    if beside is not None:
+        return doubtful(beside)
     leads = any(link.name.endswith("last") for link in root.links_to(folder.name))
     found = FolderFinding(Grade.COMPLETE, None, None, named=leads)
     return with_data(found, folder)
@@ -204,7 +212,11 @@ def litgpt_signs(folder: Folder, root: Root) -> bool:
 
 def litgpt(folder: Folder, root: Root) -> FolderFinding | None:
     """Judge by order: the weights, then the descriptions; LoRA saves hold no optimizer."""
-    found = by_file("hyperparameters.yaml", "model_config.yaml", "lit_config.json")(folder, root)
+    described = {"hyperparameters.yaml", "model_config.yaml", "lit_config.json"}
+    if not described & folder.top:
+        beside = missing_beside(folder, root.folders, sorted(described))
+        return doubtful("no hyperparameters.yaml") if beside is None else unfinished(beside)
+    found = by_file(*sorted(described & folder.top))(folder, root)
     if found is None or found.grade is not Grade.COMPLETE:
         return found
     if "lit_model.pth" in folder.by_path:
@@ -236,15 +248,16 @@ def olmo(folder: Folder, root: Root) -> FolderFinding | None:
     core = "model_and_optim" in folder.top or ".metadata.json" in folder.top
     wanted = (".metadata.json", "model_and_optim/.metadata", "train/rank0.pt") if core else ()
     missing = next((name for name in wanted if not _there(folder, name)), None)
-    older = not core or any(".metadata.json" in each.top for each in root.folders)
-    if missing == ".metadata.json" and not older and "config.yaml" in folder.top:
-        missing = None  # a sharded save of the older trainer
+    others = [each for each in _alike(folder, root) if each.name != folder.name]
+    if missing == ".metadata.json" and not any(missing in each.top for each in others):
+        missing = None  # a sharded save of the older trainer has none
     if missing is not None:
-        return unfinished(f"no {missing}", folder.by_path.get(".metadata.json"))
+        known = missing == "model_and_optim/.metadata" or any(_there(e, missing) for e in others)
+        return unfinished(f"no {missing}") if known else doubtful(f"no {missing}")
     names = ("model.pt", "optim.pt", "model", "optim", "config.yaml", *_OLMO_STATE)
-    short = missing_beside(folder, _alike(folder, root), names)
-    if short is not None:
-        return unfinished(short)
+    beside = missing_beside(folder, others, names)
+    if beside is not None:
+        return doubtful(beside)
     marker = folder.by_path.get(".metadata.json")
     return with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
 
@@ -281,13 +294,16 @@ def nanochat(folder: Folder, root: Root) -> FolderFinding | None:
         if of is not None and file.size:
             kinds.setdefault(of[2], set()).add(of[1] if of[3] is None else f"{of[1]}_rank{of[3]}")
     mine = kinds.get(match[2], set())
-    others = set().union(*(each for digits, each in kinds.items() if digits != match[2]))
-    missing = sorted(({"model", "meta"} | others) - mine)
+    others = [each for digits, each in kinds.items() if digits != match[2]]
+    most = set() if mine in others else set().union(*others)  # there may be fewer ranks now
+    missing = sorted(({"model", "meta"} | most) - mine)
     if missing:
-        return unfinished(f"no {missing[0]} of step {int(match[2])}, which the other saves have")
+        short = f"no {missing[0]} of step {int(match[2])}, which the other saves have"
+        return replace(unfinished(short), files=len(mine))
     if not any(kind.startswith("optim") for kind in mine):
-        return doubtful("no optimizer state: weights only, cannot be resumed")
-    return replace(found, note=None)
+        note = "no optimizer state: weights only, cannot be resumed"
+        return replace(doubtful(note), files=len(mine))
+    return replace(found, note=None, files=len(mine))
 
 
 FAIRSEQ: Final = late_regex(

@@ -74,9 +74,9 @@ CASES: dict[str, tuple[Mapping[str, bytes], Mapping[str, str]]] = {
         verl(90) | verl(100, ranks=(0,)),
         {"global_step_90": "complete", "global_step_100": "incomplete"},
     ),
-    "verl: the state of the data comes last": (
+    "verl: the state of the data comes last, and may be missing": (
         verl(90, data=False),
-        {"global_step_90": "incomplete"},
+        {"global_step_90": "unknown"},
     ),
     "verl: newer than the pointer": (
         verl(90) | verl(100) | {TRACKER: b"90"},
@@ -154,7 +154,7 @@ CASES: dict[str, tuple[Mapping[str, bytes], Mapping[str, str]]] = {
         },
         {
             "step100-unsharded": "complete",
-            "step200-unsharded": "incomplete",
+            "step200-unsharded": "unknown",
             "step300-tmp": "incomplete",
         },
     ),
@@ -186,7 +186,15 @@ CASES: dict[str, tuple[Mapping[str, bytes], Mapping[str, str]]] = {
     "a mark of somebody's own": (
         {f"step-{n}/{name}": X for n in (10, 20) for name in (".metadata", "__0_0.distcp")}
         | {"step-10/.complete": b""},
-        {"step-10": "complete", "step-20": "incomplete"},
+        {"step-10": "complete", "step-20": "unknown"},
+    ),
+    "litgpt: none has a description": (
+        {f"step-00000{n}00/lit_model.pth": X for n in (1, 2)},
+        {"step-00000100": "unknown", "step-00000200": "unknown"},
+    ),
+    "nanochat: fewer ranks from a step on": (
+        nanochat(100) | nanochat(200, ranks=1) | nanochat(300, ranks=1),
+        {f"model_000{n}00.pt": "complete" for n in (1, 2, 3)},
     ),
     "shards: one save of many files": (
         {f"checkpoint_2_100-model_part-0-shard{n}.pt": ZIP for n in range(4)}
@@ -234,11 +242,22 @@ def test_a_pointer_that_was_set_back_does_not_tear_what_is_newer(tmp_path: Path)
     assert value.relaunch_from is not None and value.relaunch_from.step == 200
 
 
-def test_what_lacks_files_beside_the_one_that_is_named_is_torn(tmp_path: Path) -> None:
+@pytest.mark.parametrize("newer", [(300,), (300, 400)])
+def test_fewer_files_than_the_named_one_are_torn_unless_there_are_fewer_ranks(
+    newer: tuple[int, ...], tmp_path: Path
+) -> None:
+    rank = "mp_rank_0{}/model_optim_rng.pt".format
+    files = {f"iter_0000200/{rank(n)}": X for n in range(4)} | {TRACKER: b"200"}
+    files |= {f"iter_0000{step}/{rank(n)}": X for step in newer for n in range(2)}
+    states = {item.state.value for item in value_of(grown(tmp_path, files)).items[1:]}
+    assert states == {"incomplete" if len(newer) == 1 else "unknown"}
+
+
+def test_a_described_save_of_fewer_files_is_not_torn(tmp_path: Path) -> None:
     root = megatron(tmp_path, (200, 300), b"200")
     (root / "iter_0000300" / "__1_0.distcp").unlink()
     settle(root, NOW - 3600)
-    assert value_of(root).items[-1].state.value == "incomplete"
+    assert value_of(root).items[-1].state.value == "unknown"
 
 
 def test_a_release_has_weights_only(tmp_path: Path) -> None:
@@ -248,6 +267,16 @@ def test_a_release_has_weights_only(tmp_path: Path) -> None:
     assert "begins at iteration 0" in (value.items[0].note or "")
     assert value.trainer_would_load is not None
     assert value.trainer_would_load.path.endswith("/release")
+
+
+def test_of_tags_without_steps_the_one_that_the_pointer_names_is_the_newest(tmp_path: Path) -> None:
+    tags = ("best", "epoch_3", "epoch_10")
+    grown(tmp_path, {f"{tag}/mp_rank_00_model_states.pt": X for tag in tags})
+    put(tmp_path / "epoch_3" / "mp_rank_00_model_states.pt", X, NOW - 3500)  # copied last
+    put(tmp_path / "latest", b"epoch_10", NOW - 3400)
+    value = value_of(tmp_path)
+    for pick in (value.relaunch_from, value.trainer_would_load):
+        assert pick is not None and pick.path == str(tmp_path / "epoch_10")
 
 
 def hugging_face(root: Path, name: str, latest: str | None = None) -> None:
