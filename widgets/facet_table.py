@@ -240,6 +240,7 @@ def _host(value: HostValue, now: float) -> Pairs:
         ("disk", "; ".join(disks)),
         ("memory", "" if value.mem_frac is None else percent(value.mem_frac)),
         ("load", "" if value.load is None else f"{value.load:.2f}"),
+        ("node", value.out_of_service or ""),
         ("OOM kills", str(value.oom_kills) if value.oom_kills else ""),
         ("accelerators", _accelerators(value)),
     ]

@@ -35,6 +35,8 @@ class HostValue(Frozen):
     mem_frac: float | None = None
     oom_kills: int | None = None
     load: float | None = None
+    out_of_service: str | None = None
+    """Why its scheduler starts nothing on it any more, by its own word; one line."""
     gpus: tuple[Gpu, ...] = ()
     gpus_error: Problem | None = None
     """Why the list of accelerators is not whole, in the words of the program that lists them."""

@@ -25,8 +25,11 @@ WAITED: Final = 2.0
 """Seconds from which on a job was not eligible at once: Slurm tells whole ones."""
 UNNAMED: Final = "wrap"
 """How every job is called that ``sbatch --wrap`` has made of a command."""
-FREED_WITHIN: Final = 60.0
-"""Seconds after a job's end within which the scheduler sees that others need not wait for it."""
+FREED_WITHIN: Final = 900.0
+"""Seconds after a job's end within which the scheduler sees that others need not wait for it.
+
+A job that is still completing on its nodes holds up those that wait for it.
+"""
 
 
 @dataclass(frozen=True)
@@ -137,21 +140,36 @@ def _alike(run: RunSpec, one: Job, job: Job) -> bool:
 
 
 def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
-    """Return the one job like it that was submitted before, and could start only from its end on.
+    """Return the job like it that could start only from its end on; of several the one that lives.
 
-    Slurm forgets what a job has waited for, but not since when it was eligible.
+    Slurm forgets what a job has waited for, but not since when it was eligible. A job follows the
+    last one like it that ended before that: the links of a chain may come within seconds.
     """
     ended = job.main.ended
     if ended is None:
         return None
-    freed = [
+    like = [
         one
         for one in book.jobs
         if one.records[0].base != job.records[0].base and _alike(run, one, job)
-        if one.main.workdir == job.main.workdir and _was_freed(one.main, ended)
+        if one.main.workdir == job.main.workdir
         if one.main.name != UNNAMED or (one.main.command and one.main.command == job.main.command)
     ]
-    return freed[0] if len(freed) == 1 else None
+    ends = [one.main.ended for one in like if one.over and one.main.ended is not None]
+    freed = [
+        one
+        for one in like
+        if _was_freed(one.main, ended)
+        if not any(ended < end <= (one.main.eligible or 0.0) for end in ends)
+    ]
+    living = [one for one in freed if one.lives]
+    if len(living) > 1:
+        return None  # which of them goes on for the run is not told
+    return living[0] if living else max(freed, key=_number, default=None)
+
+
+def _number(job: Job) -> int:
+    return int(job.records[0].base) if job.records[0].base.isdecimal() else 0
 
 
 def _was_freed(record: Record, at: float) -> bool:

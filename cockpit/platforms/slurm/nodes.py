@@ -20,10 +20,15 @@ from cockpit.platforms.slurm.jobs import where_of
 from cockpit.platforms.slurm.script import new_mark, nodes_script
 from cockpit.platforms.slurm.trouble import Trouble, trouble_of
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 _NODE: Final = re.compile(r"^NodeName=(\S+)(.*?)(?=^NodeName=|\Z)", re.M | re.S)
 _LOAD: Final = re.compile(r"\bCPULoad=(\d+(?:\.\d+)?)")
 _STATE: Final = re.compile(r"^\s+State=(\S+)", re.M)
+_REASON: Final = re.compile(r"^\s+Reason=(.+)$", re.M)
+_OUT: Final = re.compile(r"DRAIN|DOWN|FAIL|MAINT|INVAL|NOT_RESPONDING|[*$]")
+"""Words and signs of a node's state on which nothing new is started."""
+NODE_LOST: Final = "NODE_FAIL"
 
 
 class Nodes:
@@ -71,10 +76,23 @@ class Nodes:
         text = told.get(node, "")
         load, state = _LOAD.search(text), _STATE.search(text)
         word = clean(state[1], 60) if state is not None else "not listed"
-        value = HostValue(load=float(load[1]) if load is not None else None)
+        value = HostValue(
+            load=float(load[1]) if load is not None else None,
+            out_of_service=_out_of_service(node, word, _REASON.search(text)),
+        )
         return known(value, f"{where}: {clean(node, 100)} {word}", now)
 
 
+def _out_of_service(node: str, state: str, reason: re.Match[str] | None) -> str | None:
+    """Return why nothing new starts on a node, and who says so: Slurm's own words."""
+    if reason is None and _OUT.search(state) is None:
+        return None
+    why = "" if reason is None else f": {reason[1]}"
+    return scrub(clean(f"node {node} is {state}{why}", 300))
+
+
 def _node(query: Query) -> str | None:
+    """Return the machine of a living job, or the one that was lost under it."""
     job = query.job
-    return job.node if job is not None and job.phase.lives else None
+    there = job is not None and (job.phase.lives or job.state == NODE_LOST)
+    return job.node if job is not None and there else None

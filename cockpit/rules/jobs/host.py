@@ -43,6 +43,7 @@ def host_pressure(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     yield from _memory(run, history, value)
     yield from _disks(run, history, value)
+    yield from _out_of_service(run, history, value)
     if phase is Phase.RUNNING:
         yield from _killed(run, history)
         yield from _lost(run, history, value)
@@ -58,7 +59,7 @@ def at_ease(run: RunSpec, old: HostValue | None, new: HostValue | None) -> bool:
 
 
 def _counts(value: HostValue) -> tuple[object, ...]:
-    return value.oom_kills, value.gpus, value.gpus_lost, value.gpus_error
+    return value.oom_kills, value.out_of_service, value.gpus, value.gpus_lost, value.gpus_error
 
 
 def _far(run: RunSpec, value: HostValue) -> bool:
@@ -163,6 +164,17 @@ def _newest_on(run: RunSpec, history: History, disk: Disk) -> Checkpoint | None:
     held = {str(root) for root in roots if {str(root), root.path} & set(disk.holds)}
     items = () if value is None else value.items
     return newest_of(item for item in items if item.complete and item.root in held)
+
+
+def _out_of_service(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
+    """Yield where the scheduler has taken the job's machine out of service (drain, down)."""
+    if value.out_of_service is not None:
+        yield _alert(
+            history, f"C-22:{run.name}:node", "The job's node is being taken out of service",
+            value.out_of_service,
+            next_action=f"escalate to {wording.person(run)} with the reason: the job may run on,"
+            " but nothing new starts on that node, and it may be rebooted after the job",
+        )  # fmt: skip
 
 
 def _lost(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:

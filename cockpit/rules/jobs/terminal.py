@@ -136,6 +136,9 @@ def _evidence(
     yield Evidence(text=_exit(job), source=job_source(history))
     if went_on is not None:
         yield Evidence(text=f"{went_on.text}, after its end", source=went_on.source)
+    host = history.facets.host
+    if host.value is not None and host.value.out_of_service is not None:
+        yield Evidence(text=host.value.out_of_service, source=host.source)
     for rival in job.rivals:
         text = f"{rival.id} is running: {rival.name} ({rival.why})"
         yield Evidence(text=text, source=job.rivals_source)

@@ -229,3 +229,38 @@ def test_a_named_job_that_lives_stays_the_current_one_beside_a_launch() -> None:
     seen = found(record("12", submitted=100.0), record("15", comment="toy-i002", submitted=210.0))
     assert seen.job is not None and seen.job.id == "12"
     assert [job.id for job in seen.rivals] == ["15"]
+
+
+def ended_at(raw: str, submitted: float, eligible: float, ended: float | None) -> Record:
+    state = "RUNNING" if ended is None else "FAILED"
+    return record(raw, state, submitted=submitted, eligible=eligible, ended=ended)
+
+
+@pytest.mark.parametrize("long", [0.0, 1.0, 20.0, 700.0])
+def test_the_newest_link_of_a_chain_is_the_job_however_short_the_links_were(long: float) -> None:
+    """Slurm has forgotten who waited for whom: each was eligible from the former one's end on."""
+    ends = [100.0 + long * link for link in range(3)]
+    links = [
+        ended_at("12", 0.0, 0.0, ends[0]),
+        ended_at("13", 1.0, ends[0], ends[1]),
+        ended_at("14", 2.0, ends[1], ends[2]),
+        ended_at("15", 3.0, ends[2], None),
+    ]
+    seen = found(*links)
+    assert seen.job is not None and seen.job.id == "15" and seen.job.lives
+    assert seen.passed[0] == "12" and not seen.possible
+
+
+def test_a_chain_beside_it_goes_its_own_way() -> None:
+    """Two chains of one script: each job follows the last one that ended before it could start."""
+    seen = found(
+        ended_at("12", 0.0, 0.0, 100.0), ended_at("13", 2.0, 100.0, 160.0),
+        ended_at("22", 1.0, 1.0, 130.0), ended_at("23", 3.0, 130.0, None),
+    )  # fmt: skip
+    assert seen.job is not None and seen.job.id == "13"
+    assert [job.id for job in seen.possible] == ["23"]  # alike: a person says what it is
+
+
+def test_a_job_that_completes_for_minutes_holds_up_the_next() -> None:
+    seen = found(ended_at("12", 0.0, 0.0, 100.0), ended_at("13", 1.0, 500.0, None))
+    assert seen.job is not None and seen.job.id == "13"

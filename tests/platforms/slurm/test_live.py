@@ -171,3 +171,32 @@ async def test_a_cluster_behind_a_login_node(
         assert log.value is not None, log.error
         assert [line.plain for line in log.value.lines] == ["step 1"]
         assert log.value.path == f"ssh://{box.host}-b{value.output}"
+
+
+async def test_a_chain_of_short_links_is_followed_to_the_one_that_lives(slurm: Rig) -> None:
+    """Nobody has seen the first links wait: a fresh look finds the last one all the same."""
+    first = slurm.sbatch("-J", "chain", wrap="sleep 4; exit 1")
+    second = slurm.sbatch("-J", "chain", "-d", f"afterany:{first}", wrap="sleep 1; exit 1")
+    third = slurm.sbatch("-J", "chain", "-d", f"afterany:{second}", wrap="sleep 90")
+    slurm.wait_for(third, "RUNNING")
+    value = (await value_of(run_of("toy", first)))["toy"]
+    assert (value.id, value.phase) == (third, Phase.RUNNING)
+    assert "follows" in (value.reason or "")
+
+
+async def test_a_node_that_drains_tells_its_reason(slurm: Rig) -> None:
+    job = slurm.sbatch()
+    slurm.wait_for(job, "RUNNING")
+    run, own = run_of("toy", job), platform()
+    value = (await own.jobs(queries(run)))["toy"].value
+    assert value is not None and value.node is not None
+    query = Query(run=run, job=value)
+    whole = (await own.hosts([query]))["toy"].value
+    assert whole is not None and whole.out_of_service is None
+    slurm.told("scontrol", "update", f"node={value.node}", "state=drain", "reason=bad fan, RMA 7")
+    try:
+        host = (await own.hosts([query]))["toy"].value
+    finally:
+        slurm.told("scontrol", "update", f"node={value.node}", "state=resume")
+    assert host is not None and host.out_of_service is not None
+    assert "DRAIN" in host.out_of_service and "bad fan, RMA 7" in host.out_of_service

@@ -237,3 +237,10 @@ def test_a_host_is_at_ease_while_only_figures_far_from_their_limits_move(
     other = value.model_copy(update=changes)
     assert at_ease(run_spec(), value, other) is at_ease(run_spec(), other, value) is calm
     assert not at_ease(run_spec(), None, value), "the first look is news"
+
+
+def test_a_node_that_is_taken_out_of_service_is_told_with_its_reason() -> None:
+    draining = HostValue(out_of_service="node gpu3 is MIXED+DRAIN: bad fan")
+    assert found(draining) == ["node"]
+    assert found(HostValue(load=1.0)) == []
+    assert not at_ease(RunSpec(name="toy"), HostValue(mem_frac=0.1), draining)

@@ -8,7 +8,7 @@ from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
 from cockpit.model.history import History, PhaseMark
 from cockpit.model.jobs import LiveJob
-from cockpit.model.observed import JobValue, Phase, Triage
+from cockpit.model.observed import HostValue, JobValue, Phase, Triage
 from cockpit.rules.jobs.terminal import ended_not_success
 from tests.rules.making import (
     T0,
@@ -216,3 +216,18 @@ def test_an_end_that_no_system_dates_was_then_or_before() -> None:
         alert_of(failed(*STOPS, job=job(Phase.FAILED, ended_at=at))) for at in (None, T0 + 77)
     )
     assert gone.since_or_before and not dated.since_or_before
+
+
+def test_a_lost_node_whose_processes_save_on_is_said() -> None:
+    """Slurm has given the node up; what ran there does not know that."""
+    lost = job(Phase.FAILED, state="NODE_FAIL", ended_at=T0 - 300)
+    saved = checkpoints(checkpoint(500, T0 - 900), checkpoint(600, T0 - 20))
+    why = HostValue(out_of_service="node gpu3 is DOWN*: Not responding")
+    alert = alert_of(
+        history(T0, job=lost, log=log("step 1", mtime=T0 - 400), checkpoints=saved, host=why)
+    )
+    assert alert.title == "The job ended (NODE_FAIL), but checkpoints are still being saved"
+    texts = [each.text for each in alert.evidence]
+    assert any("step 600 was saved" in text and "after its end" in text for text in texts)
+    assert any("gpu3 is DOWN*: Not responding" in text for text in texts)
+    assert "a relaunch would be a second copy" in alert.next_action
