@@ -135,6 +135,11 @@ def _run(table: object, at: KeyPath, settings: Settings, troubles: list[Trouble]
         troubles += (
             Trouble((*at, name), unknown_key((*at, name))) for name in DERIVED & table.keys()
         )
+        if isinstance(table.get("job"), dict) and "other_logs" in table["job"]:
+            place = (*at, "job", "other_logs")
+            troubles.append(Trouble(place, unknown_key(place)))
+        if isinstance(table.get("job"), dict):
+            table["job"] = _job(table["job"])
         if isinstance(table.get("checkpoints"), dict):
             table["checkpoints"] = _checkpoints(table["checkpoints"])
             troubles += _layout_troubles(table["checkpoints"], (*at, "checkpoints"))
@@ -143,6 +148,14 @@ def _run(table: object, at: KeyPath, settings: Settings, troubles: list[Trouble]
         troubles += run
         return None
     return run
+
+
+def _job(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table in the model's shape: one log, and the others of a list."""
+    shaped = dict(table)
+    if isinstance(shaped.get("log"), list) and shaped["log"]:
+        shaped["log"], *shaped["other_logs"] = shaped["log"]
+    return shaped
 
 
 def _checkpoints(table: Mapping[str, Any]) -> dict[str, Any]:

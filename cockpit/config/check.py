@@ -87,7 +87,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
 }
 """Every table that may be written, and the keys it takes."""
 
-DERIVED = frozenset({"final_step_source", "final_step_told", "same_tracker"})
+DERIVED = frozenset({"final_step_source", "final_step_told", "same_tracker", "other_logs"})
 """Fields of the model that the run file does not write."""
 
 _EXPECTED = {

@@ -76,7 +76,7 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
         "address": "ray: the head's dashboard address, such as http://127.0.0.1:8265.",
         "token_env": "ray: the name of the environment variable that holds the token.",
         "host": "slurm, box: the ssh host; absent for slurm: this machine.",
-        "log": "The job's log file; slurm: default its StdOut. On host, when one is set.",
+        "log": "The job's log file, or a list of them; patterns (*, %j, %t); slurm: its StdOut.",
         "session": "box: the tmux session in which the training runs.",
         "match": "box, local: a pattern that finds the process (pgrep -f).",
         "pid_file": "box, local: the file whose first line is the trainer's process id.",

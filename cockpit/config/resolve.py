@@ -98,17 +98,24 @@ def _places(part: S, names: Iterable[str], host: str | None, folder: Path) -> S:
     """Return ``part`` with the places in its fields ``names`` on ``host``, else absolute here."""
 
     def resolve(place: Place | None) -> Place | None:
-        if place is None or not place.here:
-            return place
-        return _place(place, folder) if host is None else on_host(host, place.path)
+        return None if place is None else _there(place, host, folder)
 
     return part.model_copy(update={name: resolve(getattr(part, name)) for name in names})
+
+
+def _there(place: Place, host: str | None, folder: Path) -> Place:
+    if not place.here:
+        return place
+    return _place(place, folder) if host is None else on_host(host, place.path)
 
 
 def _job(job: JobSpec, workdir: Place | None, folder: Path) -> JobSpec:
     own = job.workdir or workdir or (Place("file", "", str(folder)) if job.host is None else None)
     job = job.model_copy(update={"workdir": own})
     job = _places(job, _ON_HOST, job.host, folder)
+    if job.other_logs:
+        others = tuple(_there(each, job.host, folder) for each in job.other_logs)
+        job = job.model_copy(update={"other_logs": others})
     is_file = job.cluster is not None and ("/" in job.cluster or job.cluster.endswith(_YAML))
     return _paths(job, ("cluster",), lambda path: local_path(path, folder)) if is_file else job
 

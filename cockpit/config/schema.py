@@ -26,6 +26,9 @@ _KEYS: Final[Shape] = {
     ]
 }
 WIDER: Final[Mapping[str, Shape]] = {
+    "run.job.log": {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
+    },
     "run.checkpoints.path": {
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
     },

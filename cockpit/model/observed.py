@@ -98,6 +98,8 @@ class JobValue(Frozen):
     """True when it waits for something that can never come (C-04)."""
     output: str | None = Field(default=None, exclude=True)
     """The file of its host that its output goes to, where the platform tells one."""
+    error_output: str | None = Field(default=None, exclude=True)
+    """The same for its standard error, where that is a file of its own."""
     node: str | None = Field(default=None, exclude=True)
     """The machine it runs on, where that is not the run's own host."""
     ends_by: Instant | None = Field(default=None, exclude=True)
@@ -186,6 +188,14 @@ class Row(NamedTuple):
         return self.loss if self.loss != 0.0 else true_loss(self.loss, self.grad_norm)
 
 
+class OtherLog(Frozen):
+    """A log that the job writes beside the one that is shown: read for a diagnosis."""
+
+    path: str
+    size: int
+    mtime: Instant
+
+
 class LogValue(Frozen):
     """The tail of the job's own log, its size (bytes) and clocks."""
 
@@ -212,6 +222,8 @@ class LogValue(Frozen):
     """What the lines that were read announce besides steps."""
     clock_offset_s: Seconds | None = None
     """The writer's clock minus ours where it is off: the times of lines are on ours."""
+    others: tuple[OtherLog, ...] = ()
+    """What the job writes besides: standard error of its own, other ranks."""
 
 
 class CheckpointState(StrEnum):

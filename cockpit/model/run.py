@@ -41,6 +41,8 @@ class JobSpec(Frozen):
     token_env: str | None = None
     host: str | None = None
     log: Place | None = None
+    other_logs: tuple[Place, ...] = ()
+    """The rest of a list in ``log``."""
     session: str | None = None
     match: str | None = None
     pid_file: Place | None = None

@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import Problem
 from cockpit.model.logtext import LogMark, PresentLog
-from cockpit.model.observed import JobValue, LogValue, Phase, Triage
-from cockpit.model.place import SSH, Place
+from cockpit.model.observed import JobValue, LogValue, OtherLog, Phase, Triage
+from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts.success import fell_short
 from cockpit.rules.present import job_of
 from cockpit.rules.triage.classify import diagnose, word_of
+from cockpit.rules.triage.words import ALARM
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.file import show
@@ -29,7 +30,7 @@ from cockpit.sources.logs.present import MOST_BYTES, read_present
 from cockpit.sources.logs.present_away import bring
 from cockpit.sources.logs.remote import RemoteLog
 from cockpit.sources.logs.source import TAIL
-from cockpit.text.present_log import held
+from cockpit.text.present_log import held, present_log
 from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.reports import Case, seen_of
 from cockpit.watch.runstate import Diagnosis, RunState
@@ -39,6 +40,8 @@ AT_ONCE: Final = 2
 """Diagnoses under way together: each keeps a core busy."""
 AWAY_AT_ONCE: Final = 16
 """Logs of other machines that are read at one time."""
+ENDS: Final = 200
+"""Lines at the end of each of several logs that tell which one says how it ended."""
 TOGETHER: Final = 64
 ROOM: Final = 8 << 20
 """Logs of one host that a trip brings at most, and their bytes: a fleet may stall all at once."""
@@ -53,6 +56,7 @@ class _Question(NamedTuple):
     mtime: float
     inode: int | None
     short: bool | None
+    others: tuple[OtherLog, ...] = ()
 
 
 class _Asked(NamedTuple):
@@ -201,7 +205,7 @@ def question_of(case: Case, stalled: bool) -> _Question | None:
         return None
     plain = _alone(job)
     short, value = fell_short(case.spec, seen_of(case)), log.value
-    return _Question(plain, value.path, value.size, value.mtime, value.inode, short)
+    return _Question(plain, value.path, value.size, value.mtime, value.inode, short, value.others)
 
 
 def diagnosed(run: RunSpec, job: JobValue, text: PresentLog, short: bool | None) -> Triage:
@@ -235,7 +239,29 @@ def _read(
         source = log_at(place)
         if told is not None and isinstance(source, RemoteLog):
             source = source.answered(told)
-        return read_present(source, job.log_mark, job.started_at), True
+        own = read_present(source, job.log_mark, job.started_at)
+        return _with_others(own, job, log.others), True
     except OSError as error:
         said = (error.strerror or "it cannot be read").lower()
         return held(lines, why and f"{why}: {said}"), place.here
+
+
+def _with_others(own: PresentLog, job: JobValue, others: Sequence[OtherLog]) -> PresentLog:
+    """Return a job's lines with those of its other logs; what alarms comes last, as it ended.
+
+    Which line of one file came before which of another is not known: a traceback on standard
+    error has not been outlived by what a buffer let go of afterwards.
+    """
+    found = [(own, "")]
+    for each in others:
+        with suppress(OSError):
+            read = read_present(log_at(place_of(each.path)), None, job.started_at)
+            found.append((read, each.path))
+    if len(found) == 1:
+        return own
+    found.sort(
+        key=lambda each: sum(bool(ALARM.search(line.text)) for line in each[0].lines[-ENDS:])
+    )
+    lines = [line._replace(file=path or line.file) for log, path in found for line in log.lines]
+    size = sum(log.read.bytes for log, _ in found)
+    return present_log(lines, own.read.model_copy(update={"lines": len(lines), "bytes": size}))

@@ -47,7 +47,7 @@ class BoxPlatform(Unsupported):
     fields: ClassVar[frozenset[str]] = frozenset(
         {
             *("host", "session", "match", "log", "pid_file", "done_marker", "exit_file", "workdir"),
-            *("save_signal", "save_command", "grace", "diagnostic"),
+            *("save_signal", "save_command", "grace", "diagnostic", "other_logs"),
         }
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE

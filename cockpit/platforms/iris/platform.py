@@ -46,7 +46,16 @@ class IrisPlatform(Unsupported):
     kind: ClassVar[str] = "iris"
     fields: ClassVar[frozenset[str]] = frozenset(
         {
-            *("id", "controller_url", "cluster", "auth", "token_command", "workdir", "log"),
+            *(
+                "id",
+                "controller_url",
+                "cluster",
+                "auth",
+                "token_command",
+                "workdir",
+                "log",
+                "other_logs",
+            ),
             *("production", "diagnostic", "bad_node_recipe", "grace"),
         }
     )

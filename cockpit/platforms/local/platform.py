@@ -62,7 +62,7 @@ class LocalPlatform(Platform):
     kind: ClassVar[str] = "local"
     fields: ClassVar[frozenset[str]] = frozenset(
         {
-            *("id", "log", "pid_file", "exit_file", "done_marker", "workdir"),
+            *("id", "log", "other_logs", "pid_file", "exit_file", "done_marker", "workdir"),
             *("save_signal", "save_command", "grace", "diagnostic"),
         }
     )

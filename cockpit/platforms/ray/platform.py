@@ -46,7 +46,7 @@ class RayPlatform(Unsupported):
     fields: ClassVar[frozenset[str]] = frozenset(
         {
             *("id", "address", "token_env", "auth", "token_command"),
-            *("resubmit_runs", "log", "workdir", "save_command", "grace"),
+            *("resubmit_runs", "log", "other_logs", "workdir", "save_command", "grace"),
         }
     )
     acts: ClassVar[bool] = True

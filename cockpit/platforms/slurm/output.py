@@ -1,4 +1,4 @@
-"""Where a job's standard output goes: the patterns of ``sbatch --output`` that Slurm left in."""
+"""Where a job's output and errors go: the patterns of ``sbatch --output`` that Slurm left in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ _PATTERN: Final = re.compile(r"%(%|(\d*)([AajJNnstuxb]))")
 
 def output_of(record: Record, user: str = "") -> str | None:
     """Return the file that a job writes to, ``None`` where that is not known (yet)."""
-    path = record.output
+    return _filled_in(record.output, record, user)
+
+
+def error_output_of(record: Record, user: str = "") -> str | None:
+    """Return the file of its standard error, ``None`` where that is not one of its own."""
+    found = _filled_in(record.error_output, record, user)
+    return None if found in (output_of(record, user), "/dev/null") else found
+
+
+def _filled_in(path: str, record: Record, user: str) -> str | None:
     if not path or (NO_TASK in path and record.waits_for_tasks):
         return None
     if "\\" in path:  # sbatch: a backslash switches all patterns off

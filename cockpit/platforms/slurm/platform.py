@@ -43,7 +43,7 @@ class SlurmPlatform(Platform):
     kind: ClassVar[str] = "slurm"
     fields: ClassVar[frozenset[str]] = frozenset(
         {
-            *("id", "host", "log", "workdir", "save_signal", "save_command", "grace"),
+            *("id", "host", "log", "other_logs", "workdir", "save_signal", "save_command", "grace"),
             "diagnostic",
         }
     )
@@ -86,7 +86,9 @@ class SlurmPlatform(Platform):
         """Return what each run's log tells: ``job.log``, else the file of the job's output."""
         places = {query.name: place for query in queries if (place := _log(query)) is not None}
         found = await self._logs.observe(
-            [query for query in queries if query.name in places or _names_log(query)], places
+            [query for query in queries if query.name in places or _names_log(query)],
+            places,
+            others={query.name: _others(query) for query in queries},
         )
         return {query.name: self._log_facet(query, found.get(query.name)) for query in queries}
 
@@ -192,3 +194,12 @@ def _log(query: Query) -> Place | None:
     if job is None:
         return None if query.last_log is None else place_of(query.last_log)
     return None if job.output is None else on_host(spec.host, job.output)
+
+
+def _others(query: Query) -> list[Place]:
+    """Return where the current job writes besides: its standard error, if it is apart."""
+    spec, job = query.run.job, query.job
+    if spec is None or job is None:
+        return []
+    files = (job.output if spec.log is not None else None, job.error_output)
+    return [on_host(spec.host, path) for path in files if path is not None]

@@ -65,6 +65,7 @@ class Record:
     """The batch script with its arguments, or the program of an srun; empty for ``--wrap``."""
     workdir: str = ""
     output: str = ""
+    error_output: str = ""
     node: str = ""
     accelerators: int | None = None
     said_by: str = ""

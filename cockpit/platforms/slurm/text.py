@@ -171,6 +171,7 @@ def _shown(number: str, lines: list[str]) -> Record | None:
         script=_set(told.get("Command", "")),
         workdir=_set(told.get("WorkDir", "")),
         output=_set(told.get("StdOut", "")),
+        error_output=_set(told.get("StdErr", "")),
         accelerators=accelerators_in(told.get("AllocTRES", "") or told.get("TRES", "")),
         node=first_node(_set(told.get("BatchHost", "")) or _set(told.get("NodeList", ""))),
         said_by="scontrol",

@@ -10,7 +10,7 @@ from cockpit.model.observed import JobValue, Phase, Tasks
 from cockpit.model.run import RunSpec
 from cockpit.platforms.slurm.book import Job
 from cockpit.platforms.slurm.lineage import launch_of
-from cockpit.platforms.slurm.output import output_of
+from cockpit.platforms.slurm.output import error_output_of, output_of
 from cockpit.platforms.slurm.reasons import in_words, never_starts
 from cockpit.platforms.slurm.record import Record, count_of
 from cockpit.text.safe import clean
@@ -53,6 +53,7 @@ def value_of(
         queued=tuple(queued),
         never=waiting and never_starts(main.reason),
         output=output_of(main),
+        error_output=error_output_of(main),
         node=main.node or None,
         ends_by=main.until if phase is Phase.RUNNING else None,
         preempted_at=_preempted(main) if phase is Phase.RUNNING else None,

@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -29,6 +30,7 @@ from cockpit.sources.logs.pieces import Answer, Ask, Told
 from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.remote import HostError, RemoteLog, Run
 from cockpit.sources.logs.rows import last_line_at, read_rows, written_until
+from cockpit.sources.logs.several import Several, logs_of, patterned, plainly
 from cockpit.sources.logs.skipped import SCAN_S, Budget, Find, Left, Search, search
 from cockpit.sources.logs.stamp import clock_offset, writes_utc
 from cockpit.text.announced import announced
@@ -65,6 +67,8 @@ class Logs:
         self._hosts = Hosts(run)
         self._find = find
         self._followed: dict[str, _Followed] = {}
+        self._shown: dict[str, str] = {}
+        """By run, which of several logs is shown."""
         self._share = FIRST
 
     async def observe(
@@ -72,24 +76,59 @@ class Logs:
         queries: Sequence[Query],
         places: Mapping[str, Place] | None = None,
         told: Mapping[str, Told] | None = None,
+        others: Mapping[str, Sequence[Place]] | None = None,
     ) -> dict[str, Facet[LogValue]]:
         """Return the log facet of each run, by run name; of all logs of a host in one trip.
 
         ``places`` says where a run's log lies (by run name) if not at ``job.log``; ``told`` what
-        a probe has brought of the files that ``asks`` has named.
+        a probe has brought of the files that ``asks`` has named; ``others`` what each run writes
+        besides.
         """
-        runs = [query.run for query in queries]
-        share = self._shared(len(runs))
-        named = self._places(queries, places)
+        own = self._places(queries, places)
+        several = await self._several(queries, own, others or {})
+        named = {key: place for each in several.values() for key, place in each.places.items()}
+        share = self._shared(len(named))
         brought = dict(told or {})
         lacking = {name: place for name, place in named.items() if name not in brought}
         brought |= await self._hosts.bring(self._asks(lacking, share.busy))
-        facets = {run.name: self._begun(named[run.name], run.name) for run in runs}
+        facets = {name: self._begun(place, name) for name, place in named.items()}
         followed = {name: one for name, one in facets.items() if isinstance(one, _Followed)}
         answers = {name: one for name, one in facets.items() if isinstance(one, Facet)}
         answers |= await self._looked(followed, share, brought)
         # Nothing waits from here on: rows that are taken are also delivered.
-        return {run.name: self._with_rows(run, answers[run.name]) for run in runs}
+        return {name: self._together(each, answers) for name, each in several.items()}
+
+    @staticmethod
+    async def _several(
+        queries: Sequence[Query],
+        own: Mapping[str, Place | None],
+        others: Mapping[str, Sequence[Place]],
+    ) -> dict[str, Several]:
+        """Return the logs of each run; patterns are looked for apart, as a disk may hang."""
+        found = {
+            each.name: plainly(each, own[each.name], others.get(each.name, ())) for each in queries
+        }
+        wanted = {each.name: each for each in queries if patterned(each)}
+        calls = [
+            Call(partial(logs_of, query, own[name], others.get(name, ())), (logs_of, name))
+            for name, query in wanted.items()
+        ]
+        for name, outcome in zip(wanted, await offload_each(calls, deadline=1.0), strict=True):
+            with suppress(OSError):
+                found[name] = outcome.value
+        return found
+
+    def _together(self, logs: Several, answers: Mapping[str, Facet[LogValue]]) -> Facet[LogValue]:
+        """Return the facet of the log of a run that steps, with the others by name."""
+        found = {key: self._with_rows(key, answers[key]) for key in logs.places}
+        if len(found) == 1:
+            return found[logs.name]
+        steps = {
+            key for key in found if key in self._followed and self._followed[key].step is not None
+        }
+        shown = self._shown[logs.name] = logs.shown(found, steps, self._shown.get(logs.name))
+        step = self._followed[shown].step if shown in self._followed else None
+        return logs.joined(shown, found, step)
 
     async def _looked(
         self, followed: Mapping[str, _Followed], share: Share, told: Mapping[str, Told]
@@ -112,8 +151,8 @@ class Logs:
             found |= {name: _facet_of(rest[name].place, each, now) for name, each in looked.items()}
         return found
 
-    def _with_rows(self, run: RunSpec, facet: Facet[LogValue]) -> Facet[LogValue]:
-        followed = self._followed.get(run.name)
+    def _with_rows(self, name: str, facet: Facet[LogValue]) -> Facet[LogValue]:
+        followed = self._followed.get(name)
         if facet.value is None or followed is None or not (rows := followed.take_rows()):
             return facet
         value = facet.value.model_copy(update={"rows": rows})
@@ -286,6 +325,11 @@ class _Followed:
             return self._value if read else None
         finally:
             self._lock.release()
+
+    @property
+    def step(self) -> int | None:
+        """The newest step that it has told."""
+        return self._step
 
     def take_rows(self) -> tuple[Row, ...]:
         """Return the rows read since the last call: none is lost to a deadline."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +54,26 @@ async def test_a_job_its_log_and_its_machine(slurm: Rig) -> None:
     log, host = (await own.logs([query]))["toy"], (await own.hosts([query]))["toy"]
     assert log.value is not None and log.value.path == value.output
     assert host.value is not None and host.value.load is not None, host
+
+
+async def test_standard_error_of_its_own_is_read_beside_the_output(slurm: Rig) -> None:
+    bar = r'printf "\r  7%%|#| 7/100 [00:10<10:00, 1.0it/s, loss=2.5]" >&2'
+    job = slurm.sbatch("-o", "%j_log.out", "-e", "%j_log.err", wrap=f"echo up; {bar}; sleep 60")
+    slurm.wait_for(job, "RUNNING")
+    run, own = run_of("toy", job), platform()
+    value = (await own.jobs(queries(run)))["toy"].value
+    assert value is not None and value.output is not None
+    assert value.error_output == value.output.replace(".out", ".err")
+    query = Query(run=run, job=value)
+    until = time.monotonic() + 20
+    while time.monotonic() < until:  # the job writes when it gets round to it
+        log = (await own.logs([query]))["toy"].value
+        if log is not None and log.path == value.error_output and log.rows:
+            break
+        await asyncio.sleep(0.05)
+    assert log is not None and log.path == value.error_output
+    assert [(row.step, row.loss) for row in log.rows] == [(7, 2.5)]
+    assert [each.path for each in log.others] == [value.output]
 
 
 async def test_what_waits_and_what_never_starts(slurm: Rig) -> None:
