@@ -45,7 +45,8 @@ class LiveJob(Frozen):
     needs_success: bool = Field(default=False, exclude=True)
     """It waits for the current job's success: behind one that is stopped it never starts."""
     alike: bool = Field(default=False, exclude=True)
-    """It runs what the run's job runs, and nothing shows where it writes: a person decides."""
+    """It runs what the run's job runs, and nothing shows where it writes, or names the run as its
+    output and runs something else: a person decides."""
     part_of: str | None = Field(default=None, exclude=True)
     """The job (its ``id``) whose waiting part this is: what stops that one ends this too."""
     handle: dict[str, str] = Field(default_factory=dict)

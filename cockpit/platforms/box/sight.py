@@ -95,7 +95,14 @@ class HostSight:
             folders[-1] if folders else None,
             self.uid,
         )
-        return marks._replace(here=False)
+        job = run.job
+        logs = [] if job is None or job.log is None else [job.log]
+        workdir = (None if job is None else job.workdir) or run.workdir
+        return marks._replace(
+            here=False,
+            logs=tuple(self._paths(run, logs)),
+            workdirs=tuple(self._paths(run, [] if workdir is None else [workdir])),
+        )
 
     def _paths(self, run: RunSpec, places: list[Place]) -> Iterator[str]:
         """Yield these places as paths of the host: as written, and with their links followed."""

@@ -1,9 +1,11 @@
 """Why a process belongs to a run, and how sure that is (SPEC J, C-25).
 
-*Sure* is a process that carries the run's lineage, is the recorded one, has a file of the run
-open for writing, holds its lock, or was given its output root or W&B id as the value of an
-argument or variable that names an output. Anything less is *possible*. Who only reads (an
-editor, ``tail``, a plot, a shell that sits in the folder) is *spared*. Paths are compared part
+*Sure* is a process that trains the run, by positive evidence: it carries the run's lineage, is the
+recorded one, has the run's log, a checkpoint or its W&B file open for writing, holds its lock, runs
+the recorded command, or runs the recorded script and was given the output root or W&B id as the
+value of an argument or variable that names an output. Of another script that was given them it
+cannot be told: *possible*. So is one that writes a file of its own under the root. Who only reads
+(an editor, ``tail``, a plot, a shell that sits in the folder) is *spared*. Paths are compared part
 by part: ``runs/a`` is not ``runs/ab``. Blocking.
 """
 
@@ -21,6 +23,7 @@ from typing import Final, NamedTuple
 from cockpit.model.lineage import related
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import Census, OpenFile, Process, open_files
+from cockpit.platforms.local.commanded import runs_command, runs_script
 from cockpit.platforms.local.launcher.launches import number_of
 from cockpit.platforms.local.marks import RunMarks
 from cockpit.platforms.local.naming import (
@@ -28,6 +31,7 @@ from cockpit.platforms.local.naming import (
     arguments,
     names_a_launch,
     names_a_place,
+    names_a_training,
     names_the_tracker_run,
     only_looks,
     use_of,
@@ -35,11 +39,13 @@ from cockpit.platforms.local.naming import (
 from cockpit.platforms.local.tools import (
     SUBMITS,
     inner,
+    is_interpreter,
     is_shell,
     is_tool,
     program,
     submits_elsewhere,
 )
+from cockpit.platforms.local.writes import Kind, Written, is_store, kind_of
 from cockpit.text.safe import clean
 
 LAUNCH_ID: Final = "COCKPIT_LAUNCH_ID"
@@ -61,10 +67,14 @@ class Sure(Enum):
 
 
 class Mark(NamedTuple):
-    """Why a process is taken for a job, and its launch id where it tells one."""
+    """Why a process is taken for a job, and its launch id where it tells one.
+
+    ``alike``: a person decides what it is, since nothing proves that it trains this run.
+    """
 
     why: str
     launch_id: str | None = None
+    alike: bool = False
 
 
 class Belongs(NamedTuple):
@@ -82,6 +92,8 @@ class Candidate(NamedTuple):
     looks: bool
     client: bool
     """It hands a job to another system: what it names is that job's."""
+    scripted: bool
+    """An interpreter or a program named after training runs it: it may train."""
     told: str
     tag: str | None
 
@@ -96,6 +108,7 @@ def candidate_of(process: Process) -> Candidate:
         is_tool(process.argv),
         only_looks(name),
         submits_elsewhere(process),
+        is_interpreter(command[:1]) or is_shell(command) or names_a_training(name),
         " ".join((*process.argv, process.cwd or "")),
         process.variable(LINEAGE),
     )
@@ -127,8 +140,9 @@ def belongs(watched: RunMarks, candidate: Candidate, files: Files) -> Belongs | 
 
 def _of_client(watched: RunMarks, process: Process, files: Files) -> Belongs | None:
     """Return what a client of another system has to do with the run: what it writes itself."""
-    if (writes := files.why(watched, process)) is not None:
-        return Belongs(Sure.YES, Mark(writes))
+    writes = files.written(watched, process)
+    if writes is not None:
+        return Belongs(Sure.YES if writes.kind.proves else Sure.POSSIBLE, Mark(_has_open(writes)))
     return _spared(_submission(watched, process))
 
 
@@ -140,18 +154,51 @@ def _evidence(
     watched: RunMarks, candidate: Candidate, files: Files, *, named: bool
 ) -> Belongs | None:
     """Return the strongest that arguments, environment and open files say of a process."""
-    process, looks = candidate.process, candidate.looks
+    process = candidate.process
+    recorded = runs_script(process.argv, watched.scripts)
+    looks = candidate.looks and not recorded
+    writes = files.written(watched, process)
+    if writes is not None and (writes.kind.proves or recorded):
+        return Belongs(Sure.POSSIBLE if looks else Sure.YES, Mark(_has_open(writes)))
     told = [*(_in_arguments(watched, process) if named else ()), *_in_environment(watched, process)]
     sure = next((mark for certain, mark in told if certain), None)
-    if sure is not None and not looks:
+    if sure is not None and not looks and (recorded or not watched.scripts):
         return Belongs(Sure.YES, sure)
-    if (writes := files.why(watched, process)) is not None:
-        return Belongs(Sure.YES, Mark(writes))
-    if sure is not None and "argument" in sure.why:
-        return Belongs(Sure.POSSIBLE, sure)
-    if told and not looks:
-        return Belongs(Sure.POSSIBLE, told[0][1])
+    if recorded and named and _is_command(watched, process):
+        return Belongs(Sure.YES, Mark("it runs the recorded command"))
+    may_train = candidate.scripted and not looks
+    if may_train and sure is not None:
+        alike = "environment" not in sure.why
+        why = f"has {sure.why}" if alike else sure.why
+        return Belongs(Sure.POSSIBLE, sure._replace(why=why, alike=alike))
+    if writes is not None:
+        return Belongs(Sure.NO if looks else Sure.POSSIBLE, Mark(_also(writes)))
+    if may_train and told:
+        mark = told[0][1]
+        why = f"runs the recorded script with {mark.why}" if recorded else mark.why
+        return Belongs(Sure.POSSIBLE, mark._replace(why=why, alike=recorded))
     return None
+
+
+def _is_command(watched: RunMarks, process: Process) -> bool:
+    """Tell whether it is a recorded command, and one of this run: by its folder or its words."""
+    if not runs_command(process.argv, watched.commands):
+        return False
+    return process.cwd in watched.workdirs or any(
+        within(root, value, process.cwd)
+        for root in watched.roots
+        for _, value in arguments(process.argv)
+    )
+
+
+def _has_open(writes: Written) -> str:
+    if writes.kind is Kind.LOCK:
+        return f"{WRITES}the lock {clean(writes.path, 200)}"
+    return f"{WRITES}{clean(writes.path, 200)} open for writing"
+
+
+def _also(writes: Written) -> str:
+    return f"it writes {clean(writes.path, 200)} (not the log, a checkpoint or the W&B run)"
 
 
 def _in_arguments(watched: RunMarks, process: Process) -> Iterator[tuple[bool, Mark]]:
@@ -268,14 +315,24 @@ class Files:
         """Tell whether we may look at the files of a process at all."""
         return process.ticks >= 0 and self._uid in (0, process.uid)
 
-    def why(self, watched: RunMarks, process: Process) -> str | None:
-        """Return which file makes the process a job: the run's own, its fragment or its lock."""
+    def written(self, watched: RunMarks, process: Process) -> Written | None:
+        """Return the file of the run that a process writes or has locked: the strongest evidence.
+
+        ``None`` too for a cockpit, which has its store open.
+        """
+        found: Written | None = None
         for each in self.held(process):
-            if _is_held(watched, each):
-                return f"{WRITES}the lock {clean(each.path, 200)}"
-            if each.writes and _is_output(watched, each.path):
-                return f"{WRITES}{clean(each.path, 200)} open for writing"
-        return None
+            kind = _kind(watched, each)
+            if kind is not None and (found is None or kind > found.kind):
+                found = Written(kind, each.path)
+        if found is not None and any(is_store(each.path) for each in self.held(process)):
+            return None
+        return found
+
+    def why(self, watched: RunMarks, process: Process) -> str | None:
+        """Return which file ties the process to the run: any that it writes there."""
+        writes = self.written(watched, process)
+        return None if writes is None else _has_open(writes)
 
     def writers(self, watched: RunMarks, processes: Census) -> Sequence[Process]:
         """Return the processes that may have a file of the run open: all that write, or none.
@@ -321,25 +378,16 @@ class Files:
         return self._seen[process.pid]
 
 
-def _is_output(watched: RunMarks, path: str) -> bool:
-    if not path.startswith(watched.places):
-        return False
-    if any(_below(root, path) for root in watched.roots):
-        return not any(_is_ours(root, path) for root in watched.roots)
-    if any(_below(output, path) for output in watched.outputs):
-        return True
-    fragment = f"run-{watched.wandb_id}.wandb"
-    return path.endswith(f"/{fragment}") and _below(watched.wandb_dir, path)
+def _kind(watched: RunMarks, file: OpenFile) -> Kind | None:
+    if _is_held(watched, file):
+        return Kind.LOCK
+    if not file.writes or not file.path.startswith(watched.places):
+        return None
+    return kind_of(watched, file.path)
 
 
 def _below(root: str | None, path: str) -> bool:
     return root is not None and path.startswith(root) and within(root, path, None)
-
-
-def _is_ours(root: str, path: str) -> bool:
-    """Tell whether a file is one of the cockpit's own notes; the lock that jobs hold is not."""
-    notes = posixpath.join(root, ".cockpit")
-    return _below(notes, path) and path != posixpath.join(notes, "job.lock")
 
 
 def _is_held(watched: RunMarks, file: OpenFile) -> bool:

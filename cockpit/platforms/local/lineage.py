@@ -19,7 +19,7 @@ from itertools import accumulate, chain
 from typing import AnyStr, Final, Generic, NamedTuple
 
 from cockpit.model.jobs import Live, LiveJob
-from cockpit.model.run import RunSpec
+from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.belonging import (
     LINEAGE,
     RUN,
@@ -205,7 +205,13 @@ def _left_over(watched: RunMarks, found: Family, recorded: int | None, look: Sig
 def _as_recorded(watched: RunMarks) -> Mark:
     job, note = watched.run.job, watched.recorded
     assert job is not None and note is not None
-    return Mark(f"recorded in {job.pid_file}", note.launch_id)
+    where = f"in {job.pid_file}" if job.pid_file is not None else f"by {named_by(job)}"
+    return Mark(f"recorded {where}", note.launch_id)
+
+
+def named_by(job: JobSpec) -> str:
+    """Return by what the run file names a process that no pid file records."""
+    return f"session {job.session}" if job.session is not None else f"match {job.match}"
 
 
 def _recorded(run: RunSpec, look: Look) -> Recorded:
@@ -255,6 +261,7 @@ def _job(pid: int, mark: Mark, look: Sight) -> LiveJob:
         name=name_of(process.argv),
         why=why,
         launch_id=mark.launch_id,
+        alike=mark.alike,
         started_at=look.started_at(process),
         beyond=_beyond(process, look),
         handle=handle,

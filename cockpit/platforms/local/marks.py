@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from cockpit.model.lineage import keys_of, local_root, tag_of
 from cockpit.model.run import RunSpec
+from cockpit.platforms.local.commanded import commands_of, scripts_of
 from cockpit.platforms.local.files import PidNote
 
 Real = Callable[[str], str]
@@ -37,6 +38,14 @@ class RunMarks(NamedTuple):
     """How the path of whatever only its jobs write begins: cheap to look for, and not enough."""
     in_environment: tuple[bytes, ...] = ()
     """What an environment must hold somewhere to name the run's root or its W&B run."""
+    logs: tuple[str, ...] = ()
+    """The run's log, or the patterns of it."""
+    commands: tuple[tuple[str, ...], ...] = ()
+    """The words of the commands that are recorded for it."""
+    scripts: frozenset[str] = frozenset()
+    """What those commands run, by name; empty where nothing is recorded to compare with."""
+    workdirs: tuple[str, ...] = ()
+    """Where they are run."""
     here: bool = True
     """Whether all this is of this machine: of another one only names tell what a path is."""
 
@@ -46,7 +55,14 @@ def marks_of(run: RunSpec, recorded: PidNote | None, real: Real = os.path.realpa
     wandb, root = run.wandb, local_root(run)
     folder = None if wandb is None or not wandb.dir else _with_real(wandb.dir.path, real)[-1]
     roots = () if root is None else _with_real(root, real)
-    return marked(run, recorded, roots, tuple(_outputs(run, real)), folder, os.getuid())
+    job = run.job
+    log = None if job is None or job.log is None or not job.log.here else job.log.path
+    workdir = (None if job is None else job.workdir) or run.workdir
+    marks = marked(run, recorded, roots, tuple(_outputs(run, real)), folder, os.getuid())
+    return marks._replace(
+        logs=() if log is None else _with_real(log, real),
+        workdirs=() if workdir is None or not workdir.here else _with_real(workdir.path, real),
+    )
 
 
 def marked(
@@ -59,6 +75,8 @@ def marked(
 ) -> RunMarks:
     """Return what a run's jobs are known by where its root and its outputs are these paths."""
     wandb_id = None if run.wandb is None else run.wandb.id
+    commands = commands_of(run)
+    scripts = scripts_of(commands)
     keys = (hashlib.sha256(key.encode()).hexdigest()[:24] for key in keys_of(run))
     return RunMarks(
         run=run,
@@ -69,7 +87,11 @@ def marked(
         wandb_id=wandb_id,
         wandb_dir=wandb_dir,
         recorded=recorded,
-        words=tuple(filter(None, (*map(posixpath.basename, roots), wandb_id, run.name))),
+        words=tuple(
+            filter(None, (*map(posixpath.basename, roots), wandb_id, run.name, *sorted(scripts)))
+        ),
+        commands=commands,
+        scripts=scripts,
         uid=uid,
         places=tuple(filter(None, (*roots, *outputs, wandb_dir))),
         in_environment=tuple(os.fsencode(each) for each in (*roots, wandb_id) if each),

@@ -42,6 +42,8 @@ _LOOKS: Final = frozenset(
     inference predict demo view viewer serve server dashboard inspect inspector compare convert
     watch monitor monitoring tail report summarize summarise summary analyze analyse analysis
     visualize visualise viz show dump list browse download upload sync backup mirror copy chat
+    mon du tree check checker push pull clean cleanup prune verify validate stat stats size count
+    merge quantize average benchmark bench profile test export
     """.split()  # noqa: SIM905 - a list of words
 )
 _TRAINS: Final = frozenset(
@@ -95,6 +97,12 @@ def only_looks(program: str) -> bool:
     return not words.isdisjoint(_LOOKS) and words.isdisjoint(_TRAINS)
 
 
+def names_a_training(program: str) -> bool:
+    """Tell whether a program's name says that it trains: ``train_gpt``, ``finetune.sh``."""
+    words = set(_words(posixpath.splitext(posixpath.basename(program))[0]))
+    return not words.isdisjoint(_TRAINS - {"main", "run"})
+
+
 def _words(name: str) -> list[str]:
     return [word for word in _WORDS.split(_CAMEL.sub("_", name).lower()) if word]
 
@@ -104,8 +112,11 @@ def arguments(argv: Sequence[str]) -> Iterable[tuple[str, str]]:
 
     The program itself is left out, and so is code that an interpreter is given (``-c``).
     """
-    key = ""
-    for part in argv[1:]:
+    key, words = "", argv[1:]
+    if "-m" in words[:4]:  # a module is no path: ``python -m ipykernel_launcher``
+        at = list(words).index("-m")
+        words = [*words[:at], *words[at + 2 :]]
+    for part in words:
         name, sign, value = part.partition("=")
         if key in _CODE:
             key = ""

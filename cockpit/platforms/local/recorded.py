@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
-import shlex
 import stat
 import threading
 from collections.abc import Callable
@@ -41,6 +39,7 @@ from cockpit.platforms.local.census import (
     descendants,
     lineage_up,
 )
+from cockpit.platforms.local.commanded import named_scripts
 from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.marks import RunMarks, marks_of
 from cockpit.platforms.local.tools import is_tool
@@ -58,7 +57,6 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 CADENCES: Final = 2
-_SCRIPT = re.compile(r"[\w.-]+\.(?:py|sh|bash|jl|R|lua|pl)$|^[\w]+(?:\.[\w]+)+$")
 
 
 class Who(Enum):
@@ -398,25 +396,11 @@ def _works_in(places: list[str], members: list[Process]) -> str | None:
 
 def _by_command(run: RunSpec, members: list[Process]) -> str | None:
     """Return that it runs the script that the run's own command names."""
-    scripts = {
-        posixpath.basename(word)
-        for command in (run.resubmit, run.launch)
-        for word in _split(command)
-        if _SCRIPT.search(word)
-    }
+    scripts = named_scripts(run)
     for one in members:
         if found := scripts & {posixpath.basename(part) for part in one.argv}:
             return f"it runs {clean(min(found), 80)}"
     return None
-
-
-def _split(command: str | tuple[str, ...] | None) -> list[str]:
-    if command is None or not isinstance(command, str):
-        return list(command or ())
-    try:
-        return shlex.split(command)
-    except ValueError:
-        return command.split()
 
 
 def _by_pipe(watched: RunMarks, members: list[Process], look: Sight) -> str | None:

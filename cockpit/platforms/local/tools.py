@@ -11,6 +11,7 @@ from typing import Final
 
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.naming import arguments
+from cockpit.runtime.ssh_session import ASKING
 
 SUPERVISES: Final = "COCKPIT_SUPERVISES"
 SUBMITS: Final = "COCKPIT_SUBMITS"
@@ -36,12 +37,30 @@ TOOLS: Final = frozenset(
     true false lftp azcopy duplicity curl wget ncftp pigz lz4 xz bzip2 pbzip2
     """.split()  # noqa: SIM905 - many names
 )
+EDITORS: Final = frozenset(
+    """
+    gvim mvim vimx nvim-qt neovide joe jed jmacs ne mcedit kak vis amp subl sublime_text zed zeditor
+    cursor codium vscodium windsurf pycharm idea atom lapce geany mousepad gnome-text-editor
+    jupyter_server jupyter-server jupyterhub jupyter-labhub claude codex aider gemini opencode goose
+    amp-cli crush copilot cody continue cline plandex openhands
+    """.split()  # noqa: SIM905 - many names
+)
+"""Editors, notebooks' servers and agents: they hold files of a run open, and train nothing."""
+READERS: Final = frozenset(
+    """
+    gdu dust dua eza exa lsd broot yazi lf vifm clamscan clamdscan freshclam updatedb plocate
+    mlocate locate parallel sqlite3 duckdb mbuffer fluent-bit fluentd vector promtail filebeat
+    rotatelogs logrotate multilog svlogd cronolog entr fswatch watchman socat h5dump h5ls duf fdupes
+    rdfind jdupes hexyl delta rga dcp dsync s3cmd s4cmd minio lsyncd duplicati kopia
+    """.split()  # noqa: SIM905 - many names
+)
+"""Programs that measure, search, copy or carry what lies in a run's folders."""
 _SERVERS: Final = ("uvicorn", "gunicorn", "waitress-serve")
 WRAPPERS: Final = frozenset(
     """
     timeout nice nohup setsid stdbuf unbuffer time env ionice chrt taskset numactl caffeinate uv uvx
-    poetry pdm hatch pixi conda mamba micromamba rye pipenv torchrun accelerate deepspeed mpirun
-    mpiexec srun flock systemd-run doas chroot unshare firejail catchsegv xvfb-run make just
+    poetry pdm hatch pixi conda mamba micromamba rye pipenv pipx torchrun accelerate deepspeed
+    mpirun mpiexec srun flock systemd-run doas chroot unshare firejail catchsegv xvfb-run make just
     """.split()  # noqa: SIM905 - many names
 )
 """Programs that run a command and wait for it: part of the command's job, not one of their own."""
@@ -58,6 +77,8 @@ _TRACKS_RESOURCES = re.compile(
 _SERVES: Final = ("pid", "parent-pid")
 _RUNS = frozenset(("run", "launch", "exec", "tool"))
 _SETTING = re.compile(r"[\d.,:-]+[smhd]?|[A-Za-z_]\w*=.*", re.DOTALL)
+_MODULE_FLAG = re.compile(r"-[a-zA-Z]*m")
+_INTERPRETERS: Final = frozenset(("julia", "Rscript", "R", "lua", "luajit", "perl", "ruby"))
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:-\w+)?")
 
 
@@ -83,7 +104,8 @@ def _is_tool(argv: tuple[str, ...]) -> bool:
         return True
     if name in _SERVERS:  # "aim up" and "mlflow ui" let one of these serve them
         return any(":" in word and word.partition(".")[0] in TOOLS for word in words)
-    return any(each in TOOLS for each in (name, name.rstrip(":"), name.partition(".")[0]))
+    names = (name, name.rstrip(":"), name.partition(".")[0])
+    return any(each in known for each in names for known in (TOOLS, EDITORS, READERS))
 
 
 def submits_elsewhere(process: Process) -> bool:
@@ -125,13 +147,19 @@ def inner(argv: Sequence[str]) -> list[str]:
     """Return the command that wrappers run: of ``timeout 60 nice tail -f x`` that of ``tail``."""
     words = list(argv)
     while len(words) > 1 and is_wrapper(words):
-        rest = words[1:]
-        while rest and (_is_setting(rest[0]) or rest[0] in _RUNS):
-            rest = rest[1:]
+        rest = _wrapped(words)
         if not rest:
             break
         words = rest
     return words
+
+
+def _wrapped(words: Sequence[str]) -> list[str]:
+    """Return what a wrapper runs, as far as its own options can be told from that."""
+    rest = list(words[1:])
+    while rest and (_is_setting(rest[0]) or rest[0] in _RUNS):
+        rest = rest[1:]
+    return rest
 
 
 def is_wrapper(argv: Sequence[str]) -> bool:
@@ -144,15 +172,71 @@ def _is_setting(word: str) -> bool:
     return word.startswith("-") or _SETTING.fullmatch(word) is not None
 
 
+_OURS: Final = ("cockpit", "run_cockpit.py")
+_INSTALLED: Final = "/run_cockpit/__init__.py"
+"""How the file ends that starts one of our modules where the cockpit is installed."""
+_TRAINER: Final = "cockpit.demo.trainer"
+_PACKAGED: Final = frozenset(
+    "uv uvx pipx poetry pdm hatch rye pixi conda mamba micromamba pipenv".split()  # noqa: SIM905
+)
+"""Programs that run another one out of an environment, after options with values of their own."""
+
+
 def is_cockpit(argv: Sequence[str]) -> bool:
-    """Tell whether a command is the cockpit itself; a demo's trainer is not."""
+    """Tell whether a command is the cockpit itself, whatever started it; a demo's trainer is not.
+
+    By its program or module, or by the word that every shell carries which it starts to ask.
+    """
+    return _is_cockpit(tuple(argv))
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _is_cockpit(argv: tuple[str, ...]) -> bool:
+    if is_shell(argv) and ASKING in argv:
+        return True
+    words = _unpacked(argv)
+    if not words:
+        return False
+    if is_interpreter(words):
+        module = _module(words)
+        if module is not None:
+            package = module.partition(".")[0]
+            return package in ("cockpit", "run_cockpit") and not module.startswith(_TRAINER)
+    ours = program(words) in _OURS or any(word.endswith(_INSTALLED) for word in words[:6])
+    return ours and not any(word.startswith(_TRAINER) for word in words)
+
+
+def _unpacked(argv: Sequence[str]) -> list[str]:
+    """Return what wrappers run; of an environment's launcher a cockpit or an interpreter alone."""
     words = list(argv)
-    if "-m" in words:
-        module = words[words.index("-m") + 1 :][:1]
-        return _PYTHON.fullmatch(posixpath.basename(words[0])) is not None and (
-            module in (["cockpit"], ["cockpit.demo.guard"])
-        )
-    return bool(words) and program(words) == "cockpit"
+    while len(words) > 1 and is_wrapper(words):
+        words = _packaged(words) if posixpath.basename(words[0]) in _PACKAGED else _wrapped(words)
+    return words
+
+
+def _packaged(words: Sequence[str]) -> list[str]:
+    for at, word in enumerate(words[1:], 1):
+        if posixpath.basename(word) in _OURS or is_interpreter([word]):
+            return list(words[at:])
+        if word.endswith((".py", ".sh")):
+            break
+    return []
+
+
+def _module(words: Sequence[str]) -> str | None:
+    """Return the module that an interpreter is told to run: ``-m x``, ``-Im x``."""
+    for at, word in enumerate(words[1:], 1):
+        if _MODULE_FLAG.fullmatch(word):
+            return next(iter(words[at + 1 : at + 2]), None)
+        if not word.startswith("-"):
+            return None
+    return None
+
+
+def is_interpreter(argv: Sequence[str]) -> bool:
+    """Tell whether a command is an interpreter that runs a script, a module or code."""
+    name = posixpath.basename(argv[0]) if argv else ""
+    return _PYTHON.fullmatch(name) is not None or name in _INTERPRETERS
 
 
 SUPERVISORS: Final = (

@@ -1,8 +1,8 @@
 """C-25, duplicate job: two live jobs write to one output root or one W&B run.
 
 Told by the process table, by the other runs of the run file, by launch notes of other machines
-and by the tracker's own files and rows. What may write and is not proven to is a warning at most,
-and nothing is stopped on that ground.
+and by the tracker's own files and rows. A process that may write and is not proven to is
+information, and nothing is stopped on that ground.
 """
 
 from __future__ import annotations
@@ -56,10 +56,12 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     similar = job is not None and any(other.alike for other in job.possible)
     concerns = recorded or others or similar or any(other.lives for other in history.sharers)
-    maybe = [*_possible(job), *_written_twice(history)] if concerns else []
-    maybe += [*_by_turns(history), *_after_end(run, history)]
-    if maybe:
-        yield _perhaps(run, history, maybe)
+    maybe = [*_possible(job)] if concerns else []
+    firm = [*(_written_twice(history) if concerns else ()), *_by_turns(history)]
+    firm += _after_end(run, history)
+    if maybe or firm:
+        severity = Severity.WARNING if firm or similar else Severity.INFO
+        yield _perhaps(run, history, [*maybe, *firm], severity)
 
 
 def _duplicate(run: RunSpec, history: History, job: JobValue, others: Sequence[_Other]) -> Alert:
@@ -91,8 +93,8 @@ def _confidence(others: Sequence[_Other]) -> Literal["sure", "likely"]:
     return "sure" if any(other.sure for other in others) else "likely"
 
 
-def _perhaps(run: RunSpec, history: History, others: Sequence[_Other]) -> Alert:
-    """Return the warning about what may be a second writer and is not proven to be one."""
+def _perhaps(run: RunSpec, history: History, others: Sequence[_Other], severity: Severity) -> Alert:
+    """Return what may be a second writer and is not proven to be one."""
     began = [other.since for other in others if other.since is not None]
     unproven = [other.name for other in others if not other.settled]
     names = ", ".join(unproven or [other.name for other in others])
@@ -106,7 +108,7 @@ def _perhaps(run: RunSpec, history: History, others: Sequence[_Other]) -> Alert:
     return Alert(
         id="C-25",
         key=f"C-25:{run.name}",
-        severity=Severity.WARNING,
+        severity=severity,
         title=title,
         since=min(began, default=seen_at(history.facets.job, history.now)),
         evidence=tuple(other.line for other in others),

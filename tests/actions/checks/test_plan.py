@@ -146,6 +146,9 @@ def test_what_nothing_proves_to_be_a_job_is_shown_and_stops_no_plan() -> None:
     (check,) = jobs.lineage_jobs(context(live=Live(possible=(maybe,))))
     assert levels([check]) == {"C-25": "warn"} and "host:9" in check.text
     assert "not proven" in check.text
+    named = maybe.model_copy(update={"alike": True})
+    (check,) = jobs.lineage_jobs(context(live=Live(possible=(named,))))
+    assert soft(check) and check.id == "similar-job" and "host:9" in check.text
     both = Live(jobs=(living("host:8"),), possible=(maybe,))
     assert hard(jobs.lineage_jobs(context(live=both))[0])
 

@@ -174,14 +174,14 @@ def test_another_job_that_writes_to_the_run_is_a_rival(
     root = tmp_path / "out"
     root.mkdir()
     mine = start(*SLEEP, "--output_dir", str(root))
-    writes = f"f = open({str(root / 'x.log')!r}, 'w'); import time; time.sleep(60)"
+    writes = f"f = open({str(root / 'x.pt')!r}, 'w'); import time; time.sleep(60)"
     (tmp_path / "pid").write_text(f"{mine}\n")
     rivals = {
         start(*SLEEP, "--save-dir", str(root)),
         start("env", f"OUTPUT_DIR={root}", *SLEEP),
         start(sys.executable, "-c", writes.replace("'", '"')),
     }
-    start("tail", "-f", str(root / "x.log"))
+    start("tail", "-f", str(root / "x.pt"))
     start(*SLEEP, "--output_dir", f"{root}-2")
     run = run_of("a", root=root, pid_file=tmp_path / "pid")
     (facet,) = jobs_of([run]).values()
@@ -348,8 +348,8 @@ def test_before_an_action_links_are_followed_anew(
     assert jobs_of([run], asked)["linked"].value is None, "its folder is not there yet"
     scratch.mkdir()
     root.symlink_to(scratch)
-    writes = f"f = open({str(scratch / 'log')!r}, 'w'); import time; time.sleep(60)"
+    writes = f"f = open({str(scratch / 'a.pt')!r}, 'w'); import time; time.sleep(60)"
     pid = start(sys.executable, "-c", writes.replace("'", '"'))
-    waiting.until((scratch / "log").exists)
+    waiting.until((scratch / "a.pt").exists)
     live = asyncio.run(asked.live([run]))["linked"]
     assert [job.id for job in live.jobs] == [f"pid:{pid}"]

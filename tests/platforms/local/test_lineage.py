@@ -214,7 +214,7 @@ def test_a_client_that_is_the_job_or_writes_for_the_run_still_is_one(
     words = CLIENTS[1].replace("{root}", "x").split()[1:]
     client = [*PYTHON, str(_named(tmp_path, CLIENTS[1])), *words]
     launched = zoo.run(*client, env={"COCKPIT_LINEAGE": tag_of(run)})
-    writes = f"f = open({str(Path(str(run.output_root)) / 'x')!r}, 'ab')\n" + WAIT
+    writes = f"f = open({str(Path(str(run.output_root)) / 'step-5.pt')!r}, 'ab')\n" + WAIT
     _named(tmp_path, CLIENTS[1]).write_text(writes)
     writer = zoo.run(*client)
     assert sorted(pids(live(run))) == sorted([launched, writer])
@@ -247,7 +247,7 @@ def test_a_root_that_leads_to_a_name_which_is_no_text(tmp_path: Path, zoo: Zoo) 
     root = Path(str(run.output_root))
     root.rename(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     root.symlink_to(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
-    pid = zoo.add(code=f"f = open({str(root / 'x')!r}, 'ab')\n" + WAIT)
+    pid = zoo.add(code=f"f = open({str(root / 'x.pt')!r}, 'ab')\n" + WAIT)
     found = live(run)
     assert pids(found) == [pid] and "open for writing" in found.jobs[0].why
 
@@ -255,7 +255,7 @@ def test_a_root_that_leads_to_a_name_which_is_no_text(tmp_path: Path, zoo: Zoo) 
 def test_the_service_that_writes_belongs_to_the_trainer_above_it(tmp_path: Path, zoo: Zoo) -> None:
     """The tracker's service has a session of its own; stopping it alone would stop nothing."""
     run = run_spec(tmp_path)
-    service = "f = open('runs/a/x', 'ab'); import time; print('up', flush=True); time.sleep(60)"
+    service = f"f = open('runs/a/run-a-id.wandb', 'ab')\n{WAIT}"
     code = (
         "import subprocess, sys, time\n"
         f"c = subprocess.Popen([sys.executable, '-S', '-c', {service!r}],"

@@ -58,10 +58,10 @@ def test_the_document_of_a_job_does_not_hold_its_rivals() -> None:
     assert "rivals" not in job(rivals=(rival(9),)).to_json()
 
 
-def test_a_possible_job_is_a_warning_that_says_nothing_of_stopping() -> None:
+def test_a_possible_job_is_information_that_says_nothing_of_stopping() -> None:
     value = job(Phase.RUNNING, id="pid:7", possible=(rival(9),), rivals_source="process table")
     (alert,) = duplicate_job(run_spec(), History(now=T0 + 100, facets=seen(T0 + 99, job=value)))
-    assert (alert.severity, alert.confidence) == (Severity.WARNING, "guess")
+    assert (alert.severity, alert.confidence) == (Severity.INFO, "guess")
     assert "pid:9" in alert.title and "stop" not in alert.next_action
     over = value.model_copy(update={"phase": Phase.FAILED})
     assert not list(duplicate_job(run_spec(), History(now=T0, facets=seen(T0, job=over))))
