@@ -28,7 +28,7 @@ from cockpit.platforms.local.launcher.detached import (
 )
 from cockpit.platforms.local.launcher.locks import LockError
 from cockpit.platforms.local.launcher.stopping import kill, noted
-from cockpit.platforms.local.lineage_locks import lock_files, locks_folder
+from cockpit.platforms.local.lineage_locks import lock_files, locks_folders
 from cockpit.runtime.own_path import own_python
 
 STAGGER = 0.4
@@ -110,7 +110,7 @@ class DemoFleet:
             launch_id=situation.launch_id,
             run=situation.name,
             lineage=tag_of(spec),
-            locks=lock_files(places.folder, keys_of(spec), locks_folder()),
+            locks=lock_files(places.folder, keys_of(spec), locks_folders()),
             launches=places.launches,
         )
         self._started.append(self._start_patiently(launch))

@@ -191,6 +191,13 @@ class Platform(ABC):
         """
         return await self.look_up(run, launch_id)
 
+    async def try_start(self, run: RunSpec, submission: Submission) -> None:  # noqa: B027
+        """See that ``accept`` and ``go`` could do their work, trying what they open.
+
+        Asked for a plan, and again before anything is stopped for a start. What is not tried here
+        is told by ``accept`` alone. Raises ``CannotError``, ``LostError``.
+        """
+
     @abstractmethod
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Take a submission in without running it; the same launch id starts one job, ever.

@@ -36,12 +36,15 @@ from cockpit.actions.checks.place_words import (
 )
 from cockpit.actions.checks.places_away import places_away
 from cockpit.actions.core.context import ActionContext
+from cockpit.model.jobs import Submission
 from cockpit.model.lineage import local_root
 from cockpit.model.observed import CheckpointsValue, Pick
 from cockpit.model.place import SSH, place_of
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.launcher.launches import BELOW
+from cockpit.platforms.local.launcher.modes import refuse_links
 from cockpit.runtime.mounts import missing_disk, nearest
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import blocked, passed, shown
@@ -50,6 +53,7 @@ DEADLINE: Final = 8.0
 TRIED: Final = 65_536
 """Bytes that are written to see that a file system takes any: a quota tells only so."""
 MOST_READ: Final = 64
+START: Final = "start"
 
 
 class _Folder(NamedTuple):
@@ -91,8 +95,22 @@ async def places(
         )
     elif pick is not None and place_of(pick.path).scheme != SSH:
         checks += await away.unreadable(place_of(pick.path), context.parts.clock)
+    checks += await _start_tried(context, run, words)
     there = await places_away(run, words, pick, need)
     return [*checks, *there, *await regions.said(run, words, pick, context.parts.clock)]
+
+
+async def _start_tried(context: ActionContext, run: RunSpec, words: Sequence[str]) -> list[Check]:
+    """Return why the platform would refuse to start this now, of what it opens for that."""
+    platform = context.acting_platform
+    if platform is None or context.launch_id is None or not words:
+        return []
+    submission = Submission(run=run.name, launch_id=context.launch_id, command=tuple(words))
+    try:
+        await platform.try_start(run, submission)
+    except (CannotError, LostError, TimeoutError) as error:
+        return [blocked(START, f"a start would fail: {error}")]
+    return []
 
 
 async def _asked(name: str, what: str, path: Path, look: Callable[[], list[Check]]) -> list[Check]:
@@ -131,6 +149,7 @@ def _of_job(job: JobSpec) -> Iterator[_Folder]:
 def _tried(folder: _Folder) -> list[Check]:
     """Write into a folder and into what is there of its files; blocking."""
     try:
+        refuse_links(folder.path)
         if folder.path.is_dir():
             _write(folder.path)
         elif os.path.lexists(folder.path):

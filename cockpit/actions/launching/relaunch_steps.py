@@ -26,13 +26,14 @@ from cockpit.actions.stopping.losses import loss_of
 from cockpit.actions.stopping.stop import evidence
 from cockpit.actions.stopping.stop import gone as jobs_gone
 from cockpit.actions.stopping.stop import stop as stop_jobs
+from cockpit.model.jobs import Submission
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
 from cockpit.model.picking import named, suspected, unlooked, would_resume
 from cockpit.model.plan import Check
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec
 from cockpit.model.wording import steps
-from cockpit.platforms.base import CannotError, CommandError
+from cockpit.platforms.base import CannotError, CommandError, LostError
 from cockpit.platforms.command import (
     as_sent,
     places_in,
@@ -70,6 +71,7 @@ async def stop(execution: Execution) -> str:
     """Stop what is left of the job; nothing else, and nothing when it is over."""
     if not planned(execution):
         raise SkipStep("the job has ended")
+    await startable(execution)
     said = await stop_jobs(execution)
     try:
         await execution.note(**{STOPPED: "yes"})
@@ -77,6 +79,17 @@ async def stop(execution: Execution) -> str:
         text = f"{said}; nothing was submitted: the journal could not be written: {error}"
         raise StepError(text) from error
     return said
+
+
+async def startable(execution: Execution) -> None:
+    """See once more that the new job could start; raises ``StepError``, and nothing is stopped."""
+    run = execution.context.spec
+    words, _ = filled(run, run.resubmit, execution, execution.plan.checkpoint)
+    submission = Submission(run=run.name, launch_id=execution.launch_id, command=words)
+    try:
+        await platform_of(execution).try_start(run, submission)
+    except (CannotError, LostError, TimeoutError) as error:
+        raise StepError(f"nothing was stopped: a start would fail: {error}") from error
 
 
 async def gone(execution: Execution) -> str | None:

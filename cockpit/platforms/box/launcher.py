@@ -182,9 +182,25 @@ ck_take() {
   ck_keep "$@"
 }
 
+ck_links() {
+  for ck_c in "$ck_R/.cockpit" "$ck_L"; do
+    [ ! -L "$ck_c" ] || ck_no 74 "$ck_c is a link: remove it"
+  done
+}
+ck_try() {
+  ck_private
+  ck_links
+  for ck_l; do
+    [ ! -L "$ck_l" ] || ck_no 74 "$ck_l is a link: remove it"
+    [ -e "$ck_l" ] || continue
+    [ -f "$ck_l" ] && (: <"$ck_l") 2>/dev/null || ck_no 74 "cannot open $ck_l"
+  done
+  printf 'ok|%s\n' "$ck_how" >&3
+}
 ck_accept() {
   ck_refuse_used
   ck_private
+  ck_links
   ck_shared "$ck_R"
   ck_dir "$ck_L" || ck_no 74 "cannot make the folder $ck_L"
   { ck_line by "$$"; ck_line at "$(date +%s)"; ck_line from "$ck_by"; } |
@@ -197,6 +213,7 @@ ck_supervise() {
   ck_sup=$$
   ck_refuse_used
   ck_private
+  ck_links
   ck_u=$(umask); ck_shared "$ck_R"
   ck_take "$@"
   ck_dir "$ck_L" || ck_no 74 "cannot make the folder $ck_L"

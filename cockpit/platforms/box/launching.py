@@ -68,6 +68,13 @@ async def accept(send: Script, run: RunSpec, submission: Submission) -> str:
     return await _answered(send, job, script, _ASKED)
 
 
+async def try_start(send: Script, run: RunSpec, submission: Submission) -> None:
+    """See on the host that a launch could open what it opens; nothing is noted."""
+    job = startable(run, submission)
+    script = f"COCKPIT_LAUNCHER={quote(text_of(run, submission))} {SH} try 3>&1 >/dev/null 2>&1"
+    await _answered(send, job, script, _ASKED)
+
+
 async def go(send: Script, run: RunSpec, submission: Submission, within: float) -> str:
     """Start the job detached and return its process id on the host."""
     job = startable(run, submission)
@@ -147,6 +154,9 @@ def _parts(run: RunSpec, submission: Submission, root: Place | None) -> str:
         locks.insert(0, f'"$ck_R/{JOB_LOCK}"')
     return f"""\
 case $1 in
+try) ({before}
+  ck_needs; ck_find {words[0]}) || exit
+  ck_try {" ".join(locks)};;
 accept) ({before}
   ck_needs; ck_find {words[0]}) || exit
   ck_accept;;

@@ -151,6 +151,10 @@ class BoxPlatform(Unsupported):
         told = await launching.go(self._send, run, accepted.submission, self._answer_within)
         return f"pid:{told}"
 
+    async def try_start(self, run: RunSpec, submission: Submission) -> None:
+        """See on the host that a start would be taken in."""
+        await launching.try_start(self._send, run, submission)
+
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs and what descends from them; waits for their real end."""
         grace = 60.0 if run.job is None else run.job.grace

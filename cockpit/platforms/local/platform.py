@@ -40,6 +40,7 @@ from cockpit.platforms.local.launcher.ending import (
     end,
     send,
 )
+from cockpit.platforms.local.launcher.modes import refuse_links
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.platforms.local.recorded import Look
@@ -57,7 +58,7 @@ T = TypeVar("T")
 
 
 class LocalPlatform(Platform):
-    """Processes of this machine (SPEC S-5). ``locks_folder`` is the user's own."""
+    """Processes of this machine (SPEC S-5). ``locks_folder`` stands for the user's own."""
 
     kind: ClassVar[str] = "local"
     fields: ClassVar[frozenset[str]] = frozenset(
@@ -85,7 +86,8 @@ class LocalPlatform(Platform):
         self._logs = logs
         self._jobs = LocalJobs(clock, lambda runs, look: self._live(runs, DEADLINE, look))
         self._hosts = Hosts(clock)
-        self._locks = locks_folder or lineage_locks.locks_folder()
+        folders = lineage_locks.locks_folders()
+        self._locks = folders if locks_folder is None else (locks_folder,)
         self._answer_within = answer_within
         self._supervisors: list[subprocess.Popen[bytes]] = []
 
@@ -155,6 +157,24 @@ class LocalPlatform(Platform):
             text = f"the notes of its launch cannot be read: {_line(error)}"
             return LookUp(found=Found.UNKNOWN, text=text)
 
+    async def try_start(self, run: RunSpec, submission: Submission) -> None:
+        """See that a start would be taken in, opening every lock and note that it would open."""
+        try:
+            await offload(lambda: self._try(run, submission), deadline=LOOK)
+        except TimeoutError as error:
+            raise CannotError(f"the files of a start did not answer: {error}") from error
+
+    def _try(self, run: RunSpec, submission: Submission) -> None:
+        _startable(run, submission)
+        root = None if (place := local_root(run)) is None else Path(place)
+        try:
+            lineage_locks.try_locks(root, keys_of(run), self._locks)
+            refuse_links(_launches(run))
+        except locks.LockError as error:
+            raise CannotError(str(error)) from error
+        except OSError as error:
+            raise CannotError(f"{error.filename}: {error.strerror}") from error
+
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Note that the launch id is meant; nothing runs before ``go``, and a look-up closes it."""
         await self._at_most_once(lambda attempt: self._intend(run, submission, attempt))
@@ -222,7 +242,7 @@ class LocalPlatform(Platform):
         except locks.LockError as error:
             raise CannotError(str(error)) from error
         except OSError as error:
-            where = error.filename or self._locks
+            where = error.filename or self._locks[0]
             raise CannotError(f"cannot note the launch in {where}: {error.strerror}") from error
 
     def _start(self, launch: Launch) -> str:

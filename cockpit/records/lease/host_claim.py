@@ -38,6 +38,7 @@ cd -- "$r" 2>/dev/null || {{
 }}
 [ -w . ] || echo 'root closed'
 for f in .cockpit .cockpit/launches; do
+  [ ! -L $f ] || {{ echo "linked $f"; exit; }}
   [ ! -d $f ] || {{ [ -r $f ] && [ -x $f ]; }} || {{ echo "closed $f"; exit; }}
 done
 for f in .cockpit/launches/{run}-i*; do [ -e "$f" ] && printf 'id %s\n' "${{f##*/}}"; done
@@ -45,6 +46,7 @@ f=.cockpit/claim.json; [ -e $f ] || exit 0
 [ -r $f ] || {{ echo "closed $f"; exit; }}
 echo claim; head -c {most} $f"""
 _SWAP: Final = """\
+[ ! -L {root}/.cockpit ] || exit 74
 mkdir -p -- {root}/.cockpit && cd -- {root}/.cockpit || exit 74
 c=claim.json; x={expected}; n={nonce}
 exec 9<>claim.lock || exit 74
@@ -259,6 +261,9 @@ def _trouble(root: Place, lines: list[str]) -> str | None:
     """Return why no claim can be told or put there, if that is so."""
     if "root odd" in lines:
         return f"the output root {root} cannot be entered, or is not a folder"
+    linked = next((line[7:] for line in lines if line.startswith("linked ")), None)
+    if linked is not None:
+        return f"{root}/{linked} is a link, and no claim is put behind one"
     closed = next((line[7:] for line in lines if line.startswith("closed ")), None)
     if closed is not None:
         return f"cannot tell whether {root} is claimed: this user cannot read {closed} there"

@@ -29,7 +29,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.kernel import machine_id, settle_folder, write_whole
 from cockpit.platforms.local.launcher.launches import number_of
-from cockpit.platforms.local.launcher.modes import follow, make_folder
+from cockpit.platforms.local.launcher.modes import follow, make_folder, refuse_links
 from cockpit.records.lease.holder import halted, lives, this_holder
 from cockpit.records.lease.state import not_above
 from cockpit.runtime.mounts import missing_disk, nearest
@@ -139,7 +139,7 @@ class RootClaim:
             where = run.output_root or "not set"
             return _warn(f"the output root ({clean(where, 200)}) is not on this machine")
         try:
-            return await offload(lambda: work(run, root), deadline=DEADLINE)
+            return await offload(lambda: _in_own_folder(work, run, root), deadline=DEADLINE)
         except TimeoutError as error:
             return _warn(f"{root} does not answer: {error}", unanswered=True)
         except _BusyError:
@@ -193,6 +193,11 @@ class RootClaim:
         self._mine[root] = written.nonce
         text = f"claimed under {root}"
         return Claim(level=Level.PASS.value, text=text, launch_id=launch_id, at=written.at)
+
+
+def _in_own_folder(work: Callable[[RunSpec, Path], Claim], run: RunSpec, root: Path) -> Claim:
+    refuse_links(_file(root).parent)
+    return work(run, root)
 
 
 def _root(run: RunSpec) -> Path | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.model.jobs import Found, LookUp
+from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import RecordsSpec, RunSpec
@@ -177,6 +177,27 @@ async def test_a_run_that_lives_under_another_id_is_never_doubled(place: Place) 
     place.job = job(Phase.FAILED, id="old:1", exit_code=1, started_at=1.0, ended_at=2.0)
     plan = await place.plan()
     assert hard(by_id(plan.checks, "C-25")) and "stranger" in by_id(plan.checks, "C-25").text
+
+
+@pytest.mark.parametrize("fails_from", [1, 2, 3])
+async def test_nothing_is_stopped_where_a_start_would_fail(place: Place, fails_from: int) -> None:
+    """In the plan, under the lease, and once more right before the stop: locks change meanwhile."""
+    place.alerts = (alert("C-06", "no step for 20m"),)
+    (place.platform.folder / "host-1").write_text("live")
+    tried = []
+
+    async def try_start(run: RunSpec, submission: Submission) -> None:
+        tried.append(submission.launch_id)
+        if len(tried) >= fails_from:
+            raise CannotError("cannot lock job.lock: it is a link")
+
+    place.platform.try_start = try_start  # type: ignore[method-assign]
+    result = await place.act(approvals=(approve("C-15"), approve("T")))
+    assert result.outcome is (Outcome.FAILED if fails_from == 3 else Outcome.REFUSED)
+    assert (place.platform.folder / "host-1").read_text() == "live", "it trains on"
+    if fails_from == 3:
+        note = {step.name: step.note for step in result.steps}["stop"]
+        assert note is not None and "nothing was stopped: a start would fail" in note
 
 
 async def test_a_stalled_job_is_stopped_and_its_neighbour_is_not(place: Place) -> None:

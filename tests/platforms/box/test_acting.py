@@ -492,6 +492,26 @@ async def test_what_keeps_a_job_from_being_started_is_found_before(
     assert finding.remedy is None
 
 
+async def test_what_a_start_opens_is_tried_on_the_host_first(run: RunSpec, tmp_path: Path) -> None:
+    platform = platform_of()
+    await platform.try_start(run, submission(run))
+    root = Path(str(run.output_root and run.output_root.path))
+    assert not (root / ".cockpit").exists(), "trying leaves nothing behind"
+    foreign = tmp_path / "foreign"
+    for folder in (foreign, tmp_path / "runs", tmp_path / "runs" / root.name):
+        folder.mkdir()
+    (root / ".cockpit").symlink_to(foreign)
+    for work in (platform.try_start, platform.accept):
+        with pytest.raises(CannotError, match=r"\.cockpit is a link"):
+            await work(run, submission(run))
+    assert list(foreign.iterdir()) == []
+    (root / ".cockpit").unlink()
+    (root / ".cockpit").mkdir()
+    (root / JOB_LOCK).symlink_to(foreign)
+    with pytest.raises(CannotError, match=r"job\.lock is a link"):
+        await platform.try_start(run, submission(run))
+
+
 async def test_what_cleans_tmp_by_age_leaves_the_locks_of_a_job(box: Sshd, run: RunSpec) -> None:
     platform = platform_of()
     await submit(platform, run, submission(run))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Found
 from cockpit.model.lineage import tag_of
 from cockpit.model.place import place_of
@@ -22,6 +23,9 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.files import PidNote, read_pid
 from cockpit.platforms.local.launcher import launches
+from cockpit.platforms.local.launcher.locks import LockError
+from cockpit.platforms.local.lineage_locks import lock_files, locks_folders
+from cockpit.records.lease.root_claim import RootClaim
 from tests.platforms.local.making import (
     REPO,
     carrying,
@@ -462,3 +466,65 @@ async def test_a_lineage_is_told_from_one_of_the_same_name(tmp_path: Path) -> No
         assert trainers(two) == [int(second[4:])] and not trainers(one)
     finally:
         slay(one, two)
+
+
+async def test_a_lock_that_cannot_be_opened_is_found_before_anything_else(
+    tmp_path: Path, run: RunSpec
+) -> None:
+    """A relaunch stopped a live job, and then could not start one: its lock was a link."""
+    platform = local(tmp_path)
+    await platform.try_start(run, submission(run))
+    root = Path(str(run.output_root and run.output_root.path))
+    assert not (root / ".cockpit").exists(), "trying leaves nothing behind"
+    (root / ".cockpit").mkdir(parents=True)
+    lock = root / ".cockpit" / "job.lock"
+    lock.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CannotError, match=r"job\.lock: it is a link"):
+        await platform.try_start(run, submission(run))
+    lock.unlink()
+    lock.mkdir()
+    with pytest.raises(CannotError, match=r"cannot lock .*job\.lock"):
+        await platform.try_start(run, submission(run))
+    lock.rmdir()
+    named = run.model_copy(update={"job": run.job and run.job.model_copy(update={"log": None})})
+    with pytest.raises(CannotError, match=r"job\.log must be set"):
+        await platform.try_start(named, submission(run))
+    await platform.try_start(run, submission(run))
+
+
+async def test_our_own_folder_is_never_a_link(tmp_path: Path, run: RunSpec) -> None:
+    """Locks, claims and notes were made in whatever folder it led to."""
+    platform, foreign = local(tmp_path), tmp_path / "foreign"
+    foreign.mkdir()
+    root = Path(str(run.output_root and run.output_root.path))
+    (root / ".cockpit").symlink_to(foreign)
+    for work in (platform.try_start, platform.accept):
+        with pytest.raises(CannotError, match=r"\.cockpit.*it is a link"):
+            await work(run, submission(run))
+    claim = RootClaim(SystemClock())
+    for found in (
+        await claim.survey(run),
+        await claim.take(run, "toy-i001", "relaunch", over=False),
+    ):
+        assert found.level == "warn" and "it is a link" in found.text
+    assert list(foreign.iterdir()) == []
+
+
+def test_nobody_keeps_us_from_our_locks_by_taking_their_folders_name(tmp_path: Path) -> None:
+    taken, link, own = tmp_path / "taken", tmp_path / "link", tmp_path / "own"
+    taken.mkdir(mode=0o777)
+    taken.chmod(0o777)
+    link.symlink_to(tmp_path)
+    (lock,) = lock_files(None, ["root:x"], (taken, link, own))
+    assert lock.parent == own and own.stat().st_mode & 0o777 == 0o700
+    both = lock_files(None, ["root:x"], (tmp_path / "first", own))
+    assert [each.parent.name for each in both] == ["first", "own"], "a job holds them in each"
+    with pytest.raises(LockError, match=r"no locks: .*taken is open to others"):
+        lock_files(None, ["root:x"], (taken, link))
+
+
+def test_where_our_locks_lie_is_told_by_no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = locks_folders()
+    monkeypatch.setenv("HOME", "/nowhere")
+    monkeypatch.setenv("XDG_STATE_HOME", "/nowhere")
+    assert locks_folders() == before and len(before) == 2

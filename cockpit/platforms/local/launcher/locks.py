@@ -10,11 +10,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cockpit.platforms.local.launcher.modes import follow, make_folder
+from cockpit.platforms.local.launcher.modes import follow, make_folder, refuse_links
 
 UNSUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """What a file system says that has no locks."""
@@ -54,6 +55,19 @@ def take(paths: Sequence[Path]) -> list[int]:
     return taken
 
 
+def try_open(paths: Iterable[Path]) -> None:
+    """See that each lock could be opened, taking none; raises ``OSError``.
+
+    Not locked for a moment either: whoever starts a job just then would find it held.
+    """
+    for path in paths:
+        refuse_links(path)
+        if os.path.lexists(path):
+            os.close(_open(path))
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise OSError(errno.EINVAL, "it is not a file", str(path))
+
+
 def release(handles: Iterable[int]) -> None:
     """Let go of locks that were taken; others who were handed them hold on."""
     for handle in handles:
@@ -81,7 +95,7 @@ def _lock(path: Path) -> int:
 
 
 def _open(path: Path) -> int:
-    flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT | os.O_NONBLOCK
     try:
         handle = os.open(path, os.O_RDWR | flags, 0o644)
     except PermissionError:  # another user's: it can be locked all the same

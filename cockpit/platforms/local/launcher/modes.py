@@ -7,10 +7,29 @@ supervisor loads this.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
 from pathlib import Path
+
+OWN = ".cockpit"
+"""The cockpit's own folder under an output root."""
+
+
+def refuse_links(path: Path) -> None:
+    """Raise ``OSError`` where the cockpit's own folder, or what lies in it, is a link.
+
+    Whoever can make one would lead locks, claims and notes into a folder of their choice.
+    """
+    parts = path.parts
+    if OWN not in parts:
+        return
+    begins = len(parts) - parts[::-1].index(OWN)
+    for end in range(begins, len(parts) + 1):
+        place = Path(*parts[:end])
+        if place.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link, and notes are kept in a real one", str(place))
 
 
 def follow(handle: int, folder: Path, base: int | None = None) -> None:
@@ -33,8 +52,9 @@ def follow(handle: int, folder: Path, base: int | None = None) -> None:
 def make_folder(path: Path, *, parents: bool = True) -> None:
     """Make a folder, and those above it unless told not to, each as open as the one it lies in.
 
-    Raises ``OSError``; one that is there already stays as it is.
+    Raises ``OSError``; one that is there already stays as it is. The cockpit's own is no link.
     """
+    refuse_links(path)
     if path.is_dir():
         return
     if parents and not path.parent.is_dir():
