@@ -118,3 +118,13 @@ def test_a_save_of_many_files_is_no_candidate(
     main(["retain", "odd", "--keep", "1", "--dry-run"])
     said = capsys.readouterr()
     assert "nothing to delete" in said.out + said.err, said.out
+
+
+def test_a_save_of_many_files_is_not_moved_aside_by_halves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world(tmp_path, MANY_FILES["shards"], 1)
+    monkeypatch.chdir(tmp_path)
+    main(["rollback", "odd", "--to", "200", "--move", "yes", "--dry-run"])
+    out = capsys.readouterr().out
+    assert "checkpoint_1_300-shard0.pt is one save of 2 files: move it yourself" in out

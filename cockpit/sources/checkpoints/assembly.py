@@ -19,13 +19,13 @@ from cockpit.sources.checkpoints.layouts import is_beside, is_named, is_single, 
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
     NUMBER,
-    POINTERS,
     STEP_NAME,
     Folder,
     Listed,
     Root,
     file_looks_like_save,
     holds_data,
+    is_pointer,
     looks_like_checkpoint,
     may_look_like_save,
     read_marker,
@@ -232,7 +232,7 @@ class Assembly:
     def _files(self, path: str, level: Level, files: list[Listed], weak: list[Folder]) -> None:
         """Add the files of a root that are saves, belong to some, or look like some."""
         for entry in level.files:
-            if entry.path in POINTERS:
+            if is_pointer(entry.path):
                 files.append(self._told.contents.listed(path, entry))
             elif self._single(entry.path):
                 files.append(self._told.contents.listed(path, entry, single=True))

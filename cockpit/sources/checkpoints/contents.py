@@ -14,7 +14,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.runtime.bucket_trouble import is_archived
 from cockpit.runtime.offload import offload
 from cockpit.sources.checkpoints.archive import ArchiveSays, archive_says, legacy_says
-from cockpit.sources.checkpoints.listing import POINTERS, ZERO_SHARD, Listed
+from cockpit.sources.checkpoints.listing import ZERO_SHARD, Listed, is_pointer
 from cockpit.sources.checkpoints.rejected import NAME
 from cockpit.sources.checkpoints.tree import Entry, ListingError, Piece, Tree, join, latest
 
@@ -132,7 +132,7 @@ class Contents:
 
     def _telling(self, path: str) -> bool:
         """Tell of a file whose content says something (``path`` is relative to its folder)."""
-        named = path in ("metadata.json", "trainer_state.json", NAME, *POINTERS)
+        named = path in ("metadata.json", "trainer_state.json", NAME) or is_pointer(path)
         return named or path in self._markers or _first_shard(path)
 
     def _piece(self, path: str, entry: Entry) -> Piece:

@@ -31,6 +31,7 @@ from cockpit.sources.checkpoints.picks import JudgedCheckpoint
 from cockpit.sources.checkpoints.rejected import rejection_of
 from cockpit.sources.checkpoints.shards import with_parts
 from cockpit.sources.checkpoints.unknown import (
+    LOST,
     NOTE,
     UNKNOWN,
     is_save_link,
@@ -115,7 +116,6 @@ class _RootSaves(NamedTuple):
     """The saves of one root: those of its layout, judged, and what no layout knows."""
 
     root: Root
-    layout: Layout | None
     known: list[JudgedCheckpoint]
     strange: list[Folder]
 
@@ -127,7 +127,7 @@ def _of_root(bare: Root, around: Circumstances, fixed: Layout | None) -> _RootSa
     votes = {} if fixed is not None else {id(each): layout_by_files(each, root) for each in saves}
     layout = fixed or layout_of(root, votes)
     if layout is None:
-        return _RootSaves(root, None, [], list(saves))
+        return _RootSaves(root, [], list(saves))
     # One that speaks for another layout by itself is none of this one.
     own = [
         each
@@ -143,7 +143,7 @@ def _of_root(bare: Root, around: Circumstances, fixed: Layout | None) -> _RootSa
     ]
     weak = {id(each) for each in (*root.singles, *root.lookalikes)} if known else set()
     strange = [each for each in saves if id(each) not in ours and id(each) not in weak]
-    return _RootSaves(root, layout, known, strange if fixed is None or not known else [])
+    return _RootSaves(root, known, strange if fixed is None or not known else [])
 
 
 def _judge_all(
@@ -154,14 +154,14 @@ def _judge_all(
     better = any(each.known for each in by_root)
     found: list[JudgedCheckpoint] = []
     notes: list[str] = []
-    for root, layout, known, all_strange in by_root:
+    for root, known, all_strange in by_root:
         # What is empty, or an export of weights, is a save only where there is nothing better.
         strange = [e for e in all_strange if not better or (e.data and not is_export(e))]
         lost = [(is_save_link(link), link) for link in root.links]
         found += known
         found += (_judged(UNKNOWN, each, root, doubtful(NOTE), around) for each in strange)
         found += (
-            _judged(layout or UNKNOWN, each, root, doubtful(leads_nowhere(link)), around)
+            _judged(LOST, each, root, doubtful(leads_nowhere(link)), around)
             for each, link in lost
             if each is not None
         )

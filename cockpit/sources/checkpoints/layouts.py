@@ -141,7 +141,10 @@ def _rows() -> tuple[Layout, ...]:
         ),
         Layout(
             "composer",
-            late_regex(r"(?:ep\d+-)?ba(\d+)(?:-rank\d+)?(?:\.\w+)*|latest-rank\d+(?:\.\w+)*"),
+            late_regex(
+                r"(?!.*\.symlink$)"
+                r"(?:(?:ep\d+-)?ba(\d+)(?:-rank\d+)?(?:\.\w+)*|latest-rank\d+(?:\.\w+)*)"
+            ),
             "",
             trainers.composer,
             trainers.composer_signs,
@@ -150,6 +153,7 @@ def _rows() -> tuple[Layout, ...]:
             by_command=True,
             files=True,
             sure=late_regex(r"(?:ep\d+-)?ba\d+-rank\d+(?:\.\w+)*"),
+            beside=late_regex(r"latest-rank\d+.*\.symlink"),
         ),
         Layout(
             "torchtune",

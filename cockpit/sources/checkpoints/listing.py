@@ -51,6 +51,13 @@ ZERO_SHARD: Final = late_regex(r"((?:.*/)?(?:\w+_)?zero_pp_rank_)(\d+)(_.*optim_
 ITERATION: Final = "latest_checkpointed_iteration.txt"
 POINTERS: Final = ("latest", ITERATION, "LATEST", "LATEST.txt")
 """Files in a root that name the newest checkpoint."""
+
+
+def is_pointer(name: str) -> bool:
+    """Tell of a file whose text names a checkpoint; where nothing can be linked, a link's text."""
+    return name in POINTERS or name.endswith(".symlink")
+
+
 _SAVE_WORD: Final = (
     r"(?:global_?step|step|epoch|ep|iter(?:ation)?|ba|ckpt|checkpoint|snapshot|model|weights"
     r"|params|state|train_state|last|latest|best|final|release)"

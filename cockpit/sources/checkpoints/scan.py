@@ -22,7 +22,6 @@ from cockpit.sources.checkpoints.layouts import is_beside, is_named, is_single, 
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
     NUMBER,
-    POINTERS,
     STEP_NAME,
     ZERO_SHARD,
     Folder,
@@ -32,6 +31,7 @@ from cockpit.sources.checkpoints.listing import (
     compact,
     file_looks_like_save,
     holds_data,
+    is_pointer,
     looks_like_checkpoint,
     may_look_like_save,
     read_marker,
@@ -160,7 +160,7 @@ class Scanner:
             is_folder = _worth_descending(entry)
             if not is_folder and self._single(entry.name):
                 files += self._one_file(entry, seen)
-            elif entry.name in POINTERS or is_beside(entry.name):
+            elif is_pointer(entry.name) or is_beside(entry.name):
                 files += _listed(entry, entry.name, self.markers)
             elif len(weak) < FAN:
                 weak += self._lookalike(entry, not folders)
@@ -361,7 +361,7 @@ def _listed(entry: os.DirEntry[str], path: str, markers: Collection[str]) -> lis
     except FileNotFoundError:
         return []
     content, problem = None, None
-    if path in ("metadata.json", *POINTERS, *markers):
+    if path in ("metadata.json", *markers) or is_pointer(path):
         content, problem = _read(entry.path)
     elif path == "trainer_state.json":
         content, problem = _read(entry.path, found.st_size - _LAST)

@@ -54,7 +54,7 @@ def verl(folder: Folder, root: Root) -> FolderFinding | None:
     found = with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
     if pointer is None or found.grade is not Grade.COMPLETE:
         return found
-    text = (pointer.content or b"").decode("utf-8", "replace").strip()
+    text = _text(pointer)
     named, step = number(text), number(folder.name.removeprefix("global_step_"))
     if named is None or step is None:
         return doubtful(f"{pointer.path} names no step: not confirmed", pointer)
@@ -62,6 +62,10 @@ def verl(folder: Folder, root: Root) -> FolderFinding | None:
         target = next((f for f in root.folders if f.name == f"global_step_{named}"), None)
         return ahead(folder, target, pointer, str(named), root)
     return replace(found, named=step == named)
+
+
+def _text(pointer: Listed) -> str:
+    return (pointer.content or b"").decode("utf-8", "replace").strip()
 
 
 def _ranks_short(paths: Iterable[str]) -> str | None:
@@ -108,8 +112,8 @@ def automodel(folder: Folder, root: Root) -> FolderFinding | None:
         return doubtful(beside)
     found = with_data(FolderFinding(Grade.COMPLETE, None, None), folder)
     pointer = root.file("LATEST") or root.file("LATEST.txt")
-    text = (pointer.content or b"").decode("utf-8", "replace") if pointer is not None else ""
-    named = root.led_to("LATEST") or text.strip().rstrip("/").rpartition("/")[2] or None
+    text = _text(pointer) if pointer is not None else ""
+    named = root.led_to("LATEST") or text.rstrip("/").rpartition("/")[2] or None
     if found.grade is not Grade.COMPLETE or named is None:
         return found
     if folder.name == named:
@@ -164,6 +168,8 @@ def composer(folder: Folder, root: Root) -> FolderFinding | None:
     found = named_file(folder, _COMPOSER) if folder.single else sharded(folder, root)
     names = {folder.name, *(file.path for file in folder.files)}
     led = {link.leads_to for link in root.links if link.name.startswith("latest-rank")}
+    texts = (file for file in root.files if file.path.endswith(".symlink"))
+    led |= {_text(file).rstrip("/").rpartition("/")[2] for file in texts}
     return None if found is None else replace(found, named=bool(led & names))
 
 

@@ -14,11 +14,12 @@ from cockpit.sources.checkpoints.layouts import LAYOUTS, Layout
 from cockpit.sources.checkpoints.listing import (
     ITERATION,
     POINTERS,
-    SAVE_NAME,
+    STEP_NAME,
     Folder,
     Link,
     Listed,
     Root,
+    is_pointer,
     number,
 )
 
@@ -36,6 +37,8 @@ def _assess(folder: Folder, root: Root) -> FolderFinding | None:
 
 UNKNOWN: Final = Layout("", _STEP, "", _assess, lambda folder, root: False, {})
 """What stands for a row where none fits."""
+LOST: Final = Layout("", late_regex(r"\D*(\d+)\D*"), "", _assess, lambda folder, root: False, {})
+"""What stands for a row where a link leads to nothing: only its name is known."""
 
 
 def unknown_layouts(names: Sequence[str], root: Root) -> Iterator[str]:
@@ -68,7 +71,7 @@ def lost_pointers(root: Root) -> Iterator[str]:
             there = any(row.name_step(each) == step for each in root.folders for row in rows)
         else:
             there = name.rstrip("/").rpartition("/")[2] in folders
-        if not there and name:
+        if not there and name and file.path in POINTERS:
             yield f"{file.path} names {name}, which is not there"
     for link in root.links:
         if not link.there and is_save_link(link) is None:
@@ -82,12 +85,12 @@ def leads_nowhere(link: Link, what: str = "a link") -> str:
 
 def is_save_link(link: Link) -> Folder | None:
     """Return a link to nothing as the save that its name says it was, if it says a step."""
-    stepped = any(map(str.isdecimal, link.name)) and SAVE_NAME.fullmatch(link.name) is not None
+    stepped = STEP_NAME.fullmatch(link.name) or _STEP.fullmatch(link.name)
     return None if link.there or not stepped else Folder(link.name)
 
 
 def _pointers(root: Root) -> Iterator[Listed]:
-    return (file for file in root.files if file.path in POINTERS and file.content is not None)
+    return (file for file in root.files if is_pointer(file.path) and file.content is not None)
 
 
 def _named(file: Listed) -> str:

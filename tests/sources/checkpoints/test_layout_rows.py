@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +12,13 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.model.observed import CheckpointsValue
+from cockpit.model.place import place_of
+from cockpit.sources.checkpoints.assembly import Surveyed, Want
+from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
 from cockpit.sources.checkpoints.layouts import ZIP
 from cockpit.sources.checkpoints.scan import Scanner
+from cockpit.sources.checkpoints.survey import Survey
 from tests.sources.checkpoints.trees import NOW, put, settle
 
 X = b"x"
@@ -277,6 +282,35 @@ def test_of_tags_without_steps_the_one_that_the_pointer_names_is_the_newest(tmp_
     value = value_of(tmp_path)
     for pick in (value.relaunch_from, value.trainer_would_load):
         assert pick is not None and pick.path == str(tmp_path / "epoch_10")
+
+
+@pytest.mark.parametrize("how", ["link", "text"])
+def test_composer_resumes_from_what_its_link_leads_to(how: str, tmp_path: Path) -> None:
+    grown(tmp_path, {f"ep0-ba{n}-rank0.pt": ZIP for n in (1000, 2000, 10000)})
+    if how == "link":
+        (tmp_path / "latest-rank0.pt").symlink_to("ep0-ba2000-rank0.pt")
+    else:  # as it is put into an object store
+        put(tmp_path / "latest-rank0.pt.symlink", "run/checkpoints/ep0-ba2000-rank0.pt")
+    value = value_of(tmp_path)
+    assert [item.step for item in value.items] == [1000, 2000, 10000]
+    assert value.relaunch_from is not None and value.relaunch_from.step == 10000
+    assert value.trainer_would_load is not None and value.trainer_would_load.step == 2000
+
+
+async def test_a_host_tells_a_save_under_two_names_once(tmp_path: Path) -> None:
+    root = grown(tmp_path / "saves", automodel(20) | automodel(40))
+    (root / "LATEST").symlink_to("epoch_0_step_20")
+    (root / "checkpoint-600").symlink_to("/mnt/away/checkpoint-600")
+    want = Want(place_of(str(root)))
+    until = asyncio.get_running_loop().time() + 20.0
+    answer = (await Survey(HostTree(None)).look([want], until))[want]
+    assert isinstance(answer, Surveyed)
+    value = judge_listing(answer.roots, Circumstances(NOW, alive=False))
+    assert [(item.step, item.state.value) for item in value.items] == [
+        *((20, "complete"), (40, "unknown"), (600, "unknown"))
+    ]
+    assert value.items[1].note == "newer than LATEST, which names epoch_0_step_20"
+    assert value.items[2].note == "a link that leads nowhere"
 
 
 def hugging_face(root: Path, name: str, latest: str | None = None) -> None:
