@@ -51,6 +51,27 @@ def in_folder(folder: str, program: str) -> str:
     return posixpath.normpath(posixpath.join(folder, program)) if program and folder else program
 
 
+def program_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the program that an entrypoint runs, and its arguments.
+
+    That is a script or ``-m module`` behind interpreters and launchers, else the first word; what
+    stands before ``--`` is a submitter's own.
+    """
+    rest = list(words[list(words).index("--") + 1 :] if "--" in words else words)
+    for at, word in enumerate(rest):
+        module = at > 0 and rest[at - 1] == "-m"
+        if module or word.endswith((".py", ".sh")):
+            return word.removeprefix("./"), tuple(rest[at + 1 :])
+    return (rest[0], tuple(rest[1:])) if rest else ("", ())
+
+
+def recorded_starts(run: RunSpec) -> Iterator[Started]:
+    """Yield how the run file starts a run whose system is given an entrypoint."""
+    for words in recorded_commands(run):
+        program, args = program_of(words)
+        yield Started(program, args)
+
+
 def recorded_commands(run: RunSpec) -> Iterator[tuple[str, ...]]:
     """Yield the words by which the run file starts the run, as they are written."""
     commands: tuple[Command | None, ...] = (run.resubmit, run.launch)

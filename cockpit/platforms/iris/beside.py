@@ -6,17 +6,18 @@ job has submitted count: what lies below one is its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 from cockpit.model import wording
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.run import RunSpec
+from cockpit.platforms.alike import Started, alike, keys_of, program_of, recorded_starts
 from cockpit.platforms.iris.answers import Job, Request
 from cockpit.platforms.iris.details import Details
 from cockpit.platforms.iris.fence import NEEDED
 from cockpit.platforms.iris.memory import Look
-from cockpit.platforms.iris.request import LAUNCH_ID, Mark, is_closing, mark_of, words_of
+from cockpit.platforms.iris.request import LAUNCH_ID, LINEAGE, Mark, is_closing, mark_of, words_of
 from cockpit.platforms.iris.trees import belongs_to, launch_id_of, user_of
 from cockpit.platforms.iris.words import PENDING
 from cockpit.text.safe import clean
@@ -41,6 +42,7 @@ class Beside:
         """By user and by what stands before the number of a launch id: the run's name."""
         self._told: list[tuple[Job, Request, str]] = []
         self._requests: dict[str, Request] = {}
+        self._own = {tree.own.id: details.request_of(tree.own) for tree in look.trees.values()}
         for job in self.roots:
             launch_id = launch_id_of(job.id)
             if launch_id is not None:
@@ -63,15 +65,32 @@ class Beside:
                 mark = mark_of(run, request)
                 if mark is not None and user_of(job.id) == user_of(own):
                     marks[job.id] = job, mark
+        similar = list(self._similar(run, own, marks))
         found = [each for each in marks.values() if not belongs_to(own, each[0].id)]
         jobs = [(self.live_job(*each), each[1].sure) for each in found if not self._closes(each[0])]
         closing = [job for job, _ in found if self._closes(job)]
         return Live(
             jobs=tuple(job for job, sure in jobs if sure),
-            possible=tuple(job for job, sure in jobs if not sure),
+            possible=(*(job for job, sure in jobs if not sure), *similar),
             leftovers=tuple(self._closing(job) for job in closing if self._needed(job)),
             held=tuple(self._closing(job) for job in closing if not self._needed(job)),
         )
+
+    def _similar(self, run: RunSpec, own: str, marks: Container[str]) -> Iterator[LiveJob]:
+        """Yield the jobs of the user that run what the run's job runs, and name nothing of it."""
+        request = self._own.get(own)
+        starts = [*recorded_starts(run), *([] if request is None else [started(own, request)])]
+        shared = keys_of(starts)
+        for job, each, _ in self._told:
+            if job.id in marks or job.id in self._own or user_of(job.id) != user_of(own):
+                continue
+            other = started(job.id, each)
+            if LINEAGE in each.variables or is_closing(each) or shared.isdisjoint(keys_of([other])):
+                continue
+            why = alike(run, starts, other)
+            if why is not None:
+                live = self.live_job(job, Mark(why, sure=False))
+                yield live.model_copy(update={"alike": True})
 
     def live_job(self, job: Job, mark: Mark) -> LiveJob:
         """Return a job that lives, and why it is taken for one of the lineage."""
@@ -108,6 +127,12 @@ class Beside:
     def _closes(self, job: Job) -> bool:
         request = self._requests.get(job.id)
         return request is not None and is_closing(request)
+
+
+def started(job_id: str, request: Request) -> Started:
+    """Return what a job was started with."""
+    program, args = program_of(request.argv)
+    return Started(program, args, labels=job_id, variables=request.variables)
 
 
 def roots_of(look: Look) -> list[Job]:

@@ -83,7 +83,13 @@ class RayJobs:
         """Return what lives of each run's lineage among the jobs of its head, by run name."""
         living = [job for job in jobs if phase_of(job).lives]
         candidates = [candidate_of(job, self._since(head, job)) for job in living]
-        return {run.name: live_of(run, candidates) for run in runs}
+        current = currents_of(runs, jobs)
+        owners = {job.id: name for name, job in current.items() if job is not None}
+        found = {}
+        for run in runs:
+            others = frozenset(job for job, name in owners.items() if name != run.name)
+            found[run.name] = live_of(run, candidates, current[run.name], others)
+        return found
 
     async def wait_of(self, head: Head, job: RayJob) -> str | None:
         """Return what a pending job waits for, as far as the head tells."""

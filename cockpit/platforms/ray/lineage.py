@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final, NamedTuple
 
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.run import RunSpec
+from cockpit.platforms.alike import Started, alike, keys_of, program_of, recorded_starts
 from cockpit.platforms.local.launcher.launches import number_of
 from cockpit.platforms.local.naming import (
     Use,
@@ -50,24 +51,54 @@ class Candidate(NamedTuple):
     told: tuple[tuple[str, str], ...]
     """(key, value) of the arguments; none where the program only looks."""
     since: float | None
+    start: Started
 
 
 def candidate_of(job: RayJob, since: float | None) -> Candidate:
     """Return a living job as a candidate; ``since`` is when it began, on our clock."""
     words = words_of(job.entrypoint)
     looks = any(only_looks(word) for word in words if word.endswith((".py", ".sh")))
-    return Candidate(job, () if looks else tuple(arguments(["", *words])), since)
+    told = () if looks else tuple(arguments(["", *words]))
+    return Candidate(job, told, since, started(job))
 
 
-def live_of(run: RunSpec, candidates: Sequence[Candidate]) -> Live:
-    """Return what lives of a run among all living jobs of its head."""
+def started(job: RayJob) -> Started:
+    """Return what a job was started with."""
+    program, args = program_of(words_of(job.entrypoint))
+    return Started(program, args, labels=job.submission_id or "", variables=job.env)
+
+
+def live_of(
+    run: RunSpec,
+    candidates: Sequence[Candidate],
+    own: RayJob | None = None,
+    others: Set[str] = frozenset(),
+) -> Live:
+    """Return what lives of a run among all living jobs of its head.
+
+    ``own`` is its current job, ``others`` are the ids of the current jobs of other runs.
+    """
     marks = Marks(run)
-    found = [(each, mark) for each in candidates if (mark := marks.of(each)) is not None]
-    made = [(_live(run, each, mark), mark.certain) for each, mark in found]
-    return Live(
-        jobs=tuple(each for each, certain in made if certain),
-        possible=tuple(each for each, certain in made if not certain),
-    )
+    starts = [*recorded_starts(run), *([] if own is None else [started(own)])]
+    shared = keys_of(starts)
+    jobs: list[LiveJob] = []
+    possible: list[LiveJob] = []
+    similar: list[LiveJob] = []
+    for each in candidates:
+        mark = marks.of(each)
+        if mark is not None:
+            (jobs if mark.certain else possible).append(_live(run, each, mark))
+        elif each.job.id not in others and not shared.isdisjoint(keys_of([each.start])):
+            why = None if _tag(each.job) else alike(run, starts, each.start)
+            if why is not None:
+                live = _live(run, each, Mark(why))
+                similar.append(live.model_copy(update={"alike": True}))
+    return Live(jobs=tuple(jobs), possible=(*possible, *similar))
+
+
+def _tag(job: RayJob) -> str:
+    """Return the lineage that a cockpit has launched a job for, empty if none has."""
+    return job.env.get(LINEAGE[0]) or job.metadata.get(LINEAGE[1]) or ""
 
 
 def launch_id_of(run: RunSpec, job: RayJob) -> str | None:
@@ -94,7 +125,7 @@ class Marks:
         job = candidate.job
         if self._recorded is not None and job.is_called(self._recorded):
             return Mark("the recorded job")
-        tag = job.env.get(LINEAGE[0]) or job.metadata.get(LINEAGE[1]) or ""
+        tag = _tag(job)
         if tag and self._tag:
             return Mark("its lineage") if related(tag, self._tag) else None
         if launch_id_of(self._run, job) is not None:

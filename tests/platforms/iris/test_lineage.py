@@ -159,3 +159,23 @@ async def test_a_newer_launch_that_lives_wins_over_a_job_that_is_over(
     assert seen.value.phase is (Phase.RUNNING if current else Phase.CANCELLED)
     assert [each.id for each in seen.value.rivals] == ([] if current else [f"/ada/{launch}"])
     assert ("newer than" in seen.source) is current
+
+
+async def alike_of(iris: Controller) -> list[str]:
+    run = run_of(iris.url, "/ada/hero-i002", "hero", **HERO)
+    run = run.model_copy(
+        update={"resubmit": "iris job run --no-wait -- python train.py --config hero.yaml"}
+    )
+    live = (await platform_of().live([run]))["hero"]
+    assert live.unknown is None, live.unknown
+    return [each.id for each in live.alike]
+
+
+async def test_a_job_that_runs_the_same_command_may_be_a_second_one(iris: Controller) -> None:
+    submitted(iris, "/ada/hero-i002", "--config", "hero.yaml")
+    submitted(iris, "/ada/again", "--config", "hero.yaml", "--resume", "yes")
+    submitted(iris, "/ada/sweep-3", "--config", "other.yaml")
+    submitted(iris, "/ada/other-i004", "--config", "hero.yaml")
+    submitted(iris, "/ada/forked", "--config", "hero.yaml", WANDB_RUN_ID="hero-2")
+    submitted(iris, "/bob/again", "--config", "hero.yaml")
+    assert await alike_of(iris) == ["/ada/again"]

@@ -194,6 +194,29 @@ async def test_what_lives_is_told_from_the_same_list() -> None:
     assert not unknown.jobs and "refuses the token" in (unknown.unknown or "")
 
 
+async def test_a_job_with_the_same_entrypoint_may_be_a_second_one() -> None:
+    """Whoever submits it by hand gives it another id; other values make it another run."""
+    async with head() as ray:
+        ray.job("hero-i001")["entrypoint"] = "python train.py --config hero.yaml"
+        ray.job("hero-i001")["status"] = "FAILED"
+        env = {"env_vars": {"WANDB_RUN_ID": "other"}}
+        added = {
+            "raysubmit_a": "python -u train.py --config hero.yaml --resume last",
+            "raysubmit_b": "python train.py --config other.yaml",
+            "other-i003": "python train.py --config hero.yaml",
+            "raysubmit_c": "python eval.py --config hero.yaml",
+        }
+        for name, entrypoint in added.items():
+            ray.add(name, status="RUNNING", entrypoint=entrypoint, metadata={}, runtime_env={})
+        ray.add("raysubmit_d", status="RUNNING", entrypoint=added["other-i003"], runtime_env=env)
+        run = run_of(ray.url, "hero-i001", wandb=WandbSpec(id="hero"))
+        own = platform()
+        live = (await own.live([run]))["hero"]
+        value = (await own.jobs([Query(run=run)]))["hero"].value
+    assert [job.id for job in live.alike] == ["raysubmit_a"] and not live.jobs, live
+    assert value is not None and [job.id for job in value.possible] == ["raysubmit_a"]
+
+
 SECRET = "hunter2hunter2hunter2"
 
 
