@@ -142,9 +142,10 @@ class Restarts(Frozen):
 class Goodput(Frozen):
     """One run's account since its lineage's first launch (as far back as is known).
 
-    ``share`` is that of the watched time, ``None`` while there is none. ``accelerator_hours_lost``
-    is what the job held without training a step that counted, ``None`` where its system does not
-    tell how many accelerators that were (``accelerators_why``).
+    ``share`` is that of the watched time, ``None`` while there is none, or where ``share_why``
+    tells what is not known; then ``steps_lost`` is ``None``, too, unless the journal tells it.
+    ``accelerator_hours_lost`` is what the job held without training a step that counted, ``None``
+    where its system does not tell how many accelerators that were (``accelerators_why``).
     """
 
     since: Instant
@@ -152,10 +153,11 @@ class Goodput(Frozen):
     share: float | None
     split: Split
     restarts: Restarts = Restarts.model_construct()
-    steps_lost: int = 0
+    steps_lost: int | None = 0
     accelerators: int | None = None
     accelerator_hours_lost: float | None = None
     accelerators_why: str | None = None
+    share_why: str | None = None
     evidence: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:

@@ -21,7 +21,8 @@ def headline(found: Goodput, since: str = "") -> str:
     watched = found.split.wall_s - found.split.unwatched_s
     since = since or utc_minute(found.since)
     if found.share is None:
-        return f"goodput unknown: nobody saw what the job did since {since}"
+        why = found.share_why or f"nobody saw what the job did since {since}"
+        return f"goodput unknown: {why}"
     rest = f", {took(found.split.unwatched_s)} unwatched" if found.split.unwatched_s >= 1 else ""
     return f"goodput {share(found.share)} of {took(watched)} since {since}{rest}"
 
@@ -43,6 +44,8 @@ def losses(found: Goodput) -> str:
     """Return restarts and by whom, steps lost, and accelerator-hours lost."""
     count = found.steps_lost
     lost = f"{steps(count)} step{'' if count == 1 else 's'} lost"
+    if count is None:
+        lost = "steps lost: unknown"
     hours = found.accelerator_hours_lost
     held = f"accelerator-hours lost: unknown ({found.accelerators_why})"
     if hours is not None:

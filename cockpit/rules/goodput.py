@@ -6,9 +6,11 @@ the phase that the job was seen in. What nobody saw, and no system dates, is *un
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from cockpit.model import wording
@@ -21,8 +23,22 @@ from cockpit.rules.patience import patience
 from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of
 
 HOUR = 3600.0
+LATE = 3
+"""Times the steps between two rows from which on a first step is none of a first attempt."""
 UNTRAINED = -1
 """The step before a time in which none has been trained yet."""
+
+
+class Begin(NamedTuple):
+    """When an execution of the run began, under which id, and whether a cockpit started it.
+
+    ``again``: the run had been trained before.
+    """
+
+    at: float
+    job_id: str | None
+    ours: bool
+    again: bool
 
 
 class Spell(NamedTuple):
@@ -47,17 +63,20 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
     spells = _spells(marks, until)
     if _blind(history, stepping):
         spells = [each._replace(phase=_unless_running(each.phase)) for each in spells]
+    begins = begins_of(history, marks)
+    untold = _untold(history, stepping, begins)
     spent: defaultdict[str, float] = defaultdict(float)
     for hole in _holes(stepping, since, until):
-        _split(hole, spells, history.looks, spent)
+        _split(hole, spells, history.looks, spent, untold[-1].at if untold else since)
     spent["productive_s"] += stepping.productive_s + stepping.open_s
     spent["rework_s"] += stepping.rework_s
     spent["spoilt_s"] += stepping.spoilt_s
     spent["stalled_s"] += stepping.slow_s + stepping.pauses_s
     spent["unwatched_s"] += stepping.unlisted_s
-    account = _account(run, history, Split(**spent), (since, until), marks)
+    account = _account(run, history, Split(**spent), (since, until), _restarts(history, begins))
     evidence = [*([doubt] if doubt else []), *_evidence(history, stepping, account.split, marks)]
-    return account.model_copy(update={"evidence": tuple(evidence)})
+    account = account.model_copy(update={"evidence": tuple(evidence)})
+    return _with_untold(account, run, history, len(untold))
 
 
 def _placed(history: History, marks: Sequence[PhaseMark]) -> tuple[Stepping, str]:
@@ -87,7 +106,7 @@ def _account(
     history: History,
     split: Split,
     span: tuple[float, float],
-    marks: Sequence[PhaseMark],
+    restarts: Restarts,
 ) -> Goodput:
     stepping, job = history.trend.stepping, job_of(history)
     watched = split.wall_s - split.unwatched_s
@@ -97,7 +116,7 @@ def _account(
         until=span[1],
         share=split.productive_s / watched if watched > 0 else None,
         split=split,
-        restarts=_restarts(history, marks),
+        restarts=restarts,
         steps_lost=stepping.steps_again + stepping.steps_spoilt,
         accelerators=count,
         accelerator_hours_lost=None if count is None else split.held_s * count / HOUR,
@@ -184,9 +203,16 @@ def _spells(marks: Sequence[PhaseMark], until: float) -> list[Spell]:
 
 
 def _split(
-    hole: Break, spells: Sequence[Spell], looks: Looks, spent: defaultdict[str, float]
+    hole: Break,
+    spells: Sequence[Spell],
+    looks: Looks,
+    spent: defaultdict[str, float],
+    told_from: float,
 ) -> None:
-    """Add a time without steps to what it went to."""
+    """Add a time without steps to what it went to.
+
+    Before ``told_from`` attempts ran whose steps are not known.
+    """
     left = hole.until - hole.since
     first = bisect_right(spells, hole.since, key=lambda spell: spell.since)
     for spell in spells[max(0, first - 1) :]:
@@ -197,7 +223,8 @@ def _split(
             continue
         known = min(until, max(since, spell.known))
         seen = known - since + _watched(looks, known, until)
-        spent[_kind(spell, hole)] += seen
+        untold = spell.phase is Phase.RUNNING and spell.until <= told_from + CLOCK_SKEW
+        spent["unwatched_s" if untold else _kind(spell, hole)] += seen
         spent["unwatched_s"] += until - since - seen
         left -= until - since
     spent["unwatched_s"] += max(0.0, left)
@@ -238,25 +265,108 @@ def _watched(looks: Looks, since: float, until: float) -> float:
     return max(0.0, end - begin - blind)
 
 
-def _restarts(history: History, marks: Sequence[PhaseMark]) -> Restarts:
+def begins_of(history: History, marks: Sequence[PhaseMark]) -> list[Begin]:
+    """Return each begin that is known, oldest first: jobs that were seen to run, our launches.
+
+    The first job that is seen to run after a launch, and before the next one, is that launch's.
+    """
+    running: list[PhaseMark] = []
+    last: PhaseMark | None = None
+    for mark in marks:
+        goes_on = last is not None and (last.phase, last.job_id) == (Phase.RUNNING, mark.job_id)
+        running += [mark] if mark.phase is Phase.RUNNING and not goes_on else []
+        last = mark
+    starts = sorted(start for start in history.starts if start.at <= history.now)
+    found: list[tuple[float, str | None, bool]] = []
+    for number, start in enumerate(starts):
+        following = starts[number + 1].at if number + 1 < len(starts) else math.inf
+        own = next((mark for mark in running if start.at - CLOCK_SKEW <= mark.began < following
+                    and not (found and mark.began < found[-1][0])), None)  # fmt: skip
+        running = [mark for mark in running if mark is not own]
+        found.append((start.at if own is None else own.began, start.job_id, True))
+    found += [(mark.began, mark.job_id, False) for mark in running]
+    found.sort(key=lambda each: each[0])
+    return [Begin(*each, again=at > 0 or _resumes(history)) for at, each in enumerate(found)]
+
+
+def _resumes(history: History) -> bool:
+    """Tell whether the first launch that is known goes on with a training: it is its only one."""
+    launched = history.launched
+    only = launched is not None and len(history.starts) == 1
+    return only and launched is not None and launched.resumes_from is not None
+
+
+def _untold(history: History, stepping: Stepping, begins: Sequence[Begin]) -> list[Begin]:
+    """Return the restarts before the first row that is read: what ran before each is not known.
+
+    Its rows are those of another W&B run, or of another log. An attempt that failed before its
+    first step has none.
+    """
+    first, before, found = stepping.first_at, -math.inf, []
+    for begin in begins:
+        failed = [each for each in history.former_failures if before <= each.at <= begin.at]
+        stepless = any(each.step is None for each in failed)
+        slack = min(CLOCK_SKEW, (begin.at - before) / 2)  # of a short life less
+        early = first is None or begin.at <= first + slack
+        if begin.again and early and not stepless:
+            found.append(begin)
+        before = begin.at
+    return found
+
+
+def _with_untold(account: Goodput, run: RunSpec, history: History, untold: int) -> Goodput:
+    """Return the account without what nobody can tell where former attempts have no rows here."""
+    if not untold:
+        why = _goes_on(run, history)
+        return account if why is None else account.model_copy(
+            update={"share": None, "share_why": why, "steps_lost": None}
+        )  # fmt: skip
+    launched, lost = history.launched, None
+    if untold == 1 and launched is not None:
+        came, back = launched.failed_step, launched.resumes_from
+        lost = None if came is None or back is None else max(0, came - back)
+    attempts = wording.plural(untold, "former attempt")
+    why = f"the steps of {attempts} are not in the rows that are read"
+    held = account.accelerator_hours_lost is not None
+    return account.model_copy(
+        update={
+            "share": None,
+            "share_why": why,
+            "steps_lost": None if lost is None else (account.steps_lost or 0) + lost,
+            "accelerator_hours_lost": None,
+            "accelerators_why": why if held else account.accelerators_why,
+        }
+    )
+
+
+def _goes_on(run: RunSpec, history: History) -> str | None:
+    """Return that the first row of all goes on from a step that no attempt known here has made."""
+    pace, spec = history.trend.pace, run.checkpoints
+    gaps = [later - step for (step, _), (later, _) in pairwise(pace.recent) if later > step]
+    if pace.first_step is None or not gaps or _unread(history) > 0:
+        return None
+    if pace.first_step <= LATE * max(gaps) or (spec is not None and spec.initialize_from):
+        return None
+    step = wording.step(pace.first_step)
+    return f"the first row that is read is step {step}: what ran before is not known"
+
+
+def _restarts(history: History, begins: Sequence[Begin]) -> Restarts:
     """Count the starts after the first: by our journal, under one job's id again, or unknown.
 
     A step that went back tells of one that nobody saw.
     """
-    begun, again, last = 0, Counter[str | None](), None
-    for mark in marks:
-        if mark.phase is Phase.RUNNING and (last is None or last.phase is not Phase.RUNNING
-                                            or last.job_id != mark.job_id):  # fmt: skip
-            begun += 1
-            again[mark.job_id] += 1
-        last = mark
-    job = job_of(history)
-    requeues = sum(count - 1 for count in again.values())
+    job, known = job_of(history), set[str | None]()
+    ours = requeues = mine = 0
+    for begin in begins:
+        again = begin.again and not begin.ours and begin.job_id in known
+        requeues += again
+        mine += again and job is not None and begin.job_id == job.id
+        ours += begin.again and begin.ours
+        known.add(begin.job_id)
     if job is not None and job.restarts:
-        requeues += max(0, job.restarts - max(0, again[job.id] - 1))
-    first = min((mark.began for mark in marks), default=history.now)
-    ours = sum(start.at > first + CLOCK_SKEW for start in history.starts)
-    seen = max(begun - 1, history.trend.stepping.backs)
+        requeues += max(0, job.restarts - mine)
+    seen = max(sum(begin.again for begin in begins), history.trend.stepping.backs)
     return Restarts(ours=ours, requeues=requeues, unknown=max(0, seen - ours - requeues))
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from cockpit.model.goodput import Goodput, JobStart, Looks
-from cockpit.model.history import History, PhaseMark
+from cockpit.model.goodput_words import headline, losses
+from cockpit.model.history import FormerFailure, History, Launched, PhaseMark
 from cockpit.model.observed import Phase, Row
 from cockpit.rules.goodput import goodput
 from tests.rules.making import CADENCE, T0, folded, history, job, run_spec, tracker
@@ -132,6 +133,62 @@ def test_restarts_are_ours_the_orchestrators_or_nobodys() -> None:
     assert account(life(6500, ROWS, requeued)).restarts.requeues == 1
     told = job(id="1", started_at=T0 + 5400, restarts=3)
     assert account(life(6500, ROWS, requeued, job=told)).restarts.requeues == 3
+
+
+SECOND = steps(1001, 2000, T0 + 5500.0)
+"""What is read after a relaunch under another W&B id, or in another log: the second life alone."""
+
+
+def test_a_former_attempt_whose_rows_are_elsewhere_makes_the_account_unknown() -> None:
+    found = account(life(6500, SECOND, DEATH))
+    assert found.share is None and found.steps_lost is None
+    assert found.share_why == "the steps of 1 former attempt are not in the rows that are read"
+    assert found.split.starting_s == pytest.approx(100, abs=2), "of the life whose rows are read"
+    assert found.split.unwatched_s == pytest.approx(1400, abs=2), "steps or none: nobody can tell"
+    assert headline(found) == f"goodput unknown: {found.share_why}"
+    assert "steps lost: unknown" in losses(found)
+
+
+def test_what_a_relaunch_lost_is_known_by_the_journal() -> None:
+    launch = Launched(at=T0 + 5000, job_id="2", launch_id="toy-i002", resumes_from=1000,
+                      failed_step=1200)  # fmt: skip
+    past = life(6500, SECOND, DEATH, starts=(JobStart(T0, "1"), JobStart(T0 + 5000, "2")))
+    found = account(past.model_copy(update={"launched": launch}))
+    assert (found.share, found.steps_lost, found.restarts.ours) == (None, 200, 1)
+
+
+def test_a_former_attempt_that_never_stepped_leaves_nothing_unknown() -> None:
+    failure = FormerFailure(at=T0 + 2000, job_id="1", name="small_code_bug")
+    past = life(6500, SECOND, DEATH).model_copy(update={"former_failures": (failure,)})
+    begun = past.model_copy(update={"trend": folded(steps(1, 1000, T0 + 5500.0))})
+    assert account(begun).share is not None
+
+
+def test_a_first_look_at_a_run_that_goes_on_says_that_it_does_not_know_what_was_before() -> None:
+    found = account(life(200, steps(104, 150, T0 + 100.0), [mark(Phase.RUNNING, 0)]))
+    assert found.share is None and found.steps_lost is None
+    assert "first row that is read is step 104" in (found.share_why or "")
+    every = [Row(step, T0 + step, 2.0) for step in range(500, 5001, 500)]
+    assert account(life(6000, every, [mark(Phase.RUNNING, 0)])).share is not None
+
+
+def test_two_launches_are_a_restart_though_only_the_second_job_was_seen() -> None:
+    seen = [mark(Phase.RUNNING, 5005, "2", since=5005)]
+    starts = (JobStart(T0, "1"), JobStart(T0 + 5000, "2"))
+    found = account(life(6500, SECOND, seen, starts=starts))
+    assert (found.restarts.ours, found.restarts.total, found.share) == (1, 1, None)
+    only = Launched(at=T0 + 5000, job_id="2", launch_id="toy-i001", resumes_from=1000)
+    past = life(6500, SECOND, seen, starts=starts[1:]).model_copy(update={"launched": only})
+    assert account(past).restarts.ours == 1, "it went on with what somebody else had begun"
+
+
+def test_a_relaunch_under_the_same_id_is_ours_and_no_requeue() -> None:
+    cancelled = [
+        mark(Phase.RUNNING, 600), mark(Phase.CANCELLED, 2000), mark(Phase.RUNNING, 5400),
+    ]  # fmt: skip
+    starts = (JobStart(T0, "1"), JobStart(T0 + 5000, "1"))
+    found = account(life(6500, ROWS, cancelled, starts=starts)).restarts
+    assert (found.ours, found.requeues, found.unknown) == (1, 0, 0)
 
 
 def test_a_step_that_went_back_under_a_job_that_ran_on_is_a_restart_in_place() -> None:
