@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -22,6 +23,16 @@ _SHOWN: Final = {
 }  # fmt: skip
 _FIRST: Final = ("open", "back", "past_back", "past_earlier", "past_later", "relaunch", "entry",
                  "handoff", "filter", "search", "palette", "help")  # fmt: skip
+
+
+_CALL: Final = re.compile(
+    r"\bcockpit (?P<verb>rollback|stop|relaunch|lineage|retain|seal)\b"
+    r"(?: (?!--)[\w./-]+)?+(?: --to (?P<to>\d+))?+(?: --(?:move|successors) \w+)*+(?! --)"
+)
+"""A call of a verb that has a key: ``cockpit rollback toy --to 500 --move yes``.
+
+With any other option it stays as it is: the key asks for nothing of that kind.
+"""
 
 
 class KeysError(Exception):
@@ -47,6 +58,18 @@ class Keys:
     def shown(self, action: str) -> str:
         """Return an action's first key as a person reads it."""
         return shown(self.of(action)[0])
+
+    def in_words(self, said: str) -> str:
+        """Return a sentence with keys in place of the calls that it names.
+
+        ``roll back first (cockpit rollback toy --to 500 --move yes)`` becomes
+        ``roll back first (b rollback to 500)``.
+        """
+        return _CALL.sub(self._key_for, said)
+
+    def _key_for(self, found: re.Match[str]) -> str:
+        to = f" to {found['to']}" if found["to"] else ""
+        return f"{self.shown(found['verb'])} {found['verb']}{to}"
 
     def footer(self, *wheres: str) -> list[tuple[str, str]]:
         """Return (key, title) of the few actions that matter in these scopes.

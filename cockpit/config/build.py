@@ -45,13 +45,24 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
         path=str(path.absolute()),
         cadence=settings.cadence,
         operator=settings.operator,
-        runs=_told_apart([resolved(run, folder) for run in runs]),
+        runs=_told_apart(
+            [_with_escalation(resolved(run, folder), settings, notify) for run in runs]
+        ),
         notify=notify,
         agents=agents,
         ui=screen,
         keys=_table(data, "keys"),
         hosts=hosts,
     )
+
+
+def _with_escalation(run: RunSpec, settings: Settings, notify: NotifySpec) -> RunSpec:
+    """Note where an escalation would reach nobody else, so that no advice names it."""
+    if run.dri is not None and run.dri == settings.operator:
+        return run.model_copy(update={"escalation": "own"})
+    if not notify.routes and run.records.issue is None:
+        return run.model_copy(update={"escalation": "nobody"})
+    return run
 
 
 def _told_apart(runs: list[RunSpec]) -> tuple[RunSpec, ...]:

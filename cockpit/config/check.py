@@ -87,7 +87,9 @@ TABLES: Mapping[str, type[BaseModel]] = {
 }
 """Every table that may be written, and the keys it takes."""
 
-DERIVED = frozenset({"final_step_source", "final_step_told", "same_tracker", "other_logs"})
+DERIVED = frozenset(
+    {"escalation", "final_step_source", "final_step_told", "other_logs", "same_tracker"}
+)
 """Fields of the model that the run file does not write."""
 
 _EXPECTED = {

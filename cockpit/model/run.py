@@ -295,6 +295,8 @@ class RunSpec(Frozen):
     wandb: WandbSpec | None = None
     trackio: TrackioSpec | None = None
     tensorboard: TensorboardSpec | None = None
+    escalation: Literal["reaches", "own", "nobody"] = "reaches"
+    """Whether an escalation reaches its owner; ``own``: whoever acts here is the owner."""
     same_tracker: tuple[str, ...] = ()
     """Other runs of the file that read this one's W&B folder, where it has no id of its own."""
     checkpoints: CheckpointSpec | None = None

@@ -430,6 +430,15 @@ def person(run: RunSpec) -> str:
     return run.dri or "the DRI"
 
 
+def escalate(run: RunSpec) -> str:
+    """Return how a person is reached from here; an escalation that reaches nobody is no advice."""
+    if run.escalation == "own":
+        return "decide what to do (you own this run)"
+    if run.escalation == "nobody":
+        return f"tell {person(run)} yourself ([notify] has no route, and there is no issue)"
+    return f"escalate to {person(run)}"
+
+
 def with_code(text: str, code: int | None) -> str:
     """Return a state with its exit code, where there is one: a sentence holds no None."""
     return text if code is None else f"{text}, exit code {code}"

@@ -46,7 +46,7 @@ LABELS: Final = {
 RECORDED: Final = {"entity", "project"}
 """Where to upload to: as the run file has it, in sight and to be changed."""
 STEPS: Final = {"to", "from"}
-ADVISED: Final = ("relaunch", "escalate", "seal", "stop")
+ADVISED: Final = ("relaunch", "escalate", "seal", "stop", "rollback")
 """The verbs that a next action may begin with: its imperative is the verb's name."""
 CALMEST_FIRST: Final = (
     "ack", "log", "autolog", "escalate", "handoff", "relaunch", "stop", "rollback", "seal", "sync",

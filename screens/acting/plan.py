@@ -174,7 +174,8 @@ class PlanScreen(Dialog[None]):
         if self.plan is None or self._planning:
             return Sheet(partial(_said, ("● ", ACCENT), "checking the run …"), title)
         unfold = "" if self._unfolded else self.cockpit.keys.shown("plan_unfold")
-        body = partial(paint_plan, self.plan, changed=self._changed, notice=self._notice,
+        shown = self._with_keys(self.plan)
+        body = partial(paint_plan, shown, changed=self._changed, notice=self._notice,
                        root=self._root, unfold=unfold)  # fmt: skip
         line = "$critical-line" if self.plan.blocked else LINE
         return Sheet(body, title, self._note(self.plan), self._foot(self.plan), line)
@@ -184,6 +185,12 @@ class PlanScreen(Dialog[None]):
         """The folder below which paths are shortened: the run's own."""
         mine = (each for each in self.cockpit.reports if each.name == self.request.run)
         return next((str(each.spec.output_root or "") for each in mine), None) or None
+
+    def _with_keys(self, plan: Plan) -> Plan:
+        """Return the plan as it is shown here: with keys in place of calls."""
+        said = self.cockpit.keys.in_words
+        checks = tuple(each.model_copy(update={"text": said(each.text)}) for each in plan.checks)
+        return plan.model_copy(update={"checks": checks})
 
     def _note(self, plan: Plan) -> Content:
         blocks = sum(check.stands_in_the_way for check in plan.checks)

@@ -113,3 +113,16 @@ def test_a_window_that_only_looks_offers_no_action_in_its_footer() -> None:
     assert acting & {title for _, title in Keys().footer(*scopes)}
     left = {title for _, title in Keys(looking=True).footer(*scopes)}
     assert not acting & left and {"palette", "keys"} <= left
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("back (cockpit rollback toy --to 500 --move yes), or", "back (b rollback to 500), or"),
+        ("it runs: stop it first (cockpit stop toy)", "it runs: stop it first (x stop)"),
+        ("cockpit stop toy --only held cancels it", "cockpit stop toy --only held cancels it"),
+        ("the cockpit stopped", "the cockpit stopped"),
+    ],
+)
+def test_a_sentence_names_the_key_instead_of_the_call(said: str, shown: str) -> None:
+    assert Keys().in_words(said) == shown

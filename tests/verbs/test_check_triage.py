@@ -21,7 +21,7 @@ from tests.verbs.checking import check
 RUN_FILE = """
 [cockpit]
 cadence = "60s"
-operator = "ada"
+operator = "bob"
 [[run]]
 name = "toy"
 dri = "ada"
@@ -68,7 +68,7 @@ def test_the_cause_far_above_the_tail_decides(tmp_path: Path, between: int) -> N
     (alert,) = [alert for alert in run["alerts"] if alert["id"] == "C-01"]
     place = f"{tmp_path / 'run.log'}:{lines.index(NAN[-1]) + 1}"
     assert place in [each["source"] for each in alert["evidence"]]
-    assert run["next_action"].startswith("escalate to ada")
+    assert run["next_action"].startswith("tell ada yourself")
     assert run["progress"]["step"] == found["step"] is not None
 
 
@@ -171,7 +171,7 @@ def test_a_job_that_is_gone_without_a_status_is_diagnosed_too(tmp_path: Path) ->
     (tmp_path / "run.exit").unlink()
     run = check(tmp_path)
     assert triage(run)["class"] == "oom_device"
-    assert run["next_action"].startswith("escalate to ada")
+    assert run["next_action"].startswith("tell ada yourself")
 
 
 def test_steps_above_long_farewells_are_not_missing(tmp_path: Path) -> None:

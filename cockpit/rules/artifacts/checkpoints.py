@@ -240,7 +240,7 @@ def _next(run: RunSpec, history: History, cause: _Cause, litter: bool) -> str:
         what = (
             "every complete checkpoint is suspect" if spoilt else "there is no complete checkpoint"
         )
-        return f"escalate to {wording.person(run)}: {what} to resume from"
+        return f"{wording.escalate(run)}: {what} to resume from"
     if phase_of(history) in (Phase.FAILED, Phase.CANCELLED, Phase.SUCCEEDED):
         return f"resume from {_called(newest)}, the newest complete checkpoint"
     if cause is _Cause.EMPTY:

@@ -58,7 +58,7 @@ def flapping(run: RunSpec, history: History) -> Iterator[Alert]:
             line for each in counted for line in present.evidence(each.source, each.text)
         ),
         confidence="likely",
-        next_action=f"escalate to {wording.person(run)}: find out what ends it each time, before"
+        next_action=f"{wording.escalate(run)}: find out what ends it each time, before"
         " anybody relaunches it again",
     )
 

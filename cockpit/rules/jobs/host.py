@@ -172,7 +172,7 @@ def _out_of_service(run: RunSpec, history: History, value: HostValue) -> Iterato
         yield _alert(
             history, f"C-22:{run.name}:node", "The job's node is being taken out of service",
             value.out_of_service,
-            next_action=f"escalate to {wording.person(run)} with the reason: the job may run on,"
+            next_action=f"{wording.escalate(run)} with the reason: the job may run on,"
             " but nothing new starts on that node, and it may be rebooted after the job",
         )  # fmt: skip
 
@@ -190,7 +190,7 @@ def _lost(run: RunSpec, history: History, value: HostValue) -> Iterator[Alert]:
         yield _alert(
             history, key, f"{mark.gpus - len(value.gpus)} of {mark.gpus} accelerators lost", *texts,
             since=mark.fewer_since,
-            next_action=f"escalate to {wording.person(run)} with the host's name: the node needs"
+            next_action=f"{wording.escalate(run)} with the host's name: the node needs"
             " a look (Xid in its kernel log) before anything is started on it",
         )  # fmt: skip
 

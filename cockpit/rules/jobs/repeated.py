@@ -144,5 +144,5 @@ def same_failure_again(run: RunSpec, history: History) -> Iterator[Alert]:
         since=now.at,
         evidence=present.evidence("recorded failures", *same[:5]),
         confidence="likely",
-        next_action=f"escalate to {wording.person(run)}; do not relaunch until the cause is known",
+        next_action=f"{wording.escalate(run)}; do not relaunch until the cause is known",
     )

@@ -170,7 +170,7 @@ def _alert(
     )
     advice = "check the log and the host; stop and relaunch only once the cause is known"
     if signs:
-        advice = f"escalate to {wording.person(run)}: nodes are lost; do not touch the cluster"
+        advice = f"{wording.escalate(run)}: nodes are lost; do not touch the cluster"
     return Alert(
         id="C-06",
         key=f"C-06:{run.name}",

@@ -193,23 +193,23 @@ def _next(
             else f"ask {who} who stopped it and why"
         )
     if found is None:
-        return f"read the log, then escalate to {who}; do not relaunch yet"
+        return f"read the log, then {wording.escalate(run)}; do not relaunch yet"
     if found.action == "relaunch":
         return _relaunch(run, history)
     if found.action == "fix_then_relaunch":
         place = found.code_location
         what = f"{place.file}:{place.line}" if place is not None else wording.cause(found.name)
         return f"fix {what}, then relaunch {run.name}"
-    return f"escalate to {who}; do not relaunch"
+    return f"{wording.escalate(run)}; do not relaunch"
 
 
 def _relaunch(run: RunSpec, history: History) -> str:
     """Offer a relaunch only where nothing speaks against it (SPEC C-01, C-09, C-14)."""
-    who = wording.person(run)
     if findings(history):
-        return f"escalate to {who}: NaN or inf is not an infrastructure failure"
+        return f"{wording.escalate(run)}: NaN or inf is not an infrastructure failure"
     if _failed_before(history):
-        return f"escalate to {who}: it has failed before; do not relaunch until the cause is known"
+        escalate = wording.escalate(run)
+        return f"{escalate}: it has failed before; do not relaunch until the cause is known"
     checkpoints = history.facets.checkpoints
     if not checkpoints.configured:
         return f"relaunch {run.name} once it is known what it would resume from"
@@ -221,21 +221,24 @@ def _relaunch(run: RunSpec, history: History) -> str:
 
 def _from(run: RunSpec, value: CheckpointsValue) -> str:
     """Return the relaunch from what it would load; a suspect one is never offered."""
-    who = wording.person(run)
     pick = would_resume(value, by_name=names_checkpoint(run))
     if pick is None and value.unrecognised:
-        return (
-            f"escalate to {who}: no layout here knows its saves, so what it would load is unknown"
-        )
+        unknown = "no layout here knows its saves, so what it would load is unknown"
+        return f"{wording.escalate(run)}: {unknown}"
     if pick is None:
-        return f"escalate to {who}: no complete checkpoint to relaunch from"
+        return f"{wording.escalate(run)}: no complete checkpoint to relaunch from"
+    theirs = value.trainer_would_load
+    other = theirs is not None and theirs.path != pick.path and not names_checkpoint(run)
+    if theirs is not None and other and suspected(value, theirs) is None:
+        return f"rollback {run.name} to {named(pick)}: the trainer would load {named(theirs)}"
     if suspected(value, pick) is None:
         return f"relaunch {run.name} from {named(pick)}"
     good = value.relaunch_from
     if good is None:
-        return f"escalate to {who}: every complete checkpoint is suspect"
+        return f"{wording.escalate(run)}: every complete checkpoint is suspect"
     return (
-        f"roll back to {named(good)} first; a relaunch would load {named(pick)}, which is suspect"
+        f"rollback {run.name} to {named(good)} first; a relaunch would load {named(pick)}, which"
+        " is suspect"
     )
 
 

@@ -265,5 +265,5 @@ def loss_alert(
         since_or_before=not whole,
         evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
         confidence="sure" if whole else "likely",
-        next_action=f"escalate to {wording.person(run)}; it may need a rollback, not a relaunch",
+        next_action=f"{wording.escalate(run)}; it may need a rollback, not a relaunch",
     )

@@ -40,8 +40,8 @@ def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
         evidence=(*present.evidence("logged rows", *_lines(run, seam)), *present.gap(history)),
         confidence="sure" if seam.back and history.rows_from == 0 else "likely",
         next_action=(
-            f"compare config, data order and checkpoint of both starts; escalate to"
-            f" {wording.person(run)} before {run.name} trains much further"
+            f"compare config, data order and checkpoint of both starts; {wording.escalate(run)}"
+            f" before {run.name} trains much further"
         ),
     )
 

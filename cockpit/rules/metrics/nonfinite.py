@@ -9,6 +9,7 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
+from cockpit.model.picking import named
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Skips, Trend, TrendFinding, WatchedMetric
 from cockpit.rules import present
@@ -202,10 +203,22 @@ def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
         since_or_before=not sure,
         evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
         confidence="sure",
-        next_action=(
-            f"escalate to {wording.person(run)};"
-            " this is not an infrastructure failure, do not relaunch"
-        ),
+        next_action=_next(run, history),
+    )
+
+
+def _next(run: RunSpec, history: History) -> str:
+    """Return what to do: a run that goes on without numbers burns its accelerators for nothing."""
+    job, tracker = history.facets.job.value, history.facets.tracker.value
+    loss = None if tracker is None else tracker.loss
+    lives = job is not None and job.phase.lives
+    if not lives or loss is None or isfinite(loss):
+        return f"{wording.escalate(run)}; this is not an infrastructure failure, do not relaunch"
+    saves = history.facets.checkpoints.value
+    good = None if saves is None else saves.relaunch_from
+    rollback = "" if good is None else f" about a rollback to {named(good)}"
+    return (
+        f"stop {run.name}: no step since is worth anything; then {wording.escalate(run)}{rollback}"
     )
 
 

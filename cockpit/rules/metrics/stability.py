@@ -224,7 +224,7 @@ def unstable(run: RunSpec, history: History) -> Iterator[Alert]:
         ),
         confidence="sure" if whole else "likely",
         next_action=(
-            f"escalate to {wording.person(run)}: it is numerical, a relaunch will not fix it;"
+            f"{wording.escalate(run)}: it is numerical, a relaunch will not fix it;"
             " check learning rate, data and the last checkpoint"
         ),
     )
