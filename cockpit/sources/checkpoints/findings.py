@@ -5,7 +5,7 @@ How each framework writes and what marks its saves whole stands in ``layouts.py`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -195,14 +195,12 @@ _MARKS: Final = (".complete", "_COMPLETE", "COMPLETE", "_COMMITTED")
 
 def without_mark(finding: FolderFinding, folder: Folder, root: Root) -> FolderFinding:
     """Return that it is not known whether a save is whole if only the others have such a mark."""
-    why = missing_beside(folder, root.folders, _MARKS)
+    why = missing_beside(folder, root.inside, _MARKS)
     return finding if why is None else doubtful(why, finding.marker)
 
 
-def missing_beside(folder: Folder, others: Iterable[Folder], names: Iterable[str]) -> str | None:
-    """Return which of ``names`` is missing here that another save of the root has."""
-    there = [other for other in others if other.name != folder.name]
-    for name in names:
-        if name not in folder.top and any(name in other.top for other in there):
-            return f"no {name}, which the other saves have"
-    return None
+def missing_beside(folder: Folder, there: Collection[str], names: Iterable[str]) -> str | None:
+    """Return which of ``names`` is missing here that is ``there``: directly in another save."""
+    missing = (name for name in names if name not in folder.top and name in there)
+    found = next(missing, None)
+    return None if found is None else f"no {found}, which the other saves have"

@@ -215,10 +215,11 @@ _RANK: Final = late_regex(r"(.*?)(\d+)((?:_mp_rank_\d+)?_?(?:optim|model)_states
 
 def deepspeed_signs(folder: Folder, root: Root) -> bool:
     """By the states of its ranks, under whatever tag; by its name where nothing is in it."""
-    if folder.single or _stepped(folder) or "trainer_state.json" in folder.top:
+    if folder.single or "trainer_state.json" in folder.top:
         return False
     states = any(name.endswith("_states.pt") for name in folder.top)
-    return states or (folder.name.startswith("global_step") and not folder.data)
+    named = folder.name.startswith("global_step") and not folder.data
+    return (states or named) and not _stepped(folder)
 
 
 def megatron_signs(folder: Folder, root: Root) -> bool:

@@ -195,7 +195,16 @@ class Root:
 
     def file(self, name: str) -> Listed | None:
         """Return the file called ``name`` directly in the root."""
-        return next((file for file in self.files if file.path == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Listed]:
+        return {file.path: file for file in self.files}
+
+    @cached_property
+    def inside(self) -> frozenset[str]:
+        """What lies directly in any of its folders."""
+        return frozenset().union(*(folder.top for folder in self.folders))
 
 
 def compact(folder: Folder) -> Folder:

@@ -45,10 +45,10 @@ def verl(folder: Folder, root: Root) -> FolderFinding | None:
     pointer = root.file(ITERATION)
     marker = folder.by_path.get("data.pt")
     short = _ranks_short(folder.by_path) or partial(folder)
-    short = short or missing_beside(folder, root.folders, ("actor",))
+    short = short or missing_beside(folder, root.inside, ("actor",))
     if short is not None:
         return unfinished(short, marker)
-    beside = missing_beside(folder, root.folders, ("critic",))
+    beside = missing_beside(folder, root.inside, ("critic",))
     if beside is not None or marker is None:
         return doubtful(beside or "no data.pt: with it the data would begin anew", marker)
     found = with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
@@ -107,7 +107,7 @@ def automodel(folder: Folder, root: Root) -> FolderFinding | None:
     short = partial(folder)
     if short is not None:
         return unfinished(short)
-    beside = missing_beside(folder, root.folders, ("model", "optim"))
+    beside = missing_beside(folder, root.inside, ("model", "optim"))
     if beside is not None:
         return doubtful(beside)
     found = with_data(FolderFinding(Grade.COMPLETE, None, None), folder)
@@ -145,7 +145,7 @@ def nemo(folder: Folder, root: Root) -> FolderFinding | None:
     short = partial(folder)
     if short is not None:
         return unfinished(short)
-    beside = missing_beside(folder, root.folders, ("weights", "context"))
+    beside = missing_beside(folder, root.inside, ("weights", "context"))
     if beside is not None:
         return doubtful(beside)
     leads = any(link.name.endswith("last") for link in root.links_to(folder.name))
@@ -220,7 +220,7 @@ def litgpt(folder: Folder, root: Root) -> FolderFinding | None:
     """Judge by order: the weights, then the descriptions; LoRA saves hold no optimizer."""
     described = {"hyperparameters.yaml", "model_config.yaml", "lit_config.json"}
     if not described & folder.top:
-        beside = missing_beside(folder, root.folders, sorted(described))
+        beside = missing_beside(folder, root.inside, sorted(described))
         return doubtful("no hyperparameters.yaml") if beside is None else unfinished(beside)
     found = by_file(*sorted(described & folder.top))(folder, root)
     if found is None or found.grade is not Grade.COMPLETE:
@@ -261,7 +261,8 @@ def olmo(folder: Folder, root: Root) -> FolderFinding | None:
         known = missing == "model_and_optim/.metadata" or any(_there(e, missing) for e in others)
         return unfinished(f"no {missing}") if known else doubtful(f"no {missing}")
     names = ("model.pt", "optim.pt", "model", "optim", "config.yaml", *_OLMO_STATE)
-    beside = missing_beside(folder, others, names)
+    inside = frozenset().union(*(each.top for each in others))
+    beside = missing_beside(folder, inside, names)
     if beside is not None:
         return doubtful(beside)
     marker = folder.by_path.get(".metadata.json")

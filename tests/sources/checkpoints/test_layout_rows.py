@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from cockpit.sources.checkpoints.assembly import Surveyed, Want
 from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
 from cockpit.sources.checkpoints.layouts import ZIP
+from cockpit.sources.checkpoints.listing import Folder, Listed, Root
 from cockpit.sources.checkpoints.scan import Scanner
 from cockpit.sources.checkpoints.survey import Survey
 from tests.sources.checkpoints.trees import NOW, put, settle
@@ -424,3 +426,25 @@ def test_another_trainers_save_beside_the_others_is_unknown_not_torn(tmp_path: P
         "step-100": "complete",
         "global_step_200": "unknown",
     }
+
+
+def test_judging_many_saves_takes_time_by_their_number_alone() -> None:
+    def compared(count: int) -> int:
+        folders = tuple(
+            Folder(f"step-{n}", (Listed(".metadata", 1, NOW), Listed("__0_0.distcp", 1, NOW)))
+            for n in range(count)
+        )
+        calls = 0
+
+        def counted(frame: object, event: str, arg: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(counted)
+        try:
+            judge_listing([Root("/saves", folders)], Circumstances(NOW))
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert compared(400) < 2.5 * compared(200)
