@@ -236,11 +236,25 @@ class CheckpointState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Whose(StrEnum):
+    """Which trajectory a save belongs to.
+
+    ``AGAIN``: this run made it, in a stretch that it has trained again since. ``OTHER``: another
+    lineage made it. ``UNSURE``: it may be this run's.
+    """
+
+    OWN = "own"
+    AGAIN = "again"
+    OTHER = "other"
+    UNSURE = "unsure"
+
+
 class Checkpoint(Frozen):
     """One checkpoint. ``step`` is from its marker, ``name_step`` from its name; size in bytes.
 
     ``suspect`` is why its weights may be spoilt (SPEC K): it was saved at or after the first
     non-finite step, or in an open spike. Only who knows the run's rows can tell.
+    ``lineage`` is why it is not, or not surely, a save of the run's present lineage.
     """
 
     step: int | None
@@ -254,9 +268,13 @@ class Checkpoint(Frozen):
     permanent: bool | None = None
     protected: tuple[str, ...] = ()
     suspect: str | None = None
+    lineage: str | None = None
     note: str | None = None
     touched_at: Instant | None = Field(default=None, exclude=True)
     """The newest change of any of its files: the age of one that is not complete."""
+    ordered_at: Instant | None = Field(default=None, exclude=True)
+    """When it was written, as well as its files tell: one that was added later changes nothing."""
+    whose: Whose = Field(default=Whose.OWN, exclude=True)
     layout: str = Field(default="", exclude=True)
     """The layout that it was judged by."""
     doubt: str | None = Field(default=None, exclude=True)
@@ -281,6 +299,17 @@ class Checkpoint(Frozen):
     def good(self) -> bool:
         """True for a complete one that nothing is said against: it counts as rollback cover."""
         return self.complete and self.suspect is None
+
+    @property
+    def own(self) -> bool:
+        """True for one that nothing keeps from being a save of the run's present lineage."""
+        return self.whose is Whose.OWN
+
+    @property
+    def written_at(self) -> float | None:
+        """When it was written, as well as that is known: its place in the order of saves."""
+        known = (self.ordered_at, self.saved_at, self.touched_at)
+        return next((at for at in known if at is not None), None)
 
 
 class Pick(Frozen):
@@ -312,6 +341,8 @@ class CheckpointsValue(Frozen):
     """How many folders have not been looked at yet: there are very many, the newest come first."""
     notes: tuple[str, ...] = ()
     """What else there is to say of the roots; in the document only where there is something."""
+    mixed: str | None = None
+    """Which saves are whose where not all are surely this run's: then nothing may be deleted."""
 
     @property
     def unrecognised(self) -> tuple[Checkpoint, ...]:
@@ -325,8 +356,8 @@ class CheckpointsValue(Frozen):
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
-        optional = ("unlisted", "unjudged", "notes")
-        return {k: v for k, v in document.items() if k not in optional or v}
+        rare = ("unlisted", "unjudged", "notes", "mixed")
+        return {k: v for k, v in document.items() if k not in rare or v}
 
 
 class CodeValue(Frozen):

@@ -7,8 +7,9 @@ held against the others by the time of its save, and the choice says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from cockpit.model.observed import Checkpoint, CheckpointsValue, Pick
+from cockpit.model.observed import Checkpoint, CheckpointsValue, Pick, Whose
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import steps
 
@@ -44,8 +45,8 @@ def _saved(item: Checkpoint) -> tuple[float, str]:
 
 
 def newest_good(items: Iterable[Checkpoint]) -> Checkpoint | None:
-    """Return the newest complete one that is not suspect."""
-    return newest_of(item for item in items if item.good)
+    """Return the newest complete one of the run's own lineage that is not suspect."""
+    return newest_of(item for item in items if item.good and item.own)
 
 
 def relaunch_pick(items: Sequence[Checkpoint]) -> Pick | None:
@@ -74,7 +75,7 @@ def would_resume(value: CheckpointsValue, *, by_name: bool) -> Pick | None:
     theirs, ours = value.trainer_would_load, value.relaunch_from
     if not by_name and theirs is not None and suspected(value, theirs) is not None:
         return theirs
-    newest = newest_of(item for item in value.items if item.complete)
+    newest = newest_of(item for item in value.items if item.complete and item.own)
     own_way = not by_name and theirs is None  # by whatever rule: most likely the newest
     if newest is None or value.unlisted or (ours is not None and not (own_way and newest.suspect)):
         return ours
@@ -96,8 +97,11 @@ def _passed_over(items: Sequence[Checkpoint], newest: Checkpoint) -> list[str]:
         return []
     newer = [item for item in items if item.step is not None and item.step > newest.step]
     bad = sorted((item.step or 0, item.state.value) for item in newer if not item.complete)
-    suspect = [item.step or 0 for item in newer if item.complete]
+    suspect = [item.step or 0 for item in newer if item.complete and item.own]
+    others = [item for item in newer if item.complete and not item.own]
     told = [f"step {steps(step)} is {state}" for step, state in bad[-3:]]
+    if others:
+        told.append(f"not, or not surely, this run's: {listed_steps(others)}")
     if suspect:
         told.append(f"{len(suspect)} newer suspect, up to step {steps(max(suspect))}")
     return told
@@ -115,7 +119,7 @@ def with_suspects(
         return value
     items = tuple(_said(item, why.get(item.path), doubts or {}) for item in value.items)
     pick = None if value.unlisted else relaunch_pick(items)
-    items = tuple(_kept_for(item, pick) for item in items)
+    items = tuple(_protected(item, pick, NOT_SUSPECT) for item in items)
     return value.model_copy(update={"items": items, "relaunch_from": pick})
 
 
@@ -125,11 +129,60 @@ def _said(item: Checkpoint, why: str | None, doubts: Mapping[str, str]) -> Check
     return item.model_copy(update={"suspect": why, "doubt": doubt, "note": note})
 
 
-def _kept_for(item: Checkpoint, pick: Pick | None) -> Checkpoint:
-    """Return the pick with its own protection: later suspect ones never outlive it."""
-    if pick is None or item.path != pick.path or NOT_SUSPECT in item.protected:
+class Stray(NamedTuple):
+    """Why a save is not, or not surely, of the run's present lineage."""
+
+    whose: Whose
+    why: str
+
+
+def with_lineages(
+    value: CheckpointsValue, strays: Mapping[str, Stray], mixed: str | None
+) -> CheckpointsValue:
+    """Return ``value`` with the saves at the paths in ``strays`` marked, picked among the others.
+
+    ``mixed`` is which saves are whose, where that keeps all of them from being deleted.
+    """
+    if not strays:
+        return value if mixed == value.mixed else value.model_copy(update={"mixed": mixed})
+    items = tuple(_of_lineage(item, strays.get(item.path)) for item in value.items)
+    pick = None if value.unlisted else relaunch_pick(items)
+    items = tuple(_protected(item, pick, OWN) for item in items)
+    own = [item.step for item in items if item.complete and item.own and item.step is not None]
+    latest = None if value.unlisted else max(own, default=None)
+    changed = {"items": items, "relaunch_from": pick, "latest_complete": latest, "mixed": mixed}
+    return value.model_copy(update=changed)
+
+
+def _of_lineage(item: Checkpoint, stray: Stray | None) -> Checkpoint:
+    if stray is None:
         return item
-    return item.model_copy(update={"protected": (*item.protected, NOT_SUSPECT)})
+    note = "; ".join(each for each in (stray.why, item.note) if each)
+    changed = {"lineage": stray.why, "whose": stray.whose, "note": note}
+    return item.model_copy(update=changed)
+
+
+def listed_steps(items: Sequence[Checkpoint]) -> str:
+    """Return the steps of saves in a few words: ``step 100``, ``steps 500 to 700 (3 saves)``."""
+    known = sorted(
+        {s for i in items if (s := i.name_step if i.step is None else i.step) is not None}
+    )
+    if len(known) < 2:
+        return f"step {steps(known[0])}" if known else "none"
+    if len(known) <= LISTED:
+        return f"steps {', '.join(map(steps, known))}"
+    return f"steps {steps(known[0])} to {steps(known[-1])} ({len(known)} saves)"
+
+
+LISTED = 4
+OWN = "newest complete of this run's own"
+
+
+def _protected(item: Checkpoint, pick: Pick | None, why: str) -> Checkpoint:
+    """Return the pick with its own protection: what is not picked never outlives it."""
+    if pick is None or item.path != pick.path or why in item.protected:
+        return item
+    return item.model_copy(update={"protected": (*item.protected, why)})
 
 
 NOT_SUSPECT = "newest complete that is not suspect"

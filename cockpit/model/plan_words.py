@@ -59,7 +59,8 @@ def _launch(plan: Plan, does: _Tense) -> list[str]:
 
 def _relaunch(plan: Plan, does: _Tense) -> list[str]:
     stops = f"{does('stop')} {_jobs(plan.stops)}. Then it " if plan.stops else ""
-    begins = f"{stops}{_begins(plan, does)}{_loss(plan, does)}."
+    loss = "" if _loads_another(plan) else _loss(plan, does)
+    begins = f"{stops}{_begins(plan, does)}{loss}."
     return [_asks(plan, does), begins, "" if plan.stops else _stopped(plan, does)]
 
 
@@ -82,6 +83,14 @@ def _begins(plan: Plan, does: _Tense) -> str:
     if its is None:
         return f"is meant to start from {where} (not known what the trainer picks itself)"
     return f"is meant to start from {where}, though the trainer would load {named(its)}"
+
+
+def _loads_another(plan: Plan) -> bool:
+    """Tell whether the trainer would load another one: then nobody knows what is lost."""
+    ours, its = plan.checkpoint, plan.trainer_would_load
+    if ours is None or its is None or its.path == ours.path:
+        return False
+    return not _names(plan.command or "", ours.path)
 
 
 def _names(command: str, path: str) -> bool:

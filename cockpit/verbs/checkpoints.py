@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
-from cockpit.model.picking import named, with_suspects
+from cockpit.model.picking import Stray, named, with_lineages, with_suspects
 from cockpit.model.place import Place, place_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, CustomLayout, RunSpec
@@ -173,6 +173,8 @@ def _marked(value: CheckpointsValue, known: _Known) -> CheckpointsValue:
     why = {each.path: each.suspect for each in items if each.suspect}
     found = with_suspects(value, why, {each.path: each.doubt for each in items if each.doubt})
     own = reports[0].facets.checkpoints.value
+    strays = {each.path: Stray(each.whose, each.lineage) for each in items if each.lineage}
+    found = with_lineages(found, strays, None if own is None else own.mixed)
     if own is None or all(root in known.places for root in _roots(known.runs[0])):
         return found
     # Of a part of its checkpoints nobody can tell what a relaunch takes: the run's own pick is it.
@@ -272,7 +274,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _picks(value: CheckpointsValue) -> list[str]:
     pick, load = value.relaunch_from, value.trainer_would_load
-    whole = any(item.complete for item in value.items)
+    whole = any(item.complete and item.own for item in value.items)
     none = (
         "every complete checkpoint is suspect" if whole else "no checkpoint is known to be complete"
     )
@@ -283,4 +285,6 @@ def _picks(value: CheckpointsValue) -> list[str]:
         lines = [f"a relaunch would take {named(pick)} ({pick.why})"]
     if load is not None and (pick is None or load.path != pick.path):
         lines.append(f"the trainer itself would load {load.path} ({load.why})")
+    if value.mixed is not None:
+        lines.append(f"not all are surely this run's: {value.mixed}")
     return lines

@@ -18,6 +18,7 @@ from cockpit.model.report import FACETS, Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RunSpec
 from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
+from cockpit.rules.artifacts import lineages
 from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.byrow import Happened, Standing, judge_rows
 from cockpit.rules.goodput import goodput
@@ -164,7 +165,8 @@ def _seen(case: Case, log_trend: Trend) -> History:
     history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
     if not tracked and log_trend.rows:
         history = history.model_copy(update={"rows_from": max(history.rows_from, history.log_from)})
-    return history.model_copy(update={"facets": marked(history)})
+    history = history.model_copy(update={"facets": marked(history)})
+    return history.model_copy(update={"facets": lineages.marked(history)})
 
 
 def reconcile(

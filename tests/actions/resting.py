@@ -25,7 +25,7 @@ from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 from tests.actions.toys import NoNotifier
 from tests.platforms.stand_in import StandIn
-from tests.sources.checkpoints.trees import levanter
+from tests.sources.checkpoints.trees import NOW, levanter
 
 RUN = "toy"
 
@@ -176,7 +176,8 @@ class Rest:
     def save(self, *steps: int, temporary: bool = False, **more: Any) -> None:
         root = self.temporary if temporary else self.root
         for step in steps:
-            levanter(root, step, temporary=temporary, **more)
+            at = {"at": NOW - 7200 + step, **more}
+            levanter(root, step, temporary=temporary, **at)
 
     def names(self) -> set[str]:
         return {path.name for root in (self.root, self.temporary) for path in root.iterdir()}

@@ -32,7 +32,7 @@ def test_json_is_the_facets_value_and_nothing_else(
     assert document["schema"] == 1 and document["latest_complete"] == 115
     assert set(document["items"][0]) == {
         *("step", "name_step", "path", "root", "state", "marker", "saved_at", "size"),
-        *("permanent", "protected", "suspect", "note"),
+        *("permanent", "protected", "suspect", "lineage", "note"),
     }
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural
 from cockpit.model import wording
 from cockpit.model.facet import ErrorKind, Problem
-from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
+from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick, Whose
+from cockpit.model.picking import listed_steps, newest_of, suspected, unlooked, would_resume
 from cockpit.model.picking import named as called
-from cockpit.model.picking import newest_of, suspected, unlooked, would_resume
 from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.report import RunReport
@@ -78,6 +79,10 @@ def _nothing_whole(value: CheckpointsValue, run: RunSpec) -> Check:
         text = "; ".join(value.notes) or "saves of an unknown layout"
         text += "; name it in cockpit.toml ([run.checkpoints] layout, or custom)"
         return blocked(NONE, text, value=value.unrecognised[-1].path)
+    others = [item for item in value.items if item.complete and not item.own]
+    if others:
+        text = f"no complete checkpoint is surely this run's: {others[-1].lineage}"
+        return blocked(NONE, f"{text} ({listed_steps(others)})")
     notes = next((f"; {item.note}" for item in reversed(value.items) if item.note), "")
     text = f"no checkpoint is known to be complete ({there}{notes})" if there else ""
     text = text or "no complete checkpoint"
@@ -112,14 +117,21 @@ def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -
         return _no_rule(pick, value, run)
     if theirs.path == pick.path:
         return passed(ID, f"loads {what} ({pick.why}); the trainer agrees", value=pick.path)
-    state = next((item.state for item in value.items if item.path == theirs.path), None)
-    how = "unknown" if state is None else state.value
+    state = None if (item := value.at(theirs.path)) is None else item.state
+    how = _how(value.at(theirs.path))
     text = f"{what} ({pick.why}) is wanted, but the trainer would load"
     text += f" {called(theirs)} ({how}; {theirs.why}): {theirs.path};"
     later = (theirs.step or 0) > (pick.step or 0)
     if pick.step is not None and (state is CheckpointState.REJECTED or later):
         text += f" move it aside (cockpit rollback {run.name} --to {pick.step} --move yes), or"
     return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=theirs.path)
+
+
+def _how(item: Checkpoint | None) -> str:
+    """Return what is known of one that the trainer would load: its state, and whose it is."""
+    if item is None:
+        return "unknown"
+    return item.state.value if item.lineage is None else f"{item.state.value}, {item.lineage}"
 
 
 def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
@@ -196,7 +208,21 @@ def _judged_all(pick: Pick, value: CheckpointsValue) -> list[Check]:
     if writing:
         text = f"{called(writing[-1])} was being written a moment ago: try again"
         return [warned(f"{ID}:newer", text, value=writing[-1].path)]
-    return []
+    return _others(newer)
+
+
+def _others(newer: Sequence[Checkpoint]) -> list[Check]:
+    """Say which newer ones are not this run's; where that is not sure, the pick is not either."""
+    others = [item for item in newer if item.complete and not item.own]
+    if not others:
+        return []
+    unsure = [item for item in others if item.whose is Whose.UNSURE]
+    last = (unsure or others)[-1]
+    text = f"{listed_steps(unsure or others)} passed over ({called(last)}: {last.lineage})"
+    if unsure:
+        text += "; move what is another run's to a folder of its own"
+        return [blocked(f"{ID}:lineage", f"not surely this run's: {text}", value=last.path)]
+    return [warned(f"{ID}:lineage", f"not on this run's way: {text}", value=last.path)]
 
 
 def _newer(item: Checkpoint, pick: Pick, value: CheckpointsValue) -> bool:

@@ -36,6 +36,7 @@ from cockpit.rules.artifacts.retention import Decision, Needed, decide, depth_of
 from cockpit.text.checks import blocked, passed, warned
 
 RETENTION: Final = "retention"
+LINEAGE: Final = "lineage"
 RIGHT: Final = "deletable"
 HALF: Final = "left half deleted by an earlier clean-up"
 IDENTITIES: Final = "identities"
@@ -62,16 +63,18 @@ class Retain(Action):
         value = listing(context)
         sources = await sources_of(context)
         hard = tuple(_hard(context, value, sources))
-        if isinstance(value, Check) or hard:
+        if isinstance(value, Check):
             return Draft(words=f"delete 0 from {request.run}", checks=hard)
         decisions = _decide(context, value, sources, keep)
+        kept = tuple(_target(each) for each in decisions if not each.delete)
+        if hard:
+            return Draft(words=f"delete 0 from {request.run}", checks=hard, keeps=kept)
         roots = RunRoots(context)
         try:
             to_delete = await _look(decisions, roots)
         except (RootError, RootLostError) as error:
             slow = blocked(CHECKPOINT, f"the candidates cannot be read: {safe(error)}")
             return Draft(words=f"delete 0 from {request.run}", checks=(slow,))
-        kept = tuple(_target(each) for each in decisions if not each.delete)
         count = len(to_delete.targets)
         return Draft(
             words=f"delete {count} from {request.run}",
@@ -128,6 +131,9 @@ def _hard(
     """Yield what must be known before anything may be deleted, and is not."""
     if isinstance(value, Check):
         yield value
+    elif value.mixed is not None:
+        text = f"whose the saves are is not certain: {value.mixed}; nothing is deleted:"
+        yield blocked(LINEAGE, f"{text} move those of another run to a folder of their own")
     remote = RunRoots(context).unknown
     if remote is not None:
         text = f"{remote} is on a system that nothing is deleted on from here"

@@ -38,9 +38,9 @@ from cockpit.actions.stopping.moving import (
     way_out,
 )
 from cockpit.actions.stopping.rejecting import pack, rejections, unpack
-from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
+from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick, Whose
+from cockpit.model.picking import listed_steps, names_checkpoint, newest_good, suspected, unlooked
 from cockpit.model.picking import named as called
-from cockpit.model.picking import names_checkpoint, newest_good, suspected, unlooked
 from cockpit.model.place import place_of
 from cockpit.model.plan import Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventEntry, Rejected
@@ -135,7 +135,11 @@ def _step(item: Checkpoint) -> int | None:
 def _chosen(value: CheckpointsValue, to: int) -> tuple[Pick | None, Check]:
     """Return the complete checkpoint of that step, or why it cannot be gone back to."""
     there = [item for item in value.items if _step(item) == to]
-    good = [item for item in there if item.state is CheckpointState.COMPLETE and item.step == to]
+    whole = [item for item in there if item.state is CheckpointState.COMPLETE and item.step == to]
+    good = [item for item in whole if item.whose in (Whose.OWN, Whose.AGAIN)]
+    if whole and not good:
+        text = f"step {steps(to)} is not, or not surely, this run's: {whole[-1].lineage}"
+        return None, blocked(CHECKPOINT, text)
     if good:
         best = max(good, key=_worth)
         pick = Pick(path=best.path, step=to, why="chosen by the operator")
@@ -177,6 +181,8 @@ def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Ite
         yield blocked("rejected", f"nothing is newer than step {steps(to)}: nothing to reject")
     else:
         text = f"{plural(len(newer), 'newer checkpoint')} will be rejected for good"
+        others = [item for item in newer if item.whose in (Whose.OTHER, Whose.UNSURE)]
+        text += f"; not, or not surely, this run's: {listed_steps(others)}" if others else ""
         yield warned("rejected", text, value=str(len(newer)))
     for item in value.items:
         if _step(item) is None:

@@ -1,8 +1,9 @@
 """A-6: which checkpoints a clean-up may delete, and why each of the others stays. Pure.
 
-What is not known is kept. Suspect ones are no cover: they are counted apart, so that none of them
-takes the place of a good one. Always kept are the newest ones, the final one, what a launch resumed
-from, recovery sources, milestones, what the trainer would load, and what is being written.
+What is not known is kept, and so is what is not surely this run's. Suspect ones are no cover: they
+are counted apart, so that none of them takes the place of a good one. Always kept are the newest
+ones, the final one, what a launch resumed from, recovery sources, milestones, what the trainer
+would load, and what is being written.
 """
 
 from __future__ import annotations
@@ -70,8 +71,9 @@ def depth_of(run: RunSpec) -> int:
 
 def decide(items: Sequence[Checkpoint], policy: Policy, needed: Needed) -> tuple[Decision, ...]:
     """Return the decision about each checkpoint, in the order given."""
-    good = _newest([item for item in items if item.good], policy)
-    suspect = _newest([item for item in items if item.complete and not item.good], policy)
+    own = [item for item in items if item.complete and item.own]
+    good = _newest([item for item in own if item.good], policy)
+    suspect = _newest([item for item in own if not item.good], policy)
     return tuple(
         _decision(item, suspect if item.complete and not item.good else good, policy, needed)
         for item in items
@@ -99,6 +101,8 @@ def _decision(
 def _always(item: Checkpoint, needed: Needed) -> Iterator[str]:
     if item.state is CheckpointState.WRITING:
         yield "being written"
+    if item.lineage is not None:
+        yield f"not, or not surely, this run's: {item.lineage}"
     if item.state is CheckpointState.UNKNOWN:
         yield "its state is unknown" + (f": {item.note}" if item.note else "")
     if item.state is not CheckpointState.REJECTED:

@@ -89,7 +89,7 @@ def first_completed(steps: Sequence[Step]) -> Step | None:
     return low
 
 
-def _steps_since(at: float, history: History) -> list[Step]:
+def steps_since(at: float, history: History) -> list[Step]:
     """Return the newest steps that were logged since ``at``, as far as they are remembered."""
     log = history.facets.log.value
     rows = [] if log is None else [(row.step, row.at) for row in log.rows]
@@ -98,11 +98,11 @@ def _steps_since(at: float, history: History) -> list[Step]:
     return [each for each in dict.fromkeys(known) if each[1] >= at]
 
 
-def _first_since(at: float, history: History) -> Step | None:
+def first_since(at: float, history: History) -> Step | None:
     """Return the first completed step since ``at``: of the newest ones, or of the last resume."""
     kept = (history.trend.pace.began, history.log_trend.pace.began)
     began = [[each for each in steps if each[1] >= at] for steps in kept]
-    found = (first_completed(steps) for steps in (*began, _steps_since(at, history)))
+    found = (first_completed(steps) for steps in (*began, steps_since(at, history)))
     return min((each for each in found if each is not None), default=None)
 
 
@@ -128,15 +128,15 @@ def resumed_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
         yield from _launch_wrong(run, history, ours)
         return
     start = _observed_start(history, again[-1].until if again else None)
-    first = None if start is None else _first_since(start.at, history)
+    first = None if start is None else first_since(start.at, history)
     if start is not None and first is not None and first[0] < start.expected:
         where = _where(first[0], _from_the_start(first, start.at, history))
         yield _alert(run, start, where, _too_low(first[0], start.expected))
 
 
 def _launch_wrong(run: RunSpec, history: History, launched: Launched) -> Iterator[Alert]:
-    steps = _steps_since(launched.at, history)
-    found = _first_since(launched.at, history)
+    steps = steps_since(launched.at, history)
+    found = first_since(launched.at, history)
     seen: list[tuple[int, float | None]] = [] if found is None else [found]
     noted = launched.first_step
     if noted is not None and all(step != noted for step, _ in steps):

@@ -212,6 +212,7 @@ def _item(
         permanent=by_place if finding.permanent is None else finding.permanent,
         note=_note(name_step, finding, _odd_digits(layout, folder) or remark),
         touched_at=folder.touched_at,
+        ordered_at=_ordered_at(finding, folder),
         layout=layout.name,
         emptied=finding.grade is Grade.EMPTIED,
         unrecognised=layout is UNKNOWN,
@@ -328,6 +329,15 @@ def _odd_digits(layout: Layout, folder: Folder) -> str | None:
     if digits is None or number(digits) is not None:
         return None
     return f"the number in its name has {len(digits)} digits"
+
+
+def _ordered_at(finding: FolderFinding, folder: Folder) -> float | None:
+    """Return when it was written: what was added to it later (an export) counts for nothing."""
+    marker = finding.marker
+    if marker is not None and folder.by_path.get(marker.path) == marker:
+        return marker.mtime
+    times = sorted(file.mtime for file in folder.data or folder.files)
+    return times[len(times) // 2] if times else folder.touched_at
 
 
 def _note(name_step: int | None, finding: FolderFinding, remark: str | None) -> str | None:

@@ -15,7 +15,7 @@ from cockpit.actions.retention.retain import Retain
 from cockpit.model.plan import Outcome
 from cockpit.model.run import CheckpointSpec, RecordsSpec
 from tests.actions.resting import Rest, blocks
-from tests.sources.checkpoints.trees import levanter, put
+from tests.sources.checkpoints.trees import NOW, levanter, put
 
 LOGBOOK = """# Toy: Hero Run Logbook
 ## Launched Instances
@@ -133,7 +133,7 @@ async def test_keep_is_a_number(tmp_path: Path) -> None:
 
 async def test_a_link_is_left_alone(tmp_path: Path) -> None:
     rest = world(tmp_path)
-    treasure = levanter(tmp_path / "elsewhere", 90)
+    treasure = levanter(tmp_path / "elsewhere", 90, at=NOW - 7200 + 90)
     (rest.root / "step-90").symlink_to(treasure)
     plan = await rest.plan()
     assert 90 not in [target.step for target in plan.targets]

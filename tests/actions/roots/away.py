@@ -52,7 +52,7 @@ def fill(
     put: Callable[..., None], step: int, *, marker: bool = True, at: float | None = None
 ) -> None:
     """Put one checkpoint by a function that takes bucket, key, bytes and time."""
-    when = time.time() - 3600 + step / 1000 if at is None else at
+    when = time.time() - 3600 + step if at is None else at
     base = f"{RUN_ROOT}/step-{step}"
     put(BUCKET, f"{base}/d/0c0ffee0", b"a" * 1000, when - 2)
     put(BUCKET, f"{base}/manifest.ocdbt", b"m" * 200, when - 1)

@@ -19,7 +19,7 @@ from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
 from cockpit.sources.checkpoints import host
 from tests.actions.resting import Rest, blocks
-from tests.sources.checkpoints.trees import levanter
+from tests.sources.checkpoints.trees import NOW, levanter
 
 ADDRESS = "ssh://self"
 
@@ -101,7 +101,7 @@ async def test_what_was_listed_is_deleted_and_the_marker_first(tmp_path: Path) -
 async def test_one_that_is_another_now_is_left(tmp_path: Path) -> None:
     rest = rest_of(tmp_path, Retain())
     plan = await rest.plan()
-    levanter(rest.root, 200, at=1_770_000_100.0)
+    levanter(rest.root, 200, at=NOW - 7200 + 205)
     result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
     assert result.outcome is Outcome.REFUSED and "is not the one that was listed" in result.message
     assert len(rest.names()) == 3
@@ -120,7 +120,7 @@ async def test_what_was_left_half_deleted_goes_with_the_next(tmp_path: Path) -> 
 
 async def test_a_link_is_no_checkpoint_to_delete(tmp_path: Path) -> None:
     rest = rest_of(tmp_path, Retain(), 200, 300)
-    outside = levanter(tmp_path / "other", 100)
+    outside = levanter(tmp_path / "other", 100, at=NOW - 7200 + 100)
     (rest.root / "step-100").symlink_to(outside)
     plan = await rest.plan()
     spared = {target.path.rpartition("/")[2]: target.why for target in plan.keeps}

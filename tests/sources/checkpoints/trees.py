@@ -64,3 +64,13 @@ def root_from_files(path: str, files: Iterable[Listed]) -> Root:
             folders.setdefault(head, [])
     children = tuple(Folder(name, tuple(inside)) for name, inside in folders.items())
     return Root(path, children, tuple(loose))
+
+
+def hugging_face(root: Path, step: int, *, at: float = NOW - 3600, **state: object) -> Path:
+    """One save of the Hugging Face ``Trainer``; ``state`` is what else its state says."""
+    folder = root / f"checkpoint-{step}"
+    for name in ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        put(folder / name, b"x" * 100, at - 1)
+    said = {"best_model_checkpoint": None, "global_step": step, "log_history": [], **state}
+    put(folder / "trainer_state.json", json.dumps(said, indent=2, sort_keys=True) + "\n", at)
+    return settle(folder, at)

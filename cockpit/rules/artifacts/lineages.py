@@ -1,0 +1,284 @@
+"""Which saves in a run's roots are of its present lineage, and which may not be (SPEC K). Pure.
+
+A folder may hold the saves of two runs, or of a stretch that was trained again. What speaks against
+a save keeps it from being deleted and from being picked:
+
+- a lower step was saved after it, so training began again before it;
+- it lies beyond the last step that this run has logged, and is older than all that is known of it;
+- its time tells nothing (a copy), and neither do the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Final, NamedTuple
+
+from cockpit.model import wording
+from cockpit.model.clock import FILE_SKEW
+from cockpit.model.history import History
+from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Whose
+from cockpit.model.picking import Stray, listed_steps, with_lineages
+from cockpit.model.report import Facets
+from cockpit.rules.metrics.resume import first_since, steps_since
+from cockpit.rules.present import job_of
+
+ROWS: Final = 3
+"""Rows from which on it is known how many steps lie between two of them."""
+BURST_S: Final = 1.0
+"""Seconds from one save to the next, below which the times are those of a copy."""
+BURST_SHARE: Final = 0.1
+"""The share of the time that the steps between two saves take, below which it is a copy, too."""
+_EVIDENCE: Final = (CheckpointState.COMPLETE, CheckpointState.WRITING)
+
+
+class _Save(NamedTuple):
+    """A save with the two figures that tell its place: its step, and when it was written."""
+
+    item: Checkpoint
+    step: int
+    at: float | None
+
+
+class _Known(NamedTuple):
+    """What is known of the run itself.
+
+    ``started`` is when the present job began, ``began`` the first sign of this lineage, ``reached``
+    the highest step that was ever logged, ``between`` how far a save may lie beyond it: not every
+    step is logged (``None``: not known).
+    """
+
+    started: float | None
+    began: float | None
+    reached: int | None
+    between: int | None
+    usual: float | None
+
+
+def marked(history: History) -> Facets:
+    """Return the facets with the saves of other lineages marked, and the picks made anew."""
+    facet = history.facets.checkpoints
+    value = facet.value
+    if value is None or not value.items:
+        return history.facets
+    strays, mixed = found_in(value, history)
+    found = with_lineages(value, strays, mixed)
+    if found is value:
+        return history.facets
+    checkpoints = facet.model_copy(update={"value": found})
+    return history.facets.model_copy(update={"checkpoints": checkpoints})
+
+
+def found_in(value: CheckpointsValue, history: History) -> tuple[dict[str, Stray], str | None]:
+    """Return by path why saves are not the run's, and why nothing may be deleted, if that is so."""
+    known = _known_of(history)
+    saves = [
+        _Save(item, step, item.written_at)
+        for item in value.items
+        if (step := _step(item)) is not None
+    ]
+    whole = [each for each in saves if each.item.complete]
+    beyond = {each.item.path for each in _beyond(saves, known)}
+    strays: dict[str, Stray] = {path: Stray(Whose.UNSURE, _beyond_text(known)) for path in beyond}
+    for each, later in _overtaken(saves):
+        whose = _whose(each, later, known, beyond)
+        if whose is not Whose.AGAIN or each.item.state is not CheckpointState.REJECTED:
+            strays[each.item.path] = Stray(whose, _overtaken_text(each, later, whose))
+    mixed = _mixed(whole, strays) or _copied(whole, known) or _behind(whole, known, history)
+    return strays, mixed
+
+
+def _step(item: Checkpoint) -> int | None:
+    return item.name_step if item.step is None else item.step
+
+
+def _known_of(history: History) -> _Known:
+    job = job_of(history)
+    return _Known(
+        started=None if job is None else job.started_at,
+        began=_first_sign(history),
+        reached=_reached(history),
+        between=_between(history),
+        usual=history.trend.usual_step_s or history.log_trend.usual_step_s,
+    )
+
+
+def _first_sign(history: History) -> float | None:
+    """Return since when anything is known of this run: a launch, a job, a logged step."""
+    signs = [start.at for start in history.starts]
+    signs += [mark.began for mark in history.phases]
+    job, launched = job_of(history), history.launched
+    signs += [] if launched is None else [launched.at]
+    signs += [] if job is None or job.started_at is None else [job.started_at]
+    if history.trend is not history.log_trend and history.rows_from <= 0:  # a log may have no times
+        first = history.trend.stepping.first_at
+        signs += [] if first is None else [first]
+    return min(signs, default=None)
+
+
+def _reached(history: History) -> int | None:
+    """Return the highest step that a row of this run has told."""
+    tracker, log = history.facets.tracker.value, history.facets.log.value
+    told = [trend.stepping.high for trend in (history.trend, history.log_trend)]
+    told += [trend.pace.step for trend in (history.trend, history.log_trend)]
+    told += [] if tracker is None else [tracker.step]
+    told += [] if log is None else [row.step for row in log.rows]
+    return max((step for step in told if step is not None), default=None)
+
+
+def _between(history: History) -> int | None:
+    """Return how many steps may lie between the last logged one and a save."""
+    log = history.facets.log.value
+    logged = [] if log is None else [row.step for row in log.rows if row.step is not None]
+    folds = ([step for step, _ in t.pace.recent] for t in (history.trend, history.log_trend))
+    for told in (logged, *folds):
+        known = sorted(set(told))
+        if len(known) >= ROWS:
+            return 2 * max(b - a for a, b in pairwise(known[-ROWS:]))
+    return None
+
+
+def _overtaken(saves: Sequence[_Save]) -> Iterator[tuple[_Save, _Save]]:
+    """Yield the saves after which a lower step was saved in the same root, with that one.
+
+    What is torn, rejected or unknown proves nothing, but it may be overtaken.
+    """
+    roots: dict[str, list[_Save]] = {}
+    for each in saves:
+        if each.at is not None:
+            roots.setdefault(each.item.root, []).append(each)
+    for mine in roots.values():
+        lower: _Save | None = None  # the one of all lower steps that was saved last
+        for _, group in groupby(sorted(mine, key=_by_step), key=_by_step):
+            same = list(group)  # copies of one step say nothing of each other
+            yield from ((e, lower) for e in same if lower and _at(lower) > _at(e) + FILE_SKEW)
+            proofs = [each for each in same if each.item.state in _EVIDENCE]
+            lower = max([*proofs, *([lower] if lower else [])], key=_at, default=None)
+
+
+def _by_step(save: _Save) -> int:
+    return save.step
+
+
+def _at(save: _Save) -> float:
+    return 0.0 if save.at is None else save.at
+
+
+def _whose(each: _Save, later: _Save, known: _Known, beyond: Collection[str]) -> Whose:
+    """Return whose an overtaken save is; ``later`` is the lower one that was saved after it.
+
+    It is another's for sure where the present job made the later one, or where the rows bear it
+    out; times alone may be those of a file that was only touched.
+    """
+    if known.began is not None and _at(each) >= known.began:
+        return Whose.AGAIN
+    fresh = known.started is not None and _at(later) >= known.started + FILE_SKEW
+    return Whose.OTHER if fresh or each.item.path in beyond else Whose.UNSURE
+
+
+_WORDS: Final = {
+    Whose.AGAIN: "trained again since",
+    Whose.OTHER: "another lineage",
+    Whose.UNSURE: "maybe another lineage",
+}
+
+
+def _overtaken_text(each: _Save, later: _Save, whose: Whose) -> str:
+    saved, lower = wording.moment(_at(each)), wording.step(later.step)
+    at = wording.moment(_at(later))
+    return f"{_WORDS[whose]}: saved at {saved}, before step {lower} ({at})"
+
+
+def _beyond(saves: Sequence[_Save], known: _Known) -> Iterator[_Save]:
+    """Yield the saves beyond all that the run has logged, older than the first sign of it.
+
+    Only where steps of the log and of the saves are the same thing: some save lies within, and
+    none that the present job has made lies beyond.
+    """
+    reached, between = known.reached, known.between
+    within = (each.item.complete and each.step <= (reached or 0) for each in saves)
+    if reached is None or between is None or not any(within):
+        return
+    far = [each for each in saves if each.step > reached + between]
+    started = known.started
+    if started is not None and any(_at(each) >= started + FILE_SKEW for each in far):
+        return
+    for each in far:
+        if known.began is None or each.at is None or each.at < known.began + FILE_SKEW:
+            yield each
+
+
+def _beyond_text(known: _Known) -> str:
+    last = wording.step(known.reached)
+    return f"beyond the last logged step, {last}: it may be another run's"
+
+
+def _copied(whole: Sequence[_Save], known: _Known) -> str | None:
+    """Return that the times of the saves are those of a copy, unless all else fits to one run.
+
+    That is: the run has logged all their steps, and they lie at equal distances. What was saved
+    since the first sign of this run is its own, whenever that was.
+    """
+    since = known.began
+    older = [e for e in whole if e.at is not None and (since is None or e.at < since + FILE_SKEW)]
+    steps = sorted({each.step for each in older})
+    if len(steps) < 2 or not _burst(older, known.usual):
+        return None
+    gaps = {b - a for a, b in pairwise(steps[:-1])}
+    regular = len(gaps) <= 1 and all(step % min(gaps, default=1) == 0 for step in steps[:-1])
+    if regular and known.reached is not None and steps[-1] <= known.reached + (known.between or 0):
+        return None
+    named = listed_steps([each.item for each in older])
+    return f"{named} have the times of a copy, so it cannot be told which run saved them"
+
+
+def _burst(saves: Sequence[_Save], usual: float | None) -> bool:
+    """Tell whether most of the saves follow each other faster than anything can be trained."""
+    fast, pairs = 0, list(pairwise(sorted(saves, key=lambda each: each.step)))
+    for low, high in pairs:
+        needs = BURST_S if usual is None else BURST_SHARE * usual * (high.step - low.step)
+        fast += abs(_at(high) - _at(low)) < needs
+    return 2 * fast > len(pairs)
+
+
+def _mixed(whole: Sequence[_Save], strays: Mapping[str, Stray]) -> str | None:
+    """Return which saves are whose, where not all are surely of this run."""
+    others = [e for e in whole if (s := strays.get(e.item.path)) and s.whose is not Whose.AGAIN]
+    if not others:
+        return None
+    own = [each for each in whole if each.item.path not in strays]
+    why = strays[others[-1].item.path].why
+    ours = (
+        f"this run's: {listed_steps([e.item for e in own])}" if own else "surely this run's: none"
+    )
+    theirs = listed_steps([each.item for each in others])
+    return f"{ours}; not, or not surely: {theirs} ({_named(others[-1])}: {why})"
+
+
+def _named(save: _Save) -> str:
+    """Return what a save is called in a sentence."""
+    return f"step {wording.step(save.step)}"
+
+
+def _behind(whole: Sequence[_Save], known: _Known, history: History) -> str | None:
+    """Return that the present job trains what others have saved already, and has saved nothing.
+
+    It began before their steps, so they are none of its own ancestors; which of them are to be
+    kept is known once it has saved.
+    """
+    started = known.started
+    if started is None:
+        return None
+    if any(_at(each) >= started + FILE_SKEW for each in whole):
+        return None
+    first = first_since(started, history)
+    if first is None or not steps_since(started, history):
+        return None
+    above = [each for each in whole if each.step > first[0]]
+    if not above:
+        return None
+    theirs = listed_steps([each.item for each in above])
+    return (
+        f"the present job was at step {wording.step(first[0])} after it began and has saved nothing"
+        f" yet; {theirs} is above that and older than the job"
+    )

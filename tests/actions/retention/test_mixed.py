@@ -1,0 +1,104 @@
+"""Two lineages in one folder: nothing of them is deleted, and a relaunch takes its own (SPEC K)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cockpit.actions.retention.retain import Retain
+from cockpit.actions.stopping.rollback import Rollback
+from cockpit.model.plan import Outcome
+from cockpit.model.run import CheckpointSpec
+from tests.actions.resting import Rest, blocks
+from tests.sources.checkpoints.trees import NOW, hugging_face
+
+DAY = 86_400.0
+OLD = {500: NOW - 2 * DAY, 600: NOW - 2 * DAY + 600, 700: NOW - 2 * DAY + 1200}
+NEW = {100: NOW - 3600, 200: NOW - 3000, 300: NOW - 2400}
+LOG = "".join(f"step {step} loss 2.0\n" for step in range(1, 301))
+
+
+def world(folder: Path, action: Retain | Rollback, log: str = LOG) -> Rest:
+    rest = Rest(folder, action, final_step=1000)
+    spec = CheckpointSpec(path=(str(rest.root),), layout="hf", keep=2, rollback_depth=1)
+    rest.spec = rest.spec.model_copy(update={"checkpoints": spec})
+    (folder / "run.log").write_text(log)
+    for step, at in {**OLD, **NEW}.items():
+        hugging_face(rest.root, step, at=at)
+    return rest
+
+
+@pytest.mark.parametrize("log", [LOG, "started\n"])
+async def test_with_two_lineages_nothing_is_deleted_and_it_is_said_which_are_whose(
+    tmp_path: Path, log: str
+) -> None:
+    rest = world(tmp_path, Retain(), log)
+    plan = await rest.plan()
+    assert not plan.targets
+    said = blocks(plan)["lineage"]
+    assert "this run's: steps 100, 200, 300" in said and "steps 500, 600, 700" in said
+    kept = {target.step: target.why for target in plan.keeps}
+    assert all("not, or not surely, this run's" in kept[step] for step in OLD)
+    assert (await rest.act("delete 4 from toy")).outcome is Outcome.REFUSED
+    assert len(rest.names()) == 6
+
+
+async def test_a_copy_whose_times_are_equal_is_judged_by_the_steps_of_the_log(
+    tmp_path: Path,
+) -> None:
+    rest = world(tmp_path, Retain())
+    for folder, _, names in os.walk(rest.root):
+        for name in (*names, ""):
+            os.utime(Path(folder, name), (NOW, NOW))
+    plan = await rest.plan()
+    assert not plan.targets and "steps 500, 600, 700" in blocks(plan)["lineage"]
+
+
+async def test_one_lineage_that_was_only_continued_is_cleaned_up(tmp_path: Path) -> None:
+    rest = Rest(tmp_path, Retain(), final_step=1000)
+    spec = CheckpointSpec(path=(str(rest.root),), layout="hf", keep=2, rollback_depth=1)
+    rest.spec = rest.spec.model_copy(update={"checkpoints": spec})
+    for step in range(100, 701, 100):
+        hugging_face(rest.root, step, at=NOW - DAY + step)
+    plan = await rest.plan()
+    assert [target.step for target in plan.targets] == [100, 200, 300, 400, 500], blocks(plan)
+
+
+async def test_a_relaunch_takes_its_own_and_says_whose_the_others_are(tmp_path: Path) -> None:
+    value = await world(tmp_path, Retain()).listing()
+    assert value.relaunch_from is not None and value.relaunch_from.step == 300
+    assert "steps 500, 600, 700" in value.relaunch_from.why
+    assert value.latest_complete == 300
+    assert value.trainer_would_load is not None and value.trainer_would_load.step == 700
+
+
+async def test_a_rollback_goes_to_its_own_only_and_what_it_moves_is_never_deleted(
+    tmp_path: Path,
+) -> None:
+    rest = world(tmp_path, Rollback())
+    assert "not, or not surely, this run's" in blocks(await rest.plan(to="600"))["checkpoint"]
+    plan = await rest.plan(to="300")
+    assert not plan.blocked, blocks(plan)
+    assert any("this run's: steps 500, 600, 700" in check.text for check in plan.checks)
+    assert (await rest.act(plan.words, to="300")).outcome is Outcome.DONE
+    moved = {path.parent.name for path in rest.root.glob("rejected-*/*/trainer_state.json")}
+    assert moved == {"checkpoint-500", "checkpoint-600", "checkpoint-700"}
+    rest.action = Retain()
+    again = rest.another()
+    plan = await again.plan(rest.request())
+    assert [target.step for target in plan.targets] == [100], blocks(plan)
+
+
+async def test_what_is_rejected_where_it_lies_is_kept_if_another_run_made_it(
+    tmp_path: Path,
+) -> None:
+    rest = world(tmp_path, Rollback())
+    rest.spec = rest.spec.model_copy(update={"resubmit": "train --from {checkpoint}"})
+    plan = await rest.plan(to="300")
+    assert (await rest.act(plan.words, to="300")).outcome is Outcome.DONE
+    rest.action = Retain()
+    found = await rest.another().plan(rest.request())
+    assert {target.step for target in found.targets} <= {100}
+    assert {500, 600, 700} <= {target.step for target in found.keeps}
