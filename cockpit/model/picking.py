@@ -75,11 +75,25 @@ def would_resume(value: CheckpointsValue, *, by_name: bool) -> Pick | None:
     theirs, ours = value.trainer_would_load, value.relaunch_from
     if not by_name and theirs is not None and suspected(value, theirs) is not None:
         return theirs
+    if not by_name and theirs is not None and _older_by_rule(value, theirs):
+        return theirs
     newest = newest_of(item for item in value.items if item.complete and item.own)
     own_way = not by_name and theirs is None  # by whatever rule: most likely the newest
     if newest is None or value.unlisted or (ours is not None and not (own_way and newest.suspect)):
         return ours
     return Pick(path=newest.path, step=newest.step, why=f"newest complete, but {SUSPECT}")
+
+
+LIGHTNING = "lightning"
+
+
+def _older_by_rule(value: CheckpointsValue, theirs: Pick) -> bool:
+    """Tell whether a trainer takes a whole one that is not the newest, by its own rule.
+
+    Lightning goes by the time of ``last*.ckpt``: what it loads is sound, only not the newest.
+    """
+    item = value.at(theirs.path)
+    return item is not None and item.layout == LIGHTNING and item.good and item.own
 
 
 SUSPECT = "suspect"

@@ -12,7 +12,15 @@ from cockpit.actions.core.parameters import plural
 from cockpit.model import wording
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick, Whose
-from cockpit.model.picking import listed_steps, newest_of, suspected, unlooked, would_resume
+from cockpit.model.picking import (
+    LIGHTNING,
+    listed_steps,
+    newest_good,
+    newest_of,
+    suspected,
+    unlooked,
+    would_resume,
+)
 from cockpit.model.picking import named as called
 from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
@@ -24,6 +32,7 @@ from cockpit.runtime.regular import is_folder, open_regular
 from cockpit.sources.checkpoints.layouts import BY_COMMAND
 from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.resume_words import LAST, ckpt_path_of
 
 ID: Final = "C-17"
 NONE: Final = "checkpoint"
@@ -115,6 +124,11 @@ def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -
         return passed(ID, text, value=pick.path)
     if theirs is None:
         return _no_rule(pick, value, run)
+    if theirs.path == pick.path and (newer := _left_out(pick, value)) is not None:
+        again = "" if newer.step is None or pick.step is None else f" {newer.step - pick.step:,}"
+        text = f"loads {what} ({theirs.why}); {called(newer)} is complete and newer:{again} steps"
+        text += " are trained again; {checkpoint} in the command takes the newest"
+        return warned(ID, text, value=pick.path)
     if theirs.path == pick.path:
         return passed(ID, f"loads {what} ({pick.why}); the trainer agrees", value=pick.path)
     state = None if (item := value.at(theirs.path)) is None else item.state
@@ -125,6 +139,13 @@ def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -
     if pick.step is not None and (state is CheckpointState.REJECTED or later):
         text += f" move it aside (cockpit rollback {run.name} --to {pick.step} --move yes), or"
     return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=theirs.path)
+
+
+def _left_out(pick: Pick, value: CheckpointsValue) -> Checkpoint | None:
+    """Return the newest one of the run's own that the trainer's rule passes over, if there is."""
+    newest = newest_good(value.items)
+    older = newest is not None and (newest.step or 0) > (pick.step or 0)
+    return newest if newest is not None and older and newest.path != pick.path else None
 
 
 def _how(item: Checkpoint | None) -> str:
@@ -146,6 +167,10 @@ def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
     if layout not in BY_COMMAND:
         text = f"{what} is wanted, but the trainer would start at 0:"
         return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=pick.path)
+    if layout == LIGHTNING and ckpt_path_of(run.resubmit) == LAST and not value.unjudged:
+        text = f"{what} is wanted, but ckpt_path=last finds no last*.ckpt that is there:"
+        text += " Lightning would start at step 0; name it in the command with {checkpoint}"
+        return blocked(ID, text, value=pick.path)
     if flag is not None:
         text = f"{what} ({pick.why}) is wanted; the command makes the trainer resume ({flag}),"
         text += " but what it loads is known only at its first step"

@@ -103,10 +103,11 @@ def _always(item: Checkpoint, needed: Needed) -> Iterator[str]:
         yield "being written"
     if item.lineage is not None:
         yield f"not, or not surely, this run's: {item.lineage}"
+    if item.files > 1:
+        yield f"one save of {item.files} files beside each other: delete it by hand"
     if item.state is CheckpointState.UNKNOWN:
         yield "its state is unknown" + (f": {item.note}" if item.note else "")
-    if item.state is not CheckpointState.REJECTED:
-        yield from item.protected
+    yield from item.protected
     if item.path in needed.sources:
         yield needed.sources[item.path]
     if item.path == needed.trainer_would_load:

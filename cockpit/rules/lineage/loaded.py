@@ -195,7 +195,8 @@ def _badly_picked(
     before = [each for each in value.items if each.good and (each.saved_at or began) < began]
     later = [each for each in before if each.step is not None and each.step > step]
     name = item.path.rpartition("/")[2]
-    by_name = [each for each in later if each.path.rpartition("/")[2] < name]
+    numbered = item.name_step is not None  # ``last.ckpt`` is no number taken for a word
+    by_name = [each for each in later if numbered and each.path.rpartition("/")[2] < name]
     if by_name and len(by_name) == len(later):
         text = f"{name} is last by name, not by step: {named(by_name[-1])} was complete"
         yield Evidence(text=text, source=claim.who)

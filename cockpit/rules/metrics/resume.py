@@ -16,6 +16,7 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History, Launched
 from cockpit.model.observed import Checkpoint
+from cockpit.model.picking import LIGHTNING
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.jobs.in_place import our_launch, restarts_in_place
@@ -130,7 +131,9 @@ def resumed_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
     start = _observed_start(history, again[-1].until if again else None)
     first = None if start is None else first_since(start.at, history)
     if start is not None and first is not None and first[0] < start.expected:
-        where = _where(first[0], _from_the_start(first, start.at, history))
+        if _from_last(first[0], start.at, history):
+            return
+        where = _where(first[0], _every_step(history) and _from_the_start(first, start.at, history))
         yield _alert(run, start, where, _too_low(first[0], start.expected))
 
 
@@ -149,6 +152,7 @@ def _launch_wrong(run: RunSpec, history: History, launched: Launched) -> Iterato
     order = f"{launched.launch_id} was to load step {wording.step(launched.resumes_from)}"
     start = Start(launched.at, launched.resumes_from, launched.launch_id, "journal", order, "sure")
     known = found is None or first != found[0] or _from_the_start(found, launched.at, history)
+    known = known and _every_step(history)
     yield _alert(run, start, _where(first, known), wrong)
 
 
@@ -173,13 +177,35 @@ def _observed_start(history: History, again: float | None = None) -> Start | Non
     return Start(began, newest, name, saved.source, order, "likely")
 
 
+def _from_last(first: int, started_at: float, history: History) -> bool:
+    """Tell whether the trainer may have gone on from an older ``last.ckpt``, as Lightning does.
+
+    It is written after the numbered ones, so a kill may leave it behind them; what it held at the
+    start nobody knows once it is written anew.
+    """
+    value = history.facets.checkpoints.value
+    before = () if value is None else value.items
+    return any(
+        item.layout == LIGHTNING and item.step is not None and item.step <= first
+        for item in before
+        if _saved_before(item, started_at)
+    )
+
+
+def _every_step(history: History) -> bool:
+    """Tell whether every step is logged, so that the first logged one is the first."""
+    kept = (history.trend.pace.recent, history.log_trend.pace.recent)
+    gaps = [b - a for pairs in kept for (a, _), (b, _) in pairwise(pairs) if b > a]
+    return not gaps or min(gaps) == 1
+
+
 def _saved_before(item: Checkpoint, started_at: float) -> bool:
     """Tell whether a good checkpoint was there before a job began; another clock has its slack.
 
     One that is suspect is none to expect: whoever goes back to before it does right.
     """
     slack = CLOCK_SKEW if "://" in item.path else 0.0
-    good = item.good and item.saved_at is not None
+    good = item.good and item.own and item.saved_at is not None
     return good and (item.saved_at or 0.0) < started_at - slack
 
 

@@ -33,6 +33,7 @@ from cockpit.sources.checkpoints.look import (
 from cockpit.sources.checkpoints.rejected import Books
 from cockpit.sources.checkpoints.surveys import SECONDS, Surveys, folder_names, wants_of
 from cockpit.sources.checkpoints.tree import ListingError
+from cockpit.text.resume_words import ckpt_path_of
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 15.0
@@ -72,7 +73,9 @@ class Anew:
             roots = [_changed(root, frozenset(gone), unmarked or {}) for root in found]
             books = Books().rejected(self._run.records.logbook)
             bad = (*books, *rejected, *marked(listings.values()))
-            around = Circumstances(self._clock.now(), alive, {}, self._run.final_step, bad)
+            run, now = self._run, self._clock.now()
+            asked = ckpt_path_of(run.resubmit)
+            around = Circumstances(now, alive, {}, run.final_step, bad, asked=asked)
             return as_far_as_judged(judge_listing(roots, around, self._spec), unjudged, roots)
 
         return await offload(judge, deadline=DEADLINE, key=object())

@@ -39,7 +39,8 @@ INNER: Final = (
 class ArchiveSays(NamedTuple):
     """``whole``: the zip has its directory and its pickle. ``problem``: why there is no step.
 
-    ``parts`` is into how many files the optimizer was cut of which this is one (DeepSpeed).
+    ``parts`` is into how many files the optimizer was cut of which this is one (DeepSpeed),
+    ``best`` the path of the best checkpoint by the trainer's own measure (Lightning).
     """
 
     whole: bool
@@ -47,6 +48,7 @@ class ArchiveSays(NamedTuple):
     epoch: int | None = None
     problem: str | None = None
     parts: int | None = None
+    best: str | None = None
 
 
 Pread = Callable[[int, int], bytes]
@@ -120,7 +122,16 @@ def _said(top: Mapping[str, object]) -> ArchiveSays:
     """Return what the named values of a checkpoint say, of a whole one."""
     step, epoch = step_in(top), _whole(top.get("epoch"))
     why = None if step is not None else "the file names none"
-    return ArchiveSays(True, step, epoch, why, _parts(top))
+    return ArchiveSays(True, step, epoch, why, _parts(top), _best(top))
+
+
+def _best(top: Mapping[str, object]) -> str | None:
+    """Return what a ``ModelCheckpoint`` has found best; one that measures nothing has no best."""
+    callbacks = top.get("callbacks")
+    each = callbacks.items.values() if isinstance(callbacks, Blank) else ()
+    states = [state.items for state in each if isinstance(state, Blank)]
+    best = (state.get("best_model_path") for state in states if state.get("monitor"))
+    return next((path for path in best if isinstance(path, str) and path), None)
 
 
 def _parts(top: Mapping[str, object]) -> int | None:

@@ -21,6 +21,7 @@ from cockpit.sources.checkpoints.listing import (
     NUMBER,
     STEP_NAME,
     Folder,
+    Lead,
     Listed,
     Root,
     file_looks_like_save,
@@ -30,9 +31,11 @@ from cockpit.sources.checkpoints.listing import (
     may_look_like_save,
     read_marker,
 )
+from cockpit.sources.checkpoints.naming import may_name
 from cockpit.sources.checkpoints.rejected import FOLDER, NAME
-from cockpit.sources.checkpoints.scan import ASIDE, DEPTH, FAN
+from cockpit.sources.checkpoints.scan import ASIDE, DEPTH, FAN, NAMES
 from cockpit.sources.checkpoints.shards import merged_ranks
+from cockpit.sources.checkpoints.trainer_state import NAME as STATE
 from cockpit.sources.checkpoints.tree import Entry, Fetched, Level, ListingError, join, latest
 
 LOADABLE: Final = 3
@@ -227,7 +230,8 @@ class Assembly:
         if FOLDER in level.folders:
             self._mark(address, join(path, FOLDER))
         known = self._with_archived(path, folders)
-        return Root(address, known, tuple(files), lookalikes=tuple(weak), links=level.links)
+        found = Root(address, known, tuple(files), lookalikes=tuple(weak), links=level.links)
+        return self._with_names(found, path, level) if folders or files or weak else found
 
     def _files(self, path: str, level: Level, files: list[Listed], weak: list[Folder]) -> None:
         """Add the files of a root that are saves, belong to some, or look like some."""
@@ -257,6 +261,14 @@ class Assembly:
             folder = self._folder(path)
             self._out.fruitful.add(path)
             yield from [folder] if folder is not None and holds_data(folder) else []
+
+    def _with_names(self, root: Root, path: str, level: Level) -> Root:
+        """Return a root with what in it names a checkpoint."""
+        base = root.path.rstrip("/")
+        leads = tuple(Lead(name, f"{base}/{of}") for name, of in level.same)
+        small = [e for e in level.files if e.path == STATE or may_name(e.path, e.size)][:NAMES]
+        names = tuple(self._told.contents.listed(path, entry, names=True) for entry in small)
+        return replace(root, leads=leads, names=names, real=base)
 
     def _with_archived(self, root: str, folders: list[Folder]) -> tuple[Folder, ...]:
         """Return the folders, the newest ones with why they must be restored, if they must.

@@ -13,15 +13,17 @@ from typing import Final, NamedTuple
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime.bucket_trouble import is_archived
 from cockpit.runtime.offload import offload
+from cockpit.sources.checkpoints import trainer_state
 from cockpit.sources.checkpoints.archive import ArchiveSays, archive_says, legacy_says
 from cockpit.sources.checkpoints.listing import ZERO_SHARD, Listed, is_pointer
 from cockpit.sources.checkpoints.rejected import NAME
+from cockpit.sources.checkpoints.trainer_state import LAST, TrainerState
 from cockpit.sources.checkpoints.tree import Entry, ListingError, Piece, Tree, join, latest
 
 WHOLE: Final = 1 << 20
 """Bytes of a marker that are read at most."""
-LAST: Final = 64
-"""Last bytes of a trainer's state that are read, which may be long: they show whether it ends."""
+HEAD: Final = 4096
+"""First bytes of a trainer's state that are read: the best checkpoint stands among them."""
 BLOCK: Final = 1 << 16
 PROBED_FOR: Final = 20
 """Looks for which data that could be read is taken to be readable still."""
@@ -35,6 +37,7 @@ class _Read(NamedTuple):
     content: bytes | None = None
     error: str | None = None
     inside: ArchiveSays | None = None
+    state: TrainerState | None = None
 
 
 class Contents:
@@ -83,13 +86,15 @@ class Contents:
             self.missing[path] = entry
         return known.error if known is not None and is_archived(known.error) else None
 
-    def listed(self, folder: str, entry: Entry, *, single: bool = False) -> Listed:
+    def listed(
+        self, folder: str, entry: Entry, *, single: bool = False, names: bool = False
+    ) -> Listed:
         """Return a file of a folder with what has been read of it; else it is noted as missing.
 
-        ``single``: the file is a checkpoint by itself.
+        ``single``: the file is a checkpoint by itself; ``names``: it may name one.
         """
         plain = Listed(entry.path, entry.size, entry.mtime)
-        if not single and not self._telling(entry.path):
+        if not single and not names and not self._telling(entry.path):
             return plain
         path = join(folder, entry.path)
         known = self._known.get(path)
@@ -98,7 +103,8 @@ class Contents:
             if single:
                 self._single.add(path)
             return plain
-        return Listed(entry.path, entry.size, entry.mtime, known.content, known.error, known.inside)
+        said = (known.content, known.error, known.inside, known.state)
+        return Listed(entry.path, entry.size, entry.mtime, *said)
 
     async def fill(self, until: float) -> None:
         """Read what is missing, as far as the time lasts; the rest is told to be late.
@@ -109,10 +115,14 @@ class Contents:
         self.missing = {}
         pieces = {path: self._piece(path, entry) for path, entry in missing.items()}
         small = {p: piece for p, piece in pieces.items() if not self._archive(p, missing[p])}
-        found = await self._tree.read([each for each in small.values() if each.length], until)
+        heads = {path: head for path in small if (head := _head(path, missing[path])) is not None}
+        wanted = [each for each in (*small.values(), *heads.values()) if each.length]
+        found = await self._tree.read(wanted, until)
         for path, piece in small.items():
             said = found.get(piece, b"" if piece.length == 0 else None)
-            self._known[path] = _taken(missing[path].tag, said)
+            read = _taken(missing[path].tag, said)
+            head = heads.get(path)
+            self._known[path] = read if head is None else _with_state(read, found.get(head), head)
         newest = sorted(pieces.keys() - small.keys(), key=lambda p: missing[p].mtime, reverse=True)
         for at in range(0, len(newest), ARCHIVES // 2):
             batch = newest[at : at + ARCHIVES // 2] if at < ARCHIVES else ()
@@ -132,13 +142,13 @@ class Contents:
 
     def _telling(self, path: str) -> bool:
         """Tell of a file whose content says something (``path`` is relative to its folder)."""
-        named = path in ("metadata.json", "trainer_state.json", NAME) or is_pointer(path)
+        named = path in ("metadata.json", trainer_state.NAME, NAME) or is_pointer(path)
         return named or path in self._markers or _first_shard(path)
 
     def _piece(self, path: str, entry: Entry) -> Piece:
         if self._probed.get(path) == self._looks:
             return Piece(path, 0, 1)
-        if entry.path == "trainer_state.json":
+        if entry.path == trainer_state.NAME:
             return Piece(path, max(0, entry.size - LAST), min(entry.size, LAST))
         return Piece(path, 0, min(entry.size, WHOLE), entry.size <= WHOLE)
 
@@ -167,6 +177,22 @@ def _first_shard(path: str) -> bool:
     """Tell of the first rank's part of an optimizer, which says how many parts there are."""
     shard = ZERO_SHARD.fullmatch(path)
     return shard is not None and int(shard[2]) == 0
+
+
+def _head(path: str, entry: Entry) -> Piece | None:
+    """Return the beginning of a trainer's state, which names the best checkpoint."""
+    if entry.path != trainer_state.NAME or not entry.size:
+        return None
+    return Piece(path, 0, min(entry.size, HEAD), entry.size <= HEAD)
+
+
+def _with_state(read: _Read, said: bytes | ListingError | None, head: Piece) -> _Read:
+    """Return what was read of a trainer's state with what its beginning says."""
+    if read.error is not None:
+        return read
+    if not isinstance(said, bytes):
+        return read._replace(error=LATE if said is None else str(said))
+    return read._replace(state=trainer_state.read_state(said, whole=head.whole))
 
 
 def _taken(tag: str, said: bytes | ListingError | None) -> _Read:

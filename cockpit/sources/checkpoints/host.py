@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
@@ -163,7 +164,8 @@ class HostTree:
             elif line.type == "d" and folders.setdefault(line.inode, name) != name:
                 links.append(Link(name, folders[line.inode], there=True))
         found = [each for each in lines if each.line.type != "l"]
-        return Level(tuple(self._files(found)), tuple(folders.values()), links=tuple(links))
+        names, files = tuple(folders.values()), tuple(self._files(found))
+        return Level(files, names, links=tuple(links), same=_same(lines))
 
     def _files(self, lines: Sequence[_Below]) -> Iterator[Entry]:
         for line, path in lines:
@@ -219,6 +221,15 @@ def _spelled(start: str, group: Collection[str]) -> str:
         return start
     relative = (path for path in group if not path.startswith("/"))
     return next((each for each in relative if start.endswith(each.lstrip("~./"))), "")
+
+
+def _same(lines: Sequence[_Below]) -> tuple[tuple[str, str], ...]:
+    """Return each pair of names of one thing: links are followed, so their inode is its own."""
+    by_inode: dict[tuple[str, str], list[str]] = {}
+    for line, name in lines:
+        if line.type in ("d", "f"):
+            by_inode.setdefault((line.type, line.inode), []).append(name)
+    return tuple(pair for names in by_inode.values() for pair in permutations(names, 2))
 
 
 def _likeliest(below: _Below) -> tuple[bool, bool, str]:

@@ -26,7 +26,9 @@ from cockpit.sources.checkpoints.choice import (
 from cockpit.sources.checkpoints.findings import FolderFinding, Grade, doubtful, without_mark
 from cockpit.sources.checkpoints.frameworks import is_export
 from cockpit.sources.checkpoints.layouts import Layout, trainer_pick
+from cockpit.sources.checkpoints.lightning import lightning_pick
 from cockpit.sources.checkpoints.listing import Folder, Root, number
+from cockpit.sources.checkpoints.naming import Naming, naming_of
 from cockpit.sources.checkpoints.picks import JudgedCheckpoint
 from cockpit.sources.checkpoints.rejected import rejection_of
 from cockpit.sources.checkpoints.shards import with_parts
@@ -58,7 +60,7 @@ class Circumstances(NamedTuple):
     """What is known beside the files; ``alive`` is ``None`` while the job's state is unknown.
 
     ``job_started`` is when the present job began: what was last touched before that, it does not
-    write.
+    write. ``asked`` is what the recorded command makes the trainer load, if it says so.
     """
 
     now: float
@@ -67,6 +69,7 @@ class Circumstances(NamedTuple):
     final_step: int | None = None
     rejected: Sequence[Rejected] = ()
     job_started: float | None = None
+    asked: str | None = None
 
 
 def judge_listing(
@@ -82,7 +85,9 @@ def judge_listing(
     judged, notes = _judge_all(roots, around, chosen_layout(spec))
     complete = [one.item for one in judged if one.item.complete]
     newest = newest_of(complete)
-    items = tuple(_protect(one, newest, around.final_step, spec) for one in judged)
+    places = {(one.item.root, one.name): one.item.path for one in judged}
+    naming = naming_of(roots, places)
+    items = tuple(_protect(one, newest, around.final_step, spec, naming) for one in judged)
 
     def by_step(item: Checkpoint) -> tuple[bool, int, float, str]:
         return (item.step is None, item.step or 0, item.saved_at or 0.0, item.path)
@@ -91,7 +96,7 @@ def judge_listing(
     return CheckpointsValue(
         latest_complete=max(steps, default=None),
         relaunch_from=relaunch_pick([one.item for one in judged]),
-        trainer_would_load=trainer_pick(judged),
+        trainer_would_load=trainer_pick(judged) or lightning_pick(items, roots, around.asked),
         items=tuple(sorted(items, key=by_step)),
         notes=tuple(notes),
     )
@@ -352,6 +357,7 @@ def _protect(
     newest: Checkpoint | None,
     final_step: int | None,
     spec: CheckpointSpec,
+    naming: Naming,
 ) -> Checkpoint:
     """Return the item with every reason for which a clean-up must leave it alone."""
     item, reasons = one.item, []
@@ -367,4 +373,8 @@ def _protect(
         reasons.append("final")
     if spec.initialize_from and item.path == _safe(str(spec.initialize_from).rstrip("/")):
         reasons.append("initialize_from")
+    reasons += naming.reasons.get(item.path, ())
+    unknown = naming.unknown.get(item.root)
+    if unknown is not None and item.complete:
+        reasons.append(f"it may be named: {unknown}")
     return item.model_copy(update={"protected": tuple(reasons)})

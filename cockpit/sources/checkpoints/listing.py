@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.sources.checkpoints.archive import ArchiveSays
+from cockpit.sources.checkpoints.trainer_state import TrainerState
 
 _WORDS: Final = r"(?:global_step|step|checkpoint|ckpt|iteration|iter)"
 STEP_NAME: Final = late_regex(rf"{_WORDS}[-_]?(\d+)")
@@ -100,7 +101,8 @@ class Listed:
     """One file: its path relative to its folder, bytes, mtime (epoch seconds).
 
     ``content`` is there for small markers and pointers; ``error`` says why it is not.
-    ``inside`` is what a checkpoint that is one file says of itself, where it could be read.
+    ``inside`` is what a checkpoint that is one file says of itself, where it could be read,
+    ``state`` what a trainer's state says of the others.
     """
 
     path: str
@@ -109,6 +111,7 @@ class Listed:
     content: bytes | None = None
     error: str | None = None
     inside: ArchiveSays | None = None
+    state: TrainerState | None = None
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,14 @@ _BESIDE: Final = late_regex(
 """Descriptions, markers and locks: without anything else there is nothing to load."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A link in or beside a root, and the whole path to which it leads in the end."""
+
+    name: str
+    target: str
+
+
 @dataclass(frozen=True)
 class Root:
     """One checkpoint root: candidate folders and the files directly in it.
@@ -184,6 +195,11 @@ class Root:
     lookalikes: tuple[Folder, ...] = ()
     links: tuple[Link, ...] = ()
     singles: tuple[Folder, ...] = ()
+    leads: tuple[Lead, ...] = ()
+    names: tuple[Listed, ...] = ()
+    """Small files that may name a checkpoint, and the trainer's state beside the checkpoints."""
+    real: str = ""
+    """Its path with all links followed, as the targets of ``leads`` are."""
 
     def led_to(self, name: str) -> str | None:
         """Return the name of what a link in the root leads to, if there is such a link."""

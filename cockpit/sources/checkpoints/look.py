@@ -33,14 +33,15 @@ from cockpit.sources.checkpoints.listing import Listed, Root
 from cockpit.sources.checkpoints.rejected import Books, parse_marks, read_marks
 from cockpit.sources.checkpoints.scan import Scanner
 from cockpit.sources.checkpoints.tree import ListingError
+from cockpit.text.resume_words import ckpt_path_of
 from cockpit.text.safe import clean
 
 LIMIT: Final = 4096
 Failure = OSError | ListingError
 
 
-_Asked = tuple[Sequence[Root], Sequence[Rejected], int | None]
-"""The roots, what is rejected there, and the final step."""
+_Asked = tuple[Sequence[Root], Sequence[Rejected], int | None, str | None]
+"""The roots, what is rejected there, the final step, and what the command says to load."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,9 @@ class Look:
         bad = (*self._books.rejected(run.records.logbook), *query.rejected)
         bad += marked(self._listings.values())
         began = query.job.started_at if query.job is not None else None
+        now, loads = self._clock.now(), ckpt_path_of(run.resubmit)
         around = Circumstances(
-            self._clock.now(), query.alive, self._before, run.final_step, bad, began
+            now, query.alive, self._before, run.final_step, bad, began, asked=loads
         )
         value = as_far_as_judged(self._valued(roots, around), unjudged, roots)
         if not errors:
@@ -162,7 +164,7 @@ class Look:
         Neither the time nor the job changes that: most roots are so at most looks. Raises
         ``ValueError`` when they hold more than one run's checkpoints.
         """
-        asked = (roots, around.rejected, around.final_step)
+        asked = (roots, around.rejected, around.final_step, around.asked)
         if self._settled is not None and self._settled[0] == asked:
             return self._settled[1]
         self._settled = None

@@ -12,11 +12,13 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.runtime.regular import open_regular
+from cockpit.sources.checkpoints import trainer_state
 from cockpit.sources.checkpoints.archive import ArchiveSays, read_archive, read_legacy
 from cockpit.sources.checkpoints.layouts import is_beside, is_named, is_single, is_sure
 from cockpit.sources.checkpoints.listing import (
@@ -25,6 +27,7 @@ from cockpit.sources.checkpoints.listing import (
     STEP_NAME,
     ZERO_SHARD,
     Folder,
+    Lead,
     Link,
     Listed,
     Root,
@@ -36,18 +39,19 @@ from cockpit.sources.checkpoints.listing import (
     may_look_like_save,
     read_marker,
 )
+from cockpit.sources.checkpoints.naming import may_name
 from cockpit.sources.checkpoints.shards import merged_ranks
 from cockpit.sources.checkpoints.turns import Turns
 
 DEPTH: Final = 2
 """How many levels below a given path checkpoints are looked for (``<root>/<run id>/step-N``)."""
+NAMES: Final = 64
+"""Files in a root at most that are asked whether they name a checkpoint."""
 FAN: Final = 200
 """Subfolders at most that are looked into on the way down."""
 ASIDE: Final = re.compile(r"\.cockpit|rejected-.*|.*\.deleting-[0-9a-f]{6,}")
 """What was moved aside or is being deleted: never a checkpoint, whatever lies in it."""
-_CONTENT: Final = 1 << 20
-_LAST: Final = 64
-"""Last bytes of a trainer's state that are read, which may be long: they show whether it ends."""
+CONTENT: Final = 1 << 20
 WATCHED: Final = 32
 """Folders inside a checkpoint whose times are looked at each time."""
 WALK_EVERY: Final = 20
@@ -166,7 +170,9 @@ class Scanner:
                 weak += self._lookalike(entry, not folders)
         once = _once([entry for entry in ordered if entry.path in folders])
         known = tuple(folders[entry.path] for entry in once)
-        return Root(path, known, tuple(files), lookalikes=tuple(weak), links=tuple(_links(entries)))
+        links = tuple(_links(entries))
+        found = Root(path, known, tuple(files), lookalikes=tuple(weak), links=links)
+        return with_names(found, entries) if folders or files or weak else found
 
     def _lookalike(self, entry: os.DirEntry[str], alone: bool) -> Iterator[Folder]:
         """Yield what looks like a save of whatever trainer, though no known name is in it."""
@@ -269,6 +275,34 @@ def _links(entries: Collection[os.DirEntry[str]]) -> Iterator[Link]:
                 yield Link(entry.name, str(Path(entry.path).readlink()), there)
 
 
+def with_names(root: Root, entries: list[os.DirEntry[str]]) -> Root:
+    """Return a root with what in and beside it names a checkpoint; blocking."""
+    real = os.path.realpath(root.path)
+    leads = [Lead(e.name, os.path.realpath(e.path)) for e in entries if e.is_symlink()]
+    above = Path(root.path).parent
+    with suppress(OSError), os.scandir(above) as beside:
+        found = (entry for entry in islice(beside, FAN) if entry.is_symlink())
+        leads += [Lead(f"{above.name}/{e.name}", os.path.realpath(e.path)) for e in found]
+    names = [file for entry in entries for file in _naming(entry)][:NAMES]
+    return replace(root, leads=tuple(leads), names=tuple(names), real=real)
+
+
+def _naming(entry: os.DirEntry[str]) -> Iterator[Listed]:
+    """Yield a file that may name a checkpoint, with what it says."""
+    try:
+        if entry.is_symlink() or not entry.is_file():
+            return
+        if entry.name == trainer_state.NAME:
+            yield from _listed(entry, entry.name, ())
+        elif may_name(entry.name, (found := entry.stat()).st_size):
+            content, problem = read_part(entry.path)
+            yield Listed(entry.name, found.st_size, found.st_mtime, content, problem)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Listed(entry.name, 0, 0.0, error=(error.strerror or "cannot be read").lower())
+
+
 def _may_be_one(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir() and ASIDE.fullmatch(entry.name) is None
@@ -329,7 +363,7 @@ def _worth_descending(entry: os.DirEntry[str]) -> bool:
 
 def _has_step(path: str) -> bool:
     """Tell whether ``metadata.json`` makes a folder of any name a checkpoint (as Levanter does)."""
-    content, problem = _read(f"{path}/metadata.json")
+    content, problem = read_part(f"{path}/metadata.json")
     if content is None or problem is not None:
         return False
     return read_marker(Listed("metadata.json", len(content), 0.0, content)).step is not None
@@ -360,13 +394,16 @@ def _listed(entry: os.DirEntry[str], path: str, markers: Collection[str]) -> lis
         found = _stat(entry)
     except FileNotFoundError:
         return []
-    content, problem = None, None
+    content, problem, state = None, None, None
     if path in ("metadata.json", *markers) or is_pointer(path):
-        content, problem = _read(entry.path)
-    elif path == "trainer_state.json":
-        content, problem = _read(entry.path, found.st_size - _LAST)
+        content, problem = read_part(entry.path)
+    elif path == trainer_state.NAME:
+        content, problem = read_part(entry.path, found.st_size - trainer_state.LAST)
+        head, _ = read_part(entry.path)
+        whole = found.st_size <= CONTENT
+        state = None if head is None else trainer_state.read_state(head, whole=whole)
     inside = _inside(entry.path) if _tells_parts(path) else None
-    return [Listed(path, found.st_size, found.st_mtime, content, problem, inside)]
+    return [Listed(path, found.st_size, found.st_mtime, content, problem, inside, state)]
 
 
 def _tells_parts(path: str) -> bool:
@@ -390,9 +427,10 @@ def _stat(entry: os.DirEntry[str]) -> os.stat_result:
         return entry.stat(follow_symlinks=False)
 
 
-def _read(path: str, start: int = 0) -> tuple[bytes | None, str | None]:
+def read_part(path: str, start: int = 0) -> tuple[bytes | None, str | None]:
+    """Return the bytes of a regular file from a place on, or why they cannot be read."""
     try:
         with open_regular(path) as (fd, _):
-            return os.pread(fd, _CONTENT, max(0, start)), None
+            return os.pread(fd, CONTENT, max(0, start)), None
     except OSError as error:
         return None, (error.strerror or type(error).__name__).lower()

@@ -40,13 +40,14 @@ class Level(NamedTuple):
     """What lies directly in a folder: its files and the names of its folders.
 
     ``unread`` says which entries there could not be read, and why; ``links`` are names under which
-    something is found a second time, or nothing any more.
+    something is found a second time, or nothing any more; ``same`` are pairs of names of one thing.
     """
 
     files: tuple[Entry, ...]
     folders: tuple[str, ...]
     unread: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
+    same: tuple[tuple[str, str], ...] = ()
 
 
 class Piece(NamedTuple):

@@ -19,7 +19,7 @@ from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
 from cockpit.sources.checkpoints import host
 from tests.actions.resting import Rest, blocks
-from tests.sources.checkpoints.trees import NOW, levanter
+from tests.sources.checkpoints.trees import NOW, hugging_face, levanter, put
 
 ADDRESS = "ssh://self"
 
@@ -127,3 +127,24 @@ async def test_a_link_is_no_checkpoint_to_delete(tmp_path: Path) -> None:
     assert "is a link" in spared.get("step-100", ""), spared
     await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
     assert (outside / "metadata.json").exists()
+
+
+async def test_what_is_named_there_stays(tmp_path: Path) -> None:
+    rest = Rest(tmp_path / "it's here", Retain(), final_step=None)
+    for step in range(100, 601, 100):
+        best = "out/checkpoint-200"
+        at = NOW - 7200 + step
+        hugging_face(rest.root, step, at=at, best_model_checkpoint=best, padding="x" * 9000)
+    (rest.root / "serve").symlink_to("checkpoint-300")
+    (rest.root / "gone").symlink_to("checkpoint-50")
+    put(rest.root / "LATEST", "checkpoint-400\n")
+    spec = CheckpointSpec(path=(f"{ADDRESS}{rest.root}",), layout="hf", keep=1, rollback_depth=1)
+    rest.spec = rest.spec.model_copy(update={"checkpoints": spec})
+    plan = await rest.plan()
+    assert {target.step for target in plan.targets} == {100, 500}
+    kept = {target.step: target.why for target in plan.keeps}
+    assert "the trainer's best" in kept[200] and "serve leads to it" in kept[300]
+    assert "LATEST names it" in kept[400]
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
+    assert result.outcome is Outcome.DONE, result.message
+    assert (rest.root / "serve" / "trainer_state.json").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -152,5 +153,27 @@ async def test_what_cannot_be_listed_any_more_is_not_said_to_be_gone(rest: Bucke
     plan = await rest.plan()
     rest.bucket.fault = refuses
     result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
-    assert result.outcome is Outcome.REFUSED and "may not be read" in result.message
+    assert result.outcome is Outcome.REFUSED and "s3:ListBucket" in result.message
     assert "gone" not in result.message and len(steps(rest)) == 4
+
+
+async def test_what_is_named_in_a_bucket_stays(bucket: ObjectStore, tmp_path: Path) -> None:
+    rest = BucketRest(tmp_path, Retain(), bucket, keep=1)
+    spec = rest.spec.checkpoints
+    assert spec is not None
+    changed = {"checkpoints": spec.model_copy(update={"layout": "hf"})}
+    rest.spec = rest.spec.model_copy(update=changed)
+    for step in range(100, 501, 100):
+        base, at = f"{RUN_ROOT}/checkpoint-{step}", rest.clock.now() - 7200 + step
+        for name in ("model.safetensors", "optimizer.pt"):
+            bucket.put(BUCKET, f"{base}/{name}", b"x" * 99, at)
+        said = {"best_model_checkpoint": "/x/checkpoint-100", "log_history": ["x" * 9000]}
+        bucket.put(BUCKET, f"{base}/trainer_state.json", json.dumps(said).encode(), at)
+    bucket.put(BUCKET, f"{RUN_ROOT}/LATEST", b"checkpoint-200")
+    plan = await rest.plan()
+    assert {target.step for target in plan.targets} == {300, 400}, blocks(plan)
+    kept = {target.step: target.why for target in plan.keeps}
+    assert "the trainer's best" in kept[100] and "LATEST names it" in kept[200]
+    bucket.put(BUCKET, f"{RUN_ROOT}/checkpoint-300/trainer_state.json", b"\0" * 99, at - 200)
+    plan = await rest.plan()
+    assert {target.step for target in plan.targets} <= {300}

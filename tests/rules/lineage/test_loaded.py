@@ -150,3 +150,10 @@ def test_a_sibling_of_the_root_is_foreign_and_another_name_of_it_is_unknown() ->
     assert not wrong("/data/checkpoints/step-9"), "mounted less deep"
     assert not wrong(theirs, settings=settings_of({"output_dir": "/data/theirs"})), "a link to it"
     assert wrong(theirs, settings=settings_of({"ckpt_path": "/data/theirs/checkpoints"}))
+
+
+def test_last_ckpt_is_no_number_that_was_taken_for_a_word() -> None:
+    plain = {"path": "/c/last.ckpt", "name_step": None, "layout": "lightning"}
+    last = checkpoint(150, T0 - 600).model_copy(update=plain)
+    items = (last, checkpoint(200, T0 - 500))
+    assert found(items, log=said("/c/last.ckpt", 150)) == []

@@ -150,3 +150,21 @@ def test_hours_in_a_queue_are_no_steps_that_the_job_may_have_made() -> None:
     assert first_step_wrong(queued, 9000, soon, 1.0) is not None
     assert first_step_wrong(LAUNCHED, 9000, soon, 1.0) is None
     assert first_step_wrong(queued, 60, soon, 1.0) is None
+
+
+def test_lightning_may_go_on_from_an_older_last_ckpt() -> None:
+    """Killed between the save of 200 and the next ``last.ckpt``, which still held 150."""
+
+    def by(layout: str, *steps: int) -> History:
+        rows = (Row(step, T0 + 110 + step, 2.0) for step in range(154, 190))
+        items = (checkpoint(step, T0 + 90).model_copy(update={"layout": layout}) for step in steps)
+        return restarted(*rows, checkpoints=checkpoints(*items))
+
+    assert found(by("lightning", 100, 150, 200)) == []
+    assert found(by("hf", 100, 150, 200)) == ["Restarted at step 154 although step 200 was there"]
+    assert found(by("lightning", 200)) == ["Restarted at step 154 although step 200 was there"]
+
+
+def test_where_not_every_step_is_logged_the_first_row_is_not_the_first_step() -> None:
+    rows = [Row(step, T0 + 110 + step, 9.0) for step in range(10, 40, 10)]
+    assert found(after(*rows)) == ["Resumed at or before step 10, not from 50"]

@@ -1,0 +1,90 @@
+"""What ``ckpt_path="last"`` makes Lightning load, and what a relaunch says of it (C-17)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cockpit.actions.launching.relaunch import Relaunch
+from cockpit.model.plan import Check, Level, Plan
+from cockpit.model.run import CheckpointSpec
+from tests.actions.resting import Rest, blocks
+from tests.sources.checkpoints.trees import NOW, put
+
+COMMAND = "python train.py --ckpt_path last"
+
+
+def rest_of(folder: Path, *steps: int, command: str = COMMAND) -> Rest:
+    spec = CheckpointSpec(path=(str(folder / "out" / "checkpoints"),), layout="lightning")
+    rest = Rest(folder, Relaunch(), final_step=None, resubmit=command, checkpoints=spec)
+    for step in steps:
+        save(rest, f"epoch=0-step={step}.ckpt", step)
+    (folder / "run.log").write_text("".join(f"step {step} loss 2.0\n" for step in range(1, 211)))
+    return rest
+
+
+def save(rest: Rest, name: str, step: int, at: float | None = None) -> None:
+    put(rest.root / name, b"x" * 99, NOW - 7200 + step if at is None else at)
+
+
+def loads(plan: Plan) -> Check:
+    return next(check for check in plan.checks if check.id == "C-17")
+
+
+async def test_the_plan_says_the_step_that_last_ckpt_leads_to(tmp_path: Path) -> None:
+    """The trainer was killed between a save and the next ``last.ckpt``."""
+    rest = rest_of(tmp_path, 50, 100, 150, 200)
+    (rest.root / "last.ckpt").symlink_to("epoch=0-step=150.ckpt")
+    plan = await rest.plan()
+    assert plan.checkpoint is not None and plan.checkpoint.step == 150
+    assert plan.loses is not None and "60 steps" in plan.loses
+    check = loads(plan)
+    assert check.level is Level.WARN and "step 200 is complete and newer" in check.text
+
+
+async def test_one_that_leads_nowhere_begins_at_0(tmp_path: Path) -> None:
+    rest = rest_of(tmp_path, 100, 200)
+    (rest.root / "last.ckpt").symlink_to("epoch=0-step=300.ckpt")
+    assert "Lightning would start at step 0" in blocks(await rest.plan())["C-17"]
+    (rest.root / "last.ckpt").unlink()
+    assert "finds no last*.ckpt" in blocks(await rest.plan())["C-17"]
+
+
+async def test_of_several_the_one_that_was_written_last_is_loaded(tmp_path: Path) -> None:
+    rest = rest_of(tmp_path, 100, 150, 200)
+    (rest.root / "last.ckpt").symlink_to("epoch=0-step=200.ckpt")
+    (rest.root / "last-v1.ckpt").symlink_to("epoch=0-step=100.ckpt")
+    (rest.root / "last-v2.ckpt").symlink_to("epoch=0-step=150.ckpt")
+    os.utime(rest.root / "epoch=0-step=150.ckpt", (NOW, NOW))
+    value = await rest.listing()
+    assert value.trainer_would_load is not None and value.trainer_would_load.step == 150
+    assert "last-v2.ckpt" in value.trainer_would_load.why
+
+
+async def test_the_newest_is_loaded_where_last_is_that_one(tmp_path: Path) -> None:
+    rest = rest_of(tmp_path, 100, 200)
+    (rest.root / "last.ckpt").symlink_to("epoch=0-step=200.ckpt")
+    plan = await rest.plan()
+    assert plan.checkpoint is not None and plan.checkpoint.step == 200
+    assert loads(plan).level is Level.PASS and "the trainer agrees" in loads(plan).text
+
+
+@pytest.mark.parametrize(
+    "command", ["python train.py", "python train.py --ckpt_path {checkpoint}", "train fit"]
+)
+async def test_where_the_command_does_not_say_last_nothing_is_said_of_it(
+    tmp_path: Path, command: str
+) -> None:
+    rest = rest_of(tmp_path, 100, 200, command=command)
+    (rest.root / "last.ckpt").symlink_to("epoch=0-step=100.ckpt")
+    plan = await rest.plan()
+    assert plan.checkpoint is not None and plan.checkpoint.step == 200
+    assert plan.trainer_would_load is None and "C-17" not in blocks(plan)
+
+
+async def test_a_path_in_the_command_is_what_is_loaded(tmp_path: Path) -> None:
+    command = "python train.py --ckpt_path=c/epoch=0-step=100.ckpt"
+    plan = await rest_of(tmp_path, 100, 200, command=command).plan()
+    assert plan.trainer_would_load is not None and plan.trainer_would_load.step == 100

@@ -1,0 +1,125 @@
+"""What something names is never deleted: a link, a small file, the trainer's own best (SPEC K)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cockpit.actions.retention.retain import Retain
+from cockpit.model.plan import Outcome
+from cockpit.model.run import CheckpointSpec
+from tests.actions.resting import Rest, blocks
+from tests.sources.checkpoints.trees import NOW, hugging_face, put
+
+STEPS = range(100, 601, 100)
+
+
+def rest_of(folder: Path, layout: str = "hf") -> Rest:
+    rest = Rest(folder, Retain(), final_step=None)
+    spec = CheckpointSpec(path=(str(rest.root),), layout=layout, keep=2, rollback_depth=1)
+    rest.spec = rest.spec.model_copy(update={"checkpoints": spec})
+    return rest
+
+
+def hf(folder: Path, best: Callable[[int], int | None] = lambda step: None) -> Rest:
+    rest = rest_of(folder)
+    for step in STEPS:
+        named = best(step)
+        path = None if named is None else f"out/checkpoint-{named}"
+        hugging_face(rest.root, step, at=NOW - 7200 + step, best_model_checkpoint=path)
+    return rest
+
+
+def lightning(folder: Path) -> Rest:
+    rest = rest_of(folder, "lightning")
+    for step in STEPS:
+        put(rest.root / f"epoch={step // 100}-step={step}.ckpt", b"x" * 99, NOW - 7200 + step)
+    return rest
+
+
+async def going(rest: Rest) -> dict[int | None, str]:
+    """Return why each that stays does; what is listed really goes."""
+    plan = await rest.plan()
+    assert not plan.blocked, blocks(plan)
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
+    assert result.outcome is Outcome.DONE, result.message
+    assert plan.targets
+    return {target.step: target.why for target in plan.keeps}
+
+
+async def test_the_best_by_any_state_of_a_trainer_stays(tmp_path: Path) -> None:
+    kept = await going(hf(tmp_path, lambda step: 100))
+    assert sorted(kept, key=str) == [100, 500, 600]
+    assert "the trainer's best, by checkpoint-" in kept[100]
+
+
+async def test_a_state_beside_the_saves_names_the_best_too(tmp_path: Path) -> None:
+    rest = hf(tmp_path)
+    put(rest.root / "trainer_state.json", '{"best_model_checkpoint": "/gone/checkpoint-200/"}')
+    assert "trainer's best, by trainer_state.json" in (await going(rest))[200]
+
+
+async def test_a_run_that_improves_with_every_save_is_cleaned_up(tmp_path: Path) -> None:
+    assert sorted(await going(hf(tmp_path, lambda step: step)), key=str) == [500, 600]
+
+
+@pytest.mark.parametrize("state", [b"", b"\0" * 300, b'{"best_model_ch'])
+async def test_where_a_state_cannot_be_read_nothing_whole_goes(
+    tmp_path: Path, state: bytes
+) -> None:
+    rest = hf(tmp_path)
+    put(rest.root / "checkpoint-300" / "trainer_state.json", state, NOW - 6900)
+    plan = await rest.plan()
+    assert all(target.step == 300 for target in plan.targets)
+    kept = {target.step: target.why for target in plan.keeps}
+    assert "the best one is unknown: checkpoint-300/trainer_state.json" in kept[100]
+
+
+async def test_what_a_link_in_the_root_leads_to_stays(tmp_path: Path) -> None:
+    rest = hf(tmp_path)
+    (rest.root / "best").symlink_to("checkpoint-200")
+    assert "best leads to it" in (await going(rest))[200]
+    assert (rest.root / "best" / "trainer_state.json").exists()
+
+
+async def test_a_link_beside_the_root_and_into_a_save_counts_too(tmp_path: Path) -> None:
+    rest = hf(tmp_path)
+    (rest.root.parent / "serve").symlink_to(rest.root / "checkpoint-200" / "model.safetensors")
+    assert "out/serve leads to it" in (await going(rest))[200]
+
+
+async def test_what_last_ckpt_leads_to_stays(tmp_path: Path) -> None:
+    rest = lightning(tmp_path)
+    (rest.root / "last.ckpt").symlink_to("epoch=2-step=200.ckpt")
+    assert "last.ckpt leads to it" in (await going(rest))[200]
+    assert (rest.root / "last.ckpt").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("LATEST", "epoch=2-step=200.ckpt\n"), ("best_checkpoint", "out/epoch=2-step=200.ckpt")],
+)
+async def test_what_a_small_file_names_stays(tmp_path: Path, name: str, says: str) -> None:
+    rest = lightning(tmp_path)
+    put(rest.root / name, says)
+    assert f"{name} names it" in (await going(rest))[200]
+
+
+async def test_what_is_named_as_the_last_or_the_best_stays(tmp_path: Path) -> None:
+    rest = rest_of(tmp_path, "nanogpt")
+    for name in ("ckpt_step_100.pt", "ckpt_step_200.pt", "ckpt_step_300.pt", "step_50_best.pt"):
+        put(rest.root / name, b"x" * 99, NOW - 7200 + int(name.split("_")[-1][:-3] or 0)
+            if name[0] == "c" else NOW - 7150)  # fmt: skip
+    plan = await rest.plan()
+    why = {target.path.rpartition("/")[2]: target.why for target in plan.keeps}
+    assert "it is named as the best one" in why["step_50_best.pt"]
+
+
+async def test_a_rejected_one_that_a_link_leads_to_stays(tmp_path: Path) -> None:
+    rest = hf(tmp_path)
+    (rest.root / "best").symlink_to("checkpoint-200")
+    marks = '{"rejected": [{"name": "checkpoint-200", "step": 200, "at": 0, "by": "ada",'
+    put(rest.root / ".cockpit" / "rejected.json", marks + ' "reason": "no good"}]}')
+    assert "best leads to it" in (await going(rest))[200]
