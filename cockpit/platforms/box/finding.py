@@ -15,15 +15,14 @@ from cockpit.platforms.box.machine import Session
 from cockpit.platforms.box.sight import HostSight
 from cockpit.platforms.box.smallfiles import JobFiles
 from cockpit.platforms.local.belonging import Candidate, Sure, belongs
-from cockpit.platforms.local.census import Process, lineage_up
+from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.files import BadNote, PidNote
-from cockpit.platforms.local.lineage import Recorded
+from cockpit.platforms.local.lineage import Recorded, name_of
+from cockpit.platforms.local.matching import noted, topmost
 from cockpit.platforms.local.recorded import Identity, Who, identify
-from cockpit.platforms.local.tools import is_shell, is_tool, program
+from cockpit.platforms.local.tools import FOLLOWERS, inner, is_shell, program
 
 _MANAGERS: Final = ("tmux", "screen")
-Matched = tuple[int, ...] | str | Problem | None
-"""What ``pgrep`` found, why it could not look, ``None`` without it."""
 
 
 class Multiplexed(NamedTuple):
@@ -45,6 +44,8 @@ class Found(NamedTuple):
     id: str | None = None
     status: int | None = None
     absent: str = ""
+    idle: str = ""
+    """Why what was found is no job, where that is known: another process may be."""
 
     @property
     def recorded(self) -> Recorded:
@@ -86,8 +87,10 @@ def by_session(job: JobSpec, session: str, found: Multiplexed, sight: HostSight)
         return Found(note, gone, name, status)
     if any(_works(pane, sight) for pane in alive):
         return Found(note, Identity(Who.SAME), name)
-    idle = f"session {session} is there, but only a shell runs in it"
-    return Found(note, Identity(Who.UNSURE, f"{idle}: cannot tell whether the job is over"), name)
+    only = next((each for pane in alive if (each := _followed(pane, sight))), "a shell")
+    idle = f"session {session} is there, but only {only} runs in it"
+    text = f"{idle}: cannot tell whether the job is over"
+    return Found(note, Identity(Who.UNSURE, text), name, idle=idle)
 
 
 def _note(pane: Session, sight: HostSight) -> PidNote:
@@ -103,59 +106,28 @@ def _works(pane: Session, sight: HostSight) -> bool:
     members = sight.below(pane.pid)
     if not members:
         return True
-    return any(not _waits(one) and program(one.argv).lower() not in _MANAGERS for one in members)
+    return any(
+        not (_waits(one) or _follows(one) or program(one.argv).lower() in _MANAGERS)
+        for one in members
+    )
+
+
+def _followed(pane: Session, sight: HostSight) -> str | None:
+    """Return the command in a pane that only follows what others write, if there is one."""
+    found = (one for one in sight.below(pane.pid) if _follows(one))
+    return next((name_of(one.argv) for one in found), None)
+
+
+def _follows(process: Process) -> bool:
+    """Tell whether a process only shows what others write: no job, whatever session it is in."""
+    words = inner(process.argv)
+    return bool(words) and program(words) in FOLLOWERS
 
 
 def _waits(process: Process) -> bool:
     """Tell whether a process is a shell that was given nothing to run."""
     rest = process.argv[1:]
     return is_shell(process.argv) and all(word.startswith("-") and word != "-c" for word in rest)
-
-
-def by_match(run: RunSpec, pattern: str, pids: Matched, sight: HostSight) -> Found:
-    """Return the oldest process whose command line matches, one that writes to the run first."""
-    job = run.job
-    assert job is not None
-    if not isinstance(pids, tuple):
-        why = pids or f"pgrep is not installed on {job.host}"
-        text = f"job.match cannot be looked for: {why}"
-        return Found(who=Identity(Who.UNSURE, text))
-    found = [sight.processes[pid] for pid in pids if _may_match(pid, sight)]
-    tops = _tops(found, sight)
-    if not tops:
-        return Found(absent=f"nothing on {job.host} matches {pattern}")
-    first = min(tops, key=lambda one: (not _writes(run, one, sight), one.ticks, one.pid))
-    return Found(noted(first, sight), Identity(Who.SAME))
-
-
-def _writes(run: RunSpec, process: Process, sight: HostSight) -> bool:
-    """Tell whether a process, or one that it has started, certainly writes to the run."""
-    marks = sight.marks(run, None)
-    found = (belongs(marks, sight.candidate(one), sight.files) for one in sight.below(process.pid))
-    return any(what is not None and what.sure is Sure.YES for what in found)
-
-
-def noted(process: Process, sight: HostSight) -> PidNote:
-    """Return a living process as a pid file would name it."""
-    since = sight.started_at(process)
-    return PidNote(process.pid, since, None, since or sight.host.now, ticks=process.ticks)
-
-
-def _may_match(pid: int, sight: HostSight) -> bool:
-    process = sight.processes.get(pid)
-    if process is None or pid in sight.own or is_tool(process.argv):
-        return False
-    return sight.uid in (0, process.uid)
-
-
-def _tops(found: Sequence[Process], sight: HostSight) -> list[Process]:
-    """Return those among them that no other of them has started."""
-    pids = {one.pid for one in found}
-    return [
-        one
-        for one in found
-        if not any(each.pid in pids for each in lineage_up(sight.processes, one.ppid))
-    ]
 
 
 def by_lineage(run: RunSpec, candidates: Sequence[Candidate], sight: HostSight) -> Found:
@@ -166,7 +138,7 @@ def by_lineage(run: RunSpec, candidates: Sequence[Candidate], sight: HostSight) 
         for one in candidates
         if (what := belongs(marks, one, sight.files)) is not None and what.sure is Sure.YES
     ]
-    tops = sorted(_tops(found, sight), key=lambda one: (one.ticks, one.pid))
+    tops = sorted(topmost(found, sight), key=lambda one: (one.ticks, one.pid))
     if not tops:
         return Found(absent="no process writes to the run's output root or W&B id")
-    return Found(noted(tops[0], sight), Identity(Who.SAME))
+    return Found(noted(tops[0], sight, sight.host.now), Identity(Who.SAME))

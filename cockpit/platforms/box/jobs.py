@@ -14,7 +14,7 @@ from typing import Any, Final
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import Live, LiveJob, Stopped
-from cockpit.model.observed import JobValue, Phase
+from cockpit.model.observed import JobValue
 from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
@@ -22,14 +22,12 @@ from cockpit.platforms.box import words
 from cockpit.platforms.box.disks import asked_alone, asked_of, shared_by, told_by
 from cockpit.platforms.box.finding import (
     Found,
-    Matched,
     Multiplexed,
     by_lineage,
-    by_match,
     by_pid_file,
     by_session,
 )
-from cockpit.platforms.box.machine import Host, host_of, matched, screens, sessions
+from cockpit.platforms.box.machine import Host, host_of, screens, sessions
 from cockpit.platforms.box.probe import Actor, Answers, Piece
 from cockpit.platforms.box.sight import HostSight, led, pid_folder, places_of, words_of
 from cockpit.platforms.box.smallfiles import JobFiles, job_files
@@ -44,12 +42,13 @@ from cockpit.platforms.local.judging import (
     ended_as,
     judge,
     source_of,
-    value_of,
     whose,
+    without_trace,
 )
 from cockpit.platforms.local.launcher.detached import SUPERVISES
 from cockpit.platforms.local.lineage import Around, Recorded, candidates_of, live_of
 from cockpit.platforms.local.marks import RunMarks
+from cockpit.platforms.local.matching import by_match
 from cockpit.platforms.local.recorded import Who
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, workers
 
@@ -73,7 +72,6 @@ class View:
     sight: HostSight
     files: Files
     sessions: Multiplexed
-    matches: Mapping[str, Matched]
     around: Around
 
 
@@ -221,14 +219,10 @@ class BoxJobs:
         answers: Answers,
         files: Files,
     ) -> View:
-        matches: dict[str, Matched] = {}
-        for pattern in {run.job.match for run in runs if run.job and run.job.match}:
-            found = answers[words.matching(pattern)]
-            matches[pattern] = found if isinstance(found, Problem) else matched(found)
         logs = {name: each for name, each in files.items() if isinstance(each, JobFiles)}
         sight = HostSight(host, led(runs, self._links), logs, self._marks, self._disks)
         around = Around(candidates_of(sight), sight)
-        return View(sight, files, _multiplexed(answers), matches, around)
+        return View(sight, files, _multiplexed(answers), around)
 
     async def _follow(self, actor: Actor, runs: Sequence[RunSpec], *, anew: bool) -> None:
         """Find out where links lead that are not known yet: once, and ``anew`` before an action.
@@ -337,16 +331,8 @@ class BoxJobs:
         gone = facet.value is not None and facet.value.state == GONE
         if found.status is not None and (gone or lacks):
             return known(ended_as(seen, found.status, None), "dead pane", now)
-        if not lacks or not found.absent:
-            return facet
         former = self._alive.get(_sought(run))
-        if former is None and seen.log_size == 0:
-            text = f"{found.absent}: nothing was launched there, or it left no trace"
-            return unknown(ErrorKind.NOT_FOUND, text, PROCESS_TABLE, now)
-        note = None if former is None else former.note
-        reason = f"gone without an exit status ({found.absent})"
-        value = value_of(seen._replace(pid=note), GONE, Phase.FAILED, reason=reason)
-        return known(value, PROCESS_TABLE, now)
+        return without_trace(facet, seen, found.absent, former and former.note, now)
 
 
 def _sought(run: RunSpec) -> tuple[str | None, ...]:
@@ -365,7 +351,7 @@ def _pieces(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> list[Piece]:
         words.open_files(marks),
     ]
     pieces += [words.TMUX, words.SCREEN] if any(job.session for _, job in jobs) else []
-    return [*pieces, *(words.matching(job.match) for _, job in jobs if job.match is not None)]
+    return pieces
 
 
 def _multiplexed(answers: Answers) -> Multiplexed:
@@ -387,9 +373,15 @@ def _found(run: RunSpec, view: View, files: JobFiles) -> Found:
     if job.pid_file is not None and (files.pid is not None or not (job.session or job.match)):
         return by_pid_file(run, files, view.sight)
     if job.session is not None:
-        return by_session(job, job.session, view.sessions, view.sight)
+        found = by_session(job, job.session, view.sessions, view.sight)
+        beside = (
+            by_lineage(run, view.around.of(run, Recorded()), view.sight) if found.idle else None
+        )
+        return found if beside is None or beside.note is None else beside._replace(idle=found.idle)
     if job.match is not None:
-        return by_match(run, job.match, view.matches[job.match], view.sight)
+        sight = view.sight
+        note, who, absent = by_match(run, job.match, sight, sight.host.now, f"on {job.host}")
+        return Found(note, who, absent=absent)
     return by_lineage(run, view.around.of(run, Recorded()), view.sight)
 
 
@@ -419,6 +411,7 @@ def _whole(value: JobValue, found: Found, live: Live, host: Host) -> JobValue:
         update={
             **{name: host.ours(getattr(value, name)) for name in times},
             "id": found.id or value.id,
+            "reason": value.reason or found.idle or None,
             "rivals": rivals,
             "possible": possible,
             "rivals_source": PROCESS_TABLE,

@@ -26,7 +26,6 @@ from cockpit.platforms.local.census import (
     read_ps,
 )
 from cockpit.runtime.incarnation import Machine
-from cockpit.text.safe import clean
 
 _HEADER: Final = re.compile(rb"(?:^|\n)==> (/\S*) <==\n")
 _CWD: Final = re.compile(r"/proc/(\d+)/cwd -> (.*)$")
@@ -230,16 +229,6 @@ def screens(out: bytes) -> list[Session] | None:
         return None
     matches = (_SCREEN.match(line) for line in lines)
     return [Session(found[2], int(found[1])) for found in matches if found]
-
-
-def matched(out: bytes) -> tuple[int, ...] | str | None:
-    """Return the processes that ``pgrep`` found, why it could not look, ``None`` without it."""
-    lines = _lines(out)
-    if words.ABSENT in lines:
-        return None
-    if not lines or lines[-1] not in ("rc 0", "rc 1"):
-        return clean(" ".join(lines[:-1]), 200) or "pgrep has not answered"
-    return tuple(pid for line in lines[:-1] if (pid := _integer(line)) is not None)
 
 
 def _integer(text: str | None) -> int | None:

@@ -140,14 +140,6 @@ def _lines(words: Iterable[str]) -> str:
     return "\n".join(word for word in dict.fromkeys(words) if word and "\n" not in word)
 
 
-def matching(pattern: str) -> Piece:
-    """Return what prints the processes whose command line matches ``[run.job] match``."""
-    script = f"""\
-command -v pgrep >/dev/null || {{ echo {ABSENT}; exit; }}
-pgrep -f -- {quote(pattern)} 2>&1; echo "rc $?\""""
-    return Piece("pgrep", script, PROCESSES)
-
-
 _STAT: Final = """\
 [ $# -eq 0 ] || s=$(stat -L -c '%F|%s|%Y|%i|%u' -- "$@")
 for x in $k; do IFS= read -r r; printf 'S %s|%s\\n' "$x" "$r"; done <<END

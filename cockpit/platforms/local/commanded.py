@@ -50,15 +50,15 @@ def _split(command: Command) -> tuple[str, ...]:
 
 def scripts_of(commands: Sequence[Sequence[str]]) -> frozenset[str]:
     """Return the names of what these commands run; none where they only use a tool."""
-    return frozenset(name for words in commands if not is_tool(words) for name in _names(words))
+    return frozenset(name for words in commands if not is_tool(words) for name in names_of(words))
 
 
 def runs_script(argv: Sequence[str], scripts: frozenset[str]) -> bool:
     """Tell whether a command line runs one of these scripts, and does not only name it."""
-    return not scripts.isdisjoint(_names(argv))
+    return not scripts.isdisjoint(names_of(argv))
 
 
-def _names(argv: Sequence[str]) -> tuple[str, ...]:
+def names_of(argv: Sequence[str]) -> tuple[str, ...]:
     """Return the names of what a command line runs, through shells, wrappers and launchers."""
     return _found(tuple(argv))
 
@@ -103,7 +103,7 @@ def runs_command(argv: Sequence[str], commands: Sequence[Sequence[str]]) -> bool
 
 
 def _same(argv: Sequence[str], words: Sequence[str]) -> bool:
-    names = set(_names(words))
+    names = set(names_of(words))
     mine, theirs = (_from_script(each, names) for each in (argv, words))
     if not theirs or len(mine) != len(theirs):
         return False

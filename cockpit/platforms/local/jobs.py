@@ -58,7 +58,9 @@ from cockpit.platforms.local.judging import (
     launched_at,
     source_of,
     whose,
+    without_trace,
 )
+from cockpit.platforms.local.matching import by_match
 from cockpit.platforms.local.recorded import Identity, Look, Table, Who, elsewhere
 from cockpit.platforms.local.stopped import STOP_STATES, StoppedSince, workers
 from cockpit.runtime.bulk import Call, Outcome, offload_each
@@ -87,6 +89,8 @@ class LocalJobs:
         self._since: dict[tuple[str, str], float | None] = {}
         self._jobs: dict[str, Live] = {}
         self._stops = StoppedSince()
+        self._matched: dict[str, PidNote] = {}
+        """What was seen to live, of runs whose job is found by a pattern."""
         self._logs = LogsGoingOn()
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
@@ -207,7 +211,10 @@ class LocalJobs:
         except OSError as error:
             message = f"cannot read {error.filename}: {error.strerror}"
             return unknown(ErrorKind.BAD_ANSWER, message, source_of(job), now)
-        return judge(job, seen, query.exit_record, now)
+        facet = judge(job, seen, query.exit_record, now)
+        if seen.who.who is Who.SAME and isinstance(seen.pid, PidNote):
+            self._matched[query.name] = seen.pid
+        return without_trace(facet, seen, seen.absent, self._matched.get(query.name), now)
 
     def _seen(self, run: RunSpec, table: Table, now: float) -> Seen:
         """Read the files and the process behind the pid file. Blocking; raises ``OSError``."""
@@ -250,7 +257,11 @@ def _look(run: RunSpec, table: Table, now: float) -> Seen:
     marker_at = mtime_of(job.done_marker)
     pid = read_pid(job.pid_file.path) if job.pid_file else None
     who, facts, noted, look = Identity(Who.GONE), None, None, table.look
-    if isinstance(pid, PidNote):
+    absent = ""
+    if pid is None and job.match is not None and look is not None:
+        pid, who, absent = by_match(run, job.match, look, now)
+        facts = None if pid is None else process_facts(pid.pid, boot=look.boot)
+    elif isinstance(pid, PidNote):
         facts = process_facts(pid.pid, boot=None if look is None else look.boot)
         look = table.showing(pid.pid) if facts.alive else look
         who = _identity(run, pid, facts, look, now)
@@ -259,7 +270,7 @@ def _look(run: RunSpec, table: Table, now: float) -> Seen:
             marker_at = mtime_of(job.done_marker)
             noted = lookup.noted_exit(run, pid)
     log = size_and_time(newest_match(job.log.path) if job.log else None)
-    seen = Seen(pid, who, ended, marker_at, log[0], log[1], noted)
+    seen = Seen(pid, who, ended, marker_at, log[0], log[1], noted, absent=absent)
     if who.who is not Who.SAME or facts is None:
         return seen
     members = () if look is None else tuple(workers(look.below(facts.pid)))

@@ -47,11 +47,14 @@ class Seen(NamedTuple):
     stop: Stop | None = None
     elsewhere: tuple[LiveJob, ...] = ()
     again: tuple[LiveJob, ...] = ()
+    absent: str = ""
 
 
 def source_of(job: JobSpec) -> str:
     """Return what a job without an answer was looked for by."""
-    return f"pid file {job.pid_file}" if job.pid_file else f"exit file {job.exit_file}"
+    files = (("pid file", job.pid_file), ("exit file", job.exit_file))
+    named = next((f"{what} {place}" for what, place in files if place is not None), None)
+    return named or PROCESS_TABLE
 
 
 def judge(job: JobSpec, seen: Seen, record: int | None, now: float) -> Facet[JobValue]:
@@ -209,6 +212,25 @@ def _without_status(job: JobSpec, seen: Seen, now: float) -> Facet[JobValue]:
         return unknown(ErrorKind.NOT_FOUND, message, source, now)
     message = "no exit status yet, and no job.pid_file in cockpit.toml to find the process by"
     return unknown(ErrorKind.NOT_FOUND, message, source, now)
+
+
+def without_trace(
+    facet: Facet[JobValue], seen: Seen, absent: str, former: PidNote | BadNote | None, now: float
+) -> Facet[JobValue]:
+    """Return what is known of a job of which no file tells, and that was looked for in vain.
+
+    Whether it was ever there is told by its log, or by a ``former`` look; ``absent`` says what was
+    looked for and not found.
+    """
+    lacks = facet.error is not None and facet.error.kind is ErrorKind.NOT_FOUND
+    if not lacks or not absent:
+        return facet
+    if former is None and seen.log_size == 0:
+        text = f"{absent}: nothing was launched there, or it left no trace"
+        return unknown(ErrorKind.NOT_FOUND, text, PROCESS_TABLE, now)
+    reason = f"gone without an exit status ({absent})"
+    value = value_of(seen._replace(pid=former), GONE, Phase.FAILED, reason=reason)
+    return known(value, PROCESS_TABLE, now)
 
 
 def _gone(seen: Seen) -> str:

@@ -33,6 +33,7 @@ from cockpit.platforms.local.census import Process, descendants
 from cockpit.platforms.local.family import Family, families, is_leftover, relatives
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
 from cockpit.platforms.local.marks import RunMarks
+from cockpit.platforms.local.matching import by_match
 from cockpit.platforms.local.recorded import Look, Sight, Who
 from cockpit.platforms.local.tools import is_cockpit, is_supervisor
 from cockpit.text.safe import clean
@@ -217,12 +218,16 @@ def named_by(job: JobSpec) -> str:
 def _recorded(run: RunSpec, look: Look) -> Recorded:
     """Return whom the pid file means, or why that cannot be told."""
     job = run.job
-    if job is None or job.pid_file is None:
+    if job is None or (job.pid_file is None and job.match is None):
         return Recorded()
     try:
-        note = read_pid(job.pid_file.path)
+        note = None if job.pid_file is None else read_pid(job.pid_file.path)
     except OSError as error:
         return Recorded(trouble=f"cannot read {job.pid_file}: {error.strerror}")
+    if note is None and job.match is not None:
+        found = by_match(run, job.match, look, time.time())
+        unsure = found.who.text if found.who.who is Who.UNSURE else None
+        return Recorded(found.note, None if found.note is None else found.note.pid, unsure)
     return recorded_by(run, note, look, time.time())
 
 

@@ -64,7 +64,7 @@ class LocalPlatform(Platform):
     fields: ClassVar[frozenset[str]] = frozenset(
         {
             *("id", "log", "other_logs", "pid_file", "exit_file", "done_marker", "workdir"),
-            *("save_signal", "save_command", "grace", "diagnostic"),
+            *("match", "save_signal", "save_command", "grace", "diagnostic"),
         }
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE

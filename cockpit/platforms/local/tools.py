@@ -46,6 +46,13 @@ EDITORS: Final = frozenset(
     """.split()  # noqa: SIM905 - many names
 )
 """Editors, notebooks' servers and agents: they hold files of a run open, and train nothing."""
+FOLLOWERS: Final = frozenset(
+    """
+    tail less more most lnav multitail tspin tailspin cat watch journalctl top htop btop nvtop
+    nvitop gpustat glances nvidia-smi vim view vi nano
+    """.split()  # noqa: SIM905 - many names
+)
+"""Programs that show what others write: a session that holds only these holds no job."""
 READERS: Final = frozenset(
     """
     gdu dust dua eza exa lsd broot yazi lf vifm clamscan clamdscan freshclam updatedb plocate

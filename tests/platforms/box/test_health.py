@@ -14,7 +14,7 @@ from cockpit.model.observed import Disk, JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.platforms.box import health, words
 from cockpit.platforms.box.disks import told_of
-from cockpit.platforms.box.machine import Host, host_of, matched, screens, sections, sessions
+from cockpit.platforms.box.machine import Host, host_of, screens, sections, sessions
 from cockpit.platforms.box.probe import Actor
 from cockpit.platforms.local.belonging import Files
 from cockpit.platforms.local.host import GpuLook, each_once
@@ -154,7 +154,7 @@ def test_a_host_an_hour_ahead_is_told_by_our_clock() -> None:
     assert host_of({words.STATS.name: b"\xff\xfe<html>"}, 0.0, 0.0) is None
 
 
-def test_what_tmux_screen_and_pgrep_say() -> None:
+def test_what_tmux_and_screen_say() -> None:
     found = sessions(b"1795349751|19119|0|||a|b\n1|2|1|7||dead\n1|3|1||9|x\nno server running\n")
     assert found is not None
     assert [(each.name, each.pid, each.dead, each.status) for each in found] == [
@@ -168,10 +168,6 @@ def test_what_tmux_screen_and_pgrep_say() -> None:
     assert [each.name for each in screens(text.encode()) or ()] == ["train"]
     dated = "\t7.a b\t(11/22/26 15:42:56)\t(Attached)\n\t8.old\t(11/22/26 15:42:56)\t(Dead ???)\n"
     assert [(each.name, each.pid) for each in screens(dated.encode()) or ()] == [("a b", 7)]
-    assert matched(b"12\n13\nrc 0\n") == (12, 13)
-    assert matched(b"rc 1\n") == ()
-    assert matched(b"!absent\n") is None
-    assert "syntax" in str(matched(b"pgrep: regex syntax error\nrc 2\n"))
 
 
 def test_files_that_head_printed() -> None:

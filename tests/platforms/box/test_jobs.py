@@ -92,6 +92,30 @@ def test_a_session_with_a_dead_pane_has_its_status_and_one_with_a_shell_tells_no
     assert "only a shell runs in it" in idle.error.message
 
 
+def test_a_session_that_only_follows_a_log_is_no_second_job(
+    run_of: MakeRun, start: Start, there: There, box: Sshd, tmp_path: Path
+) -> None:
+    """The trainer runs beside it by nohup: "2 running jobs", and a stop took both."""
+    root, log = tmp_path / "out", tmp_path / "out" / "run.log"
+    root.mkdir()
+    log.write_text("step 1\n")
+    there(f"tmux new-session -d -s follows 'tail -f {log}'")
+    there(f"tmux display-message -p '#{{pid}}' >{box.home}/tmux.pid")
+    run = run_of("follows", root=root, session="follows", log=log)
+    alone = jobs_of([run])["follows"]
+    assert value_of(alone).phase is Phase.UNKNOWN
+    assert "only tail -f" in alone.error.message
+    writes = f'f = open("{log}", "a"); import time; time.sleep(60)'
+    pid = start(sys.executable, "-c", writes)
+    asked = platform()
+    waiting.until(lambda: value_of(jobs_of([run], asked)["follows"]).phase is Phase.RUNNING)
+    value = value_of(jobs_of([run], asked)["follows"])
+    assert (value.id, value.rivals) == (f"pid:{pid}", ())
+    assert "only tail -f" in str(value.reason)
+    live = asyncio.run(asked.live([run]))["follows"]
+    assert [job.id for job in live.jobs] == [f"pid:{pid}"], "a stop takes the trainer alone"
+
+
 def test_every_way_to_find_a_job_and_two_hundred_runs_in_one_trip(
     run_of: MakeRun, start: Start, there: There, tmp_path: Path, box: Sshd
 ) -> None:

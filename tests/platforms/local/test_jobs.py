@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.local.census import census
 from cockpit.platforms.local.files import explain_exit
 from cockpit.platforms.local.jobs import LocalJobs
 from cockpit.platforms.local.launcher.kernel import machine_id
@@ -26,6 +28,7 @@ from cockpit.platforms.local.lineage import live_jobs
 from cockpit.platforms.local.recorded import Look
 from cockpit.runtime.process import process_facts
 from tests.queries import queries_of
+from tests.waiting import until
 
 DAY = 86400.0
 
@@ -501,3 +504,62 @@ async def test_a_mount_that_hangs_costs_each_run_one_thread(
         ErrorKind.TIMEOUT
     ] * 3
     assert len(began) == 1
+
+
+class Matching(Box):
+    """A run whose job is found by ``match`` alone, and its log."""
+
+    def spec(self, *without: str) -> RunSpec:
+        pattern = f"{re.escape(str(self.folder))}/train_m[.]py"
+        job = JobSpec(kind="local", match=pattern, log=str(self.folder / "log"))
+        return RunSpec(name="r", job=job, output_root=str(self.folder / "out"))
+
+    def train(self, *words: str) -> int:
+        script = self.folder / "train_m.py"
+        if not script.exists():  # one that starts may be reading it
+            script.write_text("import time\ntime.sleep(60)\n")
+        child = self.start(sys.executable, "-S", str(script), *words)
+        until(lambda: str(script) in census()[child.pid].argv)
+        return child.pid
+
+    def end(self) -> None:
+        for child in self.children:
+            child.kill()
+            child.wait()
+
+
+@pytest.fixture
+def matching(tmp_path: Path) -> Iterator[Matching]:
+    found = Matching(tmp_path)
+    (tmp_path / "out").mkdir()
+    yield found
+    found.end()
+
+
+async def test_a_job_is_found_by_its_command_line(matching: Matching) -> None:
+    """``match`` of a local job was promised, and read by nothing."""
+    found = await matching.look()
+    assert found.error is not None and "nothing here matches" in found.error.message
+    first = matching.train("--out", "elsewhere")
+    script = str(matching.folder / "train_m.py")
+    matching.start("tail", "-f", "/dev/null", script)
+    matching.start("sh", "-c", f"sleep 60; : {script}")
+    matching.write("log", "step 1\n")
+    value = await matching.value()
+    assert (value.id, value.phase) == (f"pid:{first}", Phase.RUNNING)
+    newest = matching.train("--out", "elsewhere")
+    assert (await matching.value()).id == f"pid:{newest}", "the newest of mine that fits"
+    writer = matching.train("--out", str(matching.folder / "out"))
+    matching.train("--out", "elsewhere")
+    assert (await matching.value()).id == f"pid:{writer}", "who writes to the run is the job"
+    matching.end()
+    gone = await matching.value()
+    assert gone.phase is Phase.FAILED
+    assert "gone without an exit status (nothing here matches" in (gone.reason or "")
+
+
+async def test_a_pattern_that_is_none_is_said(matching: Matching) -> None:
+    job = JobSpec(kind="local", match="train[")
+    run = matching.spec().model_copy(update={"job": job})
+    facet = (await matching.jobs.observe([Query(run=run, exit_record=None)]))["r"]
+    assert facet.error is not None and "job.match is not a pattern" in facet.error.message
