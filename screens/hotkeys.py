@@ -166,6 +166,8 @@ ACTIONS: Final = (
            footer=True, palette=False, call="act('handoff')"),
     Hotkey("stop", "x", "stop", "stop the run's job, gracefully first: shows a plan", "act",
            palette=False, call="act('stop')"),
+    Hotkey("adopt", "U", "adopt", "make a job started by hand the current one: shows a plan",
+           "act", palette=False, call="act('adopt')"),
     Hotkey("rollback", "b", "roll back", "go back to an older checkpoint: shows a plan", "act",
            palette=False, call="act('rollback')"),
     Hotkey("ack", "A", "acknowledge", "acknowledge or snooze an alert, with a reason, undoable",

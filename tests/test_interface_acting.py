@@ -52,6 +52,7 @@ RESULT = shape(
 )  # fmt: skip
 NEEDED = {
     "rollback": ("--to", "40"), "handoff": ("--to", "bob"), "ack": ("end",),
+    "adopt": ("4194303",),
     "lineage": ("--run-id", "b", "--wandb-id", "b", "--output-root", "/x/b", "--from", "40",
                 "--reason", "why"),
     "sync": ("--entity", "us", "--project", "toys"),
@@ -89,7 +90,7 @@ def test_every_verb_prints_its_plan_and_does_nothing(ended: World) -> None:
         "rollback": "rollback toy 40", "stop": "stop toy", "seal": "seal toy 100000",
         "handoff": "handoff toy", "escalate": "escalate toy", "log": "log toy",
         "publish": "publish toy", "ack": "ack toy", "retain": "delete 1 from toy",
-        "sync": "sync toy",
+        "sync": "sync toy", "adopt": "adopt toy",
     }  # fmt: skip
     before = git(ended.folder / "records", "rev-parse", "HEAD")
     for row in TABLE:

@@ -58,6 +58,24 @@ class Live(Frozen):
         return (*self.possible, *self.leftovers, *self.held, *self.spared)
 
 
+class NamedJob(Frozen):
+    """A job that a person has named, as its system tells of it now.
+
+    ``id`` is how the system calls it; ``lives`` is ``None`` where that cannot be told, and
+    ``text`` says in one line how it is, or why that is not known. ``launch_id`` is the one it
+    carries, of whatever run; ``values`` are (name, value) of its arguments, its environment and
+    its comment, by which it may be told whose it is.
+    """
+
+    id: str
+    text: str
+    lives: bool | None = None
+    launch_id: str | None = None
+    started_at: float | None = None
+    values: tuple[tuple[str, str], ...] = ()
+    handle: dict[str, str] = Field(default_factory=dict)
+
+
 class Found(StrEnum):
     """What a look-up by launch id says. ``absent`` is definite: it never was and never will be."""
 

@@ -244,6 +244,12 @@ def _ack(plan: Plan, does: _Tense) -> list[str]:
     return [f"{does('acknowledge')} {what} as {by}{how_long}: it stays open, but quiet."]
 
 
+def _adopt(plan: Plan, does: _Tense) -> list[str]:
+    job, former = plan.facts.get("job", "a job"), plan.facts.get("former", "")
+    now = f" (now {former})" if former and former != job else ""
+    return [f"{does('make')} {job} the current job of {plan.run}{now}.", UNTOUCHED]
+
+
 def _other(plan: Plan, does: _Tense) -> list[str]:
     return [f"{does('run')} {plan.action} on {plan.run}."]
 
@@ -252,5 +258,5 @@ _SENTENCES: Final[Mapping[str, Callable[[Plan, _Tense], list[str]]]] = {
     "launch": _launch, "relaunch": _relaunch, "lineage": _lineage, "rollback": _rollback,
     "stop": _stop, "retain": _retain, "seal": _seal, "handoff": _handoff, "escalate": _escalate,
     "log": _log, "autolog": _autolog, "sync": _sync, "teardown": _teardown, "publish": _publish,
-    "ack": _ack,
+    "ack": _ack, "adopt": _adopt,
 }  # fmt: skip

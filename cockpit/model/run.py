@@ -245,7 +245,7 @@ class FinalStepFrom(Frozen):
 
 Verb = Literal[
     "launch", "relaunch", "lineage", "rollback", "stop", "retain", "seal", "handoff", "escalate",
-    "log", "sync", "teardown", "publish", "ack",
+    "log", "sync", "teardown", "publish", "ack", "adopt",
 ]  # fmt: skip
 """A guarded action by its verb, as ``[agents] may`` names it."""
 

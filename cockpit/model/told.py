@@ -19,9 +19,10 @@ from cockpit.model.people import same_person, worded
 OWNER: Final = "owner"
 ACKNOWLEDGED: Final = "acknowledged"
 LAUNCHED: Final = "launched"
+ADOPTED: Final = "adopted"
 NOTIFIED: Final = "notified"
 STOPPED: Final = "stopped"
-KINDS: Final = (OWNER, ACKNOWLEDGED, LAUNCHED, NOTIFIED, STOPPED)
+KINDS: Final = (OWNER, ACKNOWLEDGED, LAUNCHED, ADOPTED, NOTIFIED, STOPPED)
 END: Final = "end"
 """What is acknowledged when it is a job's end and not an alert."""
 
@@ -54,6 +55,8 @@ class Told(Frozen):
             return f"{what} acknowledged by {part('by') or 'somebody'}{until}{why}"
         if self.what == LAUNCHED:
             return f"launched {self.value}" + (f", job {part('job')}" if part("job") else "")
+        if self.what == ADOPTED:
+            return f"adopted job {self.value}"
         return f"{self.value} was {'ordered to stop' if self.what == STOPPED else 'notified'}"
 
 

@@ -18,7 +18,15 @@ from typing import ClassVar
 
 from cockpit.model.base import Frozen
 from cockpit.model.facet import Facet
-from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, OwnJob, Submission
+from cockpit.model.jobs import (
+    Accepted,
+    Live,
+    LiveJob,
+    LookUp,
+    NamedJob,
+    OwnJob,
+    Submission,
+)
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import FILE, SSH, Place, on_host, place_of
 from cockpit.model.plan import Check
@@ -144,6 +152,17 @@ class Platform(ABC):
         Raises ``CannotError`` where they cannot be listed; the text is one line that says why.
         """
         raise CannotError(f"jobs of kind {self.kind} cannot be listed by their owner")
+
+    async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
+        """Return what the run's system tells of a job that a person names. Never raises."""
+        return NamedJob(id=job_id, text=f"jobs of kind {self.kind} cannot be looked at by their id")
+
+    async def adopt(self, run: RunSpec, job: NamedJob) -> None:
+        """Make a named job the run's own where jobs are found by files; else the records do.
+
+        Raises ``CannotError`` where it cannot be noted.
+        """
+        return
 
     # Acting.
 

@@ -30,11 +30,15 @@ class Observation(Frozen):
 
 
 class LaunchedJob(Frozen):
-    """A job that was started for a run."""
+    """A job that was started for a run, or adopted (then it has no launch id).
+
+    ``file_id`` is the ``job.id`` that the run file had then, empty for none; ``None``: not known.
+    """
 
     at: Instant
     job_id: str
     launch_id: str | None = None
+    file_id: str | None = None
 
 
 class RunMemory(ReportMemory):
@@ -134,20 +138,30 @@ class RunMemory(ReportMemory):
         return tuple(reversed(marks))
 
     def add_launch(self, run: str, launch: LaunchedJob) -> None:
-        """Record a job that was started for the run."""
+        """Record a job that was started for the run, or adopted."""
         with self._store.writing() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?)",
                 (run, launch.at, launch.job_id, launch.launch_id),
             )
+            if launch.file_id is not None:
+                connection.execute(
+                    "INSERT OR REPLACE INTO launch_files VALUES (?, ?, ?)",
+                    (run, launch.at, launch.file_id),
+                )
 
     def launches(self, run: str) -> tuple[LaunchedJob, ...]:
-        """Return every job that was started for the run, oldest first."""
+        """Return every job that was started for the run or adopted, oldest first."""
         with self._store.reading() as connection:
             rows = connection.execute(
-                "SELECT at, job_id, launch_id FROM launches WHERE run = ? ORDER BY at", (run,)
+                "SELECT at, job_id, launch_id, file_id FROM launches"
+                " LEFT JOIN launch_files USING (run, at) WHERE run = ? ORDER BY at",
+                (run,),
             ).fetchall()
-        return tuple(LaunchedJob(at=at, job_id=job_id, launch_id=name) for at, job_id, name in rows)
+        return tuple(
+            LaunchedJob(at=at, job_id=job_id, launch_id=name, file_id=file_id)
+            for at, job_id, name, file_id in rows
+        )
 
     def last_launch(self, run: str) -> LaunchedJob | None:
         """Return the last launched instance (INTERFACE, "The current job")."""

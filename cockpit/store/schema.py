@@ -107,4 +107,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE consents (run TEXT NOT NULL, what TEXT NOT NULL, who TEXT NOT NULL,"
         " at REAL NOT NULL, PRIMARY KEY (run, what)) WITHOUT ROWID",
     ),
+    (
+        "CREATE TABLE launch_files (run TEXT NOT NULL, at REAL NOT NULL, file_id TEXT NOT NULL,"
+        " PRIMARY KEY (run, at)) WITHOUT ROWID",
+    ),
 )

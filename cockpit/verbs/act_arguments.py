@@ -10,7 +10,7 @@ from cockpit.actions.core.table import ActionEntry
 from cockpit.model.plan import Approval
 from cockpit.verbs.common import UsageError, add_config, add_json
 
-POSITIONAL: Final = {"ack": ("key",)}
+POSITIONAL: Final = {"ack": ("key",), "adopt": ("job-id",)}
 """Options that are given by their place, in INTERFACE's form of the verb."""
 FORMATS: Final = ("md", "svg", "txt")
 APPROVALS: Final = "approvals"

@@ -26,6 +26,7 @@ HEADINGS: Final = {
     "lineage": "new lineage of {}",
     "rollback": "roll {} back",
     "retain": "clean up checkpoints of {}",
+    "adopt": "adopt a job for {}",
     "handoff": "hand {} off",
     "sync": "upload {} to W&B",
     "teardown": "tear down {}",
@@ -41,6 +42,7 @@ LABELS: Final = {
     "fork-wandb": "W&B fork step",
     "only": "what to stop",
     "move": "move aside",
+    "job-id": "job",
 }
 """What a field is called where its option's name alone does not say it."""
 RECORDED: Final = {"entity", "project"}
@@ -49,8 +51,8 @@ STEPS: Final = {"to", "from"}
 ADVISED: Final = ("relaunch", "escalate", "seal", "stop", "rollback")
 """The verbs that a next action may begin with: its imperative is the verb's name."""
 CALMEST_FIRST: Final = (
-    "ack", "log", "autolog", "escalate", "handoff", "relaunch", "stop", "rollback", "seal", "sync",
-    "publish", "retain", "lineage", "launch", "teardown",
+    "ack", "log", "autolog", "escalate", "handoff", "adopt", "relaunch", "stop", "rollback", "seal",
+    "sync", "publish", "retain", "lineage", "launch", "teardown",
 )  # fmt: skip
 """In this order actions are listed to choose from: what can be taken back, or only tells, first."""
 NO_ASK: Final = {"relaunch", "launch", "seal", "teardown"}
@@ -180,6 +182,8 @@ def _field(param: Param, report: RunReport) -> FormField:
         choices = (Choice("", "the run's job"), Choice("held", "what is held"))
     elif param.name in RECORDED and report.spec.wandb is not None:
         value = getattr(report.spec.wandb.recorded, param.name) or ""
+    elif param.name == "job-id":
+        value = _hand_started(report)
     elif param.name in YES_NO:
         choices = (Choice("no", "no"), Choice("yes", "yes"))
         value = "no" if names_checkpoint(report.spec) else "yes"
@@ -208,6 +212,13 @@ def _checkpoints(report: RunReport) -> tuple[Choice, ...]:
     known = [each for each in ordered if each.step is not None]
     widest = max((len(steps(each.step)) for each in known), default=0)
     return tuple(_choice(each, report.checked_at, widest) for each in known)
+
+
+def _hand_started(report: RunReport) -> str:
+    """Return the job that lives beside the recorded one, where there is exactly one."""
+    job = report.facets.job.value
+    beside = () if job is None else (*job.rivals, *job.possible)
+    return beside[0].id if len(beside) == 1 else ""
 
 
 def _preselected(report: RunReport) -> str:

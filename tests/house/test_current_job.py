@@ -53,8 +53,9 @@ class Asked:
             sources=replace(self.world.sources, job=Bulk(self.jobs.observe)),
         )  # fmt: skip
 
-    def launched(self, job_id: str, before: float) -> None:
-        launch = LaunchedJob(at=self.world.clock.now() - before, job_id=job_id)
+    def launched(self, job_id: str, before: float, **more: str | None) -> None:
+        told = {"launch_id": f"r-i{job_id:0>3}", **more}
+        launch = LaunchedJob(at=self.world.clock.now() - before, job_id=job_id, **told)
         another = Store(self.store.path)  # as another cockpit would: the engine's sees it change
         RunMemory(another).add_launch(run_key(self.world.file.path, "r"), launch)
         another.close()
@@ -89,6 +90,50 @@ async def test_the_last_launch_in_the_store_is_newer(kind: str, tmp_path: Path) 
     source = await asked.source()
     assert asked.jobs.ids == ["2"]
     assert source == "fake; id from the last launch in the store (1 in the run file)"
+
+
+@pytest.mark.parametrize("kind", BY_ID)
+async def test_an_adopted_job_is_newer(kind: str, tmp_path: Path) -> None:
+    asked = Asked(tmp_path, kind)
+    asked.launched("2", before=60.0)
+    asked.launched("3", before=30.0, launch_id=None, file_id="1")
+    source = await asked.source()
+    assert asked.jobs.ids == ["3"]
+    assert source == "fake; id from the last adoption in the store (1 in the run file)"
+
+
+@pytest.mark.parametrize("monitored", [False, True])
+@pytest.mark.parametrize("kind", BY_ID)
+async def test_an_id_that_was_edited_after_the_last_launch_is_the_newest(
+    kind: str, monitored: bool, tmp_path: Path
+) -> None:
+    """A monitor from outside may go on with the job that it was given."""
+    asked = Asked(tmp_path, kind)
+    asked.launched("2", before=60.0, file_id="9")
+    if monitored:
+        asked.monitored("2", before=1.0)
+    source = await asked.source()
+    assert asked.jobs.ids == ["1"]
+    expected = "the run file, edited after the last launch in the store (2)"
+    assert source == f"fake; id from {expected}"
+
+
+@pytest.mark.parametrize("file_id", ["1", None])
+async def test_an_id_that_was_there_at_the_launch_is_not(
+    file_id: str | None, tmp_path: Path
+) -> None:
+    """Of a launch by an older version it is not known: the launch stays the newest."""
+    asked = Asked(tmp_path, "slurm")
+    asked.launched("2", before=60.0, file_id=file_id)
+    await asked.source()
+    assert asked.jobs.ids == ["2"]
+
+
+async def test_the_id_of_a_run_file_that_named_none_was_edited(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, "slurm")
+    asked.launched("2", before=60.0, file_id="")
+    await asked.source()
+    assert asked.jobs.ids == ["1"]
 
 
 @pytest.mark.parametrize("kind", BY_ID)

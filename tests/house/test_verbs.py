@@ -53,6 +53,7 @@ CALLS: dict[str, tuple[str, set[int]]] = {
     "teardown": ("teardown toy --json", {4}),
     "publish": ("publish toy --json", {4}),
     "ack": ("ack toy end --json", {0, 4}),
+    "adopt": ("adopt toy 90 --json", {4}),
 }
 """A call of each verb that can be made on a run of which nothing is known, and its exit codes."""
 SILENT = {"open", "demo", "scrub", "schema", "serve", "completions", "mcp"}

@@ -32,6 +32,7 @@ STATE: Final = 11
 STEP_WORDS: Final = {
     "ack": "acknowledge",
     "allow": "keep the consent",
+    "adopt": "take it over",
     "checkpoint": "check the checkpoint",
     "confirm": "confirm the outcome",
     "create-issue": "create the issue",

@@ -22,6 +22,7 @@ from cockpit.actions.core.recovery import DIED
 from cockpit.actions.launching.snapshot import instance_fields
 from cockpit.actions.launching.submitting import (
     BUNDLE,
+    FILE_ID,
     UNSEEN,
     WAITS,
     snapshot_in,
@@ -80,19 +81,22 @@ def record_steps(
 
     async def remember(execution: Execution) -> str:
         used, at = snapshot_in(execution), submitted_at(execution)
-        launch = LaunchedJob(at=at, job_id=job_of(execution), launch_id=execution.entry.launch_id)
+        launch = LaunchedJob(
+            at=at, job_id=job_of(execution), launch_id=execution.entry.launch_id,
+            file_id=execution.facts.get(FILE_ID),
+        )  # fmt: skip
 
         def write(store: Store) -> None:
             with store.writing():
                 RunMemory(store).add_launch(key(execution), launch)
                 Snapshots(store).add(key(execution), used.model_copy(update={"at": at}))
 
-        await _stored(execution, write)
+        await stored(execution, write)
         return f"{launch.launch_id} is {launch.job_id}"
 
     async def follow(execution: Execution) -> str:
         followup = _followup(execution, run(execution))
-        await _stored(execution, lambda store: FollowupStore(store).add(key(execution), followup))
+        await stored(execution, lambda store: FollowupStore(store).add(key(execution), followup))
         if followup.state is Progressed.DIED:
             return "it has ended: nothing to follow"
         return f"first check {_first_check(execution)}"
@@ -101,12 +105,17 @@ def record_steps(
     steps = (
         Step("record-launch", remember, records=True),
         Step("failure", _record_failure, records=True),
-        Step("state-file", _state_file, records=True),
+        state_file_step(),
         Step("follow", follow, records=True),
         *((instance_step(_instance, f"{message} instance"),) if instance else ()),
         log_step(launch_event(word), message),
     )
     return (*steps, comment_step(event_name, launch_comment(word)))
+
+
+def state_file_step() -> Step:
+    """Return the step that names the present job in the monitor's state file."""
+    return Step("state-file", _state_file, records=True)
 
 
 def trouble_step(name: str, word: str) -> Step:
@@ -137,7 +146,7 @@ def trouble_step(name: str, word: str) -> Step:
     return replace(step, name="log-trouble", run=run)
 
 
-async def _stored(execution: Execution, write: Callable[[Store], None]) -> None:
+async def stored(execution: Execution, write: Callable[[Store], None]) -> None:
     """Write into the store, off the loop; raises ``StoreError``."""
     store = execution.context.parts.store
     if store is None:
@@ -152,7 +161,7 @@ async def _record_failure(execution: Execution) -> str:
         raise SkipStep("there is no failure to recover from")
     key = execution.context.key
     kept = failure
-    await _stored(execution, lambda store: Failures(store).add(key, kept))
+    await stored(execution, lambda store: Failures(store).add(key, kept))
     return f"recovers from {failure.name}"
 
 

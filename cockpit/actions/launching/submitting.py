@@ -24,6 +24,8 @@ from cockpit.text.checks import shown
 
 SNAPSHOT: Final = "snapshot"
 SUBMITTED_AT: Final = "submitted_at"
+FILE_ID: Final = "file_id"
+"""The fact that holds ``job.id`` as the run file has it: one that is edited later is newer."""
 UNSEEN: Final = "unseen"
 BUNDLE: Final = "bundle"
 WAITS: Final = "waits"
@@ -63,7 +65,8 @@ async def submit(
     platform = platform_of(execution)
     now = execution.context.parts.clock.now()
     try:
-        await execution.note(**{SUBMITTED_AT: f"{now:.3f}"})
+        named = (run.job.id if run.job is not None else None) or ""
+        await execution.note(**{SUBMITTED_AT: f"{now:.3f}", FILE_ID: named})
     except StoreError as error:
         raise StepError(f"nothing was submitted: {_UNWRITTEN}: {error}") from error
     workdir = run.job.workdir if run.job is not None else None

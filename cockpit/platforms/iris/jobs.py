@@ -13,16 +13,16 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.jobs import Live, LiveJob
+from cockpit.model.jobs import Live, LiveJob, NamedJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.access import AccessError, Tokens, address_of, auth_of, endpoint_of
-from cockpit.platforms.iris.answers import Job
+from cockpit.platforms.iris.answers import Job, job_of, request_of
 from cockpit.platforms.iris.beside import OWN, Beside, of_interest, roots_of
 from cockpit.platforms.iris.details import OFFERS, Details
 from cockpit.platforms.iris.memory import Look, Memory
-from cockpit.platforms.iris.request import bundle_of
+from cockpit.platforms.iris.request import LAUNCH_ID, bundle_of
 from cockpit.platforms.iris.rpc import Controller
 from cockpit.platforms.iris.spelling import user_for
 from cockpit.platforms.iris.trees import (
@@ -38,6 +38,7 @@ from cockpit.platforms.iris.trees import (
 )
 from cockpit.platforms.iris.words import phase_of, waiting_of
 from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.local.naming import arguments
 from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
@@ -269,6 +270,29 @@ class IrisJobs:
             jobs = tuple(_with_control(job, names, run) for job in live.jobs)
             found[run.name] = live.model_copy(update={"jobs": jobs})
         return found
+
+    async def named(self, run: RunSpec, job_id: str) -> NamedJob:
+        """Return what a controller tells of a job by its id; never raises."""
+        if not is_job_id(job_id):
+            return NamedJob(id=job_id, text=f"job.id {clean(job_id, 80)}: {WRONG}", lives=False)
+        try:
+            controller = await self.acting(run)
+            if job_id not in await controller.states([job_id]):
+                text = f"{endpoint_of(run.job) if run.job else 'iris'} does not list {job_id}"
+                return NamedJob(id=job_id, text=clean(text, 300), lives=False)
+            document = await controller.status(job_id)
+        except (HttpError, AccessError, TimeoutError) as error:
+            return NamedJob(id=job_id, text=clean(str(error) or "no answer in time", 400))
+        job, request = job_of(document.get("job")), request_of(document)
+        phase, launch_id = phase_of(job), launch_id_of(job_id)
+        return NamedJob(
+            id=job_id,
+            text=clean(f"{job_id} is {job.state.removeprefix('JOB_STATE_')}", 300),
+            lives=None if not (phase.lives or phase.terminal) else phase.lives,
+            launch_id=request.variables.get(LAUNCH_ID) or launch_id,
+            started_at=job.started_at,
+            values=(*arguments(request.argv), *request.variables.items()),
+        )
 
     async def acting(self, run: RunSpec) -> Controller:
         """Return a run's controller for who acts: patient; raises as ``place`` does."""

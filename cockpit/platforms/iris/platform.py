@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, OwnJob, Submission
+from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, NamedJob, OwnJob, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.query import Query
@@ -127,6 +127,10 @@ class IrisPlatform(Unsupported):
         except (AccessError, TimeoutError) as error:
             return {"iris.txt": f"missing: {clean(error, 400)}\n".encode()}
         return await gather(place.controller, list(dict.fromkeys(ids)))
+
+    async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
+        """Return what the controller tells of a job by its id."""
+        return await self._jobs.named(run, job_id)
 
     def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
         """Return what speaks for and against an Iris command (SPEC A-2)."""

@@ -91,6 +91,16 @@ def names_a_launch(name: str) -> bool:
     return _LAUNCH.search("_".join(_words(name))) is not None
 
 
+def within(root: str, value: str) -> bool:
+    """Tell whether a path or address is ``root`` or lies below it, compared part by part."""
+    if "://" in root or "://" in value:
+        return value.rstrip("/") == root or value.startswith(root + "/")
+    if not value.startswith("/"):
+        return False
+    path = posixpath.normpath(value)
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
 def only_looks(program: str) -> bool:
     """Tell whether a program's name says that it looks at a run: ``plot.py``, ``eval_last.sh``."""
     words = set(_words(posixpath.splitext(posixpath.basename(program))[0]))

@@ -18,14 +18,14 @@ from typing import ClassVar, Final, TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Submission
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, NamedJob, Submission
 from cockpit.model.lineage import keys_of, local_root, tag_of
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import HERE
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform, refuse_beside
-from cockpit.platforms.local import PRIVATE, evidence, lineage_locks, lookup
+from cockpit.platforms.local import PRIVATE, adopting, evidence, lineage_locks, lookup
 from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.host import Hosts
 from cockpit.platforms.local.jobs import DEADLINE, LocalJobs
@@ -133,6 +133,17 @@ class LocalPlatform(Platform):
         except TimeoutError as error:
             text = f"cannot read the process table or the job's files: {error}"
             return {run.name: Live(unknown=text) for run in runs}
+
+    async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
+        """Return what the process table tells of a process by its id."""
+        try:
+            return await offload(adopting.named, job_id, deadline=LOOK)
+        except (OSError, TimeoutError) as error:
+            return NamedJob(id=job_id, text=f"the process table cannot be read: {error}")
+
+    async def adopt(self, run: RunSpec, job: NamedJob) -> None:
+        """Note a process in the run's pid file, with its own start."""
+        await offload(adopting.adopt, run, job, deadline=LOOK)
 
     def name_for(self, launch_id: str) -> str:
         """Return the launch id if a file can be named by it."""

@@ -8,7 +8,6 @@ one that only mentions them is *possible*; one whose program only looks is neith
 
 from __future__ import annotations
 
-import posixpath
 import shlex
 from collections.abc import Iterator, Sequence, Set
 from typing import Final, NamedTuple
@@ -25,6 +24,7 @@ from cockpit.platforms.local.naming import (
     names_the_tracker_run,
     only_looks,
     use_of,
+    within,
 )
 from cockpit.platforms.ray.answers import RayJob
 from cockpit.platforms.ray.stopping import OUTSIDE, handle_of
@@ -203,13 +203,3 @@ def _split(line: str) -> list[str]:
         return shlex.split(line)
     except ValueError:  # quotes that do not close
         return line.split()
-
-
-def within(root: str, value: str) -> bool:
-    """Tell whether a path or address is ``root`` or lies below it, compared part by part."""
-    if "://" in root or "://" in value:
-        return value.rstrip("/") == root or value.startswith(root + "/")
-    if not value.startswith("/"):
-        return False
-    path = posixpath.normpath(value)
-    return path == root or path.startswith(root.rstrip("/") + "/")

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, OwnJob, Submission
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, NamedJob, OwnJob, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
+from cockpit.platforms.local.launcher.launches import launch_id_in
+from cockpit.platforms.local.naming import arguments
 from cockpit.platforms.ray import PRIVATE
 from cockpit.platforms.ray.command import command_checks
 from cockpit.platforms.ray.doctor import finding
@@ -22,12 +24,13 @@ from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, Head, base_of
 from cockpit.platforms.ray.hosts import RayHosts
 from cockpit.platforms.ray.jobs import RayJobs
 from cockpit.platforms.ray.launching import RayLaunches
-from cockpit.platforms.ray.lineage import launch_id_of
+from cockpit.platforms.ray.lineage import launch_id_of, words_of
 from cockpit.platforms.ray.logs import RayLogs
 from cockpit.platforms.ray.own import own_jobs
 from cockpit.platforms.ray.saving import save, why_no_save
+from cockpit.platforms.ray.states import phase_of
 from cockpit.platforms.ray.stopping import stop
-from cockpit.platforms.ray.submission import name_of
+from cockpit.platforms.ray.submission import is_closing, name_of
 from cockpit.platforms.ray.token import Tokens
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.http import Http, HttpError
@@ -140,6 +143,27 @@ class RayPlatform(Unsupported):
         named = [recorded] if recorded is not None else []
         ids = dict.fromkeys([*named, *(job.id for job in jobs)])
         return await gather(groups[0][0], list(ids)) if groups else {}
+
+    async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
+        """Return what the head tells of a job by its submission id."""
+        try:
+            head = self._head_of(run)
+            job = await head.find(job_id)
+        except (CannotError, HttpError) as error:
+            return NamedJob(id=job_id, text=clean(str(error), 400))
+        if job is None or is_closing(job):
+            text = f"{head.name} lists no job {clean(job_id, 120)}"
+            return NamedJob(id=job_id, text=text, lives=False)
+        phase, text = phase_of(job), f"{head.name}: {clean(job.id, 120)} is {clean(job.status, 40)}"
+        own = ((name, value) for name, value in job.env.items())
+        return NamedJob(
+            id=job.id,
+            text=text,
+            lives=None if not (phase.lives or phase.terminal) else phase.lives,
+            launch_id=launch_id_in((job.submission_id or "",)),
+            started_at=None if job.submitted_at is None else head.ours(job.submitted_at),
+            values=(*arguments(["", *words_of(job.entrypoint)]), *own),
+        )
 
     def name_for(self, launch_id: str) -> str:
         """Return the submission id; one with a slash makes a job that nobody can ask for."""

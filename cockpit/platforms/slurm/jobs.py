@@ -11,20 +11,23 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.jobs import Live, LiveJob
+from cockpit.model.jobs import Live, LiveJob, NamedJob
 from cockpit.model.observed import JobValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
+from cockpit.platforms.local.launcher.launches import launch_id_in
 from cockpit.platforms.slurm.alike import needles_of
 from cockpit.platforms.slurm.ask import Run, Told, ask
 from cockpit.platforms.slurm.book import Book, Job, book_of
 from cockpit.platforms.slurm.chain import Chains, live_job
 from cockpit.platforms.slurm.current import Lineage, lineage_of
+from cockpit.platforms.slurm.lineage import values_of, words_of
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.script import is_job_id
 from cockpit.platforms.slurm.trouble import Trouble
 from cockpit.platforms.slurm.value import value_of
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 SKEWED: Final = 5.0
 """Seconds by which a host's clock may differ before its times are moved onto ours."""
@@ -76,6 +79,30 @@ class SlurmJobs:
         groups = _by_host(runs)
         answers = await asyncio.gather(*(self._living(host, own) for host, own in groups.items()))
         return {name: live for answer in answers for name, live in answer.items()}
+
+    async def named(self, run: RunSpec, job_id: str) -> NamedJob:
+        """Return what a cluster tells of a job by its id, whoever's it is; never raises."""
+        host = None if run.job is None else run.job.host
+        if run.job is None or not is_job_id(job_id):
+            return NamedJob(id=job_id, text=_no_id(job_id), lives=False)
+        spec = run.model_copy(update={"job": run.job.model_copy(update={"id": job_id})})
+        seen = await self.look(host, [spec])
+        if isinstance(seen, Trouble):
+            return NamedJob(id=job_id, text=seen.line)
+        job = seen[1].find(job_id)
+        if job is None:
+            text = f"{where_of(host)}: neither squeue nor scontrol lists job {job_id}"
+            return NamedJob(id=job_id, text=text, lives=False)
+        main = job.main
+        text = f"{where_of(host)}: job {job.id} ({main.name}) is {main.word}"
+        return NamedJob(
+            id=job.id,
+            text=scrub(clean(text, 300)),
+            lives=job.lives,
+            launch_id=launch_id_in(words_of(main.comment)),
+            started_at=main.started,
+            values=(*values_of(main), ("output", main.output), ("workdir", main.workdir)),
+        )
 
     async def look(
         self, host: str | None, runs: Sequence[RunSpec], *, steps: bool = False

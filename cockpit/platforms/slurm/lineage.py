@@ -32,6 +32,16 @@ class Mark(NamedTuple):
     launch_id: str | None = None
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a job's command or comment."""
+    return [word for word in _WORDS.split(text) if word]
+
+
+def values_of(record: Record) -> tuple[tuple[str, str], ...]:
+    """Return (name, value) of what a job's command and comment say."""
+    return tuple(_values(words_of(f"sbatch {record.command} {record.comment}")))
+
+
 def launch_of(run: RunSpec, record: Record) -> str | None:
     """Return the launch id of the run in a job's comment (``sbatch --comment=<run>-i003``)."""
     for word in _WORDS.split(record.comment):
@@ -71,10 +81,10 @@ def _may_be(run: RunSpec, record: Record) -> bool:
 
 def _told(run: RunSpec, record: Record) -> Iterator[Mark]:
     """Yield what its command and its comment say, what is proven first."""
-    words = [word for word in _WORDS.split(f"sbatch {record.command} {record.comment}") if word]
     if any(only_looks(word) for word in record.command.split()[:1]):
         return
-    found = [mark for key, value in _values(words) if (mark := _named(run, record, key, value))]
+    told = values_of(record)
+    found = [mark for key, value in told if (mark := _named(run, record, key, value))]
     yield from sorted(found, key=lambda mark: not mark.proven)
 
 

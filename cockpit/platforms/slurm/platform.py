@@ -13,7 +13,15 @@ from typing import ClassVar, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, OwnJob, Submission
+from cockpit.model.jobs import (
+    Accepted,
+    Live,
+    LiveJob,
+    LookUp,
+    NamedJob,
+    OwnJob,
+    Submission,
+)
 from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
 from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.plan import Check
@@ -124,6 +132,10 @@ class SlurmPlatform(Platform):
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return this user's jobs of a cluster; raises ``CannotError``."""
         return await own_jobs(self._run, job.host)
+
+    async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
+        """Return what the cluster tells of a job by its number."""
+        return await self._jobs.named(run, job_id)
 
     def name_for(self, launch_id: str) -> str:
         """Return the launch id if it can stand as a comment and name a file."""

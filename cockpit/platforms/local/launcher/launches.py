@@ -36,6 +36,14 @@ BELOW = Path(".cockpit", "launches")
 MOST = 4096
 
 
+_OF_ANY_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*-i\d{3,6}")
+
+
+def launch_id_in(words: Iterable[str]) -> str | None:
+    """Return the first word that is a launch id, of whatever run."""
+    return next((word for word in words if _OF_ANY_RUN.fullmatch(word)), None)
+
+
 def launches_folder(output_root: Path | None, pid_file: Path) -> Path:
     """Return where a run's launches are noted."""
     return (pid_file.parent if output_root is None else output_root) / BELOW
