@@ -9,7 +9,7 @@ import importlib.metadata
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -104,21 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look at everything, print the findings; return 0, 1 or 2."""
     findings = [*_installation(), *_terminal(), _store()]
-    about_file, usable = _run_file(args.config)
-    findings += about_file
-    if usable:
-        file = run_file(args.config)
-        findings += [*_unread_settings(file), *_foreign_settings(file), *_unaddressed_paths(file)]
-        findings += [*_shared_places(file), *key_findings(file)]
-        findings += _watched_only(file)
-        report, endpoints = asyncio.run(_looked_at(file, args.runs, SystemClock()))
-        findings += [*contradictions(file), *endpoints]
-        findings += asyncio.run(claim_findings(file, args.runs, SystemClock()))
-        findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
-        findings += (_owner(each) for each in report.runs if each.owner and each.owner.differs)
-        with_job = {each.name for each in file.runs if each.job is not None}
-        for each in report.runs:
-            findings += facet_findings(each, endpoints, named=each.name in with_job)
+    findings += about_run_file(args.config, args.runs, send=args.notify)
     if args.json:
         print_document({"schema": 1, "findings": [finding.to_json() for finding in findings]})
     else:
@@ -126,6 +112,29 @@ def run(args: argparse.Namespace) -> int:
     if any(finding.name == "run file" and finding.level == "problem" for finding in findings):
         return USAGE
     return ATTENTION if any(finding.level == "problem" for finding in findings) else OK
+
+
+def about_run_file(
+    config: Path | None, runs: Sequence[str] = (), *, send: bool = False
+) -> list[DoctorFinding]:
+    """Return what is found of a run file and of its runs; ``send`` a message by every route."""
+    findings, usable = _run_file(config)
+    findings = list(findings)
+    if not usable:
+        return findings
+    file = run_file(config)
+    findings += [*_unread_settings(file), *_foreign_settings(file), *_unaddressed_paths(file)]
+    findings += [*_shared_places(file), *key_findings(file)]
+    findings += _watched_only(file)
+    report, endpoints = asyncio.run(_looked_at(file, list(runs), SystemClock()))
+    findings += [*contradictions(file), *endpoints]
+    findings += asyncio.run(claim_findings(file, list(runs), SystemClock()))
+    findings += asyncio.run(route_findings(file, SystemClock(), send=send))
+    findings += (_owner(each) for each in report.runs if each.owner and each.owner.differs)
+    with_job = {each.name for each in file.runs if each.job is not None}
+    for each in report.runs:
+        findings += facet_findings(each, endpoints, named=each.name in with_job)
+    return findings
 
 
 def _installation() -> Iterator[DoctorFinding]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cockpit.config.file import FILE_NAME
 from cockpit.init.proposal import Clue, Key, Proposal, Question, Value
-from cockpit.init.sources import EXPECTED, Found, clues_of, here, job_named, named_by
+from cockpit.init.sources import EXPECTED, Found, clues_of, here, job_named, named_by, saves_in
 from cockpit.init.state_file import SourceError
 from cockpit.init.systems import at_hand, job_clues, listed, own_jobs
 from cockpit.init.writing import ProposalError, text_of, write_new
@@ -31,12 +31,18 @@ from cockpit.verbs.common import (
     put,
     say,
 )
+from cockpit.verbs.doctor import about_run_file
 from cockpit.verbs.schema import keep_schema
 
 EXAMPLE: Final = (
     "example: cockpit init scratch/20260311-0904_monitoring_state.json .agents/logbooks/grug.md"
 )
 NUMBERS: Final = frozenset(("final_step", "permanent_every", "rollback_depth", "keep"))
+FOLDERS: Final[dict[Key, str]] = {
+    ("output_root",): "the folder that the run writes: out/my-run, not its log",
+    ("wandb", "dir"): "the wandb folder",
+}
+"""Settings that name a folder, and which."""
 GIVEN: Final = "given on the command line"
 ANSWERED: Final = "answered"
 
@@ -77,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
     proposal = _proposal(sources, args.settings, folder)
     if asks:
         _ask(proposal)
+    _check_folders(proposal, folder)
     missing = [each for each in proposal.questions() if each.needed]
     if missing:
         return _refuse(proposal, missing, args)
@@ -86,7 +93,16 @@ def run(args: argparse.Namespace) -> int:
         )
     except ProposalError as error:
         raise UsageError(*error.problems) from None
-    return _deliver(proposal, text, args)
+    return _deliver(proposal, text, args, asks)
+
+
+def _check_folders(proposal: Proposal, folder: Path) -> None:
+    """Refuse a file where a folder is meant."""
+    for key, what in FOLDERS.items():
+        value = proposal.value(*key)
+        if isinstance(value, str) and "://" not in value and (folder / value).is_file():
+            name = ".".join(key)
+            raise UsageError(f"{name}: {clean(value, 200)} is a file; expected {what}")
 
 
 def _schema(only_print: bool) -> str:
@@ -125,7 +141,8 @@ def _sources(args: argparse.Namespace, asks: bool) -> list[str]:
             found += listed(job, asyncio.run(own_jobs(job, SystemClock())))
         except SourceError as error:
             silent.append(str(error))
-            say(silent[-1])
+    for line in silent if named or not found else ():  # who has files here may have no Slurm
+        say(line)
     chosen = _chosen(found, silent, asks, args)
     return [*(each for each in args.what if each not in systems), *chosen]
 
@@ -152,6 +169,8 @@ def _proposal(sources: Sequence[str], settings: Sequence[str], folder: Path) -> 
             _ask_system(proposal, what)
         except SourceError as error:
             raise UsageError(str(error)) from None
+    for clue in saves_in(folder):
+        proposal.suggest(clue)
     for setting in settings:
         key, sign, value = setting.partition("=")
         if not sign or not key.strip():
@@ -275,7 +294,7 @@ def _refuse(proposal: Proposal, missing: Sequence[Question], args: argparse.Name
     return USAGE
 
 
-def _deliver(proposal: Proposal, text: str, args: argparse.Namespace) -> int:
+def _deliver(proposal: Proposal, text: str, args: argparse.Namespace, asks: bool) -> int:
     if not args.only_print:
         try:
             write_new(args.out, text)
@@ -288,6 +307,10 @@ def _deliver(proposal: Proposal, text: str, args: argparse.Namespace) -> int:
         put(text.rstrip("\n"))
     for line in _afterwards(proposal, args):
         say(line)
+    if asks and not args.only_print:
+        for finding in about_run_file(args.out):
+            if finding.level != "ok":
+                say(f"  {finding.name}: {finding.text}; {finding.remedy}")
     return OK
 
 

@@ -11,8 +11,9 @@ from cockpit.model.observed import Phase
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.slurm.ask import Run, ask
 from cockpit.platforms.slurm.book import Job, book_of
+from cockpit.platforms.slurm.command import script_words
 from cockpit.platforms.slurm.jobs import where_of
-from cockpit.platforms.slurm.output import output_of
+from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.trouble import Trouble
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -34,14 +35,17 @@ def _submitted(job: Job) -> float:
 
 
 def _own(job: Job) -> OwnJob:
-    """Return a job as its records tell of it; where it writes only if that is one certain file."""
+    """Return a job as its records tell of it.
+
+    Not where it writes: each job's ``StdOut`` is read by itself, and the next one has another.
+    """
     main = job.main
     settings = {}
-    output = output_of(main) if len(job.records) == 1 else None
-    if output is not None:
-        settings["job.log"] = output
     if main.workdir.startswith("/"):
         settings["job.workdir"] = main.workdir
+    resubmit = _resubmit(main)
+    if resubmit is not None:
+        settings["resubmit"] = resubmit
     launch = _LAUNCH.fullmatch(main.comment)
     reason = f" ({main.reason})" if main.reason and main.phase is Phase.WAITING else ""
     return OwnJob(
@@ -50,6 +54,16 @@ def _own(job: Job) -> OwnJob:
         text=_shown(f"{main.state}{reason}"),
         settings={name: clean(value, 4096) for name, value in settings.items()},
     )
+
+
+def _resubmit(main: Record) -> str | None:
+    """Return how the job was submitted; without its whole line, its script and arguments."""
+    line = main.command.removeprefix(main.script).strip()
+    for words in (line.split(), ["sbatch", *main.script.split()]):
+        if words[:1] == ["sbatch"] and script_words(words):
+            text = " ".join(words)
+            return text if scrub(text) == text else None
+    return None
 
 
 def _shown(text: str) -> str:

@@ -41,7 +41,7 @@ def test_jobs_are_listed_and_one_becomes_a_run(
     assert main(["init", f"slurm:{job}", "--set", "name=grug"]) == 0
     (run,) = load(tmp_path / "cockpit.toml").runs
     assert run.job is not None and run.job.id == job
-    assert str(run.job.log) == f"{slurm.folder}/jobs/we|ird-{job}.out"
+    assert run.job.log is None, "the next job writes another file: each one's StdOut is read"
     assert str(run.job.workdir) == f"{slurm.folder}/jobs"
     assert run.output_root is None
 
@@ -49,6 +49,20 @@ def test_jobs_are_listed_and_one_becomes_a_run(
     assert main(["init", f"slurm:{array}", "--set", "name=sweep"]) == 0
     (run,) = load(tmp_path / "cockpit.toml").runs
     assert run.job is not None and run.job.log is None  # of three tasks none is the run's
+
+
+def test_the_script_that_was_submitted_is_what_a_relaunch_submits(
+    slurm: Rig, tmp_path: Path
+) -> None:
+    script = slurm.folder / "jobs" / "train.sh"
+    script.write_text("#!/bin/sh\nsleep 60\n")
+    job = slurm.told("sbatch", "--parsable", "--mem=10", "-J", "llama", str(script), "--lr", "3")
+    slurm.wait_for(job, "RUNNING")
+    assert main(["init", f"slurm:{job}", "--set", "name=llama"]) == 0
+    (run,) = load(tmp_path / "cockpit.toml").runs
+    assert run.resubmit is not None
+    command = run.resubmit if isinstance(run.resubmit, str) else " ".join(run.resubmit)
+    assert command.startswith("sbatch ") and command.endswith(f"{script} --lr 3")
 
 
 def test_a_cluster_that_is_not_there(

@@ -1,0 +1,106 @@
+"""``cockpit init`` in a folder where somebody trains: it finds what a relaunch would need."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.cli import main
+from cockpit.config.file import load
+
+TRAINS = ("logs/train.log", "logs/train.pid", "logs/train.exit")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in TRAINS:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("1\n")
+    (tmp_path / "out" / "checkpoint-500").mkdir(parents=True)
+    return tmp_path
+
+
+def wandb(folder: Path, *ids: str) -> None:
+    for number, each in enumerate(ids):
+        (folder / "wandb" / f"offline-run-20260311_09040{number}-{each}").mkdir(parents=True)
+
+
+def settings(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    document = json.loads(capsys.readouterr().out)
+    return {each["key"]: each["value"] for each in document["settings"]}
+
+
+def test_a_log_with_its_process_id_is_something_to_begin_from(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "notes.log").write_text("no process id beside this one\n")
+    assert main(["init", "--json"]) == 2
+    found = [each["what"] for each in json.loads(capsys.readouterr().out)["found"]]
+    assert found == ["local:logs/train.log"]
+    assert main(["init", "local:logs/train.log", "--set", "name=a"]) == 0
+    (run,) = load(folder / "cockpit.toml").runs
+    assert run.job is not None
+    assert run.job.pid_file is not None and run.job.pid_file.path.endswith("logs/train.pid")
+    assert run.job.exit_file is not None and run.job.exit_file.path.endswith("logs/train.exit")
+
+
+def test_an_id_that_the_client_made_up_is_not_pinned(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wandb(folder, "5j8e0q2z", "k3j4h5g6")
+    assert main(["init", "wandb", "--set", "name=a", "--json", "--print"]) == 0
+    found = settings(capsys)
+    assert "wandb.id" not in found and found["wandb.dir"] == "wandb"
+    assert (found["job.kind"], found["job.log"]) == ("local", "logs/train.log")
+    wandb(folder, "grug-moe-1e23")
+    assert main(["init", "wandb", "--set", "name=a", "--json", "--print"]) == 0
+    assert settings(capsys)["wandb.id"] == "grug-moe-1e23"
+
+
+def test_of_several_jobs_none_is_taken_silently(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("other.log", "other.pid"):
+        (folder / name).write_text("2\n")
+    wandb(folder, "5j8e0q2z")
+    assert main(["init", "wandb", "--set", "name=a", "--json", "--print"]) == 0
+    assert "job.kind" not in settings(capsys)
+
+
+def test_where_checkpoints_lie_is_suggested_and_not_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "local:logs/train.log", "--set", "name=a", "--json", "--print"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    choices = {each["key"]: each["choices"] for each in document["open"]}
+    assert [each["value"] for each in choices["output_root"]] == ["out"]
+    assert [each["value"] for each in choices["checkpoints.path"]] == ["out"]
+
+
+def test_a_log_is_no_output_root(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["init", "local:logs/train.log", "--set", "name=a"]
+    assert main([*words, "--set", "output_root=logs/train.log"]) == 2
+    said = capsys.readouterr().err
+    assert "output_root: logs/train.log is a file; expected the folder" in said
+    assert not (folder / "cockpit.toml").exists()
+
+
+def test_a_scheduler_that_is_not_here_is_no_news_where_something_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    squeue = tmp_path / "bin" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2\nexit 1\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(squeue.parent), prepend=":")
+    assert main(["init"]) == 2
+    assert "slurm" not in capsys.readouterr().err
+    for name in TRAINS:
+        (tmp_path / name).unlink()
+    assert main(["init"]) == 2
+    assert "slurm here" in capsys.readouterr().err
