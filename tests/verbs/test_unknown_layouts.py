@@ -128,3 +128,15 @@ def test_a_save_of_many_files_is_not_moved_aside_by_halves(
     main(["rollback", "odd", "--to", "200", "--move", "yes", "--dry-run"])
     out = capsys.readouterr().out
     assert "checkpoint_1_300-shard0.pt is one save of 2 files: move it yourself" in out
+
+
+def test_a_save_in_an_unknown_state_is_not_passed_over_for_step_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save = {"model.safetensors": b"x", "trainer_state.json": b"{}", "latest": b"global_step9"}
+    world(tmp_path, {f"checkpoint-8/{name}": data for name, data in save.items()}, 1)
+    monkeypatch.chdir(tmp_path)
+    main(["relaunch", "odd", "--dry-run"])
+    out = capsys.readouterr().out
+    assert "its latest names global_step9, which is not in it): find out about step 8" in out
+    assert "from scratch" not in out

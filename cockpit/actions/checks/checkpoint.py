@@ -94,6 +94,11 @@ def _nothing_whole(value: CheckpointsValue, run: RunSpec) -> Check:
         return blocked(NONE, f"{text} ({listed_steps(others)})")
     notes = next((f"; {item.note}" for item in reversed(value.items) if item.note), "")
     text = f"no checkpoint is known to be complete ({there}{notes})" if there else ""
+    unknown = [item for item in value.items if item.state is CheckpointState.UNKNOWN]
+    if unknown:  # it may be whole: nothing is said of beginning anew
+        return blocked(
+            NONE, f"{text}: find out about {called(unknown[-1])}", value=unknown[-1].path
+        )
     text = text or "no complete checkpoint"
     text += f"; from scratch is a launch, with {run.dri or 'the DRI'}'s approval"
     return blocked(NONE, f"{text} (cockpit launch {run.name})")
