@@ -13,17 +13,16 @@ class TrackerKind(NamedTuple):
     """One kind of tracker.
 
     ``records_end``: it writes down that a run has ended. Where it does not, a run that is not
-    "finished" there misses nothing. ``records_config``: it keeps the run's configuration.
+    "finished" there misses nothing.
     """
 
     name: str
     records_end: bool = True
-    records_config: bool = True
 
 
 WANDB: Final = TrackerKind("W&B")
 TRACKIO: Final = TrackerKind("trackio", records_end=False)
-TENSORBOARD: Final = TrackerKind("TensorBoard", records_end=False, records_config=False)
+TENSORBOARD: Final = TrackerKind("TensorBoard", records_end=False)
 TRACKER_KINDS: Final = {kind.name: kind for kind in (WANDB, TRACKIO, TENSORBOARD)}
 
 

@@ -317,7 +317,7 @@ def _untold(history: History, stepping: Stepping, begins: Sequence[Begin]) -> li
 def _with_untold(account: Goodput, run: RunSpec, history: History, untold: int) -> Goodput:
     """Return the account without what nobody can tell where former attempts have no rows here."""
     if not untold:
-        why = _goes_on(run, history)
+        why = _two_writers(history) or _goes_on(run, history)
         return account if why is None else account.model_copy(
             update={"share": None, "share_why": why, "steps_lost": None}
         )  # fmt: skip
@@ -337,6 +337,14 @@ def _with_untold(account: Goodput, run: RunSpec, history: History, untold: int) 
             "accelerators_why": why if held else account.accelerators_why,
         }
     )
+
+
+def _two_writers(history: History) -> str | None:
+    """Return that two launches write one W&B run: their rows cannot be told apart (C-25)."""
+    tracker = history.facets.tracker.value
+    if tracker is None or not tracker.writers or history.trend is history.log_trend:
+        return None
+    return f"two jobs write to W&B run {tracker.id}: their rows cannot be told apart"
 
 
 def _goes_on(run: RunSpec, history: History) -> str | None:
@@ -366,7 +374,8 @@ def _restarts(history: History, begins: Sequence[Begin]) -> Restarts:
         known.add(begin.job_id)
     if job is not None and job.restarts:
         requeues += max(0, job.restarts - mine)
-    seen = max(sum(begin.again for begin in begins), history.trend.stepping.backs)
+    backs = 0 if _two_writers(history) else history.trend.stepping.backs
+    seen = max(sum(begin.again for begin in begins), backs)
     return Restarts(ours=ours, requeues=requeues, unknown=max(0, seen - ours - requeues))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -11,6 +12,7 @@ from typing import Final
 
 from cockpit.runtime.process import PROC
 
+EVERY: Final = 10.0
 MOST_FILES: Final = 4096
 """Open files of one process that are looked at."""
 
@@ -28,6 +30,25 @@ def held_for_writing(paths: Collection[str], proc: Path = PROC) -> frozenset[str
             with suppress(OSError):  # gone, or another user's
                 found.update(_written(process, paths))
     return frozenset(found)
+
+
+class Held:
+    """Asks which of some files are held, not more often than every ``EVERY`` seconds."""
+
+    def __init__(self) -> None:
+        self._answer: tuple[frozenset[str], frozenset[str] | None] | None = None
+        self._until = 0.0
+
+    def of(self, paths: Collection[str]) -> frozenset[str] | None:
+        """Return those of ``paths`` that a process may write to, ``None`` where none can tell."""
+        asked, now = frozenset(map(os.path.realpath, paths)), time.monotonic()
+        if self._answer is None or self._answer[0] != asked or now >= self._until:
+            self._answer = asked, held_for_writing(asked)
+            self._until = now + EVERY
+        found = self._answer[1]
+        return None if found is None else frozenset(
+            path for path in paths if os.path.realpath(path) in found
+        )  # fmt: skip
 
 
 def _written(process: Path, paths: Collection[str]) -> Iterator[str]:

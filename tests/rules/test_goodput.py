@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from cockpit.model.facet import known
 from cockpit.model.goodput import Goodput, JobStart, Looks
 from cockpit.model.goodput_words import headline, losses
 from cockpit.model.history import FormerFailure, History, Launched, PhaseMark
-from cockpit.model.observed import Phase, Row
+from cockpit.model.observed import Phase, Row, Writer
 from cockpit.rules.goodput import goodput
 from tests.rules.making import CADENCE, T0, folded, history, job, run_spec, tracker
 
@@ -170,6 +171,16 @@ def test_a_first_look_at_a_run_that_goes_on_says_that_it_does_not_know_what_was_
     assert "first row that is read is step 104" in (found.share_why or "")
     every = [Row(step, T0 + step, 2.0) for step in range(500, 5001, 500)]
     assert account(life(6000, every, [mark(Phase.RUNNING, 0)])).share is not None
+
+
+def test_two_that_write_one_run_make_no_restart() -> None:
+    other = Writer(name="run-a", since=T0 + 700, last_record_at=T0 + 6400)
+    past = life(6500, ROWS, [mark(Phase.RUNNING, 600)])
+    told = known(tracker(writers=(other,)), "W&B", T0 + 6500)
+    both = past.model_copy(update={"facets": past.facets.model_copy(update={"tracker": told})})
+    found = account(both)
+    assert (found.restarts.total, found.share, found.steps_lost) == (0, None, None)
+    assert "two jobs write to W&B run toy" in (found.share_why or "")
 
 
 def test_two_launches_are_a_restart_though_only_the_second_job_was_seen() -> None:

@@ -11,10 +11,8 @@ from typing import Final, NamedTuple
 
 from cockpit.text.safe import clean
 
-TOGETHER: Final = 180.0
-"""Seconds between the last writes of two runs that both go on: clients write in blocks."""
 SLACK: Final = 2.0
-"""Seconds after another run began for which a run that ends may still write."""
+"""Seconds by which files that were copied together may differ."""
 SHOWN: Final = 3
 
 
@@ -35,7 +33,7 @@ class RunThere(NamedTuple):
 
 def living(runs: Sequence[RunThere]) -> RunThere:
     """Return the run to read: the one begun last, unless an earlier one goes on beside it."""
-    told = [each for each in runs if not each.empty] or list(runs)
+    told = [each for each in runs if not each.empty or each.held] or list(runs)
     first, *others = sorted(told, key=lambda each: (each.began, each.name), reverse=True)
     chosen = first
     for earlier in others:
@@ -50,8 +48,7 @@ def _outlives(earlier: RunThere, later: RunThere) -> bool:
         return False
     if earlier.held or later.held:
         return bool(earlier.held)
-    beside = earlier.written > later.began + SLACK
-    return beside and later.written - earlier.written <= TOGETHER
+    return earlier.written > later.written + SLACK
 
 
 def beside(runs: Sequence[RunThere], chosen: RunThere) -> tuple[str, ...]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
+from cockpit.sources.rowlog.living import RunThere, beside, living
 from cockpit.sources.wandb.clocks import Look, offset_of
 from cockpit.sources.wandb.file import WandbLog
 from cockpit.sources.wandb.launches import LaunchFile
@@ -25,6 +27,8 @@ from cockpit.sources.wandb.tail import (
     sample,
 )
 
+HEADER = 7
+"""Bytes of a file in which nothing was written yet."""
 STALE_SAMPLE = 0.1
 """Share by which a file may grow before it is sampled again: a sample reads all along it."""
 
@@ -184,19 +188,42 @@ class Fragment:
         return RowReader(keys, self.layout)
 
 
-def find(place: str, run_id: str | None) -> list[str]:
+Holding = Callable[[Collection[str]], frozenset[str] | None]
+"""Which of some files a process has open for writing; ``None`` where that cannot be seen."""
+
+
+def unseen(_: Collection[str]) -> frozenset[str] | None:
+    """Return that it cannot be seen."""
+    return None
+
+
+def find(place: str, run_id: str | None, holding: Holding = unseen) -> list[str]:
     """Return the ``.wandb`` files of a run, sorted by path.
 
     ``place`` is such a file, a run's directory (``offline-run-…``), a folder of them
-    (``wandb``) or the folder that holds ``wandb``. Without ``run_id`` a folder means its
-    newest run. Links such as ``latest-run`` add nothing twice. Raises ``OSError`` if ``place``
-    cannot be read; an empty list says that the run is not there.
+    (``wandb``) or the folder that holds ``wandb``. Without ``run_id`` a folder means the run in
+    it that goes on, else its newest one. Links such as ``latest-run`` add nothing twice. Raises
+    ``OSError`` if ``place`` cannot be read; an empty list says that the run is not there.
     """
     root = Path(place)
     if root.is_file():
         return [str(root)]
     below = root / "wandb"
-    return _in_folder(root, run_id) or (_in_folder(below, run_id) if below.is_dir() else [])
+    own = _in_folder(root, run_id, holding)
+    return own or (_in_folder(below, run_id, holding) if below.is_dir() else [])
+
+
+def others_in(place: str, run_id: str, holding: Holding = unseen) -> tuple[str, ...]:
+    """Return a line that names the runs which go on, or were begun, beside the one that is read."""
+    root = Path(place)
+    folder = root / "wandb" if (root / "wandb").is_dir() else root
+    if root.is_file():
+        return ()
+    runs = _runs_there(folder, sorted(each.name for each in folder.iterdir()), holding)
+    chosen = next((each for each in runs if each.name == run_id), None)
+    if chosen is None:
+        return ()
+    return beside([each for each in runs if each.written >= chosen.began], chosen)
 
 
 def ids_in(place: str) -> list[str]:
@@ -216,16 +243,18 @@ def id_in_name(path: str) -> str:
     return Path(path).stem.removeprefix("run-")
 
 
-def _in_folder(folder: Path, run_id: str | None) -> list[str]:
+def _in_folder(folder: Path, run_id: str | None, holding: Holding) -> list[str]:
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in entries)
     logs = [name for name in names if name.startswith("run-") and name.endswith(".wandb")]
     own = [folder / name for name in logs]
     if own:
         return [str(path) for path in own if run_id in (None, id_in_name(str(path)))]
-    run_id = run_id or _newest_id(folder, names)
     if run_id is None:
-        return []
+        runs = _runs_there(folder, names, holding)
+        if not runs:
+            return []
+        run_id = living(runs).name
     likely = [name for name in names if run_id in name]
     found = set(_logs(folder, likely, run_id)) or set(_logs(folder, names, run_id))
     return sorted(found)
@@ -238,8 +267,41 @@ def _logs(folder: Path, names: list[str], run_id: str) -> Iterator[str]:
             yield str(path.resolve())
 
 
-def _newest_id(folder: Path, names: list[str]) -> str | None:
-    return next(_newest_first(folder, names), None)
+def _runs_there(folder: Path, names: list[str], holding: Holding) -> list[RunThere]:
+    """Return the runs of a folder by their ids, each with what its newest launch tells of it."""
+    launches: dict[str, list[tuple[str, str, os.stat_result]]] = {}
+    for name, path in _launches(folder, names):
+        with suppress(OSError):
+            found = (name.removeprefix("offline-"), path, Path(path).stat())
+            launches.setdefault(id_in_name(path), []).append(found)
+    paths = [path for own in launches.values() for _, path, _ in own]
+    held = holding(paths) if len(launches) > 1 else None
+    return [
+        RunThere(
+            name=run_id,
+            began=_begun(max(own)[0], max(own)[2].st_mtime),
+            written=max(status.st_mtime for _, _, status in own),
+            empty=all(status.st_size <= HEADER for _, _, status in own),
+            held=None if held is None else any(path in held for _, path, _ in own),
+        )
+        for run_id, own in launches.items()
+    ]
+
+
+def _begun(name: str, otherwise: float) -> float:
+    """Return when a launch began, by the name of its folder: ``run-20260311_084100-ID``."""
+    try:
+        return datetime.strptime(name[4:19], "%Y%m%d_%H%M%S").astimezone().timestamp()
+    except ValueError:
+        return otherwise
+
+
+def _launches(folder: Path, names: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield each run directory and its file, that of the last start first, by their names."""
+    runs = [name for name in names if name.removeprefix("offline-").startswith("run-")]
+    for name in sorted(runs, key=lambda name: name.removeprefix("offline-"), reverse=True):
+        for path in sorted((folder / name).glob("run-*.wandb"))[:1]:
+            yield name, str(path)
 
 
 def _ids(folder: Path) -> list[str]:
@@ -253,7 +315,5 @@ def _ids(folder: Path) -> list[str]:
 
 def _newest_first(folder: Path, names: list[str]) -> Iterator[str]:
     """Yield the id of each run directory, that of the last start first, by their names."""
-    runs = [name for name in names if name.removeprefix("offline-").startswith("run-")]
-    for name in sorted(runs, key=lambda name: name.removeprefix("offline-"), reverse=True):
-        for path in sorted((folder / name).glob("run-*.wandb"))[:1]:
-            yield id_in_name(str(path))
+    for _, path in _launches(folder, names):
+        yield id_in_name(path)

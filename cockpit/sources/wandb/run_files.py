@@ -9,8 +9,9 @@ from typing import NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import WandbSpec
+from cockpit.runtime.open_files import Held
 from cockpit.sources.wandb.file import BLOCK, NotWandbError
-from cockpit.sources.wandb.fragment import Fragment, find, ids_in
+from cockpit.sources.wandb.fragment import Fragment, find, ids_in, others_in
 from cockpit.sources.wandb.history import Pass, RowChunk
 from cockpit.sources.wandb.launches import LaunchFile, LocalFile
 from cockpit.sources.wandb.metrics import MetricKeys, choose
@@ -73,6 +74,8 @@ class RunFiles:
         self._keys = MetricKeys()
         self._pass = Pass()
         self._config = ShownConfig()
+        self._held = Held()
+        self._held_files = Held()
         self._value: tuple[object, TrackerValue] | None = None
         self.read_out = False
         """Whether by the last ``value`` every row of the files had been given out."""
@@ -89,9 +92,10 @@ class RunFiles:
             self._list()
             self._look()
             self.read_out = self._pass.read_out(self._order, self._keys)
-            seen = (self._keys, self._pass.progress, tuple(one.seen for one in self._order))
+            held = self._writing()
+            seen = (self._keys, self._pass.progress, tuple(one.seen for one in self._order), held)
             if self._value is None or self._value[0] != seen:
-                self._value = (seen, self._made())
+                self._value = (seen, self._made(held))
             return with_state(self._value[1], clock.now())
 
     def more(self) -> RowChunk:
@@ -153,7 +157,7 @@ class RunFiles:
 
     def _found_here(self) -> list[LaunchFile]:
         place, run_id = "" if self._spec.dir is None else self._spec.dir.path, self._spec.run_id
-        paths = find(place, run_id)
+        paths = find(place, run_id, self._held.of)
         if not paths:
             raise FileNotFoundError(missing(place, run_id, ids_in(place)))
         return [LocalFile(path) for path in paths]
@@ -176,11 +180,25 @@ class RunFiles:
         for fragment in sound:
             fragment.judge_clock(self._keys)
 
-    def _made(self) -> TrackerValue:
+    def _writing(self) -> frozenset[str]:
+        """Return which of the run's files a process here has open for writing, of several."""
+        if len(self._order) < 2 or any(one.file.far for one in self._order):
+            return frozenset()
+        return self._held_files.of([one.path for one in self._order]) or frozenset()
+
+    def _beside(self) -> tuple[str, ...]:
+        """Return what is said of other runs in the folder, where the run file names none."""
+        place = self._spec.dir
+        if place is None or not place.here or self._spec.run_id is not None:
+            return ()
+        return others_in(place.path, self._order[-1].id, self._held.of)
+
+    def _made(self, held: frozenset[str]) -> TrackerValue:
         run = newest_head(self._order).run
         config = {**(run.config if run else {}), **self._pass.config_of(self._order[-1])}
         shown = self._config.shown(config)
-        return tracker_value(self._spec, self._order, self._keys, self._pass, shown)
+        value = tracker_value(self._spec, self._order, self._keys, self._pass, shown, held)
+        return value.model_copy(update={"notes": self._beside()})
 
     def _recent(self, most: int) -> RowChunk:
         total = sum(one.size for one in self._order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from cockpit.model.observed import Row, TrackerValue, Writer
@@ -32,8 +32,11 @@ def tracker_value(
     keys: MetricKeys,
     scan: Pass,
     config: dict[str, object],
+    held: Collection[str] = (),
 ) -> TrackerValue:
     """Return what the files of a run (oldest first, at least one) say.
+
+    ``held`` are those that a process of this machine has open for writing.
 
     ``config`` is shown as it is: it must be safe text already. The state is that of a run
     that has just written; see ``with_state``.
@@ -67,7 +70,7 @@ def tracker_value(
         producer=_text(head.producer),
         fragments=tuple(clean(fragment.name) for fragment in fragments),
         files=tuple(str(fragment.path) for fragment in fragments),
-        writers=_still_writing(fragments, tails),
+        writers=_still_writing(fragments, tails, held),
         skipped_blocks=max(scan.skipped, sum(tail.skipped for tail in tails)),
         scanned=series.share,
         usual_step_s=usual,
@@ -91,17 +94,24 @@ def _on_our_clock(fragment: Fragment, keys: MetricKeys) -> Latest:
     return tail.with_row(newest)._replace(rows=rows, record_at=at)
 
 
-def _still_writing(fragments: Sequence[Fragment], tails: Sequence[Latest]) -> tuple[Writer, ...]:
+def _still_writing(
+    fragments: Sequence[Fragment], tails: Sequence[Latest], held: Collection[str]
+) -> tuple[Writer, ...]:
     """Return the launches that wrote on after a later one had begun, and about as lately (C-25).
 
-    Each launch dates its own records. A launch whose exit record is there has ended.
+    Each launch dates its own records. A launch whose exit record is there has ended. Of those
+    that processes here have open for writing each lives.
     """
     newest = max((tail.record_at or 0.0 for tail in tails), default=0.0)
     pairs = list(zip(fragments, tails, strict=True))
     found = []
     for (one, tail), (later, _) in pairwise(pairs):
         at = tail.record_at
+        both = one.path in held and any(each.path in held for each, _ in pairs if each is not one)
+        if both:
+            at = max(at or 0.0, one.mtime)
         overlaps = at is not None and at > later.started_at + CLOCKS and newest - at <= TOGETHER
+        overlaps = overlaps or both
         if at is not None and overlaps and tail.exit_code is None:
             found.append(Writer(name=clean(one.name), since=later.started_at, last_record_at=at))
     return tuple(found)

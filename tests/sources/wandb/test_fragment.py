@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from cockpit.model.run import MetricNames
-from cockpit.sources.wandb.fragment import Fragment, find, id_in_name
+from cockpit.model.clock import SystemClock
+from cockpit.model.run import MetricNames, WandbSpec
+from cockpit.runtime.open_files import Held
+from cockpit.sources.wandb.fragment import Fragment, find, id_in_name, others_in
 from cockpit.sources.wandb.launches import LocalFile
 from cockpit.sources.wandb.metrics import MetricKeys, choose
+from cockpit.sources.wandb.run_files import RunFiles
 from tests.sources.wandb import writer
 
 T0 = 1_700_000_000.0
@@ -97,3 +103,56 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 def test_the_id_in_a_file_name() -> None:
     assert id_in_name("/a/wandb/run-20260103_000000-b-b/run-b-b.wandb") == "b-b"
+
+
+def begun(folder: Path, after: float, run_id: str, written_at: float, *, rows: int = 5) -> Path:
+    at = datetime.fromtimestamp(T0 + after).astimezone().strftime("%Y%m%d_%H%M%S")
+    path = folder / f"offline-run-{at}-{run_id}" / f"run-{run_id}.wandb"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    if rows:
+        written(path, rows)
+    os.utime(path, (written_at, written_at))
+    return path
+
+
+def here(paths: Collection[str]) -> frozenset[str] | None:
+    return Held().of(paths)
+
+
+def test_an_evaluation_that_is_over_does_not_hide_the_run_that_a_process_writes(
+    tmp_path: Path,
+) -> None:
+    train = begun(tmp_path, 0, "train", T0)
+    begun(tmp_path, 3600, "eval", T0 + 3610)
+    assert find(str(tmp_path), None, here)[0].endswith("run-eval.wandb"), "neither is written now"
+    with train.open("ab"):
+        assert find(str(tmp_path), None, here) == [str(train)]
+        assert others_in(str(tmp_path), "train", here) == ("eval lies there too; train is read",)
+    with train.open("rb"):
+        assert find(str(tmp_path), None, here)[0].endswith("run-eval.wandb"), "a reader is none"
+
+
+def test_the_run_that_went_on_is_read_where_no_process_can_be_seen(tmp_path: Path) -> None:
+    train = begun(tmp_path, 0, "train", T0 + 3700)
+    begun(tmp_path, 3600, "eval", T0 + 3610)
+    assert find(str(tmp_path), None) == [str(train)]
+
+
+def test_a_start_that_wrote_nothing_hides_no_run_unless_it_lives(tmp_path: Path) -> None:
+    train = begun(tmp_path, 0, "train", T0)
+    failed = begun(tmp_path, 3600, "new", T0 + 3600, rows=0)
+    assert find(str(tmp_path), None, here) == [str(train)]
+    with failed.open("ab"):
+        assert find(str(tmp_path), None, here) == [str(failed)], "it has only not written yet"
+
+
+def test_two_launches_of_one_id_that_processes_write_are_two_writers(tmp_path: Path) -> None:
+    first = begun(tmp_path, 0, "same", T0)
+    second = begun(tmp_path, 5, "same", T0 + 5)
+    files = RunFiles(WandbSpec.model_validate({"dir": str(tmp_path)}))
+    with first.open("ab"), second.open("ab"):
+        (found,) = files.value(SystemClock()).writers
+    assert found.name == first.parent.name
+    apart = RunFiles(WandbSpec.model_validate({"dir": str(tmp_path)}))
+    assert apart.value(SystemClock()).writers == ()
