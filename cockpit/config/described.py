@@ -99,7 +99,8 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
     "run.wandb": {
         "entity": "The W&B entity (user or team).",
         "project": "The W&B project.",
-        "id": "The W&B run id, if it is pinned; without one the newest run of dir counts.",
+        "id": "The W&B run id, if it is pinned; without one the run of dir that a process writes,"
+        " else the newest, counts.",
         "name": "The display name of the W&B run.",
         "url": "The address of the W&B run, in place of entity, project and id.",
         "resume": "The resume policy of the trainer's client: allow, never or must.",
