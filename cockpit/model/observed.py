@@ -222,6 +222,10 @@ class LogValue(Frozen):
     """What the lines that were read announce besides steps."""
     clock_offset_s: Seconds | None = None
     """The writer's clock minus ours where it is off: the times of lines are on ours."""
+    begun_anew_at: Instant | None = None
+    """When it was last seen to have been truncated: what stood in it before is gone."""
+    former_end: tuple[str, ...] = Field(default=(), exclude=True)
+    """The last lines that were seen of it before that."""
     others: tuple[OtherLog, ...] = ()
     """What the job writes besides: standard error of its own, other ranks."""
 

@@ -11,6 +11,7 @@ from cockpit.rules.artifacts.checkpoints import checkpoint_not_advancing, rollba
 from cockpit.rules.artifacts.records import records_overdue
 from cockpit.rules.artifacts.success import success_without_artifacts
 from cockpit.rules.causes import with_causes
+from cockpit.rules.jobs.begun_anew import log_begun_anew
 from cockpit.rules.jobs.duplicates import duplicate_job
 from cockpit.rules.jobs.flapping import flapping
 from cockpit.rules.jobs.host import host_pressure
@@ -57,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     success_without_artifacts,
     host_pressure,
     log_frozen,
+    log_begun_anew,
     walltime_short,
     preemption_noticed,
     identity_drifts,

@@ -177,6 +177,11 @@ def log_still() -> Case:
     return Case(history(T0 + 100, trend, job=job(), log=value, tracker=moving))
 
 
+def truncated() -> Case:
+    value = log("step 1", mtime=T0 + 99, begun_anew_at=T0 + 90)
+    return Case(history(T0 + 100, job=job(restarts=1), log=value))
+
+
 def unrecorded() -> Case:
     run = run_spec(tier="hero", records=RecordsSpec(logbook="/x/toy.md"), monitor=None)
     value = RecordsValue(logbook="/x/toy.md", last_entry_at=T0, pushed=True)
@@ -260,6 +265,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "C-19": hollow_success,
     "C-22": full_disk,
     "C-23": log_still,
+    "C-23#anew": truncated,
     "C-24": unrecorded,
     "C-25": twice,
     "C-26": out_of_time,

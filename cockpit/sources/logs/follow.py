@@ -48,6 +48,8 @@ class News(NamedTuple):
     """What stands behind the last line break: half a line, or the newest state of a bar."""
     begin: int = 0
     """Where the log begins that is still kept."""
+    anew: bool = False
+    """True where what was read of it stands there no more: it was truncated, or rewritten."""
 
 
 class Follower:
@@ -72,13 +74,14 @@ class Follower:
         self._behind = False
         self._limit: int | None = None
         self._skipped: tuple[int, int] | None = None
+        self._anew = False
 
     def look(self, tail: int, limit: int | None = None) -> News | None:
         """Return what is new and the last ``tail`` lines; ``None`` if nothing has changed.
 
         Of more than ``limit`` bytes only the newest are read, and the others are skipped.
         """
-        self._limit, self._skipped = limit, None
+        self._limit, self._skipped, self._anew = limit, None, False
         with self.log.open(self.wish(limit)) as log:
             stat = log.stat
             if stat.version == self._version and not self._behind:
@@ -91,7 +94,9 @@ class Follower:
         starts = tuple(line.start for line in lines)
         inode, skipped, rest = stat.identity[1], self._skipped, self._rest
         size, mtime, begin = stat.size, stat.mtime, stat.begin
-        return News(states, shown, size, mtime, inode, first, starts, skipped, rest, begin)
+        return News(
+            states, shown, size, mtime, inode, first, starts, skipped, rest, begin, self._anew
+        )
 
     def has_read(self, place: Place, version: Hashable) -> bool:
         """Tell whether all of the file at a place was read when it was of this ``version``."""
@@ -123,6 +128,7 @@ class Follower:
             self._skipped = (self._offset, stat.begin)
             self._offset, self._guard = stat.begin, b""
         elif not self._unbroken(log):
+            self._anew = True
             self._offset, self._guard = stat.begin, b""
         self._inode = stat.identity
         return states + self._read(log)

@@ -263,6 +263,7 @@ class _Followed:
         self._bar = b""
         self._step: int | None = None
         self._begin = 0
+        self._anew: tuple[float | None, tuple[str, ...]] = None, ()
         self._offset = 0.0
         self._asked: tuple[object, Ask] | None = None
         """What the last look asked for, and what that followed from."""
@@ -372,6 +373,8 @@ class _Followed:
         self._rows += rows
         former = Announced() if self._value is None else self._value.announced
         written = partial(written_until, news.states, mtime=news.mtime, utc=utc, offset=off)
+        if news.anew and self._value is not None:
+            self._anew = news.mtime, tuple(line.plain for line in self._value.lines)
         self._value = LogValue(
             path=path,
             size=news.size,
@@ -385,6 +388,8 @@ class _Followed:
             rows_begin=self._begin,
             announced=announced(news.states, former, written, news.first),
             clock_offset_s=off or None,
+            begun_anew_at=self._anew[0],
+            former_end=self._anew[1],
         )
 
     def _with_first_broken(

@@ -1,0 +1,64 @@
+"""C-23 of a log that a restart has truncated: by what a watch saw, and by the lines' own times."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.alert import Alert
+from cockpit.model.clock import SystemClock
+from cockpit.model.observed import JobValue, LogValue, Row
+from cockpit.rules.jobs.begun_anew import log_begun_anew
+from cockpit.sources.logs.source import Logs
+from tests.queries import queries_of
+from tests.rules.making import T0, folded, history, job, log, run_spec
+from tests.sources.logs.test_source import run_of
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 3 has"
+
+
+def told(value: LogValue, of: JobValue, *rows: Row) -> list[Alert]:
+    past = history(T0 + 200, job=of, log=value)
+    return list(log_begun_anew(run_spec(), past.model_copy(update={"log_trend": folded(rows)})))
+
+
+def followed(path: Path, first: str, then: str) -> LogValue:
+    logs, queries = Logs(SystemClock()), queries_of([run_of(path)])
+    path.write_text(first)
+    asyncio.run(logs.observe(queries))
+    path.write_text(then)
+    value = asyncio.run(logs.observe(queries))["r"].value
+    assert value is not None
+    return value
+
+
+def test_what_a_watch_saw_of_the_first_end_is_kept(tmp_path: Path) -> None:
+    value = followed(tmp_path / "run.log", f"step 40/99 loss 2\n{OOM}\n", "step 1/99 loss 2\n")
+    assert value.begun_anew_at == value.mtime
+    rows = [*(Row(step, T0 + step, 2.0) for step in range(41)), Row(1, T0 + 100, 2.0)]
+    (alert,) = told(value, job(restarts=1), *rows)
+    assert (alert.id, alert.key) == ("C-23", "C-23:toy:begun-anew")
+    first, second = (each.text for each in alert.evidence)
+    assert "had reached step 40" in first
+    assert "out of accelerator memory" in second and OOM in second
+    assert "--open-mode=append" in alert.next_action
+
+
+def test_without_a_cause_it_is_lost_and_without_a_restart_nothing_is_said(
+    tmp_path: Path,
+) -> None:
+    value = followed(tmp_path / "run.log", "step 40/99 loss 2\n" * 9, "step 1/99 loss 2\n")
+    (alert,) = told(value, job(restarts=1))
+    assert alert.evidence[1].text == "what ended the former attempt is lost"
+    assert told(value, job()) == [], "copied and truncated by a rotation"
+
+
+@pytest.mark.parametrize(("first_at", "said"), [(T0 + 20, True), (T0 - 900, False)])
+def test_a_log_that_is_read_for_the_first_time_tells_by_its_times(
+    first_at: float, said: bool
+) -> None:
+    rows = [Row(step, first_at + step, 2.0) for step in range(5)]
+    assert bool(told(log("x"), job(restarts=1), *rows)) is said
+    assert told(log("x"), job(), *rows) == []
