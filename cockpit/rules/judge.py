@@ -29,6 +29,7 @@ from cockpit.rules.lineage.identity import identity_drifts
 from cockpit.rules.lineage.loaded import wrong_checkpoint
 from cockpit.rules.lineage.output import output_elsewhere
 from cockpit.rules.metrics.mismatch import resume_mismatch
+from cockpit.rules.metrics.mixed import log_mixed
 from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.resume import resumed_elsewhere
 from cockpit.rules.metrics.spike import loss_spike
@@ -67,6 +68,7 @@ RULES: tuple[Rule, ...] = (
     wrong_checkpoint,
     config_drifts,
     duplicate_job,
+    log_mixed,
 )
 
 

@@ -24,6 +24,7 @@ from cockpit.rules.byrow import Happened, Standing, judge_rows
 from cockpit.rules.goodput import goodput
 from cockpit.rules.judge import judge, worst_first
 from cockpit.rules.metrics.finalstep import with_final_step
+from cockpit.rules.metrics.mixed import without_the_other
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
 from cockpit.rules.verdict import next_action, of_alerts, row_of, situation
@@ -149,6 +150,7 @@ def judged(case: Case) -> Judged:
     over = () if tracked else log.over
     account = goodput(spec, history)
     trend, still = log.trend, log.standing
+    history = history.model_copy(update={"facets": without_the_other(spec, history)})
     return Judged(spec, history, alerts, how_far, trend, still, over, account, case.asked)
 
 

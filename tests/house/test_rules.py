@@ -229,6 +229,14 @@ def other_config() -> Case:
     return Case(history(T0 + 60, job=job(), settings=now, former_settings=before))
 
 
+def shared_log() -> Case:
+    pairs = [(Row(at, T0 + at, 2.0), Row(at + 5000, T0 + at, 1.0)) for at in range(60)]
+    rows = tuple(row for pair in pairs for row in pair)
+    value = log("x", mtime=T0 + 59, rows=rows)
+    past = history(T0 + 60, folded(rows), job=job(), log=value)
+    return Case(past.model_copy(update={"log_trend": past.trend}))
+
+
 def noticed() -> Case:
     said = Announced(notice=Notice(line="preemption notice received", at=T0 + 50))
     return Case(history(T0 + 60, job=job(), log=log("x", mtime=T0 + 60, announced=said)))
@@ -268,6 +276,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "C-23#anew": truncated,
     "C-24": unrecorded,
     "C-25": twice,
+    "C-25#log": shared_log,
     "C-26": out_of_time,
     "C-26:notice": noticed,
 }

@@ -12,12 +12,12 @@ from functools import lru_cache
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
+from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import LogValue, Triage
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.present import job_of
 from cockpit.rules.triage.classify import diagnose
-from cockpit.text.present_log import held
 
 SLACK = 15.0
 """Seconds by which a first line may lie before its job's start."""
@@ -31,6 +31,7 @@ def log_begun_anew(run: RunSpec, history: History) -> Iterator[Alert]:
     if value is None or job is None or job.phase.terminal:
         return
     since, texts = _seen(value, history) or _read(value, history)
+    unsure = history.log_trend.pace.began_late  # its first lines tell no time
     if since is None:
         return
     yield Alert(
@@ -40,7 +41,7 @@ def log_begun_anew(run: RunSpec, history: History) -> Iterator[Alert]:
         title="The log was begun anew at a restart",
         since=since,
         evidence=present.evidence(log.source, *texts),
-        confidence="likely",
+        confidence="guess" if value.begun_anew_at is None and unsure else "likely",
         next_action="nothing to do: let the next start append to its log"
         " (Slurm: --open-mode=append; a shell: >> in place of >)",
     )
@@ -73,12 +74,15 @@ def _read(log: LogValue, history: History) -> tuple[float | None, list[str]]:
         return None, []
     if pace.first_at is None or pace.first_at < job.started_at - SLACK:
         return None, []
-    text = (
-        f"restarted {job.restarts} times, and its first row is of {wording.moment(pace.first_at)}"
-    )
+    text = f"restarts: {job.restarts}, and the log shows one beginning only"
+    if not pace.began_late:
+        text += f", at {wording.moment(pace.first_at)}"
     return pace.first_at, [f"{text}: what ended the former attempt is lost"]
 
 
 @lru_cache(maxsize=64)
 def _cause(lines: tuple[str, ...]) -> Triage | None:
-    return diagnose(held(lines), "failed", None) if lines else None
+    if not lines:
+        return None
+    read = Read(lines=len(lines), bytes=sum(map(len, lines)), whole=False)
+    return diagnose(PresentLog(tuple(map(LogLine, lines)), read, None), "failed", None)

@@ -12,6 +12,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.jobs.terminal import diagnosis
 from cockpit.rules.metrics.finalstep import doubt_about
+from cockpit.rules.metrics.mixed import Mixed, mixed
 from cockpit.rules.patience import steps_now
 from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of, stopped
 
@@ -31,7 +32,8 @@ class StepSeen(NamedTuple):
 
 def progress(run: RunSpec, history: History) -> Progress:
     """Return the progress: ``~4600/5155``, ``~4600/unknown``, ``unknown/5155``."""
-    newest, final = newest_step(history), run.final_step
+    two = mixed(run, history)
+    newest, final = newest_step(history, two), run.final_step
     step = None if newest is None else newest.step
     left = "unknown" if step is None else f"~{step}"
     right = "unknown" if final is None else str(final)
@@ -52,14 +54,14 @@ def current_step(history: History) -> int | None:
     return None if newest is None else newest.step
 
 
-def newest_step(history: History) -> StepSeen | None:
+def newest_step(history: History, two: Mixed | None = None) -> StepSeen | None:
     """Return the newest step of the present incarnation over tracker, log and checkpoints.
 
     A step of a former one never wins by being larger; it stands in only where no job runs that
     could have made one. Nor does one that training cannot have reached yet: a line of the former
     job in the same log, a checkpoint that was copied here.
     """
-    told = [one for one in (_tracked(history), *_logged(history), _saved(history)) if one]
+    told = [one for one in (_tracked(history), *_logged(history, two), _saved(history)) if one]
     began = _began(history)
     present = [one for one in told if one.at is None or one.at >= began]
     if not present and phase_of(history) is Phase.RUNNING:
@@ -99,11 +101,15 @@ def _counts_otherwise(history: History) -> bool:
     return history.trend is not history.log_trend and not 1 / PACES < mine / logs < PACES
 
 
-def _logged(history: History) -> Iterator[StepSeen]:
+def _logged(history: History, two: Mixed | None) -> Iterator[StepSeen]:
     """Yield the log's newest step, as it was followed and as the diagnosis of its job found it.
 
     The diagnosis of a job that is over has read above the lines that are followed.
     """
+    if two is not None:
+        if two.own is not None:
+            yield StepSeen(two.own.step, two.own.at, "log")
+        return
     pace, found = history.log_trend.pace, diagnosis(history)
     if pace.step is not None:
         yield StepSeen(pace.step, pace.at, "log")
