@@ -218,7 +218,7 @@ def _checkpoints(value: CheckpointsValue, now: float) -> Pairs:
 
 
 def _newest(value: CheckpointsValue) -> str:
-    newest = newest_of(item for item in value.items if item.complete)
+    newest = newest_of(item for item in value.items if item.complete and item.own)
     return "?" if newest is None else named(newest).removeprefix("step ")
 
 

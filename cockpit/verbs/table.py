@@ -59,7 +59,7 @@ def checkpoint_text(run: RunReport) -> str:
         return NONE
     if facet.value is None or facet.value.unlisted:
         return UNKNOWN
-    newest = newest_of(item for item in facet.value.items if item.complete)
+    newest = newest_of(item for item in facet.value.items if item.complete and item.own)
     if newest is None:
         items = facet.value.items
         unknown = all(item.state is CheckpointState.UNKNOWN for item in items)

@@ -75,7 +75,8 @@ class Rollback(Action):
         chosen, about = _chosen(value, to)
         roots = RunRoots(context)
         after = await sight_of(context, roots, newer) if move else value
-        furthest = max((_step(item) or to for item in newer), default=to)
+        mine = (_step(item) or to for item in newer if item.whose in (Whose.OWN, Whose.AGAIN))
+        furthest = max(mine, default=to)
         loses = f"{furthest - to:,} steps, from {steps(furthest)} back to {steps(to)}"
         checks = (
             *nothing_lives(context, self.verb),

@@ -303,7 +303,7 @@ def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
         yield f"Not all known ({_why(facet)})"
     elif value.relaunch_from is None:
         yield _none_good(value)
-    newest = newest_of(item for item in value.items if item.complete)
+    newest = newest_of(item for item in value.items if item.complete and item.own)
     if newest is not None and newest.saved_at is not None:
         yield f"Newest complete: {size(newest.size)}, saved {utc_minute(newest.saved_at)}"
     suspect = [item for item in value.items if item.complete and item.suspect]

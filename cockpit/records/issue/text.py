@@ -210,7 +210,11 @@ def new_critical(run: RunSpec, alert: Alert) -> str:
 def state_of(report: RunReport) -> str:
     """Return how a run stands in a few lines: job, progress, checkpoint, open alerts, next."""
     job, checkpoints = report.facets.job, report.facets.checkpoints.value
-    newest = None if checkpoints is None else newest_of(i for i in checkpoints.items if i.complete)
+    newest = (
+        None
+        if checkpoints is None
+        else newest_of(i for i in checkpoints.items if i.complete and i.own)
+    )
     latest = UNKNOWN if newest is None else named(newest).removeprefix("step ")
     if newest is not None and newest.suspect is not None:
         latest += f", suspect ({newest.suspect})"

@@ -89,7 +89,7 @@ def _observed(report: RunReport, now: float) -> Iterator[str]:
         if figures:
             yield f"{', '.join(figures)} ({_from(tracker.source, at, now)})"
     if checkpoints.value is not None and not checkpoints.value.unlisted:
-        newest = newest_of(item for item in checkpoints.value.items if item.complete)
+        newest = newest_of(item for item in checkpoints.value.items if item.complete and item.own)
         if newest is not None:
             told = named(newest).removeprefix("step ")
             when = _from(checkpoints.source, newest.saved_at, now)

@@ -39,7 +39,7 @@ def checkpoint_not_advancing(run: RunSpec, history: History) -> Iterator[Alert]:
 
 def newest_complete(items: tuple[Checkpoint, ...]) -> Checkpoint | None:
     """Return the newest complete checkpoint, suspect or not."""
-    return newest_of(item for item in items if item.complete)
+    return newest_of(item for item in items if item.complete and item.own)
 
 
 def _items(history: History) -> tuple[Checkpoint, ...]:

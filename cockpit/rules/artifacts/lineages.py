@@ -45,13 +45,14 @@ class _Known(NamedTuple):
 
     ``started`` is when the present job began, ``began`` the first sign of this lineage, ``reached``
     the highest step that was ever logged, ``between`` how far a save may lie beyond it: not every
-    step is logged (``None``: not known).
+    step is logged (``None``: not known). ``told`` is when the rows were written last.
     """
 
     started: float | None
     began: float | None
     reached: int | None
     between: int | None
+    told: float | None
     usual: float | None
 
 
@@ -99,6 +100,7 @@ def _known_of(history: History) -> _Known:
         began=_first_sign(history),
         reached=_reached(history),
         between=_between(history),
+        told=_told(history),
         usual=history.trend.usual_step_s or history.log_trend.usual_step_s,
     )
 
@@ -124,6 +126,14 @@ def _reached(history: History) -> int | None:
     told += [] if tracker is None else [tracker.step]
     told += [] if log is None else [row.step for row in log.rows]
     return max((step for step in told if step is not None), default=None)
+
+
+def _told(history: History) -> float | None:
+    """Return when a row was written last: of what was saved later they know nothing yet."""
+    tracker, log = history.facets.tracker.value, history.facets.log.value
+    told = [] if log is None else [log.mtime]
+    told += [] if tracker is None or tracker.last_step_at is None else [tracker.last_step_at]
+    return max(told, default=None)
 
 
 def _between(history: History) -> int | None:
@@ -204,6 +214,8 @@ def _beyond(saves: Sequence[_Save], known: _Known) -> Iterator[_Save]:
     if started is not None and any(_at(each) >= started + FILE_SKEW for each in far):
         return
     for each in far:
+        if known.told is not None and _at(each) > known.told + FILE_SKEW:
+            continue  # a log that is held back tells of it later
         if known.began is None or each.at is None or each.at < known.began + FILE_SKEW:
             yield each
 

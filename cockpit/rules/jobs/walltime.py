@@ -24,7 +24,7 @@ def walltime_short(run: RunSpec, history: History) -> Iterator[Alert]:
     listing = history.facets.checkpoints
     if listing.value is None or listing.value.unlisted:
         return
-    saved = newest_of(item for item in listing.value.items if item.complete)
+    saved = newest_of(item for item in listing.value.items if item.complete and item.own)
     last = _last(saved, job)
     seen = seen_at(history.facets.job, history.now)
     if last is None or last + every <= job.ends_by or _done_before(run, history, job.ends_by, seen):

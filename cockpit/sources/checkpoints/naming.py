@@ -27,10 +27,11 @@ _NAMES_STEP: Final = late_regex(r"(?:latest|last|best|checkpoint)[-_.\w]*")
 
 @dataclass
 class Naming:
-    """What names saves: the reasons by path, and by root why not all of them are known."""
+    """What names saves: the reasons by path, by root why not all are known, and the best ones."""
 
     reasons: dict[str, list[str]] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
+    best: set[str] = field(default_factory=set)
 
     def add(self, path: str, why: str) -> None:
         """Note a reason once."""
@@ -115,5 +116,6 @@ def _by_states(root: Root, names: Mapping[str, str], found: Naming) -> None:
 
 def _best(best: str | None, of: str, where: str, names: Mapping[str, str], found: Naming) -> None:
     name = (best or "").rstrip("/").rpartition("/")[2]
-    if name in names and name != of:
+    if name in names and name != of and names[name] not in found.best:
+        found.best.add(names[name])
         found.add(names[name], f"the trainer's best, by {where}")

@@ -11,7 +11,7 @@ from cockpit.model.history import History, PhaseMark
 from cockpit.model.observed import CheckpointState, CheckpointsValue, Phase, Row, Whose
 from cockpit.model.picking import newest_good
 from cockpit.rules.artifacts.lineages import marked
-from tests.rules.making import T0, checkpoint, checkpoints, folded, history, job, losses
+from tests.rules.making import T0, checkpoint, checkpoints, folded, history, job, log, losses
 
 DAY = 86_400.0
 Saves = Sequence[tuple[int, float]]
@@ -119,6 +119,14 @@ def test_steps_of_a_log_that_counts_otherwise_prove_nothing() -> None:
     assert (whose(value), value.mixed, picked(value)) == ({}, None, 1200)
     none_within = [(step, T0 - DAY + step) for step in (2000, 3000)]
     assert whose(looked(none_within, rows=300)) == {}
+
+
+def test_a_log_that_is_held_back_proves_nothing_of_later_saves() -> None:
+    """Its writer was killed with its last lines in a buffer: the log ends at 310."""
+    saves = [(step, T0 - DAY + step) for step in range(100, 701, 100)]
+    held_back = log("step 310 loss 2.0", mtime=T0 - DAY + 320)
+    value = looked(saves, rows=310, started=None, log=held_back)
+    assert (whose(value), value.mixed, picked(value)) == ({}, None, 700)
 
 
 def test_torn_and_rejected_ones_prove_nothing_and_are_marked_all_the_same() -> None:
