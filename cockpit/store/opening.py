@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 from pathlib import Path
 from typing import Final
 
 from cockpit.store.store import NO_HISTORY, Store, StoreError
 
+OTHERS_WRITE: Final = 0o022
 OPEN_WITHIN: Final = 9.0
 """Seconds: longer than a store waits for whoever has locked it."""
 
@@ -38,6 +41,25 @@ class Opening:
             self._opened.append(Store(self._path, read_only=read_only))
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             self._trouble.append(error)
+
+
+def close_to_others(path: Path) -> str | None:
+    """Take from others the right to write into the store's folder; say so if they had it.
+
+    Only a folder of ours is changed; of another account's it is said alone.
+    """
+    folder = path.parent
+    try:
+        found = folder.stat()
+        if not found.st_mode & OTHERS_WRITE:
+            return None
+        said = f"{folder} could be written by others (mode {stat.S_IMODE(found.st_mode):04o})"
+        if found.st_uid != os.geteuid():
+            return f"{said} and belongs to another account (uid {found.st_uid}): move it away"
+        folder.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS_WRITE)
+    except OSError:
+        return None
+    return f"{said}; it is closed to them now: check that nobody has changed what lies there"
 
 
 def open_within(path: Path, *, read_only: bool = False, seconds: float = OPEN_WITHIN) -> Store:

@@ -12,7 +12,7 @@ from cockpit.config.file import ConfigError, find, load, store_path
 from cockpit.model.base import plain_number
 from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile
-from cockpit.store.opening import open_within
+from cockpit.store.opening import close_to_others, open_within
 from cockpit.store.store import EmptyStoreError, Store, StoreError
 from cockpit.text.charset import drawn, terminal_charset
 from cockpit.text.scrub import scrub
@@ -85,6 +85,8 @@ def check_name(file: CockpitFile, name: str) -> None:
 
 def open_store(*, read_only: bool) -> Store | None:
     """Return the store, or ``None`` (said on stderr) if it cannot be used."""
+    if not read_only and (open_to_others := close_to_others(store_path())) is not None:
+        say(open_to_others)
     try:
         return open_within(store_path(), read_only=read_only)
     except EmptyStoreError:

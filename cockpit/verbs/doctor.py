@@ -31,6 +31,7 @@ from cockpit.platforms.table import kind_of
 from cockpit.runtime.shell import run_command
 from cockpit.runtime.ssh_trouble import know_remedies
 from cockpit.store.described import described, last_holder
+from cockpit.store.opening import close_to_others
 from cockpit.store.store import StoreError
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
@@ -215,7 +216,9 @@ def _colours(term: str) -> int:
 
 def _store() -> DoctorFinding:
     path = store_path()
-    before = last_holder(path)
+    before, open_to_others = last_holder(path), close_to_others(path)
+    if open_to_others is not None:
+        return _finding("store", False, open_to_others, "only this user may write there")
     try:
         text = described(path)
     except StoreError as error:
