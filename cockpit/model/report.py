@@ -149,6 +149,8 @@ class RunReport(Frozen):
     """When its job was looked at; not part of the document."""
     day: Day = Day.model_construct()
     """How it was in the last 24 hours; not part of the document."""
+    stopped_by: str | None = None
+    """Who had the job stopped from here, once it is over."""
     verdict_reason: str | None = None
     """Why the verdict is the one it is, in one line."""
     agents: tuple[AgentAct, ...] = ()

@@ -39,7 +39,8 @@ def loss_text(run: RunReport) -> str:
 def job_text(run: RunReport) -> str:
     """Return the job's phase in capitals, ``?`` with what was last known.
 
-    One whose process is stopped (SIGSTOP) is not said to run.
+    One whose process is paused (SIGSTOP) is not said to run; one that somebody here stopped has
+    not failed.
     """
     job = run.facets.job
     if not job.configured:
@@ -48,7 +49,9 @@ def job_text(run: RunReport) -> str:
         return UNKNOWN
     if job.value.phase is Phase.UNKNOWN:
         return UNKNOWN
-    word = "STOPPED" if job.value.stopped is not None else job.value.phase.value.upper()
+    word = "PAUSED" if job.value.stopped is not None else job.value.phase.value.upper()
+    if run.stopped_by is not None and job.value.phase in (Phase.FAILED, Phase.CANCELLED):
+        word = "STOPPED"
     return word if job.known else f"{UNKNOWN} (was {word})"
 
 

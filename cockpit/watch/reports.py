@@ -251,6 +251,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         agents=state.shared.agents,
         owner=owner,
         goodput=found.goodput,
+        stopped_by=found.history.stop_ordered_by,
         looks=state.looks,
         not_read_yet=found.history.not_read_yet,
     )

@@ -106,7 +106,7 @@ def verdict_word(report: RunReport) -> str:
 def phase_words(report: RunReport, now: float, just: str = "just now") -> str:
     """Return the job's phase and what belongs to it: ``RUNNING 4/4``, ``FAILED 12m ago``.
 
-    A process that is stopped (SIGSTOP) is not said to run, nor is a job that nobody has asked
+    A process that is paused (SIGSTOP) is not said to run, nor is a job that nobody has asked
     since the engine started, or that gave no answer when it was: ``was RUNNING 14m ago`` tells
     when it was seen so, ``was FAILED 2h ago`` when it ended, if that is known.
     """
@@ -122,15 +122,24 @@ def phase_words(report: RunReport, now: float, just: str = "just now") -> str:
         at = job.value.ended_at if job.value.phase.terminal else job.observed_at
         return f"was {job.value.phase.value.upper()} {_ago(at, now, just)}".rstrip()
     if job.value.stopped is not None:
-        return f"STOPPED {age(now - job.value.stopped.since)}"
-    word = job.value.phase.value.upper()
+        return f"PAUSED {age(now - job.value.stopped.since)}"
+    word = phase_word(report, job.value)
     extra = _phase_extra(job.value, now, just)
     return f"{word} {extra}" if extra else word
 
 
+def phase_word(report: RunReport, job: JobValue) -> str:
+    """Return the job's phase in capitals; an end that somebody here ordered is no failure."""
+    over = job.phase in (Phase.FAILED, Phase.CANCELLED)
+    return (
+        f"STOPPED by {report.stopped_by}" if over and report.stopped_by else job.phase.value.upper()
+    )
+
+
 def brief_phase(report: RunReport, now: float) -> str:
     """Return the phase in at most two words: ``FAILED 12m``, ``FAILED now``."""
-    return " ".join(phase_words(report, now, just="now").split()[:2])
+    by = f" by {report.stopped_by}"
+    return " ".join(phase_words(report, now, just="now").replace(by, "", 1).split()[:2])
 
 
 def _phase_extra(job: JobValue, now: float, just: str) -> str:
@@ -152,7 +161,7 @@ def phase_style(report: RunReport, now: float) -> str:
     seen = look(job, report, now)
     if job.value is None or seen is Look.STALE:
         return "$dim"
-    if job.value.phase is Phase.FAILED:
+    if job.value.phase is Phase.FAILED and not report.stopped_by:
         return "bold $critical"
     if job.value.stopped is not None:
         return "bold $attention"

@@ -46,7 +46,9 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
         since=phase_since(history),
         since_or_before=job.ended_at is None,  # then it is when somebody saw it first
         evidence=tuple(_evidence(history, job, found, went_on)),
-        confidence=found.confidence if found is not None else "sure",
+        confidence=(
+            "sure" if found is None or history.stop_ordered_by is not None else found.confidence
+        ),
         next_action=_next(run, history, job, found, went_on),
     )
 

@@ -16,6 +16,7 @@ from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.told import OwnerNow
 from cockpit.model.view import View
 from cockpit.model.wording import clock_time, day_time, moment
+from cockpit.verbs.table import job_text
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
 from widgets.alert_list import paint_open, paint_timeline
@@ -415,3 +416,12 @@ def test_the_empty_lines_of_a_frame_are_one() -> None:
     assert len(bare) == 3 and len({*map(id, bare)}) == 1
     assert bare[0].plain == "│          │"
     assert [(span.start, span.end) for span in bare[0].spans] == [(0, 1), (11, 12)]
+
+
+def test_an_end_that_somebody_here_ordered_is_no_failure() -> None:
+    ended = made.job(Phase.FAILED, ended_at=made.NOW - 120.0)
+    told = made.report(seen=made.facets(job=ended)).model_copy(update={"stopped_by": "ada"})
+    assert facts.phase_words(told, made.NOW) == "STOPPED by ada 2m ago"
+    assert facts.brief_phase(told, made.NOW) == "STOPPED 2m"
+    assert job_text(told) == "STOPPED"
+    assert "critical" not in facts.phase_style(told, made.NOW)
