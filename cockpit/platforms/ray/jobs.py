@@ -8,7 +8,8 @@ these answers the job is shown without them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import fnmatch
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -18,10 +19,10 @@ from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.local.launcher.launches import launch_id_in, number_of
 from cockpit.platforms.ray.answers import RayJob
 from cockpit.platforms.ray.head import Head
-from cockpit.platforms.ray.lineage import candidate_of, launch_id_of, live_of
+from cockpit.platforms.ray.lineage import Mark, candidate_of, launch_id_of, live_job, live_of
 from cockpit.platforms.ray.states import phase_of, reason_of
 from cockpit.platforms.ray.waiting import Wait, waits
 from cockpit.runtime.http import HttpError
@@ -30,6 +31,7 @@ from cockpit.text.safe import clean
 ALL_WITHIN: Final = 5.5
 """Seconds for everything that is asked of a head for one look, beside a list that took longer."""
 AT_LEAST: Final = 0.5
+FITS: Final = "its name fits job.match"
 _KEPT: Final = 10_000
 """Starts of drivers that are remembered: a driver begins once."""
 
@@ -89,7 +91,14 @@ class RayJobs:
         for run in runs:
             others = frozenset(job for job, name in owners.items() if name != run.name)
             found[run.name] = live_of(run, candidates, current[run.name], others)
+            matched = _matched(run, jobs)
+            if matched is not None and phase_of(matched).lives:
+                found[run.name] = _with(found[run.name], self._fitting(head, run, matched))
         return found
+
+    def _fitting(self, head: Head, run: RunSpec, job: RayJob) -> LiveJob:
+        """Return the living job that fits ``job.match`` as one of the lineage."""
+        return live_job(run, candidate_of(job, self._since(head, job)), Mark(FITS))
 
     async def wait_of(self, head: Head, job: RayJob) -> str | None:
         """Return what a pending job waits for, as far as the head tells."""
@@ -217,6 +226,41 @@ def currents_of(runs: Iterable[RunSpec], jobs: Sequence[RayJob]) -> dict[str, Ra
 
 
 def _current(run: RunSpec, jobs: Sequence[RayJob], by_id: Mapping[str, RayJob]) -> RayJob | None:
+    job, matched = _recorded(run, jobs, by_id), _matched(run, jobs)
+    if matched is None or job is None:
+        return matched or job
+    newer = (matched.submitted_at or 0.0) > (job.submitted_at or 0.0)
+    return matched if newer else job
+
+
+def _with(live: Live, own: LiveJob) -> Live:
+    """Return what lives with a job that is surely of the lineage, once."""
+    others = tuple(job for job in live.possible if job.id != own.id)
+    there = any(job.id == own.id for job in live.jobs)
+    jobs = live.jobs if there else (own, *live.jobs)
+    return live.model_copy(update={"jobs": jobs, "possible": others})
+
+
+def _matched(run: RunSpec, jobs: Sequence[RayJob]) -> RayJob | None:
+    """Return the newest job that fits ``job.match`` by its submission id or its metadata's name."""
+    pattern = run.job.match if run.job is not None else None
+    if pattern is None:
+        return None
+    fits = [
+        job
+        for job in jobs
+        if any(fnmatch.fnmatchcase(name, pattern) for name in _names(job))
+        if launch_id_in((job.submission_id or "",)) in (None, launch_id_of(run, job))
+    ]
+    return max(fits, key=lambda job: (job.submitted_at or 0.0, job.id), default=None)
+
+
+def _names(job: RayJob) -> Iterator[str]:
+    told = (job.submission_id, job.metadata.get("name"), job.metadata.get("job_name"))
+    return (name for name in told if name)
+
+
+def _recorded(run: RunSpec, jobs: Sequence[RayJob], by_id: Mapping[str, RayJob]) -> RayJob | None:
     named = run.job.id if run.job is not None else None
     newest = _newest_launch(run, jobs)
     if named is None:
@@ -239,7 +283,9 @@ def _newer_than(run: RunSpec, job: RayJob) -> str:
     named = run.job.id if run.job is not None else None
     if named is None or job.is_called(named):
         return ""
-    return f"; found by launch id {clean(job.id, 120)}, newer than {clean(named, 120)}"
+    launched = launch_id_of(run, job) is not None
+    how = "found by launch id" if launched else "the newest that fits job.match,"
+    return f"; {how} {clean(job.id, 120)}, newer than {clean(named, 120)}"
 
 
 def failed(error: HttpError, source: str, now: float) -> Facet[Any]:

@@ -87,11 +87,11 @@ def live_of(
     for each in candidates:
         mark = marks.of(each)
         if mark is not None:
-            (jobs if mark.certain else possible).append(_live(run, each, mark))
+            (jobs if mark.certain else possible).append(live_job(run, each, mark))
         elif each.job.id not in others and not shared.isdisjoint(keys_of([each.start])):
             why = None if _tag(each.job) else alike(run, starts, each.start)
             if why is not None:
-                live = _live(run, each, Mark(why))
+                live = live_job(run, each, Mark(why))
                 similar.append(live.model_copy(update={"alike": True}))
     return Live(jobs=tuple(jobs), possible=(*possible, *similar))
 
@@ -176,7 +176,8 @@ def shown_name(job: RayJob) -> str:
     return clean(scrub(clean(job.entrypoint, 2000)), NAME_LENGTH)
 
 
-def _live(run: RunSpec, candidate: Candidate, mark: Mark) -> LiveJob:
+def live_job(run: RunSpec, candidate: Candidate, mark: Mark) -> LiveJob:
+    """Return a job that lives, and why it is taken for one of the lineage."""
     job = candidate.job
     return LiveJob(
         id=clean(job.id, 200),

@@ -50,6 +50,7 @@ class RayPlatform(Unsupported):
         {
             *("id", "address", "token_env", "auth", "token_command"),
             *("resubmit_runs", "log", "other_logs", "workdir", "save_command", "grace"),
+            "match",
         }
     )
     acts: ClassVar[bool] = True

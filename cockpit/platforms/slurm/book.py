@@ -56,7 +56,7 @@ def _urgency(record: Record) -> int:
 
 @dataclass(frozen=True)
 class Book:
-    """The records of one answer, by their own number."""
+    """The records of one answer, by their own number; ``uid`` is who asked, empty if not told."""
 
     records: dict[str, Record]
     uid: str = ""

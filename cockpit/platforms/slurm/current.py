@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,12 +12,12 @@ from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import alike, keys_of
-from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.local.launcher.launches import launch_id_in, number_of
 from cockpit.platforms.slurm.alike import own_starts
 from cockpit.platforms.slurm.book import Book, Job
 from cockpit.platforms.slurm.chain import LONGEST, Chains, live_job, queued_after
 from cockpit.platforms.slurm.held import never_let_go
-from cockpit.platforms.slurm.lineage import Mark, is_diagnostic, launch_of, mark_of
+from cockpit.platforms.slurm.lineage import Mark, is_diagnostic, launch_of, mark_of, words_of
 from cockpit.platforms.slurm.reasons import never_starts
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.script import is_job_id
@@ -62,6 +63,12 @@ class _Beside:
     spared: list[LiveJob] = field(default_factory=list)
     held: list[LiveJob] = field(default_factory=list)
 
+    def as_rival(self, job: LiveJob) -> None:
+        """Count a job among the rivals, once."""
+        self.possible = [each for each in self.possible if each.id != job.id]
+        if all(each.id != job.id for each in self.rivals):
+            self.rivals.append(job)
+
 
 def lineage_of(
     run: RunSpec, book: Book, chains: Chains, claimed: Mapping[str, str] | None = None
@@ -81,12 +88,21 @@ def lineage_of(
         job, why = _unnamed(run, book)
         if job is not None and named is not None:
             why = f"{why}; {named} is not listed any more"
+    former, matched = job, _matched(run, book)
+    if matched is not None and (job is None or _was_submitted_after(matched, job)):
+        job, passed, freed = _moved_on(run, book, chains, matched.id, matched)
+        why = f"the newest of your jobs that fits job.match{'' if named is None else _than(named)}"
     if job is None:
         beside = _beside(run, book, None, set(), claimed or {})
         return Lineage(None, possible=tuple(beside.possible), held=tuple(beside.held))
     queued = tuple(queued_after(chains, book, job))
-    known = {*passed, *(each.id for each in queued)}
-    beside = _beside(run, book, job, known, claimed or {})
+    own = {*passed, *(each.id for each in queued)}
+    beside = _beside(run, book, job, own, claimed or {})
+    if former is not None and former.id not in {job.id, *own} and former.lives:
+        beside.as_rival(live_job(former, "the recorded job"))
+    mark = mark_of(run, job.main)
+    if mark is None and job is matched:
+        mark = Mark("its name fits job.match")
     return Lineage(
         job=job,
         passed=passed,
@@ -96,7 +112,7 @@ def lineage_of(
         possible=tuple(beside.possible),
         spared=tuple(beside.spared),
         held=tuple(beside.held),
-        mark=mark_of(run, job.main),
+        mark=mark,
         why=why,
     )
 
@@ -178,6 +194,29 @@ def _was_freed(record: Record, at: float) -> bool:
         return False
     waited = eligible - submitted >= WAITED
     return waited and submitted < at <= eligible <= at + FREED_WITHIN
+
+
+def _matched(run: RunSpec, book: Book) -> Job | None:
+    """Return the newest of my jobs whose name fits ``job.match`` and that may be the run's."""
+    pattern = run.job.match if run.job is not None else None
+    if pattern is None:
+        return None
+    fits = [
+        one
+        for one in book.jobs
+        if fnmatch.fnmatchcase(one.main.name, pattern) and not book.is_foreign(one.main)
+        if not is_diagnostic(run, one.main) and not never_let_go(one.main)
+        if launch_id_in(words_of(one.main.comment)) in (None, launch_of(run, one.main))
+    ]
+    return max(fits, key=lambda one: (one.main.submitted or 0.0, one.id), default=None)
+
+
+def _was_submitted_after(one: Job, job: Job) -> bool:
+    return one.id != job.id and (one.main.submitted or 0.0) > (job.main.submitted or 0.0)
+
+
+def _than(named: str) -> str:
+    return f", newer than {named}"
 
 
 def _launched_since(run: RunSpec, book: Book, job: Job | None) -> Job | None:

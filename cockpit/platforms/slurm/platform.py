@@ -52,7 +52,7 @@ class SlurmPlatform(Platform):
     fields: ClassVar[frozenset[str]] = frozenset(
         {
             *("id", "host", "log", "other_logs", "workdir", "save_signal", "save_command", "grace"),
-            "diagnostic",
+            *("diagnostic", "match"),
         }
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE

@@ -297,3 +297,20 @@ async def test_the_newest_launch_wins_over_a_recorded_job_that_is_over() -> None
         ray.job("fail-i002")["start_time"] = old["start_time"] - 1000
         job = await job_of(platform(), run_of(ray.url, "fail-i001"))
         assert job.id == "fail-i001" and [each.id for each in job.rivals] == ["fail-i002"]
+
+
+async def test_the_newest_job_that_fits_the_pattern_is_the_current_one() -> None:
+    async with head() as ray:
+        old = ray.job("fail-i001")
+        began = old["end_time"] + 1000
+        ray.add("llama-by-hand", start_time=began, end_time=None)
+        ray.add("raysubmit_1", start_time=began + 5, end_time=None, metadata={"name": "llama-2"})
+        ray.add("llama-i007", start_time=began + 9, end_time=None)  # a launch of another run
+        run = run_of(ray.url, "fail-i001", job={"match": "llama-*"})
+        facet = (await platform().jobs([Query(run=run)]))["fail"]
+        assert facet.value is not None and facet.value.id == "raysubmit_1"
+        live = (await platform().live([run]))["fail"]
+        assert ("raysubmit_1", "its name fits job.match") in [(j.id, j.why) for j in live.jobs]
+        assert facet.source.endswith(
+            "the newest that fits job.match, raysubmit_1, newer than fail-i001"
+        )

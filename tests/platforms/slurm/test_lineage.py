@@ -264,3 +264,40 @@ def test_a_chain_beside_it_goes_its_own_way() -> None:
 def test_a_job_that_completes_for_minutes_holds_up_the_next() -> None:
     seen = found(ended_at("12", 0.0, 0.0, 100.0), ended_at("13", 1.0, 500.0, None))
     assert seen.job is not None and seen.job.id == "13"
+
+
+def matching(*records: Record, job: str | None = "12") -> Lineage:
+    book, chains = Book({each.raw: each for each in records}, "1000"), Chains()
+    chains.learn(book)
+    return lineage_of(run_of("toy", job, match="llama-*", diagnostic=("*-eval",)), book, chains)
+
+
+def test_the_newest_of_mine_that_fits_the_pattern_is_the_current_job() -> None:
+    """It was submitted by hand, and the former one lives on beside it: two writers."""
+    old = record("12", submitted=100.0, uid="1000")
+    new = record("20", name="llama-70b", submitted=300.0, uid="1000")
+    seen = matching(old, new, record("15", name="llama-7b", submitted=200.0, uid="1000"))
+    assert seen.job is not None and seen.job.id == "20"
+    assert seen.why == "the newest of your jobs that fits job.match, newer than 12"
+    assert [job.id for job in seen.rivals] == ["12"]
+    assert seen.mark is not None and seen.mark.why == "its name fits job.match"
+    alone = matching(new, job=None)
+    assert alone.job is not None and alone.job.id == "20"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"name": "train"},
+        {"uid": "1001"},
+        {"name": "llama-eval"},
+        {"comment": "other-i003"},
+        {"submitted": 50.0},
+        {"state": "PENDING", "reason": "JobHeldUser", "said_by": "scontrol"},
+    ],
+)
+def test_what_does_not_fit_is_not_the_current_job(more: dict[str, object]) -> None:
+    """Another name, another user's, a diagnostic one, another run's, an older one, one held."""
+    told = replace(record("20"), name="llama-70b", submitted=300.0, uid="1000")
+    seen = matching(record("12", submitted=100.0, uid="1000"), replace(told, **more))  # type: ignore[arg-type]
+    assert seen.job is not None and seen.job.id == "12"
