@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 from cockpit.model.observed import Row
@@ -27,6 +28,8 @@ from cockpit.sources.wandb.tail import (
     sample,
 )
 
+MOST_LAUNCHES = 64
+"""Newest launches of a folder among which the run that goes on is looked for."""
 HEADER = 7
 """Bytes of a file in which nothing was written yet."""
 STALE_SAMPLE = 0.1
@@ -270,7 +273,7 @@ def _logs(folder: Path, names: list[str], run_id: str) -> Iterator[str]:
 def _runs_there(folder: Path, names: list[str], holding: Holding) -> list[RunThere]:
     """Return the runs of a folder by their ids, each with what its newest launch tells of it."""
     launches: dict[str, list[tuple[str, str, os.stat_result]]] = {}
-    for name, path in _launches(folder, names):
+    for name, path in islice(_launches(folder, names), MOST_LAUNCHES):
         with suppress(OSError):
             found = (name.removeprefix("offline-"), path, Path(path).stat())
             launches.setdefault(id_in_name(path), []).append(found)
