@@ -18,15 +18,25 @@ from cockpit.model.run import Command, RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import words_of
 from cockpit.platforms.local.launcher.launches import number_of
-from cockpit.platforms.local.naming import Use, arguments, names_the_tracker_run, use_of
+from cockpit.platforms.local.naming import (
+    Use,
+    arguments,
+    names_the_tracker_run,
+    only_looks,
+    trains_by_name,
+    use_of,
+)
 
 SAME_PROGRAM: Final = "runs the same script as the run's job"
+SAME_COMMAND: Final = "calls the same command in its batch script as the run's job"
+NAMES_OUTPUT: Final = "names the run's output root or W&B id in its batch script"
 SAME_NAME: Final = "has the name and the work folder of the run's job"
 _LAUNCH: Final = re.compile(r"(?:^|[\s,;=/])([\w.-]+-i\d{3,6})(?=$|[\s,;])")
 _RESUMES: Final = re.compile(r"resum|restor|restart|contin|ckpt|checkpoint|load", re.I)
 """Names of arguments by which two starts of one run differ: from where it goes on."""
 _OPEN: Final = re.compile(r"[{$]")
 """A placeholder or a variable in a recorded word: it may stand for any value."""
+_ASSIGNED: Final = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=(\S*|'[^']*'|\"[^\"]*\")")
 _ID: Final = re.compile(r"id$", re.I)
 _UNNAMED: Final = frozenset(("", "wrap", "sbatch", "bash", "sh", "python", "interactive"))
 """Names that a system gives to jobs that nobody named."""
@@ -82,23 +92,68 @@ def recorded_commands(run: RunSpec) -> Iterator[tuple[str, ...]]:
             continue
 
 
+def commands_in(text: str, folder: str, labels: str) -> list[Started]:
+    """Return the training commands of a shell script; else the last program that it calls."""
+    variables: dict[str, str] = {}
+    found: list[Started] = []
+    for line in re.sub(r"\\\r?\n", " ", text).splitlines():
+        plain = line.strip()
+        if not plain or plain.startswith("#"):
+            continue
+        assigned = _ASSIGNED.fullmatch(plain)
+        if assigned is not None:
+            variables[assigned[1]] = assigned[2].strip("'\"")
+            continue
+        words = [word.strip("'\";") for word in plain.split()]
+        program, args = program_of([word for word in words if word])
+        calls = program.endswith((".py", ".sh")) or f"-m {program}" in plain
+        if calls and words[0] not in ("source", ".") and not only_looks(program):
+            whole = program if "-m" in words else in_folder(folder, program)
+            found.append(Started(whole, args, folder=folder, labels=labels, variables=variables))
+    return [each for each in found if trains_by_name(each.program)] or found[-1:]
+
+
 def keys_of(starts: Iterable[Started]) -> set[object]:
     """Return what two starts must share one of, to be alike at all: cheap to compare."""
     programs = {each.program for each in starts if each.program}
     return programs | {(each.name, each.folder) for each in starts if each.name not in _UNNAMED}
 
 
-def alike(run: RunSpec, own: Sequence[Started], other: Started) -> str | None:
-    """Return why a job may be the run started a second time; ``None`` if nothing says so."""
+def alike(
+    run: RunSpec, own: Sequence[Started], other: Started, inside: Sequence[Started] = ()
+) -> str | None:
+    """Return why a job may be the run started a second time; ``None`` if nothing says so.
+
+    ``inside`` is what its script calls, where that could be read.
+    """
     if _of_another_run(run, own, other):
         return None
-    same = [each for each in own if each.program and each.program == other.program]
-    if same:
-        # One script is run with other values for each run of a sweep.
-        agrees = any(_may_be_one(run, each, other) for each in same)
-        return SAME_PROGRAM if agrees else None
+    if inside and all(_of_another_run(run, own, each) for each in inside):
+        return None
+    if any(_names_output(run, each) for each in inside):
+        return NAMES_OUTPUT
+    contradicted = False
+    for each, why in ((other, SAME_PROGRAM), *((one, SAME_COMMAND) for one in inside)):
+        same = [mine for mine in own if mine.program and mine.program == each.program]
+        if any(_may_be_one(run, mine, each) for mine in same):
+            return why
+        if same and each is other:
+            return None  # one script is run with other values for each run of a sweep
+        contradicted = contradicted or bool(same)
     named = {(each.name, each.folder) for each in own if each.name not in _UNNAMED}
-    return SAME_NAME if (other.name, other.folder) in named else None
+    return SAME_NAME if not contradicted and (other.name, other.folder) in named else None
+
+
+def _names_output(run: RunSpec, job: Started) -> bool:
+    """Tell whether an argument or variable that is written to is the run's output root."""
+    root = None if run.output_root is None else run.output_root.normal().seen_from(run.job)
+    wandb_id = None if run.wandb is None else run.wandb.run_id
+    return any(
+        (root and use_of(key) is Use.WRITES and value and _within(root, value, job.folder or "/"))
+        or (wandb_id and value == wandb_id and _ID.search(key) and names_the_tracker_run(key))
+        for key, value in _told(job)
+        if key
+    )
 
 
 def _of_another_run(run: RunSpec, own: Sequence[Started], other: Started) -> bool:

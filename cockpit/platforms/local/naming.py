@@ -113,6 +113,12 @@ def names_a_training(program: str) -> bool:
     return not words.isdisjoint(_TRAINS - {"main", "run"})
 
 
+def trains_by_name(program: str) -> bool:
+    """Tell whether a program's name says that it trains: ``train.py``, ``pkg.finetune``."""
+    name = posixpath.basename(program).removesuffix(".py").removesuffix(".sh")
+    return not set(_words(name)).isdisjoint(_TRAINS)
+
+
 def _words(name: str) -> list[str]:
     return [word for word in _WORDS.split(_CAMEL.sub("_", name).lower()) if word]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from cockpit.model.run import RunSpec
-from cockpit.platforms.alike import Started, in_folder, recorded_commands
+from cockpit.platforms.alike import Started, commands_in, in_folder, recorded_commands
 from cockpit.platforms.slurm.command import options_of, sbatch_at, script_words
 from cockpit.platforms.slurm.record import Record
 
@@ -33,9 +33,31 @@ def started(record: Record) -> Started:
     )
 
 
-def own_starts(run: RunSpec, records: Sequence[Record]) -> list[Started]:
-    """Return how the run's job starts: by the run file's commands, and as its records tell."""
-    return [*map(started, records), *_recorded(run)]
+def inside(record: Record, scripts: Mapping[str, str]) -> list[Started]:
+    """Return what a job's batch script calls, where that was read."""
+    text = scripts.get(record.base, "")
+    return commands_in(text, record.workdir, record.comment) if text else []
+
+
+def own_starts(
+    run: RunSpec, records: Sequence[Record], scripts: Mapping[str, str]
+) -> list[Started]:
+    """Return how the run's job starts: by the run file's commands, and as its records tell.
+
+    ``scripts`` are batch scripts by the number of their job, and files by their path.
+    """
+    top = [*map(started, records), *_recorded(run)]
+    called = [each for record in records for each in inside(record, scripts)]
+    for each in top:
+        if text := scripts.get(each.program, ""):
+            called += commands_in(text, each.folder, each.labels)
+    return [*top, *called]
+
+
+def programs_of(runs: Iterable[RunSpec], records: Iterable[Record]) -> list[str]:
+    """Return the scripts of these runs, by their whole paths."""
+    starts = [*map(started, records), *(each for run in runs for each in _recorded(run))]
+    return list(dict.fromkeys(each.program for each in starts if each.program.startswith("/")))
 
 
 def _recorded(run: RunSpec) -> Iterator[Started]:

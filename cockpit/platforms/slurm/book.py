@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from cockpit.model.observed import Phase
 from cockpit.platforms.alike import Started
-from cockpit.platforms.slurm.alike import started
+from cockpit.platforms.slurm.alike import inside, started
 from cockpit.platforms.slurm.ask import Told
 from cockpit.platforms.slurm.record import Record, task_numbers
 
@@ -61,6 +61,8 @@ class Book:
     records: dict[str, Record]
     uid: str = ""
     """Whose jobs are one's own, where that is told."""
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    """Batch scripts that were read, by their job's number; files by their path."""
 
     def is_foreign(self, record: Record) -> bool:
         """Tell whether a job is another user's."""
@@ -93,9 +95,10 @@ class Book:
         return tuple((job, job.main) for job in self.jobs if job.lives)
 
     @cached_property
-    def starts(self) -> tuple[Started, ...]:
-        """What each of the living ones was started with, in the same order."""
-        return tuple(started(main) for _, main in self.living)
+    def starts(self) -> tuple[tuple[Started, tuple[Started, ...]], ...]:
+        """What each of the living ones was started with, and what its script calls, in order."""
+        mains = (main for _, main in self.living)
+        return tuple((started(main), tuple(inside(main, self.scripts))) for main in mains)
 
 
 def _holds(record: Record, task: int) -> bool:

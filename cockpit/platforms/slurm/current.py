@@ -277,16 +277,16 @@ def _beside(
     bases = {each.base for each in records}
     named = run.job.id if run.job is not None else None
     bases |= {re.split(r"[_+]", named)[0]} if named is not None else set()
-    starts = own_starts(run, records)
+    starts = own_starts(run, records, book.scripts)
     shared = keys_of(starts)
-    for (one, main), other in zip(book.living, book.starts, strict=True):
+    for (one, main), (other, calls) in zip(book.living, book.starts, strict=True):
         if one.id in own or main.base in bases:
             continue
         mark = mark_of(run, main)
         if mark is None:
             of_another = claimed.get(main.base, run.name) != run.name
-            similar = not of_another and not shared.isdisjoint(keys_of([other]))
-            why = alike(run, starts, other) if similar else None
+            similar = calls or not shared.isdisjoint(keys_of([other]))
+            why = alike(run, starts, other, calls) if similar and not of_another else None
             if why is not None and not is_diagnostic(run, main):
                 beside.possible.append(_may_be_one_more(book, one, why))
             continue

@@ -16,14 +16,14 @@ from cockpit.model.observed import JobValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.launches import launch_id_in
-from cockpit.platforms.slurm.alike import needles_of
-from cockpit.platforms.slurm.ask import Run, Told, ask
+from cockpit.platforms.slurm.alike import needles_of, programs_of
+from cockpit.platforms.slurm.ask import Run, Told, ask, parts
 from cockpit.platforms.slurm.book import Book, Job, book_of
 from cockpit.platforms.slurm.chain import Chains, live_job
 from cockpit.platforms.slurm.current import Lineage, lineage_of
 from cockpit.platforms.slurm.lineage import values_of, words_of
 from cockpit.platforms.slurm.record import Record
-from cockpit.platforms.slurm.script import is_job_id
+from cockpit.platforms.slurm.script import MOST_SCRIPTS, is_job_id, new_mark, scripts_script
 from cockpit.platforms.slurm.trouble import Trouble
 from cockpit.platforms.slurm.value import value_of
 from cockpit.text.safe import clean
@@ -53,6 +53,8 @@ class _Cluster:
     """Jobs whose end accounting has told, or never will: they are not asked for again."""
     estimates: dict[tuple[str, float | None], float] = field(default_factory=dict)
     """When the scheduler first meant to start a job: it may be late only by its own word."""
+    scripts: dict[tuple[str, float | None], str] = field(default_factory=dict)
+    """Batch scripts by their job's number and submit, and what files held, by their path."""
     current: dict[str, Job] = field(default_factory=dict)
     """The job that each run had last: the controller forgets within minutes of its end."""
 
@@ -122,7 +124,37 @@ class SlurmJobs:
         book = book_of(told, tuple(cluster.ended.values()))
         cluster.chains.learn(book)
         _remember(cluster, told, book, wanted)
+        if runs:
+            book = replace(book, scripts=await self._scripts(host, cluster, runs, book))
         return told, book
+
+    async def _scripts(
+        self, host: str | None, cluster: _Cluster, runs: Sequence[RunSpec], book: Book
+    ) -> dict[str, str]:
+        """Return the batch scripts of my jobs that no run names, each read once (C-25).
+
+        A copy of a script, a heredoc and ``--wrap`` are known by what they call alone.
+        """
+        claimed, texts = _claimed(runs, cluster), cluster.scripts
+        mine = {main.base: main for _, main in book.living if not book.is_foreign(main)}
+        keys = {base: (base, main.submitted) for base, main in mine.items()}
+        unread = [base for base in mine if keys[base] not in texts]
+        if any(base not in claimed for base in unread):
+            newest = sorted(unread, key=lambda base: -(mine[base].submitted or 0.0))[:MOST_SCRIPTS]
+            records = [record for job in cluster.current.values() for record in job.records]
+            files = programs_of(runs, records)[:MOST_SCRIPTS]
+            mark = new_mark()
+            script = scripts_script(mark, newest, files)
+            found = await parts(self._run, host, where_of(host), mark, script)
+            if not isinstance(found, Trouble):
+                for base in newest:
+                    if f"job.{base}" in found:
+                        texts[keys[base]] = found[f"job.{base}"]
+                texts |= {(path, None): found.get(f"file.{n}", "") for n, path in enumerate(files)}
+        for old in list(texts)[: max(0, len(texts) - KEPT)]:
+            del texts[old]
+        paths = {path: text for (path, at), text in texts.items() if path.startswith("/")}
+        return paths | {base: texts[key] for base, key in keys.items() if key in texts}
 
     def _off(self, told: Told) -> float:
         """Return by how many seconds the host's clock is behind ours, where that is too much."""

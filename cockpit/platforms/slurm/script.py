@@ -178,6 +178,35 @@ def jobs_script(mark: str, wanted: Iterable[str], *, steps: bool = False, needle
     return f"mark={mark}\n{_BEFORE}{body}"
 
 
+_SCRIPTS: Final = """\
+began=$(date +%s)
+for job in {jobs}; do
+[ $(($(date +%s) - began)) -lt {within} ] || break
+say "job.$job"; limited {controller} scontrol write batch_script "$job" - 2>/dev/null |
+ head -c {longest}
+done
+{files}say end
+"""
+MOST_SCRIPTS: Final = 40
+"""Batch scripts that are read at one look; the controller is asked for each by itself."""
+
+
+def scripts_script(mark: str, jobs: Iterable[str], files: Iterable[str]) -> str:
+    """Return the script that tells the batch scripts of jobs, and what some files hold now."""
+    read = (
+        f"say file.{number}; head -c 65536 {quote(path)} 2>/dev/null\n"
+        for number, path in enumerate(files)
+    )
+    body = _SCRIPTS.format(
+        jobs=" ".join(each for each in jobs if is_job_id(each)),
+        controller=CONTROLLER,
+        within=CONTROLLER // 2,
+        longest=65536,
+        files="".join(read),
+    )
+    return f"mark={mark}\n{_BEFORE}{body}"
+
+
 _CHECKUP: Final = """\
 say date; date +%s
 say version; limited {controller} squeue --version 2>&1

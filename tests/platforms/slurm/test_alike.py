@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.slurm.book import Book
 from cockpit.platforms.slurm.chain import Chains
@@ -118,6 +119,42 @@ def test_another_users_job_is_not_ours_to_stop() -> None:
     assert rival.beyond is not None
 
 
+TRAIN = """#!/bin/bash
+#SBATCH --time=10
+export WANDB_RUN_ID={wandb}
+source env.sh
+python prepare.py
+srun python -u train.py \\
+  --config {config}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "similar"),
+    [
+        (TRAIN.format(wandb="$ID", config="toy.yaml"), True),
+        ("#!/bin/sh\nexec torchrun --nproc 8 /home/ada/train.py --config toy.yaml --resume", True),
+        ("#!/bin/sh\n# wrapped\n\nbash train.sh --lr 3e-4", True),
+        ("OUT=1\nOUTPUT_DIR=/runs/toy python -m other", False),
+        ("export OUTPUT_DIR=/runs/toy\npython -m other", True),
+        ("python other.py --output-dir /runs/toy/a", True),
+        (TRAIN.format(wandb="$ID", config="toy2.yaml"), False),
+        (TRAIN.format(wandb="zzz", config="toy.yaml"), False),
+        ("python train.py --config toy.yaml --output-dir /runs/toy2", False),
+        ("source env.sh\npython prepare.py\npython eval.py --config toy.yaml", False),
+        ("# python train.py --config toy.yaml\nsleep 10", False),
+        ("", False),
+    ],
+)
+def test_a_batch_script_is_known_by_what_it_calls(text: str, similar: bool) -> None:
+    """Whatever the script is called, and where it lies: a copy, a heredoc, ``--wrap``."""
+    other = record("13", script="", name="wrap", workdir="/home/ada")
+    files = {"/home/ada/train.sh": TRAIN.format(wandb="abc123", config="toy.yaml"), "13": text}
+    book = Book({each.raw: each for each in (PLAIN, other)}, "1000", files)
+    found = lineage_of(TOY, book, Chains())
+    assert [job.id for job in found.possible] == (["13"] if similar else [])
+
+
 # On a real Slurm.
 
 RUN_FILE = """
@@ -187,6 +224,34 @@ def test_a_hand_submitted_copy_blocks_the_relaunch_until_a_person_decides(
     slurm.told("scancel", copy)
     slurm.clear()
     assert "similar-job" not in blocks(cockpit(slurm, tmp_path, ended, "relaunch", "toy"))
+
+
+async def test_copies_in_other_spellings_are_seen_before_they_write_anything(
+    slurm: Rig, ended: str, tmp_path: Path
+) -> None:
+    jobs = slurm.folder / "jobs"
+    text = "#!/bin/sh\nOUT=1\nexec python3 -u /opt/toy/train.py --config toy.yaml\n"
+    (jobs / "train.sh").write_text(text)
+    (tmp_path / "copy.sh").write_text(text.replace("OUT=1", "#SBATCH --time=9\necho edited"))
+    (tmp_path / "link.sh").symlink_to(jobs / "train.sh")
+    hold = ("--begin=now+1hour", "-o", "/dev/null", "-D", str(tmp_path))
+    words = (
+        [str(tmp_path / "copy.sh")],
+        [str(tmp_path / "link.sh")],
+        ["--wrap", "python3 /opt/toy/train.py --config toy.yaml --resume yes"],
+        ["--wrap", f"sh {jobs}/train.sh"],
+        ["-J", "x", "train.sh"],  # found where sbatch is called, works elsewhere
+    )
+    copies = [slurm.told("sbatch", "--parsable", "--mem=10", *hold, *each) for each in words]
+    others = [
+        slurm.told("sbatch", "--parsable", "--mem=10", *hold, "--wrap", each)
+        for each in ("python3 /opt/toy/train.py --config b.yaml", "python3 /opt/toy/eval.py")
+    ]
+    assert all(each.isdecimal() for each in (*copies, *others))
+    run = run_of("toy", ended, root="/runs/toy", workdir=place_of(str(jobs)))
+    run = run.model_copy(update={"resubmit": f"sbatch {jobs}/train.sh"})
+    live = (await platform().live([run]))["toy"]
+    assert sorted(job.id for job in live.alike) == sorted(copies), live
 
 
 def test_the_same_script_for_another_run_blocks_nothing(
