@@ -23,6 +23,7 @@ from uuid import uuid4
 from cockpit.model.base import Frozen
 from cockpit.records.git import documents
 from cockpit.records.git.documents import PREFIX
+from cockpit.records.git.hooked import CommitFile, past_hook
 from cockpit.records.git.noting import note_commit, note_file
 from cockpit.records.git.repository import NOTHING, Blob, GitError, Repository, has_hook, run_hook
 from cockpit.runtime.offload import offload
@@ -75,19 +76,21 @@ async def commit_file(
     repository: Repository,
     make: Callable[[str | None], Awaitable[FileChange | None]],
     message: str,
+    holds: Callable[[bytes], bool],
 ) -> str | None:
     """Commit one file on top of HEAD and return the commit; ``None`` if there is nothing to.
 
     ``make`` is given HEAD's commit (``None`` before the first) and asked again when somebody
-    else has committed meanwhile. Raises ``GitError`` and ``HookRefusedError``.
+    else has committed meanwhile. ``holds`` tells whether a version of the file has what is
+    committed. Raises ``GitError`` and ``HookRefusedError``.
     """
     for attempt in range(_TRIES):
         head = await repository.oid("HEAD")
         change = await make(head)
         if change is None:
             return None
-        commit = await _commit(repository, head, change, message)
-        if change.ours:
+        commit, ours = await _commit(repository, head, change, message, holds)
+        if change.ours and ours:
             await noted(repository, commit)
         try:
             await _advance(repository, head, commit, change, message)
@@ -172,26 +175,37 @@ async def patiently(repository: Repository, work: Callable[[], Awaitable[None]])
 
 
 async def _commit(
-    repository: Repository, head: str | None, change: FileChange, message: str
-) -> str:
+    repository: Repository,
+    head: str | None,
+    change: FileChange,
+    message: str,
+    holds: Callable[[bytes], bool],
+) -> tuple[str, bool]:
+    """Return the commit, and whether a hook has added nothing to it but formatting."""
     former = None if head is None else await repository.blob(head, change.path)
-    blob = Blob(former.mode if former else PLAIN, change.blob)
+    blob, same = Blob(former.mode if former else PLAIN, change.blob), True
     async with scratch(repository, "index") as index, scratch(repository, "message") as text:
         await start_index(repository, index, head)
         await put(repository, index, change.path, blob)
         if await has_hook(repository, "pre-commit"):
-            await run_hook(repository, "pre-commit", index=index)
-            blob = await repository.staged(change.path, index) or blob
-            await start_index(repository, index, head)  # whatever else a hook has staged
-            await put(repository, index, change.path, blob)
+            shown = blob
+            for _ in range(2):  # a formatter refuses once, and lets its own version pass
+                hooked = await past_hook(repository, index, CommitFile(change.path, shown, holds))
+                same = same and hooked.same
+                await start_index(repository, index, head)  # whatever else a hook has staged
+                await put(repository, index, change.path, hooked.blob)
+                if hooked.blob == shown:
+                    break
+                shown = hooked.blob
+            blob = shown
         await offload(text.write_bytes, f"{message}\n".encode(), deadline=repository.limits.local)
         await run_hook(repository, "prepare-commit-msg", str(text), "message", index=index)
         await run_hook(repository, "commit-msg", str(text), index=index)
         tree = await repository.ask("write-tree", index=index)
         said = await offload(text.read_bytes, deadline=repository.limits.local)
-    return await make_commit(
-        repository, tree, () if head is None else (head,), said.decode("utf-8", "replace")
-    )
+    parents = () if head is None else (head,)
+    commit = await make_commit(repository, tree, parents, said.decode("utf-8", "replace"))
+    return commit, same
 
 
 async def _advance(

@@ -185,12 +185,13 @@ def _existing(path: Path) -> Path:
 
 
 class HookRefusedError(Exception):
-    """A hook ended with a failure; ``name`` is which, ``done`` how."""
+    """A hook ended with a failure; ``name`` is which, ``done`` how, ``hint`` what helps."""
 
-    def __init__(self, name: str, done: Completed) -> None:
+    def __init__(self, name: str, done: Completed | None, hint: str = "") -> None:
         super().__init__(name)
         self.name = name
         self.done = done
+        self.hint = hint
 
 
 async def has_hook(repository: Repository, name: str) -> bool:

@@ -242,7 +242,13 @@ class Saver:
         async def make(head: str | None) -> FileChange | None:
             return await change_of(repository, own, job.path, head, job.edits)
 
-        commit = await commit_file(repository, make, job.message)
+        def holds(data: bytes) -> bool:
+            try:
+                return all(edit(data) == data for edit in job.edits)
+            except ValueError:
+                return False
+
+        commit = await commit_file(repository, make, job.message, holds)
         self._waiting.pop(job.path, None)
         head = commit or await repository.ask("rev-parse", "HEAD")
         job.commit = commit or await commit_of(repository, head, own)

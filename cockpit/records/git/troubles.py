@@ -81,9 +81,12 @@ def of_command(done: Completed, doing: str) -> str:
 
 def of_hook(error: HookRefusedError) -> str:
     """Return the line for a hook that said no, with its own words."""
+    if error.done is None:
+        return f"the {error.name} hook changed the file: {error.hint}"
     if error.done.timed_out:
         return f"the {error.name} hook did not end in time; retry, or commit by hand"
-    return f"the {error.name} hook refused: {spoken(error.done)}; do what it asks, then retry"
+    helps = error.hint or "do what it asks, then retry"
+    return f"the {error.name} hook refused: {spoken(error.done)}; {helps}"
 
 
 def of_file(error: OSError | ValueError, path: Path, changed: bool = False) -> str:
