@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from cockpit.config.check import DERIVED, Settings, Trouble, checked, one_of, unknown_key
 from cockpit.config.lines import KeyPath
+from cockpit.config.own_files import with_own_files
 from cockpit.config.resolve import resolved
 from cockpit.config.values import run_names, value_troubles
 from cockpit.model.run import AgentsSpec, CockpitFile, HostSpec, NotifySpec, RunSpec, UiSpec
@@ -151,6 +152,11 @@ def _run(table: object, at: KeyPath, settings: Settings, troubles: list[Trouble]
             troubles.append(Trouble(place, unknown_key(place)))
         if isinstance(table.get("job"), dict):
             table["job"] = _job(table["job"])
+        if isinstance(table.get("code"), dict):
+            troubles += (
+                Trouble((*at, "code", name), unknown_key((*at, "code", name)))
+                for name in DERIVED & table["code"].keys()
+            )
         if isinstance(table.get("checkpoints"), dict):
             table["checkpoints"] = _checkpoints(table["checkpoints"])
             troubles += _layout_troubles(table["checkpoints"], (*at, "checkpoints"))

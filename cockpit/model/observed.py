@@ -379,6 +379,10 @@ class CodeValue(Frozen):
     """Files of the commits that are not pushed; ``None``: not known."""
     untracked: tuple[str, ...] = Field(default=(), exclude=True)
     """Those of ``dirty`` that git does not know."""
+    base: str | None = Field(default=None, exclude=True)
+    """The recorded commit that ``changed`` and ``alike`` are told of."""
+    alike: tuple[str, ...] = Field(default=(), exclude=True)
+    """Commits around it that differ from it by nothing but files that are no code."""
     sealed: str | None = None
     """The run's own seal tag (``seal/<run>/<step>``), if there is one (SPEC A-7)."""
 

@@ -195,6 +195,10 @@ class CodeSpec(Frozen):
     ignore: tuple[str, ...] = ("docs/**", "*.md", "tests/**")
     safe: tuple[str, ...] = ()
     trajectory: tuple[str, ...] = ()
+    own_files: tuple[str, ...] = ()
+    """Files that the cockpit or the runs write, from the top; what is made beside them too."""
+    output_folders: tuple[str, ...] = ()
+    """Folders that runs save into, from the repository's top."""
 
 
 class Thresholds(Frozen):

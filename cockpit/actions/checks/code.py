@@ -9,7 +9,8 @@ from cockpit.model.observed import CodeValue, JobValue
 from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import CodeSpec
-from cockpit.rules.lineage.touched import Touches, worst_first
+from cockpit.model.touched import Touches, worst_first
+from cockpit.rules.lineage.code import same_code
 from cockpit.sources.git.changes import Changes
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.checks import blocked, passed, warned
@@ -143,7 +144,7 @@ def _bundle(job: JobValue | None, code: Code) -> list[Check]:
     if job is None or job.bundle is None or ran is None or recorded is None:
         return []
     name, by = f"{ID}:bundle", code.changes.recorded_by
-    if not (ran.startswith(recorded) or recorded.startswith(ran)):
+    if not same_code(code.now, ran, recorded):
         text = f"bundle differs: {job.id} runs commit {ran[:10]}, {by} has recorded {recorded[:10]}"
         return [blocked(name, text, value=job.bundle.id or ran, overridable=True)]
     if job.bundle.dirty and not (code.prior is not None and code.prior.dirty):

@@ -22,6 +22,7 @@ from cockpit.model.observed import Pick
 from cockpit.model.picking import named
 from cockpit.model.plan import Basis, Check, Difference
 from cockpit.model.run import RunSpec
+from cockpit.model.touched import worst_first
 from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import as_sent, fill, masked, values_of, words_of
 from cockpit.platforms.command import shown as shown_command
@@ -32,7 +33,6 @@ from cockpit.rules.lineage.output_root import (
     said_by_config,
     said_by_record,
 )
-from cockpit.rules.lineage.touched import worst_first
 from cockpit.text.checks import shown, warned
 
 _NO_PAIR = (

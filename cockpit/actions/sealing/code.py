@@ -13,9 +13,10 @@ from cockpit.actions.core.parameters import plural
 from cockpit.model.base import Frozen
 from cockpit.model.place import SSH, Place
 from cockpit.model.plan import Basis, Check
+from cockpit.model.touched import Touches, touches
 from cockpit.model.wording import size
 from cockpit.records.git.sealing import SealFacts, seal_plan
-from cockpit.rules.lineage.touched import Touches, touches
+from cockpit.rules.lineage.code import same_code
 from cockpit.runtime.offload import offload
 from cockpit.sources.git.command import git
 from cockpit.sources.git.own_commits import named_commits
@@ -151,11 +152,12 @@ def _lineage(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:
     head = code.facts.sha or ""
     if recorded is None:
         yield warned("lineage", f"no launch has recorded its commit; HEAD is {head[:10]}")
-    elif not head.startswith(recorded):
+    elif not same_code(value, head, recorded):
         text = f"the run was launched from {recorded[:10]}, and HEAD is {head[:10]}"
         yield blocked(ID, text, value=head, overridable=True)
     else:
-        yield passed("lineage", f"HEAD is what was launched: {head[:10]}", value=head)
+        same = "" if head.startswith(recorded) else f", but for records: {recorded[:10]} ran"
+        yield passed("lineage", f"HEAD is what was launched: {head[:10]}{same}", value=head)
 
 
 def _dirty(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:

@@ -17,8 +17,8 @@ from cockpit.model.history import History
 from cockpit.model.observed import CodeValue
 from cockpit.model.run import CodeSpec, RunSpec
 from cockpit.model.snapshot import Snapshot
+from cockpit.model.touched import Touches, worst_first
 from cockpit.rules import present
-from cockpit.rules.lineage.touched import Touches, worst_first
 from cockpit.rules.present import (
     job_of,
     of_present,
@@ -70,6 +70,14 @@ def record_of(history: History) -> Record | None:
     return Record(code.record_sha, "the logbook", None)
 
 
+def same_code(code: CodeValue | None, one: str, other: str) -> bool:
+    """Tell whether two commits hold the same code, by what is known to lie between them."""
+    if same_commit(one, other):
+        return True
+    alike = () if code is None else code.alike
+    return all(any(same_commit(each, known) for known in alike) for each in (one, other))
+
+
 def same_commit(one: str, other: str) -> bool:
     """Tell whether two commits are one; either may be shortened."""
     return one.startswith(other) or other.startswith(one)
@@ -77,19 +85,20 @@ def same_commit(one: str, other: str) -> bool:
 
 def _what_runs(history: History, record: Record | None) -> Iterator[Evidence]:
     job, tracker = job_of(history), history.facets.tracker
+    code = history.facets.code.value
     bundle = None if job is None else job.bundle
     if record is None:
         return
     if bundle is not None and bundle.commit is not None:
         source = history.facets.job.source
-        if not same_commit(bundle.commit, record.sha):
+        if not same_code(code, bundle.commit, record.sha):
             yield Evidence(text=_runs("the job's bundle", bundle.commit, record), source=source)
         elif bundle.dirty and not (record.used is not None and record.used.dirty):
             text = f"the job's bundle has uncommitted changes, {record.by} records none"
             yield Evidence(text=text, source=source)
     elif tracker.value is not None and tracker.value.git_commit is not None and _newer(history):
         ran = tracker.value.git_commit
-        if not same_commit(ran, record.sha):
+        if not same_code(code, ran, record.sha):
             text = _runs("the tracker's client", ran, record)
             yield Evidence(text=text, source=tracker.source)
 
@@ -137,8 +146,8 @@ def _checkout(
 def _between(
     code: CodeValue, record: Record | None, spec: CodeSpec
 ) -> tuple[tuple[Touches, str], ...] | None:
-    """Return what differs from the record; git was asked about the logbook's commit alone."""
-    since = code.record_sha
+    """Return what differs from the record; git was asked about one recorded commit alone."""
+    since = code.base or code.record_sha
     of_record = record is not None and since is not None and same_commit(since, record.sha)
     return worst_first(code.changed, spec) if code.changed is not None and of_record else None
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from cockpit.model.base import Frozen
 from cockpit.model.observed import CodeValue
 from cockpit.model.place import Place
+from cockpit.model.run import CodeSpec
+from cockpit.model.touched import Touches, touches
 from cockpit.sources.git.away import NO_LINK
 from cockpit.sources.git.command import git, trouble
 from cockpit.text.safe import clean
 
+_MARK: Final = "\x01"
+_BEFORE: Final = 50
+_AFTER: Final = 5000
+"""Commits before and after a recorded one that are looked at: weeks of a logbook."""
 _SHA: Final = re.compile(r"[0-9a-f]{7,64}")
 _NAMES: Final = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
 
@@ -54,6 +61,41 @@ async def changes_since(
         untracked=untracked,
         trouble=why,
     )
+
+
+async def alike_commits(repo: Place, base: str, spec: CodeSpec) -> tuple[str, ...]:
+    """Return the commits around ``base`` that change nothing from it but files that are no code.
+
+    The job may have started at one, and another be recorded: a logbook's own commits lie between.
+    """
+    if not _SHA.fullmatch(base):
+        return ()
+    how = ("log", "-z", "--name-only", "--no-renames", f"--format={_MARK}%H %P")
+    before = await git(repo, *how, f"-n{_BEFORE}", f"{base}^{{commit}}", "--")
+    after = await git(repo, *how, f"-n{_AFTER}", f"{base}^{{commit}}..HEAD", "--")
+    if not before.ok or before.cut or not after.ok or after.cut:
+        return ()
+    beside: dict[str, set[str]] = {}
+    for commit, parent, files in (*_commits(before.text), *_commits(after.text)):
+        if all(touches(name, spec) is Touches.IGNORE for name in files):
+            beside.setdefault(commit, set()).add(parent)
+            beside.setdefault(parent, set()).add(commit)
+    waiting = [each for each in beside if each.startswith(base)]
+    found: set[str] = set()
+    while waiting:
+        commit = waiting.pop()
+        found.add(commit)
+        waiting += beside[commit] - found
+    return tuple(sorted(found))
+
+
+def _commits(text: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield each commit with one parent, its parent and the files that it changed."""
+    for part in text.split(_MARK)[1:]:
+        head, *names = part.split("\0")
+        commit, *parents = head.split()
+        if len(parents) == 1:
+            yield commit, parents[0], tuple(name.lstrip("\n") for name in names if name.strip())
 
 
 async def _between(

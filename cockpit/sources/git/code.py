@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
 from cockpit.model.observed import CodeValue
 from cockpit.model.place import SSH, Place
-from cockpit.model.run import RunSpec
+from cockpit.model.run import CodeSpec, RunSpec
+from cockpit.model.touched import Touches, touches
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.runtime.unchanged import Unchanged, stamps_of
 from cockpit.sources.git import away
-from cockpit.sources.git.changes import Changes, changes_since
+from cockpit.sources.git.changes import Changes, alike_commits, changes_since
 from cockpit.sources.git.command import DEADLINE, GitStatus, git, status, told
 from cockpit.sources.git.tracked import looked_at
 from cockpit.text.logbook_scan import launched_sha, read_entries
@@ -31,10 +33,11 @@ SEALS: Final = "refs/tags/seal"
 
 
 class _Asked(NamedTuple):
-    """A recorded commit of a checkout."""
+    """A recorded commit of a checkout, and which of its files are code."""
 
     repo: Place
     record: str
+    spec: CodeSpec
 
 
 class _Looked(NamedTuple):
@@ -62,23 +65,30 @@ class Code:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tags: dict[Place, tuple[str, ...]] = {}
-        self._changes: dict[_Asked, tuple[_State, Changes]] = {}
+        self._changes: dict[_Asked, tuple[_State, tuple[Changes, tuple[str, ...]]]] = {}
         """One for each recorded commit: at which state it was asked for, and the answer."""
         self._unchanged: Unchanged[_Looked] = Unchanged(clock)
         self._looked_at: dict[Place, tuple[str, ...] | None] = {}
         """What its files' identity rests on since the last full look."""
 
-    async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[CodeValue]]:
-        """Return commit, branch, changed files and unpushed commits of each run's code."""
+    async def observe(
+        self, runs: Sequence[RunSpec], launched: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, Facet[CodeValue]]:
+        """Return commit, branch, changed files and unpushed commits of each run's code.
+
+        ``launched`` is the commit that the store knows of a run's last launch, by the run's name;
+        of others the logbook tells it.
+        """
         repos = {repo for run in runs if (repo := _repo(run)) is not None}
         by_host: dict[str | None, list[Place]] = {}
         for repo in sorted(repos, key=str):
             by_host.setdefault(None if repo.here else repo.host, []).append(repo)
-        asked = (self._of_host(host, own) for host, own in by_host.items())
+        hosts = (self._of_host(host, own) for host, own in by_host.items())
         by_repo = {
-            repo: facet for found in await asyncio.gather(*asked) for repo, facet in found.items()
+            repo: facet for found in await asyncio.gather(*hosts) for repo, facet in found.items()
         }
-        facets = await asyncio.gather(*(self._of_run(run, by_repo) for run in runs))
+        asked = (self._of_run(run, by_repo, launched.get(run.name)) for run in runs)
+        facets = await asyncio.gather(*asked)
         return {run.name: facet for run, facet in zip(runs, facets, strict=True)}
 
     async def _of_host(
@@ -136,7 +146,7 @@ class Code:
         return known(value, _source(repo), self._clock.now())
 
     async def _of_run(
-        self, run: RunSpec, facets: dict[Place, Facet[CodeValue]]
+        self, run: RunSpec, facets: dict[Place, Facet[CodeValue]], launched: str | None
     ) -> Facet[CodeValue]:
         """Add the run's own seal, and the commit that its logbook records for its newest launch."""
         if run.code is None or run.code.repo is None:
@@ -147,7 +157,7 @@ class Code:
             message = f"code on {clean(run.code.repo.endpoint)} is not read yet by this version"
             return unknown(ErrorKind.UNSUPPORTED, message, f"git {clean(where)}", self._clock.now())
         facet = facets[repo]
-        update: dict[str, str | tuple[str, ...] | None] = {}
+        update: dict[str, str | None] = {}
         if facet.value is None:
             return facet
         tags = reversed(self._tags.get(repo, ()))  # seal/<run>/<step>
@@ -158,27 +168,32 @@ class Code:
             with suppress(OSError, ValueError):  # the records facet says what is wrong with it
                 sha = await offload(_recorded, run.records.logbook, deadline=DEADLINE)
                 update["record_sha"] = sha
-        if not update:
-            return facet
-        value = facet.value.model_copy(update=update)
-        if value.record_sha is not None:
-            changes = await self._since_record(_Asked(repo, value.record_sha), value)
+        told = facet.value.model_copy(update=update) if update else facet.value
+        value = await _without_outputs(repo, told, run.code)
+        base = launched or value.record_sha
+        if base is not None:
+            asked = _Asked(repo, base, run.code)
+            changes, alike = await self._since_record(asked, value)
             files = {"changed": changes.committed, "ahead_files": changes.unpushed}
-            value = value.model_copy(update=files)
-        return facet.model_copy(update={"value": value})
+            value = value.model_copy(update={**files, "base": base, "alike": alike})
+        return facet if value is facet.value else facet.model_copy(update={"value": value})
 
-    async def _since_record(self, asked: _Asked, value: CodeValue) -> Changes:
-        """Return what changed since the recorded commit; git is asked when a commit is new."""
-        if value.sha == asked.record and not value.unpushed:
-            return Changes(committed=(), unpushed=() if value.unpushed == 0 else None)
+    async def _since_record(
+        self, asked: _Asked, value: CodeValue
+    ) -> tuple[Changes, tuple[str, ...]]:
+        """Return what changed since the recorded commit, and which commits are the same code.
+
+        Git is asked when a commit is new.
+        """
         state, known = (value.sha, value.unpushed), self._changes.get(asked)
         if known is not None and known[0] == state:
             return known[1]
         found = await changes_since(asked.repo, value, asked.record, "the logbook")
+        alike = await alike_commits(asked.repo, asked.record, asked.spec)
         lost = found.unpushed is None and value.unpushed is not None
         if found.trouble is None and not lost:
-            self._changes[asked] = state, found
-        return found
+            self._changes[asked] = state, (found, alike)
+        return found, alike
 
 
 def _repo(run: RunSpec) -> Place | None:
@@ -207,3 +222,31 @@ async def _patch_id(repo: str, found: GitStatus) -> str | None:
         return None
     done = await git(repo, "patch-id", "--stable", stdin=diff.out)
     return clean(done.text.partition(" ")[0]) or None if done.ok else None
+
+
+async def _without_outputs(repo: Place, value: CodeValue, spec: CodeSpec) -> CodeValue:
+    """Return the state without folders that hold nothing but what the cockpit and runs write.
+
+    Git names a new folder as a whole: ``outputs/`` may be the root of a run's outputs alone.
+    """
+    above = [name for name in value.untracked if name.endswith("/") and _holds_own(name, spec)]
+    if not above:
+        return value
+    words = ("ls-files", "--others", "--exclude-standard", "-z", "--full-name")
+    done = await git(repo, *words, "--", *(f":(top,literal){name}" for name in above))
+    if not done.ok or done.cut:
+        return value
+    names = [clean(name, 1000) for name in done.text.split("\0") if name]
+    mixed = tuple(name for name in names if touches(name, spec) is not Touches.IGNORE)
+    gone = frozenset(above)
+    return value.model_copy(
+        update={
+            "dirty": (*(each for each in value.dirty if each not in gone), *mixed),
+            "untracked": (*(each for each in value.untracked if each not in gone), *mixed),
+        }
+    )
+
+
+def _holds_own(folder: str, spec: CodeSpec) -> bool:
+    """Tell whether something of the cockpit's or of a run's lies in a folder, or may."""
+    return any(each.startswith(folder) for each in (*spec.own_files, *spec.output_folders))

@@ -61,9 +61,16 @@ class Asker:
             return await self._sources.checkpoints.observe(self._queries(runs), place)
         if facet == "tracker":
             return await self._sources.tracker.observe(self._queries(runs), place)
+        if facet == "code":
+            return await self._sources.code.observe(runs, self._launched(runs))
         asked = self._queries(runs) if facet in WITH_JOB else runs
         answers: Answers = await getattr(self._sources, facet).observe(asked)
         return answers
+
+    def _launched(self, runs: Sequence[RunSpec]) -> dict[str, str]:
+        """Return the commits of the last launches, as the store knows them."""
+        used = {run.name: self._states[run.name].shared.used for run in runs}
+        return {name: each.sha for name, each in used.items() if each is not None and each.sha}
 
     def join(self, facet: str, place: str, answers: Answers) -> Answers:
         """Return the facets that a place's answers make, with what other places said of them."""

@@ -36,6 +36,15 @@ class Source(Protocol[V]):
         """Return the facet of each run by name."""
 
 
+class CodeSource(Protocol):
+    """The checkouts of the runs; ``launched`` are the commits that their launches have used."""
+
+    async def observe(
+        self, runs: Sequence[RunSpec], launched: Mapping[str, str] = ...
+    ) -> Mapping[str, Facet[CodeValue]]:
+        """Return the facet of each run by name."""
+
+
 class Tracker(Protocol):
     """W&B, offline or online; trackio; TensorBoard."""
 
@@ -79,7 +88,7 @@ class Sources:
     checkpoints: Checkpoints
     monitor: Source[MonitorValue]
     host: Bulk[HostValue]
-    code: Source[CodeValue]
+    code: CodeSource
     records: Source[RecordsValue]
     platform_of: Callable[[RunSpec], Platform | None]
     findings: Callable[[Sequence[RunSpec]], Awaitable[Sequence[EndpointFinding]]]

@@ -13,7 +13,7 @@ from cockpit.model.jobs import Bundle
 from cockpit.model.observed import CodeValue, JobValue
 from cockpit.model.place import place_of
 from cockpit.model.run import CodeSpec
-from cockpit.rules.lineage.touched import Touches, any_match, touches
+from cockpit.model.touched import Touches, any_match, touches
 from cockpit.sources.git.changes import Changes, changes_since
 from cockpit.store.snapshots import Snapshot
 from tests.actions.contexts import by_id, context, levels, soft

@@ -11,11 +11,19 @@ import functools
 import re
 from collections.abc import Iterable
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Final
 
 from cockpit.model.run import CodeSpec
 
 ALWAYS_IGNORED: Final = ("*.md", "*.log", "docs/**", "tests/**")
+OURS: Final = (".cockpit/", "**/.cockpit/**", ".cockpit-try-*", "cockpit-tmp-*")
+"""What the cockpit puts down wherever it works."""
+PROGRAMS: Final = frozenset((
+    ".py", ".pyx", ".pxd", ".pyi", ".ipynb", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp",
+    ".rs", ".go", ".jl", ".sh",
+))  # fmt: skip
+"""A file of these in a folder that runs save into may be code all the same."""
 
 
 class Touches(StrEnum):
@@ -32,16 +40,28 @@ _ORDER: Final = (Touches.TRAJECTORY, Touches.SAFE, Touches.IGNORE)
 def touches(path: str, code: CodeSpec) -> Touches:
     """Return the class of one path (from the repository's root, with ``/``).
 
-    What is ignored never counts; of the other two the more careful one wins. A folder that
-    git names as a whole (it ends in ``/``) is only ignored where all of it would be.
+    What is ignored, or written by the cockpit or a run, never counts; of the other two the more
+    careful one wins. A folder that git names as a whole (it ends in ``/``) is only ignored where
+    all of it would be.
     """
-    if any_match(code.ignore, path):
+    if any_match(code.ignore, path) or is_own(path, code):
         return Touches.IGNORE
     if any_match(code.trajectory, path):
         return Touches.TRAJECTORY
     if any_match(code.safe, path):
         return Touches.SAFE
     return Touches.IGNORE if any_match(ALWAYS_IGNORED, path) else Touches.TRAJECTORY
+
+
+def is_own(path: str, code: CodeSpec) -> bool:
+    """Return whether the cockpit or a run has written this path, not a person."""
+    if any_match(OURS, path):
+        return True
+    for own in code.own_files:  # NAME, NAME.4211.new beside it; of a pattern whatever fits
+        if path == own or path.startswith(f"{own}.") or ("*" in own and any_match((own,), path)):
+            return True
+    inside = any(f"{path.rstrip('/')}/".startswith(f"{folder}/") for folder in code.output_folders)
+    return inside and (path.endswith("/") or PurePosixPath(path).suffix not in PROGRAMS)
 
 
 def any_match(patterns: Iterable[str], path: str) -> bool:
