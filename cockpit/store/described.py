@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from cockpit.model.wording import moment
 from cockpit.runtime.filesystem import file_system
 from cockpit.store.opening import open_within
 from cockpit.store.shared_file import followed, is_shared, locks_of
@@ -17,9 +18,20 @@ def described(path: Path) -> str:
     try:
         with store.writing() as connection:
             mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+            lost = connection.execute("SELECT max(at) FROM begun_anew").fetchone()[0]
+            if lost is not None:
+                return f"{path} can be written, but {loss_text(lost)}"
             return f"{path} can be written: {_system(followed(path))}; journal {mode}"
     finally:
         store.close()
+
+
+def loss_text(at: float) -> str:
+    """Return what it means that a store was deleted while a cockpit was using it."""
+    return (
+        f"it was deleted while a cockpit was running and begun anew at {moment(at)}: "
+        "actions, acknowledgements and consents from before are not known any more"
+    )
 
 
 def last_holder(path: Path) -> str | None:

@@ -111,4 +111,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE launch_files (run TEXT NOT NULL, at REAL NOT NULL, file_id TEXT NOT NULL,"
         " PRIMARY KEY (run, at)) WITHOUT ROWID",
     ),
+    ("CREATE TABLE begun_anew (at REAL NOT NULL)",),
 )

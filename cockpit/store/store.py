@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,6 +78,9 @@ class Store:
         self._depth = 0
         self._closed = False
         self._patience = Patience()
+        self._was_open = False
+        self.begun_anew: float | None = None
+        """When this process found that the file was gone and made another (epoch s)."""
         with self._entered():
             pass
 
@@ -264,7 +268,16 @@ class Store:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA mmap_size = 0")
         if found < len(MIGRATIONS):
+            lost = self._was_open and not found
             self._migrate()
+            if lost:
+                self._note_loss(connection)
+        self._was_open = True
+
+    def _note_loss(self, connection: sqlite3.Connection) -> None:
+        """Keep in the new file that the former one went away while a cockpit was using it."""
+        self.begun_anew = time.time()
+        connection.execute("INSERT INTO begun_anew VALUES (?)", (self.begun_anew,))
 
     def _found_version(self, connection: sqlite3.Connection) -> int:
         owner = int(connection.execute("PRAGMA application_id").fetchone()[0])

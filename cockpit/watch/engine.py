@@ -114,7 +114,7 @@ class Engine:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know about the cockpit itself, one line each."""
-        own = (self._maintenance.notice, self._store_writer.notice, self._jumps.notice)
+        own = (self._maintenance.notice, *self._store_writer.notices, self._jumps.notice)
         return (*(line for line in own if line is not None), *self._supervisor.faults)
 
     @property

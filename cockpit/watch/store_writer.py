@@ -30,6 +30,7 @@ from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
 from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.described import loss_text
 from cockpit.store.followups import FollowupStore
 from cockpit.store.journal import SUBMIT, Journal, JournalEntry, handed_over
 from cockpit.store.memory import LaunchedJob, RunMemory
@@ -98,6 +99,12 @@ class StoreWriter:
         self._version: tuple[int, int, float] = (-1, 0, 0.0)
         self._own: set[str] = set()
         self._under_way: set[str] = set()
+
+    @property
+    def notices(self) -> tuple[str | None, ...]:
+        """What is wrong with the store now, and whether it was begun anew meanwhile."""
+        begun = None if self._store is None else self._store.begun_anew
+        return self.notice, None if begun is None else f"the store: {loss_text(begun)}"
 
     async def load(self, keys: Iterable[str], now: float) -> dict[str, Remembered]:
         """Return what is known of each run; nothing if the store cannot be read."""

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.cli import main
+from cockpit.config.file import store_path
+from cockpit.model.clock import SystemClock
 from cockpit.model.report import Verdict
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.schema import MIGRATIONS
 from cockpit.store.store import EmptyStoreError, Store, StoreError, pack, run_key, unpack
+from cockpit.watch.store_writer import StoreWriter
 
 
 def test_a_new_store_is_private_versioned_and_in_wal_mode(tmp_path: Path) -> None:
@@ -147,6 +151,10 @@ import sys
 from pathlib import Path
 from cockpit.model.report import Verdict
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
+from cockpit.cli import main
+from cockpit.config.file import store_path
+from cockpit.model.clock import SystemClock
+from cockpit.watch.store_writer import StoreWriter
 from cockpit.store.store import EmptyStoreError, Store
 store = Store(Path(sys.argv[1]))
 for number in range(40):
@@ -177,6 +185,25 @@ def test_a_store_that_is_removed_under_us_is_begun_anew(tmp_path: Path) -> None:
         each.unlink()
     RunMemory(store).add_launch("r", LaunchedJob(at=2.0, job_id="new"))
     assert RunMemory(Store(path)).last_launch("r") == LaunchedJob(at=2.0, job_id="new")
+
+
+def test_that_it_was_begun_anew_is_said_in_the_footer_and_by_doctor(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = store_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    store = Store(path)
+    writer = StoreWriter(store, None, SystemClock())
+    assert writer.notices == (None, None) and store.begun_anew is None
+    for each in path.parent.glob(f"{path.name}*"):
+        each.unlink()
+    RunMemory(store).add_launch("r", LaunchedJob(at=2.0, job_id="new"))
+    (_, said) = writer.notices
+    assert said is not None and "was deleted while a cockpit was running" in said
+    store.close()
+    main(["doctor"])
+    line = next(line for line in capsys.readouterr().out.splitlines() if "begun anew" in line)
+    assert str(path) in line
 
 
 def test_a_store_that_is_replaced_by_rubbish_works_again_when_that_is_gone(tmp_path: Path) -> None:
