@@ -85,7 +85,8 @@ class Recorded(Frozen):
     ``busy`` is what is being done at this moment (``pushing``); then nothing is decided.
     ``queued`` is set for a comment that waits for the network, ``as_far`` for a file that has
     come as far as it can: there is no remote to push to, or no repository at all. ``pending`` is
-    set for a file that is committed and whose push goes on behind.
+    set for a file that is committed and whose push goes on behind. ``note`` is what a person should
+    know of the file although it was written.
     """
 
     stage: SaveStage
@@ -95,6 +96,7 @@ class Recorded(Frozen):
     queued: bool = False
     as_far: bool = False
     pending: bool = False
+    note: str | None = None
     url: str | None = None
 
     @property

@@ -153,3 +153,14 @@ class Blocks:
             self._end = "" if end and end in plain[2:].lower() else end
         if self._end:
             self._inside, self.quoted, self.opened_at = inside, True, self.taken
+
+
+def conflict_line(data: bytes) -> int | None:
+    """Return the line (from 1) at which a conflict that nobody has resolved begins, if one does."""
+    begun = None
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.startswith(b"<<<<<<< "):
+            begun = number
+        elif line.startswith(b">>>>>>> ") and begun is not None:
+            return begun
+    return None

@@ -245,9 +245,13 @@ def lasting(
     if recorded.stage is SaveStage.NOTHING:
         return recorded.url or "posted"
     if recorded.as_far:
-        return recorded.trouble or recorded.stage.value
+        return _with_note(recorded.trouble or recorded.stage.value, recorded)
     commit = "" if recorded.commit is None else f" {recorded.commit[:7]}"
     if recorded.pending and execution is not None and path is not None:
         execution.pushing.add(Path(path))
     after = "; the push follows" if recorded.pending else ""
-    return f"{recorded.stage.value}{commit}{after}"
+    return _with_note(f"{recorded.stage.value}{commit}{after}", recorded)
+
+
+def _with_note(said: str, recorded: Recorded) -> str:
+    return said if recorded.note is None else f"{said}; {recorded.note}"

@@ -45,6 +45,7 @@ from cockpit.records.git.troubles import NO_HISTORY, of_command, of_discovery, o
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.unchanged import Unchanged, stamps_beside
+from cockpit.text.markdown_blocks import conflict_line
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -78,6 +79,7 @@ class _Job:
     commit: str | None = None
     stage: SaveStage = SaveStage.NOTHING
     pending: bool = False
+    note: str | None = None
 
     def at(self, stage: SaveStage, busy: str | None = None) -> None:
         """Tell how far it is, and what is done now."""
@@ -89,7 +91,12 @@ class _Job:
         safe = None if trouble is None else scrub(clean(trouble, 1000))
         as_far = safe is not None and (safe == NO_REMOTE or safe.endswith(NO_HISTORY))
         recorded = Recorded(
-            stage=self.stage, commit=self.commit, trouble=safe, as_far=as_far, pending=self.pending
+            stage=self.stage,
+            commit=self.commit,
+            trouble=safe,
+            as_far=as_far,
+            pending=self.pending,
+            note=self.note,
         )
         self.on_stage(recorded)
         return recorded
@@ -250,6 +257,7 @@ class Saver:
 
         commit = await commit_file(repository, make, job.message, holds)
         self._waiting.pop(job.path, None)
+        job.note = await _noted(repository, job.path)
         head = commit or await repository.ask("rev-parse", "HEAD")
         job.commit = commit or await commit_of(repository, head, own)
         job.at(SaveStage.COMMITTED, "pushing")
@@ -270,6 +278,18 @@ class Saver:
             job.commit = done.commit or job.commit
         job.stage = SaveStage.PUSHED
         return None
+
+
+async def _noted(repository: Repository, path: Path) -> str | None:
+    """Return what a person should know of a file that was committed all the same."""
+    data = await offload(documents.read, path, deadline=repository.limits.local)
+    line = None if data is None else conflict_line(data)
+    marked = [] if line is None else [f"{clean(path.name)} has conflict markers at line {line}"]
+    above = await repository.run("rev-parse", "--show-superproject-working-tree")
+    if above.ok and above.text.strip():
+        where = clean(above.text.strip(), 1000)
+        marked.append(f"it lies in a submodule: {where} has to commit that it moved")
+    return "; ".join(marked) or None
 
 
 async def obstacle(repository: Repository, own: str) -> str | None:

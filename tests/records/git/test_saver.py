@@ -531,8 +531,20 @@ async def test_a_logbook_in_a_submodule_is_committed_there(tmp_path: Path) -> No
     git(outer, "commit", "-qm", "outer")
     done = await save(outer / "inner", entry("one"))
     assert (done.stage, done.trouble) == (SaveStage.PUSHED, None)
+    assert done.note is not None and f"submodule: {outer}" in done.note
     assert git(outer, "rev-list", "--count", "HEAD") == "1\n"
     assert remote_logbook(tmp_path) == START + entry("one")
+
+
+async def test_conflict_markers_that_were_committed_are_said(tmp_path: Path) -> None:
+    ada = shared(tmp_path)
+    marked = b"<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> bob\n"
+    (ada / LOGBOOK).write_bytes(START + marked)
+    git(ada, "commit", "-qam", "by hand")
+    git(ada, "push", "-q")
+    done = await save(ada, entry("one"))
+    assert (done.stage, done.note) == (SaveStage.PUSHED, "run.md has conflict markers at line 4")
+    assert remote_logbook(tmp_path) == START + marked + entry("one")
 
 
 async def test_secrets_in_a_hooks_words_are_masked(tmp_path: Path) -> None:
