@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from cockpit.config.check import DERIVED, Settings, Trouble, checked, one_of, unknown_key
 from cockpit.config.lines import KeyPath
-from cockpit.config.own_files import with_own_files
 from cockpit.config.resolve import resolved
 from cockpit.config.values import run_names, value_troubles
 from cockpit.model.run import AgentsSpec, CockpitFile, HostSpec, NotifySpec, RunSpec, UiSpec
@@ -47,7 +46,9 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
         cadence=settings.cadence,
         operator=settings.operator,
         runs=_told_apart(
-            [_with_escalation(resolved(run, folder), settings, notify) for run in runs]
+            _own_files_known(
+                [_with_escalation(resolved(run, folder), settings, notify) for run in runs], path
+            )
         ),
         notify=notify,
         agents=agents,
@@ -55,6 +56,14 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
         keys=_table(data, "keys"),
         hosts=hosts,
     )
+
+
+def _own_files_known(runs: list[RunSpec], path: Path) -> list[RunSpec]:
+    if all(run.code is None for run in runs):
+        return runs
+    from cockpit.config.own_files import with_own_files
+
+    return with_own_files(runs, path.absolute())
 
 
 def _with_escalation(run: RunSpec, settings: Settings, notify: NotifySpec) -> RunSpec:

@@ -50,7 +50,7 @@ def _of_repository(
 def _files(run: RunSpec) -> Iterator[Place]:
     job, records, monitor = run.job, run.records, run.monitor
     if job is not None:
-        logs = job.log if isinstance(job.log, tuple) else (job.log,)
+        logs = (job.log, *job.other_logs)
         yield from filter(None, (*logs, job.pid_file, job.exit_file, job.done_marker))
     named = [records.logbook, records.run_log]
     if monitor is not None:

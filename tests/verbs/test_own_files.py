@@ -80,7 +80,7 @@ async def test_what_the_cockpit_and_the_run_write_never_counts(tmp_path: Path) -
         (repo / name).write_text("x\n")
     (repo / "cockpit.toml").write_text((repo / "cockpit.toml").read_text() + "\n# edited\n")
     value = await code_of(repo)
-    assert value.dirty and counting(repo, *value.dirty) == []
+    assert (value.dirty, value.untracked, value.patch_id) == ((), (), None)
     assert counting(repo, *WRITTEN, "cockpit.toml") == []
 
 

@@ -9,7 +9,7 @@ from cockpit.model.observed import CodeValue, JobValue
 from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import CodeSpec
-from cockpit.model.touched import Touches, worst_first
+from cockpit.model.touched import Touches, is_own, worst_first
 from cockpit.rules.lineage.code import same_code
 from cockpit.sources.git.changes import Changes
 from cockpit.store.snapshots import Snapshot
@@ -88,12 +88,14 @@ def _files(code: Code, dri: str | None, *, first: bool) -> Check:
         return _serious(serious, at, code, dri)
     if code.changes.committed is None and not first:
         return blocked(ID, f"{code.changes.trouble}; now {at}", overridable=True)
-    ignored = len({*code.now.dirty, *(code.changes.committed or ())})
+    changed = {*code.now.dirty, *(code.changes.committed or ())}
+    ignored = sum(not is_own(path, code.spec) for path in changed)
     text = f"{at}, clean" if first else f"{at}, as recorded by {code.changes.source}"
     if code.changes.committed:
         text = f"{at}, recorded {(code.changes.base or '')[:10]}"
-    return passed(ID, text + (f"; {ignored} changed files cannot affect training" * bool(ignored)),
-                  value=code.now.sha)  # fmt: skip
+    text += f"; {ignored} changed files cannot affect training" * bool(ignored)
+    # A commit that is made meanwhile and changes no code leaves this check as it is.
+    return passed(ID, text, value=code.now.sha).model_copy(update={"moves": True})
 
 
 def _serious(

@@ -27,6 +27,7 @@ from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import as_sent, fill, masked, values_of, words_of
 from cockpit.platforms.command import shown as shown_command
 from cockpit.records.logbook.reading import value_of
+from cockpit.rules.lineage.code import same_code
 from cockpit.rules.lineage.output_root import (
     StatedOutput,
     said_by_command,
@@ -154,7 +155,9 @@ def _side_by_side(
         would_run=would.shown,
     )
     if code is not None:  # else C-15 says that it is not known what would run
-        yield Difference(what="commit", ran=material.changes.base, would_run=code.sha)
+        base = material.changes.base
+        same = base is not None and code.sha is not None and same_code(code, base, code.sha)
+        yield Difference(what="commit", ran=base, would_run=base if same else code.sha)
     spec = context.spec.code
     if code is not None and spec is not None:
         before = prior.dirty if prior is not None else None

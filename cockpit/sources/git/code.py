@@ -15,7 +15,7 @@ from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured
 from cockpit.model.observed import CodeValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import CodeSpec, RunSpec
-from cockpit.model.touched import Touches, touches
+from cockpit.model.touched import Touches, is_own, touches
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed
@@ -169,7 +169,7 @@ class Code:
                 sha = await offload(_recorded, run.records.logbook, deadline=DEADLINE)
                 update["record_sha"] = sha
         told = facet.value.model_copy(update=update) if update else facet.value
-        value = await _without_outputs(repo, told, run.code)
+        value = _without_own(await _without_outputs(repo, told, run.code), run.code)
         base = launched or value.record_sha
         if base is not None:
             asked = _Asked(repo, base, run.code)
@@ -245,6 +245,16 @@ async def _without_outputs(repo: Place, value: CodeValue, spec: CodeSpec) -> Cod
             "untracked": (*(each for each in value.untracked if each not in gone), *mixed),
         }
     )
+
+
+def _without_own(value: CodeValue, spec: CodeSpec) -> CodeValue:
+    """Return the state without the files that the cockpit and the runs write: they say nothing."""
+    dirty = tuple(each for each in value.dirty if not is_own(each, spec))
+    if dirty == value.dirty:
+        return value
+    untracked = tuple(each for each in value.untracked if not is_own(each, spec))
+    patch = value.patch_id if dirty != untracked else None
+    return value.model_copy(update={"dirty": dirty, "untracked": untracked, "patch_id": patch})
 
 
 def _holds_own(folder: str, spec: CodeSpec) -> bool:
