@@ -124,7 +124,9 @@ CONDITIONS: Final = (
         "wrong code",
         "the bundle or the tracker's commit is not the recorded one; the checkout that "
         "a restart would run has changed, is not pushed, or is on another branch. Files of "
-        "`ignore` never count, nor what was already so at the launch",
+        "`ignore` never count, nor what the cockpit and the runs write (the run file, logbooks, "
+        "`.cockpit/`, logs, pid and exit files, output folders), nor what was already so at the "
+        "launch. Two commits that differ only in such files are the same code",
         "alert",
     ),
     Condition(
