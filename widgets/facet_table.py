@@ -162,6 +162,7 @@ def _log(value: LogValue, now: float) -> Pairs:
         ("skipped", skipped(value.skipped)),
         ("cause", f"{triage.name} ({triage.confidence}) → {triage.action}" if triage else ""),
         ("read for it", triage.read.why or "" if triage and triage.read else ""),
+        ("renamed from", value.moved_from or ""),
         ("other logs", ", ".join(each.path for each in value.others)),
     ]
 

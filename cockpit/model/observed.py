@@ -222,6 +222,8 @@ class LogValue(Frozen):
     """What the lines that were read announce besides steps."""
     clock_offset_s: Seconds | None = None
     """The writer's clock minus ours where it is off: the times of lines are on ours."""
+    moved_from: str | None = None
+    """Where it lay before it was renamed under its writer, which goes on in it."""
     begun_anew_at: Instant | None = None
     """When it was last seen to have been truncated: what stood in it before is gone."""
     former_end: tuple[str, ...] = Field(default=(), exclude=True)

@@ -1,4 +1,4 @@
-"""C-23, a log that a restart has truncated: what ended the attempt before is lost with it (SPEC J).
+"""C-23, a log that was truncated by a restart, or renamed under its writer (SPEC J).
 
 Whoever watched has seen its last lines, and what they tell is kept. A rotation that copies and
 truncates loses nothing: only a log that was begun anew beside a restart is told of.
@@ -30,6 +30,8 @@ def log_begun_anew(run: RunSpec, history: History) -> Iterator[Alert]:
     value = log.value
     if value is None or job is None or job.phase.terminal:
         return
+    if value.moved_from is not None:
+        yield _moved(run, history, value)
     since, texts = _seen(value, history) or _read(value, history)
     unsure = history.log_trend.pace.began_late  # its first lines tell no time
     if since is None:
@@ -44,6 +46,21 @@ def log_begun_anew(run: RunSpec, history: History) -> Iterator[Alert]:
         confidence="guess" if value.begun_anew_at is None and unsure else "likely",
         next_action="nothing to do: let the next start append to its log"
         " (Slurm: --open-mode=append; a shell: >> in place of >)",
+    )
+
+
+def _moved(run: RunSpec, history: History, log: LogValue) -> Alert:
+    text = f"{log.moved_from} was renamed away; its writer goes on in {log.path}"
+    return Alert(
+        id="C-23",
+        key=f"C-23:{run.name}:renamed",
+        severity=Severity.INFO,
+        title="The log was renamed under its writer",
+        since=log.mtime,
+        evidence=present.evidence(history.facets.log.source, text),
+        confidence="sure",
+        next_action="nothing to do: it is followed there; rotate with copytruncate,"
+        " or let the writer open its log anew",
     )
 
 

@@ -11,8 +11,8 @@ two looks.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -75,6 +75,8 @@ class Follower:
         self._limit: int | None = None
         self._skipped: tuple[int, int] | None = None
         self._anew = False
+        self.moved_to: str | None = None
+        """Where it lies since it was renamed under its writer, as long as no new one is there."""
 
     def look(self, tail: int, limit: int | None = None) -> News | None:
         """Return what is new and the last ``tail`` lines; ``None`` if nothing has changed.
@@ -82,7 +84,7 @@ class Follower:
         Of more than ``limit`` bytes only the newest are read, and the others are skipped.
         """
         self._limit, self._skipped, self._anew = limit, None, False
-        with self.log.open(self.wish(limit)) as log:
+        with self._open(limit) as log:
             stat = log.stat
             if stat.version == self._version and not self._behind:
                 return None
@@ -97,6 +99,22 @@ class Follower:
         return News(
             states, shown, size, mtime, inode, first, starts, skipped, rest, begin, self._anew
         )
+
+    @contextmanager
+    def _open(self, limit: int | None) -> Iterator[Opened]:
+        """Open the log; one that was renamed under its writer where it lies now."""
+        with ExitStack() as stack:
+            try:
+                opened = stack.enter_context(self.log.open(self.wish(limit)))
+                self.moved_to = None
+            except FileNotFoundError:
+                same = (each for each, stat in self._beside() if stat.identity == self._inode)
+                moved = next(same, None)
+                if moved is None:
+                    raise
+                opened = stack.enter_context(moved.open())
+                self.moved_to = moved.path
+            yield opened
 
     def has_read(self, place: Place, version: Hashable) -> bool:
         """Tell whether all of the file at a place was read when it was of this ``version``."""

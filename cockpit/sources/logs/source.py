@@ -303,7 +303,8 @@ class _Followed:
             if news is not None:
                 broken = self._leave_out(log, news, share)
                 began = time.thread_time()  # what others take of the machine is not its cost
-                self._digest(log.path, news, broken)
+                moved = self._follower.moved_to
+                self._digest(moved or log.path, news, broken, None if moved is None else log.path)
                 read = sum(map(len, news.states))
                 self.budget.took(read, time.thread_time() - began)
             if self._value is None:
@@ -357,7 +358,9 @@ class _Followed:
         broken = () if news.first else found.lines
         return tuple(line.raw for line in broken if line.name == "numeric_instability")
 
-    def _digest(self, path: str, news: News, broken: tuple[bytes, ...]) -> None:
+    def _digest(
+        self, path: str, news: News, broken: tuple[bytes, ...], moved_from: str | None = None
+    ) -> None:
         lines = tuple(show(raw) for raw in news.tail)
         newest_first = [line.plain for line in reversed(lines)]
         utc = writes_utc(newest_first, news.mtime)
@@ -388,6 +391,7 @@ class _Followed:
             rows_begin=self._begin,
             announced=announced(news.states, former, written, news.first),
             clock_offset_s=off or None,
+            moved_from=moved_from,
             begun_anew_at=self._anew[0],
             former_end=self._anew[1],
         )

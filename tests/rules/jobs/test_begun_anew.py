@@ -62,3 +62,25 @@ def test_a_log_that_is_read_for_the_first_time_tells_by_its_times(
     rows = [Row(step, first_at + step, 2.0) for step in range(5)]
     assert bool(told(log("x"), job(restarts=1), *rows)) is said
     assert told(log("x"), job(), *rows) == []
+
+
+def test_a_log_that_is_renamed_under_its_writer_is_followed_on(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    logs, queries = Logs(SystemClock()), queries_of([run_of(path)])
+    with path.open("w") as writer:
+        print("step 1/99 loss 2", file=writer, flush=True)
+        asyncio.run(logs.observe(queries))
+        path.rename(tmp_path / "run.log.1")
+        print("step 2/99 loss 2", file=writer, flush=True)
+        value = asyncio.run(logs.observe(queries))["r"].value
+        assert value is not None
+        assert (value.path, value.moved_from) == (f"{path}.1", str(path))
+        assert [row.step for row in value.rows] == [2], "no row is read twice"
+        (alert,) = told(value, job())
+        assert alert.evidence[0].text == f"{path} was renamed away; its writer goes on in {path}.1"
+        print("step 3/99 loss 2", file=writer, flush=True)
+    path.write_text("step 4/99 loss 2\n")
+    value = asyncio.run(logs.observe(queries))["r"].value
+    assert value is not None
+    assert (value.path, value.moved_from) == (str(path), None)
+    assert [row.step for row in value.rows] == [3, 4]
