@@ -71,13 +71,13 @@ def test_a_host_that_a_check_has_looked_at_is_not_asked_again(
     path = tmp_path / "cockpit.toml"
     with tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as root, serving(Path(root)) as box:
         monkeypatch.setenv("PATH", f"{box.root}/bin:{os.environ['PATH']}")
-        pgrep = tmp_path / "counting" / "pgrep"
-        pgrep.parent.mkdir()
-        pgrep.write_text(
-            f'#!/bin/sh\necho x >>"{tmp_path}/looks"; exec {shutil.which("pgrep")} "$@"'
+        getconf = tmp_path / "counting" / "getconf"
+        getconf.parent.mkdir()
+        getconf.write_text(
+            f'#!/bin/sh\necho x >>"{tmp_path}/looks"; exec {shutil.which("getconf")} "$@"'
         )
-        pgrep.chmod(0o755)
-        box.rc(f'PATH="{pgrep.parent}:$PATH"')
+        getconf.chmod(0o755)
+        box.rc(f'PATH="{getconf.parent}:$PATH"')
         job = f'job = {{ kind = "box", match = "train-[x]", host = "{box.host}" }}'
         path.write_text("".join(f'[[run]]\nname = "{name}"\n{job}\n' for name in "ab"))
         main(["doctor", "--json", "--config", str(path)])
