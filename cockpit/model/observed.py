@@ -387,6 +387,8 @@ class CodeValue(Frozen):
     """Commits around it that differ from it by nothing but files that are no code."""
     sealed: str | None = None
     """The run's own seal tag (``seal/<run>/<step>``), if there is one (SPEC A-7)."""
+    sealed_steps: tuple[int, ...] | None = Field(default=(), exclude=True)
+    """The steps of all its seal tags; ``None``: git could not tell."""
 
 
 class RecordsValue(Frozen):

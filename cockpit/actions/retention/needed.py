@@ -1,7 +1,8 @@
-"""Which checkpoints something was begun from: they are never cleaned up (SPEC A-6).
+"""Which checkpoints something was begun from or sealed at: they are never cleaned up (SPEC A-6).
 
 HERO: never rely on permanent retention alone to protect a rollback source; launch lineage is
-state. What says so: the journal, the snapshots of launches, the run file, and the logbook.
+state. What says so: the journal, the snapshots of launches, the run file, the logbook, and the
+seal tags of the code repository.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 from pydantic import Field
 
 from cockpit.actions.core.context import ActionContext
+from cockpit.model import wording
 from cockpit.model.base import Frozen
 from cockpit.model.observed import Checkpoint, CheckpointState
 from cockpit.model.plan import Outcome
@@ -31,9 +33,13 @@ _FIELD: Final = re.compile(r"initialize|resum|checkpoint|source|from|next", re.I
 
 
 class RecoverySources(Frozen):
-    """What was begun from which path or step; ``unknown`` is why this cannot be told."""
+    """What was begun from which path or step; ``unknown`` is why this cannot be told.
+
+    ``sealed`` are the steps at which the run was sealed.
+    """
 
     paths: dict[str, str] = Field(default_factory=dict)
+    sealed: frozenset[int] = frozenset()
     lines: tuple[str, ...] = ()
     unknown: str | None = None
 
@@ -41,6 +47,11 @@ class RecoverySources(Frozen):
         """Return why a checkpoint is a source of something, if it is."""
         if item.path in self.paths:
             return self.paths[item.path]
+        steps = {item.step, item.name_step} - {None}
+        # Trainers count from 0 or from 1, and a seal is named after the final step.
+        at = next((s for s in self.sealed if steps & {s, s - 1}), None)
+        if at is not None:
+            return f"the run was sealed at step {wording.step(at)}"
         if item.state is CheckpointState.REJECTED:
             return None
         names = naming(item)
@@ -91,7 +102,24 @@ def _sources(context: ActionContext) -> RecoverySources:
         paths[last.checkpoint.path] = "launch checkpoint: the last launch resumed from it"
     if spec is not None and spec.initialize_from:
         paths[clean(str(spec.initialize_from).rstrip("/"), 4096)] = "initialize_from"
-    return RecoverySources(paths=paths, lines=_logbook_lines(context.spec))
+    sealed, unknown = _sealed(context)
+    lines = _logbook_lines(context.spec)
+    return RecoverySources(paths=paths, sealed=sealed, lines=lines, unknown=unknown)
+
+
+def _sealed(context: ActionContext) -> tuple[frozenset[int], str | None]:
+    """Return the steps of the seal tags and of the seals in the journal, or why they are unknown.
+
+    A repository that cannot be read at all is no reason: the journal has the seals made from here.
+    """
+    code = context.report.facets.code.value
+    if code is not None and code.sealed_steps is None:
+        return frozenset(), "git could not list the seal tags of the code repository"
+    seals = (each for each in context.entries if each.action == "seal")
+    begun = (each.plan for each in seals if each.outcome is not Outcome.REFUSED)
+    told = (plan.facts.get("step", "") for plan in begun)
+    tags = () if code is None else code.sealed_steps or ()
+    return frozenset((*tags, *(int(step) for step in told if step.isdigit()))), None
 
 
 def _logbook_lines(run: RunSpec) -> tuple[str, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
@@ -64,7 +64,7 @@ class Code:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._tags: dict[Place, tuple[str, ...]] = {}
+        self._tags: dict[Place, tuple[str, ...] | None] = {}
         self._changes: dict[_Asked, tuple[_State, tuple[Changes, tuple[str, ...]]]] = {}
         """One for each recorded commit: at which state it was asked for, and the answer."""
         self._unchanged: Unchanged[_Looked] = Unchanged(clock)
@@ -134,7 +134,7 @@ class Code:
             return unknown(found.kind, found.message, _source(repo), self._clock.now())
         assert tags is not None, "git was asked for both"
         # None where git cannot tell; the newest last.
-        self._tags[repo] = tuple(tags.text.splitlines()) if tags.ok and not tags.cut else ()
+        self._tags[repo] = tuple(tags.text.splitlines()) if tags.ok and not tags.cut else None
         value = CodeValue(
             sha=found.sha,
             branch=None if found.branch is None else scrub(found.branch),
@@ -157,13 +157,15 @@ class Code:
             message = f"code on {clean(run.code.repo.endpoint)} is not read yet by this version"
             return unknown(ErrorKind.UNSUPPORTED, message, f"git {clean(where)}", self._clock.now())
         facet = facets[repo]
-        update: dict[str, str | None] = {}
+        update: dict[str, Any] = {}
         if facet.value is None:
             return facet
-        tags = reversed(self._tags.get(repo, ()))  # seal/<run>/<step>
-        tag = next((tag for tag in tags if tag.rpartition("/")[0] == f"seal/{run.name}"), None)
-        if tag is not None:
-            update["sealed"] = clean(tag)
+        tags = self._tags.get(repo, ())
+        mine = [tag for tag in tags or () if tag.rpartition("/")[0] == f"seal/{run.name}"]
+        if mine:
+            update["sealed"] = clean(mine[-1])
+        if mine or tags is None:
+            update["sealed_steps"] = None if tags is None else tuple(_steps(mine))
         if run.records.logbook is not None:
             with suppress(OSError, ValueError):  # the records facet says what is wrong with it
                 sha = await offload(_recorded, run.records.logbook, deadline=DEADLINE)
@@ -204,6 +206,12 @@ def _repo(run: RunSpec) -> Place | None:
 
 def _source(repo: Place) -> str:
     return f"git {clean(str(repo), 4096)}"
+
+
+def _steps(tags: Sequence[str]) -> Iterator[int]:
+    """Yield the steps that seal tags end in; a tag that a person made may end otherwise."""
+    ends = (tag.rpartition("/")[2] for tag in tags)
+    yield from (int(end) for end in ends if end.isascii() and end.isdigit())
 
 
 def _recorded(path: str) -> str | None:

@@ -9,9 +9,10 @@ import pytest
 
 from cockpit.actions.retention.retain import Retain
 from cockpit.model.plan import Outcome
-from cockpit.model.run import CheckpointSpec
+from cockpit.model.run import CheckpointSpec, CodeSpec
 from tests.actions.resting import Rest, blocks
 from tests.sources.checkpoints.trees import NOW, hugging_face, put
+from tests.sources.git.repos import git, repository
 
 STEPS = range(100, 601, 100)
 
@@ -123,3 +124,14 @@ async def test_a_rejected_one_that_a_link_leads_to_stays(tmp_path: Path) -> None
     marks = '{"rejected": [{"name": "checkpoint-200", "step": 200, "at": 0, "by": "ada",'
     put(rest.root / ".cockpit" / "rejected.json", marks + ' "reason": "no good"}]}')
     assert "best leads to it" in (await going(rest))[200]
+
+
+async def test_what_a_seal_tag_of_the_run_names_stays(tmp_path: Path) -> None:
+    rest = hf(tmp_path)
+    code = repository(tmp_path / "code")
+    for tag in ("seal/toy/200", "seal/toy/final", "seal/other/300"):
+        git(code, "tag", "-a", "-m", "sealed", tag)
+    rest.spec = rest.spec.model_copy(update={"code": CodeSpec(repo=str(code))})
+    kept = await going(rest)
+    assert sorted(kept, key=str) == [200, 500, 600]
+    assert kept[200] == "the run was sealed at step 200"
