@@ -239,8 +239,13 @@ class Place:
         name = self.platform.started[-1] if self.platform.started else None
         return JobValue(
             id=name or "old:1", launch_id=name, state=self.phase.value, phase=self.phase,
-            exit_code=code, started_at=1.0, ended_at=2.0,
+            exit_code=code, started_at=1.0, ended_at=self._last_save(),
         )  # fmt: skip
+
+    def _last_save(self) -> float:
+        """Return when the job ended: with its last save, for nothing was saved since."""
+        saves = (self.root / "checkpoints").rglob("*")
+        return max((each.stat().st_mtime for each in saves), default=2.0)
 
     def request(self, verb: str = "relaunch", **params: str) -> Request:
         named = {name.replace("_", "-"): value for name, value in params.items()}

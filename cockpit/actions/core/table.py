@@ -80,7 +80,7 @@ TABLE: Final = (
           (Param("event", "the entry's title"), Param("status", "Status"),
            Param("evidence", "Evidence"), Param("decision", "Decision"), Param("next", "Next")),
           asks="log RUN"),
-    ActionEntry("autolog", "A-10", "cockpit.actions.telling.autolog:AutoLog", "automatic entries",
+    ActionEntry("autolog", "A-10", "cockpit.actions.telling.autolog:AutoLog", "autolog",
           "let the cockpit write and commit logbook entries by itself: once for a run file",
           (Param("off", "take it back (yes)"),), asks="autolog RUN"),
     ActionEntry("sync", "A-11", "cockpit.actions.telling.sync:Sync", "sync to W&B",
