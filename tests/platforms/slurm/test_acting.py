@@ -350,11 +350,16 @@ async def test_where_no_note_can_be_made_nothing_starts(slurm: Rig, toy: RunSpec
         await own.accept(toy, submission(toy, 2))
 
 
-LATE = """#!/bin/sh
-(until [ -e "{go}" ]; do sleep 0.05; done; exec /usr/bin/sbatch "$@") >/dev/null 2>&1 </dev/null &
+LOST = """
 echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
 exit 1
 """
+LATE = (
+    """#!/bin/sh
+(until [ -e "{go}" ]; do sleep 0.05; done; exec /usr/bin/sbatch "$@") >/dev/null 2>&1 </dev/null &
+"""
+    + LOST
+)
 
 
 async def test_a_lost_sbatch_is_unknown_until_no_late_job_can_come(
@@ -379,7 +384,7 @@ async def test_a_lost_sbatch_is_absent_once_the_controller_has_told_of_no_job_fo
     slurm: Rig, toy: RunSpec, commands: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(act_script, "COMES_WITHIN", 1)
-    (commands / "sbatch").write_text(LATE.format(go="/nowhere"))
+    (commands / "sbatch").write_text(f"#!/bin/sh\n{LOST}")
     (commands / "sbatch").chmod(0o755)
     own = quick()
     with pytest.raises(LostError):
