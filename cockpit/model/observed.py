@@ -349,6 +349,8 @@ class CheckpointsValue(Frozen):
     """What else there is to say of the roots; in the document only where there is something."""
     mixed: str | None = None
     """Which saves are whose where not all are surely this run's: then nothing may be deleted."""
+    unreached: str | None = None
+    """Why what a relaunch would take may be another run's: no row of this run came so far."""
 
     @property
     def unrecognised(self) -> tuple[Checkpoint, ...]:
@@ -362,7 +364,7 @@ class CheckpointsValue(Frozen):
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
-        rare = ("unlisted", "unjudged", "notes", "mixed")
+        rare = ("unlisted", "unjudged", "notes", "mixed", "unreached")
         return {k: v for k, v in document.items() if k not in rare or v}
 
 

@@ -274,6 +274,9 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     if item is not None and not any(root.contains(place_of(item.root)) for root in roots):
         text = f"{pick.path} is in {item.root}, which is none of the run's roots"
         return [blocked(f"{ID}:root", text)]
+    if value is not None and value.unreached is not None and pick == value.relaunch_from:
+        text = f"{called(pick)} may be another run's: {value.unreached}"
+        return [blocked(f"{ID}:step", text, value=pick.path, overridable=True)]
     reached, spec = last_step(context.report), context.spec
     usual = context.report.usual_step_s
     every = spec.checkpoints.save_every if spec.checkpoints is not None else None

@@ -29,6 +29,7 @@ BURST_S: Final = 1.0
 """Seconds from one save to the next, below which the times are those of a copy."""
 BURST_SHARE: Final = 0.1
 """The share of the time that the steps between two saves take, below which it is a copy, too."""
+_MAY_BE_WHOLE: Final = (CheckpointState.COMPLETE, CheckpointState.UNKNOWN)
 _EVIDENCE: Final = (CheckpointState.COMPLETE, CheckpointState.WRITING)
 
 
@@ -66,6 +67,7 @@ def marked(history: History) -> Facets:
     found = with_lineages(value, strays, mixed)
     if found is value:
         return history.facets
+    found = found.model_copy(update={"unreached": _unreached(found, history)})
     checkpoints = facet.model_copy(update={"value": found})
     return history.facets.model_copy(update={"checkpoints": checkpoints})
 
@@ -85,7 +87,7 @@ def found_in(value: CheckpointsValue, history: History) -> tuple[dict[str, Stray
         whose = _whose(each, later, known, beyond)
         if whose is not Whose.AGAIN or each.item.state is not CheckpointState.REJECTED:
             strays[each.item.path] = Stray(whose, _overtaken_text(each, later, whose))
-    mixed = _mixed(whole, strays) or _copied(whole, known) or _behind(whole, known, history)
+    mixed = _mixed(saves, strays) or _copied(whole, known) or _behind(whole, known, history)
     return strays, mixed
 
 
@@ -253,9 +255,14 @@ def _burst(saves: Sequence[_Save], usual: float | None) -> bool:
     return 2 * fast > len(pairs)
 
 
-def _mixed(whole: Sequence[_Save], strays: Mapping[str, Stray]) -> str | None:
-    """Return which saves are whose, where not all are surely of this run."""
-    others = [e for e in whole if (s := strays.get(e.item.path)) and s.whose is not Whose.AGAIN]
+def _mixed(saves: Sequence[_Save], strays: Mapping[str, Stray]) -> str | None:
+    """Return which saves are whose, where not all are surely of this run.
+
+    What is unknown may be whole: another run's saves are newer than the pointer of this one.
+    """
+    whole = [each for each in saves if each.item.complete]
+    kept = [each for each in saves if each.item.state in _MAY_BE_WHOLE]
+    others = [e for e in kept if (s := strays.get(e.item.path)) and s.whose is not Whose.AGAIN]
     if not others:
         return None
     own = [each for each in whole if each.item.path not in strays]
@@ -265,6 +272,19 @@ def _mixed(whole: Sequence[_Save], strays: Mapping[str, Stray]) -> str | None:
     )
     theirs = listed_steps([each.item for each in others])
     return f"{ours}; not, or not surely: {theirs} ({_named(others[-1])}: {why})"
+
+
+def _unreached(found: CheckpointsValue, history: History) -> str | None:
+    """Return that a relaunch would take a save to which no row of this run has come, if it would.
+
+    Only where whose the saves are is not certain: a log that is held back ends early, too.
+    """
+    known, pick = _known_of(history), found.relaunch_from
+    if found.mixed is None or known.reached is None or pick is None or pick.step is None:
+        return None
+    if pick.step <= known.reached + (known.between or 0):
+        return None
+    return f"the last step that this run has logged is {wording.step(known.reached)}; {found.mixed}"
 
 
 def _named(save: _Save) -> str:

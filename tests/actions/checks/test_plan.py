@@ -466,6 +466,8 @@ def test_a_checkpoint_outside_the_roots_or_beyond_the_run_is_suspicious() -> Non
     far = listing(item(80_000), pick=80_000, trainer=80_000)
     assert picks(far, tracker=tracker(step=400))["C-17:step"] == "warn"
     assert "C-17:step" not in picks(far, tracker=tracker(step=79_990))
+    doubtful = far.model_copy(update={"unreached": "the last step that this run has logged is 400"})
+    assert picks(doubtful, tracker=tracker(step=400))["C-17:step"] == "block"
 
 
 def test_from_scratch_is_free_only_for_a_run_that_never_was() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from cockpit.actions.retention.retain import Retain
 from cockpit.actions.stopping.rollback import Rollback
 from cockpit.model.plan import Outcome
 from cockpit.model.run import CheckpointSpec
+from cockpit.sources.checkpoints.layouts import LAYOUTS
 from tests.actions.resting import Rest, blocks
-from tests.sources.checkpoints.trees import NOW, hugging_face
+from tests.sources.checkpoints.trees import NOW, hugging_face, put
 
 DAY = 86_400.0
 OLD = {500: NOW - 2 * DAY, 600: NOW - 2 * DAY + 600, 700: NOW - 2 * DAY + 1200}
@@ -102,3 +104,31 @@ async def test_what_is_rejected_where_it_lies_is_kept_if_another_run_made_it(
     found = await rest.another().plan(rest.request())
     assert {target.step for target in found.targets} <= {100}
     assert {500, 600, 700} <= {target.step for target in found.keeps}
+
+
+@pytest.mark.parametrize("layout", sorted({*LAYOUTS} - {"nanogpt"}))
+async def test_no_layout_s_saves_are_deleted_beside_those_of_an_older_run(
+    tmp_path: Path, layout: str
+) -> None:
+    """A pointer to the present run's newest save makes the older run's higher ones unknown."""
+    rest = Rest(tmp_path, Retain(), final_step=1000)
+    spec = CheckpointSpec(path=(str(rest.root),), keep=2, rollback_depth=1)
+    rest.spec = rest.spec.model_copy(update={"checkpoints": spec})
+    (tmp_path / "run.log").write_text(LOG)
+    for step, at in {**OLD, **NEW}.items():
+        example(rest.root, layout, step, at)
+    plan = await rest.plan()
+    assert not plan.targets and "steps 500, 600, 700" in blocks(plan)["lineage"]
+
+
+def example(root: Path, layout: str, step: int, at: float) -> None:
+    """Write a layout's own example at another step; its times are all ``at``."""
+
+    def told(text: str) -> str:
+        return re.sub("0*500", lambda found: str(step).zfill(len(found[0])), text)
+
+    for name, content in LAYOUTS[layout].example.items():
+        said = content if content.startswith(b"PK") else told(content.decode()).encode()
+        path = put(root / told(name), said, at)
+        for folder in path.parents[: len(path.relative_to(root).parts) - 1]:
+            os.utime(folder, (at, at))

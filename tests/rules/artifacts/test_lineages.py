@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.history import History, PhaseMark
 from cockpit.model.observed import CheckpointState, CheckpointsValue, Phase, Row, Whose
-from cockpit.model.picking import newest_good
+from cockpit.model.picking import newest_good, relaunch_pick
 from cockpit.rules.artifacts.lineages import marked
 from tests.rules.making import T0, checkpoint, checkpoints, folded, history, job, log, losses
 
@@ -110,6 +110,29 @@ def test_a_job_that_has_saved_nothing_yet_keeps_what_is_above_it() -> None:
     found = judged(history(T0 + DAY, rows, job=began, checkpoints=checkpoints(*saves)))
     assert found.mixed is not None
     assert "has saved nothing yet" in found.mixed and "400" in found.mixed
+
+
+def test_a_pick_that_no_row_has_reached_is_said_to_be_maybe_another_run_s() -> None:
+    saves = [(step, T0 - 2 * DAY + step) for step in (300, 400, 500)]
+    items = checkpoints(*(checkpoint(step, at) for step, at in saves))
+    items = items.model_copy(update={"relaunch_from": relaunch_pick(items.items)})
+    made = folded(losses([2.0] * 51))
+    new = judged(history(T0 + DAY, made, job=job(started_at=T0), checkpoints=items))
+    assert new.mixed is not None and new.unreached is not None
+    assert "the last step that this run has logged is 50" in new.unreached
+    again = [Row(step, T0 + 1000 + step, 2.0) for step in range(1, 51)]
+    made = folded([*losses([2.0] * 511), *again])
+    began = job(started_at=T0 + 950)
+    own = judged(history(T0 + DAY, made, job=began, checkpoints=items))
+    assert own.mixed is not None and own.unreached is None
+
+
+def test_what_is_newer_than_the_pointer_may_be_whole_and_another_run_s() -> None:
+    old = [checkpoint(step, at, state=CheckpointState.UNKNOWN) for step, at in OLD]
+    items = checkpoints(*(checkpoint(step, at) for step, at in NEW), *old)
+    rows = folded(losses([2.0] * 311))
+    found = judged(history(T0 + DAY, rows, job=job(started_at=T0), checkpoints=items))
+    assert found.mixed is not None and "steps 500, 600, 700" in found.mixed
 
 
 def test_steps_of_a_log_that_counts_otherwise_prove_nothing() -> None:
