@@ -40,6 +40,7 @@ SUSPECT_ID: Final = "suspect"
 NO_FLAG: Final = "resume"
 ORIGIN: Final = "initialize-from"
 BIGGEST: Final = 1 << 20
+_NOT_WHOLE: Final = (CheckpointState.INCOMPLETE, CheckpointState.WRITING)
 _STEP: Final = re.compile(r"(?:^|\D)(\d{1,12})$")
 
 
@@ -59,6 +60,7 @@ def resume_from(context: ActionContext, *, named: bool) -> list[Check]:
         *_suspicion(pick, value, run),
         *_unless_said(pick, value, run, named=named),
         *_judged_all(pick, value),
+        *([] if named else _led_astray(pick, value)),
         *_of_this_run(context, pick),
     ]
 
@@ -235,10 +237,25 @@ def _judged_all(pick: Pick, value: CheckpointsValue) -> list[Check]:
         text = f"{called(unclear[-1])} is newer and cannot be judged: {unclear[-1].note or '?'}"
         return [blocked(f"{ID}:newer", text, value=unclear[-1].path)]
     writing = [item for item in newer if item.state is CheckpointState.WRITING]
-    if writing:
+    if writing and not writing[-1].protected:
         text = f"{called(writing[-1])} was being written a moment ago: try again"
         return [warned(f"{ID}:newer", text, value=writing[-1].path)]
     return _others(newer)
+
+
+def _led_astray(pick: Pick, value: CheckpointsValue) -> list[Check]:
+    """Block where something names a newer one that is not whole: some trainers go by that.
+
+    One that saves in the background may move its link before the save is whole.
+    """
+    newer = (item for item in value.items if _newer(item, pick, value))
+    torn = [item for item in newer if item.protected and item.state in _NOT_WHOLE]
+    if not torn:
+        return []
+    text = f"{called(torn[-1])} is {torn[-1].state.value}, and {'; '.join(torn[-1].protected)}:"
+    text += " a trainer that goes by it fails or begins anew; name the checkpoint in the command"
+    text += " with {checkpoint}, or make it lead elsewhere"
+    return [blocked(f"{ID}:newer", text, value=torn[-1].path, overridable=True)]
 
 
 def _others(newer: Sequence[Checkpoint]) -> list[Check]:

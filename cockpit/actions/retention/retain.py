@@ -80,7 +80,7 @@ class Retain(Action):
             words=f"delete {count} from {request.run}",
             checks=(
                 *_policy(context, keep),
-                _freed(to_delete),
+                _freed(to_delete, decisions),
                 _left(context, decisions),
                 *await _deletable(roots, to_delete),
             ),
@@ -224,7 +224,11 @@ def _policy(context: ActionContext, keep: int | None) -> Iterator[Check]:
         yield passed(RETENTION, text, Basis.RECORDED)
 
 
-def _freed(to_delete: ToDelete) -> Check:
+def _freed(to_delete: ToDelete, decisions: Sequence[Decision]) -> Check:
+    by_hand = sum(each.item.files > 1 for each in decisions)
+    if not to_delete.targets and by_hand:
+        text = f"nothing to delete from here: {plural(by_hand, 'save')} of several files beside"
+        return blocked("candidates", f"{text} each other can be deleted by hand only")
     if not to_delete.targets:
         return blocked("candidates", "nothing to delete: the policy keeps everything there is")
     text = f"{plural(len(to_delete.targets), 'candidate')}; frees {_bytes(to_delete.targets)}"

@@ -384,11 +384,11 @@ def test_a_suspect_one_is_only_let_pass_by_name() -> None:
 def test_a_trainer_whose_rule_is_not_known_may_take_a_suspect_one() -> None:
     bad = item(900, layout="lightning").model_copy(update={"suspect": "loss was nan"})
     value = listing(item(100, layout="lightning"), bad, pick=100)
-    run = run_spec(resubmit="python train.py --ckpt_path last")
+    run = run_spec(resubmit="python train.py --resume")
     found = {check.id: check for check in
              checkpoint.resume_from(context(run, checkpoints=value), named=False)}  # fmt: skip
     assert soft(found["suspect"]) and "may load step 900" in found["suspect"].text
-    assert found["C-17"].level is Level.PASS and "--ckpt_path last" in found["C-17"].text
+    assert found["C-17"].level is Level.PASS and "--resume" in found["C-17"].text
     assert picks(value, named=True) == {"C-17": "pass"}
 
 
@@ -458,6 +458,18 @@ def test_what_is_newer_and_unclear_blocks() -> None:
     assert picks(value)["C-17:newer"] == "block"
     value = listing(item(100), item(200, "writing"), pick=100, trainer=100)
     assert picks(value)["C-17:newer"] == "warn"
+
+
+def test_a_newer_one_that_is_not_whole_blocks_where_something_leads_to_it() -> None:
+    torn = item(200, "incomplete").model_copy(update={"protected": ("latest leads to it",)})
+    value = listing(item(100), torn, pick=100, trainer=100)
+    (said,) = (c for c in checkpoint.resume_from(context(checkpoints=value), named=False)
+               if c.id == "C-17:newer")  # fmt: skip
+    assert soft(said) and "step 200 is incomplete, and latest leads to it" in said.text
+    assert "C-17:newer" not in picks(value, named=True)
+    assert "C-17:newer" not in picks(
+        listing(item(100), item(200, "incomplete"), pick=100, trainer=100)
+    )
 
 
 def test_a_checkpoint_outside_the_roots_or_beyond_the_run_is_suspicious() -> None:
