@@ -25,6 +25,8 @@ from cockpit.rules.present import job_of
 
 ROWS: Final = 3
 """Rows from which on it is known how many steps lie between two of them."""
+LONG: Final = 3
+"""Times the longest pause between two saves, after which a row is not of those that saved."""
 BURST_S: Final = 1.0
 """Seconds from one save to the next, below which the times are those of a copy."""
 BURST_SHARE: Final = 0.1
@@ -300,7 +302,7 @@ def _behind(whole: Sequence[_Save], known: _Known, history: History) -> str | No
     """
     started = known.started
     if started is None:
-        return None
+        return _long_before(whole, known)
     if any(_at(each) >= started + FILE_SKEW for each in whole):
         return None
     first = first_since(started, history)
@@ -314,3 +316,21 @@ def _behind(whole: Sequence[_Save], known: _Known, history: History) -> str | No
         f"the present job was at step {wording.step(first[0])} after it began and has saved nothing"
         f" yet; {theirs} is above that and older than the job"
     )
+
+
+def _long_before(whole: Sequence[_Save], known: _Known) -> str | None:
+    """Return that the rows lie below all saves and were written long after the last of them.
+
+    So where nothing tells when the job began. A log that only counts otherwise is written while
+    the saves are made, or soon after.
+    """
+    if known.reached is None or known.between is None or known.told is None or len(whole) < 2:
+        return None
+    if any(each.step <= known.reached + known.between for each in whole):
+        return None
+    times = sorted(_at(each) for each in whole)
+    usual = max(b - a for a, b in pairwise(times))
+    if known.told - times[-1] <= LONG * usual + FILE_SKEW:
+        return None
+    last, theirs = wording.step(known.reached), listed_steps([each.item for each in whole])
+    return f"the last step logged is {last}, and {theirs} is above that and much older than the log"

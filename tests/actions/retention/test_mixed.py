@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,21 @@ async def test_what_is_rejected_where_it_lies_is_kept_if_another_run_made_it(
     found = await rest.another().plan(rest.request())
     assert {target.step for target in found.targets} <= {100}
     assert {500, 600, 700} <= {target.step for target in found.keeps}
+
+
+async def test_saves_far_above_and_long_before_all_rows_are_not_surely_this_run_s(
+    tmp_path: Path,
+) -> None:
+    """Nothing tells when the job began: it has an exit file only."""
+    rest = world(tmp_path, Retain(), log="".join(f"step {step} loss 2.0\n" for step in range(50)))
+    for step in NEW:
+        shutil.rmtree(rest.root / f"checkpoint-{step}")
+    for step in (300, 400):
+        hugging_face(rest.root, step, at=NOW - 2 * DAY - 500 + step)
+    plan = await rest.plan()
+    assert not plan.targets and "the last step logged is 49" in blocks(plan)["lineage"]
+    os.utime(tmp_path / "run.log", (NOW - 2 * DAY + 1300, NOW - 2 * DAY + 1300))
+    assert "lineage" not in blocks(await rest.plan()), "the log counts otherwise"
 
 
 @pytest.mark.parametrize("layout", sorted({*LAYOUTS} - {"nanogpt"}))
