@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
@@ -99,9 +99,7 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
     own = own_jobs(context)
     others = [job for job in live.jobs if job not in own]
     if others:
-        names = "; ".join(f"{job_name(job)} ({job.why})" for job in others)
-        text = f"another job of this lineage is running: {names}; stop it first"
-        return [blocked("C-25", text, value=", ".join(job.id for job in others))]
+        return [_other_jobs(others)]
     doubts = [*([] if own else written_after_end(context)), *alike_jobs(context)]
     if any(not check.overridable for check in doubts):
         return doubts
@@ -114,6 +112,19 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
         return doubts
     text = f"no other job of this lineage is running{left_over(live)}"
     return [passed("C-25", text).model_copy(update={"moves": True})]  # a helper may go meanwhile
+
+
+def _other_jobs(others: Sequence[LiveJob]) -> Check:
+    names = "; ".join(f"{job_name(job)} ({job.why})" for job in others)
+    text = f"another job of this lineage is running: {names}; stop it first"
+    return blocked("C-25", text, value=", ".join(job.id for job in others))
+
+
+def two_writers(context: ActionContext) -> list[Check]:
+    """Return the block where two jobs save at once: the newest save of one is an older step."""
+    own = own_jobs(context)
+    others = [job for job in context.live.jobs if job not in own]
+    return [_other_jobs(others)] if others and len(context.live.jobs) > 1 else []
 
 
 def written_after_end(context: ActionContext) -> list[Check]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from pydantic import Field
 
+from cockpit.actions.checks.jobs import two_writers
 from cockpit.actions.core.action import (
     Action,
     Execution,
@@ -134,6 +135,7 @@ def _hard(
     elif value.mixed is not None:
         text = f"whose the saves are is not certain: {value.mixed}; nothing is deleted:"
         yield blocked(LINEAGE, f"{text} move those of another run to a folder of their own")
+    yield from two_writers(context)
     remote = RunRoots(context).unknown
     if remote is not None:
         text = f"{remote} is on a system that nothing is deleted on from here"

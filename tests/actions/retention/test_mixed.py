@@ -14,7 +14,7 @@ from cockpit.actions.stopping.rollback import Rollback
 from cockpit.model.plan import Outcome
 from cockpit.model.run import CheckpointSpec
 from cockpit.sources.checkpoints.layouts import LAYOUTS
-from tests.actions.resting import Rest, blocks
+from tests.actions.resting import Rest, blocks, job
 from tests.sources.checkpoints.trees import NOW, hugging_face, put
 
 DAY = 86_400.0
@@ -105,6 +105,20 @@ async def test_what_is_rejected_where_it_lies_is_kept_if_another_run_made_it(
     found = await rest.another().plan(rest.request())
     assert {target.step for target in found.targets} <= {100}
     assert {500, 600, 700} <= {target.step for target in found.keeps}
+
+
+async def test_while_two_jobs_save_into_one_folder_nothing_is_deleted(tmp_path: Path) -> None:
+    """The newest save of one of them is an older step than that of the other."""
+    rest = Rest(tmp_path, Retain(), final_step=1000)
+    spec = CheckpointSpec(path=(str(rest.root),), layout="hf", keep=1, rollback_depth=1)
+    rest.spec = rest.spec.model_copy(update={"checkpoints": spec})
+    for step in (100, 110, 200, 210, 300, 310):
+        hugging_face(rest.root, step, at=NOW - 3600 + step)
+    rest.platform.living = (job("pid:7"), job("pid:8"))
+    plan = await rest.plan()
+    assert not plan.targets and "pid:8" in blocks(plan)["C-25"]
+    rest.platform.living = (job("pid:7"),)
+    assert len((await rest.plan()).targets) == 5
 
 
 async def test_saves_far_above_and_long_before_all_rows_are_not_surely_this_run_s(
