@@ -10,6 +10,7 @@ from typing import Final
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural
 from cockpit.model import wording
+from cockpit.model.clock import FILE_SKEW
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick, Whose
 from cockpit.model.picking import (
@@ -279,7 +280,8 @@ def _newer(item: Checkpoint, pick: Pick, value: CheckpointsValue) -> bool:
         return step > pick.step
     if ours is None or ours.path == item.path:
         return False
-    return (item.touched_at or 0.0) > (ours.touched_at or ours.saved_at or 0.0)
+    # What was written at the same moment is of the same save, or of the same copy.
+    return (item.touched_at or 0.0) > (ours.touched_at or ours.saved_at or 0.0) + FILE_SKEW
 
 
 def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:

@@ -460,6 +460,17 @@ def test_what_is_newer_and_unclear_blocks() -> None:
     assert picks(value)["C-17:newer"] == "warn"
 
 
+def test_what_has_no_step_is_newer_only_if_it_was_written_later() -> None:
+    def beside(later: float) -> dict[str, str]:
+        ours = item(100).model_copy(update={"touched_at": T0})
+        other = item(0, "unknown").model_copy(
+            update={"step": None, "name_step": None, "path": "/c/release", "touched_at": T0 + later}
+        )
+        return picks(listing(ours, other, pick=100, trainer=100))
+
+    assert "C-17:newer" not in beside(0.5) and beside(60.0)["C-17:newer"] == "block"
+
+
 def test_a_newer_one_that_is_not_whole_blocks_where_something_leads_to_it() -> None:
     torn = item(200, "incomplete").model_copy(update={"protected": ("latest leads to it",)})
     value = listing(item(100), torn, pick=100, trainer=100)
