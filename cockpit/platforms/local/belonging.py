@@ -16,6 +16,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -45,9 +46,11 @@ from cockpit.platforms.local.tools import (
     program,
     submits_elsewhere,
 )
-from cockpit.platforms.local.writes import Kind, Written, is_store, kind_of
+from cockpit.platforms.local.writes import LOG_NAME, Kind, Written, is_store, kind_of
+from cockpit.runtime.regular import read_text
 from cockpit.text.safe import clean
 
+_MOST_NOTES: Final = 20
 LAUNCH_ID: Final = "COCKPIT_LAUNCH_ID"
 RUN: Final = "COCKPIT_RUN"
 LINEAGE: Final = "COCKPIT_LINEAGE"
@@ -165,7 +168,7 @@ def _evidence(
     if sure is not None and not looks and (recorded or not watched.scripts):
         return Belongs(Sure.YES, sure)
     if recorded and named and _is_command(watched, process):
-        return Belongs(Sure.YES, Mark("it runs the recorded command"))
+        return _same_command(watched, process, files)
     may_train = candidate.scripted and not looks
     if may_train and sure is not None:
         alike = "environment" not in sure.why
@@ -178,6 +181,14 @@ def _evidence(
         why = f"runs the recorded script with {mark.why}" if recorded else mark.why
         return Belongs(Sure.POSSIBLE, mark._replace(why=why, alike=recorded))
     return None
+
+
+def _same_command(watched: RunMarks, process: Process, files: Files) -> Belongs:
+    elsewhere = files.logs_elsewhere(process)
+    if elsewhere is None or not watched.logs:
+        return Belongs(Sure.YES, Mark("it runs the recorded command"))
+    why = f"runs the recorded command, with its output in {clean(elsewhere, 200)}"
+    return Belongs(Sure.POSSIBLE, Mark(why, alike=not files.noted_beside(elsewhere, process)))
 
 
 def _is_command(watched: RunMarks, process: Process) -> bool:
@@ -306,6 +317,7 @@ class Files:
         """``uid`` is who looks, ``seen`` what is known already."""
         self._uid = os.getuid() if uid is None else uid
         self._proc = proc
+        self._elsewhere = seen is not None
         self._seen = dict(seen or {})
         self._held_by: dict[int, tuple[OpenFile, ...]] = {}
         self._pipes: dict[int, Pipes] = {}
@@ -328,6 +340,27 @@ class Files:
         if found is not None and any(is_store(each.path) for each in self.held(process)):
             return None
         return found
+
+    def logs_elsewhere(self, process: Process) -> str | None:
+        """Return the log that a process writes; asked where it writes nothing of the run.
+
+        Runs that differ only by their environment share one command and one folder.
+        """
+        logs = (each.path for each in self.held(process) if LOG_NAME.search(each.path))
+        return next(logs, None)
+
+    def noted_beside(self, log: str, process: Process) -> bool:
+        """Tell whether a pid file beside a log notes a process: it is a job of its own record.
+
+        Of another machine's files nothing is known.
+        """
+        if self._elsewhere:
+            return False
+        with suppress(OSError):
+            for note in sorted(Path(log).parent.glob("*.pid"))[:_MOST_NOTES]:
+                if read_text(note).split()[:1] == [str(process.pid)]:
+                    return True
+        return False
 
     def why(self, watched: RunMarks, process: Process) -> str | None:
         """Return which file ties the process to the run: any that it writes there."""

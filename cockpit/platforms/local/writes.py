@@ -35,6 +35,9 @@ _EDITED: Final = re.compile(r"^\..*\.sw[a-p]$|^\.#|~$|\.ipynb$|\.kate-swp$|\.sql
 _STORE: Final = re.compile(r"/cockpit/store-[^/]+\.sqlite(?:-wal|-shm)?$")
 
 
+LOG_NAME: Final = re.compile(r"\.(?:log|out|err|txt)(?:\.\d+)?$")
+
+
 class Kind(IntEnum):
     """What a file is to the run, the strongest evidence last."""
 
