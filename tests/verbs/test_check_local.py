@@ -104,9 +104,12 @@ def test_a_reader_is_never_told_to_be_stopped_and_a_second_writer_is(
     assert (run["verdict"], alerts(run)) == ("healthy", {})
     zoo.add("--dir", str(root))
     run = check()
-    assert alerts(run) == {"C-25": "warning"}
+    assert alerts(run) == {"C-25": "info"}, "what --dir means to it is not known"
     assert "stop" not in run["alerts"][0]["next_action"]
     zoo.add("--output_dir", str(root))
+    run = check()
+    assert alerts(run) == {"C-25": "warning"}, "another script than the run's"
+    zoo.run(*PYTHON, str(zoo.folder / "train.py"), "--output_dir", str(root), quiet=True)
     run = check()
     assert alerts(run) == {"C-25": "critical"} and "then stop one of them" in run["next_action"]
 

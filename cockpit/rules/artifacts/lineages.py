@@ -236,7 +236,7 @@ def _copied(whole: Sequence[_Save], known: _Known) -> str | None:
     since the first sign of this run is its own, whenever that was.
     """
     since = known.began
-    older = [e for e in whole if e.at is not None and (since is None or e.at < since + FILE_SKEW)]
+    older = [e for e in whole if e.at is not None and (since is None or e.at < since)]
     steps = sorted({each.step for each in older})
     if len(steps) < 2 or not _burst(older, known.usual):
         return None

@@ -110,7 +110,8 @@ async def test_a_log_that_is_gone_is_told_by_the_probe(world: World) -> None:
     world.paths[0].unlink()
     first, second = await world.look()
     assert first.error is not None and first.error.kind is ErrorKind.NOT_FOUND
-    assert second.known and (world.probes, world.trips) == (1, 0)
+    assert second.known and world.probes == 1
+    assert world.trips == 1, "the files beside it are asked for: it may have been renamed"
 
 
 async def test_one_that_hangs_costs_the_others_its_limit_once(world: World) -> None:

@@ -1,6 +1,6 @@
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +114,9 @@ async def test_a_check_takes_no_answer_that_git_gave_some_time_ago() -> None:
     async def one_more() -> int:
         return len(given)
 
-    async def observed(runs: Sequence[RunSpec]) -> dict[str, Facet[Any]]:
+    async def observed(
+        runs: Sequence[RunSpec], launched: Mapping[str, str]
+    ) -> dict[str, Facet[Any]]:
         given.append(await kept.answer("code", lambda: (), one_more))
         found: dict[str, Facet[Any]] = await plain(runs)
         return found
