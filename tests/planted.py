@@ -168,14 +168,12 @@ class Planted:
         self.config.write_text(RUN_FILE.replace("RESUBMIT", json.dumps(resubmit)))
 
     def _checkpoints(self) -> None:
-        for ago, name in ((85, "step-10"), (80, "step-20"), (75, f"step-30-{SECRETS[NAME]}")):
+        for name in ("step-10", "step-20", f"step-30-{SECRETS[NAME]}"):
             folder = self.folder / "out" / "checkpoints" / name
             folder.mkdir(parents=True)
             document = {"step": int(name.split("-")[1]), "hub_token": SECRETS["Hugging Face"]}
             (folder / "metadata.json").write_text(json.dumps(document))
             (folder / "weights").write_bytes(b"w")
-            for file in folder.iterdir():
-                os.utime(file, (time.time() - ago, time.time() - ago))
 
     def _tracker(self) -> None:
         now = time.time()

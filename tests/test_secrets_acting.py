@@ -85,7 +85,8 @@ def test_a_run_that_is_started_stopped_and_rolled_back(planted: Launchable) -> N
 def finish(planted: Launchable) -> None:
     """Let the run have ended well: exit 0, the tracker finished, the last checkpoint there."""
     now = time.time()
-    rows = [wandb_writer.row(n, "2.5", now - 60 + n) for n in (998, 999, 1000)]
+    trained = enumerate((5, 10, 15, 20, 500, 999, 1000))
+    rows = [wandb_writer.row(step, "2.5", now - 70 + 10 * n) for n, step in trained]
     head = wandb_writer.run("abc", now - 90, project="p", name=f"run {SECRETS['display name']}")
     book = wandb_writer.log([head, *rows, wandb_writer.exited(0)])
     (planted.folder / "run-abc.wandb").write_bytes(book)
@@ -95,6 +96,10 @@ def finish(planted: Launchable) -> None:
     document = {"step": 1000, "hub_token": SECRETS["Hugging Face"]}
     (last / "metadata.json").write_text(json.dumps(document))
     (last / "weights").write_bytes(b"w")
+    os.utime(planted.folder / "run.pid", (now - 90, now - 90))  # when the job began
+    for step, ago in ((10, 60), (20, 40), (1000, 10)):
+        for file in (last.parent / f"step-{step}").iterdir():
+            os.utime(file, (now - ago, now - ago))
     old = time.time() - 3600
     os.utime(planted.folder / "scratch" / FOREIGN, (old, old))
     state = json.loads((planted.folder / "scratch" / FOREIGN).read_text())
