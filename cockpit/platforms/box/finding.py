@@ -87,8 +87,11 @@ def by_session(job: JobSpec, session: str, found: Multiplexed, sight: HostSight)
         return Found(note, gone, name, status)
     if any(_works(pane, sight) for pane in alive):
         return Found(note, Identity(Who.SAME), name)
-    only = next((each for pane in alive if (each := _followed(pane, sight))), "a shell")
+    followers = [one for pane in alive for one in _followers(pane, sight)]
+    only = name_of(followers[0].argv) if followers else "a shell"
     idle = f"session {session} is there, but only {only} runs in it"
+    if followers and job.log is not None and not any(job.log.path in one.argv for one in followers):
+        return Found(id=name, absent=f"{idle}, which follows another file than this run's log")
     text = f"{idle}: cannot tell whether the job is over"
     return Found(note, Identity(Who.UNSURE, text), name, idle=idle)
 
@@ -112,10 +115,9 @@ def _works(pane: Session, sight: HostSight) -> bool:
     )
 
 
-def _followed(pane: Session, sight: HostSight) -> str | None:
-    """Return the command in a pane that only follows what others write, if there is one."""
-    found = (one for one in sight.below(pane.pid) if _follows(one))
-    return next((name_of(one.argv) for one in found), None)
+def _followers(pane: Session, sight: HostSight) -> list[Process]:
+    """Return the processes in a pane that only follow what others write."""
+    return [one for one in sight.below(pane.pid) if _follows(one)]
 
 
 def _follows(process: Process) -> bool:
