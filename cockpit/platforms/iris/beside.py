@@ -6,6 +6,7 @@ job has submitted count: what lies below one is its own.
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
@@ -23,6 +24,7 @@ from cockpit.platforms.iris.words import PENDING
 from cockpit.text.safe import clean
 
 OWN: Final = Mark("the recorded job", sure=True)
+FITS: Final = Mark("its name fits job.match", sure=True)
 CLOSING: Final = "only closes the name of a launch that is over, and never runs"
 SUBMITTED: Final = "submitted_at"
 """The key of a handle that tells this execution from another one of the same name."""
@@ -92,6 +94,20 @@ class Beside:
                 live = self.live_job(job, Mark(why, sure=False))
                 yield live.model_copy(update={"alike": True})
 
+    def matching(self, run: RunSpec, user: str) -> Job | None:
+        """Return the newest job of a user that lives and fits ``job.match``, by its name or id."""
+        pattern = run.job.match if run.job is not None else None
+        if pattern is None:
+            return None
+        fits = [
+            job
+            for job in self.roots
+            if user_of(job.id) == user and not self._closes(job)
+            if any(fnmatch.fnmatchcase(each, pattern) for each in (job.id, name_of(job)))
+            if (launch_id_of(job.id) or f"{run.name}-i").startswith(f"{run.name}-i")
+        ]
+        return max(fits, key=lambda job: (job.submitted_at or 0.0, job.id), default=None)
+
     def live_job(self, job: Job, mark: Mark) -> LiveJob:
         """Return a job that lives, and why it is taken for one of the lineage."""
         request = self._requests.get(job.id)
@@ -127,6 +143,11 @@ class Beside:
     def _closes(self, job: Job) -> bool:
         request = self._requests.get(job.id)
         return request is not None and is_closing(request)
+
+
+def name_of(job: Job) -> str:
+    """Return a job's name: its id without the user."""
+    return job.id.rpartition("/")[2]
 
 
 def started(job_id: str, request: Request) -> Started:

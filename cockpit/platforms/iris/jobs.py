@@ -19,7 +19,7 @@ from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.access import AccessError, Tokens, address_of, auth_of, endpoint_of
 from cockpit.platforms.iris.answers import Job, job_of, request_of
-from cockpit.platforms.iris.beside import OWN, Beside, of_interest, roots_of
+from cockpit.platforms.iris.beside import FITS, OWN, Beside, of_interest, roots_of
 from cockpit.platforms.iris.details import OFFERS, Details
 from cockpit.platforms.iris.memory import Look, Memory
 from cockpit.platforms.iris.request import LAUNCH_ID, bundle_of
@@ -138,7 +138,7 @@ class IrisJobs:
     def _unnamed(self, run: RunSpec, endpoint: str) -> Facet[JobValue] | None:
         """Return why a run's job cannot be asked about, if it cannot."""
         job_id = id_of(run)
-        if is_job_id(job_id):
+        if is_job_id(job_id) or (not job_id and run.job is not None and run.job.match):
             return None
         text = f"job.id {clean(job_id, 80)} is not an Iris job; expected /user/name"
         text = text if job_id else NOT_NAMED
@@ -191,7 +191,7 @@ class IrisJobs:
         return self._places[key]
 
     async def _look(self, place: _Place, runs: Sequence[RunSpec]) -> Asked:
-        ids = sorted({id_of(run) for run in runs})
+        ids = sorted({_root_of(run) for run in runs})
         async with asyncio.timeout(place.patience):
             look = await place.memory.look(place.controller, ids)
             never = await _never(place.controller, look)
@@ -201,12 +201,22 @@ class IrisJobs:
         return Asked(place, look, never, Beside(look, place.details, now))
 
     def _facet(self, run: RunSpec, asked: Asked, endpoint: str) -> Facet[JobValue]:
-        now, job_id = self._clock.now(), id_of(run)
-        tree, source = asked.look.trees.get(job_id), endpoint
+        now, job_id = self._clock.now(), _root_of(run)
+        recorded = tree = asked.look.trees.get(job_id) if id_of(run) else None
+        source = endpoint
         newer = _launched_since(run, asked, tree)
         if newer is not None:
             source += f"; found by launch id {launch_id_of(newer.own.id)}, newer than {job_id}"
             tree, job_id = newer, newer.own.id
+        fits = _fitting(run, asked.beside, tree)
+        if fits is not None:
+            than = f", newer than {clean(id_of(run), 200)}" if id_of(run) else ""
+            source += f"; the newest that fits job.match, {clean(fits.id, 200)}{than}"
+            tree, job_id = tree_of(fits.id, asked.look.live.values()), fits.id
+        if tree is None and run.job is not None and not id_of(run):
+            user = user_of(job_id)
+            text = f"no living job of {user} fits job.match {clean(run.job.match, 80)}"
+            return unknown(ErrorKind.NOT_FOUND, text, endpoint, now)
         if tree is None or run.job is None:
             text = f"{endpoint} does not list {clean(job_id, 200)}: it may not have ended"
             return unknown(ErrorKind.NOT_FOUND, text, endpoint, now)
@@ -215,6 +225,9 @@ class IrisJobs:
         value = value_of(tree, run.job, details.end_of(shown), never=shown.id in asked.never)
         request = details.request_of(tree.own)
         live = asked.beside.of(run, job_id)
+        if fits is not None and recorded is not None and phase_of(recorded.own).lives:
+            former = asked.beside.live_job(recorded.own, OWN)
+            live = live.model_copy(update={"jobs": (former, *live.jobs)})
         update: dict[str, object] = {
             "bundle": None if request is None else bundle_of(request),
             "accelerators": None if request is None else request.accelerators,
@@ -340,6 +353,15 @@ def _launched_since(run: RunSpec, asked: Asked, tree: Tree | None) -> Tree | Non
     return tree_of(launches[newest], asked.look.live.values())
 
 
+def _fitting(run: RunSpec, beside: Beside, tree: Tree | None) -> Job | None:
+    """Return the job that fits ``job.match``, where it is newer than the one that is known."""
+    fits = beside.matching(run, user_of(_root_of(run)))
+    if fits is None or tree is None:
+        return fits
+    newer = (fits.submitted_at or 0.0) > (tree.own.submitted_at or 0.0)
+    return fits if newer and fits.id != tree.own.id else None
+
+
 def _of_lineage(
     run: RunSpec, look: Look, details: Details, beside: Beside, *, followed: bool
 ) -> Live:
@@ -354,6 +376,11 @@ def _of_lineage(
     jobs = live.jobs
     if tree is not None and phase_of(tree.own).lives:
         jobs = (beside.live_job(tree.own, OWN), *jobs)
+    fits = beside.matching(run, user_of(root))
+    if fits is not None and all(job.id != fits.id for job in jobs):
+        jobs = (beside.live_job(fits, FITS), *jobs)
+        possible = tuple(job for job in live.possible if job.id != fits.id)
+        live = live.model_copy(update={"possible": possible})
     told = {job.id for job in jobs}
     unread = [job for job in beside.roots if user_of(job.id) == user_of(root)]
     unread = [job for job in unread if details.request_of(job) is None and job.id not in told]

@@ -55,6 +55,7 @@ class IrisPlatform(Unsupported):
                 "workdir",
                 "log",
                 "other_logs",
+                "match",
             ),
             *("production", "diagnostic", "bad_node_recipe", "grace"),
         }

@@ -179,3 +179,28 @@ async def test_a_job_that_runs_the_same_command_may_be_a_second_one(iris: Contro
     submitted(iris, "/ada/forked", "--config", "hero.yaml", WANDB_RUN_ID="hero-2")
     submitted(iris, "/bob/again", "--config", "hero.yaml")
     assert await alike_of(iris) == ["/ada/again"]
+
+
+async def test_the_newest_job_that_fits_match_is_current_and_the_former_one_its_rival(
+    iris: Controller,
+) -> None:
+    iris.put(job("/ada/llama-a"), job("/ada/llama-b", at=1_795_247_900), job("/ada/other"))
+    run = run_of(iris.url, "/ada/llama-a", "hero", job={"match": "llama-*"})
+    seen = await facet(platform_of(), run)
+    assert seen.value is not None and seen.value.id == "/ada/llama-b"
+    assert "the newest that fits job.match, /ada/llama-b, newer than /ada/llama-a" in seen.source
+    assert [each.id for each in seen.value.rivals] == ["/ada/llama-a"]
+    lives = {each.id for each in (await platform_of().live([run]))["hero"].jobs}
+    assert lives == {"/ada/llama-a", "/ada/llama-b"}
+
+
+async def test_a_run_without_an_id_is_found_by_match_or_said_to_have_no_job(
+    iris: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRIS_USER", "ada")
+    iris.put(job("/ada/llama-a"))
+    run = run_of(iris.url, None, "hero", job={"match": "llama-*"})
+    seen = await facet(platform_of(), run)
+    assert seen.value is not None and seen.value.id == "/ada/llama-a"
+    seen = await facet(platform_of(), run_of(iris.url, None, "hero", job={"match": "grug-*"}))
+    assert seen.error is not None and "fits job.match grug-*" in seen.error.message
