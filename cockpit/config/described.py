@@ -79,7 +79,7 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
         "log": "The job's log file, or a list of them; patterns (*, %j, %t); slurm: its StdOut.",
         "session": "box: the tmux session in which the training runs.",
         "match": "box, local: a pattern in the process's command line, as for pgrep -f; slurm,"
-        " ray, iris: a name pattern, such as llama-*: your newest job that fits is the current one.",
+        " ray, iris: a name pattern, such as llama-*: your newest job that fits is current.",
         "pid_file": "box, local: the file whose first line is the trainer's process id.",
         "done_marker": "box, local: a file that exists once the training is complete.",
         "exit_file": "box, local: the file that holds the exit status once there is one.",

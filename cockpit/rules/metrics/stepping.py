@@ -74,7 +74,7 @@ class SteppingFold:
             return
         if last is None or self.step is None or self.high is None:
             self.now["first_at"], self.high, self.at = at, step, at
-        elif another:
+        elif another or (step < self.step and not resumed):  # a row out of its order is no step on
             self._beside(max(0.0, at - last), step, row.throughput)
         elif resumed:
             self._back(at, step)

@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cockpit.model.goodput import Stepping
@@ -202,6 +202,8 @@ MOVES = st.lists(
 
 
 @given(MOVES)
+@example([(-1, 0.0), (3, 0.0), (-2, 0.0), (4, 0.0), (-1, 1.0)])
+@example([(1, 60.0), (-3, 0.0), (-2, 0.0), (2, 0.0), (-2, 0.0), (4, 0.0), (-1, 4.0)])
 def test_whatever_comes_the_parts_are_the_whole(moves: list[tuple[int, float]]) -> None:
     step, at, rows = 100, T0, [Row(100, T0, 2.0)]
     for by, took in moves:
