@@ -56,6 +56,9 @@ def test_a_run_that_trains_on_without_numbers_is_stopped_and_rolled_back() -> No
     lost = tracker(loss=NAN, step=43)
     text = advice(run_spec(), lost=True, job=job(), tracker=lost, checkpoints=saves)
     assert text.startswith("stop toy: ") and "a rollback to step 500" in text
+    mine = run_spec(escalation="own")
+    text = advice(mine, lost=True, job=job(), tracker=lost, checkpoints=saves)
+    assert text.endswith("; then rollback toy to step 500")
     recovered = advice(run_spec(), lost=True, job=job(), tracker=tracker(loss=2.0))
     assert not recovered.startswith("stop") and "do not relaunch" in recovered
 

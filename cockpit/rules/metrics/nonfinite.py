@@ -216,10 +216,11 @@ def _next(run: RunSpec, history: History) -> str:
         return f"{wording.escalate(run)}; this is not an infrastructure failure, do not relaunch"
     saves = history.facets.checkpoints.value
     good = None if saves is None else saves.relaunch_from
+    stop = f"stop {run.name}: no step since is worth anything; then"
+    if good is not None and run.escalation == "own":
+        return f"{stop} rollback {run.name} to {named(good)}"
     rollback = "" if good is None else f" about a rollback to {named(good)}"
-    return (
-        f"stop {run.name}: no step since is worth anything; then {wording.escalate(run)}{rollback}"
-    )
+    return f"{stop} {wording.escalate(run)}{rollback}"
 
 
 def _called(metric: str) -> str:
