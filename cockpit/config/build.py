@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
@@ -75,13 +75,40 @@ def _with_escalation(run: RunSpec, settings: Settings, notify: NotifySpec) -> Ru
     return run
 
 
+MOST_ALIKE: Final = 50
+"""Runs of one command that are told apart by their logs: each of them names the others."""
+
+
 def _told_apart(runs: list[RunSpec]) -> tuple[RunSpec, ...]:
     """Note which runs go by the newest W&B run of a folder that another run reads too."""
     folders: dict[str, list[str]] = {}
     for run in runs:
         if run.wandb is not None and run.wandb.dir is not None:
             folders.setdefault(str(run.wandb.dir), []).append(run.name)
-    return tuple(run.model_copy(update={"same_tracker": _others(run, folders)}) for run in runs)
+    logs: dict[object, list[str]] = {}
+    for run in runs:
+        if run.resubmit is not None and (log := _log_here(run)) is not None:
+            logs.setdefault(run.resubmit, []).append(log)
+    return tuple(
+        run.model_copy(
+            update={
+                "same_tracker": _others(run, folders),
+                "logs_of_others": _logs_beside(run, logs.get(run.resubmit, [])),
+            }
+        )
+        for run in runs
+    )
+
+
+def _log_here(run: RunSpec) -> str | None:
+    log = None if run.job is None else run.job.log
+    return None if log is None or not log.here else log.path
+
+
+def _logs_beside(run: RunSpec, logs: list[str]) -> tuple[str, ...]:
+    """Return the logs of the other runs that start by this one's command; of too many none."""
+    own = _log_here(run)
+    return tuple(each for each in logs if each != own) if len(logs) <= MOST_ALIKE else ()
 
 
 def _others(run: RunSpec, folders: Mapping[str, list[str]]) -> tuple[str, ...]:

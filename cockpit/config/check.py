@@ -88,8 +88,8 @@ TABLES: Mapping[str, type[BaseModel]] = {
 """Every table that may be written, and the keys it takes."""
 
 DERIVED = frozenset((
-    "escalation", "final_step_source", "final_step_told", "other_logs", "same_tracker",
-    "own_files", "output_folders",
+    "escalation", "final_step_source", "final_step_told", "logs_of_others", "other_logs",
+    "same_tracker", "own_files", "output_folders",
 ))  # fmt: skip
 """Fields of the model that the run file does not write."""
 

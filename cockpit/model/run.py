@@ -301,6 +301,8 @@ class RunSpec(Frozen):
     tensorboard: TensorboardSpec | None = None
     escalation: Literal["reaches", "own", "nobody"] = "reaches"
     """Whether an escalation reaches its owner; ``own``: whoever acts here is the owner."""
+    logs_of_others: tuple[str, ...] = ()
+    """The logs, on this machine, of the file's other runs that start by the same command."""
     same_tracker: tuple[str, ...] = ()
     """Other runs of the file that read this one's W&B folder, where it has no id of its own."""
     checkpoints: CheckpointSpec | None = None

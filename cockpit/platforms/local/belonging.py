@@ -16,7 +16,6 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -47,10 +46,8 @@ from cockpit.platforms.local.tools import (
     submits_elsewhere,
 )
 from cockpit.platforms.local.writes import LOG_NAME, Kind, Written, is_store, kind_of
-from cockpit.runtime.regular import read_text
 from cockpit.text.safe import clean
 
-_MOST_NOTES: Final = 20
 LAUNCH_ID: Final = "COCKPIT_LAUNCH_ID"
 RUN: Final = "COCKPIT_RUN"
 LINEAGE: Final = "COCKPIT_LINEAGE"
@@ -188,7 +185,7 @@ def _same_command(watched: RunMarks, process: Process, files: Files) -> Belongs:
     if elsewhere is None or not watched.logs:
         return Belongs(Sure.YES, Mark("it runs the recorded command"))
     why = f"runs the recorded command, with its output in {clean(elsewhere, 200)}"
-    return Belongs(Sure.POSSIBLE, Mark(why, alike=not files.noted_beside(elsewhere, process)))
+    return Belongs(Sure.POSSIBLE, Mark(why, alike=elsewhere not in watched.logs_of_others))
 
 
 def _is_command(watched: RunMarks, process: Process) -> bool:
@@ -317,7 +314,6 @@ class Files:
         """``uid`` is who looks, ``seen`` what is known already."""
         self._uid = os.getuid() if uid is None else uid
         self._proc = proc
-        self._elsewhere = seen is not None
         self._seen = dict(seen or {})
         self._held_by: dict[int, tuple[OpenFile, ...]] = {}
         self._pipes: dict[int, Pipes] = {}
@@ -348,19 +344,6 @@ class Files:
         """
         logs = (each.path for each in self.held(process) if LOG_NAME.search(each.path))
         return next(logs, None)
-
-    def noted_beside(self, log: str, process: Process) -> bool:
-        """Tell whether a pid file beside a log notes a process: it is a job of its own record.
-
-        Of another machine's files nothing is known.
-        """
-        if self._elsewhere:
-            return False
-        with suppress(OSError):
-            for note in sorted(Path(log).parent.glob("*.pid"))[:_MOST_NOTES]:
-                if read_text(note).split()[:1] == [str(process.pid)]:
-                    return True
-        return False
 
     def why(self, watched: RunMarks, process: Process) -> str | None:
         """Return which file ties the process to the run: any that it writes there."""

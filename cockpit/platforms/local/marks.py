@@ -40,6 +40,8 @@ class RunMarks(NamedTuple):
     """What an environment must hold somewhere to name the run's root or its W&B run."""
     logs: tuple[str, ...] = ()
     """The run's log, or the patterns of it."""
+    logs_of_others: tuple[str, ...] = ()
+    """The logs of the run file's other runs: what writes one of them is that run's."""
     commands: tuple[tuple[str, ...], ...] = ()
     """The words of the commands that are recorded for it."""
     scripts: frozenset[str] = frozenset()
@@ -61,6 +63,9 @@ def marks_of(run: RunSpec, recorded: PidNote | None, real: Real = os.path.realpa
     marks = marked(run, recorded, roots, tuple(_outputs(run, real)), folder, os.getuid())
     return marks._replace(
         logs=() if log is None else _with_real(log, real),
+        logs_of_others=tuple(
+            path for other in run.logs_of_others for path in _with_real(other, real)
+        ),
         workdirs=() if workdir is None or not workdir.here else _with_real(workdir.path, real),
     )
 

@@ -196,3 +196,21 @@ def test_the_very_command_is_compared_from_its_script_on() -> None:
     recorded = [("python", "train.py", "--id", "{launch_id}", "--resume")]
     assert runs_command([sys.executable, "-u", "/w/train.py", "--id", "a-i1", "--resume"], recorded)
     assert not runs_command([sys.executable, "train.py", "--id", "a-i1"], recorded)
+
+
+def test_a_copy_with_a_log_of_its_own_is_for_a_person_and_another_run_of_the_file_is_not(
+    run: RunSpec, tmp_path: Path, zoo: Zoo
+) -> None:
+    """A pid file beside that log proves nothing: whoever starts a second copy notes its pid."""
+    command = " ".join((*PYTHON, "train.py"))
+    run = run.model_copy(update={"resubmit": command})
+    named(tmp_path, "train.py")
+    other = tmp_path / "second" / "run.log"
+    other.parent.mkdir()
+    shell = f"{command} >> {other} & echo $! > {other.with_name('run.pid')}; echo up; wait"
+    zoo.run("sh", "-c", shell, cwd=tmp_path)
+    (found,) = live(run).possible
+    assert found.alike and "its output in" in found.why
+    known = run.model_copy(update={"logs_of_others": (str(other),)})
+    (found,) = live(known).possible
+    assert not found.alike
