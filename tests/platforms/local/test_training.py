@@ -204,10 +204,12 @@ def test_a_copy_with_a_log_of_its_own_is_for_a_person_and_another_run_of_the_fil
     """A pid file beside that log proves nothing: whoever starts a second copy notes its pid."""
     command = " ".join((*PYTHON, "train.py"))
     run = run.model_copy(update={"resubmit": command})
-    named(tmp_path, "train.py")
+    # The copy itself says that it is up: before its exec it is still the shell.
+    up = "import os; os.write(3, b'up\\n'); os.close(3)\n"
+    named(tmp_path, "train.py", up + WAIT)
     other = tmp_path / "second" / "run.log"
     other.parent.mkdir()
-    shell = f"{command} >> {other} & echo $! > {other.with_name('run.pid')}; echo up; wait"
+    shell = f"{command} 3>&1 >> {other} & echo $! > {other.with_name('run.pid')}; wait"
     zoo.run("sh", "-c", shell, cwd=tmp_path)
     (found,) = live(run).possible
     assert found.alike and "its output in" in found.why
