@@ -31,7 +31,7 @@ from cockpit.config.file import load
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import census, descendants
-from cockpit.runtime import ssh, ssh_link
+from cockpit.runtime import ssh
 from cockpit.store.store import Store
 from cockpit.watch import engine as engine_module
 from cockpit.watch.engine import Engine
@@ -129,9 +129,9 @@ class Counting(Asker):
     def begin(cls) -> None:
         """Count whatever engines begin from now on."""
 
-        def linked(host: str) -> ssh_link.Link:
+        def linked(host: str) -> ssh.Link:
             cls.trips[host] += 1
-            return ssh_link.link_to(host)
+            return ssh.link_to(host)
 
         vars(ssh)["link_to"] = linked
         vars(engine_module)["Asker"] = cls

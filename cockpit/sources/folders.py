@@ -10,8 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from cockpit.runtime.ssh import quote
-from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh import LIMITED, quote
 from cockpit.runtime.ssh_session import ASKING
 from cockpit.sources.scripts import Record, marking, records
 

@@ -29,7 +29,7 @@ from cockpit.notify.message import Message
 from cockpit.notify.routes import Named
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.shell import run_command
-from cockpit.runtime.ssh_trouble import know_remedies
+from cockpit.runtime.ssh import know_remedies
 from cockpit.store.described import described, last_holder
 from cockpit.store.opening import close_to_others
 from cockpit.store.store import StoreError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec, remedies_of
 from cockpit.rules.jobs.host_looks import recalled
-from cockpit.runtime.ssh_trouble import know_remedies
+from cockpit.runtime.ssh import know_remedies
 from cockpit.store.store import run_key
 from cockpit.text.progress_lines import last_step
 from cockpit.watch.full_disks import find_full_disks

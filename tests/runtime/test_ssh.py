@@ -18,15 +18,15 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.facet import ErrorKind
-from cockpit.runtime import ssh_link
+from cockpit.runtime import ssh
 from cockpit.runtime.ssh import (
     RemoteError,
     know_remedies,
     quote,
+    refusal,
     run_script,
     run_script_blocking,
 )
-from cockpit.runtime.ssh_trouble import refusal
 from tests.sshd import Sshd, needs_sshd, serving
 
 HOSTILE = ("it's", '"$(touch pwned)" `id`', "a\nb\\n", "-rf", "*", "é ü 日本", "\x1b[31m", "")
@@ -88,7 +88,7 @@ def test_a_slow_and_noisy_rc_file_is_paid_once_and_many_at_once_log_in_once(box:
     with ThreadPoolExecutor(24) as pool:
         answers = pool.map(lambda n: said(box.host, f"sleep 0.05; echo {n}"), range(48))
     assert list(answers) == [f"{n}\n" for n in range(48)]
-    assert box.entered <= ssh_link.SESSIONS
+    assert box.entered <= ssh.SESSIONS
     assert box.logins == 1
 
 
@@ -231,11 +231,11 @@ def test_a_changed_host_key_is_told_before_the_verification_that_fails_for_it() 
 
 def test_what_keeps_ssh_from_asking_and_notices_a_dead_link_is_added_to_the_user_s_own() -> None:
     plain = "serveraliveinterval 0\nserveralivecountmax 3\nconnecttimeout none\n"
-    options = " ".join(ssh_link._options("gpu", plain))
+    options = " ".join(ssh._options("gpu", plain))
     for added in ("BatchMode=yes", "ServerAliveInterval=3", "ConnectTimeout=8", "-S "):
         assert added in options
     own = "serveraliveinterval 2\nserveralivecountmax 3\nconnecttimeout 4\ncontrolpath /x/%C\n"
-    options = " ".join(ssh_link._options("gpu", own + "controlpersist 60\n"))
+    options = " ".join(ssh._options("gpu", own + "controlpersist 60\n"))
     for left in ("ServerAlive", "ConnectTimeout", "-S ", "ControlPersist"):
         assert left not in options
 
@@ -246,16 +246,16 @@ def test_a_socket_has_a_short_path_wherever_the_machine_s_folder_lies(
     deep = tmp_path / ("d" * 100)
     deep.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
-    path = ssh_link.socket_path("gpu", "port 22\n")
+    path = ssh.socket_path("gpu", "port 22\n")
     assert len(path) + 17 < 104
     assert Path(path).parent.stat().st_mode & 0o777 == 0o700
-    assert ssh_link.socket_path("gpu", "port 23\n") != path
+    assert ssh.socket_path("gpu", "port 23\n") != path
 
 
 def _ended(host: str) -> None:
     """Wait until the shells of a host have noticed that their connection is gone."""
     for _ in range(500):
-        if not any(session.alive for _, session in ssh_link.link_to(host)._idle):
+        if not any(session.alive for _, session in ssh.link_to(host)._idle):
             return
         time.sleep(0.01)
     raise AssertionError("a shell outlives its connection")

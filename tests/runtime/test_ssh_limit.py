@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
+from cockpit.runtime.ssh import LIMITED, TIMED_OUT
 
 FALLBACK = LIMITED.replace("timeout", "no-such-program")
 SHELLS = [shell for shell in ("dash", "bash", "busybox", "ksh") if shutil.which(shell)]

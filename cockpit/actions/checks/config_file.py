@@ -18,8 +18,7 @@ from cockpit.model.base import Frozen
 from cockpit.model.place import SSH, Place, place_of
 from cockpit.rules.lineage.settings import leaves
 from cockpit.runtime.regular import open_regular
-from cockpit.runtime.ssh import RemoteError, run_script_blocking
-from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
+from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, run_script_blocking
 from cockpit.sources.scripts import word_of
 from cockpit.sources.wandb.value import ShownConfig
 from cockpit.text.safe import clean

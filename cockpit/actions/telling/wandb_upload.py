@@ -15,8 +15,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, quote, run_script
-from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
+from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, quote, run_script
 from cockpit.sources.scripts import marking, new_mark, records, word_of
 
 LOOK_WITHIN: Final = 20.0

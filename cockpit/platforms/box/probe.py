@@ -17,8 +17,7 @@ from typing import Final, NamedTuple, Protocol
 
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, quote, run_script
-from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh import LIMITED, RemoteError, quote, run_script
 from cockpit.runtime.ssh_session import ASKING
 
 TOGETHER: Final = 0.05

@@ -12,8 +12,7 @@ from cockpit.platforms.box.launching import Script, variables, word_of
 from cockpit.platforms.box.words import spelled
 from cockpit.platforms.local.launcher.ending import ProcessTarget, addressed
 from cockpit.platforms.saving import WITHIN, ended, save_words
-from cockpit.runtime.ssh import RemoteError
-from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
+from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError
 from cockpit.text.safe import clean
 
 ASKED: Final = 15.0

@@ -24,8 +24,7 @@ from cockpit.model.place import FILE, SSH
 from cockpit.model.run import RunSpec
 from cockpit.platforms.slurm.command import for_shell, sbatch_at, variables_of
 from cockpit.platforms.slurm.script import CONTROLLER, PATHS
-from cockpit.runtime.ssh import quote
-from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh import LIMITED, quote
 
 SUBMIT: Final = 60
 """Seconds for sbatch: on a busy cluster its patience (MessageTimeout) is set to a minute."""

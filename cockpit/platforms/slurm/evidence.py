@@ -13,8 +13,7 @@ from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.slurm.ask import Run
 from cockpit.platforms.slurm.script import ACCOUNTING, CONTROLLER, PATHS
 from cockpit.platforms.slurm.stopping import target_of
-from cockpit.runtime.ssh import RemoteError, quote
-from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh import LIMITED, RemoteError, quote
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
 

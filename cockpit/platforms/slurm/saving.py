@@ -21,8 +21,7 @@ from cockpit.platforms.slurm.script import CONTROLLER, PATHS, new_mark
 from cockpit.platforms.slurm.stopping import target_of
 from cockpit.platforms.slurm.submitting import SLACK, acted
 from cockpit.platforms.slurm.trouble import last_words
-from cockpit.runtime.ssh import quote
-from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh import LIMITED, quote
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cockpit.platforms.slurm.text import SACCT, SQUEUE, UNIT
-from cockpit.runtime.ssh import quote
-from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh import LIMITED, quote
 
 CONTROLLER: Final = 11
 """Seconds for a question to the controller: Slurm's own patience (MessageTimeout) is 10."""

@@ -20,8 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from cockpit.runtime.ssh import quote
-from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh import LIMITED, quote
 from cockpit.runtime.ssh_session import ASKING
 
 MISSING: Final = 81

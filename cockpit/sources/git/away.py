@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 from cockpit.model.place import Place
 from cockpit.runtime.git import READING, script_line
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script
-from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
+from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, run_script
 from cockpit.sources.scripts import Record, marking, new_mark, records, word_of
 
 LIMIT: Final = 5

@@ -20,8 +20,7 @@ from typing import Final, Protocol
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, quote, run_script_blocking
-from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh import LIMITED, RemoteError, quote, run_script_blocking
 from cockpit.sources.logs.pages import PageCache
 from cockpit.sources.logs.pieces import MOST_BESIDE, Answer, Ask, LaterError, Piece, Told
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish

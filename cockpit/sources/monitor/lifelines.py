@@ -18,8 +18,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.runtime.http import Http
 from cockpit.runtime.http_trouble import HttpError
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script
-from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh import LIMITED, RemoteError, run_script
 from cockpit.text.safe import clean
 
 K = TypeVar("K")

@@ -17,8 +17,7 @@ from cockpit.model.facet import ErrorKind, Problem
 from cockpit.platforms.box import probe
 from cockpit.platforms.box.probe import Actor, Piece, groups_of, parsed
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script
-from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh import LIMITED, RemoteError, run_script
 
 
 def piece(name: str, script: str, group: str = "one") -> Piece:

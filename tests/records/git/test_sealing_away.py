@@ -13,8 +13,7 @@ from cockpit.records.git import away
 from cockpit.records.git.repository import Limits
 from cockpit.records.git.sealing import SealDone, seal, seal_plan
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import run_script
-from cockpit.runtime.ssh_trouble import RemoteError
+from cockpit.runtime.ssh import RemoteError, run_script
 from tests.records.remotes import git, hook, shared, snapshot
 from tests.sshd import Sshd, needs_sshd, reachable
 
