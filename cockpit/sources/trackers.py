@@ -20,7 +20,7 @@ from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.rows import RunRows, names_in
 from cockpit.sources.rowlog.source import FileTracker
 from cockpit.sources.tensorboard.folder import TAIL_AWAY, TensorboardRun
-from cockpit.sources.tensorboard.listing import EVENT_FILES
+from cockpit.sources.tensorboard.listing import EVENT_FILES, NAME
 from cockpit.sources.trackio.away import FileThere
 from cockpit.sources.trackio.copies import Database, FileHere
 from cockpit.sources.trackio.database import DATABASES, TrackioRun
@@ -67,7 +67,7 @@ class Trackers:
         self._sampled = SampledCurves(self._wandb.server, clock)
         self._away = {
             TRACKIO: Away(DATABASES, run),
-            TENSORBOARD: Away(EVENT_FILES, run, TAIL_AWAY),
+            TENSORBOARD: Away(EVENT_FILES, run, TAIL_AWAY, NAME),
         }
         self._databases: dict[Place, Database] = {}
         self._lock = Lock()

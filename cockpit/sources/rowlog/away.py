@@ -22,6 +22,7 @@ from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Told
 from cockpit.sources.logs.ranged import Span, Wish
 from cockpit.sources.logs.remote import Host, HostError, Run, host_named, keep
 from cockpit.sources.scripts import Record, new_mark, word_of
+from cockpit.sources.written import writing, written_in
 
 LIMIT: Final = 2
 """Seconds that looking through all folders may take, and through one of them apart."""
@@ -54,10 +55,14 @@ Where = Literal["file", "folder", "below"]
 
 
 class Seen(NamedTuple):
-    """What there is at a place: its files as they were measured, and where they lie."""
+    """What there is at a place: its files as they were measured, and where they lie.
+
+    ``written`` are the paths of those that a process there writes, ``None`` where none can tell.
+    """
 
     files: tuple[Answer, ...]
     where: Where
+    written: frozenset[str] | None = None
 
 
 class Named(NamedTuple):
@@ -72,10 +77,12 @@ class Listing:
     """A script that names the files at some paths of a host, and the reader of its output.
 
     In a folder files are named that match ``pattern``; where none does, those of its folders.
+    ``word`` stands in the names of those files: which of them processes write is told, too.
     """
 
     paths: Sequence[str]
     pattern: str
+    word: str = ""
     mark: str = field(default_factory=new_mark)
 
     @property
@@ -83,7 +90,8 @@ class Listing:
         """The lines to run; raises ``ValueError`` for a path that no shell can be given."""
         words = [f"{number} {word_of(path)}" for number, path in enumerate(self.paths)]
         one = _ONE % {"most": MOST, "pattern": self.pattern}
-        return looking(one, words, self.mark, LIMIT)
+        found = looking(one, words, self.mark, LIMIT)
+        return found + writing(self.word) if self.word else found
 
     def answers(self, out: bytes) -> list[Named | OSError]:
         """Return what was found at each path."""
@@ -105,13 +113,17 @@ def _named(own: Iterable[Record], path: str) -> Named | OSError:
 class Away:
     """The hosts that a kind of tracker's files lie on, and what was seen there last."""
 
-    def __init__(self, pattern: str, run: Run = run_script_blocking, tail: int = 0) -> None:
+    def __init__(
+        self, pattern: str, run: Run = run_script_blocking, tail: int = 0, word: str = ""
+    ) -> None:
         """``pattern`` is the shell's, for the names of the tracker's files.
 
-        Of each that has changed the last ``tail`` bytes at most are brought while it is measured.
+        ``word`` stands in all of these names, where writers keep their files open. Of each that
+        has changed the last ``tail`` bytes at most are brought while it is measured.
         """
         self._pattern = pattern
         self._tail = tail
+        self._word = word
         self._run = run
         self._hosts: dict[str, Host] = {}
         self._seen: dict[Place, Seen | OSError] = {}
@@ -155,8 +167,9 @@ class Away:
 
     def _looked(self, host: Host, places: Sequence[Place]) -> Iterator[Seen | OSError]:
         """Name the files in one trip and measure them in a second one. Blocking."""
-        listing = Listing([place.path for place in places], self._pattern)
-        named = listing.answers(host.script(listing.script, LOOKING, CAP))
+        listing = Listing([place.path for place in places], self._pattern, self._word)
+        out = host.script(listing.script, LOOKING, CAP)
+        named, written = listing.answers(out), written_in(out, listing.mark)
         paths = dict.fromkeys(
             path for each in named if not isinstance(each, OSError) for path in each.paths
         )
@@ -170,7 +183,8 @@ class Away:
             files = [told[path] for path in each.paths]
             hung = next((file for file in files if isinstance(file, TimeoutError)), None)
             whole = tuple(file._replace(pieces=()) for file in files if isinstance(file, Answer))
-            yield hung if hung is not None else Seen(whole, each.where)
+            held = written.among(file.path for file in whole)
+            yield hung if hung is not None else Seen(whole, each.where, held)
 
     def _wish(self, host: Host, path: str) -> Wish:
         """Return what is wanted of a file besides its size: what was written at its end since."""

@@ -71,7 +71,7 @@ def listed(place: Place, away: Away) -> Listing:
     files, below = _here(place.path) if place.here else _there(place, away)
     notes: tuple[str, ...] = ()
     if not files and below:
-        held = _held(below) if place.here and len(below) > 1 else None
+        held = _held(below, place, away) if len(below) > 1 else None
         runs = [_run_there(name, own, held) for name, own in below.items()]
         chosen = living(runs)
         files, notes = below[chosen.name], beside(runs, chosen)
@@ -94,10 +94,15 @@ def folders_below(folder: str) -> list[str]:
 Folders = dict[str, list[EventFile]]
 
 
-def _held(folders: Folders) -> frozenset[str] | None:
+def _held(folders: Folders, place: Place, away: Away) -> frozenset[str] | None:
     """Return the paths of the event files that a process has open for writing."""
-    paths = {os.path.realpath(each.path) for own in folders.values() for each in own}
-    return held_for_writing(paths)
+    if not place.here:
+        return away.seen(place).written
+    paths = [each.path for own in folders.values() for each in own]
+    found = held_for_writing({os.path.realpath(path) for path in paths})
+    return None if found is None else frozenset(
+        path for path in paths if os.path.realpath(path) in found
+    )  # fmt: skip
 
 
 def _run_there(name: str, files: list[EventFile], held: frozenset[str] | None) -> RunThere:
@@ -106,7 +111,7 @@ def _run_there(name: str, files: list[EventFile], held: frozenset[str] | None) -
         began=max(each.begun for each in files),
         written=max(each.mtime for each in files),
         empty=all(each.size <= HEADER for each in files),
-        held=None if held is None else any(os.path.realpath(each.path) in held for each in files),
+        held=None if held is None else any(each.path in held for each in files),
     )
 
 

@@ -49,7 +49,8 @@ class BoxRun:
 
     def __init__(self, spec: WandbSpec, cache: PageCache) -> None:
         self.spec = spec
-        self.rows = RunFiles(spec, self._here)
+        self.notes: tuple[str, ...] = ()
+        self.rows = RunFiles(spec, self._here, lambda: self.notes)
         self.problem: OSError | None = None
         self.files: dict[str, BoxFile] = {}
         self._cache = cache
@@ -77,8 +78,12 @@ class BoxRun:
         """Take in which files there are, or why none."""
         self.problem = found if isinstance(found, OSError) else None
         if not isinstance(found, OSError):
-            known = self.files
-            self.files = {path: known.get(path) or BoxFile(path, self._cache) for path in found}
+            known, self.notes = self.files, found.notes
+            self.files = {
+                path: known.get(path) or BoxFile(path, self._cache) for path in found.paths
+            }
+            for path, file in self.files.items():
+                file.written = path in found.written
 
     def wants(self) -> list[tuple[BoxFile, Wants]]:
         """Return what its readers want of each file; what was missed too often no more."""

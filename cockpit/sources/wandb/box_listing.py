@@ -6,25 +6,41 @@ each by its own, so that a dead mount does not cost the others their answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from cockpit.runtime.ssh import quote
 from cockpit.sources.folders import broken_off, failure, looking, paths_in, told
-from cockpit.sources.scripts import Record, new_mark, word_of
-from cockpit.sources.wandb.fragment import id_in_name
+from cockpit.sources.rowlog.living import living
+from cockpit.sources.scripts import Record, new_mark, records, word_of
 from cockpit.sources.wandb.run_files import missing
+from cockpit.sources.wandb.runs_there import (
+    MOST_LAUNCHES,
+    Launch,
+    id_in_name,
+    launch_name,
+    notes_on,
+    runs_of,
+)
+from cockpit.sources.written import Written, writing, written_in
 
 LIMIT: Final = 3
 """Seconds that looking through all folders may take, and through one of them apart."""
 MOST: Final = 300
 """Files that are named of one folder: those of the newest launches, as their names sort."""
+SUFFIX: Final = ".wandb"
 _LINK: Final = "latest-run"
 
 _ONE: Final = r"""
-say() { for f; do [ -f "$f" ] && { printf '%%s\0' "$f"; n=1; }; done; }
+if stat -c %%s / >/dev/null 2>&1; then S=-c F='%%s %%.9Y %%n'; else S=-f F='%%z %%Fm %%N'; fi
+say() { for f; do [ -f "$f" ] && { printf '%%s\0' "$f"; n=$((n + 1)); }; done; }
+sizes() {
+  [ $# -gt %(launches)d ] && shift $(($# - %(launches)d))
+  stat -L $S "$F" "$@" 2>/dev/null
+}
 last() { [ $# -gt %(most)d ] && shift $(($# - %(most)d)); say "$@"; }
 one() {
   d=$2 r=$3; mark dir "$1"
@@ -37,14 +53,17 @@ one() {
   for x in "$d" "$d/wandb"; do
     [ -d "$x" ] || continue
     n=0; mark own; last "$x"/run-*.wandb; [ -n "$r" ] && say "$x/run-$r.wandb"
-    if [ $n = 1 ]; then
+    if [ $n -gt 0 ]; then
       if [ -z "$r" ] || [ -f "$x/run-$r.wandb" ]; then return; fi
       continue
     fi
     mark launches
     if [ -n "$r" ]; then say "$x"/*/"run-$r.wandb"
     else last "$x"/run-*/run-*.wandb; last "$x"/offline-run-*/run-*.wandb; fi
-    [ $n = 1 ] && return
+    if [ $n -gt 1 ] && [ -z "$r" ]; then
+      mark sizes; sizes "$x"/run-*/run-*.wandb; sizes "$x"/offline-run-*/run-*.wandb
+    fi
+    [ $n -gt 0 ] && return
   done
   [ -n "$r" ] || return
   mark others
@@ -67,8 +86,19 @@ class Wanted(NamedTuple):
     label: str = ""
 
 
-Found = Sequence[str] | OSError
-"""The paths of a run's files, at least one; or why there are none."""
+class Files(NamedTuple):
+    """The paths of a run's files, at least one, and those of them that a process there writes.
+
+    ``notes`` name the other runs that lie there; safe text.
+    """
+
+    paths: Sequence[str]
+    written: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+Found = Files | OSError
+"""What there is of a run, or why there is nothing."""
 
 
 @dataclass(frozen=True)
@@ -85,40 +115,65 @@ class Listing:
             f"{number} {word_of(each.place)} {quote(each.run_id or '')}"
             for number, each in enumerate(self.wanted)
         ]
-        return looking(_ONE % {"most": MOST}, words, self.mark, LIMIT)
+        one = _ONE % {"most": MOST, "launches": MOST_LAUNCHES}
+        zone = 'mark zone "$(date +%z)"\n'
+        return f"{looking(one, words, self.mark, LIMIT)}{zone}{writing(SUFFIX)}"
 
     def answers(self, out: bytes) -> list[Found]:
         """Return what was found of each run."""
+        written, zone = written_in(out, self.mark), _zone(out, self.mark)
         each = enumerate(told(out, self.mark, len(self.wanted)))
-        return [broken_off() if own is None else self._found(number, own) for number, own in each]
+        return [
+            broken_off() if own is None else self._found(number, own, written, zone)
+            for number, own in each
+        ]
 
-    def _found(self, number: int, own: Sequence[Record]) -> Found:
+    def _found(self, number: int, own: Sequence[Record], written: Written, zone: str) -> Found:
         place, run_id, label = self.wanted[number]
+        launches = [
+            each for words, payload in own if words[0] == "sizes" for each in _sizes(payload)
+        ]
+        runs = runs_of(launches, written.among(each.path for each in launches), zone)
+        goes_on = living(runs).name if runs else None
         others: list[str] = []
         for words, payload in own:
             if words[0] == "fail":
                 return failure(words[-1], place, LIMIT)
+            if words[0] == "sizes":
+                continue
             paths = paths_in(payload)
-            mine = paths if words[0] == "file" else _of_run(paths, run_id, words[0] == "own")
+            whole = words[0] == "file" or (words[0] == "own" and run_id is None)
+            mine = sorted(set(paths)) if whole else _of_run(paths, run_id or goes_on)
             if words[0] != "others" and mine:
-                return mine
+                notes = notes_on(runs, id_in_name(mine[0]))
+                return Files(mine, written.among(mine) or frozenset(), notes)
             others += paths
         ids = dict.fromkeys(id_in_name(path) for path in _newest_first(others))
         return FileNotFoundError(missing(label or place, run_id, tuple(ids)))
 
 
-def _of_run(paths: Sequence[str], run_id: str | None, own: bool) -> list[str]:
-    """Return the files of one run: without an id all of a launch's folder, else the newest's."""
-    if run_id is None and own:
-        return sorted(set(paths))
-    newest = _newest_first(paths)
-    wanted = run_id or (id_in_name(newest[0]) if newest else None)
+def _zone(out: bytes, mark: str) -> str:
+    """Return the time zone of the host (``+0100``), empty where it tells none."""
+    found = [words[1] for words, _ in records(out, mark) if words[0] == "zone" and len(words) == 2]
+    return found[0] if found else ""
+
+
+def _sizes(payload: bytes) -> Iterator[Launch]:
+    """Yield each file with what ``stat`` says of it; a name of two lines is left out."""
+    for line in payload.decode("utf-8", "surrogateescape").splitlines():
+        size, _, rest = line.partition(" ")
+        at, _, path = rest.partition(" ")
+        with suppress(ValueError):
+            yield Launch(path, int(size), float(at))
+
+
+def _of_run(paths: Sequence[str], wanted: str | None) -> list[str]:
+    """Return the files of one run: without an id those of the newest launch's."""
+    if wanted is None and paths:
+        wanted = id_in_name(_newest_first(paths)[0])
     mine = sorted({path for path in paths if id_in_name(path) == wanted})
     return [path for path in mine if PurePosixPath(path).parent.name != _LINK] or mine
 
 
 def _newest_first(paths: Sequence[str]) -> list[str]:
-    def started(path: str) -> str:
-        return PurePosixPath(path).parent.name.removeprefix("offline-")
-
-    return sorted(paths, key=started, reverse=True)
+    return sorted(paths, key=launch_name, reverse=True)

@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
-from cockpit.sources.rowlog.living import RunThere, beside, living
+from cockpit.sources.rowlog.living import RunThere, living
 from cockpit.sources.wandb.clocks import Look, offset_of
 from cockpit.sources.wandb.file import WandbLog
 from cockpit.sources.wandb.launches import LaunchFile
 from cockpit.sources.wandb.metrics import MetricKeys
 from cockpit.sources.wandb.rows import KeyLayout, RowReader
+from cockpit.sources.wandb.runs_there import (
+    MOST_LAUNCHES,
+    Launch,
+    id_in_name,
+    notes_on,
+    runs_of,
+)
 from cockpit.sources.wandb.tail import (
     HEAD_BYTES,
     Head,
@@ -28,10 +34,6 @@ from cockpit.sources.wandb.tail import (
     sample,
 )
 
-MOST_LAUNCHES = 64
-"""Newest launches of a folder among which the run that goes on is looked for."""
-HEADER = 7
-"""Bytes of a file in which nothing was written yet."""
 STALE_SAMPLE = 0.1
 """Share by which a file may grow before it is sampled again: a sample reads all along it."""
 
@@ -222,11 +224,9 @@ def others_in(place: str, run_id: str, holding: Holding = unseen) -> tuple[str, 
     folder = root / "wandb" if (root / "wandb").is_dir() else root
     if root.is_file():
         return ()
-    runs = _runs_there(folder, sorted(each.name for each in folder.iterdir()), holding)
-    chosen = next((each for each in runs if each.name == run_id), None)
-    if chosen is None:
-        return ()
-    return beside([each for each in runs if each.written >= chosen.began], chosen)
+    return notes_on(
+        _runs_there(folder, sorted(each.name for each in folder.iterdir()), holding), run_id
+    )
 
 
 def ids_in(place: str) -> list[str]:
@@ -239,11 +239,6 @@ def ids_in(place: str) -> list[str]:
         return [id_in_name(str(root))]
     below = root / "wandb"
     return _ids(root) or (_ids(below) if below.is_dir() else [])
-
-
-def id_in_name(path: str) -> str:
-    """Return the run id that a file's name gives: ``run-<id>.wandb``."""
-    return Path(path).stem.removeprefix("run-")
 
 
 def _in_folder(folder: Path, run_id: str | None, holding: Holding) -> list[str]:
@@ -271,32 +266,13 @@ def _logs(folder: Path, names: list[str], run_id: str) -> Iterator[str]:
 
 
 def _runs_there(folder: Path, names: list[str], holding: Holding) -> list[RunThere]:
-    """Return the runs of a folder by their ids, each with what its newest launch tells of it."""
-    launches: dict[str, list[tuple[str, str, os.stat_result]]] = {}
-    for name, path in islice(_launches(folder, names), MOST_LAUNCHES):
+    launches: list[Launch] = []
+    for _, path in islice(_launches(folder, names), MOST_LAUNCHES):
         with suppress(OSError):
-            found = (name.removeprefix("offline-"), path, Path(path).stat())
-            launches.setdefault(id_in_name(path), []).append(found)
-    paths = [path for own in launches.values() for _, path, _ in own]
-    held = holding(paths) if len(launches) > 1 else None
-    return [
-        RunThere(
-            name=run_id,
-            began=_begun(max(own)[0], max(own)[2].st_mtime),
-            written=max(status.st_mtime for _, _, status in own),
-            empty=all(status.st_size <= HEADER for _, _, status in own),
-            held=None if held is None else any(path in held for _, path, _ in own),
-        )
-        for run_id, own in launches.items()
-    ]
-
-
-def _begun(name: str, otherwise: float) -> float:
-    """Return when a launch began, by the name of its folder: ``run-20260311_084100-ID``."""
-    try:
-        return datetime.strptime(name[4:19], "%Y%m%d_%H%M%S").astimezone().timestamp()
-    except ValueError:
-        return otherwise
+            status = Path(path).stat()
+            launches.append(Launch(path, status.st_size, status.st_mtime))
+    several = len({each.run_id for each in launches}) > 1
+    return runs_of(launches, holding([each.path for each in launches]) if several else None)
 
 
 def _launches(folder: Path, names: list[str]) -> Iterator[tuple[str, str]]:

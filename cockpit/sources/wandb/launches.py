@@ -18,6 +18,8 @@ class LaunchFile(ABC):
     """The clock of the machine that has it minus ours (s), as far as it is known."""
     far: bool = False
     """True where bytes must have been brought before they can be read."""
+    written: bool = False
+    """Of a file elsewhere: whether a process there has it open for writing, as far as seen."""
 
     @abstractmethod
     def stat(self) -> Stat:

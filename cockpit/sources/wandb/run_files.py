@@ -63,10 +63,17 @@ class RunFiles:
     """
 
     def __init__(
-        self, spec: WandbSpec, found: Callable[[], Sequence[LaunchFile]] | None = None
+        self,
+        spec: WandbSpec,
+        found: Callable[[], Sequence[LaunchFile]] | None = None,
+        beside: Callable[[], tuple[str, ...]] | None = None,
     ) -> None:
-        """Take how its files are found; without that they are looked for on this machine."""
+        """Take how its files are found; without that they are looked for on this machine.
+
+        ``beside`` says which other runs lie there, where the run file names none.
+        """
         self._spec = spec
+        self._beside = beside or self._beside_here
         self._found = found or self._found_here
         self._lock = Lock()
         self._fragments: dict[str, Fragment] = {}
@@ -181,12 +188,14 @@ class RunFiles:
             fragment.judge_clock(self._keys)
 
     def _writing(self) -> frozenset[str]:
-        """Return which of the run's files a process here has open for writing, of several."""
-        if len(self._order) < 2 or any(one.file.far for one in self._order):
+        """Return which of the run's files a process has open for writing, of several."""
+        if len(self._order) < 2:
             return frozenset()
+        if any(one.file.far for one in self._order):
+            return frozenset(one.path for one in self._order if one.file.written)
         return self._held_files.of([one.path for one in self._order]) or frozenset()
 
-    def _beside(self) -> tuple[str, ...]:
+    def _beside_here(self) -> tuple[str, ...]:
         """Return what is said of other runs in the folder, where the run file names none."""
         place = self._spec.dir
         if place is None or not place.here or self._spec.run_id is not None:

@@ -157,6 +157,21 @@ async def test_of_the_folders_below_the_one_begun_last_is_the_run_s(
     assert found.notes == ("version_2, version_0 lie there too; version_1 is read",)
 
 
+async def test_of_the_folders_below_the_one_that_a_process_writes_is_the_run_s(
+    tmp_path: Path, there: Trackers
+) -> None:
+    for name, file in (("version_0", FIRST), ("version_1", SECOND)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).write_bytes(SCALARS)
+    os.utime(tmp_path / "version_0" / FIRST, (1.7e9, 1.7e9))
+    run = events(tmp_path)
+    assert (await value(there, run)).id == "version_1"
+    with (tmp_path / "version_0" / FIRST).open("ab"):
+        found = await value(there, run)
+    assert found.id == "version_0"
+    assert found.notes == ("version_1 lies there too; version_0 is read",)
+
+
 async def test_a_file_in_place_of_another_begins_anew(tmp_path: Path, there: Trackers) -> None:
     (tmp_path / FIRST).write_bytes(SCALARS)
     run = events(tmp_path)

@@ -18,6 +18,7 @@ from cockpit.model.place import FILE, Place
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.sources import written
 from cockpit.sources.wandb import box_plan, offline
 from cockpit.sources.wandb.file import BLOCK
 from cockpit.sources.wandb.offline import OfflineWandb
@@ -26,6 +27,7 @@ from tests.sources.wandb import writer
 from tests.sshd import needs_sshd, serving
 
 GOLDEN = Path(__file__).parents[2] / "data" / "wandb"
+T0 = 1_795_000_000.0
 VERSIONS = ("0.17.9", "0.22.3", "0.30.0", "0.31.0")
 
 
@@ -206,6 +208,45 @@ async def test_of_what_is_read_only_the_end_is_kept(tmp_path: Path) -> None:
     assert seen == [*range(4000)] and first.config == found.config
     source.rewind("hero")
     assert [row.step for row in await every_row(source, run)] == [*range(4000)]
+
+
+async def test_an_evaluation_begun_later_does_not_hide_the_run_that_a_process_writes(
+    tmp_path: Path,
+) -> None:
+    train = launch(tmp_path, "train", *rows(0, 50))
+    later = launch(tmp_path, "eval", *rows(0, 3), day=2)
+    os.utime(train, (T0, T0))
+    os.utime(later, (T0 + 9, T0 + 9))
+    source, run = OfflineWandb(SystemClock(), Shell()), spec(tmp_path)
+    assert (await value(source, run)).id == "eval", "neither is written now"
+    (tmp_path / "away").symlink_to(tmp_path)  # the writer knows it by another name
+    with (tmp_path / "away" / train.relative_to(tmp_path)).open("ab"):
+        found = await value(source, run)
+    assert (found.id, found.step) == ("train", 49)
+    assert found.notes == ("eval lies there too; train is read",)
+    with train.open("rb"):
+        assert (await value(source, run)).id == "eval", "a reader is none"
+
+
+async def test_the_run_that_went_on_is_read_where_the_host_shows_no_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "PROC", "/nowhere")
+    train, later = launch(tmp_path, "train", *rows(0, 50)), launch(tmp_path, "eval", day=2)
+    os.utime(later, (T0, T0))
+    os.utime(train, (T0 + 60, T0 + 60))
+    source, run = OfflineWandb(SystemClock(), Shell()), spec(tmp_path)
+    with later.open("ab"):
+        assert (await value(source, run)).id == "train"
+
+
+async def test_two_launches_of_one_id_that_processes_write_are_two_writers(tmp_path: Path) -> None:
+    first, second = (launch(tmp_path, "same", *rows(0, 5), day=day) for day in (1, 2))
+    source, run = OfflineWandb(SystemClock(), Shell()), spec(tmp_path, id="same")
+    assert (await value(source, run)).writers == ()
+    with first.open("ab"), second.open("ab"):
+        (found,) = (await value(source, run)).writers
+    assert found.name == first.parent.name
 
 
 async def test_a_file_that_was_replaced_is_another_one(tmp_path: Path) -> None:
