@@ -116,7 +116,7 @@ class WandbSpec(Frozen):
 class TrackioSpec(Frozen):
     """``[run.trackio]``: the database of a project, or the folder of databases, and the run in it.
 
-    Without ``run`` the newest run of the project is read.
+    Without ``run`` the newest run of the project is read, as long as no other one logs beside it.
     """
 
     db: Place

@@ -22,6 +22,7 @@ from cockpit.model.tracking import TrackerAlert
 from cockpit.runtime.regular import is_folder
 from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.records import MOST_RECORDS, About, BadFileError, Batch, Record
+from cockpit.sources.trackio.choice import LoggedRun, UnsureError, chosen, notes_on
 from cockpit.sources.trackio.copies import Database, State
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -125,28 +126,33 @@ class TrackioRun:
         columns = {str(row[1]) for row in database.rows("PRAGMA table_info(metrics)")}
         if not {"id", "step", "timestamp", "run_name", "metrics"} <= columns:
             raise BadFileError(f"{_spelled(database.place)} is not a Trackio database")
-        name = self._spec.run or _newest_name(database)
-        ids = _ids_of(database, name) if "run_id" in columns else []
-        where, values = ("run_id = ?", ids[:1]) if ids else ("run_name = ?", [name])
-        query = f"SELECT MIN(id), MAX(id), COUNT(*), MAX(run_name) FROM metrics WHERE {where}"
-        first, last, count, shown = database.rows(query, values)[0]
-        if not count:
-            raise FileNotFoundError(_missing(database, self._spec.run))
+        wanted = self._spec.run
+        there = list(_runs_in(database, "run_id" if "run_id" in columns else "run_name", wanted))
+        if not there:
+            raise FileNotFoundError(_missing(database, wanted))
+        try:
+            run = chosen(there)
+        except UnsureError as error:
+            raise BadFileError(f"{_spelled(database.place)}: {error}") from None
+        where = "run_id = ?" if "run_id" in columns else "run_name = ?"
+        values, first, last = [run.key], run.first, run.last
+        name = wanted or run.name
+        notes = notes_on(there, run) if wanted is None else _same_name(name, len(there) - 1)
         begun = database.rows("SELECT timestamp FROM metrics WHERE id = ?", (first,))
         about = About(
             id=name,
-            name=str(shown),
+            name=run.name,
             project=self._spec.project or PurePosixPath(database.place.path).stem,
             producer="trackio",
             files=(str(database.place), f"{database.place}-wal"),
-            mtime=state.mtime,
+            mtime=_written(database, run, state),
             identity=(state.file[:2], *values, first, str(begun[0][0])),
             version=state,
             config=_config(database, where, values),
             alerts=tuple(_alerts(database, where, values)),
-            notes=_same_name(name, len(ids) - 1),
+            notes=notes,
         )
-        return _Held(state, about, where, tuple(values), int(first), int(last))
+        return _Held(state, about, where, tuple(values), first, last)
 
 
 def _sql(database: Database, work: Callable[[], T]) -> T:
@@ -181,23 +187,28 @@ def _file_name(project: str) -> str:
     return "".join(each for each in project if each.isalnum() or each in "-_").rstrip() or "default"
 
 
-def _newest_name(database: Database) -> str:
-    rows = database.rows("SELECT run_name FROM metrics ORDER BY id DESC LIMIT 1")
-    if not rows:
-        raise FileNotFoundError(f"no run in {_spelled(database.place)} yet")
-    return str(rows[0][0])
-
-
-def _ids_of(database: Database, wanted: str) -> list[str]:
-    """Return the ids of the runs that are called so, the one begun last first.
+def _runs_in(database: Database, key: str, wanted: str | None) -> Iterator[LoggedRun]:
+    """Yield the runs of a database, or those that are called so; ``key`` is the column of ids.
 
     A name may be used again: each start without ``resume`` is a run of its own.
     """
+    which = "1" if wanted is None else f"(run_name = ? OR {key} = ?)"
     query = (
-        "SELECT run_id FROM metrics WHERE run_name = ? OR run_id = ?"
-        " GROUP BY run_id ORDER BY MIN(id) DESC"
+        f"SELECT {key}, MAX(run_name), MIN(id), MAX(id), COUNT(*) FROM metrics"
+        f" WHERE {which} GROUP BY {key}"
     )
-    return [str(row[0]) for row in database.rows(query, (wanted, wanted))]
+    for run, name, first, last, count in database.rows(query, [wanted, wanted] if wanted else []):
+        ends = database.rows(
+            "SELECT timestamp FROM metrics WHERE id IN (?, ?) ORDER BY id", (first, last)
+        )
+        began, written = _instant(ends[0][0]) or 0.0, _instant(ends[-1][0]) or 0.0
+        yield LoggedRun(str(run), str(name), int(first), int(last), began, written, int(count))
+
+
+def _written(database: Database, run: LoggedRun, state: State) -> float:
+    """Return when a run wrote last: where another one has logged since, the file does not tell."""
+    ((newest,),) = database.rows("SELECT MAX(id) FROM metrics")
+    return state.mtime if run.last == newest else min(run.written, state.mtime)
 
 
 def _same_name(name: str, others: int) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ import gzip
 import json
 import math
 import sqlite3
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -354,3 +356,70 @@ async def test_of_two_runs_of_one_name_the_newest_alone_is_read(db: Path) -> Non
         "1 earlier run named run-a in the same database: not read, the newest is",
     )
     assert (await value_of(run_of(db, RUN_IDS["run-a"]))).step != 29, "an id names the run itself"
+
+
+LATE = 1_769_200_000.0
+
+
+def logs(path: Path, name: str, *seconds: float, run_id: str | None = None) -> None:
+    """Log a row at each of some seconds, as a run of this name."""
+    writer = sqlite3.connect(path)
+    for step, at in enumerate(seconds):
+        time = datetime.fromtimestamp(LATE + at, UTC).isoformat()
+        row = (run_id or f"id-{name}", time, name, step, '{"train/loss": 2.5}')
+        writer.execute(ADD, row)
+    writer.commit()
+    writer.close()
+
+
+async def test_two_runs_that_log_at_once_are_never_mixed(db: Path) -> None:
+    logs(db, "train", *range(0, 60, 10))
+    source, run = Trackers(SystemClock()), run_of(db, None)
+    assert (await value_of(run, source)).name == "train"
+    before = await rows_of(source, run)
+    logs(db, "sweep", 61, 62)
+    assert (await value_of(run, source)).name == "sweep", "the former one has not gone on"
+    logs(db, "train", 70)
+    unsure = await facet_of(run, source)
+    assert unsure.value is None and unsure.error is not None
+    assert unsure.error.message.endswith(
+        "cannot tell which run is meant: sweep, train log at once;"
+        " set trackio.run to the name of one"
+    )
+    assert (await source.more_rows(run)).rows == ()
+    for name in ("train", "sweep"):
+        assert (await value_of(run_of(db, name))).name == name, "the run file says which"
+    logs(db, "train", *range(80, 400, 10))
+    value = await value_of(run, source)
+    assert value.name == "train", "the other one is silent"
+    assert value.notes == ("sweep lies there too; train is read",)
+    assert (len(before), len(await rows_of(source, run))) == (6, 1 + 32), "no row twice"
+
+
+async def test_two_living_runs_of_the_name_that_is_given_are_not_told_apart(db: Path) -> None:
+    logs(db, "train", 0, 10, 20, run_id="one")
+    logs(db, "train", 15, 25, run_id="two")
+    assert (await value_of(run_of(db, "train"))).id == "train"
+    logs(db, "train", 30, run_id="one")
+    error = (await facet_of(run_of(db, "train"))).error
+    assert error is not None
+    assert error.message.endswith("two, one log at once; set trackio.run to the id of one")
+    assert (await value_of(run_of(db, "one"))).step == 0
+
+
+async def test_a_run_that_logs_seldom_is_not_taken_for_over(db: Path) -> None:
+    logs(db, "train", 0, 900, 1800)
+    logs(db, "eval", *range(1000, 1830, 10))
+    logs(db, "train", 1840)
+    logs(db, "eval", *range(1840, 2700, 10))
+    error = (await facet_of(run_of(db, None))).error
+    assert error is not None and "eval, train log at once" in error.message
+
+
+async def test_what_another_run_writes_is_no_sign_of_life_of_this_one(db: Path) -> None:
+    now = time.time()
+    logs(db, "old", *(now - LATE - 7200.0 + each for each in range(20)))
+    logs(db, "living", *(now - LATE - 20.0 + each for each in range(20)))
+    old, living = await value_of(run_of(db, "old")), await value_of(run_of(db, "living"))
+    assert (old.state, living.state) == ("silent", "running")
+    assert old.last_step_at == pytest.approx(now - 7181.0) and old.clock_offset_s is None
