@@ -113,7 +113,7 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
     "run.trackio": {
         "db": "The database file of a project, or the folder of databases.",
         "project": "The project's name, where db is a folder.",
-        "run": "The run's name or id; default: the newest run of the project, if no other one logs beside it.",
+        "run": "The run's name or id; default: the newest run, if no other one logs beside it.",
         "metrics": "Which logged keys are which.",
     },
     "run.trackio.metrics": _METRICS,
