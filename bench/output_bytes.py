@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from textual.pilot import Pilot
 
 from cockpit.model.report import RunReport
-from tests.app.output.recorded import Line, Recorded
+from tests.app.recorded import Line, Recorded
 from tests.screens.stand_in import StandIn, app_of, cockpit
 from tests.screens.test_run import with_log
 from tests.widgets import reports as made

@@ -40,7 +40,7 @@ def _open(arguments: list[str]) -> int:
     Until something is painted nothing is worth looking for what could be freed.
     """
     gc.disable()
-    from cockpit.app.frames.early import give_back, show
+    from cockpit.app.kept_frame import give_back, show
 
     try:
         show(arguments)

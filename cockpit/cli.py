@@ -124,7 +124,7 @@ def _plain(argv: list[str]) -> SimpleNamespace | None:
     """Return what ``open`` is given, where that is plain to see; ``None``: it is to be parsed."""
     if argv[0] != "open":
         return None
-    from cockpit.app.frames.early import call_of
+    from cockpit.app.kept_frame import call_of
 
     call = call_of(argv)
     if call is None:

@@ -35,7 +35,7 @@ def stand_alone(drawing: str) -> str:
 async def photograph(config: Path, out: Path) -> None:
     """Open the UI on ``config`` in each size and theme and save what it shows."""
     from cockpit.app.application import CockpitApp
-    from cockpit.app.making import make
+    from cockpit.app.opening import make
     from cockpit.config.file import load
 
     for name, (size, theme, keys) in SHOTS.items():

@@ -17,7 +17,7 @@ from textual.widgets import TextArea
 
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.app.application import CockpitApp
-from cockpit.app.making import make
+from cockpit.app.opening import make
 from cockpit.config.file import load, state_dir
 from cockpit.text.scrub import scrub
 from screens.clipboard import COPIED, copy_text, identity

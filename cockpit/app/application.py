@@ -13,15 +13,12 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
-from cockpit.app.bookmark_file import BookmarkFile, KeptBookmarks
-from cockpit.app.first_paint import FirstPaint
-from cockpit.app.frames.keeping import LeftFrame
-from cockpit.app.frames.taking import FrameFile
-from cockpit.app.news import News
-from cockpit.app.notices import NoticeApp
+from cockpit.app.colours import NoticeApp
+from cockpit.app.first_paint import FirstPaint, News
+from cockpit.app.frame_taking import FrameFile, LeftFrame
+from cockpit.app.session_files import BookmarkFile, KeptBookmarks, KeptView, ViewFile
 from cockpit.app.terminal import drawn_line
 from cockpit.app.typeahead import stands
-from cockpit.app.view_file import KeptView, ViewFile
 from cockpit.config.places import state_dir
 from cockpit.config.unread import unread_notice
 from cockpit.model.bookmark import Bookmark, Key
@@ -43,7 +40,7 @@ from screens.keys import Keys, bindings, read_keys
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:  # what is only opened later is imported there: the first paint waits for no more
-    from cockpit.app.watching import Watching
+    from cockpit.app.opening import Watching
     from cockpit.model.backtested import Backtested
     from screens.acting.palette import Command
     from screens.mask import Mask

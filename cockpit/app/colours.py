@@ -1,17 +1,21 @@
-"""Which theme is on: as the terminal's background is, unless the run file or a person says so."""
+"""The theme, and what the last line of a screen shows for a while: replies and warnings.
+
+The theme follows the background of the terminal unless the run file or a person chose one.
+"""
 
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from textual._styles_cache import StylesCache
 from textual.color import Color
 
-from cockpit.app.background import BackgroundTold, dark_by
-from cockpit.app.frames.early import standing
+from cockpit.app.kept_frame import standing
 from cockpit.app.terminal import TerminalApp
+from cockpit.app.terminal_input import BackgroundTold, dark_by
 from themes.loader import AUTO, load_themes
 
 
@@ -97,3 +101,45 @@ class ThemedApp(TerminalApp):
     def action_theme(self) -> None:
         """Toggle between the dark and the light twin."""
         self.choose_theme(load_themes()[self.theme].twin)
+
+
+NOTICE: Final = 10.0
+WARNING: Final = 60.0
+"""Seconds for which a reply, and a warning, stand in the last line."""
+
+
+class NoticeApp(ThemedApp):
+    """An app that says something in its last line: ``said`` the reply, ``warned`` the warnings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = ""
+        self.warned: list[str] = []
+
+    @abstractmethod
+    def repaint_footer(self) -> None:
+        """Paint the last line anew."""
+
+    def say(self, words: str) -> None:
+        """Show one line in the footer for a while."""
+
+        def unsay() -> None:
+            if self.said == words:
+                self.said = ""
+                self.repaint_footer()
+
+        self.said = words
+        self.repaint_footer()
+        self.set_timer(NOTICE, unsay)
+
+    def warn(self, words: str) -> None:
+        """Show one line for a while, whatever else is said meanwhile."""
+
+        def unsay() -> None:
+            if words in self.warned:
+                self.warned.remove(words)
+                self.repaint_footer()
+
+        self.warned = [*(each for each in self.warned if each != words), words]
+        self.repaint_footer()
+        self.set_timer(WARNING, unsay)

@@ -1,25 +1,94 @@
-"""Opens the app on a run file, on this terminal, and gives back how it ended."""
+"""Opens the app on a run file: makes engine, store and services, and returns the exit status."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from cockpit.app.application import CockpitApp
-from cockpit.app.frames.early import give_back
-from cockpit.app.frames.kept import Call
-from cockpit.app.frames.taking import FrameFile
-from cockpit.app.making import make
+from cockpit.app.frame_taking import FrameFile
+from cockpit.app.kept_frame import Call, give_back
+from cockpit.app.session_files import BookmarkFile, ViewFile
 from cockpit.app.terminal import run_in_terminal
+from cockpit.model.clock import SystemClock
+from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.own_path import own_python
 from cockpit.text.charset import Charset, given_variables, terminal_charset
+from screens.acting.guarded import Means
 from screens.keys import KeysError
+from screens.ports import CurvesPort, Logs, PastsPort
 
 if TYPE_CHECKING:
-    from cockpit.app.watching import Watching
+    from cockpit.actions.core.service import ActionService
+    from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.attach.client import AttachedEngine
     from cockpit.store.opening import Opening
+
+
+class Making(NamedTuple):
+    """Everything that an app on a run file is given; ``trouble`` is why nothing is remembered."""
+
+    engine: AttachedEngine
+    trouble: str
+    means: Means
+    views: ViewFile
+    bookmarks: BookmarkFile
+
+
+def make(file: CockpitFile, read_only: bool, opening: Opening | None = None) -> Making:
+    """Return what the app on a run file is given; one that only reads attends to nothing.
+
+    ``opening`` is its store, where that was begun before.
+    """
+    from cockpit.actions.core.open_plans import OpenPlans
+    from cockpit.attach.client import AttachedEngine
+    from cockpit.config.file import state_dir, store_path
+    from cockpit.store.opening import Opening
+    from cockpit.store.store import Store, StoreError
+
+    clock, trouble = SystemClock(), ""
+    store: Store | None = None
+    try:
+        store = (opening or Opening(store_path())).store()
+    except StoreError as error:
+        trouble = f"nothing is kept between sessions: {error}"
+    engine = AttachedEngine(file, store, clock, attends=not read_only)
+
+    def service(operator: str) -> ActionService:
+        from cockpit.actions.core.wiring import build_service
+        from cockpit.attach.acting import ActingLooks
+
+        looks = ActingLooks(engine, store, clock)
+        return build_service(
+            lambda: engine.file, looks, store, clock, operator=operator, read_only=read_only
+        )
+
+    version = None if store is None else store.version
+    plans = None if read_only else OpenPlans(state_dir() / "planning", file.path)
+
+    def left() -> bool:
+        from cockpit.store.journal import Journal
+
+        noted = plans is not None and plans.any()
+        return noted or (store is not None and Journal(store).any_unfinished())
+
+    views = ViewFile(state_dir() / "views", file.path)
+    bookmarks = BookmarkFile(state_dir() / "bookmarks", file.path)
+    means = Means(service, make_books, version, plans, left)
+    return Making(engine, trouble, means, views, bookmarks)
+
+
+def make_books() -> Logbooks:
+    """Return what writes a person's own entries."""
+    from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.config.file import state_dir
+
+    return Logbooks(SystemClock(), state_dir() / "drafts")
+
 
 CONFIG: Final = 2
 
@@ -77,3 +146,52 @@ def _go_on(wanted: str) -> None:
     if wanted.startswith(INIT):
         what = wanted.removeprefix(INIT)
         os.execve(sys.executable, own_python("cockpit", "init", "--", what), given_variables())
+
+
+class Watching(Protocol):
+    """Reports of all runs, as they come; nothing here waits for an answer."""
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What a person should know about the cockpit itself, one line each."""
+
+    @property
+    def silent(self) -> str:
+        """Why nothing of what is shown is news, if so: nobody watches."""
+
+    @property
+    def recalled(self) -> asyncio.Event:
+        """Set once what was seen of the runs the last time is told."""
+
+    @property
+    def logs(self) -> Logs:
+        """The logs of the runs, in pages."""
+
+    @property
+    def curves(self) -> CurvesPort:
+        """Any metric of the runs, as it was logged."""
+
+    @property
+    def pasts(self) -> PastsPort:
+        """What happened to the runs, and how they were."""
+
+    def report(self) -> FleetReport:
+        """Return what is known now, at once."""
+
+    def subscribe(self, callback: Callable[[RunReport], object]) -> Callable[[], None]:
+        """Call back with every report that says something new; return how to stop that."""
+
+    def on_ring(self, callback: Callable[[str], object]) -> None:
+        """Call back when somebody is to be told by this terminal's bell."""
+
+    def prefer(self, visible: Sequence[str]) -> None:
+        """Say which runs a person sees: they are read first."""
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+
+    async def poke(self, name: str) -> None:
+        """Ask for all facets of a run, now."""
+
+    async def looked_at(self, name: str) -> None:
+        """Record that a person has seen a run's alerts, so that none closes unseen."""

@@ -148,7 +148,7 @@ async def _page(
         put((plan.page or "").rstrip("\n"))
     else:
         with quick_imports():
-            from cockpit.app.page_formats import formatted  # here: only a picture needs it
+            from cockpit.app.for_verbs import formatted  # here: only a picture needs it
         put(formatted(plan.page or "", args.format).rstrip("\n"))
     return OK
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
-from cockpit.app.keymap import key_problems
+from cockpit.app.for_verbs import key_problems
 from cockpit.model.base import Frozen
 from cockpit.model.facet import ErrorKind
 from cockpit.model.report import RunReport

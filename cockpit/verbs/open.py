@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cockpit.app.frames.early import give_back
+from cockpit.app.kept_frame import give_back
 from cockpit.app.palette import leave_out_palette
 from cockpit.config.file import find, store_path
 from cockpit.config.quickstart import quick_imports

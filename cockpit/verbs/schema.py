@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from cockpit.app.keymap import key_actions, theme_names
+from cockpit.app.for_verbs import key_actions, theme_names
 from cockpit.config.file import state_dir
 from cockpit.config.schema import schema
 from cockpit.verbs.common import OK, document_text, print_document

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if args.run_name is not None:
         check_name(file, args.run_name)
     with quick_imports():
-        from cockpit.app.browser.serving import serve_app
+        from cockpit.app.browser_app import serve_app
     stream = sys.stdout  # while an app runs, Textual takes what is printed
     try:
         return serve_app(

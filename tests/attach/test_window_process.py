@@ -11,7 +11,7 @@ PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 from cockpit.app.application import CockpitApp
-from cockpit.app.making import make
+from cockpit.app.opening import make
 from cockpit.config.file import load
 from screens.mask import Mask
 

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from cockpit.app.keymap import key_problems
+from cockpit.app.for_verbs import key_problems
 from cockpit.cli import main
 from cockpit.config.check import TABLES, keys_of
 from cockpit.config.described import DESCRIBED

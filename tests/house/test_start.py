@@ -49,7 +49,7 @@ it does once it is seen; one more is a deliberate one."""
 LAST = "cockpit.store.journal"
 """With it that look begins: how many there were a moment before depends on who reads how soon."""
 WAYS = {
-    "the kept frame": ("import cockpit.app.frames.early", PACKAGES),
+    "the kept frame": ("import cockpit.app.kept_frame", PACKAGES),
     "the first live paint": (
         "import cockpit.verbs.open, cockpit.app.palette\n"
         "cockpit.app.palette.leave_out_palette()\n"

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from cockpit.app import bookmark_file
+from cockpit.app import session_files
 from cockpit.app.application import CockpitApp
-from cockpit.app.bookmark_file import BookmarkFile, KeptBookmarks
+from cockpit.app.session_files import BookmarkFile, KeptBookmarks
 from cockpit.model.bookmark import Bookmark, Key, bookmark
 from cockpit.model.wording import percent
 from cockpit.sources.logs.file import LogFile
@@ -34,7 +34,7 @@ LINE = len("line 000000 of the log\n")
 @pytest.fixture(autouse=True)
 def time_to_save(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept is looked at here, not how long leaving may take."""
-    monkeypatch.setattr(bookmark_file, "SAVE_WITHIN", 30.0)
+    monkeypatch.setattr(session_files, "SAVE_WITHIN", 30.0)
 
 
 def mark(offset: int, words: str = "x", path: str = "/a.log", run: str = "r") -> Bookmark:
@@ -267,9 +267,9 @@ async def test_what_was_not_written_in_time_is_written_with_the_next(
     file = BookmarkFile(tmp_path, "/c.toml")
     kept = KeptBookmarks(file)
     kept.keep({mark(1).key: mark(1)})
-    monkeypatch.setattr(bookmark_file, "SAVE_WITHIN", 0.0)
+    monkeypatch.setattr(session_files, "SAVE_WITHIN", 0.0)
     await kept.save()
-    monkeypatch.setattr(bookmark_file, "SAVE_WITHIN", 30.0)
+    monkeypatch.setattr(session_files, "SAVE_WITHIN", 30.0)
     kept.keep({mark(2).key: mark(2)})
     await kept.save()
     assert file.load() == (mark(1), mark(2))
@@ -314,7 +314,7 @@ def test_a_file_that_cannot_be_read_now_is_not_written_over(
     file = BookmarkFile(tmp_path, "/c.toml")
     file.change({mark(1).key: mark(1)})
     with monkeypatch.context() as patch, pytest.raises(OSError, match="stale"):
-        patch.setattr(bookmark_file, "open_regular", _stale)
+        patch.setattr(session_files, "open_regular", _stale)
         file.change({mark(2).key: mark(2)})
     assert file.load() == (mark(1),)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.app.view_file import KeptView, ViewFile
+from cockpit.app.session_files import KeptView, ViewFile
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import JobSpec

@@ -1,18 +1,251 @@
-"""The sequences that change a terminal: shortest moves, what differs of the pen, erased ends.
+"""Cells, pens and the shortest terminal sequences from one screen to another.
 
-What the terminal's cursor and pen are is known or not; where not, they are set from scratch.
+A pen is how a cell looks. Text becomes cells: one for each column, of a wide character one with it
+and an empty one. Equal cells are one object, so lines are compared by identity first.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from itertools import islice
+from functools import lru_cache
+from itertools import groupby, islice
+from typing import Final, NamedTuple, TypeAlias
 
-from cockpit.app.output.cells import Cell, Row, doubtful, most_cells
-from cockpit.app.output.erasing import Erasure, erasable
-from cockpit.app.output.pens import Pen, change, over_blank
+from rich.cells import cell_len, split_graphemes
+
+_OFF: Final = {1: 22, 2: 22, 3: 23, 4: 24, 5: 25, 6: 25, 7: 27, 8: 28, 9: 29,
+               21: 24, 51: 54, 52: 54, 53: 55}  # fmt: skip
+"""What ends each mark; some end two (bold and dim)."""
+_ON_BLANKS: Final = frozenset({4, 5, 6, 7, 9, 21, 51, 52, 53})
+"""Marks that can be seen where no letter stands."""
+_COLOUR_PARTS: Final = {"5": 3, "2": 5}
+"""How many numbers a colour of the palette (``38;5;n``) or a true one (``38;2;r;g;b``) has."""
+
+
+class Pen(NamedTuple):
+    """What a terminal writes with: colours as SGR parameters (``""``: its own), marks, a link."""
+
+    fg: str = ""
+    bg: str = ""
+    marks: tuple[int, ...] = ()
+    link: str = ""
+    """Parameters and address of a hyperlink (``id=1;https://…``), as OSC 8 takes them."""
+
+
+PLAIN: Final = Pen()
+
+
+def pen_of(parameters: str, link: str = "") -> Pen:
+    """Return the pen that SGR parameters (``1;38;2;1;2;3``) make of a plain one."""
+    fg = bg = ""
+    marks: set[int] = set()
+    numbers = parameters.split(";") if parameters else []
+    while numbers:
+        length = _COLOUR_PARTS.get("".join(numbers[1:2]), 1) if numbers[0] in ("38", "48") else 1
+        part, numbers = numbers[:length], numbers[length:]
+        code = int(part[0] or 0)
+        if code in _OFF:
+            marks.add(code)
+        elif 30 <= code <= 38 or 90 <= code <= 97:
+            fg = ";".join(part)
+        elif 40 <= code <= 48 or 100 <= code <= 107:
+            bg = ";".join(part)
+    return Pen(fg, bg, tuple(sorted(marks)), link)
+
+
+@lru_cache(maxsize=4096)
+def on_blank(pen: Pen) -> Pen:
+    """Return the part of a pen that can be seen in an empty cell."""
+    marks = tuple(each for each in pen.marks if each in _ON_BLANKS)
+    return Pen(pen.fg if marks else "", pen.bg, marks, pen.link)
+
+
+@lru_cache(maxsize=8192)
+def over_blank(pen: Pen, needed: Pen) -> Pen:
+    """Return a pen that leaves an empty cell as ``needed`` would, as like ``pen`` as can be."""
+    unseen = {each for each in pen.marks if each not in _ON_BLANKS}
+    marks = tuple(sorted(unseen | set(needed.marks)))
+    return Pen(needed.fg if needed.marks else pen.fg, needed.bg, marks, needed.link)
+
+
+@lru_cache(maxsize=8192)
+def change(former: Pen | None, to: Pen) -> str:
+    """Return what makes a terminal write with ``to``; ``former`` may be unknown (``None``)."""
+    anew = _sgr(["0", *_all_of(to)])
+    sgr = anew if former is None else min(anew, _sgr(_differing(former, to)), key=len)
+    if to.link == ("" if former is None else former.link):
+        return sgr
+    return f"\x1b]8;{to.link or ';'}\x1b\\{sgr}"
+
+
+def _all_of(pen: Pen) -> list[str]:
+    return [*map(str, pen.marks), *filter(None, (pen.fg, pen.bg))]
+
+
+def _differing(former: Pen, to: Pen) -> list[str]:
+    lost = {_OFF[each] for each in former.marks if each not in to.marks}
+    kept = {each for each in former.marks if each in to.marks and _OFF[each] not in lost}
+    codes = [*map(str, sorted(lost)), *(str(each) for each in to.marks if each not in kept)]
+    if former.fg != to.fg:
+        codes.append(to.fg or "39")
+    if former.bg != to.bg:
+        codes.append(to.bg or "49")
+    return codes
+
+
+def _sgr(codes: list[str]) -> str:
+    if not codes:
+        return ""
+    return "\x1b[m" if codes == ["0"] else f"\x1b[{';'.join(codes)}m"
+
+
+Cell: TypeAlias = tuple[str, Pen]
+Row: TypeAlias = list[Cell]
+"""A line of the screen, as wide as that is."""
+
+_PENS: Final = 2048
+"""Pens whose cells are kept at once; a screen has some dozens."""
+_LETTERS: Final = 8192
+_JOINER: Final = "\N{ZERO WIDTH JOINER}"
+_CONTROL: Final = dict.fromkeys([*range(32), *range(127, 160)])
+
+
+class _Letters(dict[str, Cell]):
+    """The cells of one pen, by what stands in them."""
+
+    def __init__(self, pen: Pen) -> None:
+        super().__init__()
+        self._pen = pen
+
+    def __missing__(self, letter: str) -> Cell:
+        if len(self) > _LETTERS:
+            self.clear()
+        if letter == " ":
+            seen = on_blank(self._pen)
+            cell = (" ", seen) if seen == self._pen else _letters(seen)[" "]
+        else:
+            cell = (letter, self._pen)
+        self[letter] = cell
+        return cell
+
+
+@lru_cache(maxsize=_PENS)
+def _letters(pen: Pen) -> _Letters:
+    return _Letters(pen)
+
+
+def blank(pen: Pen = PLAIN) -> Cell:
+    """Return an empty cell in a pen's background."""
+    return _letters(pen)[" "]
+
+
+def cells_of(text: str, pen: Pen = PLAIN) -> list[Cell]:
+    """Return a text as cells. What would move the cursor, or joins nothing, is left out."""
+    letters = _letters(pen)
+    if not text.isprintable():
+        text = text.translate(_CONTROL)
+    if text.isascii() or _simple(text):
+        return list(map(letters.__getitem__, text))
+    return [letters[each] for each in _clusters(text)]
+
+
+def runs_of(row: Iterable[Cell]) -> Iterator[tuple[str, Pen]]:
+    """Yield a row's texts with their pens: what ``cells_of`` makes the same cells of."""
+    for pen, cells in groupby(row, key=lambda cell: cell[1]):
+        yield "".join(letter for letter, _ in cells), pen
+
+
+def doubtful(letter: str) -> bool:
+    """Return whether terminals differ about how many cells this takes: clusters and emoji do."""
+    return len(letter) > 1 or (letter > "\x7e" and _disputed(letter))
+
+
+def most_cells(letter: str) -> int:
+    """Return how many cells this takes where each of its characters stands for itself."""
+    return sum(2 if _disputed(each) else max(1, cell_len(each)) for each in letter)
+
+
+@lru_cache(maxsize=4096)
+def _disputed(letter: str) -> bool:
+    if letter < "\u2e80":  # the usual signs and scripts; a wide one here is an emoji
+        return cell_len(letter) != 1 or unicodedata.east_asian_width(letter) in ("W", "F")
+    wide = unicodedata.east_asian_width(letter) in ("W", "F")
+    return letter > "\U0001efff" or cell_len(letter) != (2 if wide else 1)
+
+
+@lru_cache(maxsize=4096)
+def _simple(text: str) -> bool:
+    return cell_len(text) == len(text) and all(cell_len(letter) == 1 for letter in text)
+
+
+@lru_cache(maxsize=4096)
+def _clusters(text: str) -> tuple[str, ...]:
+    spans, _ = split_graphemes(text)
+    found: list[str] = []
+    for start, end, width in spans:
+        letter = text[start:end].rstrip(_JOINER)  # at the end it would join what comes next
+        found += [letter, *[""] * (width - 1)] if width else []
+    return tuple(found)
+
+
+WORTH: Final = 12
+"""Cells from which on erasing them takes less than writing them."""
+
+
+class Erasure(NamedTuple):
+    """Cells ``x`` to before ``end`` of a row become one ``blank``."""
+
+    y: int
+    x: int
+    end: int
+    blank: Cell
+
+
+def erasable(cell: Cell, *, coloured: bool) -> bool:
+    """Return whether erasing leaves this cell; ``coloured``: in the pen's background."""
+    letter, pen = cell
+    return letter == " " and not pen.marks and not pen.link and (coloured or not pen.bg)
+
+
+def find_erasures(
+    rows: Sequence[Row], differing: Mapping[int, list[int]], *, coloured: bool
+) -> Iterator[Erasure]:
+    """Yield what is to be erased of the ``differing`` cells of each row, the last ones first.
+
+    Such a stretch begins and ends with a blank that differs.
+    """
+    for y, places in differing.items():
+        row, at = rows[y], len(places)
+        while at >= WORTH:
+            last = places[at - 1]
+            first = _begin(row, last) if erasable(row[last], coloured=coloured) else last
+            begin = bisect_left(places, first, hi=at)
+            if at - begin >= WORTH:
+                yield Erasure(y, places[begin], last + 1, row[last])
+            at = min(begin, at - 1)
+
+
+def _begin(row: Row, x: int) -> int:
+    """Return where the equal cells begin that end here."""
+    cell = row[x]
+    while x and row[x - 1] == cell:
+        x -= 1
+    return x
+
+
+def left_over(
+    differing: Mapping[int, list[int]], erasures: Sequence[Erasure]
+) -> Mapping[int, list[int]]:
+    """Return the cells that are still to be written where these are erased."""
+    left = dict(differing)
+    for y, x, end, _ in erasures:
+        places = left[y]
+        left[y] = places[: bisect_left(places, x)] + places[bisect_left(places, end) :]
+    return left
+
 
 ERASE_FROM = 4
 """Blanks at a line's end from which on erasing them takes less than writing them."""

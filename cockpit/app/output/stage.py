@@ -1,17 +1,269 @@
-"""The output stage: what is wanted on the screen and what it shows; a frame is the difference."""
+"""The output stage: what the terminal should show and what it shows; a frame is the difference.
+
+Pure: no Textual, no I/O. The stage finds rows that only moved (scrolls), chooses the order in which
+cells are written (row by row, pen by pen, or down a column), and encodes what differs.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from operator import is_not
+from typing import Final, NamedTuple, TypeAlias
 
-from cockpit.app.output.cells import Cell, blank
-from cockpit.app.output.encoder import Encoder
-from cockpit.app.output.grid import Grid
-from cockpit.app.output.orders import shortest
-from cockpit.app.output.pens import PLAIN, change
-from cockpit.app.output.scrolls import Scroll, Shown, find_scroll
+from rich.cells import cell_len
+
+from cockpit.app.output.encoder import (
+    PLAIN,
+    Cell,
+    Encoder,
+    Pen,
+    Row,
+    blank,
+    change,
+    doubtful,
+    find_erasures,
+    left_over,
+    over_blank,
+)
+
+
+class Grid:
+    """Rows of cells; what is put over half a wide character leaves a blank in its other half."""
+
+    def __init__(self, width: int = 0, height: int = 0, of: Cell | None = None) -> None:
+        self.width, self.height = width, height
+        self.rows: list[Row] = [[of or blank()] * width for _ in range(height)]
+
+    def put(self, y: int, x: int, cells: Sequence[Cell]) -> None:
+        """Put cells at a place; what lies outside is left out."""
+        if not 0 <= y < self.height or not 0 <= x < self.width:
+            return
+        row = self.rows[y]
+        end = min(x + len(cells), self.width)
+        row[x:end] = cells[: end - x]
+        if not row[x][0]:
+            row[x] = blank(row[x][1])
+        if x and _halved(row, x - 1):
+            row[x - 1] = blank(row[x - 1][1])
+        if end < self.width and not row[end][0]:
+            row[end] = blank(row[end][1])
+        if _halved(row, end - 1):
+            row[end - 1] = blank(row[end - 1][1])
+
+    def resized(self, width: int, height: int) -> Grid:
+        """Return a grid of another size that shows the same, as far as it goes."""
+        other = Grid(width, height)
+        for y, row in enumerate(self.rows[:height]):
+            other.put(y, 0, row)
+        return other
+
+
+def _halved(row: Row, x: int) -> bool:
+    """Return whether a wide character stands here that has lost its second cell."""
+    letter = row[x][0]
+    if letter.isascii() or cell_len(letter) < 2:
+        return False
+    return x + 1 == len(row) or row[x + 1][0] != ""
+
+
+LEAST_ROWS: Final = 3
+"""Rows from which on a line is written downwards."""
+
+
+class Column(NamedTuple):
+    """Rows ``top`` to ``bottom`` have the same cell at ``x``, and all are to be written."""
+
+    x: int
+    top: int
+    bottom: int
+
+
+def find_columns(rows: Sequence[Row], differing: Mapping[int, Sequence[int]]) -> Iterator[Column]:
+    """Yield the lines among the ``differing`` cells of each row."""
+    open_at: dict[int, int] = {}
+    for y in range(len(rows) + 1):
+        here = {x for x in differing.get(y, ()) if _alone(rows[y], x)}
+        for x in [x for x in open_at if x not in here or rows[y][x] != rows[y - 1][x]]:
+            top = open_at.pop(x)
+            if y - top >= LEAST_ROWS:
+                yield Column(x, top, y - 1)
+        for x in here:
+            open_at.setdefault(x, y)
+
+
+def _alone(row: Row, x: int) -> bool:
+    """Return whether a cell is a letter that shares its pen, and may share its room, with none."""
+    letter, pen = row[x]
+    if letter in ("", " "):
+        return False
+    for beside, its in (*row[max(0, x - 1) : x], *row[x + 1 : x + 2]):
+        if beside != " " and (its is pen or its == pen):
+            return False
+    return not doubtful(letter) and (x + 1 == len(row) or row[x + 1][0] != "")
+
+
+FEW: Final = 24
+"""Cells up to whose number row by row is taken without trying the other."""
+
+
+def shortest(
+    encoder: Encoder,
+    rows: Sequence[Row],
+    differing: Mapping[int, list[int]],
+    *,
+    whole: bool = False,
+    downwards: bool = True,
+) -> Encoder:
+    """Return the encoder after it has written the cells that differ, by row, the shorter way.
+
+    ``downwards``: lines that go down the screen may be written so.
+
+    Of a ``whole`` screen, which has most colours in many rows, pen by pen is: it is not tried row
+    by row, for a first frame waits for either.
+    """
+    if sum(map(len, differing.values())) <= FEW:
+        _by_rows(encoder, rows, differing)
+        return encoder
+    erases = not whole and not encoder.repeats  # a blank repeated takes no more than one erased
+    erasures = [*find_erasures(rows, differing, coloured=encoder.erases)] if erases else []
+    differing = left_over(differing, erasures)
+    other = encoder if whole else encoder.copy()
+    rest = _downwards(other, rows, differing) if downwards else differing
+    _by_pens(other, rows, rest)
+    if whole:
+        return other
+    _by_rows(encoder, rows, differing)
+    best = min(encoder, other, key=lambda each: each.length)
+    for each in sorted(erasures, key=lambda each: (each.x, each.y)):  # a step down is short
+        best.erase(each)
+    return best
+
+
+def _by_rows(encoder: Encoder, rows: Sequence[Row], differing: Mapping[int, list[int]]) -> None:
+    for y, places in differing.items():
+        encoder.line(y, rows[y], places)
+
+
+def _downwards(
+    encoder: Encoder, rows: Sequence[Row], differing: Mapping[int, list[int]]
+) -> Mapping[int, list[int]]:
+    """Write the lines that go down the screen; return what is left."""
+    down: set[tuple[int, int]] = set()
+    if len(differing) >= LEAST_ROWS:
+        for x, top, bottom in find_columns(rows, differing):
+            encoder.column(x, top, bottom, rows[top][x])
+            down.update((y, x) for y in range(top, bottom + 1))
+    if not down:
+        return differing
+    return {y: [x for x in places if (y, x) not in down] for y, places in differing.items()}
+
+
+def _by_pens(encoder: Encoder, rows: Sequence[Row], differing: Mapping[int, list[int]]) -> None:
+    groups: dict[Pen, list[tuple[int, list[int]]]] = {}
+    for y, places in differing.items():
+        for pen, run in _runs(rows[y], places):
+            groups.setdefault(pen, []).append((y, run))
+    for group in groups.values():
+        for y, run in group:
+            encoder.line(y, rows[y], run)
+
+
+def _runs(row: Row, places: Sequence[int]) -> Iterator[tuple[Pen, list[int]]]:
+    """Yield a row's cells by what they are written with; blanks go with what stands before them."""
+    pen: Pen | None = None
+    run: list[int] = []
+    for x in places:
+        letter, needed = row[x]
+        alike = pen is not None and (
+            over_blank(pen, needed) == pen if letter == " " else needed == pen
+        )
+        if pen is None or not alike:
+            if pen is not None:
+                yield pen, run
+            pen, run = needed, []
+        run.append(x)
+    if pen is not None:
+        yield pen, run
+
+
+Shown: TypeAlias = Sequence[Cell | None]
+"""A row as the terminal shows it; ``None`` is unknown."""
+WORTH: Final = 24
+"""Cells that a scroll must spare: it takes some 25 bytes, and a frame is scrolled once at most."""
+MANY: Final = 60
+"""Cells that must differ before it is looked for."""
+TRIED: Final = 3
+"""Distances that are looked at in full, those first for which most rows speak."""
+
+
+class Scroll(NamedTuple):
+    """Rows ``top`` to ``bottom`` go up by ``lines`` (down for a negative number)."""
+
+    top: int
+    bottom: int
+    lines: int
+
+
+def find_scroll(shown: Sequence[Shown], wanted: Sequence[Row]) -> Scroll | None:
+    """Return the scroll that spares most of what differs, or ``None``."""
+    costs = [_differing(was, row) for was, row in zip(shown, wanted, strict=True)]
+    if sum(costs) < MANY:
+        return None
+    found = [_best(shown, wanted, costs, by) for by in _distances(shown, wanted, costs)]
+    spared, scroll = max(found, default=(0, None))
+    return scroll if spared >= WORTH else None
+
+
+def _differing(was: Shown, row: Row) -> int:
+    return sum(map(is_not, was, row))
+
+
+def _distances(shown: Sequence[Shown], wanted: Sequence[Row], costs: list[int]) -> list[int]:
+    """Return how far rows seem to have moved, judged by a part of each that has changed."""
+    changed = [y for y, cost in enumerate(costs) if cost]
+    columns = [x for y in changed for x in _bounds(shown[y], wanted[y])]
+    left, right = min(columns), max(columns) + 1
+    votes: Counter[int] = Counter()
+    for start, end in ((left, (left + right) // 2), ((left + right) // 2, right - 2)):
+        places: dict[tuple[object, ...], int] = {}
+        for y, row in enumerate(shown):
+            places[tuple(row[start:end])] = y
+        for y in changed:
+            key = tuple(wanted[y][start:end])
+            if len(set(key)) > 1 and places.get(key, y) != y:
+                votes[places[key] - y] += 1
+    return [by for by, count in votes.most_common(TRIED) if count > 1]
+
+
+def _bounds(was: Shown, row: Row) -> tuple[int, int]:
+    flags = list(map(is_not, was, row))
+    return flags.index(True), len(flags) - 1 - flags[::-1].index(True)
+
+
+def _best(
+    shown: Sequence[Shown], wanted: Sequence[Row], costs: list[int], by: int
+) -> tuple[int, Scroll | None]:
+    """Return the rows next to each other that gain most from a scroll by so many lines."""
+    gains = [
+        cost - _differing(shown[y + by], wanted[y]) if 0 <= y + by < len(shown) else -cost
+        for y, cost in enumerate(costs)
+    ]
+    start = total = 0
+    best, place = 0, (0, 0)
+    for y, gain in enumerate(gains):
+        if total <= 0:
+            start, total = y, 0
+        total += gain
+        if total > best:
+            best, place = total, (start, y)
+    if not best:
+        return 0, None
+    top, bottom = (place[0], place[1] + by) if by > 0 else (place[0] + by, place[1])
+    bared = range(bottom - by + 1, bottom + 1) if by > 0 else range(top, top - by)
+    full = sum(sum(1 for cell in wanted[y] if cell[0] != " ") - costs[y] for y in bared)
+    return best - full, Scroll(top, bottom, by)
+
 
 BEGIN: Final = "\x1b[?2026h"
 END: Final = "\x1b[?2026l"

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from textual.content import Content
 
-from cockpit.app.page_formats import formatted
+from cockpit.app.for_verbs import formatted
 from themes.loader import load_themes
 from widgets.painting.export import as_svg, as_text
 from widgets.painting.markdown import paint_page

@@ -1,18 +1,29 @@
+"""The first paint, and reports that are gathered into one repaint behind what is pressed."""
+
 from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
+from rich.segment import Segment
 from textual._callback import invoke
+from textual._compositor import ChopsUpdate
+from textual.strip import Strip
 
-from cockpit.app import first_paint
-from cockpit.app.first_paint import FirstPaint
-from cockpit.app.news import READING, WITHIN, News
+from cockpit.app import application, first_paint
+from cockpit.app.first_paint import GATHER_FOR, READING, FirstPaint, News
+from cockpit.app.terminal import on_screen
 from cockpit.model.report import ROWS_UNREAD, Verdict
+from cockpit.runtime import heap
+from cockpit.runtime.heap import DUE, OVERDUE, YOUNG, QuietHeap
+from screens.fleet import FleetScreen
+from tests.screens.stand_in import StandIn, cockpit, screen_of, text_of
 from tests.widgets import reports as made
 
 UNREAD: dict[str, Any] = {"verdict": Verdict.UNKNOWN, "not_read_yet": "job, log: not asked"}
@@ -53,10 +64,10 @@ def test_while_runs_are_read_their_parts_come_in_one_frame(news: News, timers: T
     news.take(made.report("run-a"))
     assert [seconds for seconds, _ in timers.running] == [READING]
     news.take(made.report("run-b"))
-    assert [seconds for seconds, _ in timers.running] == [WITHIN]
+    assert [seconds for seconds, _ in timers.running] == [GATHER_FOR]
     assert list(news.taken()) == ["run-a", "run-b"] and not timers.running
     news.take(made.report("run-b"))
-    assert [seconds for seconds, _ in timers.running] == [WITHIN]
+    assert [seconds for seconds, _ in timers.running] == [GATHER_FOR]
 
 
 async def test_a_run_that_nobody_can_read_keeps_the_others_waiting_only_at_first(
@@ -69,10 +80,10 @@ async def test_a_run_that_nobody_can_read_keeps_the_others_waiting_only_at_first
     del timers.running[:]
     news.taken([made.report("run-a", **UNREAD), made.report("run-b")])  # as at each look at ages
     news.take(made.report("run-a", **UNREAD))
-    assert [seconds for seconds, _ in timers.running] == [WITHIN]
+    assert [seconds for seconds, _ in timers.running] == [GATHER_FOR]
     news.taken()
     news.take(made.report("run-b"))
-    assert [seconds for seconds, _ in timers.running] == [WITHIN]
+    assert [seconds for seconds, _ in timers.running] == [GATHER_FOR]
 
 
 def test_the_last_run_read_and_a_critical_one_are_worth_showing(
@@ -147,7 +158,7 @@ async def test_without_one_the_screen_is_painted_at_once() -> None:
 async def test_a_layout_that_comes_late_keeps_no_engine_from_its_start(
     kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_paint, "WITHIN", 0.0)
+    monkeypatch.setattr(first_paint, "PAINT_WITHIN", 0.0)
     app = Kept(kept=kept)
     app.laid_out.clear()
     shown = asyncio.Event()
@@ -182,3 +193,98 @@ async def test_garbage_is_collected_again_also_after_a_first_paint_that_fails() 
 
 def fail() -> None:
     raise ZeroDivisionError
+
+
+class Knot:
+    """Something that only the collector can free."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def own_thresholds() -> Iterator[None]:
+    former = gc.get_threshold()
+    yield
+    gc.set_threshold(*former)
+
+
+async def test_garbage_is_collected_again_once_something_is_seen() -> None:
+    gc.disable()  # as a start does
+    try:
+        async with cockpit(made.report("run-a")).run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            assert gc.isenabled()
+    finally:
+        gc.enable()
+
+
+async def test_a_key_paints_no_news_and_the_news_come_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(first_paint, "GATHER_FOR", 3600.0)
+    monkeypatch.setattr(application, "AGES", 3600.0)
+    monkeypatch.setattr(application, "SOON", ())
+    engine = StandIn(made.report("run-a"), made.report("run-b"), made.report("run-c"))
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        news = made.report("run-c", alerts=(made.alert("C-05"),), verdict=Verdict.ATTENTION)
+        engine.tell(news)
+        before = app.reports
+        await pilot.press("j")
+        assert screen_of(app, FleetScreen).selected == "run-c"  # it stands below the first
+        assert app.reports == before and news.alerts[0].title not in text_of(app)
+        app.show_news()
+        await pilot.pause()
+        assert app.reports[2] is news and news.alerts[0].title in text_of(app)
+        assert screen_of(app, FleetScreen).selected == "run-c"
+
+
+@pytest.mark.usefixtures("own_thresholds")
+async def test_nothing_is_collected_while_keys_come_but_soon_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    former, hour = gc.get_threshold(), 3600.0
+    monkeypatch.setattr(heap, "QUIET", hour)
+    app = cockpit(made.report("run-a"), made.report("run-b"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert gc.get_threshold() == YOUNG
+        await pilot.press("j")
+        gc.collect()
+        knot = weakref.ref(_old())
+        app._in_time()
+        assert knot() is not None
+        app._typeahead._pressed_at -= hour
+        app._in_time()
+        assert knot() is None
+    assert gc.get_threshold() == former
+
+
+def _old() -> Knot:
+    """Return a knot that the middle generation has passed on."""
+    knot = Knot()
+    for _ in range(DUE):
+        gc.collect(1)
+    return knot
+
+
+@pytest.mark.usefixtures("own_thresholds")
+def test_keys_without_a_pause_do_not_put_it_off_for_ever() -> None:
+    quiet = QuietHeap()
+    quiet.begin()
+    gc.collect()
+    looks = []
+    for _ in range(OVERDUE):
+        looks.append(quiet.look(idle=0.1))
+        gc.collect(1)
+    assert not any(looks) and quiet.look(idle=0.1) and not quiet.look(idle=3600.0)
+    quiet.end()
+
+
+def test_what_lies_below_a_smaller_screen_is_not_painted() -> None:
+    lines = [{0: Strip([Segment("ab")])}]
+    update = on_screen(ChopsUpdate(lines, [(0, 0, 2), (7, 0, 2)], [[2]]))
+    assert isinstance(update, ChopsUpdate) and "ab" in update.render_segments(Console())
+    assert on_screen(ChopsUpdate(lines, [(7, 0, 2)], [[2]])) is None

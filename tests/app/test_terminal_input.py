@@ -1,22 +1,127 @@
-"""The terminal says whether its background is light; its answer is never taken for keys."""
+"""What arrives from the terminal: keys joined with Esc, pastes, answers, the end of the input."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import pty
+import threading
+import tty
+from collections.abc import Iterable, Iterator
+from queue import Empty, SimpleQueue
 
 import pytest
 from textual import events
 from textual.color import Color
+from textual.constants import ESCAPE_DELAY
 from textual.css.stylesheet import Stylesheet
 from textual.message import Message
 
-from cockpit.app.alt import KeyParser
 from cockpit.app.application import CockpitApp
-from cockpit.app.background import HELD, WITHIN, BackgroundTold, dark_by, is_dark, question
+from cockpit.app.terminal_input import (
+    ANSWER_WITHIN,
+    HELD,
+    BackgroundTold,
+    EndOfInput,
+    KeyParser,
+    behind_escape,
+    dark_by,
+    is_dark,
+    question,
+    read_keys,
+)
 from cockpit.model.run import CockpitFile, UiSpec
 from tests.screens.stand_in import StandIn
 from tests.widgets import reports as made
 from themes.loader import load_themes
+
+
+def keys(monkeypatch: pytest.MonkeyPatch, sent: str) -> list[str]:
+    """Return the keys of what a terminal sent, once nothing more can belong to it."""
+    now = [100.0]
+    for room in ("textual._parser", "cockpit.app.terminal_input"):
+        monkeypatch.setattr(f"{room}.get_time", lambda: now[0])
+    parser = KeyParser()
+    found = list(parser.feed(sent))
+    now[0] += 2 * ESCAPE_DELAY
+    found += parser.tick()
+    return [key for each in found if isinstance(each, events.Key) for key in _apart(each)]
+
+
+def _apart(event: events.Key) -> list[str]:
+    behind = behind_escape(event)
+    return [event.key] if behind is None else ["escape", behind.key]
+
+
+@pytest.mark.parametrize(
+    ("sent", "heard"),
+    [
+        ("\x1bx", ["escape", "x"]),
+        ("\x1bR", ["escape", "R"]),
+        ("\x1b\r", ["escape", "enter"]),
+        ("\x1b\t", ["escape", "tab"]),
+        ("\x1b:", ["escape", "colon"]),
+        ("\x1b1", ["escape", "1"]),
+        ("\x1bb", ["escape", "b"]),
+        ("\x1bqj", ["escape", "q", "j"]),
+        ("\x1b[1;3A", ["escape", "up"]),
+        ("\x1b[120;3u", ["escape", "x"]),
+        ("\x1b\x1b[A", ["escape", "up"]),
+        ("\x1b", ["escape"]),
+        ("\x1b[A", ["up"]),
+        ("\x1bOP", ["f1"]),
+        ("\x1b[Z", ["shift+tab"]),
+        ("\x1b\x7f", ["ctrl+w"]),
+    ],
+)
+def test_esc_and_a_key_are_two_and_the_terminals_own_sequences_stay(
+    sent: str, heard: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keys(monkeypatch, sent) == heard
+
+
+COLOURED = "\x1b[200~a \x1b[31mred\x1b[0m log\r\x1b]0;title\x07 relaunch run-a\r\x1bx\x1b[201~"
+
+
+@pytest.mark.parametrize("cut", range(1, len(COLOURED)))
+def test_nothing_in_a_paste_is_pressed_wherever_a_read_cuts_it(cut: int) -> None:
+    parser = KeyParser()
+    told = [*parser.feed(COLOURED[:cut]), *parser.feed(COLOURED[cut:]), *parser.feed("j")]
+    (paste, key) = told
+    assert isinstance(paste, events.Paste) and isinstance(key, events.Key) and key.key == "j"
+    assert paste.text == "a red log\r relaunch run-a\rx"
+
+
+@pytest.mark.parametrize("cut", range(1, len(COLOURED)))
+def test_what_was_read_of_a_paste_by_now_stays_its_beginning(
+    cut: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for room in ("textual._parser", "cockpit.app.terminal_input"):
+        monkeypatch.setattr(f"{room}.get_time", lambda: 100.0)
+    parser, told = KeyParser(), list[Message]()
+    for read in (COLOURED[:cut], COLOURED[cut:], "j"):  # as the thread does that reads
+        told += [*parser.feed(read), *parser.tick()]
+    (paste, key) = told
+    assert isinstance(paste, events.Paste) and isinstance(key, events.Key) and key.key == "j"
+    assert paste.text == "a red log\r relaunch run-a\rx"
+
+
+def test_an_escape_that_was_pressed_begins_no_paste(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    for room in ("textual._parser", "cockpit.app.terminal_input"):
+        monkeypatch.setattr(f"{room}.get_time", lambda: now[0])
+    parser, told = KeyParser(), list[Message]()
+    for read in ("\x1b", "[200~\x1b[A"):
+        told += [*parser.feed(read), *parser.tick()]
+        now[0] += 2 * ESCAPE_DELAY
+        told += parser.tick()
+    assert [each.key for each in told if isinstance(each, events.Key)][-1] == "up"
+
+
+def test_keys_around_a_paste_and_two_in_one_read_stay_what_they_are() -> None:
+    told = list(KeyParser().feed("\x1b[A\x1b[200~one\x1b[201~\x1b[B\x1b[200~two\x1b\x1b[201~x"))
+    assert [each.key if isinstance(each, events.Key) else each.text  # type: ignore[attr-defined]
+            for each in told] == ["up", "one", "down", "two", "x"]  # fmt: skip
+
 
 LIGHT = "\x1b]11;rgb:ffff/ffff/dddd\x1b\\"
 DARK = "\x1b]11;rgb:1e/1e/2e\x07"
@@ -29,7 +134,7 @@ class Typing:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        for room in ("textual._parser", "cockpit.app.alt"):
+        for room in ("textual._parser", "cockpit.app.terminal_input"):
             monkeypatch.setattr(f"{room}.get_time", lambda: self.now)
         self._parser = KeyParser()
         self.heard: Heard = []
@@ -70,7 +175,7 @@ def test_a_late_answer_is_one_too_and_nobody_waited_for_it(
 ) -> None:
     typing = Typing(monkeypatch)
     typing.send("j")
-    typing.wait(10 * WITHIN)
+    typing.wait(10 * ANSWER_WITHIN)
     assert typing.heard == ["j"]
     typing.send(LIGHT[:7])
     typing.send(LIGHT[7:] + "q")
@@ -191,3 +296,76 @@ async def test_what_a_start_shows_is_styled_once_and_anew_for_another_theme(
         await pilot.pause()
         assert anew
         assert app.screen.styles.background == Color.parse(papers["cockpit-dark"])
+
+
+WITHIN = 10.0
+
+
+class Reading:
+    """A thread that reads a terminal of our own, and what it has told so far."""
+
+    def __init__(self) -> None:
+        self.typed, self.terminal = pty.openpty()
+        tty.setraw(self.terminal)
+        self.end = EndOfInput()
+        self.told: SimpleQueue[Message] = SimpleQueue()
+        self.looks = 0
+        parser = KeyParser()
+        tick = parser.tick
+
+        def counted() -> object:
+            self.looks += 1
+            return tick()
+
+        parser.tick = counted  # type: ignore[assignment, method-assign]
+        work = (self.terminal, self.end, parser, self.told.put)
+        self.thread = threading.Thread(target=read_keys, args=work, daemon=True)
+        self.thread.start()
+
+    def key(self) -> str:
+        told = self.told.get(timeout=WITHIN)
+        assert isinstance(told, events.Key)
+        return told.key
+
+    def stop(self) -> None:
+        self.end.set()
+        self.thread.join(WITHIN)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def reading() -> Iterator[Reading]:
+    found = Reading()
+    yield found
+    found.stop()
+    os.close(found.typed)
+    os.close(found.terminal)
+
+
+def test_keys_come_in_their_order_and_an_escape_alone_comes_too(reading: Reading) -> None:
+    os.write(reading.typed, b"j\x1b[A\xff\xc3")
+    os.write(reading.typed, b"\xa9\x1b")
+    assert [reading.key() for _ in range(2)] == ["j", "up"]
+    keys = [reading.key() for _ in range(3)]
+    assert keys[-1] == "escape", keys
+
+
+def test_nobody_looks_while_nothing_is_typed(reading: Reading) -> None:
+    os.write(reading.typed, b"j")
+    assert reading.key() == "j"
+    os.write(reading.typed, b"k")
+    assert reading.key() == "k"
+    looks = reading.looks
+    reading.thread.join(0.35)  # three looks, were it ten a second
+    assert reading.looks <= looks + 1
+
+
+def test_what_was_typed_before_the_end_is_told_and_it_can_begin_anew(reading: Reading) -> None:
+    reading.stop()
+    with pytest.raises(Empty):
+        reading.told.get_nowait()
+    reading.end.clear()
+    os.write(reading.typed, b"q")
+    reading.end.set()
+    read_keys(reading.terminal, reading.end, KeyParser(), reading.told.put)
+    assert reading.key() == "q"

@@ -1,4 +1,4 @@
-"""Takes the frame to keep: the fleet as it is shown, with what its ages are reckoned from."""
+"""Takes and saves the frame of the fleet when the app ends, with the times its ages count from."""
 
 from __future__ import annotations
 
@@ -7,19 +7,37 @@ from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.color import ColorSystem
 from textual.content import Content
 from textual.strip import Strip
 
-from cockpit.app.frames.early import frames_dir, opened
-from cockpit.app.frames.kept import Aged, Call, Frame, Piece, Place, load, place_of, save
+from cockpit.app.kept_frame import (
+    Aged,
+    Call,
+    Frame,
+    Piece,
+    Place,
+    frames_dir,
+    load,
+    opened,
+    place_of,
+    save,
+)
+from cockpit.app.typeahead import stands
 from cockpit.model.instant import Noting
 from cockpit.model.late_regex import late_regex
 from cockpit.model.wording import aged, brief, clock_time
 from cockpit.runtime.offload import offload
 from cockpit.text.charset import Charset, drawn
+from screens.fleet import FleetScreen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cockpit.app.application import CockpitApp
+
 
 SAVE_WITHIN: Final = 0.3
 """Seconds that leaving waits for it."""
@@ -134,3 +152,49 @@ def _save_if_new(place: Place, frame: Frame) -> None:
 def _said(frame: Frame) -> tuple[object, ...]:
     """Return what a frame says: its rows, of which minute."""
     return clock_time(frame.at), int(frame.at // 3600), frame.dark, frame.mark, frame.rows
+
+
+class LeftFrame:
+    """Takes the frame once, when the app is told to end: nothing is painted from then on."""
+
+    def __init__(self, file: FrameFile | None, app: CockpitApp) -> None:
+        self._file = file
+        self._app = app
+        self._taken: Frame | None = None
+        self.now: float | None = None
+        """The moment to paint for while the frame is taken, and ever after."""
+
+    def take(self) -> None:
+        """Take the frame of the fleet, if it can be told anew later."""
+        fleet = next(
+            (each for each in self._app.screen_stack if isinstance(each, FleetScreen)), None
+        )
+        fits = fleet is not None and stands(fleet) and fleet.size == self._app.size
+        if self._file is None or fleet is None or not fits or self._app.theme_chosen:
+            return
+        if all(each.not_read_yet is not None for each in self._app.reports):
+            return  # nothing is known yet: what was kept before says more
+
+        def paint(now: float) -> Sequence[Strip]:
+            self.now = now
+            fleet.show()
+            return fleet._compositor.render_strips()
+
+        at, app = self._app.now(), self._app
+        try:
+            mark = style_of(paint(at)[-1], app.colours) + ";7"
+            dark = app.current_theme.dark
+            self._taken = taken(paint, at, app.charset, dark, mark, app.colours)
+        except NotKeptError:
+            return
+        except Exception as error:  # noqa: BLE001 - no fault of a screen keeps anybody from leaving
+            self._app.keep_fault(error)
+
+    def filtered(self, line: Content, keep: Callable[[Content], Content]) -> Content:
+        """Return a line as it may be shown, whatever was noted in it."""
+        return filtered(line, self.now, keep) if isinstance(self.now, Noting) else keep(line)
+
+    async def save(self) -> None:
+        """Write what was taken."""
+        if self._file is not None and self._taken is not None:
+            await self._file.save(self._taken, self._app.size)

@@ -1,12 +1,17 @@
-"""The table of keys for those who show no screen: what ``[keys]`` may say, what is wrong in it."""
+"""What verbs use of the UI without opening it: the table of keys, themes, pages as pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from screens.hotkeys import ACTIONS
 from screens.keys import KeysError, read_keys
 from themes.loader import AUTO, load_themes
+
+PAGE_WIDTH: Final = 80
+PAGE_THEME: Final = "cockpit-light"
+"""A picture is put into documents, which are light."""
 
 
 def key_actions() -> dict[str, tuple[str, str]]:
@@ -26,3 +31,14 @@ def key_problems(settings: Mapping[str, object]) -> tuple[str, ...]:
     except KeysError as error:
         return error.problems
     return ()
+
+
+def formatted(page: str, kind: str) -> str:
+    """Return a page of Markdown as ``svg`` or as ``txt``, of 80 columns."""
+    from widgets.painting.export import as_svg, as_text  # few calls need Textual
+    from widgets.painting.markdown import paint_page
+
+    lines = paint_page(page.splitlines(), PAGE_WIDTH)
+    if kind == "txt":
+        return as_text(lines)
+    return as_svg(lines, PAGE_WIDTH, load_themes()[PAGE_THEME].variables())

@@ -12,7 +12,7 @@ from cockpit.app.first_paint import FirstPaint
 from cockpit.app.terminal import TerminalApp
 from cockpit.model.report import Facets, RunReport, unread
 from cockpit.model.run import JobSpec
-from tests.app.output.recorded import Recorded, recorded
+from tests.app.recorded import Recorded, recorded
 from tests.screens.stand_in import StandIn, app_of, cockpit
 from tests.widgets import reports as made
 

@@ -1,4 +1,4 @@
-"""The app without a terminal: masked, read-only, told keys by name, asked for its picture."""
+"""``cockpit serve``: the app without a terminal, masked and read-only, and its listener."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from textual.keys import _character_to_key
 from textual.screen import Screen
 
 from cockpit.app.application import CockpitApp
-from cockpit.app.browser.picture import Picture, picture
+from cockpit.app.browser_server import Picture, Seats, Server, picture
+from cockpit.app.opening import CONFIG, make
+from cockpit.app.terminal import CRASHED
+from cockpit.model.run import CockpitFile
 from screens.hotkeys import ACTIONS, BY_ID
+from screens.keys import KeysError
 
 LOOKING: Final = frozenset(
     (
@@ -124,3 +128,42 @@ class ServedApp(CockpitApp):
             self.say(f"{title}: not from a browser; only looking works here")
             return True
         return await super().run_action(action, default_namespace, namespaces)
+
+
+Tell = Callable[[str], object]
+
+
+def serve_app(
+    file: CockpitFile, *, run: str | None, port: int, size: tuple[int, int], tell: Tell
+) -> int:
+    """Serve a window on a run file until a signal; return the exit status, 130 for ctrl+c.
+
+    ``size`` is in columns and rows. ``tell`` prints one line of what a person should know: the
+    link, and the next one whenever one was used. Raises ``OSError`` where it cannot listen.
+    """
+    made = make(file, read_only=True)
+    try:
+        app = ServedApp(file, made.engine, present=True, read_only=True, run=run, means=made.means)
+    except KeysError as error:
+        for problem in error.problems:
+            tell(f"{file.path}: {problem}")
+        return CONFIG
+    app.trouble = made.trouble
+    asyncio.run(_serve(app, port, size, tell))
+    if app.crash_line is not None:
+        tell(app.crash_line)
+        return CRASHED
+    return app.return_code or 0
+
+
+async def _serve(app: ServedApp, port: int, size: tuple[int, int], tell: Tell) -> None:
+    server = Server(app, Seats(), lambda link: tell(f"opened; for the next viewer: {link}"))
+    await server.listen(port)
+    app.on_picture = server.painted
+    tell(f"a read-only window, masked as with --present, on port {server.port} of this machine")
+    tell(f"from elsewhere: ssh -L {server.port}:127.0.0.1:{server.port} THIS-MACHINE; ends: ctrl+c")
+    tell(f"this link opens once: {server.link}")
+    try:
+        await app.run_async(headless=True, size=size, mouse=False)
+    finally:
+        server.close()

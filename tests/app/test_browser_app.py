@@ -17,18 +17,17 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from cockpit.app.browser.door import Seats
-from cockpit.app.browser.served import LOOKING, ServedApp
-from cockpit.app.browser.server import WAITING, Server
+from cockpit.app.browser_app import LOOKING, ServedApp
+from cockpit.app.browser_server import WAITING, Seats, Server
 from cockpit.model.run import CockpitFile
 from screens.hotkeys import BY_ID
 from screens.run import RunScreen
-from tests.app.browser.chromium import PROGRAM, chromium
+from tests.app.chromium import PROGRAM, chromium
 from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import StandIn, StillClock
 from tests.widgets import reports as made
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Serving:

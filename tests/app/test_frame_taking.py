@@ -14,9 +14,8 @@ from rich.segment import Segment
 from textual.content import Content
 from textual.strip import Strip
 
-from cockpit.app.frames.early import frames_dir, opened
-from cockpit.app.frames.kept import Call, Frame, load, place_of, text_of
-from cockpit.app.frames.taking import FrameFile, NotKeptError, filtered, taken, told
+from cockpit.app.frame_taking import FrameFile, NotKeptError, filtered, taken, told
+from cockpit.app.kept_frame import Call, Frame, frames_dir, load, opened, place_of, text_of
 from cockpit.model.instant import Noting
 from cockpit.model.wording import age
 from cockpit.text.charset import Charset
