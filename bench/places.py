@@ -34,8 +34,8 @@ from cockpit.platforms.local.census import census, descendants
 from cockpit.runtime import ssh
 from cockpit.store.store import Store
 from cockpit.watch import engine as engine_module
+from cockpit.watch.asking import Answers, Asker
 from cockpit.watch.engine import Engine
-from cockpit.watch.polling.asking import Answers, Asker
 from cockpit.watch.runstate import RunState
 from tests.sshd import SSH, SSHD, Sshd, serving
 

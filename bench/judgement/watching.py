@@ -24,13 +24,12 @@ from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.platforms.table import Platforms, _alarms_in
 from cockpit.sources.logs.source import Logs
 from cockpit.store.store import Store
+from cockpit.watch.asking import Bulk, Sources, real_sources
 from cockpit.watch.fleet import Fleet, share
 from cockpit.watch.judge import Judge
-from cockpit.watch.listeners import Listeners
-from cockpit.watch.polling.onepass import OnePass
-from cockpit.watch.polling.sources_bundle import Bulk, Sources, real_sources
-from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.onepass import OnePass
 from cockpit.watch.store_writer import StoreWriter
+from cockpit.watch.tasks import Listeners, Supervisor
 
 PATIENCE = 20.0
 """Seconds that a look, and reading a log for its end, may really take."""

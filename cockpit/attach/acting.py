@@ -16,7 +16,7 @@ from cockpit.store.store import Store
 if TYPE_CHECKING:
     from cockpit.attach.client import AttachedEngine
     from cockpit.platforms.base import Platform
-    from cockpit.watch.polling.sources_bundle import Sources
+    from cockpit.watch.asking import Sources
 
 
 class ActingLooks:
@@ -29,7 +29,7 @@ class ActingLooks:
 
     @cached_property
     def _sources(self) -> Sources:
-        from cockpit.watch.polling.sources_bundle import real_sources
+        from cockpit.watch.asking import real_sources
 
         return real_sources(self._clock)
 

@@ -34,8 +34,8 @@ from cockpit.store.alerts import Alerts
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.text.scrub import scrub
 from cockpit.watch.engine import Engine
-from cockpit.watch.owner import turns_of
-from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.fleet import turns_of
+from cockpit.watch.tasks import Supervisor
 
 EVERY: Final = 2.0
 FLUSH_EVERY: Final = 30.0

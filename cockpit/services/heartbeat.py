@@ -17,7 +17,7 @@ from cockpit.services.service import Service
 from cockpit.store.store import StoreError, run_key
 from cockpit.store.turns import NotOursError, Turns
 from cockpit.watch.engine import Engine
-from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.tasks import Supervisor
 
 PING_WITHIN: Final = 45.0
 STORE_WITHIN: Final = 10.0

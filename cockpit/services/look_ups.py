@@ -22,7 +22,7 @@ from cockpit.services.service import Service
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.watch.engine import Engine
-from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.tasks import Supervisor
 
 EVERY: Final = 2.0
 STORE_WITHIN: Final = 10.0

@@ -12,7 +12,7 @@ from cockpit.model.facet import Problem
 from cockpit.notify.notifier import Notifications
 from cockpit.services.service import Service
 from cockpit.watch.engine import Engine
-from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.tasks import Supervisor
 
 EVERY: Final = 2.0
 """Seconds between two looks at what is due."""

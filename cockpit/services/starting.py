@@ -17,7 +17,7 @@ from cockpit.model.facet import Problem
 from cockpit.model.wording import duration
 from cockpit.runtime.offload import offload
 from cockpit.services.service import Service
-from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.tasks import Supervisor
 
 AT_ONCE: Final = 5.0
 """Seconds in which services may start without a word."""

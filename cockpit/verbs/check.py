@@ -23,9 +23,9 @@ from cockpit.verbs.common import (
     say,
 )
 from cockpit.verbs.table import fleet_lines
+from cockpit.watch.asking import Sources
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
-from cockpit.watch.polling.sources_bundle import Sources
 
 DEADLINE = 20.0
 EXAMPLE = "example: cockpit check demo-slow --config cockpit.toml --json"

@@ -56,7 +56,7 @@ from cockpit.verbs.findings import (
     facet_findings,
     key_findings,
 )
-from cockpit.watch.polling.sources_bundle import real_sources
+from cockpit.watch.asking import real_sources
 
 EXAMPLE = "example: cockpit doctor --config cockpit.toml --json"
 PACKAGES = (*("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise"),)

@@ -49,7 +49,7 @@ from cockpit.verbs.common import (
     run_file,
 )
 from cockpit.verbs.table import fleet_lines
-from cockpit.watch.past.then import then
+from cockpit.watch.past import then
 
 EXAMPLE = "example: cockpit history my-run --at 2026-03-11T08:57:00Z --json"
 

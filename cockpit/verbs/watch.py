@@ -39,10 +39,9 @@ from cockpit.verbs.common import (
 from cockpit.verbs.outlets import WatchOutput
 from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_text, rate_text
 from cockpit.watch.engine import Engine
-from cockpit.watch.events import events
-from cockpit.watch.fleet import UnknownRunError
+from cockpit.watch.fleet import UnknownRunError, this_process, turns_of
 from cockpit.watch.headless import HeadlessWatch, StopPoint
-from cockpit.watch.owner import this_process, turns_of
+from cockpit.watch.reports import events
 
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
 LEAVE_WITHIN: Final = 3.0

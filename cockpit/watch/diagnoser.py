@@ -31,9 +31,9 @@ from cockpit.sources.logs.present_away import bring
 from cockpit.sources.logs.remote import RemoteLog
 from cockpit.sources.logs.source import TAIL
 from cockpit.text.present_log import held, present_log
-from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.reports import Case, seen_of
 from cockpit.watch.runstate import Diagnosis, RunState
+from cockpit.watch.tasks import Supervisor
 
 DEADLINE: Final = 15.0
 AT_ONCE: Final = 2

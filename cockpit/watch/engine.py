@@ -1,51 +1,137 @@
-"""The engine: every facet of every run at its own cadence, judged, remembered, and told on.
-
-One engine serves the terminal UI, ``watch`` and ``check``. Its tasks are few, whatever the
-number of runs: one poller per facet and place, one sweep over local files, one judge, one
-reader of rows, one writer of history.
-
-The way from a logged row to an alert: a poller's answers come to ``Engine._observed``, which
-takes them into the run's state and offers new rows to ``RowIngest``; that folds them
-(``feed_chunk``, ``rules.metrics.numerics.advance``) and touches ``Judge``, which judges the run
-(``judged``, ``rules.judge.judge``), holds the outcome against what is open (``reconcile``),
-stores it (``StoreWriter``) and tells the ``Listeners`` (screen, messages).
-"""
+"""The engine: polls every facet of every run, judges, remembers, and passes reports on."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from cockpit.config.file import state_dir
-from cockpit.model.clock import Clock
+from cockpit.config.file import Reloader, state_dir
+from cockpit.model.clock import Clock, next_beat
 from cockpit.model.facet import Facet
 from cockpit.model.observed import HostValue, JobValue
 from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
 from cockpit.rules.jobs.host import at_ease
+from cockpit.runtime.heap import STEP, Heap, give_back
 from cockpit.runtime.jumps import Jumps
+from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
 from cockpit.store.ownership import Hung
+from cockpit.store.pasts import Pasts
 from cockpit.store.settings import Configs, SettingsKept
 from cockpit.store.store import Store
-from cockpit.watch.fleet import Fleet
+from cockpit.watch.asking import Answers, Asker, Sources, Tracker, real_sources
+from cockpit.watch.fleet import Fleet, ownership_of, share
 from cockpit.watch.ingest import RowIngest
 from cockpit.watch.judge import PATIENCE, CadenceLoop, Judge, remember_report
-from cockpit.watch.listeners import Listeners
-from cockpit.watch.maintenance import Maintenance
-from cockpit.watch.owner import ownership_of
-from cockpit.watch.past.reading import PastReading
-from cockpit.watch.polling.asking import Answers, Asker
-from cockpit.watch.polling.onepass import OnePass
-from cockpit.watch.polling.pollers import Pollers
-from cockpit.watch.polling.preference import VISIBLE, Preference
-from cockpit.watch.polling.sources_bundle import Sources, Tracker, real_sources
-from cockpit.watch.polling.supervise import Supervisor, within
+from cockpit.watch.onepass import OnePass
+from cockpit.watch.past import PastReading
+from cockpit.watch.pollers import Pollers
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
+from cockpit.watch.sweep import Sweeper
+from cockpit.watch.tasks import VISIBLE, Listeners, Preference, Supervisor, within
+
+READ_EVERY = 2.0
+STORE_EVERY = 2.0
+PRUNE_EVERY = 86400.0
+GIVE_BACK_EVERY = 20.0
+READ_DEADLINE = 5.0
+OLD_STAYS = "the previous version of the run file stays in use"
+
+
+class Maintenance:
+    """Two small loops and the sweep; none of them can delay a facet.
+
+    ``notice`` says why an edit of the run file is not in use.
+    """
+
+    def __init__(
+        self,
+        file: CockpitFile,
+        fleet: Fleet,
+        judge: Judge,
+        store_writer: StoreWriter,
+        pollers: Pollers,
+        reloads: Listeners[CockpitFile],
+        clock: Clock,
+    ) -> None:
+        self.notice: str | None = None
+        self._fleet = fleet
+        self._judge = judge
+        self._store_writer = store_writer
+        self._pollers = pollers
+        self._reloads = reloads
+        self._clock = clock
+        self._reloader = Reloader(file)
+        self._used = file
+        self._sweeper = Sweeper(lambda: fleet.whole, pollers.rank, pollers.wake, clock)
+        self._pruned_at = float("-inf")
+        self._heap = Heap()
+        self._gave_back_at = float("-inf")
+
+    async def run(self) -> None:
+        """Run them until cancelled."""
+        self._sweeper.start()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._every(STORE_EVERY, self._keep_store))
+                tasks.create_task(self._every(READ_EVERY, self._read_file))
+        finally:
+            self._sweeper.stop()
+
+    async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await work()
+            await next_beat(self._clock, seconds)
+
+    async def _keep_store(self) -> None:
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        if monotonic - self._pruned_at >= PRUNE_EVERY:
+            self._pruned_at = monotonic
+            self._store_writer.later(lambda store: RunMemory(store).prune(now))
+            self._store_writer.later(lambda store: Pasts(store).prune(now))
+        await self._store_writer.flush()
+        by_key = {state.key: state for state in self._fleet.states.values()}
+        for key, news in (await self._store_writer.news(by_key, now)).items():
+            share(by_key[key], news)
+            self._judge.touch(by_key[key].spec.name)
+        settled = False
+        if not self._heap.settled(len(by_key)):
+            read = sum(state.not_read_yet is None for state in by_key.values())
+            settled = self._heap.settle(read, len(by_key))
+        if len(by_key) >= STEP and (settled or monotonic - self._gave_back_at >= GIVE_BACK_EVERY):
+            self._gave_back_at = monotonic
+            with contextlib.suppress(TimeoutError):
+                await offload(give_back, deadline=READ_DEADLINE)
+
+    async def _read_file(self) -> None:
+        """Take an edited run file over; a bad edit keeps the old one and says so."""
+        self._pollers.swept(not self._sweeper.late())
+        try:
+            await offload(self._reloader.check, deadline=READ_DEADLINE)
+        except TimeoutError as error:
+            self.notice = f"the run file cannot be read: {error}; {OLD_STAYS}"
+            return
+        problems = self._reloader.problems
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        self.notice = f"{problems[0]}{more}; {OLD_STAYS}" if problems else None
+        if not problems and self._reloader.file != self._used:
+            self._used = self._reloader.file
+            await self._adopt(self._used)
+
+    async def _adopt(self, file: CockpitFile) -> None:
+        self._fleet.adopt(file)
+        await self._fleet.recall(self._store_writer, self._clock.now())
+        self._judge.announce_remembered()
+        self._pollers.assign(self._fleet.file.runs)
+        for name in self._fleet.states:
+            self._judge.touch(name)
+        self._reloads.call(file)
+
 
 FOR_RECALL = 0.4
 """The share of a check's deadline that the store may take."""

@@ -1,22 +1,35 @@
-"""The runs of one run file and what is held of each."""
+"""The runs of one run file, what is held of each, and who watches them."""
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec, remedies_of
+from cockpit.platforms.local.launcher.kernel import boot_id
 from cockpit.rules.jobs.host_looks import recalled
+from cockpit.runtime import incarnation
+from cockpit.runtime.incarnation import Start
+from cockpit.runtime.process import process_facts
 from cockpit.runtime.ssh import know_remedies
-from cockpit.store.store import run_key
+from cockpit.store.ownership import Owner, Ownership
+from cockpit.store.store import Store, run_key
+from cockpit.store.turns import Turns
 from cockpit.text.progress_lines import last_step
-from cockpit.watch.full_disks import find_full_disks
-from cockpit.watch.outages import PlatformOf, find_outages
-from cockpit.watch.polling.sweep import watched_paths
+from cockpit.watch.common_causes import (
+    Pair,
+    PlatformOf,
+    find_full_disks,
+    find_outages,
+    pairs_of,
+    sharers_of,
+)
 from cockpit.watch.reports import owner_of
 from cockpit.watch.runstate import Rows, RunState
-from cockpit.watch.sharing import Pair, pairs_of, sharers_of
 from cockpit.watch.store_writer import Shared, StoreWriter
+from cockpit.watch.sweep import watched_paths
 
 
 class UnknownRunError(Exception):
@@ -160,3 +173,39 @@ def share(state: RunState, news: Shared) -> None:
     state.shared = news
     state.open = unsaved | {kept.alert.key: kept for kept in news.open}
     state.closed = list(news.closed)
+
+
+def ownership_of(store: Store | None) -> Ownership | None:
+    """Return the ownership that a store keeps, as seen from this machine."""
+    return None if store is None else Ownership(store, socket.gethostname(), same_process)
+
+
+def turns_of(store: Store | None) -> Turns | None:
+    """Return the turns that a store keeps, as this process takes them."""
+    if store is None or store.read_only:
+        return None
+    me = this_process("")
+
+    def died(claimant: Owner) -> bool:
+        return claimant.host == me.host and not same_process(claimant)
+
+    return Turns(store, me, died)
+
+
+def this_process(name: str) -> Owner:
+    """Return this process as an owner of runs."""
+    facts = process_facts(os.getpid())
+    return Owner(
+        name=name,
+        host=socket.gethostname(),
+        pid=facts.pid,
+        started_at=facts.started_at,
+        ticks=facts.ticks,
+        boot=boot_id(),
+    )
+
+
+def same_process(owner: Owner) -> bool:
+    """Return whether the very process that claimed on this host is still alive."""
+    place = incarnation.here()._replace(boot=owner.boot, space=None)
+    return bool(incarnation.lives(owner.pid, place, Start(owner.ticks, owner.started_at)))

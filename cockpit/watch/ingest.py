@@ -13,13 +13,12 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.byrow import Judgement, Standing, judge_rows
 from cockpit.runtime.offload import offload
+from cockpit.watch.asking import Tracker
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.judge import Judge
-from cockpit.watch.polling.pollers import Pollers
-from cockpit.watch.polling.sources_bundle import Tracker
-from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.pollers import Pollers
 from cockpit.watch.runstate import Rows
-from cockpit.watch.waiting import WaitingRuns
+from cockpit.watch.tasks import Supervisor, WaitingRuns
 
 CHUNK_DEADLINE = 30.0
 BREATH = 0.005

@@ -1,16 +1,13 @@
-"""One run judged: facets and folds in, alerts over time and a report out. Pure.
-
-An alert has one identity (its key): it opens once, keeps its time and its acknowledgement
-while it lasts, and closes. One that comes back within a cadence of closing is the same one
-(SPEC C, A-14).
-"""
+"""One run judged: facets and folds in, alerts over time and a report out. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from cockpit.model.alert import Acknowledgement, Alert, Severity
+from cockpit.model import wording
+from cockpit.model.alert import Acknowledgement, Alert, Evidence, RowSpan, Severity
+from cockpit.model.base import rfc3339
 from cockpit.model.goodput import Goodput
 from cockpit.model.history import History
 from cockpit.model.observed import Row, Triage
@@ -20,7 +17,7 @@ from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
 from cockpit.rules.artifacts import lineages
 from cockpit.rules.artifacts.suspects import marked
-from cockpit.rules.byrow import Happened, Standing, judge_rows
+from cockpit.rules.byrow import SOURCE, Happened, Standing, judge_rows
 from cockpit.rules.goodput import goodput
 from cockpit.rules.judge import judge, worst_first
 from cockpit.rules.metrics.finalstep import with_final_step
@@ -29,8 +26,135 @@ from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
 from cockpit.rules.verdict import next_action, of_alerts, row_of, situation
 from cockpit.store.alerts import Kept
-from cockpit.watch.passed import with_spans
 from cockpit.watch.runstate import RunState
+
+
+class Settled(NamedTuple):
+    """The open alerts, those of them that the rows have ended, and what nobody saw open."""
+
+    open: dict[str, Kept]
+    ended: tuple[Kept, ...]
+    unseen: tuple[Kept, ...]
+
+
+def merged(over: Iterable[Happened], grace: float) -> list[Happened]:
+    """Return events in their order; those of one key, ``grace`` (s) apart at most, are one."""
+    found: list[Happened] = []
+    newest: dict[str, int] = {}
+    for each in over:
+        place = newest.get(each.alert.key)
+        former = None if place is None else found[place]
+        if place is not None and former is not None and _soon(former, each.opened_at, grace):
+            found[place] = former._replace(closed_step=each.closed_step, closed_at=each.closed_at)
+            continue
+        newest[each.alert.key] = len(found)
+        found.append(each)
+    return found
+
+
+def _soon(former: Happened, opened_at: float | None, grace: float) -> bool:
+    ended = former.closed_at
+    return ended is not None and opened_at is not None and 0 <= opened_at - ended <= grace
+
+
+def span_of(each: Happened, *, passed: bool) -> RowSpan:
+    """Return where an event opened and closed; rows that all came at one time tell none."""
+    begun, ended = each.opened_at, each.closed_at
+    timed = begun is not None and (not each.over or (ended is not None and ended > begun))
+    return RowSpan(
+        opened_step=each.opened_step,
+        opened_at=begun if timed else None,
+        closed_step=each.closed_step,
+        closed_at=ended if timed else None,
+        passed=passed,
+    )
+
+
+def kept_of(each: Happened, now: float) -> Kept:
+    """Return an event as it is kept: closed when its rows say, at the look where they do not."""
+    span = span_of(each, passed=True)
+    closed_at = now if span.closed_at is None else min(now, span.closed_at)
+    opened_at = closed_at if span.opened_at is None else min(closed_at, span.opened_at)
+    since = opened_at if span.opened_at is None else min(opened_at, each.alert.since)
+    steps = f"step {wording.step(span.opened_step)} to {wording.step(span.closed_step)}"
+    when = "" if span.opened_at is not None else "; its rows have no time"
+    line = Evidence(text=f"ended by itself before anyone looked: {steps}{when}", source=SOURCE)
+    changes = {"span": span, "since": since, "evidence": (*each.alert.evidence, line)}
+    return Kept(
+        alert=each.alert.model_copy(update=changes), opened_at=opened_at, closed_at=closed_at
+    )
+
+
+def with_spans(alerts: Sequence[Alert], standing: Iterable[Happened]) -> tuple[Alert, ...]:
+    """Return the alerts with where the rows say that they opened, as far as these judge them."""
+    spans = {each.alert.key: span_of(each, passed=False) for each in standing}
+    return tuple(
+        alert.model_copy(update={"span": spans[alert.key]}) if alert.key in spans else alert
+        for alert in alerts
+    )
+
+
+def settle(
+    known: Mapping[str, Kept],
+    lately: Sequence[Kept],
+    passed: Sequence[Kept],
+    judged: Sequence[Alert],
+    grace: float,
+) -> Settled:
+    """Hold what came and went against the ``known`` open alerts and those closed ``lately``.
+
+    One that is the end of an alert which was seen open is no event of its own: it ends that one,
+    and what holds now has opened anew, if that was more than ``grace`` (s) later.
+    """
+    still = dict(known)
+    holds = {alert.key: alert for alert in judged}
+    ended: list[Kept] = []
+    unseen: list[Kept] = []
+    for each in passed:
+        key = each.alert.key
+        seen = still.get(key)
+        if seen is None or not seen.is_same(each, grace):
+            if not any(kept.is_same(each, grace) for kept in (*lately, *ended)):
+                unseen.append(each)
+            continue
+        alert = seen.alert.model_copy(update={"span": _through(seen.alert.span, each)})
+        over = seen.model_copy(update={"alert": alert})
+        if key not in holds:
+            still[key] = over  # closes as all do: when everything has been looked at
+        elif _later(holds[key], each, grace) and not _goes_on(seen.alert, holds[key], grace):
+            del still[key]
+            ended.append(over.model_copy(update={"closed_at": each.closed_at}))
+    return Settled(still, tuple(ended), tuple(unseen))
+
+
+def _through(span: RowSpan | None, each: Kept) -> RowSpan | None:
+    """Return where an alert opened, and where this event of it closed."""
+    own = each.alert.span
+    if span is None or own is None:
+        return own if own is None else own.model_copy(update={"passed": False})
+    ended = {"closed_step": own.closed_step, "closed_at": own.closed_at}
+    return span.model_copy(update=ended)
+
+
+def _goes_on(known: Alert, holds: Alert, grace: float) -> bool:
+    """Tell whether an alert that is known stands for what holds now: the same rows opened both.
+
+    So rows that an engine reads again do not end what the one before it had taken up.
+    """
+    mine, own = known.span, holds.span
+    if mine is None or own is None or mine.opened_step != own.opened_step:
+        return False
+    times = (mine.opened_at, own.opened_at)
+    return None in times or abs((times[0] or 0.0) - (times[1] or 0.0)) <= grace
+
+
+def _later(alert: Alert, each: Kept, grace: float) -> bool:
+    """Tell whether what holds now has opened long after an event was over."""
+    span, own = alert.span, each.alert.span
+    if span is None or own is None or span.opened_at is None or own.closed_at is None:
+        return False
+    return span.opened_at > own.closed_at + grace
+
 
 SAME_WORD = 0.01
 """Seconds by which one word, in the store and as it was told, may differ: times are cut off."""
@@ -331,3 +455,71 @@ def _with_triage(facets: Facets, found: Triage | None) -> Facets:
         return facets
     value = log.model_copy(update={"triage": found})
     return facets.model_copy(update={"log": facets.log.model_copy(update={"value": value})})
+
+
+Event = dict[str, Any]
+
+
+def events(old: RunReport | None, new: RunReport) -> Iterator[Event]:
+    """Yield what is new, in this order: verdict, job, alerts, acknowledgements, agents.
+
+    Each has ``schema``, ``at``, ``run`` and ``event``. Of a run that is seen for the first time
+    everything is new but what is over. An alert that came and went between two looks is told as
+    opened and as closed.
+    """
+    head = {"schema": 1, "at": rfc3339(new.checked_at), "run": new.name}
+    found = (*_verdict(old, new), *_job(old, new), *_alerts(old, new), *_agents(old, new))
+    yield from ({**head, **each} for each in found)
+
+
+def _verdict(old: RunReport | None, new: RunReport) -> Iterator[Event]:
+    before = None if old is None else old.verdict.value
+    if before != new.verdict.value:
+        yield {"event": "verdict", "from": before, "to": new.verdict.value}
+
+
+def _job(old: RunReport | None, new: RunReport) -> Iterator[Event]:
+    before, now = (None if old is None else old.facets.job.value), new.facets.job.value
+    if now is not None and (before is None or (before.id, before.phase) != (now.id, now.phase)):
+        yield {"event": "job", "phase": now.phase.value, "id": now.id, "reason": now.reason}
+
+
+def _alerts(old: RunReport | None, new: RunReport) -> Iterator[Event]:
+    before = {} if old is None else {each.key: each for each in old.alerts}
+    now = {each.key: each for each in new.alerts}
+    yield from (_alert("opened", each) for key, each in now.items() if key not in before)
+    yield from (_alert("closed", each) for key, each in before.items() if key not in now)
+    for each in _passed(old, new):
+        yield from (_alert(event, each) for event in ("opened", "closed"))
+    for key, each in now.items():
+        taken, former = each.acknowledged, before.get(key)
+        if taken is not None and (former is None or former.acknowledged != taken):
+            yield {**_alert("acknowledged", each), "by": taken.by}
+
+
+def _passed(old: RunReport | None, new: RunReport) -> Iterator[Alert]:
+    """Yield the alerts that opened and closed within the run's rows since the former report."""
+    if old is None:
+        return
+    known = {(each.alert.key, each.alert.since) for each in old.closed}
+    for closed in reversed(new.closed):  # the newest first
+        alert = closed.alert
+        unseen = alert.span is not None and alert.span.passed
+        if unseen and (alert.key, alert.since) not in known:
+            yield alert
+
+
+def _alert(event: str, alert: Alert) -> Event:
+    severity = alert.severity.value
+    told = {"id": alert.id, "key": alert.key, "severity": severity, "title": alert.title}
+    return {"event": event, **told}
+
+
+def _agents(old: RunReport | None, new: RunReport) -> Iterator[Event]:
+    before = {} if old is None else {act.number: act.stage for act in old.agents}
+    for act in new.agents:
+        if before.get(act.number) is not act.stage:
+            until = None if act.until is None else rfc3339(act.until)
+            by = {} if act.by is None else {"by": act.by}
+            yield {"event": "agent", "agent": act.agent, "action": act.action,
+                   "stage": act.stage.value, "until": until, **by}  # fmt: skip

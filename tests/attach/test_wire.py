@@ -29,7 +29,7 @@ from cockpit.model.past import Happening, Kind, Moment, PastLog, Seen, Sign, The
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import safe_line
-from cockpit.watch.past.reading import PastReading
+from cockpit.watch.past import PastReading
 from tests.widgets import reports as made
 
 

@@ -17,8 +17,8 @@ from cockpit.model.query import Query
 from cockpit.model.run import JobSpec
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.store import Store, run_key
+from cockpit.watch.asking import Bulk
 from cockpit.watch.engine import Engine
-from cockpit.watch.polling.sources_bundle import Bulk
 from tests.watch.fakes import Fake, World, until
 
 

@@ -16,7 +16,7 @@ from cockpit.model.report import RunReport
 from cockpit.notify.due import Due, message_of
 from cockpit.records.issue.text import new_critical, state_of
 from cockpit.records.logbook.entry_text import prefill
-from cockpit.watch.statefile import _last_signal
+from cockpit.watch.headless import _last_signal
 from tests.widgets import reports as made
 from tests.widgets.reports import NOW
 

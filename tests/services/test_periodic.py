@@ -21,7 +21,7 @@ from cockpit.services.periodic import PeriodicEntries
 from cockpit.store.ownership import Owner
 from cockpit.store.store import Store
 from cockpit.store.turns import CLAIMED_FOR, NotOursError, Turns
-from cockpit.watch.owner import turns_of
+from cockpit.watch.fleet import turns_of
 from tests.records.remotes import git
 from tests.widgets.reports import facets, observed, report, spec
 
@@ -91,7 +91,7 @@ from cockpit.records.issue.service import IssueService
 from cockpit.records.recorder import RecordWriter
 from cockpit.services.periodic import PeriodicEntries
 from cockpit.store.store import Store
-from cockpit.watch.owner import turns_of
+from cockpit.watch.fleet import turns_of
 from tests.widgets.reports import facets, observed, report, spec
 
 store_path, book, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])

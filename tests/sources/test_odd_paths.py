@@ -18,7 +18,7 @@ from cockpit.model.run import (
     RecordsSpec,
     RunSpec,
 )
-from cockpit.watch.polling.sources_bundle import real_sources
+from cockpit.watch.asking import real_sources
 from tests.queries import queries_of
 
 FACETS = ("job", "log", "checkpoints", "monitor", "records", "code", "host")

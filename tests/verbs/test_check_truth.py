@@ -15,8 +15,7 @@ from cockpit.cli import main
 from cockpit.model.base import rfc3339
 from cockpit.sources.logs import earlier
 from cockpit.sources.wandb import cursor
-from cockpit.watch import ingest
-from cockpit.watch.polling import onepass
+from cockpit.watch import ingest, onepass
 from tests.sources.wandb import writer
 from tests.verbs.seen_run import SeenRun, alert, ids, living, steps_of
 

@@ -16,8 +16,8 @@ from cockpit.store.store import Store
 from cockpit.verbs.common import INTERRUPTED
 from cockpit.verbs.watch import _until_done
 from cockpit.watch.engine import Engine
+from cockpit.watch.fleet import this_process
 from cockpit.watch.headless import HeadlessWatch, StopPoint
-from cockpit.watch.owner import this_process
 from tests.verbs.tiny_run import TinyRun
 
 

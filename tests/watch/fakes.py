@@ -21,7 +21,7 @@ from cockpit.model.observed import (
 from cockpit.model.report import FACETS
 from cockpit.model.run import CockpitFile, JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.table import Platforms
-from cockpit.watch.polling.sources_bundle import Sources
+from cockpit.watch.asking import Sources
 
 START = 1_800_000_000.0
 PATIENCE = 60.0

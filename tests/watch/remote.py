@@ -17,7 +17,7 @@ from cockpit.platforms.local.platform import LocalPlatform
 from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.platforms.table import Platforms
 from cockpit.sources.logs.source import Logs
-from cockpit.watch.polling.sources_bundle import Bulk
+from cockpit.watch.asking import Bulk
 from tests.watch.fakes import FastClock, World, running
 
 CLUSTER = "slurm cluster"

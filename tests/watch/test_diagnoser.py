@@ -15,9 +15,9 @@ from cockpit.runtime.ssh import RemoteError, run_script_blocking
 from cockpit.sources.logs import remote
 from cockpit.text.safe import safe_line
 from cockpit.watch.diagnoser import Diagnoser
-from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.reports import case_of
 from cockpit.watch.runstate import RunState
+from cockpit.watch.tasks import Supervisor
 from tests.watch.fakes import failed
 
 HOST = "diagnosed-box"

@@ -8,7 +8,7 @@ from cockpit.model.agents import AgentAct, Stage
 from cockpit.model.alert import Acknowledgement, ClosedAlert, RowSpan
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.watch.events import events
+from cockpit.watch.reports import events
 from tests.widgets import reports as made
 
 

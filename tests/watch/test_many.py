@@ -14,7 +14,7 @@ from cockpit.model.report import RunReport
 from cockpit.runtime.heap import STEP, Heap
 from cockpit.store.alerts import Kept
 from cockpit.watch.engine import Engine
-from cockpit.watch.waiting import HEAD_START, WaitingRuns
+from cockpit.watch.tasks import HEAD_START, WaitingRuns
 from tests.rules.test_verdict import alert
 from tests.watch.fakes import START, World, until
 

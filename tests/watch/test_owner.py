@@ -8,7 +8,7 @@ import pytest
 from cockpit.model.clock import Moment
 from cockpit.runtime.login import login_name
 from cockpit.store.store import Store
-from cockpit.watch.owner import ownership_of, same_process, this_process
+from cockpit.watch.fleet import ownership_of, same_process, this_process
 
 
 @pytest.fixture(autouse=True)

@@ -18,10 +18,9 @@ from cockpit.store.store import Store
 from cockpit.watch.fleet import Fleet, share
 from cockpit.watch.ingest import feed_chunk
 from cockpit.watch.judge import Judge
-from cockpit.watch.listeners import Listeners
-from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.runstate import Rows
 from cockpit.watch.store_writer import StoreWriter
+from cockpit.watch.tasks import Listeners, Supervisor
 from tests.watch.fakes import START, FastClock, World, tracker_value
 
 CADENCE = 900.0

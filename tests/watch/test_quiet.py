@@ -19,11 +19,10 @@ from cockpit.store.pasts import Pasts
 from cockpit.store.store import Store, run_key
 from cockpit.watch import reports
 from cockpit.watch.engine import Engine
-from cockpit.watch.judge import REJUDGE, REJUDGE_UNSEEN, REST, TICK
-from cockpit.watch.past.keeping import SAME_FOR, is_written
-from cockpit.watch.polling.cadences import SWEPT_LOG, UNSEEN_LOG, cadence_of
-from cockpit.watch.polling.preference import LARGE
+from cockpit.watch.judge import REJUDGE, REJUDGE_UNSEEN, REST, SAME_FOR, TICK, is_written
+from cockpit.watch.poller import SWEPT_LOG, UNSEEN_LOG, cadence_of
 from cockpit.watch.runstate import RunState
+from cockpit.watch.tasks import LARGE
 from tests.watch.fakes import SteppedClock, World, failed, until
 
 ROUNDS = 5

@@ -27,8 +27,7 @@ from cockpit.model.snapshot import Snapshot
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Stopped
 from cockpit.watch.reports import Reconciled, case_of, judged, reconcile, report_of, unruled
-from cockpit.watch.runstate import CORE, Diagnosis, Rows, RunState
-from cockpit.watch.settings_seen import SettingsSeen
+from cockpit.watch.runstate import CORE, Diagnosis, Rows, RunState, SettingsSeen
 from cockpit.watch.store_writer import Shared
 from tests.rules.making import (
     T0,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.watch.statefile import MonitorState, StateFile, restarted
+from cockpit.watch.headless import MonitorState, StateFile, restarted
 
 NAME = "20260311-0855_monitoring_state.json"
 

@@ -11,7 +11,7 @@ from cockpit.model.history import Settings
 from cockpit.model.observed import Phase
 from cockpit.store.settings import Configs, SettingsKept
 from cockpit.store.store import Store
-from cockpit.watch.settings_seen import SettingsSeen
+from cockpit.watch.runstate import SettingsSeen
 from tests.rules.making import T0, job, seen, settings_of, tracker
 
 OLD = job(id="1", started_at=T0)

@@ -12,8 +12,8 @@ from cockpit.model.lineage import shared_place
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.report import Facets
 from cockpit.model.run import CheckpointSpec, CockpitFile, JobSpec, RunSpec, WandbSpec
+from cockpit.watch.common_causes import find_sharers
 from cockpit.watch.runstate import RunState
-from cockpit.watch.sharing import find_sharers
 
 
 def run(name: str, root: str | None = None, **wandb: Any) -> RunSpec:

@@ -12,7 +12,7 @@ import pytest
 from cockpit.model.clock import FixedClock
 from cockpit.model.run import MonitorSpec, RunSpec
 from cockpit.sources.monitor.source import Monitors
-from cockpit.watch.statefile import MonitorState, StateFile
+from cockpit.watch.headless import MonitorState, StateFile
 
 CREATED = datetime(2026, 3, 11, 8, 55, 42, tzinfo=UTC).timestamp()
 

@@ -42,7 +42,7 @@ from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import Store, run_key, unpack
-from cockpit.watch.statefile import restarted
+from cockpit.watch.headless import restarted
 
 FAILURE: Final = "failure"
 RESUMES_FROM: Final = "resumes_from"

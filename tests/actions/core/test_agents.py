@@ -18,7 +18,7 @@ from cockpit.model.run import AgentsSpec, RunAgentsSpec, RunSpec
 from cockpit.notify.message import NobodyReachedError
 from cockpit.store.agents import AgentRecords
 from cockpit.store.store import StoreError, run_key
-from cockpit.watch.past.timeline import timeline
+from cockpit.watch.past import timeline
 from tests.actions.toys import RUN, WORDS, NoNotifier, World, approval, block
 from tests.watch.fakes import SteppedClock
 

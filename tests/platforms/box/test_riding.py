@@ -20,7 +20,7 @@ from cockpit.platforms.box.probe import Actor, Piece
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script, run_script_blocking
 from cockpit.sources.logs.source import Logs
-from cockpit.watch.polling.away import BEAT, Rest
+from cockpit.watch.poller import BEAT, Rest
 
 OTHER = Piece("another wish", "echo other", "other")
 

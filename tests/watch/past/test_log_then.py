@@ -15,9 +15,8 @@ from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.local import LocalLog
 from cockpit.store.pasts import Pasts
 from cockpit.store.store import Store
-from cockpit.watch.past.keeping import LINES, face_of, slim
-from cockpit.watch.past.log import CHANGED, log_then
-from cockpit.watch.past.then import then
+from cockpit.watch.judge import LINES, face_of, slim
+from cockpit.watch.past import CHANGED, log_then, then
 from tests.watch.fakes import run_spec
 from tests.widgets import reports as made
 

@@ -19,10 +19,8 @@ from cockpit.store.journal import Journal
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.pasts import Pasts
 from cockpit.store.store import Store, run_key
-from cockpit.watch.past.keeping import CHECKPOINTS, POINTS, face_of, slim, thinned
-from cockpit.watch.past.reading import PastReading
-from cockpit.watch.past.then import then
-from cockpit.watch.past.timeline import timeline
+from cockpit.watch.judge import CHECKPOINTS, POINTS, face_of, slim, thinned
+from cockpit.watch.past import PastReading, then, timeline
 from tests.screens.acting.stand_in_service import entry
 from tests.watch.fakes import World, failed, run_spec, until
 from tests.watch.test_engine import run_of, watching

@@ -13,8 +13,8 @@ from cockpit.model.observed import JobValue
 from cockpit.model.run import CheckpointSpec, JobSpec
 from cockpit.sources.checkpoints.source import Checkpoints
 from cockpit.watch.engine import Engine
-from cockpit.watch.polling.away import AwayPoller, Rest
-from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.poller import AwayPoller, Rest
+from cockpit.watch.tasks import Supervisor
 from tests.sources.checkpoints.trees import levanter
 from tests.watch.fakes import Fake, SteppedClock, World, checkpoints, run_spec, until
 from tests.watch.remote import CLUSTER, Cluster, on_cluster, world_of

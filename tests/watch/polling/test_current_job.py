@@ -12,7 +12,7 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.told import LAUNCHED, Told
 from cockpit.platforms.table import Platforms
 from cockpit.store.memory import LaunchedJob
-from cockpit.watch.polling.current_job import with_current_job
+from cockpit.watch.asking import with_current_job
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import Shared
 

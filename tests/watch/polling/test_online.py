@@ -14,7 +14,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.wandb.online import OnlineWandb
 from cockpit.sources.wandb.tracker import Wandb
-from cockpit.watch.polling.cadences import DEADLINES, Seconds
+from cockpit.watch.poller import DEADLINES, Seconds
 from tests.sources.wandb.fake_wandb import KEY, FakeRun, FakeWandb, Reply, serving
 from tests.watch.fakes import START, SteppedClock, World, until
 from tests.watch.polling.test_away import LATE, watching

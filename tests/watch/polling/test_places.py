@@ -13,9 +13,8 @@ from cockpit.runtime.ssh import RemoteError, run_script_blocking
 from cockpit.sources.checkpoints import source as checkpoints
 from cockpit.sources.logs import source as logs
 from cockpit.sources.wandb import offline, online
-from cockpit.watch.polling.asking import Asker
-from cockpit.watch.polling.cadences import DEADLINES, USUAL
-from cockpit.watch.polling.places import fate_of, places_of
+from cockpit.watch.asking import Asker, fate_of, places_of
+from cockpit.watch.poller import DEADLINES, USUAL
 from cockpit.watch.runstate import RunState
 from tests.watch.fakes import World
 

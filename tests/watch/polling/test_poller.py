@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.watch.polling.cadences import back_off, cadence_of
-from cockpit.watch.polling.poller import ALONE_AT_ONCE, FEW, SPACING, UNSEEN, Poller
-from cockpit.watch.polling.preference import OTHER, UNWELL, VISIBLE
-from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.poller import ALONE_AT_ONCE, FEW, SPACING, UNSEEN, Poller, back_off, cadence_of
+from cockpit.watch.tasks import OTHER, UNWELL, VISIBLE, Supervisor
 from tests.watch.fakes import Fake, FastClock, checkpoints, run_spec, until
 
 

@@ -1,4 +1,4 @@
-from cockpit.watch.polling.preference import OTHER, UNWELL, VISIBLE, Turns
+from cockpit.watch.tasks import OTHER, UNWELL, VISIBLE, Turns
 
 
 def test_those_on_a_screen_are_looked_at_each_time_and_the_others_by_turns() -> None:

@@ -11,8 +11,8 @@ from cockpit.model.facet import known
 from cockpit.model.observed import JobValue, MonitorValue, Phase, TrackerValue
 from cockpit.model.report import Facets
 from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec, WandbSpec
-from cockpit.watch.polling import sweep
-from cockpit.watch.polling.sweep import (
+from cockpit.watch import sweep
+from cockpit.watch.sweep import (
     KEPT_OPEN,
     ProcessStates,
     Signature,

@@ -13,11 +13,10 @@ import pytest
 
 from cockpit.model.report import Facets
 from cockpit.model.run import CockpitFile, JobSpec, RunSpec
+from cockpit.watch import sweep
 from cockpit.watch.engine import Engine
-from cockpit.watch.polling import sweeper
-from cockpit.watch.polling.sweep import watched_paths
-from cockpit.watch.polling.sweeper import DEADLINE, Sweeper
 from cockpit.watch.runstate import RunState
+from cockpit.watch.sweep import DEADLINE, Sweeper, watched_paths
 from tests.watch.fakes import SteppedClock, until
 
 
@@ -84,7 +83,7 @@ def test_of_processes_that_are_gone_no_file_is_kept_open_for_long(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_go = Mock()
-    monkeypatch.setattr(sweeper, "LET_GO", 2)
+    monkeypatch.setattr(sweep, "LET_GO", 2)
     monkeypatch.setattr(place.sweeper._processes, "let_go", let_go)
     for _ in range(5):
         place.sweeper.once()
@@ -152,12 +151,12 @@ def test_a_sweep_while_an_edited_run_file_is_taken_over_misses_no_change(
     runs = place.states["a"].spec, RunSpec(name="b")
     file = CockpitFile(path=str(place.log.parent / "cockpit.toml"), runs=runs)
     engine = Engine(file, store=None, clock=place.clock)
-    sweeper = engine._maintenance._sweeper
-    told = sweeper.once()
+    sweep = engine._maintenance._sweeper
+    told = sweep.once()
 
     def swept_meanwhile(run: RunSpec, facets: Facets) -> dict[str, tuple[str, ...]]:
         place.log.write_text("a line\n")
-        told.extend(sweeper.once())
+        told.extend(sweep.once())
         return watched_paths(run, facets)
 
     monkeypatch.setattr("cockpit.watch.fleet.watched_paths", swept_meanwhile)

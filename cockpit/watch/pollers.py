@@ -9,12 +9,9 @@ from collections.abc import Callable, Sequence
 from cockpit.model.clock import Clock
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
-from cockpit.watch.polling.asking import Answers, Asker, Key
-from cockpit.watch.polling.away import AwayPoller, Rest
-from cockpit.watch.polling.cadences import cadence_away
-from cockpit.watch.polling.places import fate_of
-from cockpit.watch.polling.poller import Deliver, Poller
-from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.asking import Answers, Asker, Key, fate_of
+from cockpit.watch.poller import AwayPoller, Deliver, Poller, Rest, cadence_away
+from cockpit.watch.tasks import Supervisor
 
 
 class Pollers:

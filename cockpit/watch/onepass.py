@@ -11,13 +11,12 @@ from cockpit.model.facet import Facet, Problem
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
 from cockpit.runtime.unchanged import asked_anew
+from cockpit.watch.asking import Answers, Asker, Key, Sources
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.ingest import feed_chunk
-from cockpit.watch.polling.asking import Answers, Asker, Key
-from cockpit.watch.polling.cadences import DEADLINES
-from cockpit.watch.polling.sources_bundle import Sources
-from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.poller import DEADLINES
 from cockpit.watch.runstate import RunState
+from cockpit.watch.tasks import Supervisor
 
 ROWS_BUDGET = 8.0
 SHARE_OF_FACET = 0.3

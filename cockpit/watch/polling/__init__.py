@@ -1,1 +1,0 @@
-"""Asking the sources: each facet and place at its cadence."""
