@@ -5,7 +5,6 @@ The kernel's own words (Linux' ``/proc``); the files of other users' processes a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
@@ -19,8 +18,8 @@ LIMIT: Final = 2
 """Seconds that looking through the open files of a host may take."""
 MOST: Final = 1000
 """Open files that are told of one host."""
-_OPEN: Final = re.compile(r"l.w.*? \d+ -> (.*)$")
-"""A descriptor's link, which may be written through where its mode says so."""
+_NAMED: Final = r"s,^l.w.* -> .*/\([^/]*/[^/]*\)$,\1,p"
+"""Takes the file and its folder from a descriptor's link that may be written through."""
 
 
 def writing(word: str) -> str:
@@ -28,11 +27,14 @@ def writing(word: str) -> str:
 
     ``mark`` and ``limited`` must be defined. Where it takes too long nothing is told.
     """
-    look = f"ls -l {PROC}/[0-9]*/fd 2>/dev/null | grep -F -e {quote(word)} | head -n {MOST}"
+    look = (
+        f"ls -l {PROC}/[0-9]*/fd 2>/dev/null | grep -F -e {quote(word)}"
+        f" | sed -n {quote(_NAMED)} | sort -u | head -n {MOST}"
+    )
     return f"""
 if [ -d {PROC}/self/fd ]; then
   found=$(limited {LIMIT} sh -c {quote(look)} {ASKING} 2>/dev/null)
-  [ $? -eq {TIMED_OUT} ] || {{ mark written; printf '%s\\n' "$found"; }}
+  [ $? -eq {TIMED_OUT} ] || {{ mark written; printf '%s\\n' "$found"; mark looked; }}
 fi
 """
 
@@ -57,8 +59,7 @@ def written_in(out: bytes, mark: str) -> Written:
     """Return what the lines of ``writing`` have told in an output."""
     told = [payload for words, payload in records(out, mark) if words[0] == "written"]
     lines = b"\n".join(told).decode("utf-8", "surrogateescape").splitlines()
-    found = (_OPEN.match(line) for line in lines)
-    ends = frozenset(_end(each[1].removesuffix(" (deleted)")) for each in found if each)
+    ends = frozenset(_end(line.removesuffix(" (deleted)")) for line in lines if line)
     return Written(ends if told else None)
 
 

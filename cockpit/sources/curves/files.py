@@ -70,10 +70,9 @@ class _Reading:
 
     def _take(self, rows: Iterable[Row]) -> None:
         loss, rate, grad = (self.folds[kind] for kind in (LOSS, THROUGHPUT, GRAD_NORM))
-        if (
-            self.rows.keys.throughput is None
-        ):  # rows that tell their batch carry no rate (``rated``)
-            rows = self._rate.fill(rows)
+        keys = self.rows.keys
+        if keys.throughput is None:  # rows that tell their batch carry no rate (``rated``)
+            rows = self._rate.fill(rows, keys)
         for row in rows:
             if row.step is not None:
                 self._step = row.step

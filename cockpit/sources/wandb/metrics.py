@@ -109,6 +109,7 @@ _NOT_TRAINING = frozenset(
         *("kl", "min", "reg", "router", "test", "val", "valid", "validation", "z"),
     )
 )
+_EVALUATION = frozenset(("dev", "eval", "evaluation", "test", "val", "valid", "validation"))
 _NO_RATE = frozenset(
     (
         *("base", "decay", "end", "factor", "final", "group", "init", "initial", "max", "min"),
@@ -163,6 +164,23 @@ class MetricKeys(NamedTuple):
         """The names of what is logged beside loss, rate and gradient, in a row's order."""
         first = (self.z_loss, self.router_loss, self.router_entropy, self.skipped)
         return (*first, self.lr, self.batch)
+
+
+def evaluates(names: Iterable[str], keys: MetricKeys) -> bool:
+    """Tell whether a row of these names is an evaluation's, and no row of training.
+
+    Its step may be its epoch, the batches of all validations so far, or 0: Lightning logs each of
+    these under the name of the training's own step.
+    """
+    own = {keys.loss, keys.throughput, keys.grad_norm}
+    found = list(names)
+    return own.isdisjoint(found) and any(map(of_evaluation, found))
+
+
+@lru_cache(maxsize=4096)
+def of_evaluation(name: str) -> bool:
+    """Tell whether a metric is one of an evaluation: ``val_loss``, ``eval/accuracy``."""
+    return not _EVALUATION.isdisjoint(words_of(name))
 
 
 def interesting(name: str, configured: MetricNames) -> bool:

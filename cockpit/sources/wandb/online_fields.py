@@ -13,11 +13,19 @@ from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
 from cockpit.sources.wandb.clocks import true_time
 from cockpit.sources.wandb.ledger import Raw
-from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, interesting
+from cockpit.sources.wandb.metrics import (
+    WANDB_STEP,
+    WANDB_TIME,
+    MetricKeys,
+    interesting,
+    of_evaluation,
+)
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 SUMMARY_TIME: Final = (WANDB_STEP, WANDB_TIME)
+EVALUATION: Final = "_evaluation"
+"""Stands in a row for the metrics of an evaluation, whose names do not matter."""
 _DEPTH: Final = 4
 _MOST_NAMES: Final = 20_000
 _WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -117,6 +125,8 @@ class Names:
                 yield from self._numbers(value, f"{name}.", depth + 1)
             elif self._matters(name) and (number := number_of(value)) is not None:
                 yield name, number
+            elif of_evaluation(name):
+                yield EVALUATION, 1.0
 
     def _matters(self, name: str) -> bool:
         known = self._known.get(name)
@@ -140,7 +150,10 @@ def number_of(value: object) -> float | None:
 
 
 def rows_in(raw: object, names: Names) -> list[Raw]:
-    """Return the rows of a history (JSON texts or objects); what has no step is left out."""
+    """Return the rows of a history (JSON texts or objects); what has no step is left out.
+
+    One with a metric of an evaluation is marked by ``EVALUATION``.
+    """
     if not isinstance(raw, list):
         return []
     rows = (names.numbers(each) for each in raw)
@@ -158,3 +171,8 @@ def row_of(raw: Raw, keys: MetricKeys) -> Row:
         False,
         *[None if name is None else raw.get(name) for name in keys.beside],
     )
+
+
+def evaluated(raw: Raw, row: Row, keys: MetricKeys) -> bool:
+    """Tell whether a row is an evaluation's, whose step may be none of training's."""
+    return EVALUATION in raw and keys.trains and not row.trains

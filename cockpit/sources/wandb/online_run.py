@@ -19,18 +19,20 @@ from cockpit.sources.wandb.ledger import READ_AHEAD, RECENT, Ledger, Page, Raw, 
 from cockpit.sources.wandb.loss_columns import LossColumns
 from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose
 from cockpit.sources.wandb.online_fields import (
+    EVALUATION,
     SUMMARY_TIME,
     Head,
     Names,
     client_of,
     config_of,
+    evaluated,
     head_of,
     row_of,
     rows_in,
 )
 from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate, rated, usual_step_seconds
 from cockpit.sources.wandb.series import POINTS, Series
-from cockpit.sources.wandb.tail import RECENT_ROWS, older
+from cockpit.sources.wandb.tail import RECENT_ROWS, older, without_step
 from cockpit.sources.wandb.value import ShownConfig
 
 LIVE: Final = frozenset(("running", "pending", "preempting"))
@@ -331,11 +333,16 @@ class OnlineRun:
     def value(self, now: float) -> TrackerValue:
         """Return what is known at ``now``."""
         with self._lock:
-            recent = self._rows(list(self._ledger.recent)[-RECENT_ROWS:])
-            newest, summary = Row(None, None), self._rows([self._summary])[0]
-            for row in reversed(recent):
-                newest = older(newest, row)
+            held = list(self._ledger.recent)[-RECENT_ROWS:]
+            recent, newest = self._rows(held), Row(None, None)
+            summary = self._rows([self._summary])[0]
+            for raw, row in zip(reversed(held), reversed(recent), strict=True):
+                apart = evaluated(raw, row, self._keys)
+                newest = older(newest, without_step(row) if apart else row)
             ahead = step_of(self._summary) >= self._ledger.head  # its rows are not read yet
+            no_loss_since = newest.step is not None and newest.loss == summary.loss is not None
+            if EVALUATION in self._summary and no_loss_since:
+                summary = without_step(summary)
             known = older(summary, newest) if ahead else older(newest, summary)
             return self._made(known, recent, now)
 

@@ -19,7 +19,7 @@ from cockpit.sources.protobuf import BadMessageError
 from cockpit.sources.wandb.clocks import true_time
 from cockpit.sources.wandb.decode import history, items, number
 from cockpit.sources.wandb.file import Span
-from cockpit.sources.wandb.metrics import WANDB_TIME, MetricKeys, choose, interesting
+from cockpit.sources.wandb.metrics import WANDB_TIME, MetricKeys, choose, evaluates, interesting
 
 VALUE = b"\x82\x01"
 """What stands between an item's key and the length of its value."""
@@ -99,6 +99,7 @@ class RowReader:
     """Reads the rows of one file, given its layout and the keys that are wanted."""
 
     def __init__(self, keys: MetricKeys, layout: KeyLayout) -> None:
+        self._keys = keys
         first = (keys.step, WANDB_TIME, keys.loss, keys.throughput, keys.grad_norm)
         wanted = (*first, *keys.beside)
         self._names = wanted
@@ -127,6 +128,14 @@ class RowReader:
             False,
             *[None if text is None else number(text) for text in beside],
         )
+
+    def evaluates(self, row: Row, message: Span) -> bool:
+        """Tell whether a row is an evaluation's, whose step may be none of training's."""
+        if row.trains or not self._keys.trains:
+            return False
+        if self.needles is None:
+            return evaluates(history(message), self._keys)
+        return evaluates((item.name for item in items(message)), self._keys)
 
     def missing(self, known: Row) -> tuple[bool, bool]:
         """Tell whether ``known`` lacks the step or the loss, and whether any other metric."""
@@ -217,17 +226,19 @@ class StepRate:
     """Fills in ``throughput`` (steps per second) row by row, for a run that logs none.
 
     A row at the step or the time of the one before says nothing; one at a lower step or an
-    earlier time (a resumed run) starts anew.
+    earlier time (a resumed run) starts anew. Where a metric of training is logged, a row without
+    one (an evaluation) says nothing either: its step may be any.
     """
 
     def __init__(self) -> None:
         self._step: int | None = None
         self._at = 0.0
 
-    def fill(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def fill(self, rows: Iterable[Row], keys: MetricKeys) -> Iterator[Row]:
         """Yield each row, with its rate where the rows before it give one."""
+        trains = keys.trains
         for row in rows:
-            seconds = self._seconds(row)
+            seconds = None if trains and not row.trains else self._seconds(row)
             yield row if seconds is None else row._replace(throughput=1.0 / seconds)
 
     def _seconds(self, row: Row) -> float | None:
@@ -246,7 +257,7 @@ def rated(rows: Iterable[Row], keys: MetricKeys, rate: StepRate) -> list[Row]:
 
     Rows that tell their batch keep none: the fold counts its samples over time (C-05).
     """
-    return list(rows if keys.throughput or keys.batch else rate.fill(rows))
+    return list(rows if keys.throughput or keys.batch else rate.fill(rows, keys))
 
 
 def usual_step_seconds(rows: Sequence[Row]) -> float | None:

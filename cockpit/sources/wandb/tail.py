@@ -59,9 +59,8 @@ class Head(NamedTuple):
 class Latest(NamedTuple):
     """The newest of everything, up to ``offset`` in a file that had ``size`` bytes.
 
-    Each value is from the newest row that has it.
-
-    ``at`` is the time of the last row, ``record_at`` of the last record that carries one;
+    Each value is from the newest row that has it, the step and its time ``at`` from one that is no
+    evaluation's. ``record_at`` is the time of the last record that carries one;
     ``rows`` are the last ``RECENT_ROWS``, oldest first.
     """
 
@@ -235,7 +234,7 @@ class _Newest:
                 elif kind != HISTORY and (not self._rows or self._stamps.before is None):
                     self._take_time(record_time(kind, message))
                 elif kind == HISTORY and (len(self._rows) < RECENT_ROWS or not self.complete(0)):
-                    self._take_row(self._reader.read(message))
+                    self._take_row(self._reader.read(message), message)
             except BadMessageError:
                 continue
 
@@ -250,7 +249,7 @@ class _Newest:
         where = {"before": at} if self._rows else {"after": at}
         self._stamps = stamps._replace(newest=newest, **where)
 
-    def _take_row(self, row: Row) -> None:
+    def _take_row(self, row: Row, message: Span) -> None:
         if self._stamps.row is None:
             self._stamps = self._stamps._replace(row=row.at)
         if len(self._rows) < RECENT_ROWS:
@@ -258,7 +257,8 @@ class _Newest:
         if self._record_at is None:
             self._record_at = row.at
         if None in self._known:
-            self._known = older(self._known, row)
+            apart = self._reader.evaluates(row, message)
+            self._known = older(self._known, without_step(row) if apart else row)
 
     def complete(self, back: int) -> bool:
         """Tell whether looking farther than ``back`` bytes before the end is of no use."""
@@ -307,6 +307,11 @@ def newest_rows(log: WandbLog, reader: RowReader, most: int) -> tuple[list[Row],
 def older(newer: Row, row: Row) -> Row:
     """Return ``newer`` with what it lacks taken from an older ``row``."""
     return Row._make(b if a is None else a for a, b in zip(newer, row, strict=True))
+
+
+def without_step(row: Row) -> Row:
+    """Return what an evaluation's row tells: neither a step of training nor its time."""
+    return row._replace(step=None, at=None)
 
 
 def sample(log: WandbLog, reader: RowReader, points: int) -> list[Row]:

@@ -9,6 +9,7 @@ from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import Settings
 from cockpit.model.observed import Phase, Row
 from cockpit.rules.metrics.throughput import throughput_collapse
+from cockpit.sources.wandb.metrics import MetricKeys
 from cockpit.sources.wandb.rows import StepRate
 from tests.rules.making import CADENCE, T0, folded, history, job, run_spec, tracker, windows
 
@@ -85,7 +86,7 @@ def test_steps_that_waited_for_an_evaluation_are_no_slow_steps() -> None:
     gaps = [50.0] * 60 + [50.0, 250.0] * 12
     times = accumulate(gaps, initial=T0)
     rows = [Row(10 * i, at, 2.0) for i, at in enumerate(times)]
-    for each in (rows, list(StepRate().fill(rows))):
+    for each in (rows, list(StepRate().fill(rows, MetricKeys()))):
         seen = folded(each, run_spec(cadence=600.0)).throughput
         assert seen.low == 0 and seen.latest == seen.baseline == 0.2
 

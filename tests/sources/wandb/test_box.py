@@ -37,6 +37,16 @@ def a_busy_machine_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline, "AWAY", 30.0)
 
 
+@pytest.fixture(autouse=True)
+def no_other_test_writes_files_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written, "PROC", "/nowhere")
+
+
+@pytest.fixture
+def processes_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written, "PROC", "/proc")
+
+
 class Shell:
     """A host that is this machine; counts trips and bytes, can be gone or have another clock."""
 
@@ -210,6 +220,7 @@ async def test_of_what_is_read_only_the_end_is_kept(tmp_path: Path) -> None:
     assert [row.step for row in await every_row(source, run)] == [*range(4000)]
 
 
+@pytest.mark.usefixtures("processes_are_seen")
 async def test_an_evaluation_begun_later_does_not_hide_the_run_that_a_process_writes(
     tmp_path: Path,
 ) -> None:
@@ -229,9 +240,8 @@ async def test_an_evaluation_begun_later_does_not_hide_the_run_that_a_process_wr
 
 
 async def test_the_run_that_went_on_is_read_where_the_host_shows_no_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(written, "PROC", "/nowhere")
     train, later = launch(tmp_path, "train", *rows(0, 50)), launch(tmp_path, "eval", day=2)
     os.utime(later, (T0, T0))
     os.utime(train, (T0 + 60, T0 + 60))
@@ -240,6 +250,7 @@ async def test_the_run_that_went_on_is_read_where_the_host_shows_no_processes(
         assert (await value(source, run)).id == "train"
 
 
+@pytest.mark.usefixtures("processes_are_seen")
 async def test_two_launches_of_one_id_that_processes_write_are_two_writers(tmp_path: Path) -> None:
     first, second = (launch(tmp_path, "same", *rows(0, 5), day=day) for day in (1, 2))
     source, run = OfflineWandb(SystemClock(), Shell()), spec(tmp_path, id="same")

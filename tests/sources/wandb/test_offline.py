@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.model.trend import Trend
+from cockpit.rules.metrics.numerics import TrendFold
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.wandb.offline import OfflineWandb
@@ -75,7 +78,7 @@ async def test_a_resumed_run_of_each_client_version(version: str) -> None:
     assert (found.id, found.name) == ("gold0001", "hero-small")
     assert (found.entity, found.project) == ("acme", "golden")
     assert (found.state, found.exit_code) == ("finished", 0)
-    assert found.step == 1070
+    assert found.step == 1069, "the row of step 1070 is an evaluation's"
     assert found.loss == pytest.approx(4.0 / 7.9)
     assert (found.throughput, found.throughput_unit) == (1_000_069.0, "tok/s")
     assert found.grad_norm == pytest.approx(0.569)
@@ -113,7 +116,7 @@ async def test_the_slurm_job_of_the_newest_launch() -> None:
 async def test_the_first_launch_alone_has_failed() -> None:
     first = min((GOLDEN / "0.31.0").iterdir())
     found = await value(spec(first))
-    assert (found.state, found.exit_code, found.step) == ("failed", 3, 1060)
+    assert (found.state, found.exit_code, found.step) == ("failed", 3, 1059)
 
 
 async def test_three_clocks(tmp_path: Path) -> None:
@@ -348,3 +351,43 @@ async def test_two_launches_that_write_at_once_are_told(
     launch(tmp_path, "offline-run-2-abc", T0 + 300, 30)
     found = await value(spec(tmp_path, id="abc"), Then(T0 + 600))
     assert [each.name for each in found.writers] == writers
+
+
+def lightning(trained: int, validated: Iterable[int], loss: str = "val_loss") -> list[bytes]:
+    """Return the rows of an epoch: each fiftieth step, then validations by their own count."""
+
+    def logged(number: int, step: int, **more: str) -> bytes:
+        values = {"epoch": "0", "trainer/global_step": str(step), **more}
+        at = {"_timestamp": repr(T0 + number), "_step": str(number)}
+        return writer.history(number, {**values, **at})
+
+    train = [logged(step, step, train_loss="2.5", lr="0.1") for step in range(49, trained, 50)]
+    return [*train, *(logged(trained + n, at, **{loss: "2.7"}) for n, at in enumerate(validated))]
+
+
+@pytest.mark.parametrize(
+    ("validated", "name"),
+    [
+        (range(5000, 5200), "val_loss"),  # all batches of validations so far
+        (range(200), "val_loss_step"),  # the batch of this one: it passes training's own steps
+        ([0], "validation/loss"),  # Trainer.validate
+        ([3], "test_acc"),  # by epoch
+    ],
+)
+async def test_the_step_is_told_by_rows_of_training_not_of_validations(
+    tmp_path: Path, validated: Iterable[int], name: str
+) -> None:
+    rows = [*lightning(1000, validated, name)]
+    on_disk(tmp_path, writer.log([writer.run("abc", T0), *rows]), written_at=T0 + 2000)
+    source, run = OfflineWandb(Then(T0 + 2000)), spec(tmp_path)
+    found = (await source.observe(queries_of([run])))["hero"].value
+    assert found is not None
+    assert (found.step, found.loss, found.last_step_at) == (999, 2.5, T0 + 999)
+    told = (await source.more_rows(run)).rows
+    assert all(row.throughput is None for row in told if row.loss is None), "no rate of training"
+    later = lightning(2000, [])[20:]
+    on_disk(tmp_path, writer.log([writer.run("abc", T0), *rows, *later]), written_at=T0 + 2000)
+    trend = TrendFold(Trend(), run)
+    for row in (await OfflineWandb(Then()).more_rows(run)).rows:
+        trend.add(row)
+    assert (trend.pace.step, trend.pace.resumes) == (1999, 0)

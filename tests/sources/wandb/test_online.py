@@ -423,3 +423,14 @@ async def test_projects_of_one_server_are_asked_at_once(wandb: FakeWandb) -> Non
     names = [facet.value.name for facet in facets.values() if facet.value is not None]
     assert names == ["one", "two"]
     assert len({json.dumps(asked.variables["project"]) for asked in wandb.asked}) == 2
+
+
+async def test_the_step_is_told_by_rows_of_training_not_of_validations(wandb: FakeWandb) -> None:
+    trained = [row(step) for step in range(100)]
+    validated = [
+        {"_step": 100 + n, "_timestamp": NOW_S - 5, "global_step": 5000 + n, "val_loss": 2.7}
+        for n in range(30)
+    ]
+    wandb.add(FakeRun("abc", trained + validated))
+    value = await Looking(run_of(wandb)).value()
+    assert (value.step, value.loss, value.last_step_at) == (198, 2.5, NOW_S - 901)

@@ -148,7 +148,10 @@ def test_the_quick_way_and_the_slow_way_agree(
 
 
 def rates(*rows: tuple[int | None, float | None]) -> list[float | None]:
-    return [row.throughput for row in StepRate().fill(Row(step, at) for step, at in rows)]
+    return [
+        row.throughput
+        for row in StepRate().fill((Row(step, at) for step, at in rows), MetricKeys())
+    ]
 
 
 def test_steps_per_second_between_rows() -> None:
