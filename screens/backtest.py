@@ -8,9 +8,9 @@ from textual.content import Content
 from cockpit.model.backtested import Backtested
 from screens.ports import Cockpit
 from screens.sheet import SheetScreen
-from widgets.base.paged import Paged
-from widgets.key_line import KeyLine
-from widgets.painting.backtest import copied, paint_backtest
+from widgets.fleet_header import KeyLine
+from widgets.painting.metrics import copied, paint_backtest
+from widgets.scrolled import Paged
 
 
 class BacktestScreen(SheetScreen):

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.worker import Worker, WorkerState
 
 from screens.ports import Cockpit
-from widgets.key_line import KeyLine
+from widgets.fleet_header import KeyLine
 
 ResultT = TypeVar("ResultT")
 Work = Callable[[], Coroutine[Any, Any, Any]]

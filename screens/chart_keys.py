@@ -10,12 +10,12 @@ from textual.widgets import Input
 from screens.log_keys import LogKeys
 from screens.prompt import Prompt
 from screens.run_charts import PROMPT
-from widgets.key_line import KeyLine
+from widgets.fleet_header import KeyLine
 from widgets.metric_charts import MetricCharts
 
 if TYPE_CHECKING:
     from screens.run_charts import ChartsTab
-    from widgets.loss_chart import LossChart
+    from widgets.metric_charts import LossChart
 
 
 class ChartKeys(LogKeys):

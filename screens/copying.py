@@ -17,8 +17,8 @@ from cockpit.text.scrub import scrub
 from screens.clipboard import identity
 from screens.dialog import Dialog, DialogBox
 from screens.keys import Keys, bindings
-from widgets.base.paged import Paged, Sheet
 from widgets.painting.line import ACCENT, DIM, STRONG, cut, fit, text
+from widgets.scrolled import Paged, Sheet
 
 NAMES = 16
 """Columns of the names of what can be copied."""

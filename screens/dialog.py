@@ -17,8 +17,8 @@ from textual.widgets import Input
 from cockpit.text.safe import clean
 from screens.base import KeyedModal, acted, pressed_at
 from screens.keys import bindings
-from widgets.base.paged import Paged, Sheet
 from widgets.painting.line import ACCENT, DIM, STRONG, text, wrapped
+from widgets.scrolled import Paged, Sheet
 
 R = TypeVar("R")
 READ_AFTER: Final = 0.3

@@ -16,12 +16,9 @@ from screens.base import ActingScreen
 from screens.fleet_view import Shown, arranged, read_filter
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.fleet_header import FleetHeader
-from widgets.key_line import KeyLine
-from widgets.painting.tiling import Groups, Tiling, tiling
-from widgets.panel_grid import PanelGrid
-from widgets.run_list import RunList
-from widgets.run_panel import RunClicked
+from widgets.fleet_header import FleetHeader, KeyLine
+from widgets.painting.panel import Groups, Tiling, tiling
+from widgets.run_list import PanelGrid, RunClicked, RunList
 
 if TYPE_CHECKING:
     from textual.widgets import Input
@@ -61,7 +58,7 @@ class FleetScreen(ActingScreen):
     def compose(self) -> ComposeResult:
         """Header, panels or list, footer or filter; the selected run enlarged where others look."""
         if self.cockpit.presenting:
-            from widgets.big_figures import BigFigures  # few sessions do
+            from widgets.run_header import BigFigures  # few sessions do
 
             yield BigFigures()
         yield FleetHeader()
@@ -129,7 +126,7 @@ class FleetScreen(ActingScreen):
     def _show_figures(self) -> None:
         if not self.cockpit.presenting:
             return
-        from widgets.big_figures import BigFigures
+        from widgets.run_header import BigFigures
 
         figures = self.query_one(BigFigures)
         figures.display = self._enlarged > 0

@@ -17,9 +17,9 @@ from screens.base import KeyedModal
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
 from screens.keys import Keys, shown
 from screens.prompt import Prompt
-from widgets.base.paged import Paged, Sheet
-from widgets.painting.help import NOT_NOW, Help, Section, paint_help
 from widgets.painting.line import DIM, STRONG, text
+from widgets.painting.pages import NOT_NOW, Help, Section, paint_help
+from widgets.scrolled import Paged, Sheet
 
 _MOVES: Final = ("step(", "turn(", "row(", "edge(", "sideways(")
 """The actions that only scroll or move the cursor: they are told last."""

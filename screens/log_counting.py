@@ -10,7 +10,7 @@ from textual.worker import Worker
 from screens.base import Work
 from screens.log_reader import LogReader
 from widgets.log_view import Count, LogView
-from widgets.painting.marking import Regex
+from widgets.painting.logline import Regex
 
 MOST: Final = 100_000
 """Matching lines that are counted at most."""

@@ -17,7 +17,7 @@ from screens.base import ActingScreen, spawn
 from screens.log_goto import HOW
 from screens.log_saving import all_lines, just, page_through, place_of, save
 from screens.prompt import Prompt
-from widgets.key_line import KeyLine
+from widgets.fleet_header import KeyLine
 from widgets.painting.line import foreign
 
 if TYPE_CHECKING:

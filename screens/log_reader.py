@@ -12,7 +12,7 @@ from cockpit.model.logtext import Hit, LogPage
 from cockpit.model.report import RunReport
 from screens.ports import Logs
 from widgets.log_view import BEYOND
-from widgets.painting.marking import Regex
+from widgets.painting.logline import Regex
 
 PAGE: Final = 600
 """Lines read at once; around a place, half before and half after."""

@@ -24,17 +24,14 @@ from screens.past_files import PastFiles
 from screens.ports import Cockpit
 from screens.prompt import Prompt
 from screens.run_layout import Shape, shape_of
-from widgets.alert_list import AlertList
-from widgets.base.scrolled import ReportView, Scrolled
-from widgets.checkpoint_table import CheckpointTable
-from widgets.facet_table import FacetTable
-from widgets.happening_list import HappeningList
-from widgets.key_line import KeyLine
+from widgets.alert_list import AlertList, HappeningList
+from widgets.facet_table import CheckpointTable, FacetTable
+from widgets.fleet_header import KeyLine
 from widgets.log_view import LogView
-from widgets.logbook_view import LogbookView
-from widgets.loss_chart import LossChart
-from widgets.past_band import PastBand
+from widgets.logbook_view import LogbookView, PastBand
+from widgets.metric_charts import LossChart
 from widgets.run_header import RunHeader
+from widgets.scrolled import ReportView, Scrolled
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "alerts", "logbook")
 TITLES: Final = ("log", "charts", "checkpoints", "sources", "alerts", "logbook")

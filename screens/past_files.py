@@ -12,9 +12,8 @@ from cockpit.model.past import Then
 from screens.base import Work
 from screens.logbook_reader import read_book_then
 from screens.ports import Cockpit
-from widgets.log_view import BEYOND
+from widgets.log_view import BEYOND, PastLog
 from widgets.logbook_view import LogbookView
-from widgets.past_log import PastLog
 
 UNREAD: Final = "reading the log itself"
 Start = Callable[[str, Work], Worker[Any]]

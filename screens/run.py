@@ -25,19 +25,15 @@ from screens.prompt import Prompt
 from screens.run_charts import ChartsTab
 from screens.run_layout import Shape, Want, has_room, shape_of, shares, strip_height
 from screens.run_log import LogTab
-from widgets.alert_list import AlertList, Timeline
-from widgets.base.scrolled import ReportView, Scrolled
-from widgets.big_figures import BigFigures
-from widgets.checkpoint_table import CheckpointTable
-from widgets.facet_table import FacetTable
-from widgets.goodput_panel import GoodputPanel
-from widgets.key_line import KeyLine
+from widgets.alert_list import AlertList, TimelineView
+from widgets.facet_table import CheckpointTable, FacetTable, GoodputPanel
+from widgets.fleet_header import KeyLine
 from widgets.log_view import LogView
 from widgets.logbook_view import LogbookView
-from widgets.loss_chart import LossChart
-from widgets.metric_charts import MetricCharts
+from widgets.metric_charts import LossChart, MetricCharts
 from widgets.painting.big import HEIGHT
-from widgets.run_header import RunHeader
+from widgets.run_header import BigFigures, RunHeader
+from widgets.scrolled import ReportView, Scrolled
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
 TITLES: Final = ("log", "charts", "checkpoints", "sources", "timeline", "logbook")
@@ -88,7 +84,7 @@ class RunScreen(ChartKeys):
             "charts": MetricCharts(),
             "checkpoints": CheckpointTable(),
             "facets": FacetTable(),
-            "timeline": Timeline(),
+            "timeline": TimelineView(),
             "logbook": LogbookView(),
         }
         self._log_tab = LogTab(
@@ -290,13 +286,13 @@ class RunScreen(ChartKeys):
 
     def _show_kept(self) -> None:
         view = self._views["timeline"]
-        assert isinstance(view, Timeline)
+        assert isinstance(view, TimelineView)
         marks = self._log_tab.marks
         view.show_kept([(mark, marks.why(mark)) for mark in marks.all])
 
     async def _show_done(self) -> None:
         view = self._views["timeline"]
-        assert isinstance(view, Timeline)
+        assert isinstance(view, TimelineView)
         stands = await self.cockpit.actions.journal_stands()
         if stands is None or stands != self._done_stands:
             view.show_done(await done_to(self.cockpit, self._run))
@@ -311,7 +307,7 @@ class RunScreen(ChartKeys):
 
     async def _show_past(self) -> None:
         view = self._views["timeline"]
-        assert isinstance(view, Timeline)
+        assert isinstance(view, TimelineView)
         try:
             view.show_past(await self.cockpit.pasts.timeline(self._run))
         except (OSError, TimeoutError, ValueError) as error:
@@ -350,14 +346,14 @@ class RunScreen(ChartKeys):
         from screens.past import PastScreen
 
         view = self._views["timeline"]
-        assert isinstance(view, Timeline)
+        assert isinstance(view, TimelineView)
         at = view.moment_at_cursor if self._tab == "timeline" else None
         self.app.push_screen(PastScreen(self.cockpit, self._run, at))
 
     def action_only_kind(self) -> None:
         """List one kind of happening alone in the timeline, in turn, or all again."""
         view = self._views["timeline"]
-        assert isinstance(view, Timeline)
+        assert isinstance(view, TimelineView)
         if self._tab == "timeline":
             view.only_next()
         self._go("timeline")
@@ -368,7 +364,7 @@ class RunScreen(ChartKeys):
         if report is None:
             return
         timeline = self._views["timeline"]
-        assert isinstance(timeline, Timeline)
+        assert isinstance(timeline, TimelineView)
         alert = timeline.at_cursor if self._tab == "timeline" else None
         kept = timeline.bookmark_at_cursor if self._tab == "timeline" else None
         self._go("log")

@@ -22,7 +22,7 @@ from screens.log_reader import LogReader, held_lines, since
 from screens.ports import Logs
 from widgets.log_view import LogView
 from widgets.painting.facts import reason
-from widgets.painting.marking import term_of
+from widgets.painting.logline import term_of
 
 Start = Callable[[str, Work], Worker[Any]]
 """Does some work, ending the one before it of the same kind."""

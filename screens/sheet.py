@@ -15,10 +15,10 @@ from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
 from themes.loader import load_themes
-from widgets.base.paged import Paged, Sheet
-from widgets.base.painted import Filter
-from widgets.painting.export import as_svg, as_text
+from widgets.painted import Filter
 from widgets.painting.line import DIM, STRONG, text
+from widgets.painting.pages import as_svg, as_text
+from widgets.scrolled import Paged, Sheet
 
 SAVED_WIDTH: Final = 100
 """Columns of a page in a file."""

@@ -13,8 +13,8 @@ from cockpit.text.safe import clean
 from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.base.painted import Painted
-from widgets.key_line import KeyLine
+from widgets.fleet_header import KeyLine
+from widgets.painted import Painted
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, frame, text, wrapped
 
 DEMO: Final = "demo"

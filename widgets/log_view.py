@@ -1,7 +1,4 @@
-"""A window on a log of any size: a buffer of lines around a cursor; more is asked for when near.
-
-It reads nothing: the screen answers ``Wanted`` messages with pages.
-"""
+"""A log as it is shown: the lines in memory and the part of them on the screen."""
 
 from __future__ import annotations
 
@@ -17,11 +14,96 @@ from cockpit.model.bookmark import CONTEXT, Bookmark
 from cockpit.model.logtext import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import percent, size
-from widgets.base.painted import Painted
-from widgets.log_buffer import MOST, Buffer
-from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, text
-from widgets.painting.logline import dressed, gutter, paint_line
-from widgets.painting.marking import Regex, marked, places
+from widgets.painted import Painted
+from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, text, wrapped
+from widgets.painting.logline import Regex, dressed, gutter, marked, paint_line, places
+
+MOST: Final = 4000
+"""Lines that are held."""
+
+
+class Buffer:
+    """Lines of bytes ``[start, end)`` of a file of ``size`` bytes, and where each starts.
+
+    ``gaps`` has for each how many lines are left out right before it, ``rest`` after the last.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[SafeText] = []
+        self.offsets: list[int] = []
+        self.gaps: list[int] = []
+        self.rest = 0
+        self.start = self.end = self.size = 0
+
+    @property
+    def hidden(self) -> int:
+        """How many lines of the stretch are left out."""
+        return sum(self.gaps) + self.rest
+
+    def take(self, page: LogPage) -> None:
+        """Hold this page and nothing else."""
+        self.lines, self.offsets = list(page.lines), list(page.offsets)
+        self.gaps, self.rest = _gaps(page), page.rest
+        self.start, self.end, self.size = page.start, page.end, page.size
+
+    def take_end(self, page: LogPage) -> bool:
+        """Take a newer end of the same text; return whether it is that: else nothing is taken."""
+        at = bisect_left(self.offsets, page.start)
+        held = self.lines[at:-1]
+        if self.start > page.start or not held or held != list(page.lines[: len(held)]):
+            return False
+        self.lines[at:], self.offsets[at:], self.gaps[at:] = page.lines, page.offsets, _gaps(page)
+        self.end, self.size, self.rest = page.end, page.size, page.rest
+        self.drop_first(len(self.offsets) - MOST)
+        return True
+
+    def add_before(self, page: LogPage) -> int:
+        """Take a page that ends where this begins; return how many lines came and stayed."""
+        if page.end != self.start or page.start == page.end:
+            return 0
+        if self.gaps:
+            self.gaps[0] += page.rest
+        else:
+            self.rest += page.rest
+        self.lines[:0], self.offsets[:0], self.gaps[:0] = page.lines, page.offsets, _gaps(page)
+        self.start, self.size = page.start, page.size
+        self.drop_last(len(self.offsets) - MOST)
+        return len(page.lines)
+
+    def add_after(self, page: LogPage) -> bool:
+        """Take a page that begins where this ends, or at its last line, which was unfinished."""
+        if not self.start <= page.start <= self.end or page.start == page.end:
+            return False
+        at = bisect_left(self.offsets, page.start)
+        if at < len(self.offsets):
+            before = self.gaps[at]
+        else:
+            before = max(0, self.rest - (page.start < self.end))
+        gaps = _gaps(page)
+        del self.lines[at:], self.offsets[at:], self.gaps[at:]
+        self.rest = page.rest if gaps else before + page.rest
+        self.lines += page.lines
+        self.offsets += page.offsets
+        self.gaps += [gaps[0] + before, *gaps[1:]] if gaps else []
+        self.end, self.size = page.end, page.size
+        return True
+
+    def drop_first(self, count: int) -> None:
+        """Let the first lines go."""
+        if count > 0:
+            del self.lines[:count], self.offsets[:count], self.gaps[:count]
+            self.start, self.gaps[0] = self.offsets[0], 0
+
+    def drop_last(self, count: int) -> None:
+        """Let the last lines go."""
+        if count > 0:
+            self.end, self.rest = self.offsets[-count], self.gaps[-count]
+            del self.lines[-count:], self.offsets[-count:], self.gaps[-count:]
+
+
+def _gaps(page: LogPage) -> list[int]:
+    return list(page.gaps) or [0] * len(page.lines)
+
 
 SIDE_STEP: Final = 20
 GUTTER: Final = 3
@@ -434,3 +516,37 @@ def paint_log_line(
     if left:
         shown = shown[min(left, len(shown.plain)) :]
     return [shown.truncate(max(0, width), ellipsis=True)]
+
+
+NOTHING: Final = LogPage((), (), 0, 0, 0)
+
+
+class PastLog(LogView):
+    """Holds still at the end of then; ``told`` says what it shows and how that is known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.following = False
+        self.told = ""
+
+    def show_kept(self, lines: Sequence[SafeText], told: str) -> None:
+        """Show lines of which only the order is known, or why there is none."""
+        self.told, self.placed = told, False
+        self._take(NOTHING._replace(lines=tuple(lines), offsets=tuple(range(len(lines)))))
+        self._to_end()
+
+    def show_then(self, page: LogPage, told: str) -> None:
+        """Show the end of the log as it was; what stands before it is asked for when near."""
+        self.told, self.placed = told, True
+        self._take(page)
+        self._to_end()
+
+    def paint(self, width: int, height: int) -> list[Content]:
+        """Return the framed lines in sight, or why there is none."""
+        if self.held:
+            return super().paint(width, height)
+        why = wrapped(text((f"? {self.told}", DIM)), max(1, width - 4), 4)
+        return frame(why, width, height, text(("log", STRONG)))
+
+    def _title(self) -> Content:
+        return text(("log ", STRONG), (self.told, DIM))

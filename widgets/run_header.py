@@ -1,4 +1,4 @@
-"""The head of the run screen: what it is, how it is, what to do; and the tabs."""
+"""The head of the run page, and figures enlarged for those who look on."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from textual.content import Content
 from cockpit.model.alert import Alert
 from cockpit.model.report import RunReport
 from cockpit.model.wording import day_time, glyph
-from widgets.base.painted import Painted
+from widgets.painted import Painted
 from widgets.painting import facts, rows
-from widgets.painting.goodput import paint_short
+from widgets.painting.big import HEIGHT, paint_big, paint_short
 from widgets.painting.line import (
     ACCENT,
     DIM,
@@ -190,3 +190,28 @@ def empty_head(name: str, why: str = LOST) -> list[Content]:
     """Return the head of a run of which there is no report, and ``why``."""
     gone = text(" ", (name, STRONG), (f" {why}", "$attention"))
     return [gone, text("")]
+
+
+class BigFigures(Painted):
+    """The verdict, the step, the loss and what else has room, three rows high."""
+
+    DEFAULT_CSS = f"""
+    BigFigures {{ height: {HEIGHT}; }}
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._report: RunReport | None = None
+        self._now = 0.0
+        self._plain = False
+
+    def show(self, report: RunReport | None, now: float, *, plain: bool) -> None:
+        """Show a run at a moment (``None``: nothing); ``plain``: in letters of every terminal."""
+        self._report, self._now, self._plain = report, now, plain
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Content]:
+        """Return the band."""
+        if self._report is None:
+            return []
+        return paint_big(self._report, self._now, width, plain=self._plain)

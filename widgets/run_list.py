@@ -1,25 +1,106 @@
-"""The fleet as a list that scrolls by whole runs: a line a run, more where there is more to say."""
+"""The list of runs of the fleet: as rows, or as a grid of panels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
 from textual.content import Content
+from textual.geometry import Offset, Region, Size, Spacing
+from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
 
 from cockpit.model.lasting import lasting
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import glyph
-from widgets.base.kept import Kept, alike, kept
-from widgets.base.painted import Painted
+from widgets.painted import Kept, Painted, alike, kept
 from widgets.painting import facts, rows
-from widgets.painting.fitting import lines_of
-from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, group_line, row, text
-from widgets.painting.panel import LOG, Body, Wishes, needs_person, one_row
-from widgets.painting.tiling import Groups
-from widgets.run_panel import RunClicked
+from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, group_line, lines_of, row, text
+from widgets.painting.panel import (
+    LOG,
+    Body,
+    Groups,
+    Tile,
+    Tiling,
+    Wishes,
+    needs_person,
+    one_row,
+    paint_panel,
+)
+
+
+@dataclass
+class RunClicked(Message):
+    """A person clicked on a run of the fleet."""
+
+    name: str
+
+
+class RunPanel(Painted):
+    """A slot of the grid: shows whichever run it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.report: RunReport | None = None
+        self._now = 0.0
+        self._marks = (False, False)
+        self._standing: Kept | None = None
+        """The one that stands there: nothing does for a slot without a run."""
+        self._kept: Kept | None = None
+        """What was painted last: most panels stand as they stood, whatever is pressed or told."""
+
+    def show(
+        self, report: RunReport | None, now: float, selected: bool, liked: bool = False
+    ) -> None:
+        """Show a run at a moment; nothing is written if that changes nothing."""
+        self.report, self._now, self._marks = report, now, (selected, liked)
+        if not self._stands_so():
+            self.repaint()
+
+    def aged(self, now: float) -> bool:
+        """Return whether an age in it may read otherwise by now."""
+        found = self._standing
+        return self.report is not None and not (found is not None and found.lasts(now))
+
+    def _stands_so(self) -> bool:
+        """Return whether what stands there is what would be painted, without painting it.
+
+        A cursor that moves is shown to every panel of the fleet.
+        """
+        found, report = self._standing, self.report
+        if found is None or report is None or found.about[2:] != (self._marks,):
+            return False
+        same = found.holds(report, self._now, found.about)
+        if same and found.report is not report:  # the next question is a short one
+            self._standing = found._replace(report=report)
+        return same and self._form == getattr(self.app, "paint_form", None)
+
+    def paint(self, width: int, height: int) -> list[Content]:
+        """Return the panel's lines."""
+        if self.report is None:
+            self._standing = None
+            return []
+        about = (width, height, self._marks)
+        if self._kept is None or not self._kept.holds(self.report, self._now, about):
+            paint = partial(paint_panel, self.report, self._now, width, height, *self._marks)
+            self._kept = kept(self.report, self._now, about, paint)
+        elif self._kept.report is not self.report:  # the next question is a short one
+            self._kept = self._kept._replace(report=self.report)
+        self._standing = self._kept
+        return self._kept.lines
+
+    def on_click(self) -> None:
+        """Tell which run was clicked."""
+        if self.report is not None:
+            self.post_message(RunClicked(self.report.name))
+
 
 MARGIN: Final = 3
 INDENT: Final = 5
@@ -344,3 +425,111 @@ def _first(report: RunReport, now: float, shared: ListColumns, width: int, marks
     if shared.checkpoint:
         cells.append(fit(rows.checkpoints(report, now, shared.checkpoint), shared.checkpoint))
     return text((mark, style), " ", Content(" " * shared.gap).join(cells))
+
+
+SlotT = TypeVar("SlotT", bound=Widget)
+
+
+class GroupTitle(Painted):
+    """The line above the panels of a group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = ""
+
+    def show(self, words: str) -> None:
+        """Show a group's name and how many it holds."""
+        self._words = words
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Content]:
+        """Return the line."""
+        return [group_line(self._words, width)]
+
+
+class _Tiles(Layout):
+    """Puts each widget where the grid says."""
+
+    name = "tiles"
+
+    def arrange(
+        self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True
+    ) -> ArrangeResult:
+        """Return the places; a widget that has none is not shown."""
+        assert isinstance(parent, PanelGrid)
+        return [
+            WidgetPlacement(
+                Region(place.x, place.y, place.width, place.height), Offset(), Spacing(), child
+            )
+            for child in children
+            if (place := parent.places.get(child)) is not None
+        ]
+
+
+class PanelGrid(Container):
+    """Slots for panels; a change of order moves reports between slots, not widgets."""
+
+    DEFAULT_CSS = """
+    PanelGrid { height: 1fr; padding: 0 1; }
+    """
+
+    def __init__(self, slots: int = 0) -> None:
+        super().__init__()
+        self._slots = slots
+        self.places: dict[Widget, Tile] = {}
+        self._layout = _Tiles()
+
+    @property
+    def layout(self) -> Layout:
+        """What puts the panels where they stand; no rule of a stylesheet can name it."""
+        return self._layout
+
+    def compose(self) -> ComposeResult:
+        """Make the slots that are known to be needed, so that they are in the first frame."""
+        yield from (RunPanel() for _ in range(self._slots))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the empty ground below the panels: one line, rendered once."""
+        return super().render_lines(crop.crop_size((crop.width, 1))) * crop.height
+
+    def show(
+        self,
+        reports: Sequence[RunReport],
+        now: float,
+        selected: int,
+        tiling: Tiling,
+        liked: frozenset[str] = frozenset(),
+    ) -> None:
+        """Show all runs where the tiling has them, the selected and the liked ones marked."""
+        panels = self._slots_for(RunPanel, len(reports))
+        titles = self._slots_for(GroupTitle, len(tiling.titles))
+        width = max((tile.x + tile.width for tile in tiling.tiles), default=0)
+        places: dict[Widget, Tile] = dict(zip(panels, tiling.tiles, strict=False))
+        places |= {
+            slot: Tile(0, title.y, width, 1)
+            for slot, title in zip(titles, tiling.titles, strict=False)
+        }
+        if places != self.places:
+            self.places = places
+            for slot in places:  # what a slot asks for clears what the grid has kept of the old
+                slot.refresh(layout=True)
+        for at, panel in enumerate(panels):
+            report = reports[at] if at < len(reports) else None
+            panel.show(report, now, at == selected, report is not None and report.name in liked)
+        for slot, title in zip(titles, tiling.titles, strict=False):
+            slot.show(title.words)
+
+    def aged(self, now: float) -> bool:
+        """Return whether an age in a panel may read otherwise by now."""
+        return any(slot.aged(now) for slot in self.places if isinstance(slot, RunPanel))
+
+    def _slots_for(self, kind: type[SlotT], count: int) -> list[SlotT]:
+        """Return the slots of a kind, ``count`` of them shown; new ones are made where needed."""
+        slots = list(self.query(kind))
+        if len(slots) < count:
+            more = [kind() for _ in range(count - len(slots))]
+            self.mount_all(more)
+            slots += more
+        for at, slot in enumerate(slots):
+            slot.display = at < count
+        return slots

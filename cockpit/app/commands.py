@@ -12,7 +12,7 @@ from screens.help import help_page
 from screens.hotkeys import ACTIONS
 from screens.ports import Cockpit
 from themes.loader import load_themes
-from widgets.painting.help import Help
+from widgets.painting.pages import Help
 
 
 def _offers(cockpit: Cockpit, scopes: Sequence[str]) -> list[Command]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from cockpit.config.quickstart import collect_again
 from cockpit.model.report import ROWS_UNREAD, RunReport, Verdict
-from widgets.base.painted import Painted
+from widgets.painted import Painted
 
 if TYPE_CHECKING:
     from textual.message_pump import MessagePump

@@ -35,8 +35,7 @@ def key_problems(settings: Mapping[str, object]) -> tuple[str, ...]:
 
 def formatted(page: str, kind: str) -> str:
     """Return a page of Markdown as ``svg`` or as ``txt``, of 80 columns."""
-    from widgets.painting.export import as_svg, as_text  # few calls need Textual
-    from widgets.painting.markdown import paint_page
+    from widgets.painting.pages import as_svg, as_text, paint_page  # few calls need Textual
 
     lines = paint_page(page.splitlines(), PAGE_WIDTH)
     if kind == "txt":

@@ -27,9 +27,9 @@ from screens.base import acted, pressed_at, spawn
 from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.base.paged import Paged, Sheet
 from widgets.painting import facts
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, row, text, within, wrapped
+from widgets.scrolled import Paged, Sheet
 
 SPANS: Final = ("15m", "1h", "8h", "until it closes")
 NOW: Final = "now"

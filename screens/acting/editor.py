@@ -22,11 +22,11 @@ from screens.acting.entry_area import EntryArea, typed
 from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.base.paged import Paged, Sheet
-from widgets.key_line import KeyLine
+from widgets.fleet_header import KeyLine
+from widgets.logbook_view import SaveState
 from widgets.painting.line import DIM, STRONG, text, wrapped
 from widgets.painting.plan import paint_markdown
-from widgets.save_state import SaveState
+from widgets.scrolled import Paged, Sheet
 
 if TYPE_CHECKING:
     from cockpit.actions.telling.logbooks import Logbooks

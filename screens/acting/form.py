@@ -17,9 +17,9 @@ from screens.base import acted
 from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.base.paged import Paged, Sheet
-from widgets.painting.form import LABEL, FormField, FormState, paint_form, place_of, rows_of
 from widgets.painting.line import ACCENT, DIM, STRONG, row, text
+from widgets.painting.plan import FIELD_LABEL, FormField, FormState, paint_form, place_of, rows_of
+from widgets.scrolled import Paged, Sheet
 
 BY: Final = "by"
 REASON: Final = "reason"
@@ -94,7 +94,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         for field, place in zip(self.fields, rows_of(state, width - 4), strict=True):
             line = self._line(field)
             if line is not None:
-                line.place(2 + LABEL, 1 + place, width - LABEL - 4)
+                line.place(2 + FIELD_LABEL, 1 + place, width - FIELD_LABEL - 4)
 
     def _foot(self) -> list[Content]:
         field = self.fields[self._at]

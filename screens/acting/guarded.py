@@ -404,7 +404,7 @@ class GuardedActions:
             self.follow(self._pushed(running_action, result))
 
     def _tell(self, running_action: RunningAction, result: Result) -> None:
-        from widgets.painting.steps import OUTCOMES
+        from widgets.painting.journal import OUTCOMES
 
         word, lacks = OUTCOMES[result.outcome][0], not result.written.whole
         kept = lacks or result.written is Records.PENDING

@@ -10,11 +10,11 @@ from cockpit.model.plan import Request
 from cockpit.model.wording import clocked, clocked_minutes
 from cockpit.store.store import StoreError
 from screens.sheet import SheetScreen
-from widgets.base.paged import Paged
-from widgets.base.painted import Filter
-from widgets.key_line import KeyLine
+from widgets.fleet_header import KeyLine
+from widgets.painted import Filter
 from widgets.painting.line import DIM, text
-from widgets.painting.markdown import change_words, paint_page
+from widgets.painting.pages import change_words, paint_page
+from widgets.scrolled import Paged
 
 
 class HandoffPage(SheetScreen):

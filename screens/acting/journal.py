@@ -19,10 +19,10 @@ from cockpit.store.store import StoreError
 from screens.base import ActingScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.base.scrolled import Scrolled
-from widgets.key_line import KeyLine
+from widgets.fleet_header import KeyLine
 from widgets.painting.journal import Done, Open, paint_done, paint_open
 from widgets.painting.line import DIM, EMPTY, STRONG, text
+from widgets.scrolled import Scrolled
 
 if TYPE_CHECKING:
     from cockpit.actions.core.recovery import InterruptedAction

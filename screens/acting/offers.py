@@ -13,7 +13,7 @@ from cockpit.model.wording import ago, glyph, size, steps
 from screens.acting.palette import RUNS, Command, offered
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys
-from widgets.painting.form import Choice, FormField
+from widgets.painting.plan import Choice, FormField
 
 VERB_KEYS: Final = {"log": "entry"}
 """The verbs whose key is named otherwise in the table of keys."""

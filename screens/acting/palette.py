@@ -15,7 +15,7 @@ from textual.fuzzy import Matcher
 from textual.widgets import Input
 
 from screens.base import KeyedModal, acted
-from widgets.base.painted import Painted
+from widgets.painted import Painted
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, fit, frame, row, text, wrapped
 
 NAME: Final = 24

@@ -26,10 +26,10 @@ from screens.base import pressed_at, spawn
 from screens.dialog import Dialog, DialogBox
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.base.paged import Paged, Sheet
+from widgets.painting.journal import ActionProgress, paint_steps
 from widgets.painting.line import ACCENT, DIM, LINE, STRONG, cut, row, text, wrapped
 from widgets.painting.plan import changes, paint_plan
-from widgets.painting.steps import ActionProgress, paint_steps
+from widgets.scrolled import Paged, Sheet
 
 if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService

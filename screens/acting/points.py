@@ -18,11 +18,11 @@ from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
 from screens.prompt import Prompt
-from widgets.base.paged import Paged, Sheet
-from widgets.base.painted import Filter
-from widgets.key_line import KeyLine
+from widgets.fleet_header import KeyLine
+from widgets.painted import Filter
 from widgets.painting.line import DIM, STRONG, text
-from widgets.painting.points import paint_points, point_row
+from widgets.painting.plan import paint_points, point_row
+from widgets.scrolled import Paged, Sheet
 
 NOTE_MOST: Final = 300
 """Letters of a note; the rest is cut off."""

@@ -15,7 +15,7 @@ from cockpit.actions.core.recovery import NOT_LOOKED_UP
 from cockpit.actions.core.table import TABLE, Actions
 from cockpit.model.plan import Draft, Request, plan_of
 from cockpit.store.journal import SUBMIT
-from widgets.painting.steps import STEP_WORDS
+from widgets.painting.journal import STEP_WORDS
 
 LAUNCHED = ("record-launch", "failure", "state-file", "follow")
 STEPS: dict[str, tuple[str, ...]] = {

@@ -15,8 +15,7 @@ from cockpit.model.wording import from_to, with_code, with_reason
 from cockpit.store.journal import Holder, JournalEntry
 from cockpit.verbs.act import exit_code, result_lines
 from cockpit.verbs.history import _action_lines
-from widgets.painting.journal import Done, paint_done
-from widgets.painting.steps import ActionProgress, paint_steps
+from widgets.painting.journal import ActionProgress, Done, paint_done, paint_steps
 
 EVERY = list(itertools.product(Outcome, Records))
 LACKING = ("not pushed", "not recorded", "not all of it")

@@ -38,7 +38,7 @@ from tests.screens.stand_in import StandIn, StandInApp, StillClock, cockpit
 from tests.screens.stand_in_books import StandInBooks
 from tests.screens.test_backtest import PAST
 from tests.widgets import reports as made
-from tests.widgets.painting.test_on_call import ACCOUNT
+from tests.widgets.test_on_call import ACCOUNT
 
 Come = Callable[[Pilot[Any]], Awaitable[object]]
 

@@ -13,7 +13,7 @@ from cockpit.model.observed import Column
 from screens.backtest import BacktestScreen
 from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import StandInApp, cockpit, text_of
-from widgets.painting.backtest import copied, paint_backtest, told
+from widgets.painting.metrics import copied, paint_backtest, told
 
 NOW = 1_800_000_000.0
 SPIKE = WouldTell(

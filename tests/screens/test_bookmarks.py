@@ -25,7 +25,7 @@ from screens.bookmarks import GONE, MOST, MOST_OF_ALL, UNSEEN, Bookmarks, RunMar
 from tests.screens.stand_in import StandIn, app_of, cockpit, text_of
 from tests.screens.test_run import until, with_log, write_log
 from tests.watch.fakes import until as fulfilled
-from widgets.alert_list import Timeline
+from widgets.alert_list import TimelineView
 from widgets.log_view import LogView
 
 LINE = len("line 000000 of the log\n")
@@ -92,7 +92,7 @@ async def test_a_line_that_has_gone_is_said_to_be_gone_and_nothing_is_marked(
         await until(pilot, lambda: "no bookmark left in this log: gone" in text_of(pilot.app))
         assert "⚑" not in text_of(pilot.app)
         await pilot.press("5", "G")
-        timeline = pilot.app.screen.query_one(Timeline)
+        timeline = pilot.app.screen.query_one(TimelineView)
         for _ in range(9):
             if timeline.bookmark_at_cursor is None:
                 await pilot.press("k")

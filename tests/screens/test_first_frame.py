@@ -11,8 +11,7 @@ from textual.widget import Widget
 
 from tests.screens.stand_in import cockpit
 from tests.widgets import reports as made
-from widgets.panel_grid import PanelGrid
-from widgets.run_panel import RunPanel
+from widgets.run_list import PanelGrid, RunPanel
 
 FEW = tuple(made.report(f"run-{n}") for n in range(4))
 

@@ -26,8 +26,8 @@ from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import SIZES, StandIn, StillClock, cockpit, screen_of, text_of
 from tests.widgets import reports as made
 from widgets import fleet_header, run_list
-from widgets.painting.tiling import tiling
-from widgets.run_panel import RunPanel
+from widgets.painting.panel import tiling
+from widgets.run_list import RunPanel
 
 
 @pytest.mark.parametrize("size", SIZES)

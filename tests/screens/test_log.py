@@ -25,9 +25,8 @@ from screens.log_saving import just, page_through, place_of, save
 from tests.screens.stand_in import StandIn, cockpit, text_of
 from tests.screens.test_run import opened, steps_log, until, with_log, write_log
 from tests.widgets import reports as made
-from widgets.alert_list import Timeline
-from widgets.log_buffer import Buffer
-from widgets.log_view import paint_log_line
+from widgets.alert_list import TimelineView
+from widgets.log_view import Buffer, paint_log_line
 from widgets.painting.logline import dressed
 
 STACK = "Traceback (most recent call last):\n  File x\nKeyError: 'storm'\n"
@@ -88,7 +87,7 @@ async def test_steps_times_and_bookmarks_are_gone_to(tmp_path: Path) -> None:
         await pilot.press("5")
         await until(pilot, lambda: "all that happened" in text_of(app))
         await pilot.press("G")
-        timeline = app.screen.query_one(Timeline)
+        timeline = app.screen.query_one(TimelineView)
         for _ in range(9):
             if timeline.bookmark_at_cursor is None:
                 await pilot.press("k")

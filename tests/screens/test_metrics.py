@@ -12,7 +12,7 @@ from cockpit.model.curve import USUAL, Curve, Part
 from screens.run_charts import found
 from tests.screens.stand_in import StandIn, cockpit, text_of
 from tests.widgets import reports as made
-from tests.widgets.painting.test_metrics import a_curve
+from tests.widgets.test_figures import a_curve
 from widgets.metric_charts import MetricCharts
 
 LOGGED = (*USUAL, "eval/accuracy")

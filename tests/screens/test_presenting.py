@@ -7,9 +7,9 @@ import pytest
 from screens.run_layout import has_room
 from tests.screens.stand_in import cockpit, text_of
 from tests.widgets import reports as made
-from widgets.big_figures import BigFigures
-from widgets.loss_chart import LossChart
+from widgets.metric_charts import LossChart
 from widgets.painting.big import enlarged
+from widgets.run_header import BigFigures
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])

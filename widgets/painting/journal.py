@@ -1,15 +1,186 @@
-"""What was done to a run, by whom, when, and how it ended. Pure."""
+"""What was done and what happened: steps of an action, the journal, the moments of a past."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from cockpit.model.outcome import INTERRUPTED, NO_END_KNOWN, UNDER_WAY, Outcome, Records
-from cockpit.model.wording import day_time, duration
-from widgets.painting.line import ACCENT, DIM, STRONG, row, text, wrapped
-from widgets.painting.steps import OUTCOMES
+from cockpit.model.outcome import INTERRUPTED, NO_END_KNOWN, UNDER_WAY, Outcome, Records, means
+from cockpit.model.past import Happening, Kind, Moment, Sign, Then
+from cockpit.model.plan import Plan, Result, StepResult, StepState
+from cockpit.model.report import Verdict
+from cockpit.model.wording import (
+    age,
+    clock_time,
+    day_time,
+    duration,
+    glyph,
+    lasting,
+    steps,
+    zone_name,
+)
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    STRONG,
+    cut,
+    fit,
+    placed,
+    row,
+    text,
+    unbroken,
+    within,
+    wrapped,
+)
+
+LEAST_FOLDER: Final = 12
+"""Characters from which a folder is worth a shorter name."""
+_STATES: Final = {
+    StepState.BEGUN: ("● running", ACCENT),
+    StepState.DONE: ("✓ done", "$well"),
+    StepState.SKIPPED: ("· skipped", DIM),
+    StepState.FAILED: ("✗ FAILED", "bold $critical"),
+    StepState.UNKNOWN: ("? UNKNOWN", "bold $unknown"),
+}
+OUTCOMES: Final = {
+    Outcome.DONE: ("✓ DONE", "bold $well"),
+    Outcome.REFUSED: ("■ REFUSED", "bold $attention"),
+    Outcome.UNKNOWN: ("? UNKNOWN", "bold $unknown"),
+    Outcome.FAILED: ("✗ FAILED", "bold $critical"),
+}
+STATE: Final = 11
+STEP_WORDS: Final = {
+    "ack": "acknowledge",
+    "allow": "keep the consent",
+    "adopt": "take it over",
+    "checkpoint": "check the checkpoint",
+    "confirm": "confirm the outcome",
+    "create-issue": "create the issue",
+    "delete": "delete",
+    "end": "take note of the end",
+    "evidence": "keep the evidence",
+    "failure": "record the failure",
+    "follow": "plan the first check",
+    "instance": "record the job",
+    "intent": "announce it",
+    "issue": "comment on the issue",
+    "log": "logbook entry",
+    "log-trouble": "log the trouble",
+    "mark": "mark as rejected",
+    "move": "move aside",
+    "notify": "notify",
+    "reach": "somebody is told",
+    "record-launch": "record the launch",
+    "reject": "remember as rejected",
+    "run-log": "update the run log",
+    "save": "save a checkpoint",
+    "seal": "seal",
+    "state-file": "tell the monitor",
+    "stop": "stop the job",
+    "submit": "submit the job",
+    "sync": "sync to W&B",
+    "teardown": "tear down",
+    "training-log": "write training log",
+    "transfer": "hand over",
+    "verify": "check the result",
+}
+"""What a step does, for a person; journals, ``--json`` and recovery keep its name."""
+
+
+class Short:
+    """Writes ``…`` for one folder: ``…/checkpoints/step-28``; a short one is left as it is."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        whole = (folder or "").rstrip("/")
+        self.folder = whole if len(whole) >= LEAST_FOLDER else ""
+
+    def __call__(self, words: str) -> str:
+        """Return the words with every path below the folder shortened."""
+        return words.replace(f"{self.folder}/", "…/") if self.folder else words
+
+    def shortens(self, plan: Plan) -> bool:
+        """Return whether the plan's page has more than one path to shorten."""
+        text = "\n".join(_texts(plan)) if self.folder else ""
+        return text.count(f"{self.folder}/") > 1 if self.folder else False
+
+
+def _texts(plan: Plan) -> Iterable[str]:
+    picks = [each for each in (plan.checkpoint, plan.trainer_would_load) if each is not None]
+    yield from (each.path for each in picks)
+    yield from (each.path for each in (*plan.targets, *plan.keeps))
+    yield from (check.text for check in plan.checks)
+    yield from (each.would_run or "" for each in plan.differences)
+
+
+class ActionProgress(NamedTuple):
+    """An action under way or over: ``follows`` is what comes next by itself.
+
+    Paths below ``root`` are shortened: the plan had it in full.
+    """
+
+    steps: Sequence[StepResult]
+    result: Result | None
+    follows: str = ""
+    root: str | None = None
+
+
+def paint_steps(progress: ActionProgress, width: int) -> list[Content]:
+    """Return the outcome if there is one, then every step with its note."""
+    result = progress.result
+    steps = result.steps if result is not None and result.steps else progress.steps
+    lines = [] if result is None else [*_outcome(result, progress.follows, width), EMPTY]
+    if not steps and result is None:
+        lines.append(text(("● ", ACCENT), "checking again that nothing has changed"))
+    widest = min(max((len(_named(step)) for step in steps), default=4), 20)
+    short = Short(progress.root)
+    for step in steps:
+        lines += _step(step, widest, width, short)
+    return within(lines, width)
+
+
+def _named(step: StepResult) -> str:
+    return STEP_WORDS.get(step.name, step.name)
+
+
+def _step(step: StepResult, widest: int, width: int, short: Short) -> list[Content]:
+    """Return a step's line; a note that does not fit on it stands below, no path broken in two."""
+    word, style = _STATES[step.state]
+    line = text(
+        fit(text((word, style)), STATE), fit(Content(_named(step)), widest), "  ",
+        (clock_time(step.at, seconds=True), DIM), "  ",
+    )  # fmt: skip
+    strong = STRONG if step.state in (StepState.FAILED, StepState.UNKNOWN) else ""
+    note = text((short(step.note or ""), strong))
+    if line.cell_length + note.cell_length <= width and "\n" not in note.plain:
+        return [text(line, note)]
+    room = max(12, width - STATE)
+    return [line, *(text(" " * STATE, each) for each in unbroken(note, room, 20))]
+
+
+def _outcome(result: Result, follows: str, width: int) -> list[Content]:
+    word, style = OUTCOMES[result.outcome]
+    lines = [text((word, style), outcome_words(result))]
+    said = means(result.outcome)
+    lines += [text((said, STRONG))] if said else []
+    lines += wrapped(Content(result.message), width, 20)
+    if not result.written.whole and result.outcome is not Outcome.REFUSED:
+        lines += wrapped(text((f"▲ {result.text}", "bold $attention")), width, 2)
+    lines += wrapped(text(("→ ", ACCENT), follows), width, 3) if follows else []
+    return lines
+
+
+def outcome_words(result: Result) -> str:
+    """Return the ids that came of it and whether it is recorded: `` · job 17 · recorded``."""
+    parts = [f"job {result.job_id}"] if result.job_id else []
+    parts += [result.launch_id] if result.launch_id else []
+    if result.outcome is Outcome.DONE:
+        parts.append(result.written.value)
+    return "".join(f" · {part}" for part in parts)
+
 
 RUNNING: Final = {
     True: (f"● {UNDER_WAY}", ACCENT),
@@ -81,3 +252,133 @@ def paint_open(each: Open, now: float, width: int) -> list[Content]:
             for head, piece in zip(heads[: len(pieces)], pieces, strict=True)
         ]
     return lines
+
+
+DAY: Final = 86400.0
+HELD: Final = 5400.0
+"""Seconds for which a moment that is kept tells of the time after it: one an hour is kept."""
+MARKS: Final = {
+    Verdict.CRITICAL: ("▅", "$critical"), Verdict.ATTENTION: ("▃", "$attention"),
+    Verdict.UNKNOWN: ("?", "$unknown"), Verdict.HEALTHY: ("▂", "$well"),
+    Verdict.FINISHED: ("▁", "$accent"), Verdict.SEALED: ("▁", DIM), None: ("·", DIM),
+}  # fmt: skip
+"""By verdict (``None``: nothing is kept): the strip's mark, higher the worse it was."""
+LEAST_BAND: Final = 16
+"""Cells below which no strip is drawn."""
+SIGNS: Final = {
+    Sign.CRITICAL: (glyph("critical"), "$critical"),
+    Sign.ATTENTION: (glyph("attention"), "$attention"),
+    Sign.GOOD: (glyph("complete"), "$well"),
+    Sign.UNKNOWN: (glyph("unknown"), "bold $unknown"),
+    Sign.PLAIN: (glyph("info"), DIM),
+}
+WORDS: Final = {
+    Kind.ALERT: "alert", Kind.ACTION: "action", Kind.JOB: "job", Kind.CHECKPOINT: "checkpoint",
+    Kind.ENTRY: "log entry", Kind.HANDOFF: "handoff",
+}  # fmt: skip
+KIND_FROM: Final = 70
+"""Columns from which each happening says of what kind it is."""
+_ORDER: Final = (
+    Verdict.SEALED, Verdict.FINISHED, Verdict.HEALTHY, Verdict.UNKNOWN, Verdict.ATTENTION,
+    Verdict.CRITICAL,
+)  # fmt: skip
+
+
+def when_width(found: Sequence[Happening], now: float) -> int:
+    """Return the cells of the longest of their times."""
+    return max((len(day_time(each.at, now)) for each in found), default=0)
+
+
+def paint_happening(
+    each: Happening, now: float, width: int, when: int, *, named: bool = True
+) -> Content:
+    """Return one happening: its time in ``when`` cells, what, at the right its rule or kind."""
+    mark, style = SIGNS[each.sign]
+    stamp = text((f"{day_time(each.at, now):>{when}}", DIM))
+    ink = "" if each.sign is not Sign.PLAIN else DIM
+    note = text((f"  {each.note}", DIM)) if each.note else EMPTY
+    kind = WORDS[each.kind] if named and width >= KIND_FROM else ""
+    right = text((each.code or kind, DIM))
+    left = text(stamp, " ", (f"{mark} ", style), (each.text, ink), note)
+    return row(placed(left, width - right.cell_length - 1), right, width)
+
+
+def paint_band(found: Then | None, at: float, now: float, width: int, why: str = "") -> Content:
+    """Return the band across the head: that this is the past, which moment, and how it is known.
+
+    ``why`` says that nothing can be read; the band fills the whole width.
+    """
+    when = f"{day_time(at, now)}{clock_time(at, seconds=True)[5:]} {zone_name(at)}"
+    head = f" PAST  {when}  {age(now - at)} ago"
+    if now - at < 15:
+        head = f" PAST  {when}"
+    known = why or _known(found, at)
+    left = cut(text((f"{head}  ", "bold"), known), max(0, width - 20))
+    right = text(("esc returns to now ", "bold"))
+    return fit(row(left, right, width), width).stylize("reverse $attention")
+
+
+def _known(found: Then | None, at: float) -> str:
+    """Return how the moment is known: kept when, or what of it is not."""
+    if found is None:
+        return "reading the store"
+    if found.report is None:
+        return "not known"
+    if not found.watched or found.recorded_at is None:
+        return found.lacks[0] if found.lacks else ""
+    late = at - found.recorded_at
+    if late < 1:
+        return "as recorded then"
+    seen, said = found.seen, f"as recorded {lasting(late)} before"
+    if seen is None or seen.step is None or seen.at <= found.recorded_at:
+        return said
+    return f"{said}; step {steps(seen.step)} at {clock_time(seen.at, seconds=True)}"
+
+
+def paint_strip(moments: Sequence[Moment], at: float, now: float, width: int) -> Content:
+    """Return how the run was over the time around ``at``, which is marked; newest at the right.
+
+    At most a day is shown: the last one, or half a day on either side of ``at``. A cell shows the
+    worst that held in it, a dot that nothing is kept of it: nobody watched.
+    """
+    begin, end = extent(moments, at, now)
+    first, last = text((f" {day_time(begin, now)} ", DIM)), text((f" {_end(end, now)} ", DIM))
+    across = width - first.cell_length - last.cell_length
+    if across < LEAST_BAND:
+        return EMPTY
+    times = [each.at for each in moments]
+    every = (end - begin) / across
+    here = min(across - 1, max(0, int((at - begin) / every)))
+    cells = [_cell(moments, times, begin + place * every, every) for place in range(across)]
+    shown = [text((MARKS[cell][0], MARKS[cell][1])) for cell in cells]
+    shown[here] = text((MARKS[cells[here]][0], f"reverse bold {ACCENT}"))
+    return text(first, *shown, last)
+
+
+def _end(end: float, now: float) -> str:
+    return f"now {clock_time(end)}" if end >= now else day_time(end, now)
+
+
+def extent(moments: Sequence[Moment], at: float, now: float) -> tuple[float, float]:
+    """Return the begin and the end of what a strip shows around ``at``."""
+    begin = min(at, moments[0].at) if moments else at - DAY / 2
+    end = max(now, at, begin + 60)
+    if end - begin <= DAY:
+        return begin, end
+    if end - at <= DAY / 2:
+        return end - DAY, end
+    begin = max(begin, at - DAY / 2)
+    return begin, begin + DAY
+
+
+def _cell(
+    moments: Sequence[Moment], times: Sequence[float], begin: float, every: float
+) -> Verdict | None:
+    """Return the worst verdict that was kept in a cell, or held since before."""
+    first, past = bisect_left(times, begin), bisect_right(times, begin + every)
+    if first and begin - times[first - 1] <= HELD:
+        first -= 1
+    held = moments[first:past]
+    if not held:
+        return None
+    return max((each.verdict for each in held), key=_ORDER.index)

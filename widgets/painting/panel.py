@@ -1,30 +1,35 @@
-"""One run as a panel: why it needs a person, what to do, then figures, ages and log. Pure."""
+"""The panel of a run and the grid of panels: what each shows, in which order, as room allows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
 
 from textual.content import Content
 
+from cockpit.model.day import CELLS, UNSEEN, WORST_LAST
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import glyph
 from widgets.painting import facts, rows
-from widgets.painting.day import paint_day
 from widgets.painting.facts import Look, look
-from widgets.painting.fitting import beside, brief, one_line
 from widgets.painting.line import (
     ACCENT,
     DIM,
+    EMPTY,
     LINE,
+    beside,
+    brief,
     cut,
     fit,
     foreign,
     frame,
+    one_line,
     row,
     selected,
     text,
+    whole,
     wrapped,
 )
 from widgets.painting.series import (
@@ -36,6 +41,41 @@ from widgets.painting.series import (
     scale_of,
     why_no_curve,
 )
+
+MARKS: Final = {
+    "c": ("█", "$critical", "critical"), "a": ("▅", "$attention", "attention"),
+    "u": ("?", "$unknown", "unknown"), "h": ("▂", "$well", "healthy"),
+    "f": ("▁", "$accent", "finished"), "s": ("▁", DIM, "sealed"), UNSEEN: ("·", DIM, "not watched"),
+}  # fmt: skip
+"""By letter of a cell: its mark, higher the worse it was, its style and its word."""
+
+
+def paint_day(report: RunReport, now: float, width: int) -> Content:
+    """Return the strip, newest last, with a legend of the marks in it as far as that fits.
+
+    Nothing where nobody has watched or there is no room. A narrow one shows the worse of two.
+    """
+    cells = report.day.until(now)
+    if not cells.strip(UNSEEN) or width < CELLS // 2:
+        return EMPTY
+    if width < CELLS:
+        pairs = zip(cells[::2], cells[1::2], strict=True)
+        cells = "".join(max(pair, key=WORST_LAST.index) for pair in pairs)
+    strip = text(*(_run(letter, len(list(same))) for letter, same in groupby(cells)))
+    legend = [
+        text((MARKS[letter][0], MARKS[letter][1]), (f" {MARKS[letter][2]}", DIM))
+        for letter in reversed(WORST_LAST)
+        if letter in cells
+    ]
+    room = width - len(cells) - 2
+    shown = [each for each in legend if each.cell_length <= room]
+    return text(strip, "  ", whole(shown, room, "  ")) if shown else strip
+
+
+def _run(letter: str, count: int) -> tuple[str, str]:
+    mark, style, _ = MARKS[letter]
+    return mark * count, style
+
 
 LABEL: Final = 6
 METRICS: Final = 25
@@ -367,3 +407,154 @@ def _spark(report: RunReport, series: Series | None, width: int, height: int) ->
 def _why(report: RunReport) -> Content:
     """Return why there is no curve."""
     return text((why_no_curve(report), DIM))
+
+
+NARROWEST: Final = 58
+"""Cells below which a panel says too little."""
+WIDE: Final = 90
+"""Cells that a sick run gets where all have room then."""
+LEAST_SICK: Final = 9
+LEAST_WELL: Final = 3 + LOG
+GAP: Final = 1
+
+Groups = Sequence[tuple[str, int]]
+"""Titles, and how many runs stand below each; none where runs are not grouped."""
+
+
+class Tile(NamedTuple):
+    """A panel's place, in cells."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+class Title(NamedTuple):
+    """A group's line."""
+
+    y: int
+    words: str
+
+
+class Tiling(NamedTuple):
+    """One tile for each run, in their order, and the groups' titles."""
+
+    tiles: tuple[Tile, ...]
+    titles: tuple[Title, ...] = ()
+
+    def below(self, place: int, rows: int) -> int:
+        """Return the run that many rows below (above if negative), nearest to the same column."""
+        heights = sorted({tile.y for tile in self.tiles})
+        here = self.tiles[place]
+        row = heights.index(here.y) + rows
+        if not 0 <= row < len(heights):
+            return place
+        middle = here.x * 2 + here.width
+        there = [at for at, tile in enumerate(self.tiles) if tile.y == heights[row]]
+        return min(there, key=lambda at: abs(self.tiles[at].x * 2 + self.tiles[at].width - middle))
+
+
+class _Row(NamedTuple):
+    """Panels side by side: how many, and the lines that they need and could well use."""
+
+    panels: int
+    least: int
+    want: int
+    sick: bool
+    title: str = ""
+
+
+def tiling(reports: Sequence[RunReport], groups: Groups, width: int, height: int) -> Tiling | None:
+    """Return where the panels of all runs stand in a space, ``None`` if they do not fit.
+
+    Sick ones are wide where they have what they could use then, else as many stand side by side
+    as can.
+    """
+    across = width // NARROWEST
+    if not reports or not across or -(-len(reports) // across) * LEAST_WELL > height:
+        return None
+    shapes = [list(_rows(reports, groups, width, wide)) for wide in (WIDE, NARROWEST)]
+    fit = [rows for rows in shapes if _sum(row.least for row in rows) + _titles(rows) <= height]
+    roomy = [rows for rows in fit if _sum(row.want for row in rows) + _titles(rows) <= height]
+    rows = next(iter([*roomy, *fit[::-1]]), None)
+    return None if rows is None else _placed(rows, width, height)
+
+
+def _sum(counts: Iterator[int]) -> int:
+    return sum(counts)
+
+
+def _titles(rows: Sequence[_Row]) -> int:
+    return sum(bool(row.title) for row in rows)
+
+
+def _rows(reports: Sequence[RunReport], groups: Groups, width: int, wide: int) -> Iterator[_Row]:
+    """Yield the rows: runs that follow each other and are sized alike share one."""
+    begin = 0
+    for words, count in groups or [("", len(reports))]:
+        title = words
+        for sick, found in groupby(reports[begin : begin + count], needs_room):
+            runs = list(found)
+            most = max(1, width // (wide if sick else NARROWEST))
+            across = -(-len(runs) // -(-len(runs) // most))
+            for at in range(0, len(runs), across):
+                row = runs[at : at + across]
+                least = max(map(_least, row))
+                yield _Row(len(row), least, max(least, *map(_want, row)), sick, title)
+                title = ""
+        begin += count
+
+
+def _least(report: RunReport) -> int:
+    if needs_room(report):
+        return LEAST_SICK
+    return LEAST_WELL + (2 if report.alerts else 1 if _has_next(report) else 0)
+
+
+def _has_next(report: RunReport) -> bool:
+    return bool(report.alerts) or report.verdict.value == "finished"
+
+
+def _want(report: RunReport) -> int:
+    """Return the lines in which all that is wrong stands, with a curve and the log."""
+    if not needs_room(report):
+        return _least(report) + 3
+    alert = report.alerts[0] if report.alerts else None
+    proof = 0 if alert is None else min(4, len(alert.evidence))
+    return LEAST_SICK + proof + min(3, max(0, len(report.alerts) - 1)) + 4
+
+
+def _placed(rows: Sequence[_Row], width: int, height: int) -> Tiling:
+    """Give every row its lines, and every panel its cells; what is left is shared out."""
+    heights = _heights(rows, height - _titles(rows))
+    tiles: list[Tile] = []
+    titles: list[Title] = []
+    y = 0
+    for each, high in zip(rows, heights, strict=True):
+        if each.title:
+            titles.append(Title(y, each.title))
+            y += 1
+        room = width - GAP * (each.panels - 1)
+        ends = [room * at // each.panels for at in range(each.panels + 1)]
+        tiles += [
+            Tile(ends[at] + GAP * at, y, ends[at + 1] - ends[at], high) for at in range(each.panels)
+        ]
+        y += high
+    return Tiling(tuple(tiles), tuple(titles))
+
+
+def _heights(rows: Sequence[_Row], height: int) -> list[int]:
+    """Return each row's lines: first what it needs, then what it wants, then the rest is shared.
+
+    Of what is left rows of sick runs get two lines where healthy ones get one.
+    """
+    heights = [row.least for row in rows]
+    left = height - sum(heights)
+    while left > 0:
+        wanting = [at for at, row in enumerate(rows) if heights[at] < row.want]
+        turns = [at for at, row in enumerate(rows) for _ in range(2 if row.sick else 1)]
+        for at in (wanting or turns)[:left]:
+            heights[at] += 1
+            left -= 1
+    return heights

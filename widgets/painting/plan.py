@@ -1,16 +1,18 @@
-"""A plan as a checklist, blocked first: what is checked, what would run, stop, be lost. Pure."""
+"""What is asked and shown before an action: the form, the open points, the plan with its checks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Final, NamedTuple
 
 from textual.content import Content
 
 from cockpit.model.observed import Pick
+from cockpit.model.open_points import Mark, Point
 from cockpit.model.plan import Basis, Check, Difference, Level, Plan, Target
-from cockpit.model.wording import size, steps
+from cockpit.model.wording import age, clocked, clocked_minutes, size, steps
+from widgets.painting.journal import Short
 from widgets.painting.line import (
     ACCENT,
     DIM,
@@ -25,8 +27,9 @@ from widgets.painting.line import (
     within,
     wrapped,
 )
-from widgets.painting.markdown import paint_page
-from widgets.painting.steps import Short
+from widgets.painting.line import brief as without_stamp
+from widgets.painting.pages import paint_page
+from widgets.painting.rows import quoted
 
 LABEL: Final = 14
 BASIS: Final = 16
@@ -190,10 +193,10 @@ def _check(check: Check, width: int, changed: bool, short: Short) -> list[Conten
         basis, room = EMPTY, width - 9
     body = wrapped(text(*mark, short(check.text)), room, MOST) or [EMPTY]
     first = row(text(fit(text((word, style)), 9), body[0]), basis, width)
-    return [first, *(text(" " * 9, piece) for piece in [*body[1:], *_under(check, room)])]
+    return [first, *(text(" " * 9, piece) for piece in [*body[1:], *_under_check(check, room)])]
 
 
-def _under(check: Check, room: int) -> list[Content]:
+def _under_check(check: Check, room: int) -> list[Content]:
     """Return who let a block pass and why, or that somebody may."""
     if check.approved is not None and check.level is Level.BLOCK:
         said = f"approved by {check.approved.whose}: {check.approved.reason}"
@@ -364,3 +367,174 @@ def _stacked(each: Difference, width: int) -> list[Content]:
 
 def _side(value: str | None, style: str) -> Content:
     return text(("not there", DIM)) if value is None else text((value, style))
+
+
+FIELD_LABEL: Final = 19
+IN_SIGHT: Final = 7
+"""Choices of a list that are in sight at once."""
+
+
+class Choice(NamedTuple):
+    """Something to pick: what it stands for, and how it is told from the others."""
+
+    value: str
+    shown: str
+    note: str = ""
+
+
+class FormField(NamedTuple):
+    """One value that is asked for. With ``choices`` one of them is picked, else it is typed."""
+
+    name: str
+    label: str
+    help: str
+    required: bool = False
+    choices: tuple[Choice, ...] = ()
+    value: str = ""
+
+
+class FormState(NamedTuple):
+    """A form as it stands: the values, the focused field and what is said below."""
+
+    intro: Sequence[Content]
+    fields: Sequence[FormField]
+    values: Mapping[str, str]
+    at: int
+    notice: str = ""
+
+
+def height_of(field: FormField) -> int:
+    """Return how many rows a field takes."""
+    return min(IN_SIGHT, len(field.choices)) if field.choices else 1
+
+
+def rows_of(state: FormState, width: int) -> list[int]:
+    """Return the row of each field within the body."""
+    place = len(_intro(state, width))
+    rows = []
+    for field in state.fields:
+        rows.append(place)
+        place += height_of(field)
+    return rows
+
+
+def paint_form(state: FormState, width: int) -> list[Content]:
+    """Return the form's body; where something is typed, the row's right side is left blank."""
+    lines = _intro(state, width)
+    for place, field in enumerate(state.fields):
+        chosen = place == state.at
+        label = text(
+            ("▸ " if chosen else "  ", ACCENT),
+            (field.label, STRONG if chosen else DIM),
+            ("*", "$attention") if field.required else "",
+        )
+        label = fit(label, FIELD_LABEL)
+        shown = _choices(field, state.values, chosen, width - FIELD_LABEL)
+        for number, line in enumerate(shown or [EMPTY]):
+            lines.append(text(label if number == 0 else " " * FIELD_LABEL, line))
+    return [cut(line, width) for line in lines]
+
+
+def _intro(state: FormState, width: int) -> list[Content]:
+    lines = [piece for each in state.intro for piece in wrapped(each, width, 6) or [EMPTY]]
+    return [*lines, EMPTY] if lines else []
+
+
+def _choices(
+    field: FormField, values: Mapping[str, str], focused: bool, width: int
+) -> list[Content]:
+    if not field.choices:
+        return []
+    at, count = place_of(field, values), len(field.choices)
+    first = max(0, min(at - IN_SIGHT // 2, count - IN_SIGHT))
+    last = min(count, first + IN_SIGHT)
+    lines = []
+    for place in range(first, last):
+        each = field.choices[place]
+        mark: Part = ("● ", ACCENT) if place == at else ("· ", DIM)
+        more = _more(place, first, last, count)
+        body = text(mark, each.shown, (f"  {each.note}", DIM) if each.note else "")
+        line = row(fit(body, width - more.cell_length - 1), more, width) if more.plain else body
+        line = fit(line, width)
+        lines.append(line.stylize_before("on $cursor") if place == at and focused else line)
+    return lines
+
+
+def _more(place: int, first: int, last: int, count: int) -> Content:
+    """Return how many choices lie beyond the first or the last row in sight."""
+    if place == first and first:
+        return text((f"↑ {first} more", ACCENT))
+    if place == last - 1 and last < count:
+        return text((f"↓ {count - last} more", ACCENT))
+    return EMPTY
+
+
+def place_of(field: FormField, values: Mapping[str, str]) -> int:
+    """Return the place of the picked choice."""
+    wanted = values.get(field.name, "")
+    return next((n for n, each in enumerate(field.choices) if each.value == wanted), 0)
+
+
+MOST_POINT_LINES: Final = 6
+"""Rows that one text may take."""
+
+
+def paint_points(
+    points: Sequence[Point], marks: Mapping[str, Mark], at: int, now: float, width: int
+) -> list[Content]:
+    """Return a row for each point; below the one at hand its evidence and what to do.
+
+    Instants stand on the reader's clock; ``now`` in seconds since the epoch.
+    """
+    rows: list[Content] = []
+    for place, point in enumerate(points):
+        here, point = place == at, _in_clock_times(point, now)
+        rows.append(_row(point, marks.get(point.key), here, now, width))
+        rows += _under_point(point, marks.get(point.key), here, width)
+    return rows
+
+
+def point_row(
+    points: Sequence[Point], marks: Mapping[str, Mark], at: int, now: float, width: int
+) -> int:
+    """Return at which row the point at hand begins."""
+    return len(paint_points(points[:at], marks, -1, now, width))
+
+
+def _in_clock_times(point: Point, now: float) -> Point:
+    def here(words: str) -> str:
+        return clocked_minutes(clocked(words, now), now)
+
+    told = tuple(
+        (words if quoted(source) else here(words), source) for words, source in point.evidence
+    )
+    return point._replace(title=here(point.title), evidence=told, next=here(point.next))
+
+
+def _row(point: Point, mark: Mark | None, here: bool, now: float, width: int) -> Content:
+    sign = ("✓ ", "$well") if mark and mark.discussed else ("▲ ", "$attention") if mark else "○ "
+    pointer = ("▸ ", ACCENT) if here else "  "
+    said = "discussed" if mark and mark.discussed else "left open" if mark else ""
+    old = "" if point.since is None else age(now - point.since) + "+" * point.or_before
+    right = text(("  ".join(filter(None, (said, old, point.code))), DIM))
+    left = text(pointer, sign, (point.title, STRONG if here else ""))
+    return row(cut(left, max(1, width - right.cell_length - 2)), right, width)
+
+
+def _under_point(point: Point, mark: Mark | None, here: bool, width: int) -> list[Content]:
+    room = max(1, width - 6)
+    note = (
+        wrapped(text((f"note: {mark.note}", "$attention")), room, MOST_POINT_LINES)
+        if mark and mark.note
+        else []
+    )
+    told: list[Content] = []
+    if here:
+        for words, source in point.evidence:
+            said = without_stamp(Content(words))
+            told += wrapped(text(said, (f"  {source}", DIM)), room, MOST_POINT_LINES)
+        told += (
+            wrapped(text(("→ ", ACCENT), point.next), room, MOST_POINT_LINES) if point.next else []
+        )
+    lines = [text(" " * 6, piece) for piece in [*told, *note]]
+    return [*lines, EMPTY] if here else lines

@@ -28,9 +28,8 @@ from cockpit.model.wording import (
 )
 from widgets.painting import facts
 from widgets.painting.facts import Look, look
-from widgets.painting.fitting import brief as without_stamp
-from widgets.painting.fitting import fitted, one_line, shortened
-from widgets.painting.line import ACCENT, DIM, EMPTY, row, text, whole
+from widgets.painting.line import ACCENT, DIM, EMPTY, fitted, one_line, row, shortened, text, whole
+from widgets.painting.line import brief as without_stamp
 
 ROOMY = 70
 """Cells from which an alert tells since when besides for how long."""

@@ -1,8 +1,8 @@
 """A run's loss over its steps, as a chart draws it: where a step stands, how high a value is.
 
-Both the exact columns of the background pass and the sampled history are used, so that the
-chart is alive from the first look and honest as soon as everything has been read. Every chart
-(panel, list, run screen) places points and labels by one mapping, ``StepAxis``.
+Both the exact columns of the background pass and the sampled history are used, so that the chart is
+alive from the first look and honest as soon as everything has been read. Every chart (panel, list,
+run screen) places points and labels by one mapping, ``StepAxis``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_guarded import opened
 from tests.screens.acting.test_plan import failed, until
 from tests.screens.stand_in import StandIn, app_of, screen_of, text_of, typed
-from widgets.base.paged import Paged
+from widgets.scrolled import Paged
 
 
 async def test_a_form_whose_plan_makes_no_sense_is_there_again_as_it_was_typed() -> None:

@@ -10,7 +10,7 @@ from cockpit.model.report import Verdict
 from cockpit.model.run import WandbSpec
 from screens.acting.offers import fields_of, heading, warning
 from tests.widgets import reports as made
-from widgets.painting.form import LABEL
+from widgets.painting.plan import FIELD_LABEL
 
 
 @pytest.mark.parametrize("verb", [row.verb for row in TABLE])
@@ -18,7 +18,7 @@ def test_a_title_names_the_run_and_labels_leave_room_for_their_marks(verb: str) 
     assert "run-a" in heading(verb, "run-a")
     labels = [each.label for each in fields_of(verb, made.report())]
     assert len(set(labels)) == len(labels)
-    assert all(len(label) <= LABEL - len("▸ * ") for label in labels)
+    assert all(len(label) <= FIELD_LABEL - len("▸ * ") for label in labels)
 
 
 def test_a_form_is_titled_by_what_it_does() -> None:

@@ -1,4 +1,4 @@
-"""What a person on call sees: causes and what follows, who took what and why, the goodput."""
+"""What a person on call sees: causes, acknowledgements, goodput, and what happened before."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from cockpit.model.alert import Acknowledgement, RowSpan, Severity
 from cockpit.model.goodput import Goodput, Restarts, Split
 from cockpit.model.goodput_words import losses, parts
+from cockpit.model.past import Happening, Kind, Moment, Sign, Then
+from cockpit.model.report import Verdict
 from cockpit.model.wording import day_time
 from screens.run import TABS
 from tests.widgets import reports as made
-from widgets.alert_list import Timeline, paint_open
-from widgets.painting.goodput import BLOCKS, paint_bar, paint_goodput, paint_line, paint_short
+from widgets.alert_list import TimelineView, paint_open
+from widgets.painting.big import BLOCKS, paint_bar, paint_goodput, paint_line, paint_short
+from widgets.painting.journal import DAY, extent, paint_band, paint_happening, paint_strip
 from widgets.run_header import RunHeader
 
 NOW = made.NOW
@@ -78,7 +81,7 @@ def test_before_all_is_read_no_account_is_given() -> None:
 
 
 def test_the_timeline_says_what_was_lost_where_no_panel_has_room() -> None:
-    timeline = Timeline()
+    timeline = TimelineView()
     shown = "\n".join(each.plain for each in timeline.lines_of(made.report(goodput=ACCOUNT), 78))
     assert "2 restarts (1 ours, 1 unknown) · 1,204 steps lost" in " ".join(shown.split())
 
@@ -89,7 +92,7 @@ def test_where_it_came_and_went_is_in_sight_on_a_narrow_screen() -> None:
     title = "loss more than 50% above its trend"
     alert = gone.alert.model_copy(update={"title": title, "span": span})
     report = made.report(closed=(gone.model_copy(update={"alert": alert}),))
-    timeline = Timeline()
+    timeline = TimelineView()
     timeline.now = NOW
     (line,) = (each.plain for each in timeline.lines_of(report, 76) if "C-11" in each.plain)
     assert "✓ closed unseen steps 12,009–12,239: loss" in line
@@ -124,3 +127,70 @@ def test_beside_the_tabs_it_has_room_on_a_small_screen() -> None:
     header.show("run-a", made.report(goodput=ACCOUNT), NOW, 0)
     assert "  goodput 90.0 %" in header.paint(80, 3)[2].plain
     assert header.paint(200, 3)[2].plain.endswith("goodput 90.0 % ")
+
+
+WELL, SICK = Verdict.HEALTHY, Verdict.CRITICAL
+
+
+def moments(*told: tuple[float, Verdict]) -> tuple[Moment, ...]:
+    return tuple(Moment(made.NOW + after, verdict, True) for after, verdict in told)
+
+
+def strip(*told: tuple[float, Verdict], at: float = 0.0, width: int = 60) -> str:
+    line = paint_strip(moments(*told), made.NOW + at, made.NOW, width)
+    assert line.cell_length <= width
+    return "".join(each for each in line.plain if each in "▅▃?▂▁·")
+
+
+def test_the_strip_shows_the_worst_of_each_cell_and_where_nobody_watched() -> None:
+    shown = strip((-600, WELL), (-300, SICK), (-290, WELL))
+    assert 1 <= shown.count("▅") <= 2 and shown.startswith("▂") and "·" not in shown
+    gap = strip((-20 * 3600, WELL), (-3600, SICK))
+    assert gap.startswith("▂") and "·" * 10 in gap and gap.endswith("▅")
+    assert paint_strip((), made.NOW, made.NOW, 12).plain == ""
+
+
+@pytest.mark.parametrize(
+    ("first", "at", "expected"),
+    [
+        (-3600, 0, (-3600, 0)),
+        (-90 * DAY, 0, (-DAY, 0)),
+        (-90 * DAY, -10 * DAY, (-10.5 * DAY, -9.5 * DAY)),
+        (-90 * DAY, -90 * DAY, (-90 * DAY, -89 * DAY)),
+    ],
+)
+def test_the_strip_shows_at_most_a_day_around_the_moment(
+    first: float, at: float, expected: tuple[float, float]
+) -> None:
+    begin, end = extent(moments((first, WELL)), made.NOW + at, made.NOW)
+    assert (begin - made.NOW, end - made.NOW) == expected
+
+
+@pytest.mark.parametrize("width", [30, 80, 200])
+def test_the_band_fills_the_line_and_tells_which_moment_and_how_it_is_known(width: int) -> None:
+    then = Then(
+        run="r", at=made.NOW - 900, report=made.report(), recorded_at=made.NOW - 1500, watched=True
+    )
+    line = paint_band(then, made.NOW - 900, made.NOW, width)
+    assert line.cell_length == width and line.plain.startswith(" PAST  ")
+    wide = paint_band(then, made.NOW - 900, made.NOW, 200).plain
+    assert "15m ago" in wide and "as recorded 10m before" in wide
+    why = "no cockpit was looking: the last look was 9h before"
+    gap = then.model_copy(update={"watched": False, "lacks": (why,)})
+    assert why in paint_band(gap, made.NOW - 900, made.NOW, 200).plain
+    assert paint_band(None, made.NOW, made.NOW, 80, "broken").plain.count("broken") == 1
+
+
+def test_a_happening_says_when_what_and_of_what_kind() -> None:
+    each = Happening(
+        at=made.NOW - 60,
+        kind=Kind.CHECKPOINT,
+        sign=Sign.GOOD,
+        text="Checkpoint 400 saved",
+        note="1 GB",
+    )
+    line = paint_happening(each, made.NOW, 80, 5).plain
+    assert "✓ Checkpoint 400 saved  1 GB" in line and line.endswith("checkpoint")
+    alert = each.model_copy(update={"code": "C-01"})
+    assert paint_happening(alert, made.NOW, 40, 5).plain.endswith("C-01")
+    assert paint_happening(each, made.NOW, 20, 5).cell_length == 20

@@ -27,11 +27,18 @@ from screens.acting.ack import Taking, paint_taking
 from tests.screens.acting.stand_in_service import APPROVABLE, BLOCKED, CLEAN, check, draft
 from tests.widgets import reports as made
 from tests.widgets.anything import instants, words
-from widgets.painting.form import Choice, FormField, FormState, paint_form, rows_of
-from widgets.painting.journal import Done, Open, paint_done, paint_open
-from widgets.painting.plan import changes, paint_differences, paint_plan
-from widgets.painting.steps import ActionProgress, paint_steps
-from widgets.save_state import paint_save
+from widgets.logbook_view import paint_save
+from widgets.painting.journal import ActionProgress, Done, Open, paint_done, paint_open, paint_steps
+from widgets.painting.plan import (
+    Choice,
+    FormField,
+    FormState,
+    changes,
+    paint_differences,
+    paint_form,
+    paint_plan,
+    rows_of,
+)
 
 REQUEST = Request(action="relaunch", run="run-a", operator="ada")
 picks = st.none() | st.builds(Pick, path=words, step=st.integers(0, 10**9), why=words)

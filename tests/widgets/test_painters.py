@@ -20,12 +20,10 @@ from cockpit.verbs.table import job_text
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
 from widgets.alert_list import paint_open, paint_timeline
-from widgets.checkpoint_table import paint_checkpoints
-from widgets.facet_table import paint_facets
-from widgets.fleet_header import Watch, paint_header
-from widgets.key_line import paint_keys
-from widgets.loss_chart import paint_chart
+from widgets.facet_table import paint_checkpoints, paint_facets
+from widgets.fleet_header import Watch, paint_header, paint_keys
 from widgets.painting import facts
+from widgets.painting.chart import Drawing, paint
 from widgets.painting.line import cut_start, fit, frame, placed, prose, row, whole, wrapped
 from widgets.painting.panel import paint_panel
 from widgets.painting.rows import checkpoints, loss, percent, progress
@@ -53,7 +51,7 @@ def header(report: RunReport, width: int) -> list[Content]:
 
 
 def chart(report: RunReport, width: int) -> list[Content]:
-    return paint_chart(loss_columns(report), width, 12, log=True, tail=0.25)
+    return paint(Drawing(loss_columns(report), log=True), width, 12)
 
 
 PAINTERS: dict[str, Painter] = {
@@ -337,7 +335,7 @@ def test_a_title_that_is_too_long_keeps_its_place_in_the_code() -> None:
 def test_a_narrow_legend_halves_no_figure() -> None:
     spiked = [*made.columns(60), *(each._replace(high=495.0) for each in made.columns(1))]
     for width in range(40, 90):
-        legend = paint_chart(spiked, width, 12, log=False, tail=1.0)[-1].plain
+        legend = paint(Drawing(spiked, log=False), width, 12)[-1].plain
         assert "linear" in legend and ("↑" not in legend or "beyond, to 495.0" in legend)
         assert "↑ " in legend or width < 50
 

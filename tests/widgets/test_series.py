@@ -5,14 +5,14 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.content import Content
 
 from cockpit.model.observed import Column, Row
 from cockpit.model.report import Facets
 from cockpit.sources.wandb.loss_columns import LossColumns
 from tests.widgets import reports as made
 from tests.widgets.anything import columns
-from widgets.loss_chart import LABELS, paint_chart
-from widgets.painting.chart import Steady
+from widgets.painting.chart import LABELS, Drawing, Steady, paint
 from widgets.painting.series import (
     _CURVES,
     CURVES,
@@ -25,6 +25,10 @@ from widgets.painting.series import (
     scale_of,
     why_no_curve,
 )
+
+
+def paint_chart(columns: list[Column], width: int, height: int, log: bool | None) -> list[Content]:
+    return paint(Drawing(columns, log=log, why="no loss logged yet"), width, height)
 
 
 def point(step: int, value: float) -> Column:
@@ -80,12 +84,12 @@ def test_a_rising_line_is_drawn_from_bottom_left_to_top_right() -> None:
 
 
 def test_the_axes_name_the_extremes_and_the_steps() -> None:
-    lines = [line.plain for line in paint_chart(list(made.columns()), 80, 16, False, 1.0)]
+    lines = [line.plain for line in paint_chart(list(made.columns()), 80, 16, False)]
     labels = [line.split()[0] for line in lines[:-3] if "┤" in line]
     assert labels == ["10", "8", "6", "4", "2"]
     assert lines[-2].split() == ["0", "200", "400", "600", "800", "999"]
     assert lines[-1].endswith(" linear")
-    assert paint_chart(list(made.columns()), 80, 16, True, 1.0)[-1].plain.endswith(" log")
+    assert paint_chart(list(made.columns()), 80, 16, True)[-1].plain.endswith(" log")
 
 
 @pytest.mark.parametrize("count", [1, 2, 69, 139, 140, 141, 3000])
@@ -95,7 +99,7 @@ def test_the_last_bin_lies_in_the_last_dot_column(count: int) -> None:
     assert series is not None
     assert series.bins[0].seen and series.bins[-1].seen == (count > 1)
     drawn = [line.plain for line in paint_chart(
-        [point(step, 2.0 + step) for step in range(count)], 80, 12, False, 1.0)]  # fmt: skip
+        [point(step, 2.0 + step) for step in range(count)], 80, 12, False)]  # fmt: skip
     right = [line[-1] for line in drawn[:-3]]
     assert count == 1 or any("\u2800" < each <= "\u28ff" for each in right)
 
@@ -156,7 +160,7 @@ def test_property_the_axis_is_even_from_edge_to_edge(
 @given(st.integers(0, 3000), st.integers(1, 3000), st.integers(30, 200))
 def test_property_labels_stand_below_their_steps(first: int, span: int, width: int) -> None:
     last = first + span
-    drawn = paint_chart([point(first, 1.0), point(last, 2.0)], width, 12, False, 1.0)[-2].plain
+    drawn = paint_chart([point(first, 1.0), point(last, 2.0)], width, 12, False)[-2].plain
     across = width - LABELS - 1
     axis = StepAxis(first, last, across * 2)
     marks = drawn.split()
@@ -168,7 +172,7 @@ def test_property_labels_stand_below_their_steps(first: int, span: int, width: i
 
 
 def test_fewer_rows_than_dots_fill_the_whole_axis() -> None:
-    lines = paint_chart([point(step, 5.0 - step / 40) for step in range(0, 90, 2)], 80, 12, None, 1)
+    lines = paint_chart([point(step, 5.0 - step / 40) for step in range(0, 90, 2)], 80, 12, None)
     assert lines[-2].plain.split()[-1] == "88"
     assert lines[-2].cell_length == lines[-4].cell_length == 80
     assert not lines[-4].plain.endswith(" ")
@@ -178,7 +182,7 @@ def test_fewer_rows_than_dots_fill_the_whole_axis() -> None:
 def test_one_huge_value_is_marked_at_the_edge_and_flattens_nothing(spike: float) -> None:
     values = [point(step, 2.0 + step % 7 / 10) for step in range(100)]
     values[60] = point(60, spike)
-    lines = [line.plain for line in paint_chart(values, 80, 14, None, 1.0)]
+    lines = [line.plain for line in paint_chart(values, 80, 14, None)]
     mark = "↑" if spike > 0 else "↓"
     edge = lines[0] if spike > 0 else lines[-4]
     assert edge.index(mark) == LABELS + 1 + StepAxis(0, 99, 140).column(60) // 2
@@ -189,18 +193,18 @@ def test_one_huge_value_is_marked_at_the_edge_and_flattens_nothing(spike: float)
 
 def test_a_curve_that_falls_from_its_start_is_no_outlier() -> None:
     values = [point(step, 2 + 9 * math.exp(-step / 15)) for step in range(1000)]
-    lines = [line.plain for line in paint_chart(values, 80, 14, False, 1.0)]
+    lines = [line.plain for line in paint_chart(values, 80, 14, False)]
     assert lines[1].split()[0] == "10.0"
     assert "↑" not in "".join(lines)
 
 
 def test_equal_values_lie_in_the_middle_and_labels_differ() -> None:
-    lines = [line.plain for line in paint_chart([point(0, 2.0), point(9, 2.0)], 80, 14, None, 1.0)]
+    lines = [line.plain for line in paint_chart([point(0, 2.0), point(9, 2.0)], 80, 14, None)]
     labels = [line.split()[0] for line in lines[:-3] if "┤" in line]
     assert len(set(labels)) == len(labels)
     assert any(line.count("⠒") > 30 for line in lines[4:7])
     close = [point(step, 2 + step % 3 / 1e5) for step in range(9)]
-    labels = [line.plain.split()[0] for line in paint_chart(close, 80, 14, None, 1.0)[:-3]]
+    labels = [line.plain.split()[0] for line in paint_chart(close, 80, 14, None)[:-3]]
     assert {each for each in labels if each[0].isdigit()} == {
         "2.000000",
         "2.000005",
@@ -221,7 +225,7 @@ def test_an_empty_chart_says_why() -> None:
     }
     for words, tracker in said.items():
         assert words in why_no_curve(made.report(seen=made.facets(tracker=tracker))), words
-    nothing = paint_chart([Column(0, 9, None, None, None, 5)], 80, 12, None, 1.0)
+    nothing = paint_chart([Column(0, 9, None, None, None, 5)], 80, 12, None)
     assert "NaN or infinite" in nothing[0].plain
 
 
@@ -230,7 +234,7 @@ def test_a_loss_that_blows_up_before_it_breaks_leaves_the_curve_readable() -> No
     calm = [point(step, 2 + 3 * math.exp(-step / 30)) for step in range(100)]
     blown = [point(100 + step, 2.1 * 1.158**step) for step in range(36)]
     broken = [Column(136, 320, None, None, None, 185)]
-    lines = [line.plain for line in paint_chart([*calm, *blown, *broken], 80, 18, False, 1.0)]
+    lines = [line.plain for line in paint_chart([*calm, *blown, *broken], 80, 18, False)]
     assert max(float(line.split()[0]) for line in lines[:-3] if "┤" in line) < 40
     assert "↑" in lines[0]
     assert "beyond, to 3" in lines[-1]

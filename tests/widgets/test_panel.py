@@ -1,3 +1,5 @@
+"""The panels of runs: the day, how they are tiled, what each shows."""
+
 from __future__ import annotations
 
 import math
@@ -7,13 +9,138 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content, Span
 
+from cockpit.model.day import CELL, CELLS, UNSEEN, Day
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import to_ascii
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
 from widgets.painting import rows
-from widgets.painting.fitting import brief
-from widgets.painting.panel import Body, paint_panel
+from widgets.painting.line import brief
+from widgets.painting.panel import MARKS, NARROWEST, Body, Tiling, paint_day, paint_panel, tiling
+
+T0 = 1000 * CELL
+
+
+def day(*looks: tuple[float, str], cadence: float = 600.0) -> Day:
+    found = Day()
+    for at, verdict in looks:
+        found = found.with_look(T0 + at * CELL, verdict, cadence)
+    return found
+
+
+def test_a_half_hour_tells_the_worst_that_was_seen_in_it() -> None:
+    found = day((0.1, "healthy"), (0.3, "critical"), (0.6, "healthy"), (1.1, "healthy"))
+    assert found.cells.endswith(".ch") and found.until(T0 + 2.5 * CELL).endswith(".ch.")
+
+
+def test_between_two_looks_of_a_slow_cadence_it_was_as_before() -> None:
+    found = day((0, "attention"), (4, "healthy"), cadence=2 * CELL)
+    assert found.cells.endswith(".aaaah")
+
+
+def test_what_nobody_watched_is_not_told() -> None:
+    found = day((0, "healthy"), (4, "healthy"))
+    assert found.cells.endswith(".h...h")
+    assert found.until(T0 + 100 * CELL) == Day().until(T0) == UNSEEN * CELLS
+
+
+def test_a_clock_that_went_back_tells_nothing() -> None:
+    found = day((4, "healthy"))
+    assert found.with_look(T0, "critical", 600.0) == found
+
+
+@given(st.lists(st.tuples(st.floats(0, 200), st.sampled_from(list(Verdict))), max_size=30))
+def test_property_it_is_bounded_and_the_present_is_its_last_cell(
+    looks: list[tuple[float, Verdict]],
+) -> None:
+    found = day(*((at, verdict.value) for at, verdict in sorted(looks)))
+    assert len(found.cells) == CELLS and set(found.cells) <= set(MARKS)
+    assert not looks or found.cells[-1] != UNSEEN
+
+
+@pytest.mark.parametrize(("width", "cells"), [(23, 0), (24, 24), (47, 24), (48, 48), (90, 48)])
+def test_the_strip_stands_where_there_is_room(width: int, cells: int) -> None:
+    report = made.report(day=day((0, "critical"), (0.5, "healthy"), (1, "healthy")))
+    shown = paint_day(report, T0 + CELL * 1.5, width)
+    assert shown.cell_length <= width
+    assert shown.plain[:cells].endswith("█▂"[: 1 + (cells == 48)]) or not cells
+    assert ("█ critical  ▂ healthy  · not watched" in shown.plain) == (width == 90)
+
+
+def test_the_panel_has_it_where_somebody_watched() -> None:
+    watched = made.report(day=Day().with_look(made.NOW, "healthy", 600.0))
+    shown = [line.plain for line in paint_panel(watched, made.NOW, 90, 16)]
+    assert any("24h   ··" in line and "▂  ▂ healthy" in line for line in shown)
+    assert not any("24h" in line.plain for line in paint_panel(made.report(), made.NOW, 90, 16))
+
+
+SICK, WELL = made.failed("sick"), made.report("well")
+
+
+def some(kinds: str) -> list[RunReport]:
+    return [SICK if kind == "s" else WELL for kind in kinds]
+
+
+@given(kinds=st.text("sw", min_size=1, max_size=40), width=st.integers(0, 320),
+       height=st.integers(0, 90), groups=st.integers(0, 3))  # fmt: skip
+def test_property_panels_fill_the_screen_and_none_overlaps(
+    kinds: str, width: int, height: int, groups: int
+) -> None:
+    parts = [len(kinds[at::groups]) for at in range(groups)]
+    titled = [(f"group {at}", count) for at, count in enumerate(parts) if count]
+    found = tiling(some(kinds), titled, width, height)
+    if found is None:
+        return
+    assert len(found.tiles) == len(kinds) and len(found.titles) == len(titled)
+    taken = [(x, title.y) for title in found.titles for x in range(width)]
+    taken += [
+        (x, y)
+        for tile in found.tiles
+        for x in range(tile.x, tile.x + tile.width)
+        for y in range(tile.y, tile.y + tile.height)
+    ]
+    assert len(set(taken)) == len(taken)
+    assert max(x for x, _ in taken) == width - 1 and max(y for _, y in taken) == height - 1
+    assert all(tile.width >= NARROWEST for tile in found.tiles)
+
+
+def fits(kinds: str, width: int, height: int) -> Tiling:
+    found = tiling(some(kinds), (), width, height)
+    assert found is not None
+    return found
+
+
+def test_sick_runs_are_wide_and_high_and_healthy_ones_a_few_lines() -> None:
+    tiles = fits("sssswww", 198, 48).tiles
+    assert {tile.width for tile in tiles[:4]} == {98, 99}
+    assert min(tile.height for tile in tiles[:4]) > max(tile.height for tile in tiles[4:])
+    assert len({tile.y for tile in tiles[4:]}) == 1
+    assert len({tile.y for tile in fits("sssssss", 118, 38).tiles}) == 4
+    assert tiling(some("s" * 9), (), 118, 38) is None
+    assert len(fits("w" * 60, 298, 78).tiles) == 60
+
+
+def test_panels_of_runs_that_are_not_read_yet_are_as_high_as_of_healthy_ones() -> None:
+    waits = made.report("waits", Verdict.UNKNOWN, not_read_yet="job: not asked")
+    assert fits("w" * 12, 118, 38) == tiling([waits] * 12, (), 118, 38)
+    unknown = waits.model_copy(update={"not_read_yet": None})
+    assert tiling([unknown] * 12, (), 118, 38) is None
+
+
+@pytest.mark.parametrize("kinds", ["s", "w", "sssswww", "sssssss"])
+@pytest.mark.parametrize(("width", "height"), [(118, 38), (198, 48), (298, 78)])
+def test_every_panel_shows_its_log_and_what_to_do(kinds: str, width: int, height: int) -> None:
+    for report, tile in zip(some(kinds), fits(kinds, width, height).tiles, strict=True):
+        shown = [line.plain for line in paint_panel(report, made.NOW, tile.width, tile.height)]
+        assert sum("loss=2.31" in line for line in shown) == 2
+        assert report is WELL or any("→ relaunch from step 8000" in line for line in shown)
+
+
+def test_the_cursor_goes_to_the_nearest_panel_of_the_next_row() -> None:
+    found = fits("sswww", 198, 48)
+    assert [found.below(at, 1) for at in range(5)] == [2, 4, 2, 3, 4]
+    assert [found.below(at, -1) for at in range(5)] == [0, 1, 0, 0, 1]
+
 
 NOW = made.NOW
 

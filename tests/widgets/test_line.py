@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from widgets.painting import fitting
-from widgets.painting.fitting import fitted
-from widgets.painting.line import wrapped
+from widgets.painting import line
+from widgets.painting.line import fitted, wrapped
 
 WORDS = st.text("ab /.~é中\t\n ", max_size=40)
 
@@ -29,7 +28,7 @@ def test_what_fits_is_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("it is wrapped")
 
     monkeypatch.setattr(Content, "wrap", refuse)
-    monkeypatch.setattr(fitting, "wrapped", refuse)
+    monkeypatch.setattr(line, "wrapped", refuse)
     assert [each.plain for each in fitted(Content("wait for a first look  "), 40, 2)] == [
         "wait for a first look"
     ]

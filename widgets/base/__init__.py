@@ -1,1 +1,0 @@
-"""The bases of the widgets: whole painted lines, a page that scrolls, a list with a cursor."""

@@ -1,0 +1,311 @@
+"""Pages of text: help, Markdown, and both as plain text or SVG."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+from itertools import groupby, pairwise
+from typing import Final, NamedTuple
+
+from textual.content import Content, Span
+
+from cockpit.model.conditions import CONDITIONS, limits
+from cockpit.model.run import Thresholds
+from widgets.painting.line import ACCENT, DIM, EMPTY, LINE, STRONG, cut, fit, in_rows, text, wrapped
+
+MOST_PAGE_LINES: Final = 400
+"""Rows that one line of a page may take."""
+FENCE: Final = "```"
+_HEADING: Final = re.compile(r"(#{1,6}) +(.*)")
+_BULLET: Final = re.compile(r"( *)[-*] +(.*)")
+_LABEL: Final = re.compile(r"[A-Z][\w& ]{1,26}: ")
+_CODE: Final = re.compile(r"`([^`\n]+)`")
+_RULE: Final = re.compile(r"\|?[\s:|-]+\|?")
+_CODED: Final = "$accent"
+
+
+def paint_page(lines: Sequence[str], width: int) -> list[Content]:
+    """Return the rows of a page at a width; what is read as code keeps its blanks."""
+    rows: list[Content] = []
+    fenced = False
+    for is_table, group in groupby(lines, key=lambda line: line.startswith("|")):
+        if is_table and not fenced:
+            rows += _table(list(group), width)
+            continue
+        for line in group:
+            if line.startswith(FENCE):
+                fenced = not fenced
+                continue
+            rows += _code(line, width) if fenced else _line(line, width)
+    return rows
+
+
+def change_words(page: str, change: Callable[[str], str]) -> str:
+    """Return a page with its words changed, but for what stands in code on a line.
+
+    A tick without a fellow on its line begins no code, wherever the next one stands.
+    """
+    changed, at = "", 0
+    for found in _CODE.finditer(page):
+        changed += change(page[at : found.start()]) + found[0]
+        at = found.end()
+    return changed + change(page[at:])
+
+
+def _line(line: str, width: int) -> list[Content]:
+    heading, bullet = _HEADING.fullmatch(line), _BULLET.fullmatch(line)
+    if heading is not None:
+        return _heading(len(heading[1]), heading[2], width)
+    if bullet is not None:
+        return _hung(text(" " * len(bullet[1]), ("• ", DIM)), _inline(bullet[2]), width)
+    if line.startswith(">"):
+        return _hung(text(("▏ ", ACCENT)), _inline(line[1:].strip()), width, again=True)
+    return wrapped(_inline(line), width, MOST_PAGE_LINES) or [EMPTY]
+
+
+def _heading(level: int, words: str, width: int) -> list[Content]:
+    """Return a page's title, or a section's with a rule as wide as the page."""
+    if level == 1:
+        return wrapped(text((words, f"{STRONG} {ACCENT}")), width, MOST_PAGE_LINES)
+    title = cut(text((words, STRONG)), max(1, width - 4))
+    rule = "─" * max(0, width - title.cell_length - 1)
+    return [text(title, " ", (rule, LINE))]
+
+
+def _hung(head: Content, body: Content, width: int, again: bool = False) -> list[Content]:
+    """Return a body behind its mark, the rows that follow below the first, marked ``again``."""
+    indent = head if again else Content(" " * head.cell_length)
+    pieces = wrapped(body, max(1, width - head.cell_length), MOST_PAGE_LINES) or [EMPTY]
+    return [text(head if place == 0 else indent, piece) for place, piece in enumerate(pieces)]
+
+
+def _inline(words: str) -> Content:
+    """Return words with code in the accent, a label before a colon dim."""
+    plain, spans, at = "", [], 0
+    for found in _CODE.finditer(words):
+        plain += words[at : found.start()]
+        spans.append(Span(len(plain), len(plain) + len(found[1]), _CODED))
+        plain += found[1]
+        at = found.end()
+    plain += words[at:]
+    label = _LABEL.match(plain)
+    if label is not None:
+        spans.append(Span(0, label.end(), DIM))
+    return Content(plain, spans)
+
+
+def _code(line: str, width: int) -> list[Content]:
+    return [
+        text("  ", piece)
+        for piece in wrapped(text((line, _CODED)), max(1, width - 2), MOST_PAGE_LINES)
+    ]
+
+
+def _table(lines: Sequence[str], width: int) -> list[Content]:
+    """Return a table in columns, its first row as their titles; the last column gives way."""
+    table = list(_cells(lines))
+    count = max((len(cells) for cells in table), default=0)
+    if not count:
+        return []
+    table = [[*cells, *[EMPTY] * (count - len(cells))] for cells in table]
+    widths = [max(cells[column].cell_length for cells in table) for column in range(count)]
+    rows = [_table_row(cells, widths, width) for cells in table]
+    return [rows[0].stylize(STRONG), *rows[1:]]
+
+
+def _cells(lines: Sequence[str]) -> Iterator[list[Content]]:
+    for line in lines:
+        if not _RULE.fullmatch(line):
+            yield [_inline(cell.strip()) for cell in line.strip().strip("|").split("|")]
+
+
+def _table_row(cells: Sequence[Content], widths: Sequence[int], width: int) -> Content:
+    padded = (
+        text(cell, " " * (room - cell.cell_length + 2))
+        for cell, room in zip(cells, widths, strict=True)
+    )
+    return cut(Content("").join(padded), width)
+
+
+Section = tuple[str, Sequence[tuple[str, str, str]]]
+"""A title, and (keys, what it is, what it does or why not now) of each line."""
+COLUMN: Final = 48
+"""Columns that a section needs."""
+GAP: Final = 3
+MOST_HELP_LINES: Final = 4
+"""Lines that one text may take."""
+NOT_NOW: Final = "▲ "
+"""What begins a text that says why something cannot be done now."""
+SIGNS: Final = (
+    ("■", "$critical", "critical; in a plan: blocks"), ("▲", "$attention", "attention; suspect"),
+    ("●", "$well", "healthy"), ("◆", "$well", "finished"), ("?", "$unknown", "unknown, with why"),
+    ("✓", "$well", "complete; passed; sealed"), ("✗", "$critical", "torn; rejected; failed"),
+    ("◌", DIM, "being written"), ("~", "", "about: not exact"), ("▸", ACCENT, "selected; picked"),
+    ("→", ACCENT, "next safe action"), ("◷", DIM, "stale: last known, with its age"),
+    ("×", "$critical", "NaN or inf"), ("·", DIM, "information"), ("!", "$attention", "warning"),
+    ("▌", ACCENT, "selected run; in a log: evidence"), ("⚑", ACCENT, "bookmark"),
+    ("★", ACCENT, "favourite"),
+)  # fmt: skip
+"""Every sign of the screens, its style, and what it means."""
+
+
+class Help(NamedTuple):
+    """What the page holds: ``here`` works now, ``elsewhere`` on other screens.
+
+    ``open_codes`` are the conditions open on the selected run, whose ``thresholds`` give the
+    figures. With ``words`` only what has all of them is shown, every condition included.
+    """
+
+    here: Sequence[Section]
+    elsewhere: Sequence[Section] = ()
+    open_codes: Sequence[str] = ()
+    thresholds: Thresholds | None = None
+    words: str = ""
+
+
+def paint_help(page: Help, width: int) -> list[Content]:
+    """Return the lines of the page, or that nothing has the words."""
+    wanted = page.words.casefold().split()
+    codes = [each for each in _codes(page) if _has(" ".join(each), wanted)]
+    signs = [(mark, style, said) for mark, style, said in SIGNS if _has(f"{mark} {said}", wanted)]
+    blocks = (
+        _columns(_kept(page.here, wanted), width),
+        _coded(codes, width, "conditions" if wanted else "open on this run: what the codes mean"),
+        _signs(signs, width),
+        _columns([(f"{title} (elsewhere)", rows)
+                  for title, rows in _kept(page.elsewhere, wanted)], width),
+    )  # fmt: skip
+    lines: list[Content] = []
+    for block in blocks:
+        lines += [EMPTY, *block] if lines and block else block
+    return lines or [text(("no match", DIM))]
+
+
+def _has(words: str, wanted: Sequence[str]) -> bool:
+    folded = words.casefold()
+    return all(each in folded for each in wanted)
+
+
+def _kept(sections: Sequence[Section], wanted: Sequence[str]) -> list[Section]:
+    """Return the sections with the rows that have what is wanted, none without any."""
+    kept = [
+        (title, [each for each in rows if _has(f"{title} {' '.join(each)}", wanted)])
+        for title, rows in sections
+    ]
+    return [section for section in kept if section[1]]
+
+
+def _columns(sections: Sequence[Section], width: int) -> list[Content]:
+    """Return sections beside each other, in their order from the left, about equally long."""
+    count = max(1, min(len(sections), (width + GAP) // (COLUMN + GAP)))
+    each = (width - GAP * (count - 1)) // count
+    painted = [_section(section, each) for section in sections]
+    share = -(-sum(len(lines) + 1 for lines in painted) // count)
+    columns: list[list[Content]] = [[]]
+    for lines in painted:
+        full = columns[-1] and len(columns[-1]) + len(lines) // 2 >= share
+        if full and len(columns) < count:
+            columns.append([])
+        columns[-1] += [EMPTY, *lines] if columns[-1] else lines
+    if len(columns) == 1:
+        return columns[0]
+    rows = []
+    for at in range(max(map(len, columns))):
+        cells = [fit(column[at] if at < len(column) else EMPTY, each) for column in columns]
+        rows.append(Content(" " * GAP).join(cells))
+    return rows
+
+
+def _section(section: Section, width: int) -> list[Content]:
+    title, rows = section
+    keys = min(max(Content(key).cell_length for key, _, _ in rows) + 2, max(4, width // 4))
+    names = min(max(Content(name).cell_length for _, name, _ in rows) + 2, max(4, width // 3))
+    lines = [text((title, STRONG))]
+    for key, name, does in rows:
+        style = "$attention" if does.startswith(NOT_NOW) else DIM
+        left = text(" ", fit(text((key, f"bold {ACCENT}")), keys), fit(Content(name), names))
+        pieces = wrapped(text((does, style)), width - left.cell_length, MOST_HELP_LINES) or [EMPTY]
+        lines.append(text(left, pieces[0]))
+        lines += [text(" " * left.cell_length, piece) for piece in pieces[1:]]
+    return [fit(line, width) for line in lines]
+
+
+def _codes(page: Help) -> list[tuple[str, str, str, str]]:
+    """Return (id, what, opens, severity): of what is open, or of all that is looked for."""
+    return [
+        (each.id, each.what, limits(each, page.thresholds), each.severity)
+        for each in CONDITIONS
+        if page.words or set(each.id.split(", ")) & set(page.open_codes)
+    ]
+
+
+def _coded(codes: Sequence[tuple[str, str, str, str]], width: int, title: str) -> list[Content]:
+    lines = [text((title, STRONG))] if codes else []
+    for code, what, opens, severity in codes:
+        head = text(" ", (code, f"bold {ACCENT}"), "  ", what, (f"  {severity}", DIM))
+        lines += wrapped(head, width, MOST_HELP_LINES)
+        lines += [
+            text("   ", piece) for piece in wrapped(text((opens, DIM)), width - 3, MOST_HELP_LINES)
+        ]
+    return [fit(line, width) for line in lines]
+
+
+def _signs(signs: Sequence[tuple[str, str, str]], width: int) -> list[Content]:
+    if not signs:
+        return []
+    items = [text((mark, style), f" {said}") for mark, style, said in signs]
+    lines = [text(("signs", STRONG)), *(text(" ", row) for row in in_rows(items, width - 1))]
+    return [fit(line, width) for line in lines]
+
+
+CELL: Final = (8.4, 18.0)
+"""Width and height of one cell of the picture, in pixels."""
+EDGE: Final = 16.0
+_FONT: Final = "'DejaVu Sans Mono', 'Cascadia Mono', Menlo, Consolas, monospace"
+
+
+def as_text(lines: Sequence[Content]) -> str:
+    """Return the lines as they read, without colours."""
+    return "".join(f"{line.plain.rstrip()}\n" for line in lines)
+
+
+def as_svg(lines: Sequence[Content], width: int, colours: Mapping[str, str]) -> str:
+    """Return a picture of the lines, ``width`` cells wide; it loads nothing.
+
+    ``colours`` are the theme's, by name (``ink``, ``background``, ``accent``) as ``#rrggbb``.
+    """
+    across, down = width * CELL[0] + 2 * EDGE, len(lines) * CELL[1] + 2 * EDGE
+    ink, ground = colours["ink"], colours["background"]
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{across:g}" height="{down:g}" '
+        f'viewBox="0 0 {across:g} {down:g}">\n'
+        f'<rect width="100%" height="100%" fill="{ground}"/>\n'
+        f'<g font-family="{_FONT}" font-size="14" fill="{ink}" xml:space="preserve">\n'
+    )
+    rows = (_row(line, place, colours) for place, line in enumerate(lines))
+    return f"{head}{''.join(rows)}</g>\n</svg>\n"
+
+
+def _row(line: Content, place: int, colours: Mapping[str, str]) -> str:
+    """Return a line's pieces of one style, each at its own cell: no font can move what follows."""
+    ends = {0, len(line.plain)} | {end for span in line.spans for end in (span.start, span.end)}
+    y = EDGE + (place + 0.75) * CELL[1]
+    pieces = []
+    for start, end in pairwise(sorted(ends)):
+        said = line.plain[start:end]
+        if not said.strip():
+            continue
+        styles = [str(s.style) for s in line.spans if s.start <= start and end <= s.end]
+        x = EDGE + Content(line.plain[:start]).cell_length * CELL[0]
+        long = Content(said).cell_length * CELL[0]
+        look = _look(" ".join(styles).split(), colours)
+        place_of = f'x="{x:g}" y="{y:g}" textLength="{long:g}" lengthAdjust="spacingAndGlyphs"'
+        pieces.append(f"<text {place_of}{look}>{escape(said)}</text>\n")
+    return "".join(pieces)
+
+
+def _look(words: Sequence[str], colours: Mapping[str, str]) -> str:
+    found = [colours[word[1:]] for word in words if word[1:] in colours and word[0] == "$"]
+    weight = ' font-weight="bold"' if "bold" in words else ""
+    return (f' fill="{found[-1]}"' if found else "") + weight
