@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -49,6 +50,39 @@ class Held:
         return None if found is None else frozenset(
             path for path in paths if os.path.realpath(path) in found
         )  # fmt: skip
+
+
+class WrittenFiles:
+    """All files that processes of this machine may write to, found at most every ``EVERY`` s."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[str, str] = {}
+        self._until = 0.0
+
+    def now(self, proc: Path = PROC) -> dict[str, str]:
+        """Return each as the kernel names it, with a handle of it (``/proc/PID/fd/N``)."""
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._found = dict(_handles(proc))
+                self._until = time.monotonic() + EVERY
+            return self._found
+
+
+WRITTEN_FILES: Final = WrittenFiles()
+
+
+def _handles(proc: Path) -> Iterator[tuple[str, str]]:
+    for process in proc.iterdir() if (proc / "self" / "fd").is_dir() else ():
+        if not process.name.isdigit():
+            continue
+        with suppress(OSError):  # gone, or another user's
+            for handle in islice(os.scandir(process / "fd"), MOST_FILES):
+                with suppress(OSError):
+                    writes = handle.stat(follow_symlinks=False).st_mode & 0o200
+                    path = str(Path(handle.path).readlink()) if writes else ""
+                    if path.startswith("/") and not path.startswith("/dev/"):
+                        yield path, handle.path
 
 
 def _written(process: Path, paths: Collection[str]) -> Iterator[str]:

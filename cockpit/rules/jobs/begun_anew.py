@@ -6,6 +6,7 @@ truncates loses nothing: only a log that was begun anew beside a restart is told
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -50,17 +51,22 @@ def log_begun_anew(run: RunSpec, history: History) -> Iterator[Alert]:
 
 
 def _moved(run: RunSpec, history: History, log: LogValue) -> Alert:
-    text = f"{log.moved_from} was renamed away; its writer goes on in {log.path}"
+    handle = re.search(r"/proc/\d+/fd/\d+$", log.path)
+    became = "renamed" if handle is None else "deleted"
+    keep = "it is followed there" if handle is None else f"keep it: cp {handle[0]} FILE"
     return Alert(
         id="C-23",
         key=f"C-23:{run.name}:renamed",
         severity=Severity.INFO,
-        title="The log was renamed under its writer",
+        title=f"The log was {became} under its writer",
         since=log.mtime,
-        evidence=present.evidence(history.facets.log.source, text),
+        evidence=present.evidence(
+            history.facets.log.source,
+            f"{log.moved_from} was {became}; its writer goes on in {log.path}",
+        ),
         confidence="sure",
-        next_action="nothing to do: it is followed there; rotate with copytruncate,"
-        " or let the writer open its log anew",
+        next_action=f"{'nothing to do: ' if handle is None else ''}{keep}; rotate with"
+        " copytruncate, or let the writer open its log anew",
     )
 
 

@@ -106,15 +106,24 @@ class Follower:
         with ExitStack() as stack:
             try:
                 opened = stack.enter_context(self.log.open(self.wish(limit)))
-                self.moved_to = None
-            except FileNotFoundError:
-                same = (each for each, stat in self._beside() if stat.identity == self._inode)
-                moved = next(same, None)
-                if moved is None:
-                    raise
+                missing = None
+            except FileNotFoundError as error:
+                missing = error
+            moved = None
+            if missing is not None or not opened.stat.size:  # a rotation has begun an empty one
+                moved = self._moved(missing is not None)
+            if moved is not None:
                 opened = stack.enter_context(moved.open())
-                self.moved_to = moved.path
+            elif missing is not None:
+                raise missing
+            self.moved_to = None if moved is None else moved.path
             yield opened
+
+    def _moved(self, missing: bool) -> Ranged | None:
+        """Return where the log lies now: the file that was read, or the one its writer has open."""
+        same = (each for each, stat in self._beside() if stat.identity == self._inode)
+        found = next(same, None) if missing else None
+        return found or self.log.renamed()
 
     def has_read(self, place: Place, version: Hashable) -> bool:
         """Tell whether all of the file at a place was read when it was of this ``version``."""

@@ -9,8 +9,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cockpit.model.place import FILE, Place
+from cockpit.runtime.open_files import WRITTEN_FILES
 from cockpit.runtime.regular import open_regular
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Stat, Wish
+from cockpit.sources.logs.renamed import goes_on_in
 
 
 class LocalLog(Ranged):
@@ -37,6 +39,13 @@ class LocalLog(Ranged):
             with suppress(OSError):
                 found.append((LocalLog(path), stat_of(path.stat())))
         return found
+
+    def renamed(self) -> LocalLog | None:
+        """Return where its writer goes on, by the open files of all processes that can be seen."""
+        path = Path(self.place.path)
+        real = str(Path(os.path.realpath(path.parent)) / path.name)
+        found = goes_on_in(real, WRITTEN_FILES.now())
+        return None if found is None else LocalLog(found)
 
 
 class _OpenFile(Opened):

@@ -22,6 +22,7 @@ from typing import BinaryIO, Final, Literal, NamedTuple
 from cockpit.model.logtext import LogLine, LogMark, PresentLog, Read
 from cockpit.sources.logs.packed import ENDINGS, errors, packing_of, unpacked
 from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stream, Wish
+from cockpit.sources.logs.renamed import ENDING
 from cockpit.sources.logs.stamp import line_time, read_stamp, writes_utc
 from cockpit.text.present_log import present_log
 from cockpit.text.safe import clean
@@ -48,7 +49,7 @@ DROPPED: Final = "older lines are no longer kept"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|.)")
 _BAR = re.compile(rb"%\||it/s|s/it|\xe2\x94\x81| rate:")
 _PACKED = "|".join(map(re.escape, ENDINGS))
-_ROTATED = re.compile(rf"(?:[.-]\d[\dT_.:-]*|\.old|\.bak)(?:{_PACKED})?|{_PACKED}")
+_ROTATED = re.compile(rf"{ENDING}(?:{_PACKED})?|{_PACKED}")
 
 
 class _Part(NamedTuple):

@@ -132,6 +132,10 @@ class Ranged(ABC):
         """Return the files of its folder whose names begin so, itself among them."""
         return ()
 
+    def renamed(self) -> Ranged | None:
+        """Return where its writer goes on that has renamed it, or lost its name; else ``None``."""
+        return None
+
 
 def _behind(data: bytes, breaks: int) -> int:
     at = 0

@@ -21,10 +21,11 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import LIMITED, RemoteError, quote, run_script_blocking
+from cockpit.sources.logs import renamed
 from cockpit.sources.logs.pages import PageCache
 from cockpit.sources.logs.pieces import MOST_BESIDE, Answer, Ask, LaterError, Piece, Told
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
-from cockpit.sources.scripts import is_pattern, word_of
+from cockpit.sources.scripts import is_pattern, new_mark, word_of
 
 TRIP: Final = 4.0
 """Seconds for one trip within a look."""
@@ -40,6 +41,9 @@ TOGETHER: Final = 2
 COUNTING: Final = 6.0
 """Seconds for counting the lines of a log where it lies."""
 _LIMITED: Final = f"LC_ALL=C; export LC_ALL\n{LIMITED}"
+RENAMED_EVERY: Final = 30.0
+"""Seconds after which a host is asked again where the writer of a log without a name goes on."""
+_LISTED: Final = 2 << 20
 _COLOUR: Final = b"(\x1b\\[[0-9;:]*m)*"
 _SPECIAL: Final = re.compile(rb"([\\.\[\](){}*+?^$|])")
 _SLACK: Final = 1 << 20
@@ -110,6 +114,7 @@ class Host:
         self._news = threading.Condition()
         self._queue: list[_Waiting] = []
         self._trips = 0
+        self._renamed: dict[str, tuple[float, str | None]] = {}
 
     def ask(self, asks: Sequence[Ask], deadline: float = TRIP) -> list[Told]:
         """Return what is told of each file, on our clock; in one trip if it can carry that.
@@ -155,6 +160,15 @@ class Host:
         out = self.script(piece.script, deadline, cap)
         got = self._now()
         return [on_our_clock(told, sent, got) for told in piece.answers(out)]
+
+    def renamed(self, path: str) -> str | None:
+        """Return where the writer of a log goes on that has lost its name; asked now and then."""
+        at, found = self._renamed.get(path, (float("-inf"), None))
+        if time.monotonic() - at >= RENAMED_EVERY:
+            mark = new_mark()
+            found = renamed.told(self.script(renamed.script(path, mark), TRIP, _LISTED), mark)
+            self._renamed[path] = time.monotonic(), found
+        return found
 
     def script(self, script: str, deadline: float, cap: int) -> bytes:
         """Return what a script prints; raises ``HostError``."""
@@ -241,6 +255,13 @@ class RemoteLog(Ranged):
         if isinstance(told, OSError):
             raise told
         yield _OpenRemote(self._host, told)
+
+    def renamed(self) -> RemoteLog | None:
+        """Return where its writer goes on, by the open files that can be seen on its host."""
+        if is_pattern(self.place.path):
+            return None
+        found = self._host.renamed(self.place.path)
+        return None if found is None else RemoteLog(self._at(found), self._host)
 
     def _start(self, prefix: str) -> str:
         return str(PurePosixPath(self.place.path).parent / prefix)

@@ -77,7 +77,7 @@ def test_a_log_that_is_renamed_under_its_writer_is_followed_on(tmp_path: Path) -
         assert (value.path, value.moved_from) == (f"{path}.1", str(path))
         assert [row.step for row in value.rows] == [2], "no row is read twice"
         (alert,) = told(value, job())
-        assert alert.evidence[0].text == f"{path} was renamed away; its writer goes on in {path}.1"
+        assert alert.evidence[0].text == f"{path} was renamed; its writer goes on in {path}.1"
         print("step 3/99 loss 2", file=writer, flush=True)
     path.write_text("step 4/99 loss 2\n")
     value = asyncio.run(logs.observe(queries))["r"].value

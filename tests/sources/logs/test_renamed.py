@@ -1,0 +1,107 @@
+"""A log that has lost its name before the first look: its writer has it open all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import LogValue
+from cockpit.model.query import Query
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.rules.jobs.begun_anew import log_begun_anew
+from cockpit.runtime import open_files
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import run_script_blocking
+from cockpit.sources.logs import remote
+from cockpit.sources.logs.renamed import goes_on_in
+from cockpit.sources.logs.source import Logs
+from tests.rules.making import T0, history, job, run_spec
+
+HOSTS = pytest.mark.parametrize("host", [None, "box"], ids=["here", "on a host"])
+
+
+@pytest.fixture(autouse=True)
+def processes_are_looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_files, "EVERY", 0.0)
+    monkeypatch.setattr(remote, "RENAMED_EVERY", 0.0)
+
+
+def this_machine(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+    return run_script_blocking(None, script, deadline=deadline, cap=cap)
+
+
+def looking(path: Path, host: str | None) -> Callable[[], Facet[LogValue]]:
+    where = str(path) if host is None else f"ssh://{host}{path}"
+    run = RunSpec(name="r", job=JobSpec.model_validate({"kind": "local", "log": where}))
+    logs = Logs(SystemClock(), run=this_machine)
+    return lambda: asyncio.run(logs.observe([Query(run=run)]))["r"]
+
+
+def value_of(facet: Facet[LogValue]) -> LogValue:
+    assert facet.value is not None, facet.error
+    return facet.value
+
+
+@HOSTS
+@pytest.mark.parametrize("name", ["run.log.1", "run.log-20261128", "run.log.2026-11-28_10", None])
+def test_it_is_read_where_its_writer_goes_on(
+    tmp_path: Path, host: str | None, name: str | None
+) -> None:
+    path, look = tmp_path / "run.log", looking(tmp_path / "run.log", host)
+    with path.open("w") as writer:
+        print("step 1/99 loss 2", file=writer, flush=True)
+        path.unlink() if name is None else path.rename(tmp_path / name)
+        value = value_of(look())
+        assert value.moved_from is not None and value.moved_from.endswith(str(path))
+        (alert,) = log_begun_anew(run_spec(), history(T0, job=job(), log=value))
+        if name is None:
+            assert "/proc/" in value.path and "cp /proc/" in alert.next_action
+            assert alert.title == "The log was deleted under its writer"
+        else:
+            assert value.path.endswith(str(tmp_path / name))
+        print("step 2/99 loss 2", file=writer, flush=True)
+        assert [row.step for row in value_of(look()).rows] == [2], "followed on, no row twice"
+    path.write_text("step 3/99 loss 2\n")
+    value = value_of(look())
+    assert (value.moved_from, [row.step for row in value.rows]) == (None, [3])
+
+
+@HOSTS
+def test_an_empty_log_that_a_rotation_has_begun_does_not_hide_the_writer_s(
+    tmp_path: Path, host: str | None
+) -> None:
+    path, look = tmp_path / "run.log", looking(tmp_path / "run.log", host)
+    with path.open("w") as writer:
+        print("step 1/99 loss 2", file=writer, flush=True)
+        path.rename(tmp_path / "run.log.1")
+        path.touch()
+        assert [row.step for row in value_of(look()).rows] == [1]
+        print("step 2/99 loss 2", file=writer, flush=True)
+        assert [row.step for row in value_of(look()).rows] == [2]
+
+
+@HOSTS
+def test_what_no_process_writes_and_what_may_be_another_log_is_none(
+    tmp_path: Path, host: str | None
+) -> None:
+    (tmp_path / "run.log.1").write_text("step 1/99 loss 2\n")
+    look = looking(tmp_path / "run.log", host)
+    with (tmp_path / "run.log.err").open("w"), (tmp_path / "run-2.log").open("w"):
+        error = look().error
+        assert error is not None and error.kind is ErrorKind.NOT_FOUND
+    with (tmp_path / "run.log.2").open("w"), (tmp_path / "run.log.3").open("w"):
+        assert look().value is None, "two ranks perhaps"
+    with (tmp_path / "run.log").open("w"), (tmp_path / "run.log.2").open("w"):
+        assert value_of(look()).moved_from is None, "it is being written, and empty"
+
+
+def test_only_files_of_the_same_folder_count() -> None:
+    assert goes_on_in("/a/run.log", {"/b/run.log.1": "/proc/7/fd/1"}) is None
+    assert goes_on_in("/a/run.log", {"/a/run.log.1": "/proc/7/fd/1"}) == "/a/run.log.1"
+    gone = {"/a/run.log.1 (deleted)": "/proc/7/fd/1"}
+    assert goes_on_in("/a/run.log", gone) == "/proc/7/fd/1"
