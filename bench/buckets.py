@@ -8,7 +8,7 @@ import sys
 import time
 
 from cockpit.model.clock import SystemClock
-from cockpit.model.query import Query
+from cockpit.model.jobs import Query
 from cockpit.model.run import CheckpointSpec, RunSpec
 from cockpit.sources.checkpoints import surveys
 from cockpit.sources.checkpoints.source import Checkpoints

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from bench.log_file import MIB, peak
 from cockpit.model.clock import SystemClock
+from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.rules.triage.alarms import alarms_in
 from cockpit.sources.logs.rows import read_rows

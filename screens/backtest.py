@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.content import Content
 
-from cockpit.model.backtested import Backtested
+from cockpit.model.history import Backtested
 from screens.ports import Cockpit
 from screens.sheet import SheetScreen
 from widgets.fleet_header import KeyLine

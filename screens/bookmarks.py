@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from cockpit.model.bookmark import Bookmark, Key
+from cockpit.model.logtext import Bookmark, Key
 from cockpit.text.safe import clean
 from screens.ports import Logs
 

@@ -9,8 +9,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from cockpit.model.report import RunReport, Verdict
-from cockpit.model.view import GROUPS, SORTS, View
+from cockpit.model.report import GROUPS, SORTS, RunReport, Verdict, View
 from cockpit.text.charset import Charset
 from screens.base import ActingScreen
 from screens.fleet_view import Shown, arranged, read_filter

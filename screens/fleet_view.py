@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Phase
-from cockpit.model.report import URGENCY, RunReport, Verdict
-from cockpit.model.view import View
+from cockpit.model.report import URGENCY, RunReport, Verdict, View
 from widgets.painting.facts import unread
 from widgets.painting.panel import needs_room
 

@@ -11,7 +11,7 @@ from textual.app import SuspendNotSupported
 from textual.widgets import Input
 from textual.worker import Worker
 
-from cockpit.model.safetext import SafeText
+from cockpit.model.base import SafeText
 from cockpit.model.wording import percent
 from screens.base import ActingScreen, spawn
 from screens.log_goto import HOW

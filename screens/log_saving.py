@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from cockpit.model.safetext import SafeText
+from cockpit.model.base import SafeText
 from cockpit.runtime.offload import offload
 from screens.log_reader import LogReader
 

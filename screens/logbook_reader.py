@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.model.safetext import SafeText
+from cockpit.model.base import SafeText
 from cockpit.records.logbook.as_of import book_then
 from cockpit.records.logbook.reading import Logbook, read_logbook
 from cockpit.runtime.offload import offload

@@ -16,7 +16,7 @@ from textual.containers import Container, Vertical
 from textual.widgets import Input
 from textual.worker import Worker
 
-from cockpit.model.past import Then, Timeline
+from cockpit.model.history import Then, Timeline
 from cockpit.text.moments import read_moment
 from screens.base import ActingScreen, Work, spawn
 from screens.keys import bindings

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from textual.worker import Worker
 
-from cockpit.model.past import Then
+from cockpit.model.history import Then
 from screens.base import Work
 from screens.logbook_reader import read_book_then
 from screens.ports import Cockpit

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from cockpit.model.backtested import Backtested
     from cockpit.model.curve import Curves, Span
+    from cockpit.model.history import Backtested, PastLog, Then, Timeline
     from cockpit.model.logtext import Hit, LogPage, Matches, Near
-    from cockpit.model.past import PastLog, Then, Timeline
-    from cockpit.model.report import RunReport
-    from cockpit.model.view import View
+    from cockpit.model.report import RunReport, View
     from screens.acting.guarded import GuardedActions
     from screens.bookmarks import Bookmarks
     from screens.keys import Keys

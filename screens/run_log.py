@@ -10,8 +10,7 @@ from typing import Any, Final
 from textual.worker import Worker
 
 from cockpit.model.alert import Alert
-from cockpit.model.bookmark import Bookmark, bookmark
-from cockpit.model.logtext import Hit, LogPage
+from cockpit.model.logtext import Bookmark, Hit, LogPage, bookmark
 from cockpit.model.report import RunReport
 from screens.base import Work
 from screens.bookmarks import GONE, RunMarks

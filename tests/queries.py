@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cockpit.model.query import Query
+from cockpit.model.jobs import Query
 from cockpit.model.run import RunSpec
 
 

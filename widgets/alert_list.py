@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from cockpit.model.alert import Alert, ClosedAlert
-from cockpit.model.bookmark import Bookmark
-from cockpit.model.goodput_words import losses, took
-from cockpit.model.past import NEXT_KIND, Happening, Kind, Timeline
-from cockpit.model.past import Timeline as Past
+from cockpit.model.goodput import losses, took
+from cockpit.model.history import NEXT_KIND, Happening, Kind, Timeline
+from cockpit.model.history import Timeline as Past
+from cockpit.model.logtext import Bookmark
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, day_of, day_time, glyph, steps
 from widgets.painting import facts, rows

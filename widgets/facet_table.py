@@ -7,7 +7,10 @@ from typing import Any, Final
 
 from textual.content import Content
 
-from cockpit.model.goodput_words import took
+from cockpit.model.facet import TrackerAlert
+from cockpit.model.goodput import took
+from cockpit.model.lineage import named, newest_of
+from cockpit.model.lineage import named as called
 from cockpit.model.observed import (
     Checkpoint,
     CheckpointsValue,
@@ -19,10 +22,7 @@ from cockpit.model.observed import (
     RecordsValue,
     TrackerValue,
 )
-from cockpit.model.picking import named, newest_of
-from cockpit.model.picking import named as called
 from cockpit.model.report import RunReport
-from cockpit.model.tracking import TrackerAlert
 from cockpit.model.wording import (
     age,
     clock_off,

@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from cockpit.model.report import RunReport, Verdict
-from cockpit.model.view import SORTS, View
+from cockpit.model.report import SORTS, RunReport, Verdict, View
 from cockpit.model.wording import clock_time, glyph
 from widgets.painted import Painted
 from widgets.painting.facts import URGENT, VERDICT_STYLE, unread

@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 from textual.content import Content
 from textual.message import Message
 
-from cockpit.model.bookmark import CONTEXT, Bookmark
-from cockpit.model.logtext import LogPage
-from cockpit.model.safetext import SafeText
+from cockpit.model.base import SafeText
+from cockpit.model.logtext import CONTEXT, Bookmark, LogPage
 from cockpit.model.wording import percent, size
 from widgets.painted import Painted
 from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, text, wrapped

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from cockpit.model.past import Moment, Then
+from cockpit.model.base import SafeText
+from cockpit.model.history import Moment, Then
 from cockpit.model.records import Recorded, SaveStage
-from cockpit.model.safetext import SafeText
 from widgets.painted import Filter, Painted
 from widgets.painting.journal import paint_band, paint_strip
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, Part, foreign, row, text, wrapped

@@ -11,10 +11,9 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from cockpit.model.instant import Noting
-from cockpit.model.lasting import lasting
 from cockpit.model.late_regex import late_regex
 from cockpit.model.report import RunReport
+from cockpit.model.wording import Noting, text_lifetime
 
 _CONTROL: Final = late_regex("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What no line may hold: the model's text is safe already, this is the last door."""
@@ -174,6 +173,6 @@ def kept(
     report: RunReport, now: float, about: tuple[object, ...], paint: Callable[[], list[Content]]
 ) -> Kept:
     """Return what ``paint`` makes of a report ``now``; ages in it say for how long it lasts."""
-    with lasting() as words:
+    with text_lifetime() as words:
         lines = paint()
     return Kept(report, about, now, now + words.seconds, lines, words.of_look)

@@ -17,9 +17,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from cockpit.model.lasting import lasting
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.wording import glyph
+from cockpit.model.wording import glyph, text_lifetime
 from widgets.painted import Kept, Painted, alike, kept
 from widgets.painting import facts, rows
 from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, group_line, lines_of, row, text
@@ -286,7 +285,7 @@ class _Columns:
         timely = self._begin <= now < self._end
         if self._found is None or asked != self._asked or not (same and timely):
             self._reports, self._asked = tuple(reports), asked
-            with lasting() as words:
+            with text_lifetime() as words:
                 self._found = columns(reports, now, width, liked)
             self._begin, self._end, self._of_look = now, now + words.seconds, words.of_look
         return self._found
@@ -377,7 +376,7 @@ class _Shares:
         same = alike(reports, self._reports, self._of_look)
         if not same or self._room != (height, width):
             self._reports, self._room = tuple(reports), (height, width)
-            with lasting() as words:
+            with text_lifetime() as words:
                 self._found = shares(reports, height, width)
             self._of_look = words.of_look
         return self._found

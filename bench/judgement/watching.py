@@ -15,8 +15,8 @@ from bench.judgement.clock import START
 from bench.judgement.stage import Stage
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import HostValue
-from cockpit.model.query import Query
 from cockpit.model.report import RunReport
 from cockpit.platforms.local.host import Hosts
 from cockpit.platforms.local.platform import LocalPlatform

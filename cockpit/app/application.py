@@ -21,12 +21,11 @@ from cockpit.app.terminal import drawn_line
 from cockpit.app.typeahead import stands
 from cockpit.config.places import state_dir
 from cockpit.config.unread import unread_notice
-from cockpit.model.bookmark import Bookmark, Key
 from cockpit.model.clock import Clock, SystemClock
-from cockpit.model.instant import Noting
-from cockpit.model.report import RunReport
+from cockpit.model.logtext import Bookmark, Key
+from cockpit.model.report import RunReport, View
 from cockpit.model.run import CockpitFile
-from cockpit.model.view import View
+from cockpit.model.wording import Noting
 from cockpit.runtime.heap import QuietHeap
 from cockpit.runtime.login import login_name
 from cockpit.runtime.operator import ask_operator
@@ -41,7 +40,7 @@ from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:  # what is only opened later is imported there: the first paint waits for no more
     from cockpit.app.opening import Watching
-    from cockpit.model.backtested import Backtested
+    from cockpit.model.history import Backtested
     from screens.acting.palette import Command
     from screens.mask import Mask
     from screens.ports import CurvesPort, Logs, PastsPort

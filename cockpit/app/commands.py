@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cockpit.model.view import View
+from cockpit.model.report import View
 from screens.acting.offers import choices, key_of, open_command
 from screens.acting.palette import SETTINGS, Command, in_groups
 from screens.fleet_view import ordered

@@ -26,9 +26,8 @@ from cockpit.app.kept_frame import (
     save,
 )
 from cockpit.app.typeahead import stands
-from cockpit.model.instant import Noting
 from cockpit.model.late_regex import late_regex
-from cockpit.model.wording import aged, brief, clock_time
+from cockpit.model.wording import Noting, aged, brief, clock_time
 from cockpit.runtime.offload import offload
 from cockpit.text.charset import Charset, drawn
 from screens.fleet import FleetScreen

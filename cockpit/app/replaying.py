@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from cockpit.model.backtested import Backtested
+from cockpit.model.history import Backtested
 from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from cockpit.model.base import Frozen
-from cockpit.model.bookmark import WORDS, Bookmark, Key
-from cockpit.model.view import GROUPS, SORTS, View
+from cockpit.model.logtext import WORDS, Bookmark, Key
+from cockpit.model.report import GROUPS, SORTS, View
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.text.safe import plain_text

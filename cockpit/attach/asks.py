@@ -61,7 +61,7 @@ def _matches_in(found: Sequence[Any]) -> Matches:
 
 
 def _past_log_in(found: Sequence[Any]) -> object:
-    from cockpit.model.past import PastLog
+    from cockpit.model.history import PastLog
 
     page, told = found
     return PastLog(page_in(page), clean(told))
@@ -74,13 +74,13 @@ def _curves_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
 
 
 def _timeline_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
-    from cockpit.model.past import timeline_in
+    from cockpit.model.history import timeline_in
 
     return timeline_in(found)
 
 
 def _then_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
-    from cockpit.model.past import Then
+    from cockpit.model.history import Then
 
     return Then.model_validate(found)
 

@@ -34,7 +34,7 @@ from cockpit.attach.wire import BEAT, MISSED, Document, WireError, texts_in
 from cockpit.model.clock import Clock, next_beat
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.model.told import RUN_FILE
+from cockpit.model.shared_facts import RUN_FILE
 from cockpit.model.wording import clock_time
 from cockpit.runtime.offload import offload
 from cockpit.runtime.process import process_facts

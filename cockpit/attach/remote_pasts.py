@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from cockpit.attach.remote_logs import Ask
 
 if TYPE_CHECKING:
-    from cockpit.model.past import PastLog, Then, Timeline
+    from cockpit.model.history import PastLog, Then, Timeline
 
 
 class RemotePasts:

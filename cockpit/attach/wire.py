@@ -20,11 +20,10 @@ from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
-from cockpit.model.base import Frozen
+from cockpit.model.base import Frozen, SafeText
 from cockpit.model.logtext import LogPage
 from cockpit.model.place import Place
 from cockpit.model.report import RunReport
-from cockpit.model.safetext import SafeText
 
 _CROSSES: Final = ("attach", "model")
 """The rooms whose sources say what crosses: frames here, their values there."""

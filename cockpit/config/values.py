@@ -11,8 +11,8 @@ from cockpit.config.check import Trouble, table_of
 from cockpit.config.lines import KeyPath
 from cockpit.model.base import parse_duration
 from cockpit.model.late_regex import late_regex
+from cockpit.model.place import server_of
 from cockpit.model.run import EVENT, NEVER, log_period
-from cockpit.model.wandb_address import server_of
 from cockpit.text.scrub import scrub
 from cockpit.text.secret_names import is_placeholder
 

@@ -17,9 +17,8 @@ from cockpit.mcp.desk import Desk
 from cockpit.mcp.foreign import fitted, lines_of
 from cockpit.mcp.tool import OfRun, Progress, Tool, ToolError
 from cockpit.mcp.wire import Document
-from cockpit.model.agents import TELLS
+from cockpit.model.acts import TELLS, Outcome
 from cockpit.model.base import Frozen, rfc3339
-from cockpit.model.outcome import Outcome
 from cockpit.model.plan import Check, Level, Plan, Request, Result, StepResult, StepState
 from cockpit.model.run import agents_of
 

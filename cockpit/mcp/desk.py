@@ -13,8 +13,8 @@ from cockpit.actions.core.wiring import build_service
 from cockpit.attach.acting import ActingLooks
 from cockpit.attach.client import AttachedEngine
 from cockpit.mcp.calls import CallBook
-from cockpit.model.backtested import Backtested
 from cockpit.model.clock import Clock
+from cockpit.model.history import Backtested
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.store.agents import AgentRecords

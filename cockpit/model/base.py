@@ -1,17 +1,28 @@
-"""The base of every value; scalar types that print as INTERFACE says; durations (``"15m"``)."""
+"""The base of every value; scalar types that print as INTERFACE says; durations; safe text."""
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Self, TypeVar
+from types import ModuleType
+from typing import Annotated, Any, Final, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict, PlainSerializer, model_serializer
 
-from cockpit.model.instant import NO_TIME
-from cockpit.model.instant import rfc3339 as rfc3339
-from cockpit.model.plugins import keep_plugins_out
+from cockpit.model.wording import NO_TIME
+from cockpit.model.wording import rfc3339 as rfc3339
+
+LOADER: Final = "pydantic.plugin._loader"
+
+
+def keep_plugins_out() -> None:
+    """Have pydantic find no plugins, without a look; the environment of children is untouched."""
+    loader = ModuleType(LOADER)
+    vars(loader)["get_plugins"] = tuple
+    sys.modules.setdefault(LOADER, loader)
+
 
 T = TypeVar("T")
 
@@ -145,3 +156,25 @@ def parse_duration(value: object) -> float:
 def unchanging(values: Sequence[T]) -> Sequence[T]:
     """Return values that came as a list so that nothing can change them."""
     return tuple(values) if isinstance(values, list) else values
+
+
+class Span(NamedTuple):
+    """A run of characters ``[start, end)`` and its style in Rich/Textual terms (``bold red``)."""
+
+    start: int
+    end: int
+    style: str
+
+
+class SafeText(Frozen):
+    """One displayable line: plain text and its colour spans. Prints as its plain text."""
+
+    plain: str
+    spans: tuple[Span, ...] = ()
+
+    @model_serializer(mode="plain")
+    def _as_text(self) -> str:
+        return self.plain
+
+    def __str__(self) -> str:
+        return self.plain

@@ -1,14 +1,17 @@
-"""A metric over a run as it is drawn: parts of bounded number, whatever the length of the run.
-
-Steps are whole numbers of the trainer, times are seconds since the epoch (UTC).
-"""
+"""Curves for charts: bounded parts of what was logged, packed columns, labels of axes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+import itertools
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import tzinfo
+from itertools import repeat
+from typing import Any, Final, NamedTuple, overload
 
 from cockpit.model.observed import Column
+from cockpit.model.wording import clock_time, number
 from cockpit.model.wording import share as share_of
 
 LOSS: Final = "loss"
@@ -163,3 +166,191 @@ def _curve_in(content: Sequence[Any]) -> Curve:
         newest=None if curve.newest is None else Point(*curve.newest),
         broken=None if curve.broken is None else Point(*curve.broken),
     )
+
+
+Numbers = tuple["array[int]", "array[int]", "array[float]", "array[float]", "array[float]"]
+
+
+class PackedColumns(Sequence[Column]):
+    """Columns that never change, each made as it is asked for: 8 bytes a figure.
+
+    Raises ``OverflowError`` for a step beyond 63 bits.
+    """
+
+    __slots__ = ("_nonfinite", "_numbers")
+
+    def __init__(self, columns: Iterable[Column] = ()) -> None:
+        first, last, nonfinite = array("q"), array("q"), array("q")
+        low, high, mean = array("d"), array("d"), array("d")
+        for column in columns:
+            first.append(column[0])
+            last.append(column[1])
+            low.append(_packed(column[2]))
+            high.append(_packed(column[3]))
+            mean.append(_packed(column[4]))
+            nonfinite.append(column[5])
+        self._numbers: Numbers = first, last, low, high, mean
+        self._nonfinite: array[int] | None = nonfinite if any(nonfinite) else None
+
+    @classmethod
+    def of_rows(cls, steps: array[int], values: array[float]) -> PackedColumns:
+        """Return a column for each single row; both arrays are the columns' own from now on."""
+        made = cls()
+        made._numbers = steps, steps, values, values, values
+        return made
+
+    def __len__(self) -> int:
+        return len(self._numbers[0])
+
+    def __iter__(self) -> Iterator[Column]:
+        first, last, low, high, mean = self._numbers
+        if low is mean:  # single rows: each has a figure
+            return map(Column, first, last, low, high, mean, repeat(0))
+        shown = (map(_shown, each) for each in (low, high, mean))
+        return map(Column, first, last, *shown, self._nonfinite or repeat(0))
+
+    @overload
+    def __getitem__(self, at: int) -> Column: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Column]: ...
+
+    def __getitem__(self, at: int | slice) -> Column | Sequence[Column]:
+        if isinstance(at, slice):
+            return tuple(self)[at]
+        first, last, low, high, mean = (each[at] for each in self._numbers)
+        bad = self._nonfinite[at] if self._nonfinite else 0
+        return Column(int(first), int(last), _shown(low), _shown(high), _shown(mean), bad)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PackedColumns):
+            return self is other or self._bytes == other._bytes
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self)})"
+
+    @property
+    def _bytes(self) -> tuple[bytes, ...]:
+        """All that they are; by it also what is no number equals itself."""
+        every: tuple[array[Any] | None, ...] = (*self._numbers, self._nonfinite)
+        return tuple(b"" if each is None else each.tobytes() for each in every)
+
+
+def _packed(figure: float | None) -> float:
+    return math.nan if figure is None else figure
+
+
+def _shown(figure: float) -> float | None:
+    return figure if figure == figure else None  # noqa: PLR0124 - not a number: there is none
+
+
+_ROUND: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+_TIMES: Final = (
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400,
+)  # fmt: skip
+"""Seconds that lie between two labels of a time axis; beyond them whole days."""
+_NEAR: Final = 0.7
+"""A round distance may be by so much smaller than the even one."""
+_DAY: Final = 86400
+MOST_FIGURE: Final = 8
+"""Cells of a value's label."""
+
+
+def round_values(low: float, high: float, count: int) -> list[float]:
+    """Return about ``count`` round values between two, ascending; at least two, else the ends."""
+    raw = high / max(1, count) - low / max(1, count)
+    while raw > 0 and math.isfinite(raw) and raw > 1e-290:
+        power = 10.0 ** math.floor(math.log10(raw))
+        step = next((each * power for each in _ROUND if each * power >= raw * _NEAR), raw)
+        found = _multiples(step, low, high)
+        if len(found) >= 2:
+            return found
+        raw = step / 4
+        if step < abs(high) * 1e-14:
+            break
+    return [low, high] if low < high else [low]
+
+
+def _multiples(step: float, low: float, high: float) -> list[float]:
+    if step <= 0 or abs(low / step) > 1e15 or (high / step - low / step) > 1000:
+        return []
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [min(high, max(low, each * step)) for each in range(first, last + 1)]
+
+
+def log_values(low: float, high: float, count: int) -> list[float]:
+    """Return about ``count`` round values between two above 0, for a logarithmic axis."""
+    for digits in ((1,), (1, 3), (1, 2, 5)):
+        found = [
+            digit * 10.0**power
+            for power in range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+            for digit in digits
+            if low <= digit * 10.0**power <= high
+        ]
+        if len(found) >= min(3, count):
+            every = math.ceil(len(found) / max(1, count))
+            return found[::every]
+    return round_values(low, high, count)
+
+
+def figures(values: Sequence[float]) -> list[str]:
+    """Return round values in as few digits as tell them apart, all with as many decimals."""
+    most = max(map(abs, values), default=0.0)
+    if 1e-3 <= most < 1e7:
+        for decimals in range(MOST_FIGURE):
+            shown = [f"{value:,.{decimals}f}".replace("-", "−") for value in values]
+            exact = all(
+                math.isclose(round(value, decimals), value, rel_tol=1e-9, abs_tol=most * 1e-9)
+                for value in values
+            )
+            if exact and max(map(len, shown)) <= MOST_FIGURE:
+                return shown
+    return _told_apart(values)
+
+
+def _told_apart(values: Sequence[float]) -> list[str]:
+    short = [number(value) for value in values]
+    if len(set(short)) == len(short) and max(map(len, short), default=0) <= MOST_FIGURE:
+        return short
+    for digits in range(2, MOST_FIGURE):
+        longer = [f"{value:.{digits}g}".replace("-", "−") for value in values]
+        fits = max(map(len, longer)) <= MOST_FIGURE
+        if len(set(longer)) == len(longer) and fits:
+            return longer
+    return [f"{value:.0e}".replace("-", "−") for value in values]
+
+
+def round_steps(first: int, last: int, count: int) -> list[int]:
+    """Return the first step, about ``count`` round ones and the last."""
+    if last <= first:
+        return [first]
+    between = (round(each) for each in round_values(first, last, max(1, count)))
+    inner = [each for each in between if first < each < last]
+    return list(dict.fromkeys((first, *inner, last)))
+
+
+def round_times(first: int, last: int, count: int) -> list[int]:
+    """Return round moments (epoch s) between two, about ``count``, with both ends."""
+    span = max(1, last - first)
+    days = -(-span // (_DAY * max(1, count))) * _DAY
+    step = next((each for each in _TIMES if span / each <= max(1, count)), days)
+    inner = range(-(-(first + 1) // step) * step, last, step)
+    return list(dict.fromkeys((first, *inner, last)))
+
+
+def time_figures(times: Sequence[int], tz: tzinfo | None = None) -> list[str]:
+    """Return moments as they are read: ``08:57``, with seconds where they lie close.
+
+    Without a zone they are in the reader's own.
+    """
+    close = len(times) > 1 and min(_gaps(times), default=60) < 60
+    return [clock_time(float(each), tz, seconds=close) for each in times]
+
+
+def _gaps(times: Sequence[int]) -> Iterable[int]:
+    inner = times[1:-1] if len(times) > 3 else times
+    return (later - one for one, later in itertools.pairwise(inner))

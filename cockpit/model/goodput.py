@@ -1,13 +1,10 @@
-"""Goodput: which share of a run's wall time trained steps that counted (SPEC W).
+"""Goodput: which share of a run's wall time trained steps that counted (SPEC W), also by day."""
 
-The measure is Google's ML goodput (*Introducing ML Productivity Goodput*, 2024, and its library
-``ml-goodput-measurement``): the time in which training made productive, preserved progress, over
-all time; the rest is *badput*, split by what it went to.
-"""
-
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.base import Frozen, Instant, Seconds
+from cockpit.model.wording import age, figure, lasts, share, steps, utc_minute
 
 UNWATCHED: Final = 2
 """Cadences without a look after which nobody knows what was meanwhile (as C-02 counts them)."""
@@ -166,3 +163,117 @@ class Goodput(Frozen):
         split = plain.pop("split")
         restarts = {**plain.pop("restarts"), "total": self.restarts.total}
         return {**plain, "wall_s": self.split.wall_s, **split, "restarts": restarts}
+
+
+PARTS: Final = {
+    "productive_s": "productive", "rework_s": "trained again", "spoilt_s": "NaN or inf loss",
+    "stalled_s": "stalled or slow", "starting_s": "starting", "waiting_s": "in queue",
+    "down_s": "down", "unwatched_s": "unwatched",
+}  # fmt: skip
+"""What the time went to, the best first."""
+
+
+def headline(found: Goodput, since: str = "") -> str:
+    """Return ``goodput 92.3 % of 3d 04h since 2026-03-11 08:41 UTC``; ``since`` in other words."""
+    watched = found.split.wall_s - found.split.unwatched_s
+    since = since or utc_minute(found.since)
+    if found.share is None:
+        why = found.share_why or f"nobody saw what the job did since {since}"
+        return f"goodput unknown: {why}"
+    rest = f", {took(found.split.unwatched_s)} unwatched" if found.split.unwatched_s >= 1 else ""
+    return f"goodput {share(found.share)} of {took(watched)} since {since}{rest}"
+
+
+def took(seconds: float) -> str:
+    """Return a time in the steps of an age, so that it does not tick: ``<15s``, ``3d 04h``."""
+    return "<15s" if seconds < 15 else age(seconds)
+
+
+def parts(found: Goodput) -> Iterator[tuple[str, str, float]]:
+    """Yield name, words and seconds of each part that is at least a second."""
+    for name, words in PARTS.items():
+        seconds = getattr(found.split, name)
+        if seconds >= 1.0:
+            yield name, f"{words} {took(seconds)}", seconds
+
+
+def losses(found: Goodput) -> str:
+    """Return restarts and by whom, steps lost, and accelerator-hours lost."""
+    count = found.steps_lost
+    lost = f"{steps(count)} step{'' if count == 1 else 's'} lost"
+    if count is None:
+        lost = "steps lost: unknown"
+    hours = found.accelerator_hours_lost
+    held = f"accelerator-hours lost: unknown ({found.accelerators_why})"
+    if hours is not None:
+        held = f"{figure(hours)} accelerator-hours lost ({found.accelerators} held)"
+    return f"{restarts(found.restarts)} · {lost} · {held}"
+
+
+def restarts(found: Restarts) -> str:
+    """Return how often training began again, and by whom."""
+    if not found.total:
+        return "no restart"
+    by = ((found.ours, "ours"), (found.requeues, "requeued"), (found.unknown, "unknown"))
+    named = ", ".join(f"{count} {who}" for count, who in by if count)
+    return f"{found.total} restart{'' if found.total == 1 else 's'} ({named})"
+
+
+def sentences(found: Goodput) -> tuple[str, ...]:
+    """Return it in four lines: the share, the parts, what was lost, on what evidence."""
+    split = ", ".join(words for _, words, _ in parts(found))
+    return (headline(found), split, losses(found), "; ".join(found.evidence))
+
+
+CELL: Final = 1800.0
+"""Seconds of one cell."""
+CELLS: Final = 48
+WORST_LAST: Final = ".sfhuac"
+"""Nobody watched, sealed, finished, healthy, unknown, attention, critical: what a cell tells."""
+UNSEEN: Final = WORST_LAST[0]
+_LETTERS: Final = {
+    "sealed": "s", "finished": "f", "healthy": "h", "unknown": "u", "attention": "a",
+    "critical": "c",
+}  # fmt: skip
+
+
+class Day(Frozen):
+    """A letter of ``WORST_LAST`` for each cell, the newest last: the worst that was seen in it.
+
+    ``end`` is when the newest cell ends, ``at`` when a verdict was seen last, and ``last`` that
+    one's letter. A time longer than two cadences between two looks was watched by nobody.
+    """
+
+    end: float = 0.0
+    cells: str = UNSEEN * CELLS
+    at: float | None = None
+    last: str = UNSEEN
+
+    def until(self, now: float) -> str:
+        """Return the cells of the 24 hours up to ``now``."""
+        if not self.end:
+            return UNSEEN * CELLS
+        lasts(_end(now) - now)
+        passed = int((_end(now) - self.end) // CELL)
+        return (self.cells + UNSEEN * max(0, min(passed, CELLS)))[-CELLS:]
+
+    def with_look(self, at: float, verdict: str, cadence: float) -> "Day":
+        """Return it with a verdict seen at ``at``; the one before held until then, if watched."""
+        if self.at is not None and at < self.at:
+            return self
+        end, cells = _end(at), list(self.until(at))
+        seen = _LETTERS[verdict]
+        if self.at is not None and at - self.at <= UNWATCHED * cadence:
+            first = CELLS - 1 - int((end - _end(self.at)) // CELL)
+            for place in range(max(0, first), CELLS - 1):
+                cells[place] = _worse(cells[place], self.last)
+        cells[-1] = _worse(cells[-1], seen)
+        return Day(end=end, cells="".join(cells), at=at, last=seen)
+
+
+def _end(at: float) -> float:
+    return (at // CELL + 1) * CELL
+
+
+def _worse(one: str, other: str) -> str:
+    return max(one, other, key=WORST_LAST.index)

@@ -1,12 +1,20 @@
-"""What a rule is given: the newest facets, and what was folded from everything before them."""
+"""A run over time: what a rule is given, what happened to a run, what a backtest found."""
 
-from cockpit.model.alert import Alert
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import BeforeValidator, ConfigDict
+
+from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.facet import ErrorKind
 from cockpit.model.goodput import JobStart, Looks
-from cockpit.model.observed import Phase
-from cockpit.model.report import Facets
-from cockpit.model.snapshot import Snapshot
+from cockpit.model.jobs import Snapshot
+from cockpit.model.logtext import LogPage
+from cockpit.model.observed import Column, Phase
+from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.trend import Trend
 
 
@@ -213,3 +221,171 @@ class History(Frozen):
     """True in a watch, which looks again by itself; ``check`` looks once."""
     sealed_by: str | None = None
     """Who sealed the run as it stands, by the store: told where no code repository holds a tag."""
+
+
+class Kind(StrEnum):
+    """What a happening is about; a person sifts by it."""
+
+    ALERT = "alerts"
+    ACTION = "actions"
+    JOB = "jobs"
+    CHECKPOINT = "checkpoints"
+    ENTRY = "log entries"
+    HANDOFF = "handoffs"
+
+
+class Sign(StrEnum):
+    """How a happening is marked: by what it means for the run."""
+
+    CRITICAL = "critical"
+    ATTENTION = "attention"
+    GOOD = "good"
+    UNKNOWN = "unknown"
+    PLAIN = "plain"
+
+
+class Happening(Frozen):
+    """One thing that happened; ``text`` and ``note`` are one safe line each.
+
+    ``key`` is the alert's that it is about; ``code`` its rule's (C-05).
+    """
+
+    at: Instant
+    kind: Kind
+    sign: Sign
+    text: str
+    note: str = ""
+    code: str = ""
+    key: str = ""
+
+
+class Moment(NamedTuple):
+    """A moment that is kept; ``changed``: the verdict, the phase or the alerts became others."""
+
+    at: float
+    verdict: Verdict
+    changed: bool
+
+
+class Timeline(Frozen):
+    """What happened to a run, newest first, and the moments that are kept, oldest first.
+
+    ``begins`` is when any cockpit first saw the run, as far back as is kept; ``lacks`` are the
+    reasons why something is missing, one line each.
+    """
+
+    run: str
+    happenings: tuple[Happening, ...] = ()
+    moments: tuple[Moment, ...] = ()
+    begins: Instant | None = None
+    lacks: tuple[str, ...] = ()
+
+    def of_kind(self, kind: Kind | None) -> tuple[Happening, ...]:
+        """Return the happenings of one kind (``None``: all)."""
+        return tuple(each for each in self.happenings if kind is None or each.kind is kind)
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        """Every moment that something is known of, oldest first: kept ones and happenings."""
+        stamps = {each.at for each in self.moments} | {each.at for each in self.happenings}
+        return tuple(sorted(stamps))
+
+
+class Seen(Frozen):
+    """The few figures that are kept of every look, longer than whole moments are."""
+
+    at: Instant
+    verdict: Verdict
+    phase: Phase | None = None
+    step: int | None = None
+
+
+class PastLog(NamedTuple):
+    """Lines of a log up to a moment of the past; ``told`` says which, and how that is known.
+
+    The page's ``size`` is what the log had then.
+    """
+
+    page: LogPage
+    told: str
+
+
+class Then(Frozen):
+    """A run as it was at ``at``: never anything that was learned later.
+
+    ``report`` is ``None`` where nothing is known. ``recorded_at`` is when it was kept; ``None``
+    where only the few figures of ``seen`` and the alerts are. ``lacks`` says what is not known of
+    the moment and why, one line each.
+    """
+
+    run: str
+    at: Instant
+    report: RunReport | None = None
+    recorded_at: Instant | None = None
+    seen: Seen | None = None
+    watched: bool = False
+    """Whether a cockpit looked at the run at that time."""
+    lacks: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON: the run as ``check --json`` tells it, and how it is known."""
+        plain = self.model_copy(update={"report": None}).to_json()
+        return {**plain, "report": None if self.report is None else self.report.document()}
+
+
+NEXT_KIND: Final[Mapping[Kind | None, Kind | None]] = dict(
+    zip((None, *Kind), (*Kind, None), strict=True)
+)
+"""The kind that is shown alone after another one; after the last one all are."""
+
+
+def timeline_in(content: Mapping[str, Any]) -> Timeline:
+    """Return the timeline that crossed to a window; raises ``ValueError``."""
+    moments = tuple(_moment_in(each) for each in content["moments"])
+    return Timeline.model_validate({**content, "moments": moments})
+
+
+def _moment_in(content: Sequence[Any]) -> Moment:
+    at, verdict, changed = content
+    return Moment(float(at), Verdict(verdict), bool(changed))
+
+
+def _instant(told: object) -> object:
+    return datetime.fromisoformat(told).timestamp() if isinstance(told, str) else told
+
+
+At = Annotated[float | None, BeforeValidator(_instant)]
+
+
+class _Told(Frozen):
+    """A part of the verb's document: what a later one adds is left out."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class WouldTell(_Told):
+    """One alert as it would have been told: where it opened and, ``closed``, where it closed."""
+
+    id: str
+    severity: Severity
+    title: str
+    opened_step: int | None = None
+    opened_at: At = None
+    closed_step: int | None = None
+    closed_at: At = None
+    closed: bool = False
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Backtested(_Told):
+    """A run's whole past replayed; ``steps`` rows, ``timed`` where they tell their own times."""
+
+    run: str
+    steps: int
+    last_step: int | None = None
+    final_step: int | None = None
+    timed: bool = False
+    not_replayed: tuple[str, ...] = ()
+    alerts: tuple[WouldTell, ...] = ()
+    curve: tuple[Column, ...] = ()
+    """The loss over the steps."""

@@ -1,4 +1,4 @@
-"""Jobs as an action sees them: what lives, what was looked up, what is to be submitted.
+"""Jobs as an action sees them: what lives, what was launched, what a source is asked.
 
 These are the values of the one interface through which every platform is acted on
 (``cockpit.platforms.base``).
@@ -9,10 +9,13 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from cockpit.model.base import Frozen
-from cockpit.model.live_job import Bundle as Bundle
-from cockpit.model.live_job import LiveJob as LiveJob
-from cockpit.model.live_job import Stopped as Stopped
+from cockpit.model.base import Frozen, Instant
+from cockpit.model.observed import Bundle as Bundle
+from cockpit.model.observed import JobValue, Phase, Pick
+from cockpit.model.observed import LiveJob as LiveJob
+from cockpit.model.observed import Stopped as Stopped
+from cockpit.model.records import Rejected
+from cockpit.model.run import RunSpec
 
 
 class Live(Frozen):
@@ -137,3 +140,73 @@ class OwnJob(Frozen):
     name: str
     text: str
     settings: dict[str, str] = Field(default_factory=dict)
+
+
+class Snapshot(Frozen):
+    """One launch. ``command`` and ``config`` hold no secret; ``config`` has dotted keys.
+
+    ``template`` is the command with its placeholders as the run file had them, ``resubmit`` the
+    one that it had for going on, where that was another. ``config`` is
+    ``None`` where none is known; ``config_sha256`` is the digest of the values as they are
+    here, so that anyone can make it again.
+    """
+
+    launch_id: str
+    at: Instant
+    action: str
+    command: tuple[str, ...]
+    template: tuple[str, ...] = ()
+    resubmit: tuple[str, ...] = ()
+    sha: str | None = None
+    branch: str | None = None
+    patch_id: str | None = None
+    dirty: tuple[str, ...] = ()
+    config: dict[str, str] | None = None
+    config_source: str | None = None
+    config_sha256: str | None = None
+    checkpoint: Pick | None = None
+    hardware: str | None = None
+    output_root: str | None = None
+    wandb_id: str | None = None
+    wandb_project: str | None = None
+    bundle: Bundle | None = None
+    """The code that went with the job, by its platform's word, once that is known."""
+
+
+class Query(Frozen):
+    """One run in a request to a source (SPEC J, "Which jobs belong to a run").
+
+    ``job`` is the current job as it was last observed, ``None`` while nothing certain is known
+    of it: its id, start, output file and node say where its log and its files are.
+    ``exit_record`` is the exit code of the tracker's exit record; it is not dated. ``rejected``
+    is what the store and the logbook's remote know of rejected checkpoints. ``last_log`` is where
+    the current job's log was read last, told only while ``job`` is not: it lies there still.
+    ``ended`` is the current job as some cockpit saw it end, told only to the job's own source: a
+    system that has forgotten it since does not make its end unknown.
+    """
+
+    run: RunSpec
+    job: JobValue | None = None
+    exit_record: int | None = None
+    rejected: tuple[Rejected, ...] = ()
+    last_log: str | None = None
+    ended: JobValue | None = None
+
+    @property
+    def name(self) -> str:
+        """The run's name: what answers are keyed by."""
+        return self.run.name
+
+    @property
+    def alive(self) -> bool | None:
+        """Whether the current job lives (``False``: it is over); ``None`` if that is not known."""
+        if self.job is None or self.job.phase is Phase.UNKNOWN:
+            return None
+        return not self.job.phase.terminal
+
+    @property
+    def over(self) -> JobValue | None:
+        """The end that was seen of the job that the run names; of its last where it names none."""
+        named = self.run.job.id if self.run.job is not None else None
+        seen = self.ended
+        return seen if seen is not None and named in (None, seen.id) else None

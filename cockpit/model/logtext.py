@@ -1,11 +1,13 @@
-"""What a diagnosis reads: the lines of the present job, each with its place in the file."""
+"""Log lines: those of the present job, their level, and where a reader left off."""
 
-from typing import Literal, NamedTuple
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field
 
-from cockpit.model.base import Frozen
-from cockpit.model.safetext import SafeText
+from cockpit.model.base import Frozen, SafeText
 
 
 class LogMark(NamedTuple):
@@ -139,3 +141,142 @@ class Skipped(Frozen):
     alarms: int = 0
     found: tuple[Line, ...] = ()
     dropped: int = 0
+
+
+WORDS: Final = 300
+"""Characters of the line that are kept."""
+CONTEXT: Final = 3
+"""Lines before it that tell, with it, one place from another."""
+Offset = Annotated[int, Field(ge=0, lt=1 << 63)]
+
+
+class Key(NamedTuple):
+    """Which line of which run's log."""
+
+    run: str
+    path: str
+    offset: int
+
+
+class Bookmark(Frozen):
+    """A line that is kept: ``words`` is how it begins, safe and masked; offsets count bytes.
+
+    ``begin`` is where the ``context`` lines before it start, ``before`` a checksum of them.
+    """
+
+    run: str
+    path: str
+    offset: Offset
+    words: str = Field(max_length=WORDS)
+    begin: Offset
+    context: int = Field(default=0, ge=0, le=CONTEXT)
+    before: str = ""
+    last: bool = False
+    """Whether it was the log's last line then: it may have grown since."""
+
+    @property
+    def key(self) -> Key:
+        """Which line it is."""
+        return Key(self.run, self.path, self.offset)
+
+    def stands_in(self, page: LogPage) -> bool:
+        """Return whether the line still stands where it stood.
+
+        ``page`` has ``context`` + 1 lines from ``begin`` on.
+        """
+        if page.offsets[self.context : self.context + 1] != (self.offset,):
+            return False
+        before, line = page.lines[: self.context], page.lines[self.context].plain
+        if checksum(before) != self.before:
+            return False
+        return self.begins(line) or (self.last and self.context > 0)
+
+    def begins(self, line: str) -> bool:
+        """Return whether a line reads as this one did."""
+        return line.startswith(self.words) and bool(self.words or not line)
+
+
+def bookmark(
+    run: str, path: str, lines: Sequence[SafeText], offsets: Sequence[int], *, last: bool
+) -> Bookmark:
+    """Return a bookmark of the last one of ``lines``; those before it stand right before it."""
+    lines, offsets = lines[-CONTEXT - 1 :], offsets[-CONTEXT - 1 :]
+    return Bookmark(
+        run=run,
+        path=path,
+        offset=offsets[-1],
+        words=lines[-1].plain[:WORDS],
+        begin=offsets[0],
+        context=len(lines) - 1,
+        before=checksum(lines[:-1]),
+        last=last,
+    )
+
+
+def checksum(lines: Sequence[SafeText]) -> str:
+    """Return what tells some lines from others."""
+    joined = "\n".join(line.plain for line in lines).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(joined, digest_size=8).hexdigest()
+
+
+Level = Literal["", "I", "W", "E"]
+"""Nothing told, or information, a warning, an error (and worse)."""
+HEAD: Final = 120
+"""Characters of a line in which its level is looked for."""
+_GLOG: Final = re.compile(r"\W{0,4}(?:\[?rank ?\d+\]?:? ?)?([DIWEFC])\d{4}(?:\d{4})? +\d\d:\d\d")
+_WORD: Final = re.compile(
+    r"(?<![\w.])(?P<upper>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)(?![\w=.])"
+    r"|level(?:name)?[\"']?[=:] ?[\"']?(?P<field>[A-Za-z]+)"
+    r"|(?:^|[\[< ])(?P<lower>info|warning|error|fatal|critical)(?:[\]>]|: )"
+)
+_RAISED: Final = re.compile(
+    r"(?:^|[\s:|\]])(?:\w+\.){0,8}(?P<name>\w{0,60}(?:Error|Exception|Interrupt|Warning))(?::|$)"
+)
+_STACK: Final = ("Traceback (most recent call last)", "During handling of the above exception",
+                 "The above exception was the direct cause")  # fmt: skip
+
+
+def level_of(line: str) -> Level:
+    """Return the level that a line tells of itself; of a traceback's first and last line, error."""
+    head = line[:HEAD]
+    found = _GLOG.match(head)
+    if found is not None:
+        return _letter(found[1])
+    word = _WORD.search(head)
+    if word is not None:
+        return _letter((word["upper"] or word["field"] or word["lower"]).upper())
+    if any(each in head for each in _STACK):
+        return "E"
+    raised = _RAISED.search(head)
+    if raised is None:
+        return ""
+    return "W" if raised["name"].endswith("Warning") else "E"
+
+
+def _letter(word: str) -> Level:
+    if word.startswith("W"):
+        return "W"
+    return "E" if word.startswith(("E", "F", "C")) else "I"
+
+
+class Levels:
+    """The level of each of many lines, in their order: a traceback is one thing."""
+
+    def __init__(self) -> None:
+        self._level: Level = ""
+        self._stack = False
+
+    def next(self, line: str) -> Level:
+        """Return the level of the next line; what is indented below one belongs to it."""
+        inside = not line.strip() or line[0] in " \t|"
+        if inside and self._level in ("W", "E"):
+            return self._level
+        own = level_of(line)
+        self._level = "E" if self._stack and own == "" and not inside else own
+        self._stack = any(each in line for each in _STACK)
+        return self._level
+
+    @property
+    def pending(self) -> bool:
+        """Whether the next line may belong to the one before."""
+        return self._stack or self._level in ("W", "E")

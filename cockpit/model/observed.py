@@ -1,26 +1,145 @@
-"""The values of the eight facets, in the shapes of INTERFACE."""
+"""The values of the eight facets, in the shapes of INTERFACE.
+
+The value of the host facet: disks, memory, load and accelerators (SPEC S-14).
+
+What is known of the monitor that watches a run from outside (INTERFACE ``monitor.value``).
+
+Jobs that live beside a run, the code that one runs, whether it is stopped: as observed.
+"""
 
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from cockpit.model.announced import Announced
-from cockpit.model.base import Frozen, Instant, Seconds
-from cockpit.model.host_health import Disk as Disk
-from cockpit.model.host_health import Gpu as Gpu
-from cockpit.model.host_health import HostValue as HostValue
-from cockpit.model.live_job import Bundle, LiveJob, Stopped
+from cockpit.model.base import Frozen, Instant, SafeText, Seconds
+from cockpit.model.facet import Column as Column
+from cockpit.model.facet import Problem, true_loss
+from cockpit.model.facet import TrackerValue as TrackerValue
+from cockpit.model.facet import Writer as Writer
 from cockpit.model.logtext import LogMark, Read, Skipped
-from cockpit.model.monitoring import MonitorValue as MonitorValue
-from cockpit.model.monitoring import OtherMonitor as OtherMonitor
-from cockpit.model.rejected import Rejected
-from cockpit.model.safetext import SafeText
-from cockpit.model.told import Told
-from cockpit.model.tracking import Column as Column
-from cockpit.model.tracking import TrackerValue as TrackerValue
-from cockpit.model.tracking import Writer as Writer
-from cockpit.model.tracking import true_loss
+from cockpit.model.shared_facts import Announced, Rejected, Told
+
+
+class Disk(Frozen):
+    """A mounted disk; ``free`` in bytes, fractions from 0 to 1."""
+
+    mount: str
+    free: int
+    used_frac: float
+    inodes_frac: float | None = None
+    holds: tuple[str, ...] = Field(default=(), exclude=True)
+    """The run's places that lie on it, as the run file spells them."""
+    shared: str | None = Field(default=None, exclude=True)
+    """What a network file system is mounted from (``nas:/export``): the same on every machine."""
+
+
+class Gpu(Frozen):
+    """One accelerator."""
+
+    index: int
+    name: str
+    util_frac: float | None = None
+    mem_frac: float | None = None
+
+
+class HostValue(Frozen):
+    """The health of the box that the job runs on."""
+
+    disks: tuple[Disk, ...] = ()
+    mem_frac: float | None = None
+    oom_kills: int | None = None
+    load: float | None = None
+    out_of_service: str | None = None
+    """Why its scheduler starts nothing on it any more, by its own word; one line."""
+    gpus: tuple[Gpu, ...] = ()
+    gpus_error: Problem | None = None
+    """Why the list of accelerators is not whole, in the words of the program that lists them."""
+    gpus_lost: int | None = Field(default=None, exclude=True)
+    """How many more that program says do not answer; ``None`` where it has counted nothing."""
+
+
+class OtherMonitor(Frozen):
+    """Another monitor's state file that names the same job."""
+
+    path: str
+    owner: str | None = None
+    last_update: Instant | None = None
+    fresh: bool
+
+
+class MonitorValue(Frozen):
+    """The monitor that watches this run; never says anything about the run's own health."""
+
+    fresh: bool
+    last_update: Instant | None
+    cadence_s: Seconds
+    owner: str | None = None
+    restart_count: int | None = None
+    job_id: str | None = None
+    path: str | None = None
+    others: tuple[OtherMonitor, ...] = ()
+    last_signal: str | None = Field(default=None, exclude=True)
+    tunnel_session: str | None = Field(default=None, exclude=True)
+    server_session: str | None = Field(default=None, exclude=True)
+    mcp_url: str | None = Field(default=None, exclude=True)
+    wandb: str | None = Field(default=None, exclude=True)
+    """The address of the W&B run that its state file holds (C-13)."""
+    retired: str | None = Field(default=None, exclude=True)
+    """The job that a relaunch has retired: a monitor that still names it has not heard yet."""
+    doubt: str | None = Field(default=None, exclude=True)
+    """Why it may be fresh although its stamp is old; the next write of its file tells (C-03)."""
+    gone: tuple[str, ...] = Field(default=(), exclude=True)
+    """What it needs to live and that is gone: its tunnel, its server; one line each (C-03)."""
+    notes: tuple[str, ...] = Field(default=(), exclude=True)
+    """What was odd about the clocks or files that this rests on, one line each."""
+
+
+class Stopped(Frozen):
+    """A process that is stopped: by SIGSTOP or Ctrl-Z, or ``held`` by a debugger."""
+
+    pid: int
+    since: Instant
+    held: bool = False
+
+
+class Bundle(Frozen):
+    """The code that a job runs, where it travels with the job: by its platform's word (C-15).
+
+    ``id`` tells the uploaded files apart, ``commit``, ``dirty`` and ``branch`` are the checkout
+    they were taken from, ``tree`` is the hash of its files.
+    """
+
+    id: str | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+    branch: str | None = None
+    tree: str | None = None
+
+
+class LiveJob(Frozen):
+    """A job that lives now. ``name`` is for people, ``why`` says how it was recognised (SPEC J).
+
+    ``handle`` is what the platform stops it by: exact, and never a pattern.
+    """
+
+    id: str
+    name: str
+    why: str
+    launch_id: str | None = None
+    started_at: Instant | None = None
+    proven: bool = True
+    """False where only a note says that it lives: a machine that died cannot take it back."""
+    beyond: str | None = None
+    """Why this user may not stop it, where that is so."""
+    needs_success: bool = Field(default=False, exclude=True)
+    """It waits for the current job's success: behind one that is stopped it never starts."""
+    alike: bool = Field(default=False, exclude=True)
+    """It runs what the run's job runs, and nothing shows where it writes, or names the run as its
+    output and runs something else: a person decides."""
+    part_of: str | None = Field(default=None, exclude=True)
+    """The job (its ``id``) whose waiting part this is: what stops that one ends this too."""
+    handle: dict[str, str] = Field(default_factory=dict)
 
 
 class Phase(StrEnum):

@@ -1,15 +1,14 @@
-"""One run, judged: what ``check --json`` prints and what every widget is given."""
+"""One run, judged: what ``check --json`` prints and what every widget is given; the view."""
 
 from collections.abc import Collection
 from enum import StrEnum
 from typing import Any, Final
 
-from cockpit.model.agents import AgentAct
+from cockpit.model.acts import AgentAct
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant, Seconds, rfc3339
-from cockpit.model.day import Day
 from cockpit.model.facet import UNASKED, Facet, not_configured
-from cockpit.model.goodput import Goodput, Looks
+from cockpit.model.goodput import Day, Goodput, Looks
 from cockpit.model.observed import (
     CheckpointsValue,
     CodeValue,
@@ -17,11 +16,14 @@ from cockpit.model.observed import (
     JobValue,
     LogValue,
     MonitorValue,
+    Phase,
     RecordsValue,
+    Row,
     TrackerValue,
 )
 from cockpit.model.run import RunSpec
-from cockpit.model.told import OwnerNow
+from cockpit.model.shared_facts import OwnerNow
+from cockpit.model.wording import utc_minute
 
 REMEMBERED = {"remembered": True}
 NOT_ASKED = "nothing of it has been asked since this engine started"
@@ -276,3 +278,86 @@ class FleetReport(Frozen):
             "checked_at": rfc3339(self.checked_at),
             "runs": [run.document() for run in self.runs],
         }
+
+
+def present_tracker(report: RunReport) -> TrackerValue | None:
+    """Return the tracker's value if its newest row is the present job's, as far as that is told."""
+    found = report.facets.tracker.value
+    return None if found is None or _is_former(report, found) else found
+
+
+def present_loss(report: RunReport) -> tuple[str, float | None]:
+    """Return the present job's newest loss, and which facet tells it: the tracker, else the log."""
+    current = present_tracker(report)
+    if current is not None and current.loss is not None:
+        return "tracker", current.true_loss
+    row = _newest_row(report)
+    return "log", None if row is None else row.true_loss
+
+
+def loss_at(report: RunReport) -> float | None:
+    """Return when that loss was logged (s since the epoch); ``None``: unknown.
+
+    When its file was looked at, or written, is another time: a run may stand still for hours.
+    """
+    current = present_tracker(report)
+    if current is not None and current.loss is not None:
+        return current.last_step_at
+    row = _newest_row(report)
+    return None if row is None else row.at
+
+
+def phase_told(job: Facet[JobValue]) -> str:
+    """Return a job's phase for a text that is read elsewhere and later: ``running``, ``failed``.
+
+    One that gave no answer when it was asked is not said to live: when it was seen so is told.
+    """
+    value = job.value
+    if value is None or value.phase is Phase.UNKNOWN:
+        return Phase.UNKNOWN.value
+    word = "stopped" if value.stopped is not None else value.phase.value
+    if job.known or not (job.remembered or value.phase.lives):
+        return word
+    return f"unknown (was {word} {utc_minute(job.observed_at)})"
+
+
+def _newest_row(report: RunReport) -> Row | None:
+    """Return the present job's newest row of the log with a loss."""
+    log = report.facets.log.value
+    rows = log.rows if log is not None else ()
+    if report.facets.tracker.value is not None and present_tracker(report) is None:
+        began = _began(report)
+        rows = tuple(row for row in rows if row.at is not None and row.at >= (began or 0.0))
+    return next((row for row in reversed(rows) if row.loss is not None), None)
+
+
+def _is_former(report: RunReport, tracker: TrackerValue) -> bool:
+    began, source = _began(report), report.progress.step_source
+    if began is None or tracker.last_step_at is None or (source or "").startswith("tracker"):
+        return False
+    return tracker.last_step_at < began
+
+
+def _began(report: RunReport) -> float | None:
+    job = report.facets.job.value
+    return None if job is None else job.started_at
+
+
+SORTS: Final = ("need", "name", "file", "time left")
+"""How runs can be sorted; equals keep the run file's order."""
+GROUPS: Final = ("", "cluster", "dri", "group")
+"""By what runs can be grouped; ``""``: not at all."""
+
+
+class View(Frozen):
+    """What is shown of a fleet, how, and where the cursor stood."""
+
+    filter: str = ""
+    sort: str = SORTS[0]
+    group: str = GROUPS[0]
+    hide_finished: bool = False
+    favourites: tuple[str, ...] = ()
+    selected: str | None = None
+    """The run that the cursor stood on."""
+    critical: tuple[str, ...] = ()
+    """The runs that were critical then: another one is news, and takes the cursor."""

@@ -1,23 +1,126 @@
-"""How everything is worded: separators, units, stepped ages, clock times. Pure functions.
+"""How everything is worded: separators, units, instants, stepped ages, clock times.
 
-Unknown is ``?`` everywhere. Ages and times to come step (SCREENS rule 5), so that a run that
-stands still changes nothing on the screen. What goes into an alert or a record (``figure``,
-``span``, ``moment``) holds moments and limits, never ages: it is compared and stored.
+Pure functions, loaded early: this module loads nothing but the standard library. Unknown is ``?``
+everywhere. Ages and times to come step (SCREENS rule 5), so that a run that is fine repaints
+little; ``text_lifetime`` tells a painter when the words it has just made will read otherwise.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Final
 
-from cockpit.model.instant import Elapsed, Noting, rfc3339
-from cockpit.model.lasting import lasts
 from cockpit.model.late_regex import late_regex
 
 if TYPE_CHECKING:
     from cockpit.model.logtext import Skipped
     from cockpit.model.run import RunSpec
+
+
+NO_TIME: Final = "unknown"
+_FIRST: Final = 0x100000
+"""The first of the letters that stand for what was noted: the last plane for private use."""
+_MOST: Final = 0xFFFD
+
+
+def rfc3339(instant: float) -> str:
+    """Return ``instant`` (seconds since the epoch) as RFC 3339 in UTC, whole milliseconds."""
+    try:
+        moment = datetime.fromtimestamp(instant, tz=UTC)
+    except (OverflowError, ValueError, OSError):
+        return NO_TIME
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Noting(float):
+    """A moment to paint for, which notes every age and day that is told of it.
+
+    Painters are given it as ``now``. What they tell has its usual length, but a letter in place of
+    its words, so that it is found again wherever it was put; ``of`` says what each stands for.
+    """
+
+    def __init__(self, _: float) -> None:
+        self._letters: dict[tuple[str, float], str] = {}
+        self._about: dict[str, tuple[str, float]] = {}
+
+    def __sub__(self, since: float, /) -> Elapsed:
+        """Return the seconds since then, which know when that was."""
+        return Elapsed.of(self, since)
+
+    def note(self, form: str, since: float, words: str) -> str:
+        """Return what stands for words of this form about an instant."""
+        letter = self._letters.get((form, since))
+        if letter is None:
+            letter = chr(_FIRST + min(len(self._letters), _MOST))
+            self._letters[form, since] = letter
+            self._about[letter] = form, since
+        return " ".join(letter * len(word) for word in words.split(" "))
+
+    def of(self, letter: str) -> tuple[str, float] | None:
+        """Return form and instant of a letter; none, too, where there were too many to tell."""
+        return self._about.get(letter) if len(self._about) == len(self._letters) else None
+
+
+class Elapsed(float):
+    """Seconds since an instant, at a moment that notes what is told of them."""
+
+    now: Noting
+    since: float
+
+    @classmethod
+    def of(cls, now: Noting, since: float) -> Elapsed:
+        """Return the seconds from ``since`` to ``now``."""
+        made = cls(float(now) - since)
+        made.now, made.since = now, since
+        return made
+
+    def note(self, form: str, words: str) -> str:
+        """Return what stands for words of this form."""
+        return self.now.note(form, self.since, words)
+
+
+class TextLifetime:
+    """``seconds`` after which the first of some words changes; infinite if none ever does.
+
+    ``of_look``: another look makes them others, though it has found nothing new.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = math.inf
+        self.of_look = False
+
+
+_ASKED: ContextVar[TextLifetime | None] = ContextVar("lasting", default=None)
+
+
+@contextmanager
+def text_lifetime() -> Iterator[TextLifetime]:
+    """Gather for how long what is worded inside stays as it is."""
+    found = TextLifetime()
+    former = _ASKED.set(found)
+    try:
+        yield found
+    finally:
+        _ASKED.reset(former)
+
+
+def lasts(seconds: float) -> None:
+    """Note that something just worded reads otherwise after so many seconds."""
+    asked = _ASKED.get()
+    if asked is not None and seconds < asked.seconds:
+        asked.seconds = max(0.0, seconds)
+
+
+def by_look() -> None:
+    """Note that something just worded, or its style, goes by when it was looked."""
+    asked = _ASKED.get()
+    if asked is not None:
+        asked.of_look = True
+
 
 UNKNOWN: Final = "?"
 MOST_PERCENT: Final = 9_999

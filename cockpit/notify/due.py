@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.clock import Moment
-from cockpit.model.figures import phase_told
-from cockpit.model.report import RunReport
+from cockpit.model.report import RunReport, phase_told
 from cockpit.model.wording import UNKNOWN, duration, utc_minute
 from cockpit.notify.message import Message
 from cockpit.store.alerts import Alerts, Kept

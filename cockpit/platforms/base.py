@@ -25,12 +25,12 @@ from cockpit.model.jobs import (
     LookUp,
     NamedJob,
     OwnJob,
+    Query,
     Submission,
 )
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import FILE, SSH, Place, on_host, place_of
 from cockpit.model.plan import Check
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 
 

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cockpit.model.flags import flags_of as flags_of
+from cockpit.model.lineage import flags_of as flags_of
 from cockpit.model.place import place_of
 from cockpit.model.run import Command, RunSpec
 from cockpit.platforms.base import CommandError, Platform

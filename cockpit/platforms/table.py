@@ -13,10 +13,9 @@ from typing import Any, Final, cast
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, not_configured
-from cockpit.model.jobs import OwnJob
+from cockpit.model.jobs import OwnJob, Query
 from cockpit.model.logtext import Alarm
 from cockpit.model.observed import HostValue, JobValue, LogValue
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import EndpointFinding, Platform
 from cockpit.sources.logs.source import Logs

@@ -11,9 +11,8 @@ from typing import Final, NoReturn
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Submission
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Query, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, Platform
 from cockpit.sources.logs.source import Logs

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cockpit.model.lineage import local_root
 from cockpit.model.run import RunSpec
-from cockpit.model.told import Told
+from cockpit.model.shared_facts import Told
 from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.sources.told import BELOW
 from cockpit.text.told_lines import told_line

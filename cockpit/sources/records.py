@@ -19,7 +19,7 @@ from cockpit.model.facet import ErrorKind, Facet, Problem, kind_of, known, not_c
 from cockpit.model.lineage import local_root
 from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RunSpec
-from cockpit.model.told import Told, newest_first
+from cockpit.model.shared_facts import Told, newest_first
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text

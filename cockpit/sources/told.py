@@ -21,7 +21,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.lineage import local_root
 from cockpit.model.records import Rejected
 from cockpit.model.run import RunSpec
-from cockpit.model.told import Told
+from cockpit.model.shared_facts import Told
 from cockpit.runtime.git import LOW_SPEED, READING, quiet_ssh, run_git
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import Facet
+from cockpit.model.facet import TENSORBOARD, TRACKIO, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH, Place
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
-from cockpit.model.tracking import TENSORBOARD, TRACKIO
 from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.curves.files import FileCurves
 from cockpit.sources.curves.naming import NoCurveError

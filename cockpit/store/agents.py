@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from cockpit.model.agents import (
+from cockpit.model.acts import (
     LATE,
     PLANNING_FOR,
     TELLS,

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from cockpit.model.acts import RECORDS, Outcome, Records, ending, records_of
 from cockpit.model.base import Frozen, Instant
-from cockpit.model.outcome import RECORDS, Outcome, Records, ending, records_of
 from cockpit.model.plan import Plan, StepResult, StepState
-from cockpit.model.told import OWNER, Told
+from cockpit.model.shared_facts import OWNER, Told
 from cockpit.store.holder import Holder as Holder
 from cockpit.store.store import StoreError, StoreView, pack, unpack
 

@@ -11,7 +11,7 @@ import sqlite3
 import zlib
 from typing import Final, NamedTuple
 
-from cockpit.model.past import Moment
+from cockpit.model.history import Moment
 from cockpit.model.report import RunReport, Verdict
 from cockpit.store.store import StoreView, pack, unpack
 

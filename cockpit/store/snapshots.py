@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.model.jobs import Bundle
-from cockpit.model.snapshot import Snapshot as Snapshot
+from cockpit.model.jobs import Snapshot as Snapshot
 from cockpit.store.store import StoreView, pack, unpack
 
 KEEP = 200

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from cockpit.model.announced import IDS, Announced, Loaded, Notice
 from cockpit.model.late_regex import late_regex
+from cockpit.model.shared_facts import IDS, Announced, Loaded, Notice
 from cockpit.text.safe import safe_line
 from cockpit.text.scrub import scrub
 

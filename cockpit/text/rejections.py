@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
-from cockpit.model.people import login_in, name_in, typist
 from cockpit.model.records import Rejected
+from cockpit.model.shared_facts import login_in, name_in, typist
 from cockpit.text.code_span import UNSAFE, code_span, value_of
 from cockpit.text.logbook_scan import Line, LogbookEntry, read_entries, scan
 from cockpit.text.markdown_blocks import Blocks, split_lines

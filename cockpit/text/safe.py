@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import AnyStr
 
+from cockpit.model.base import SafeText, Span
 from cockpit.model.late_regex import late_regex
-from cockpit.model.safetext import SafeText, Span
 from cockpit.text.ansi import pieces
 
 LINE_LIMIT = 4000

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cockpit.model.base import SafeText, Span
 from cockpit.model.late_regex import late_regex
-from cockpit.model.safetext import SafeText, Span
 from cockpit.text.secret_blocks import Blocks, may_begin
 from cockpit.text.secret_forms import formed_secrets
 from cockpit.text.secret_names import is_dense, is_named_secret, is_placeholder, named_secrets

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from cockpit.model.told import KINDS, Told, instant_in
+from cockpit.model.shared_facts import KINDS, Told, instant_in
 from cockpit.text.code_span import code_span, value_of
 from cockpit.text.logbook_scan import read_entries, scan
 from cockpit.text.markdown_blocks import Blocks, split_lines

@@ -15,10 +15,9 @@ from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.actions.core.wiring import build_service
 from cockpit.config.quickstart import quick_imports
+from cockpit.model.acts import ending, ending_means
 from cockpit.model.clock import SystemClock
-from cockpit.model.outcome import ending, ending_means
-from cockpit.model.people import same_person
-from cockpit.model.picking import named
+from cockpit.model.lineage import named
 from cockpit.model.plan import (
     Approval,
     Check,
@@ -33,6 +32,7 @@ from cockpit.model.plan import (
     Target,
 )
 from cockpit.model.run import CockpitFile
+from cockpit.model.shared_facts import same_person
 from cockpit.model.wording import size, steps
 from cockpit.runtime.operator import ask_operator
 from cockpit.store.store import Store

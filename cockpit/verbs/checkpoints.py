@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
+from cockpit.model.lineage import Stray, named, with_lineages, with_suspects
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
-from cockpit.model.picking import Stray, named, with_lineages, with_suspects
 from cockpit.model.place import Place, place_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, CustomLayout, RunSpec

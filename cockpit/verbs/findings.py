@@ -8,9 +8,9 @@ from typing import Final, Literal
 from cockpit.app.for_verbs import key_problems
 from cockpit.model.base import Frozen
 from cockpit.model.facet import ErrorKind
+from cockpit.model.place import address_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.model.wandb_address import address_of
 
 REMEDIES = {
     ErrorKind.UNSUPPORTED: "check it yourself: this version cannot read it",

@@ -9,19 +9,16 @@ from functools import partial
 from typing import Any
 
 from cockpit.actions.core.pushes import refreshed
-from cockpit.model.agents import AgentAct, AgentCalls
+from cockpit.model.acts import AgentAct, AgentCalls
 from cockpit.model.base import Frozen, Instant, rfc3339
 from cockpit.model.clock import SystemClock
-from cockpit.model.goodput import Goodput, JobStart, Looks
-from cockpit.model.goodput_words import sentences
-from cockpit.model.history import History
+from cockpit.model.goodput import Goodput, JobStart, Looks, sentences
+from cockpit.model.history import History, Then
 from cockpit.model.observed import Row
-from cockpit.model.past import Then
-from cockpit.model.people import name_in
 from cockpit.model.plan import Basis, Level
 from cockpit.model.report import FleetReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.model.told import Told
+from cockpit.model.shared_facts import Told, name_in
 from cockpit.model.trend import Trend
 from cockpit.model.wording import moment
 from cockpit.model.wording import step as told_step

@@ -8,9 +8,18 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Final, NamedTuple
 
-from cockpit.model.curve import Curve, Part, step_then, why_empty
-from cockpit.model.ticks import figures, log_values, round_steps, round_times, round_values
-from cockpit.model.ticks import time_figures as clock_figures
+from cockpit.model.curve import (
+    Curve,
+    Part,
+    figures,
+    log_values,
+    round_steps,
+    round_times,
+    round_values,
+    step_then,
+    why_empty,
+)
+from cockpit.model.curve import time_figures as clock_figures
 from cockpit.model.wording import moment, number, percent, steps
 from cockpit.runtime.own_path import Library
 from cockpit.verbs.backtest_chart import MOST, Places, lane_named, left_of

@@ -7,11 +7,17 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
-from cockpit.model.figures import present_loss, present_tracker
-from cockpit.model.goodput_words import headline, losses
+from cockpit.model.goodput import headline, losses
+from cockpit.model.lineage import named, newest_of
 from cockpit.model.observed import CheckpointState, Phase
-from cockpit.model.picking import named, newest_of
-from cockpit.model.report import URGENCY, FleetReport, RunReport, Verdict
+from cockpit.model.report import (
+    URGENCY,
+    FleetReport,
+    RunReport,
+    Verdict,
+    present_loss,
+    present_tracker,
+)
 
 HEAD = ("VERDICT", "RUN", "JOB", "STEP", "ETA", "LOSS", "RATE", "CHECKPOINT", "MONITOR")
 UNKNOWN = "?"

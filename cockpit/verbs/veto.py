@@ -7,9 +7,9 @@ import asyncio
 
 from cockpit.actions.core.action import UnansweredError
 from cockpit.actions.core.agents import AgentGuard
-from cockpit.model.agents import AgentAct
+from cockpit.model.acts import AgentAct
 from cockpit.model.clock import SystemClock
-from cockpit.model.people import is_agent, typist
+from cockpit.model.shared_facts import is_agent, typist
 from cockpit.runtime.login import login_name
 from cockpit.runtime.operator import ask_operator
 from cockpit.store.store import Store, StoreError, run_key

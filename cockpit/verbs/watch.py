@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from cockpit.attach.serving import WindowService
-from cockpit.model.agents import going_on
+from cockpit.model.acts import going_on
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import (
     CodeValue,
     HostValue,
@@ -22,10 +23,9 @@ from cockpit.model.observed import (
     TrackerValue,
 )
 from cockpit.model.place import HERE
-from cockpit.model.query import Query
 from cockpit.model.report import FACETS
 from cockpit.model.run import RunSpec
-from cockpit.model.told import ADOPTED, LAUNCHED
+from cockpit.model.shared_facts import ADOPTED, LAUNCHED
 from cockpit.platforms.base import Platform
 from cockpit.sources.checkpoints.source import endpoints as checkpoint_endpoints
 from cockpit.sources.trackers import places as tracker_places

@@ -19,8 +19,7 @@ from pydantic import field_serializer
 from cockpit.config.unread import unread_notice
 from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.clock import Clock
-from cockpit.model.figures import phase_told
-from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.report import FleetReport, RunReport, phase_told
 from cockpit.model.wording import utc_minute
 from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.records.git.documents import sync_folder

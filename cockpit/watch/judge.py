@@ -10,9 +10,8 @@ from zlib import crc32
 
 from cockpit.model.clock import Clock, next_beat
 from cockpit.model.facet import Facet, Problem
-from cockpit.model.figures import present_tracker
 from cockpit.model.observed import TrackerValue
-from cockpit.model.report import RunReport
+from cockpit.model.report import RunReport, present_tracker
 from cockpit.rules.jobs.host import at_ease
 from cockpit.rules.jobs.repeated import left_behind
 from cockpit.rules.metrics.throughput import resized_since

@@ -8,18 +8,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from cockpit.model.agents import Stage
+from cockpit.model.acts import Outcome, Stage
 from cockpit.model.alert import Acknowledgement, Alert, Evidence, Severity
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.history import PhaseMark
+from cockpit.model.history import Happening, Kind, PastLog, PhaseMark, Seen, Sign, Then, Timeline
 from cockpit.model.logtext import LogPage
 from cockpit.model.observed import CheckpointState, JobValue, LogValue, Phase, TrackerValue
-from cockpit.model.outcome import Outcome
-from cockpit.model.past import Happening, Kind, PastLog, Seen, Sign, Then, Timeline
 from cockpit.model.report import Facets, RunReport, Verdict, unread
 from cockpit.model.run import RunSpec
-from cockpit.model.told import ACKNOWLEDGED, OWNER, STOPPED, Told
+from cockpit.model.shared_facts import ACKNOWLEDGED, OWNER, STOPPED, Told
 from cockpit.model.wording import lasting, moment, number, size, step
 from cockpit.platforms.table import kind_of
 from cockpit.records.lease.holder import looked_after

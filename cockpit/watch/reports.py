@@ -13,7 +13,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import Row, Triage
 from cockpit.model.report import FACETS, Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RunSpec
-from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
+from cockpit.model.shared_facts import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
 from cockpit.rules.artifacts import lineages
 from cockpit.rules.artifacts.suspects import marked

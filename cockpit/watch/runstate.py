@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cockpit.model.alert import ClosedAlert
-from cockpit.model.day import Day
 from cockpit.model.facet import OF_A_RUN, Facet, merge
-from cockpit.model.goodput import Looks
+from cockpit.model.goodput import Day, Looks
 from cockpit.model.history import (
     CheckpointMark,
     FormerFailure,
@@ -34,7 +33,7 @@ from cockpit.model.observed import (
 )
 from cockpit.model.report import FACETS, ROWS_UNREAD, Facets, RunReport
 from cockpit.model.run import RunSpec
-from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
+from cockpit.model.shared_facts import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
 from cockpit.rules.byrow import Happened, Standing
 from cockpit.rules.jobs.flapping import restarted, restarts_in

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from cockpit.model.agents import AgentAct
+from cockpit.model.acts import AgentAct
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.goodput import JobStart
@@ -21,10 +21,10 @@ from cockpit.model.history import (
     PhaseMark,
     UnsettledLaunch,
 )
+from cockpit.model.jobs import Snapshot
 from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
-from cockpit.model.snapshot import Snapshot
-from cockpit.model.told import Told
+from cockpit.model.shared_facts import Told
 from cockpit.records.lease.holder import still_working
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload

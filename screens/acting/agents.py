@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cockpit.model.agents import AgentAct, going_on
+from cockpit.model.acts import AgentAct, going_on
 from cockpit.model.report import RunReport
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from textual.app import App
 
-from cockpit.model.outcome import Outcome, Records, means
+from cockpit.model.acts import Outcome, Records, means
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from screens.acting.agents import agent_news, to_veto, vetoed
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from cockpit.actions.core.recovery import InterruptedAction
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
-    from cockpit.model.open_points import Mark
     from cockpit.model.plan import Request, Result
-    from cockpit.model.records import Unfinished
+    from cockpit.model.records import Mark, Unfinished
     from screens.acting.form import FormScreen
     from screens.acting.palette import Command
     from screens.acting.plan import PlanScreen

@@ -11,8 +11,8 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from cockpit.actions.core.action import RefuseError
+from cockpit.model.acts import ending
 from cockpit.model.jobs import Found
-from cockpit.model.outcome import ending
 from cockpit.model.plan import Outcome, Plan, StepState
 from cockpit.model.wording import clock_time
 from cockpit.store.store import StoreError

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cockpit.actions.core.table import TABLE, ActionEntry, Param
+from cockpit.model.lineage import names_checkpoint, newest_good
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
-from cockpit.model.picking import names_checkpoint, newest_good
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import ago, glyph, size, steps
 from screens.acting.palette import RUNS, Command, offered

@@ -11,8 +11,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Input
 
-from cockpit.model.open_points import Mark, Point, note_of, points_of
-from cockpit.model.records import Unfinished
+from cockpit.model.records import Mark, Point, Unfinished, note_of, points_of
 from cockpit.model.wording import moment
 from screens.base import CockpitScreen, spawn
 from screens.keys import bindings

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cockpit.model.outcome import Outcome
+from cockpit.model.acts import Outcome
 from cockpit.model.report import RunReport
 from cockpit.model.wording import clock_time, duration
 

@@ -19,10 +19,9 @@ from cockpit.actions.core.table import Actions
 from cockpit.model.alert import Alert
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
-from cockpit.model.jobs import Accepted, Found, LookUp, Submission
+from cockpit.model.jobs import Accepted, Found, LookUp, Query, Submission
 from cockpit.model.observed import JobValue, Phase, TrackerValue
 from cockpit.model.plan import Approval, Plan, Request, Result, StepResult
-from cockpit.model.query import Query
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.model.run import (

@@ -16,8 +16,7 @@ from textual.strip import Strip
 
 from cockpit.app.frame_taking import FrameFile, NotKeptError, filtered, taken, told
 from cockpit.app.kept_frame import Call, Frame, frames_dir, load, opened, place_of, text_of
-from cockpit.model.instant import Noting
-from cockpit.model.wording import age
+from cockpit.model.wording import Noting, age
 from cockpit.text.charset import Charset
 from screens.fleet import FleetScreen
 from tests.screens.stand_in import StillClock, app_of, cockpit, screen_of

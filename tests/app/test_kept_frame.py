@@ -31,8 +31,7 @@ from cockpit.app.kept_frame import (
     save,
     text_of,
 )
-from cockpit.model.instant import Noting
-from cockpit.model.wording import age, ago, day_time
+from cockpit.model.wording import Noting, age, ago, day_time
 from tests.emulator import Emulator
 from tests.terminal_probe import Terminal
 

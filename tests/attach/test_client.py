@@ -15,7 +15,7 @@ from cockpit.attach.wire import Document, WireError, frame
 from cockpit.model.clock import SystemClock
 from cockpit.model.report import NOT_ASKED, Verdict
 from cockpit.model.run import CockpitFile
-from cockpit.model.told import OwnerNow
+from cockpit.model.shared_facts import OwnerNow
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
 from tests.widgets import reports as made

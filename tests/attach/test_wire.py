@@ -21,11 +21,10 @@ from cockpit.attach.wire import (
     read_frame,
     report_in,
 )
-from cockpit.model.curve import Curve, Curves, Point
+from cockpit.model.curve import Curve, Curves, PackedColumns, Point
+from cockpit.model.history import Happening, Kind, Moment, PastLog, Seen, Sign, Then, Timeline
 from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.observed import Phase
-from cockpit.model.packed_columns import PackedColumns
-from cockpit.model.past import Happening, Kind, Moment, PastLog, Seen, Sign, Then, Timeline
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import safe_line

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cockpit.model.facet import Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import MonitorValue
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.store import Store, run_key

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.content import Content
 
-from cockpit.model.outcome import Outcome, Records, ending, ending_means
+from cockpit.model.acts import Outcome, Records, ending, ending_means
 from cockpit.model.plan import Plan, Request, Result, StepResult, StepState
 from cockpit.model.wording import from_to, with_code, with_reason
 from cockpit.store.journal import Holder, JournalEntry

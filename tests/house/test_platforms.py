@@ -8,7 +8,7 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
-from cockpit.model.query import Query
+from cockpit.model.jobs import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.table import PLATFORMS, Platforms
 from cockpit.platforms.unsupported import Unsupported

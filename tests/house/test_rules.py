@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import pytest
 
-from cockpit.model.announced import Announced, Loaded, Notice
 from cockpit.model.history import (
     FormerFailure,
     History,
@@ -27,6 +26,7 @@ from cockpit.model.observed import (
     Row,
 )
 from cockpit.model.run import CheckpointSpec, CodeSpec, RecordsSpec, RunSpec, WandbSpec
+from cockpit.model.shared_facts import Announced, Loaded, Notice
 from cockpit.rules import judge as judging
 from cockpit.rules.jobs.flapping import restarts_in
 from cockpit.rules.jobs.repeated import failure_of

@@ -22,11 +22,10 @@ from cockpit.mcp.resources import run_at
 from cockpit.mcp.session import Session
 from cockpit.mcp.tool import ToolError
 from cockpit.mcp.views import checkpoint_view, picks, row, run_view, triage_view
-from cockpit.model.agents import AgentAct, Stage
+from cockpit.model.acts import AgentAct, Outcome, Stage
 from cockpit.model.alert import Acknowledgement, Alert
 from cockpit.model.facet import Facet
 from cockpit.model.observed import Phase, Triage
-from cockpit.model.outcome import Outcome
 from cockpit.model.plan import (
     Basis,
     Check,

@@ -13,8 +13,8 @@ from cockpit.mcp import wire
 from cockpit.mcp.agent_name import agent_name
 from cockpit.mcp.limits import MINUTE, RateLimit
 from cockpit.mcp.wire import Bad, Message
-from cockpit.model.people import is_agent, name_in, typist
 from cockpit.model.run import AgentsSpec, CockpitFile
+from cockpit.model.shared_facts import is_agent, name_in, typist
 from tests.watch.fakes import SteppedClock
 
 

@@ -1,8 +1,11 @@
-"""Copies of frozen values: the same as pydantic's own, and cheaper to keep."""
+"""The base of values."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,3 +51,32 @@ def test_a_deep_copy_shares_nothing() -> None:
     one = Sample(b=(1,))
     other = one.model_copy(update={"a": 9}, deep=True)
     assert other == Sample(a=9, b=(1,)) and other.__dict__ is not one.__dict__
+
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = """
+raise SystemExit("a plugin was loaded")
+"""
+PROGRAM = """
+import sys
+from cockpit.model.run import UiSpec
+assert UiSpec.model_validate({"ascii": True}).ascii
+print(*(each for each in ("importlib.metadata", "email") if each in sys.modules))
+"""
+
+
+def test_no_plugin_is_looked_for(tmp_path: Path) -> None:
+    about = tmp_path / "nosy-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: nosy\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[pydantic]\nnosy = nosy:plugin\n")
+    (tmp_path / "nosy.py").write_text(PLUGIN)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")

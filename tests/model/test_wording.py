@@ -1,9 +1,13 @@
+"""The wording of everything."""
+
 from __future__ import annotations
 
 import ast
 import math
 import time
+from collections.abc import Callable
 from datetime import UTC, timedelta, timezone
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model import wording
+from cockpit.model.facet import known
+from cockpit.model.goodput import Day
 from cockpit.model.logtext import Skipped
-from cockpit.model.wording import GLYPHS, glyph, to_ascii
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.report import Facets, unread
+from cockpit.model.run import RunSpec
+from cockpit.model.wording import GLYPHS, age, day_time, glyph, lasts, to_ascii
+from cockpit.model.wording import text_lifetime as lasting
+from widgets.painting.facts import look
 
 NAN, INF = math.nan, math.inf
 NOON = 1_773_230_400.0
@@ -185,3 +196,42 @@ def test_each_sign_that_is_painted_has_a_twin_in_ascii() -> None:
     signs = {letter for said in words for letter in said if "\u2190" <= letter <= "\u2bff"}
     assert {"┈", "↻", "○", "●"} <= signs
     assert [each for each in sorted(signs) if not to_ascii(each).isascii()] == []
+
+
+NOW = 1_800_000_000.0
+JOB = known(JobValue(id="1", state="running", phase=Phase.RUNNING), "local", NOW)
+REPORT = unread(RunSpec(name="a"), Facets(job=JOB), NOW)
+
+
+def aged(old: float, now: float) -> str:
+    return age(now - NOW + old)
+
+
+WORDS: dict[str, Callable[[float], object]] = {
+    **{f"an age of {old:g} s": partial(aged, old)
+       for old in (-7, 0, 14.5, 20, 59, 61, 3599, 7000, 86_399, 200_000)},
+    "a moment of today": lambda now: day_time(NOW, now),
+    "the last 24 hours": Day().with_look(NOW, "healthy", 900.0).until,
+    "fresh or stale": lambda now: look(JOB, REPORT, now),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WORDS)
+def test_words_say_when_they_change(what: str) -> None:
+    with lasting() as found:
+        words = WORDS[what](NOW)
+    assert WORDS[what](NOW + found.seconds - 0.01) == words
+    assert WORDS[what](NOW + found.seconds + 0.01) != words
+
+
+def test_the_first_to_change_counts_and_each_asks_for_its_own() -> None:
+    with lasting() as outer:
+        lasts(50.0)
+        with lasting() as inner:
+            lasts(3.0)
+        lasts(20.0)
+    assert (outer.seconds, inner.seconds) == (20.0, 3.0)
+    lasts(1.0)  # nobody asks
+    with lasting() as untold:
+        day_time(None, NOW)
+    assert untold.seconds == math.inf

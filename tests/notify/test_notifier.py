@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from cockpit.model.alert import Acknowledgement, Alert, ClosedAlert, RowSpan, Severity
-from cockpit.model.quiet import Quiet
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.run import CockpitFile, JobSpec, NotifySpec, Route
+from cockpit.model.run import CockpitFile, JobSpec, NotifySpec, Quiet, Route
 from cockpit.notify.message import NobodyReachedError
 from cockpit.notify.notifier import Notifications
 from cockpit.store.alerts import Alerts, Kept

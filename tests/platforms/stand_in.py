@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from cockpit.model.facet import Facet, not_configured
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Submission
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Query, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import HERE
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, Platform
 

@@ -11,8 +11,8 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, LogValue, Phase
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.private import PRIVATE
 from cockpit.platforms.table import PLATFORMS, Platforms, kind_of, platform_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from cockpit.model.base import SafeText
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.history import History, Outage, Settings
 from cockpit.model.observed import (
@@ -20,7 +21,6 @@ from cockpit.model.observed import (
 )
 from cockpit.model.report import Facets
 from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec, Thresholds
-from cockpit.model.safetext import SafeText
 from cockpit.model.trend import Trend
 from cockpit.rules.lineage.settings import leaves
 from cockpit.rules.metrics.numerics import advance

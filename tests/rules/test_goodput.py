@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from cockpit.model.facet import known
-from cockpit.model.goodput import Goodput, JobStart, Looks
-from cockpit.model.goodput_words import headline, losses
+from cockpit.model.goodput import Goodput, JobStart, Looks, headline, losses
 from cockpit.model.history import FormerFailure, History, Launched, PhaseMark
 from cockpit.model.observed import Phase, Row, Writer
 from cockpit.rules.goodput import goodput

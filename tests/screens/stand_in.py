@@ -15,9 +15,8 @@ from textual.widget import Widget
 
 from cockpit.app.application import CockpitApp
 from cockpit.attach.log_reading import LogReading
-from cockpit.model.backtested import Backtested
 from cockpit.model.curve import Curve, Curves, Span
-from cockpit.model.past import Happening, Kind, Moment, PastLog, Sign, Then, Timeline
+from cockpit.model.history import Backtested, Happening, Kind, Moment, PastLog, Sign, Then, Timeline
 from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from cockpit.sources.logs.file import LogFile

@@ -8,7 +8,7 @@ import pytest
 
 from cockpit.app.replaying import replayed
 from cockpit.model.alert import Evidence, Severity
-from cockpit.model.backtested import Backtested, WouldTell
+from cockpit.model.history import Backtested, WouldTell
 from cockpit.model.observed import Column
 from screens.backtest import BacktestScreen
 from tests.screens.acting.test_plan import until

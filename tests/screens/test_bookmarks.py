@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from cockpit.app import session_files
 from cockpit.app.application import CockpitApp
 from cockpit.app.session_files import BookmarkFile, KeptBookmarks
-from cockpit.model.bookmark import Bookmark, Key, bookmark
+from cockpit.model.logtext import Bookmark, Key, bookmark
 from cockpit.model.wording import percent
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.local import LocalLog

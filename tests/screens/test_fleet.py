@@ -14,8 +14,7 @@ from textual.geometry import Region
 
 from cockpit.app.application import CockpitApp
 from cockpit.model.alert import Severity
-from cockpit.model.report import RunReport, Verdict
-from cockpit.model.view import View
+from cockpit.model.report import RunReport, Verdict, View
 from screens import fleet_view
 from screens.acting.ack import AckScreen
 from screens.fleet import FleetScreen

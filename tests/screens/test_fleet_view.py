@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from cockpit.app.session_files import KeptView, ViewFile
 from cockpit.model.observed import Phase
-from cockpit.model.report import RunReport, Verdict
+from cockpit.model.report import GROUPS, SORTS, RunReport, Verdict, View
 from cockpit.model.run import JobSpec
-from cockpit.model.view import GROUPS, SORTS, View
 from screens.fleet import FleetScreen
 from screens.fleet_view import arranged, matching, read_filter
 from tests.screens.stand_in import StandIn, cockpit, screen_of, text_of, typed

@@ -10,7 +10,7 @@ import pytest
 
 from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.records import EventEntry
-from cockpit.model.told import Told
+from cockpit.model.shared_facts import Told
 from cockpit.records.logbook.writing import with_event
 from cockpit.runtime.git import run_git
 from cockpit.runtime.shell import Completed

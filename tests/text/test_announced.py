@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.model.announced import Announced, Loaded
+from cockpit.model.shared_facts import Announced, Loaded
 from cockpit.text.announced import AFTER, announced
 
 AT = 1_800_000_000.0

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.model.safetext import SafeText
+from cockpit.model.base import SafeText
 from cockpit.text.safe import safe_line
 from cockpit.text.scrub import MASK, Scrubber, scrub, scrub_line
 from cockpit.text.secret_names import is_placeholder

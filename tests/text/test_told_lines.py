@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cockpit.model.records import EventEntry, InstanceEntry
-from cockpit.model.told import KINDS, Told
+from cockpit.model.shared_facts import KINDS, Told
 from cockpit.records.logbook.writing import with_contract, with_event, with_instance
 from cockpit.text.rejections import read_rejections
 from cockpit.text.safe import clean

@@ -9,9 +9,9 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.config.file import store_path
+from cockpit.model.acts import Outcome
 from cockpit.model.alert import Acknowledgement
 from cockpit.model.base import rfc3339
-from cockpit.model.outcome import Outcome
 from cockpit.model.plan import Draft, Request, StepResult, StepState, plan_of
 from cockpit.records.lease.holder import this_holder
 from cockpit.store.alerts import Alerts, Kept

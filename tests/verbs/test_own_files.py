@@ -10,8 +10,8 @@ import pytest
 from cockpit.cli import main
 from cockpit.config.file import load
 from cockpit.model.clock import SystemClock
+from cockpit.model.lineage import Touches, touches, worst_first
 from cockpit.model.observed import CodeValue
-from cockpit.model.touched import Touches, touches, worst_first
 from cockpit.rules.lineage.code import same_code
 from cockpit.sources.git.code import Code
 from tests.sources.git.repos import commit, git, repository

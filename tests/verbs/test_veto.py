@@ -12,7 +12,7 @@ import pytest
 from cockpit.actions.core import action
 from cockpit.cli import main
 from cockpit.config.file import store_path
-from cockpit.model.agents import Stage
+from cockpit.model.acts import Stage
 from cockpit.model.base import rfc3339
 from cockpit.store.agents import AgentRecords, Call
 from cockpit.store.store import Store, run_key

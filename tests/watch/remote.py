@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from cockpit.model.facet import Facet, known
+from cockpit.model.jobs import Query
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import place_of
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.platforms.local.platform import LocalPlatform

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cockpit.model.agents import AgentAct, Stage
+from cockpit.model.acts import AgentAct, Stage
 from cockpit.model.alert import Acknowledgement, ClosedAlert, RowSpan
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict

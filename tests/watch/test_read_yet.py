@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.base import SafeText
 from cockpit.model.facet import UNASKED, ErrorKind, unknown
 from cockpit.model.observed import LogValue, Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.safetext import SafeText
 from cockpit.store.store import Store
 from cockpit.watch import reports
 from cockpit.watch.engine import Engine

@@ -22,8 +22,8 @@ from cockpit.model.history import (
     Sharer,
     UnsettledLaunch,
 )
+from cockpit.model.jobs import Snapshot
 from cockpit.model.observed import Phase
-from cockpit.model.snapshot import Snapshot
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Stopped
 from cockpit.watch.reports import Reconciled, case_of, judged, reconcile, report_of, unruled

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Acknowledgement, Severity
+from cockpit.model.base import SafeText, Span
 from cockpit.model.facet import ErrorKind, Facet, not_configured
 from cockpit.model.observed import (
     Checkpoint,
@@ -19,8 +20,7 @@ from cockpit.model.observed import (
     RecordsValue,
 )
 from cockpit.model.report import Facets, RunReport, Verdict
-from cockpit.model.safetext import SafeText, Span
-from cockpit.model.told import OwnerNow
+from cockpit.model.shared_facts import OwnerNow
 from tests.widgets import reports as made
 
 SHOWN = st.characters(exclude_categories=("Cc", "Cs", "Cf", "Zl", "Zp", "Co", "Cn"))

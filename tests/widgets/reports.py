@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from cockpit.model.alert import Alert, ClosedAlert, Evidence, Severity
+from cockpit.model.base import SafeText
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.observed import (
     Checkpoint,
@@ -22,7 +23,6 @@ from cockpit.model.observed import (
 )
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import CheckpointSpec, JobSpec, RecordsSpec, RunSpec, WandbSpec
-from cockpit.model.safetext import SafeText
 
 NOW = 1_773_219_178.0
 """2026-03-11 08:52:58 UTC."""

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from cockpit.model.alert import RowSpan
 from cockpit.model.curve import Curve, Part, Point, Restart
-from cockpit.model.facet import known, not_configured
+from cockpit.model.facet import TrackerAlert, known, not_configured
 from cockpit.model.observed import Row
 from cockpit.model.place import place_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import TensorboardSpec, TrackioSpec
-from cockpit.model.tracking import TrackerAlert
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
 from tests.widgets.reports import NOW

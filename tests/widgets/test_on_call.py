@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Acknowledgement, RowSpan, Severity
-from cockpit.model.goodput import Goodput, Restarts, Split
-from cockpit.model.goodput_words import losses, parts
-from cockpit.model.past import Happening, Kind, Moment, Sign, Then
+from cockpit.model.goodput import Goodput, Restarts, Split, losses, parts
+from cockpit.model.history import Happening, Kind, Moment, Sign, Then
 from cockpit.model.report import Verdict
 from cockpit.model.wording import day_time
 from screens.run import TABS

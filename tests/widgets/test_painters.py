@@ -12,9 +12,8 @@ from textual.content import Content
 from cockpit.model.alert import Acknowledgement
 from cockpit.model.facet import UNASKED, known
 from cockpit.model.observed import LogValue, Phase, Pick, Row
-from cockpit.model.report import Facets, RunReport, Verdict
-from cockpit.model.told import OwnerNow
-from cockpit.model.view import View
+from cockpit.model.report import Facets, RunReport, Verdict, View
+from cockpit.model.shared_facts import OwnerNow
 from cockpit.model.wording import clock_time, day_time, moment
 from cockpit.verbs.table import job_text
 from tests.widgets import reports as made

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content, Span
 
-from cockpit.model.day import CELL, CELLS, UNSEEN, Day
+from cockpit.model.goodput import CELL, CELLS, UNSEEN, Day
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import to_ascii
 from tests.widgets import reports as made

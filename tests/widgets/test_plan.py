@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cockpit.model.acts import Records
 from cockpit.model.observed import Pick
-from cockpit.model.outcome import Records
 from cockpit.model.plan import (
     Approval,
     Basis,

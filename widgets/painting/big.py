@@ -7,10 +7,8 @@ from typing import Final, NamedTuple
 from textual.content import Content
 from textual.renderables.digits import DIGITS, DIGITS3X3_BOLD
 
-from cockpit.model.figures import loss_at, present_loss, present_tracker
-from cockpit.model.goodput import Goodput
-from cockpit.model.goodput_words import headline, losses, parts
-from cockpit.model.report import RunReport
+from cockpit.model.goodput import Goodput, headline, losses, parts
+from cockpit.model.report import RunReport, loss_at, present_loss, present_tracker
 from cockpit.model.wording import ago, day_time, eta, number, rate, share, steps
 from widgets.painting import facts, rows
 from widgets.painting.line import DIM, EMPTY, STRONG, cut, text, wrapped

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from cockpit.model.observed import Column
-from cockpit.model.ticks import (
+from cockpit.model.curve import (
     figures,
     log_values,
     round_steps,
@@ -21,6 +20,7 @@ from cockpit.model.ticks import (
     round_values,
     time_figures,
 )
+from cockpit.model.observed import Column
 from cockpit.model.wording import duration, glyph, number, steps
 from widgets.painting.line import ACCENT, DIM, cut, row, text, whole, wrapped
 from widgets.painting.series import (

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import UNASKED, Facet
-from cockpit.model.lasting import by_look, lasts
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, JobValue, Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.wording import age, ago, change, glyph, steps
+from cockpit.model.wording import age, ago, by_look, change, glyph, lasts, steps
 
 STALE_AT_LEAST: Final = 180.0
 """Seconds: nothing that was looked at since then is called stale."""

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from cockpit.model.outcome import INTERRUPTED, NO_END_KNOWN, UNDER_WAY, Outcome, Records, means
-from cockpit.model.past import Happening, Kind, Moment, Sign, Then
+from cockpit.model.acts import INTERRUPTED, NO_END_KNOWN, UNDER_WAY, Outcome, Records, means
+from cockpit.model.history import Happening, Kind, Moment, Sign, Then
 from cockpit.model.plan import Plan, Result, StepResult, StepState
 from cockpit.model.report import Verdict
 from cockpit.model.wording import (

@@ -10,8 +10,8 @@ from typing import Final
 
 from textual.content import Content
 
+from cockpit.model.base import SafeText
 from cockpit.model.late_regex import late_regex
-from cockpit.model.safetext import SafeText
 from cockpit.model.wording import glyph
 
 Part = str | tuple[str, str] | Content

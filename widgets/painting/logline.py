@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from textual.content import Content
 
-from cockpit.model.loglevel import Level, level_of
+from cockpit.model.logtext import Level, level_of
 from widgets.painting.line import DIM, text
 
 _STAMP: Final = re.compile(

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from cockpit.model.alert import Alert, Severity
-from cockpit.model.backtested import Backtested, WouldTell
 from cockpit.model.curve import LOSS, Curve, Part, Point, of_columns, step_then, why_empty
+from cockpit.model.history import Backtested, WouldTell
 from cockpit.model.observed import CheckpointState, Column
 from cockpit.model.report import RunReport
 from cockpit.model.wording import ago, clock_time, day_time, glyph, number, percent, share, steps

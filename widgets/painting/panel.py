@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from cockpit.model.day import CELLS, UNSEEN, WORST_LAST
+from cockpit.model.base import SafeText
+from cockpit.model.goodput import CELLS, UNSEEN, WORST_LAST
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.safetext import SafeText
 from cockpit.model.wording import glyph
 from widgets.painting import facts, rows
 from widgets.painting.facts import Look, look

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from cockpit.model.observed import Pick
-from cockpit.model.open_points import Mark, Point
 from cockpit.model.plan import Basis, Check, Difference, Level, Plan, Target
+from cockpit.model.records import Mark, Point
 from cockpit.model.wording import age, clocked, clocked_minutes, size, steps
 from widgets.painting.journal import Short
 from widgets.painting.line import (

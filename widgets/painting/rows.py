@@ -8,13 +8,12 @@ from textual.content import Content
 
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
-from cockpit.model.figures import present_loss, present_tracker
-from cockpit.model.lasting import by_look
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase, TrackerValue
-from cockpit.model.report import RunReport
+from cockpit.model.report import RunReport, present_loss, present_tracker
 from cockpit.model.wording import (
     age,
     brief,
+    by_look,
     clocked,
     day_time,
     duration,

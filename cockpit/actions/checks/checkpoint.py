@@ -12,8 +12,7 @@ from cockpit.actions.core.parameters import plural
 from cockpit.model import wording
 from cockpit.model.clock import FILE_SKEW
 from cockpit.model.facet import ErrorKind, Problem
-from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick, Whose
-from cockpit.model.picking import (
+from cockpit.model.lineage import (
     LIGHTNING,
     listed_steps,
     newest_good,
@@ -22,7 +21,8 @@ from cockpit.model.picking import (
     unlooked,
     would_resume,
 )
-from cockpit.model.picking import named as called
+from cockpit.model.lineage import named as called
+from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick, Whose
 from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.report import RunReport

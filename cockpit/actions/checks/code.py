@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cockpit.actions.core.context import ActionContext
+from cockpit.model.lineage import Touches, is_own, worst_first
 from cockpit.model.observed import CodeValue, JobValue
 from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import CodeSpec
-from cockpit.model.touched import Touches, is_own, worst_first
 from cockpit.rules.lineage.code import same_code
 from cockpit.sources.git.changes import Changes
 from cockpit.store.snapshots import Snapshot

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
-from cockpit.model.people import same_person
 from cockpit.model.plan import Basis, Check, Outcome, StepState
-from cockpit.model.told import NOTIFIED
+from cockpit.model.shared_facts import NOTIFIED, same_person
 from cockpit.store.journal import JournalEntry
 from cockpit.text.checks import blocked, passed, warned
 

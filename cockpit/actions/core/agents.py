@@ -17,13 +17,12 @@ from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.execution import StepListener
 from cockpit.actions.core.refusals import refused
 from cockpit.config.file import ConfigError
-from cockpit.model.agents import LATE, TAKEN_HOLDS, TELLS, VETO_HOLDS, AgentAct, Stage
+from cockpit.model.acts import LATE, TAKEN_HOLDS, TELLS, VETO_HOLDS, AgentAct, Outcome, Stage
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock
-from cockpit.model.outcome import Outcome
-from cockpit.model.people import is_agent
 from cockpit.model.plan import Basis, Check, Plan, Request, Result, StepResult, StepState
 from cockpit.model.run import AgentsSpec, CockpitFile, RunSpec, agents_of
+from cockpit.model.shared_facts import is_agent
 from cockpit.model.wording import moment
 from cockpit.notify.message import NobodyReachedError
 from cockpit.runtime.offload import offload

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import Live
-from cockpit.model.people import own_word, typist
 from cockpit.model.records import Claim
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.model.told import OWNER
+from cockpit.model.shared_facts import OWNER, own_word, typist
 from cockpit.platforms.base import Platform
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import Store

@@ -13,7 +13,7 @@ from cockpit.actions.core.action import (
     StepUnknownError,
     asked,
 )
-from cockpit.model.outcome import Outcome, Records
+from cockpit.model.acts import Outcome, Records
 from cockpit.model.plan import Result, StepResult, StepState
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.store.store import StoreError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from cockpit.model.outcome import RECORDS, Records
+from cockpit.model.acts import RECORDS, Records
 from cockpit.records.git.behind import Push, PushStage, push_of
 from cockpit.records.git.repository import Limits
 from cockpit.store.journal import JournalEntry

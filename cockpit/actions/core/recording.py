@@ -17,7 +17,7 @@ from cockpit.actions.core.orders import ordered
 from cockpit.model.plan import Basis, Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
-from cockpit.model.told import LAUNCHED, STOPPED, Told
+from cockpit.model.shared_facts import LAUNCHED, STOPPED, Told
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import lacking, passed, warned
 from cockpit.text.told_lines import told_lines

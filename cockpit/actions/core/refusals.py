@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cockpit.model.outcome import Outcome
+from cockpit.model.acts import Outcome
 from cockpit.model.plan import Basis, Check, Level, Plan, Result
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

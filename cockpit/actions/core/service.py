@@ -40,10 +40,8 @@ from cockpit.actions.core.refusals import (
     refused,
     without_journal,
 )
-from cockpit.model.agents import AgentAct
+from cockpit.model.acts import AgentAct, Outcome, Records
 from cockpit.model.jobs import Live
-from cockpit.model.outcome import Outcome, Records
-from cockpit.model.people import is_agent, own_word, typist
 from cockpit.model.plan import (
     Approval,
     Check,
@@ -56,6 +54,7 @@ from cockpit.model.plan import (
 )
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec, agents_of
+from cockpit.model.shared_facts import is_agent, own_word, typist
 from cockpit.platforms.local.launcher.launches import next_launch_id
 from cockpit.records.lease.holder import looked_after, this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError

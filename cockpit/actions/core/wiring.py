@@ -13,10 +13,10 @@ from cockpit.actions.core.table import Actions
 from cockpit.config.file import load
 from cockpit.config.places import state_dir
 from cockpit.model.clock import Clock
-from cockpit.model.people import typist
 from cockpit.model.place import SSH
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.model.shared_facts import typist
 from cockpit.platforms.base import Platform
 from cockpit.records.lease.holder import lives, this_holder
 from cockpit.runtime.buckets import BUCKETS

@@ -19,7 +19,7 @@ from cockpit.actions.launching.submitting import FILE_ID, platform_of
 from cockpit.model.jobs import NamedJob
 from cockpit.model.plan import Draft, Plan, Request
 from cockpit.model.records import EventEntry, InstanceEntry
-from cockpit.model.told import ADOPTED, Told
+from cockpit.model.shared_facts import ADOPTED, Told
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.store import Store
 from cockpit.text.checks import blocked

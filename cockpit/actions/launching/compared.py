@@ -18,11 +18,10 @@ from cockpit.actions.checks.config_file import ConfigReadError, flattened
 from cockpit.actions.checks.material import Material, logged_command
 from cockpit.actions.checks.output import agrees
 from cockpit.actions.core.context import ActionContext
+from cockpit.model.lineage import named, worst_first
 from cockpit.model.observed import Pick
-from cockpit.model.picking import named
 from cockpit.model.plan import Basis, Check, Difference
 from cockpit.model.run import RunSpec
-from cockpit.model.touched import worst_first
 from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import as_sent, fill, masked, values_of, words_of
 from cockpit.platforms.command import shown as shown_command

@@ -36,8 +36,8 @@ from cockpit.actions.stopping.stop import (
     saving,
     with_loss,
 )
+from cockpit.model.lineage import would_resume
 from cockpit.model.observed import Pick
-from cockpit.model.picking import would_resume
 from cockpit.model.plan import Check, Draft, Loss, Plan, Request
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command

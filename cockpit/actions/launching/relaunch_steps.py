@@ -27,8 +27,8 @@ from cockpit.actions.stopping.stop import evidence
 from cockpit.actions.stopping.stop import gone as jobs_gone
 from cockpit.actions.stopping.stop import stop as stop_jobs
 from cockpit.model.jobs import Submission
+from cockpit.model.lineage import named, suspected, unlooked, would_resume
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
-from cockpit.model.picking import named, suspected, unlooked, would_resume
 from cockpit.model.plan import Check
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec

@@ -11,9 +11,9 @@ from typing import Final
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural
 from cockpit.model.base import Frozen
+from cockpit.model.lineage import Touches, touches
 from cockpit.model.place import SSH, Place
 from cockpit.model.plan import Basis, Check
-from cockpit.model.touched import Touches, touches
 from cockpit.model.wording import size
 from cockpit.records.git.sealing import SealFacts, seal_plan
 from cockpit.rules.lineage.code import same_code

@@ -38,9 +38,9 @@ from cockpit.actions.stopping.moving import (
     way_out,
 )
 from cockpit.actions.stopping.rejecting import pack, rejections, unpack
+from cockpit.model.lineage import listed_steps, names_checkpoint, newest_good, suspected, unlooked
+from cockpit.model.lineage import named as called
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick, Whose
-from cockpit.model.picking import listed_steps, names_checkpoint, newest_good, suspected, unlooked
-from cockpit.model.picking import named as called
 from cockpit.model.place import place_of
 from cockpit.model.plan import Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventEntry, Rejected

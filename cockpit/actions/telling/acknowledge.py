@@ -13,10 +13,9 @@ from cockpit.actions.core.parameters import safe
 from cockpit.actions.core.recording import log_step
 from cockpit.model.alert import Acknowledgement, Alert
 from cockpit.model.base import parse_duration, rfc3339
-from cockpit.model.people import is_agent, name_in, same_person, worded
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
-from cockpit.model.told import ACKNOWLEDGED, Told
+from cockpit.model.shared_facts import ACKNOWLEDGED, Told, is_agent, name_in, same_person, worded
 from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.outcomes import Endings

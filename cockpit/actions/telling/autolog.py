@@ -9,9 +9,9 @@ from typing import Final
 from cockpit.actions.core.action import Action, Execution, RefuseError, Step, StepError
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.recording import NO_LOGBOOK
-from cockpit.model.people import is_agent
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.run import EVENT, NEVER, RunSpec
+from cockpit.model.shared_facts import is_agent
 from cockpit.model.wording import duration
 from cockpit.records.git.behind import PushStage, push_of
 from cockpit.records.git.repository import Limits

@@ -26,7 +26,7 @@ from cockpit.model.alert import Severity
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry, Recorded
 from cockpit.model.report import RunReport
-from cockpit.model.told import NOTIFIED, Told
+from cockpit.model.shared_facts import NOTIFIED, Told
 from cockpit.model.wording import utc_minute
 from cockpit.notify.message import NobodyReachedError
 from cockpit.records.issue.text import escalated

@@ -19,14 +19,14 @@ from cockpit.actions.core.recording import (
 from cockpit.actions.telling.logbooks import unfinished
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
-from cockpit.model.goodput_words import sentences
+from cockpit.model.goodput import sentences
+from cockpit.model.lineage import named, newest_of, suspected
 from cockpit.model.observed import CheckpointsValue
-from cockpit.model.people import is_agent, same_person, worded
-from cockpit.model.picking import named, newest_of, suspected
 from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry, Unfinished
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
+from cockpit.model.shared_facts import is_agent, same_person, worded
 from cockpit.model.wording import (
     duration,
     from_to,

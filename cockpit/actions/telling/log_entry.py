@@ -9,9 +9,9 @@ from cockpit.actions.core.action import Execution, PageAction, RefuseError, Step
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import text_param
 from cockpit.actions.core.recording import NO_LOGBOOK, log_step
-from cockpit.model.people import is_agent
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
+from cockpit.model.shared_facts import is_agent
 from cockpit.records.logbook.entry_text import prefill
 from cockpit.records.logbook.writing import preview
 from cockpit.runtime.offload import offload

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, Problem, known, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import Disk, HostValue
 from cockpit.model.place import Place
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box import words
 from cockpit.platforms.box.disks import disks_of

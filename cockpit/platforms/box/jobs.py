@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
-from cockpit.model.jobs import Live, LiveJob, Stopped
+from cockpit.model.jobs import Live, LiveJob, Query, Stopped
 from cockpit.model.observed import JobValue
 from cockpit.model.place import Place
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box import words
 from cockpit.platforms.box.disks import asked_alone, asked_of, shared_by, told_by

@@ -14,8 +14,8 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem
+from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
-from cockpit.model.query import Query
 from cockpit.platforms.box import probe
 from cockpit.platforms.box.probe import Actor
 from cockpit.runtime.ssh import quote

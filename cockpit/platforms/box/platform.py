@@ -12,9 +12,8 @@ from typing import Any, ClassVar, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, Problem, not_configured
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, OwnJob, Submission
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, OwnJob, Query, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, refuse_beside
 from cockpit.platforms.box import PRIVATE, evidence, launching, lookup, words

@@ -13,9 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.jobs import Live, LiveJob, NamedJob
+from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue, Phase
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.access import AccessError, Tokens, address_of, auth_of, endpoint_of
 from cockpit.platforms.iris.answers import Job, job_of, request_of

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
-from cockpit.model.query import Query
 from cockpit.platforms.iris.access import AccessError, endpoint_of
 from cockpit.platforms.iris.jobs import IrisJobs, id_of
 from cockpit.platforms.iris.memory import Memory

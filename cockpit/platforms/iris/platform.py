@@ -8,10 +8,9 @@ from typing import ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, NamedJob, OwnJob, Submission
+from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, NamedJob, OwnJob, Query, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import EndpointFinding
 from cockpit.platforms.iris import PRIVATE, spelling

@@ -34,9 +34,8 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Live, LiveJob
+from cockpit.model.jobs import Live, LiveJob, Query
 from cockpit.model.observed import STARTING, UNCLEAR, JobValue, Phase
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local import lookup
 from cockpit.platforms.local.again import starts_again

@@ -18,11 +18,10 @@ from typing import ClassVar, Final, TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, NamedJob, Submission
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, NamedJob, Query, Submission
 from cockpit.model.lineage import keys_of, local_root, tag_of
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import HERE
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform, refuse_beside
 from cockpit.platforms.local import PRIVATE, adopting, evidence, lineage_locks, lookup

@@ -12,8 +12,8 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import Disk, Gpu, HostValue
-from cockpit.model.query import Query
 from cockpit.platforms.ray.answers import figure, mapping
 from cockpit.platforms.ray.head import Head
 from cockpit.platforms.ray.jobs import currents_of, failed

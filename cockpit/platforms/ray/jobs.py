@@ -15,9 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.jobs import Live, LiveJob
+from cockpit.model.jobs import Live, LiveJob, Query
 from cockpit.model.observed import JobValue, Phase
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.launches import launch_id_in, number_of
 from cockpit.platforms.ray.answers import RayJob

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, LogValue
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.ray.fetched import Fetched
 from cockpit.platforms.ray.head import Head

@@ -8,10 +8,19 @@ from typing import Any, ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, NamedJob, OwnJob, Submission
+from cockpit.model.jobs import (
+    Accepted,
+    Found,
+    Live,
+    LiveJob,
+    LookUp,
+    NamedJob,
+    OwnJob,
+    Query,
+    Submission,
+)
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.local.launcher.launches import launch_id_in

@@ -11,9 +11,8 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.jobs import Live, LiveJob, NamedJob
+from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.launches import launch_id_in
 from cockpit.platforms.slurm.alike import needles_of, programs_of

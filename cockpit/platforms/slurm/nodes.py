@@ -13,8 +13,8 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import HostValue
-from cockpit.model.query import Query
 from cockpit.platforms.slurm.ask import Run, parts
 from cockpit.platforms.slurm.jobs import where_of
 from cockpit.platforms.slurm.script import new_mark, nodes_script

@@ -20,12 +20,12 @@ from cockpit.model.jobs import (
     LookUp,
     NamedJob,
     OwnJob,
+    Query,
     Submission,
 )
 from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
 from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.plan import Check
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, Platform
 from cockpit.platforms.slurm import PRIVATE, evidence, saving

@@ -10,10 +10,9 @@ from typing import Final
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence
-from cockpit.model.figures import phase_told, present_loss
-from cockpit.model.picking import named, newest_of
+from cockpit.model.lineage import named, newest_of
 from cockpit.model.plan import Approval
-from cockpit.model.report import RunReport
+from cockpit.model.report import RunReport, phase_told, present_loss
 from cockpit.model.run import RunSpec
 from cockpit.records.logbook.markdown import UNKNOWN, block, code, fields, person, prose
 from cockpit.text.safe import clean

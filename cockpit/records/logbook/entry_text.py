@@ -9,10 +9,9 @@ from typing import Any
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
-from cockpit.model.figures import present_loss
-from cockpit.model.picking import named, newest_good, newest_of
+from cockpit.model.lineage import named, newest_good, newest_of
 from cockpit.model.records import EventEntry
-from cockpit.model.report import RunReport
+from cockpit.model.report import RunReport, present_loss
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from cockpit.model.picking import named
+from cockpit.model.lineage import named
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.records.logbook.entry_text import prefill

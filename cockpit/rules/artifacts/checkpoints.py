@@ -15,8 +15,8 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.clock import FILE_SKEW
 from cockpit.model.history import CheckpointMark, History
+from cockpit.model.lineage import named, newest_good, newest_of
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
-from cockpit.model.picking import named, newest_good, newest_of
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.artifacts.retention import depth_of

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from cockpit.model import wording
 from cockpit.model.clock import FILE_SKEW
 from cockpit.model.history import History
+from cockpit.model.lineage import Stray, listed_steps, with_lineages
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Whose
-from cockpit.model.picking import Stray, listed_steps, with_lineages
 from cockpit.model.report import Facets
 from cockpit.rules.metrics.resume import first_since, steps_since
 from cockpit.rules.present import job_of

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from cockpit.model import wording
 from cockpit.model.history import History
+from cockpit.model.lineage import with_suspects
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
-from cockpit.model.picking import with_suspects
 from cockpit.model.report import Facets
 from cockpit.model.trend import Taint, Trend
 from cockpit.rules.metrics.taints import ASTRAY

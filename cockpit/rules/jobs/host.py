@@ -12,8 +12,8 @@ from typing import Final, Literal
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
+from cockpit.model.lineage import newest_of
 from cockpit.model.observed import Checkpoint, Disk, HostValue, Phase
-from cockpit.model.picking import newest_of
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.jobs.host_looks import answered

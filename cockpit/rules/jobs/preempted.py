@@ -9,8 +9,8 @@ from typing import Final
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
+from cockpit.model.lineage import named, newest_good
 from cockpit.model.observed import JobValue, Phase
-from cockpit.model.picking import named, newest_good
 from cockpit.model.run import RunSpec
 from cockpit.rules.present import StepClock, job_of, job_source, of_present, seen_at
 

@@ -12,8 +12,8 @@ from typing import Any
 from cockpit.model import wording
 from cockpit.model.clock import FILE_SKEW
 from cockpit.model.facet import Facet
+from cockpit.model.lineage import named
 from cockpit.model.observed import STARTING, JobValue, Phase
-from cockpit.model.picking import named
 from cockpit.model.report import Facets
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
+from cockpit.model.lineage import named, names_checkpoint, suspected, would_resume
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase, Triage
-from cockpit.model.picking import named, names_checkpoint, suspected, would_resume
 from cockpit.model.run import RunSpec
 from cockpit.rules.jobs.unsettled import awaited, wait_for
 from cockpit.rules.metrics.nonfinite import findings

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
+from cockpit.model.lineage import newest_of
 from cockpit.model.observed import Checkpoint, JobValue, Phase
-from cockpit.model.picking import newest_of
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.metrics.progress import progress

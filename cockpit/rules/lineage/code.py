@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
+from cockpit.model.jobs import Snapshot
+from cockpit.model.lineage import Touches, worst_first
 from cockpit.model.observed import CodeValue
 from cockpit.model.run import CodeSpec, RunSpec
-from cockpit.model.snapshot import Snapshot
-from cockpit.model.touched import Touches, worst_first
 from cockpit.rules import present
 from cockpit.rules.present import (
     job_of,

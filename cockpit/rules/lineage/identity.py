@@ -14,12 +14,12 @@ from typing import Final
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
-from cockpit.model.announced import IDS
 from cockpit.model.history import History
+from cockpit.model.jobs import Snapshot
 from cockpit.model.observed import LogValue, TrackerValue
+from cockpit.model.place import address_of
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.model.snapshot import Snapshot
-from cockpit.model.wandb_address import address_of
+from cockpit.model.shared_facts import IDS
 from cockpit.rules import present
 from cockpit.rules.patience import held_back, patience
 from cockpit.rules.present import job_of, may_train, of_present, seen_at, still_open

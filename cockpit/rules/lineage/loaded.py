@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History, Settings
+from cockpit.model.lineage import named
 from cockpit.model.observed import Checkpoint, CheckpointState
-from cockpit.model.picking import named
 from cockpit.model.place import SSH, place_of
 from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts.checkpoints import present_since

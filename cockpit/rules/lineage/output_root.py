@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.model.flags import flags_of
+from cockpit.model.lineage import flags_of
 from cockpit.model.place import Place, place_of
 from cockpit.model.run import RunSpec
 

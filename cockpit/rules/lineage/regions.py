@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from cockpit.model.flags import flags_of
 from cockpit.model.late_regex import late_regex
+from cockpit.model.lineage import flags_of
 from cockpit.model.place import Place
 
 SCHEMES: Final = ("gs", "s3")

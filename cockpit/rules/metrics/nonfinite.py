@@ -8,8 +8,8 @@ from math import isfinite
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
+from cockpit.model.lineage import named
 from cockpit.model.observed import Row
-from cockpit.model.picking import named
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Skips, Trend, TrendFinding, WatchedMetric
 from cockpit.rules import present

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History, Launched
+from cockpit.model.lineage import LIGHTNING
 from cockpit.model.observed import Checkpoint
-from cockpit.model.picking import LIGHTNING
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.jobs.in_place import our_launch, restarts_in_place

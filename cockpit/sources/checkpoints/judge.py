@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import FILE_SKEW
+from cockpit.model.lineage import newest_of, relaunch_pick
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
-from cockpit.model.picking import newest_of, relaunch_pick
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec
 from cockpit.runtime.bucket_trouble import is_archived

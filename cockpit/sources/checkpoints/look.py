@@ -16,9 +16,9 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Problem, kind_of
+from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.model.place import Place
-from cockpit.model.query import Query
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec
 from cockpit.sources.checkpoints.assembly import Surveyed

@@ -16,9 +16,9 @@ from cockpit.model.facet import (
     not_configured,
     unknown,
 )
+from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import HERE, Place, place_of
-from cockpit.model.query import Query
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.runtime.bulk import Call, Outcome, offload_each
 from cockpit.runtime.offload import offload

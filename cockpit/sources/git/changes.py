@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from cockpit.model.base import Frozen
+from cockpit.model.lineage import Touches, touches
 from cockpit.model.observed import CodeValue
 from cockpit.model.place import Place
 from cockpit.model.run import CodeSpec
-from cockpit.model.touched import Touches, touches
 from cockpit.sources.git.away import NO_LINK
 from cockpit.sources.git.command import git, trouble
 from cockpit.text.safe import clean

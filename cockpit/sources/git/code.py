@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
+from cockpit.model.lineage import Touches, is_own, touches
 from cockpit.model.observed import CodeValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import CodeSpec, RunSpec
-from cockpit.model.touched import Touches, is_own, touches
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from cockpit.model.base import SafeText
 from cockpit.model.logtext import Hit, LogPage
-from cockpit.model.safetext import SafeText
 from cockpit.sources.logs.lines import BLOCK, RawLine, line_start, lines_before, lines_from
 from cockpit.sources.logs.ranged import Opened, Ranged, Span, Wish
 from cockpit.sources.logs.scanning import Matcher, ScanStop, scan

@@ -16,10 +16,10 @@ from typing import Final
 
 from cockpit.model.clock import FILE_SKEW
 from cockpit.model.facet import Facet
+from cockpit.model.jobs import Query
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import JobValue, LogValue, OtherLog, Row
 from cockpit.model.place import Place
-from cockpit.model.query import Query
 
 MOST: Final = 16
 """Logs of one job that are followed besides the first."""

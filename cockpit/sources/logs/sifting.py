@@ -6,9 +6,8 @@ import re
 import time
 from typing import Final, NamedTuple
 
-from cockpit.model.loglevel import Levels
-from cockpit.model.logtext import LogPage
-from cockpit.model.safetext import SafeText
+from cockpit.model.base import SafeText
+from cockpit.model.logtext import Levels, LogPage
 from cockpit.sources.logs.file import MOST_LINES, show
 from cockpit.sources.logs.lines import BLOCK, iter_lines, line_start, lines_before
 from cockpit.sources.logs.ranged import Opened, Ranged

@@ -11,13 +11,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from cockpit.model.announced import Announced
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue, Row
 from cockpit.model.place import SSH, Place, on_host
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
+from cockpit.model.shared_facts import Announced
 from cockpit.runtime.bulk import Call, Outcome, offload_each
 from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.anywhere import log_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple, Protocol
 
-from cockpit.model.tracking import TrackerAlert
+from cockpit.model.facet import TrackerAlert
 
 MOST_RECORDS = 5000
 """Records of one batch at most."""

@@ -9,9 +9,9 @@ from typing import Final
 
 from cockpit.model.base import step_of
 from cockpit.model.clock import Clock
+from cockpit.model.facet import TrackerKind
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import MetricNames
-from cockpit.model.tracking import TrackerKind
 from cockpit.sources.rowlog.records import About, Record, RecordLog
 from cockpit.sources.wandb.clocks import Look, Stamps, offset_of, true_time
 from cockpit.sources.wandb.history import RowChunk

@@ -10,9 +10,9 @@ from typing import Final, Generic, TypeVar
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH, Place
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.pieces import LaterError

@@ -16,9 +16,9 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple, TypeVar
 
+from cockpit.model.facet import TrackerAlert
 from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
-from cockpit.model.tracking import TrackerAlert
 from cockpit.runtime.regular import is_folder
 from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.records import MOST_RECORDS, About, BadFileError, Batch, Record

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from cockpit.model.place import DEFAULT, FORMER, server_of
 from cockpit.model.run import WandbSpec
-from cockpit.model.wandb_address import DEFAULT, FORMER, server_of
 
 MOST_BYTES: Final = 1 << 20
 _KEY: Final = re.compile(r"[!-~]{8,4000}")

@@ -14,8 +14,8 @@ from operator import itemgetter
 from typing import TypeGuard
 
 from cockpit.model.base import STEPS
+from cockpit.model.curve import PackedColumns
 from cockpit.model.observed import Column, Row
-from cockpit.model.packed_columns import PackedColumns
 
 MOST_COLUMNS = 1024
 """Columns at most; at least half as many once the run has that many steps."""

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.bulk import Call, Outcome, offload_each
 from cockpit.runtime.offload import offload

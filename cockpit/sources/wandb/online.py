@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.http import Answer, Http, HttpError
 from cockpit.runtime.offload import offload

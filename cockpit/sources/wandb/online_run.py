@@ -9,8 +9,8 @@ from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.place import page_of
 from cockpit.model.run import WandbSpec
-from cockpit.model.wandb_address import page_of
 from cockpit.sources.wandb.clocks import Look, Stamps, offset_of
 from cockpit.sources.wandb.cursor import CHUNK_ROWS
 from cockpit.sources.wandb.graphql import Document

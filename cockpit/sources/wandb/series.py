@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from cockpit.model.curve import PackedColumns
 from cockpit.model.observed import Column, Row
-from cockpit.model.packed_columns import PackedColumns
 from cockpit.sources.wandb.loss_columns import LossColumns
 
 POINTS = 120

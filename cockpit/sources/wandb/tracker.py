@@ -11,10 +11,10 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, not_configured, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
-from cockpit.model.query import Query
+from cockpit.model.place import address_of
 from cockpit.model.run import RunSpec
-from cockpit.model.wandb_address import address_of
 from cockpit.sources.wandb.box_curves import BoxCurves
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.offline import OfflineWandb

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from cockpit.actions.checks.code import bundled_commit, lineage, only_dri
 from cockpit.model.jobs import Bundle
+from cockpit.model.lineage import Touches, any_match, touches
 from cockpit.model.observed import CodeValue, JobValue
 from cockpit.model.place import place_of
 from cockpit.model.run import CodeSpec
-from cockpit.model.touched import Touches, any_match, touches
 from cockpit.sources.git.changes import Changes, changes_since
 from cockpit.store.snapshots import Snapshot
 from tests.actions.contexts import by_id, context, levels, soft

@@ -12,7 +12,7 @@ import pytest
 from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.service import ActionService
 from cockpit.config.file import load
-from cockpit.model.agents import LATE, TAKEN_HOLDS, VETO_HOLDS, Stage
+from cockpit.model.acts import LATE, TAKEN_HOLDS, VETO_HOLDS, Stage
 from cockpit.model.plan import Outcome, Plan, Request, Result, StepResult
 from cockpit.model.run import AgentsSpec, RunAgentsSpec, RunSpec
 from cockpit.notify.message import NobodyReachedError

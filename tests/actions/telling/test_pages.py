@@ -15,7 +15,7 @@ from cockpit.actions.telling.logbooks import Logbooks
 from cockpit.model.alert import ClosedAlert, RowSpan, Severity
 from cockpit.model.plan import Level, Outcome, Plan, Request, plan_of
 from cockpit.model.run import NotifySpec, RecordsSpec, RunSpec
-from cockpit.model.told import owner_now
+from cockpit.model.shared_facts import owner_now
 from cockpit.store.journal import handed_over
 from tests.actions.contexts import NOW, alert, context, entry
 from tests.rules.making import run_spec, tracker

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.jobs import Query
 from cockpit.model.place import Place
-from cockpit.model.query import Query
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec, TensorboardSpec, TrackioSpec
 from cockpit.platforms.table import Platforms
 from cockpit.sources.checkpoints.source import Checkpoints

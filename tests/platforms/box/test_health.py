@@ -10,8 +10,8 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Problem
+from cockpit.model.jobs import Query
 from cockpit.model.observed import Disk, JobValue, Phase
-from cockpit.model.query import Query
 from cockpit.platforms.box import health, words
 from cockpit.platforms.box.disks import told_of
 from cockpit.platforms.box.machine import Host, host_of, screens, sections, sessions

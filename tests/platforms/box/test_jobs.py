@@ -17,9 +17,8 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
-from cockpit.model.jobs import LiveJob
+from cockpit.model.jobs import LiveJob, Query
 from cockpit.model.observed import JobValue, Phase
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box import sight
 from cockpit.platforms.box.jobs import BoxJobs

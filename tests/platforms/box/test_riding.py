@@ -11,8 +11,8 @@ import pytest
 
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.box import logs as riding
 from cockpit.platforms.box.logs import BoxLogs

@@ -6,8 +6,8 @@ from typing import Any
 
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.facet import Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.platform import IrisPlatform
 from cockpit.sources.logs.source import Logs

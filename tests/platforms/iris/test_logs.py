@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.model.place import place_of
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris import stream
 from cockpit.platforms.iris.platform import IrisPlatform

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.facet import ErrorKind
-from cockpit.model.query import Query
+from cockpit.model.jobs import Query
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
 from tests.platforms.iris.controller import Controller, job, running

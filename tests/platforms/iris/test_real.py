@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cockpit.model.facet import ErrorKind
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, Phase
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris import jobs as iris_jobs
 from cockpit.platforms.iris.platform import IrisPlatform

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.jobs import Query
 from cockpit.model.lineage import tag_of
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.lineage import live_jobs

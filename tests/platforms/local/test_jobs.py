@@ -15,10 +15,9 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
-from cockpit.model.jobs import Live
+from cockpit.model.jobs import Live, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.files import explain_exit

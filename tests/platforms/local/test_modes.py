@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.place import place_of
-from cockpit.model.told import Told
+from cockpit.model.shared_facts import Told
 from cockpit.platforms.local.launcher import launches, locks
 from cockpit.platforms.local.launcher.detached import Launch, start
 from cockpit.platforms.local.launcher.modes import follow, make_folder

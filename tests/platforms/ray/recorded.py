@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.ray.platform import RayPlatform
 from cockpit.sources.logs.source import Logs

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue
-from cockpit.model.query import Query
 from cockpit.platforms.ray import head as heads
 from cockpit.runtime import http
 from tests.platforms.ray.recorded import (

@@ -8,9 +8,9 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
+from cockpit.model.jobs import Query
 from cockpit.model.observed import Phase
 from cockpit.model.place import place_of
-from cockpit.model.query import Query
 from cockpit.model.run import WandbSpec
 from tests.platforms.ray.recorded import NODE, head, job_of, platform, reply, run_of
 

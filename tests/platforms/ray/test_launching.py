@@ -11,10 +11,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from cockpit.actions.core.recovery import settle
-from cockpit.model.jobs import Accepted, Found, LookUp, Submission
+from cockpit.model.jobs import Accepted, Found, LookUp, Query, Submission
 from cockpit.model.place import place_of
 from cockpit.model.plan import Outcome, StepState
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.ray import head as heads

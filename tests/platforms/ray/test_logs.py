@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, LogValue, Row
 from cockpit.model.place import place_of
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.ray import logs
 from cockpit.platforms.ray.platform import RayPlatform

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from cockpit.model.facet import ErrorKind
-from cockpit.model.jobs import Found, Submission
+from cockpit.model.jobs import Found, Query, Submission
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.ray import stopping

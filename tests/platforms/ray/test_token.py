@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue
-from cockpit.model.query import Query
 from tests.platforms.ray.recorded import Recorded, head, platform, reply, run_of
 
 TOKEN = "s3cret-" + "q1W2e3R4" * 3

@@ -10,9 +10,9 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue
 from cockpit.model.place import place_of
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.slurm import ask
 from cockpit.platforms.slurm.jobs import SlurmJobs

@@ -322,7 +322,7 @@ async def test_a_name_that_forges_a_record_hides_nothing(slurm: Rig, toy: RunSpe
 
 
 def _query(run: RunSpec, job: str) -> Any:
-    from cockpit.model.query import Query
+    from cockpit.model.jobs import Query
 
     assert run.job is not None
     return Query(run=run.model_copy(update={"job": run.job.model_copy(update={"id": job})}))

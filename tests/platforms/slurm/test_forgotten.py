@@ -6,8 +6,8 @@ import pytest
 
 from bench.judgement.clock import SetClock
 from bench.judgement.cluster import FORGETS, Cluster, Job
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, Phase
-from cockpit.model.query import Query
 from cockpit.platforms.slurm.jobs import SlurmJobs
 from tests.platforms.slurm.asking import run_of
 

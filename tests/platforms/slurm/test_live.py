@@ -15,8 +15,8 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, Phase, Tasks
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.slurm.jobs import SlurmJobs
 from cockpit.runtime.shell import Completed

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.history import History, PhaseMark
+from cockpit.model.lineage import newest_good, relaunch_pick
 from cockpit.model.observed import CheckpointState, CheckpointsValue, Phase, Row, Whose
-from cockpit.model.picking import newest_good, relaunch_pick
 from cockpit.rules.artifacts.lineages import marked
 from tests.rules.making import T0, checkpoint, checkpoints, folded, history, job, log, losses
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from cockpit.model.jobs import Bundle
+from cockpit.model.jobs import Bundle, Snapshot
 from cockpit.model.observed import CodeValue, Phase
 from cockpit.model.run import CodeSpec
-from cockpit.model.snapshot import Snapshot
 from cockpit.rules.lineage.code import code_drifts
 from tests.rules.making import T0, history, job, run_spec, tracker
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cockpit.model.announced import Announced
+from cockpit.model.jobs import Snapshot
 from cockpit.model.logtext import Skipped
 from cockpit.model.observed import Phase, Row
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.model.snapshot import Snapshot
+from cockpit.model.shared_facts import Announced
 from cockpit.rules.lineage.identity import identity_drifts
 from tests.rules.making import (
     CADENCE,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cockpit.model.announced import Announced, Loaded
 from cockpit.model.history import CheckpointMark
+from cockpit.model.jobs import Snapshot
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase, Pick
 from cockpit.model.run import CheckpointSpec, JobSpec
-from cockpit.model.snapshot import Snapshot
+from cockpit.model.shared_facts import Announced, Loaded
 from cockpit.rules.lineage.loaded import wrong_checkpoint
 from tests.rules.making import (
     T0,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from cockpit.model.jobs import Snapshot
 from cockpit.model.observed import Phase, RecordsValue
 from cockpit.model.run import CheckpointSpec, RecordsSpec, RunSpec
-from cockpit.model.snapshot import Snapshot
 from cockpit.rules.lineage.output import output_elsewhere
 from tests.rules.making import T0, checkpoint, checkpoints, history, job, run_spec, settings_of
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cockpit.actions.core.recovery import InterruptedAction
-from cockpit.model.agents import AgentAct
+from cockpit.model.acts import AgentAct
 from cockpit.model.observed import Pick
 from cockpit.model.plan import (
     Approval,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cockpit.actions.core.action import RefuseError, UnansweredError
-from cockpit.model.agents import LATE, AgentAct, Stage, going_on
+from cockpit.model.acts import LATE, AgentAct, Stage, going_on
 from cockpit.store.store import StoreError
 from screens.acting.agents import agent_news, to_veto
 from tests.screens.acting.stand_in_service import StandInService

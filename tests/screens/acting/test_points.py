@@ -7,7 +7,7 @@ import time
 import pytest
 
 from cockpit.model.alert import Evidence
-from cockpit.model.open_points import Mark, note_of, points_of
+from cockpit.model.records import Mark, note_of, points_of
 from cockpit.model.report import RunReport
 from screens.acting.form import FormScreen
 from screens.acting.points import PointsScreen

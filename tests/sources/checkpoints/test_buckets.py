@@ -16,8 +16,8 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase
-from cockpit.model.query import Query
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.runtime import buckets
 from cockpit.sources.checkpoints import survey, surveys

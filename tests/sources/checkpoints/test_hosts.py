@@ -12,8 +12,8 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase
-from cockpit.model.query import Query
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script

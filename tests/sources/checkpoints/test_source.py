@@ -10,9 +10,9 @@ import pytest
 
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase
 from cockpit.model.place import HERE
-from cockpit.model.query import Query
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, RunSpec, WandbSpec
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints

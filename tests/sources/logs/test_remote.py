@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.logtext import Hit
 from cockpit.model.observed import LogValue
 from cockpit.model.place import SSH, Place
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.runtime.bulk import Call, offload_each
 from cockpit.runtime.shell import Completed

@@ -10,9 +10,9 @@ import pytest
 
 from cockpit.config.file import load
 from cockpit.model.clock import SystemClock
+from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, LogValue, Phase
 from cockpit.model.place import Place
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.sources.logs.source import Logs
 

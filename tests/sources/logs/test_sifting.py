@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.model.loglevel import Levels, level_of
-from cockpit.model.logtext import LogPage
+from cockpit.model.logtext import Levels, LogPage, level_of
 from cockpit.sources.logs import sifting
 from cockpit.sources.logs.counting import count_from
 from cockpit.sources.logs.expression import count_expression, find_expression

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
-from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.wording import skipped as skipped_words
 from cockpit.sources.logs import spool as spooling

@@ -15,9 +15,9 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import Place, on_host, place_of
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script_blocking

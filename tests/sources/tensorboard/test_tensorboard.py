@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, TensorboardSpec
 from cockpit.sources.rowlog.away import Away
 from cockpit.sources.rowlog.records import BadFileError, Record

@@ -14,9 +14,9 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import HERE, place_of
-from cockpit.model.query import Query
 from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
 from cockpit.sources.trackers import Trackers, folders, places
 from cockpit.sources.trackio import copies

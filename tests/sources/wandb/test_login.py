@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.place import DEFAULT, FORMER
 from cockpit.model.run import WandbSpec
-from cockpit.model.wandb_address import DEFAULT, FORMER
 from cockpit.sources.wandb.login import key_for, server_for
 
 KEY = "0123456789abcdef0123456789abcdef01234567"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
+from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import HERE
-from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.tracker import Wandb, places

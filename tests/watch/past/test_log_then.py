@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.model.past import Then
+from cockpit.model.history import Then
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.sources.logs.file import LogFile

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from cockpit.model.alert import Acknowledgement, Alert
-from cockpit.model.history import CheckpointMark, PhaseMark
+from cockpit.model.history import CheckpointMark, Kind, PhaseMark, Sign, Timeline
 from cockpit.model.observed import Phase
-from cockpit.model.past import Kind, Sign, Timeline
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import RecordsSpec
-from cockpit.model.told import Told
+from cockpit.model.shared_facts import Told
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory

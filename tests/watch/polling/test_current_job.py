@@ -6,10 +6,9 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import known
-from cockpit.model.monitoring import MonitorValue
-from cockpit.model.observed import RecordsValue
+from cockpit.model.observed import MonitorValue, RecordsValue
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.model.told import LAUNCHED, Told
+from cockpit.model.shared_facts import LAUNCHED, Told
 from cockpit.platforms.table import Platforms
 from cockpit.store.memory import LaunchedJob
 from cockpit.watch.asking import with_current_job

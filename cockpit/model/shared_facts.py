@@ -1,10 +1,10 @@
-"""What one account tells all the others of a run, and what follows from it (SPEC A).
+"""Facts that cockpits share about a run: who acts, what was announced, what was rejected.
 
-Told in the logbook and under the output root, one line each (``cockpit.text.told_lines``), and
-read back by every cockpit. Whoever may write there may tell: each value says where it stood.
+They stand in the logbook and under the output root, one line each (``cockpit.text.told_lines``).
 """
 
 import json
+import re
 import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -14,7 +14,60 @@ from pydantic import Field
 
 from cockpit.model.alert import Acknowledgement
 from cockpit.model.base import Frozen, Instant
-from cockpit.model.people import same_person, worded
+from cockpit.model.late_regex import late_regex
+
+_LOGIN: Final = late_regex(r" \(login [^()]*\)$")
+
+
+def typist(operator: str, login: str) -> str:
+    """Return who typed: ``ada``, or ``ada (login bob)`` where the account has another name."""
+    name, account = " ".join(operator.split()), login.strip()
+    if not name or not account or same_person(name, account):
+        return name or account
+    return f"{name} (login {re.sub('[()]', ' ', account).strip()})"
+
+
+def name_in(typed_by: str) -> str:
+    """Return the name that stands in what ``typist`` gave."""
+    return _LOGIN.sub("", typed_by)
+
+
+def login_in(typed_by: str) -> str:
+    """Return the account that stands in what ``typist`` gave; the name where they are one."""
+    found = _LOGIN.search(typed_by)
+    return typed_by if found is None else found.group()[len(" (login ") : -1]
+
+
+def same_person(one: str, two: str) -> bool:
+    """Tell whether two names are the same, whatever their case."""
+    return " ".join(one.split()).casefold() == " ".join(two.split()).casefold()
+
+
+def is_agent(name: str) -> bool:
+    """Tell whether a name is an agent's: one approves nothing, and is never a DRI."""
+    return name.strip().casefold().startswith("agent:")
+
+
+def own_word(by: str, typed_by: str, others: Iterable[str] = ()) -> bool:
+    """Tell whether ``by`` typed it: under that name, and not from an account of ``others``.
+
+    ``others`` are people who are known by name; an account that bears one of their names is
+    that one's, whatever name was set.
+    """
+    if is_agent(typed_by) or not same_person(by, name_in(typed_by)):
+        return False
+    account = login_in(typed_by)
+    return same_person(by, account) or not any(same_person(account, each) for each in others)
+
+
+def worded(by: str, typed_by: str | None) -> str:
+    """Return whose word it is and who typed it: ``ada``, ``ada, typed by bob``."""
+    if not typed_by or same_person(by, typed_by):
+        return by
+    if same_person(by, name_in(typed_by)):
+        return typed_by
+    return f"{by}, typed by {typed_by}"
+
 
 OWNER: Final = "owner"
 ACKNOWLEDGED: Final = "acknowledged"
@@ -146,3 +199,44 @@ def newest_first(told: Iterable[Told]) -> tuple[Told, ...]:
     for each in told:
         known.setdefault((each.what, each.value, each.at, each.typed_by), each)
     return tuple(sorted(known.values(), key=lambda each: -each.at))
+
+
+IDS = 8
+
+
+class Loaded(Frozen):
+    """What the trainer says that it has resumed from: a path, a step, or both; and its line."""
+
+    path: str | None
+    step: int | None
+    line: str
+    at: Instant | None = None
+    """About when it was written; of a first look, not later than that."""
+
+
+class Notice(Frozen):
+    """A line that says the job is about to be taken away, and about when it was written."""
+
+    line: str
+    at: Instant
+
+
+class Announced(Frozen):
+    """The newest of each kind (C-13, C-17, C-26); ``None``: not seen, which says nothing."""
+
+    wandb: str | None = None
+    wandb_at: Instant | None = None
+    wandb_ids: tuple[tuple[str, Instant], ...] = ()
+    """The runs whose folders the client has named, and when: the newest ``IDS``."""
+    loaded: Loaded | None = None
+    notice: Notice | None = None
+
+
+class Rejected(Frozen):
+    """A checkpoint of a rejected lineage: no later pick takes it (SPEC A-4)."""
+
+    step: int
+    path: str
+    at: Instant
+    by: str
+    reason: str

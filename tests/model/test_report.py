@@ -9,10 +9,9 @@ import pytest
 
 from cockpit.actions.telling.handoff import page
 from cockpit.model.facet import ErrorKind, Facet, Problem
-from cockpit.model.figures import phase_told, present_loss
 from cockpit.model.jobs import Stopped
 from cockpit.model.observed import JobValue, Phase
-from cockpit.model.report import RunReport
+from cockpit.model.report import RunReport, phase_told, present_loss
 from cockpit.notify.due import Due, message_of
 from cockpit.records.issue.text import new_critical, state_of
 from cockpit.records.logbook.entry_text import prefill

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.model.people import own_word, typist, worded
-from cockpit.model.told import Told, owner_now, taken_in
+from cockpit.model.shared_facts import Told, own_word, owner_now, taken_in, typist, worded
 
 
 def handed(to: str, of: str, at: float, typed_by: str = "", named: str = "ada") -> Told:

@@ -1,15 +1,16 @@
-"""Columns as plain numbers: the same ones come out, and they take little."""
+"""What charts are drawn from."""
 
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cockpit.model.curve import PackedColumns, log_values, round_values
 from cockpit.model.observed import Column, Row
-from cockpit.model.packed_columns import PackedColumns
 from cockpit.sources.wandb.loss_columns import LossColumns
 
 steps = st.integers(-(2**63), 2**63 - 1)
@@ -50,3 +51,18 @@ def test_a_thousand_rows_and_their_columns_take_forty_bytes_each() -> None:
     finally:
         tracemalloc.stop()
     assert len(shown) == 1000 and bytes_kept < 40_000
+
+
+ABOVE_ZERO = st.floats(min_value=5e-324, max_value=1.7e308)
+
+
+@pytest.mark.parametrize("values", [log_values, round_values])
+@given(ends=st.tuples(ABOVE_ZERO, ABOVE_ZERO), count=st.integers(1, 12))
+@example(ends=(1.0, 1.0000000000000655e308), count=3)
+@example(ends=(5e-324, 1.7e308), count=5)
+def test_labels_lie_between_the_ends_in_their_order(
+    values: Callable[[float, float, int], list[float]], ends: tuple[float, float], count: int
+) -> None:
+    low, high = sorted(ends)
+    found = values(low, high, count)
+    assert found == sorted(found) and low <= found[0] and found[-1] <= high
