@@ -76,7 +76,8 @@ def goodput(run: RunSpec, history: History) -> Goodput | None:
     account = _account(run, history, Split(**spent), (since, until), _restarts(history, begins))
     evidence = [*([doubt] if doubt else []), *_evidence(history, stepping, account.split, marks)]
     account = account.model_copy(update={"evidence": tuple(evidence)})
-    return _with_untold(account, run, history, len(untold))
+    unseen = max(0, _unseen(history, stepping) - len(untold))
+    return _with_untold(account, run, history, len(untold), unseen)
 
 
 def _placed(history: History, marks: Sequence[PhaseMark]) -> tuple[Stepping, str]:
@@ -314,18 +315,36 @@ def _untold(history: History, stepping: Stepping, begins: Sequence[Begin]) -> li
     return found
 
 
-def _with_untold(account: Goodput, run: RunSpec, history: History, untold: int) -> Goodput:
-    """Return the account without what nobody can tell where former attempts have no rows here."""
-    if not untold:
+def _unseen(history: History, stepping: Stepping) -> int:
+    """Return how many restarts that the job's system counts have left no trace in the rows.
+
+    Their log was begun anew. One within the rows is a time without steps, or a step that went back.
+    """
+    job, first = job_of(history), stepping.first_at
+    if job is None or not job.restarts or first is None:
+        return 0
+    if job.started_at is not None and first < job.started_at - CLOCK_SKEW:
+        return 0  # the rows reach back beyond the present attempt
+    return max(0, job.restarts - len(stepping.breaks))
+
+
+def _with_untold(
+    account: Goodput, run: RunSpec, history: History, untold: int, unseen: int
+) -> Goodput:
+    """Return the account without what nobody can tell where former attempts have no rows here.
+
+    ``untold`` of them were launches of their own, ``unseen`` ones of the present job.
+    """
+    if not untold and not unseen:
         why = _two_writers(history) or _goes_on(run, history)
         return account if why is None else account.model_copy(
             update={"share": None, "share_why": why, "steps_lost": None}
         )  # fmt: skip
     launched, lost = history.launched, None
-    if untold == 1 and launched is not None:
+    if untold == 1 and not unseen and launched is not None:
         came, back = launched.failed_step, launched.resumes_from
         lost = None if came is None or back is None else max(0, came - back)
-    attempts = wording.plural(untold, "former attempt")
+    attempts = wording.plural(untold + unseen, "former attempt")
     why = f"the steps of {attempts} are not in the rows that are read"
     held = account.accelerator_hours_lost is not None
     return account.model_copy(

@@ -149,6 +149,29 @@ def test_a_former_attempt_whose_rows_are_elsewhere_makes_the_account_unknown() -
     assert "steps lost: unknown" in losses(found)
 
 
+def test_a_log_that_a_requeue_has_truncated_tells_nobody_what_was_lost() -> None:
+    requeued = job(id="1", started_at=T0 + 5400, restarts=1)
+    first, second = steps(1, 40, T0 + 700.0), steps(1, 30, T0 + 5500.0)
+    seen = [mark(Phase.RUNNING, 5440, since=5400)]
+    watched = account(life(5530, [*first, *second], seen, job=requeued))
+    assert (watched.restarts.total, watched.steps_lost) == (1, 40), "a watch had read it before"
+    fresh = account(life(5530, second, seen, job=requeued))
+    assert (fresh.restarts.total, fresh.steps_lost, fresh.share) == (1, None, None)
+    assert fresh.share_why == "the steps of 1 former attempt are not in the rows that are read"
+    marks = [each.model_copy(update={"job_id": "1"}) for each in DEATH]
+    both = account(life(5530, second, marks, job=requeued))
+    assert both.share_why == fresh.share_why, "one that was seen is not counted twice"
+
+
+@pytest.mark.parametrize("resumes_at", [41, 30])
+def test_a_requeue_whose_rows_are_appended_leaves_nothing_unknown(resumes_at: int) -> None:
+    rows = [*steps(1, 40, T0 + 700.0), *steps(resumes_at, 80, T0 + 5500.0)]
+    seen = [mark(Phase.RUNNING, 5440, since=5400)]
+    for began in (T0 + 5400, T0 + 600):  # of the present attempt, or of the job
+        found = account(life(5540, rows, seen, job=job(id="1", started_at=began, restarts=1)))
+        assert found.steps_lost == 41 - resumes_at
+
+
 def test_what_a_relaunch_lost_is_known_by_the_journal() -> None:
     launch = Launched(at=T0 + 5000, job_id="2", launch_id="toy-i002", resumes_from=1000,
                       failed_step=1200)  # fmt: skip
