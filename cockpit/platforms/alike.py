@@ -37,6 +37,9 @@ _RESUMES: Final = re.compile(r"resum|restor|restart|contin|ckpt|checkpoint|load"
 _OPEN: Final = re.compile(r"[{$]")
 """A placeholder or a variable in a recorded word: it may stand for any value."""
 _ASSIGNED: Final = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=(\S*|'[^']*'|\"[^\"]*\")")
+_APART: Final = re.compile(r"&&|\|\|?|;|(?<![>&])&(?![>&\d])")
+"""What stands between two commands of one line."""
+_REDIRECTED: Final = re.compile(r"(?:\s\d*|&)(?:>>?&?|<)\s*[^\s<>&|]+")
 _ID: Final = re.compile(r"id$", re.I)
 _UNNAMED: Final = frozenset(("", "wrap", "sbatch", "bash", "sh", "python", "interactive"))
 """Names that a system gives to jobs that nobody named."""
@@ -96,21 +99,32 @@ def commands_in(text: str, folder: str, labels: str) -> list[Started]:
     """Return the training commands of a shell script; else the last program that it calls."""
     variables: dict[str, str] = {}
     found: list[Started] = []
-    for line in re.sub(r"\\\r?\n", " ", text).splitlines():
-        plain = line.strip()
-        if not plain or plain.startswith("#"):
-            continue
+    for plain in _statements(text):
         assigned = _ASSIGNED.fullmatch(plain)
         if assigned is not None:
             variables[assigned[1]] = assigned[2].strip("'\"")
             continue
-        words = [word.strip("'\";") for word in plain.split()]
-        program, args = program_of([word for word in words if word])
+        words = [bare for word in plain.split() if (bare := word.strip("'\";"))]
+        if words[:1] == ["cd"] and len(words) == 2 and not _OPEN.search(words[1]):
+            folder = in_folder(folder, words[1])
+            continue
+        program, args = program_of(words)
         calls = program.endswith((".py", ".sh")) or f"-m {program}" in plain
         if calls and words[0] not in ("source", ".") and not only_looks(program):
             whole = program if "-m" in words else in_folder(folder, program)
             found.append(Started(whole, args, folder=folder, labels=labels, variables=variables))
     return [each for each in found if trains_by_name(each.program)] or found[-1:]
+
+
+def _statements(text: str) -> Iterator[str]:
+    """Yield the commands of a shell script one by one, without where their output goes."""
+    for line in re.sub(r"\\\r?\n", " ", text).splitlines():
+        if line.strip().startswith("#"):
+            continue
+        for part in _APART.split(line):
+            plain = _REDIRECTED.sub(" ", part).strip()
+            if plain:
+                yield plain
 
 
 def keys_of(starts: Iterable[Started]) -> set[object]:
@@ -126,9 +140,9 @@ def alike(
 
     ``inside`` is what its script calls, where that could be read.
     """
-    if _of_another_run(run, own, other):
+    if of_another_run(run, own, other):
         return None
-    if inside and all(_of_another_run(run, own, each) for each in inside):
+    if inside and all(of_another_run(run, own, each) for each in inside):
         return None
     if any(_names_output(run, each) for each in inside):
         return NAMES_OUTPUT
@@ -156,7 +170,7 @@ def _names_output(run: RunSpec, job: Started) -> bool:
     )
 
 
-def _of_another_run(run: RunSpec, own: Sequence[Started], other: Started) -> bool:
+def of_another_run(run: RunSpec, own: Sequence[Started], other: Started) -> bool:
     """Tell whether a job says of itself which run it is, and it is another one."""
     launches = _LAUNCH.findall(other.labels)
     if launches and all(number_of(run.name, each) is None for each in launches):

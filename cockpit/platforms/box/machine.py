@@ -190,7 +190,7 @@ def _open_files(told: Mapping[str, bytes], processes: Census) -> dict[int, tuple
             pid = int(head[1])
         elif (one := _FD.match(line)) and pid in found:
             path = one[2].removesuffix(" (deleted)")
-            if path.startswith("/") and not path.startswith("/dev/"):
+            if path.startswith(("/", "pipe:")) and not path.startswith("/dev/"):
                 found[pid].append(OpenFile(path, one[1][0] == "r", one[1][1] == "w"))
     return {each: tuple(files) for each, files in found.items()}
 

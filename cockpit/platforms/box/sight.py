@@ -13,7 +13,7 @@ from cockpit.platforms.box.smallfiles import JobFiles
 from cockpit.platforms.local.belonging import Candidate, Files, candidate_of
 from cockpit.platforms.local.census import Census, Children, Process
 from cockpit.platforms.local.files import PidNote
-from cockpit.platforms.local.marks import RunMarks, marked
+from cockpit.platforms.local.marks import RunMarks, marked, started_in
 from cockpit.runtime.incarnation import Machine
 
 
@@ -98,11 +98,8 @@ class HostSight:
         job = run.job
         logs = [] if job is None or job.log is None else [job.log]
         workdir = (None if job is None else job.workdir) or run.workdir
-        return marks._replace(
-            here=False,
-            logs=tuple(self._paths(run, logs)),
-            workdirs=tuple(self._paths(run, [] if workdir is None else [workdir])),
-        )
+        folders = tuple(self._paths(run, [] if workdir is None else [workdir]))
+        return started_in(marks, folders)._replace(here=False, logs=tuple(self._paths(run, logs)))
 
     def _paths(self, run: RunSpec, places: list[Place]) -> Iterator[str]:
         """Yield these places as paths of the host: as written, and with their links followed."""

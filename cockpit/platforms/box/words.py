@@ -123,10 +123,15 @@ for f in $(holding 3<<'{END}'
 
 
 def open_files(words: Iterable[str]) -> Piece:
-    """Return what prints the open files whose paths hold any of these words."""
+    """Return what prints the open files whose paths hold any of these words.
+
+    And the pipes from which a process reads and into which it writes: ``train.py | tee run.log``.
+    """
     script = f"""\
 ls -l /proc/[0-9]*/fd | grep -F -f /dev/fd/3 3<<'{END}'
 /fd:
+ 0 -> pipe:
+ 1 -> pipe:
 {_lines(words)}
 {END}"""
     return Piece("its processes' open files", script, PROCESSES)

@@ -16,12 +16,14 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.lineage import related
 from cockpit.model.run import RunSpec
+from cockpit.platforms.alike import Started, alike, keys_of, of_another_run
 from cockpit.platforms.local.census import Census, OpenFile, Process, open_files
 from cockpit.platforms.local.commanded import runs_command, runs_script
 from cockpit.platforms.local.launcher.launches import number_of
@@ -34,8 +36,10 @@ from cockpit.platforms.local.naming import (
     names_a_training,
     names_the_tracker_run,
     only_looks,
+    trains_by_name,
     use_of,
 )
+from cockpit.platforms.local.starts import code_of, starts_of
 from cockpit.platforms.local.tools import (
     SUBMITS,
     inner,
@@ -55,6 +59,7 @@ WRITES: Final = "it has "
 _NOT_A_PLACE = re.compile(
     r"(?:PWD|OLDPWD|INIT_CWD|_|PATH|PYTHONPATH|LD_\w+|VIRTUAL_ENV|HOME|TMP\w*)"
 )
+IN_WORK_FOLDER: Final = "runs a training script in the work folder of the run's job"
 _SINGLE_FILE = re.compile(r"\.[A-Za-z]\w{0,7}$")
 
 
@@ -131,11 +136,19 @@ def belongs(watched: RunMarks, candidate: Candidate, files: Files) -> Belongs | 
         other = _mention(watched, process, "another run's job") if named else None
         return _spared(_sibling(watched, process) or other)
     found = _evidence(watched, candidate, files, named=named)
-    if found is not None and found.sure is not Sure.NO and _is_diagnostic(watched.run, process):
+    if found is not None and found.sure is not Sure.NO and is_diagnostic(watched.run, process):
         return Belongs(Sure.NO, Mark("a diagnostic job (job.diagnostic)"))
     if found is not None or not named:
         return found
     return _spared(_sibling(watched, process) or _mention(watched, process, "only reads it"))
+
+
+def fed(candidate: Candidate, written: Written) -> Belongs | None:
+    """Return what a process has to do with a run whose file it writes through a pipe."""
+    if candidate.tool or candidate.tag or candidate.client:
+        return None
+    why = f"its output goes into {clean(written.path, 200)} through another program"
+    return Belongs(Sure.POSSIBLE if candidate.looks else Sure.YES, Mark(why))
 
 
 def _of_client(watched: RunMarks, process: Process, files: Files) -> Belongs | None:
@@ -166,26 +179,73 @@ def _evidence(
         return Belongs(Sure.YES, sure)
     if recorded and named and _is_command(watched, process):
         return _same_command(watched, process, files)
-    may_train = candidate.scripted and not looks
-    if may_train and sure is not None:
+    similar = None if looks else _similar(watched, process, files)
+    if similar is not None:
+        why = f"{similar}, with {sure.why}" if sure is not None else similar
+        return Belongs(Sure.POSSIBLE, Mark(why, alike=True))
+    if writes is not None and (sure is None or looks or not candidate.scripted):
+        return Belongs(Sure.NO if looks else Sure.POSSIBLE, Mark(_also(writes)))
+    if looks or not candidate.scripted:
+        return None
+    return _maybe(sure, told[0][1] if told else None, recorded=recorded)
+
+
+def _maybe(sure: Mark | None, told: Mark | None, *, recorded: bool) -> Belongs | None:
+    """Return what is told of another script that names the run, or of its own that may name it."""
+    if sure is not None:
         alike = "environment" not in sure.why
         why = f"has {sure.why}" if alike else sure.why
         return Belongs(Sure.POSSIBLE, sure._replace(why=why, alike=alike))
-    if writes is not None:
-        return Belongs(Sure.NO if looks else Sure.POSSIBLE, Mark(_also(writes)))
-    if may_train and told:
-        mark = told[0][1]
-        why = f"runs the recorded script with {mark.why}" if recorded else mark.why
-        return Belongs(Sure.POSSIBLE, mark._replace(why=why, alike=recorded))
-    return None
+    if told is None:
+        return None
+    why = f"runs the recorded script with {told.why}" if recorded else told.why
+    return Belongs(Sure.POSSIBLE, told._replace(why=why, alike=recorded))
 
 
 def _same_command(watched: RunMarks, process: Process, files: Files) -> Belongs:
     elsewhere = files.logs_elsewhere(process)
+    other = Started(variables=_outputs_in_environment(process))
+    if of_another_run(watched.run, watched.starts, other):
+        why = "runs the recorded command, with another output in its environment"
+        return Belongs(Sure.POSSIBLE, Mark(why, alike=True))
     if elsewhere is None or not watched.logs:
         return Belongs(Sure.YES, Mark("it runs the recorded command"))
     why = f"runs the recorded command, with its output in {clean(elsewhere, 200)}"
     return Belongs(Sure.POSSIBLE, Mark(why, alike=elsewhere not in watched.logs_of_others))
+
+
+def _similar(watched: RunMarks, process: Process, files: Files) -> str | None:
+    """Return why a process may be the run's job a second time, by what it runs alone (C-25)."""
+    if not watched.starts or process.cwd is None or code_of(inner(process.argv)) is not None:
+        return None  # what a shell's code starts is a process of its own
+    there = process.cwd in watched.workdirs
+    for each in starts_of(process.argv, process.cwd):
+        known = each.program.startswith("/") or there
+        same = known and not keys_of(watched.starts).isdisjoint(keys_of([each]))
+        trains = trains_by_name(each.program) or process.variable("LOCAL_RANK") is not None
+        if not same and not (watched.opaque and there and trains):
+            continue
+        if files.logs_elsewhere(process) in watched.logs_of_others:
+            return None
+        other = replace(each, variables=_outputs_in_environment(process))
+        if same:
+            why = alike(watched.run, watched.starts, other)
+        else:
+            why = None if of_another_run(watched.run, watched.starts, other) else IN_WORK_FOLDER
+        if why is not None:
+            return why
+    return None
+
+
+def _outputs_in_environment(process: Process) -> dict[str, str]:
+    """Return the variables that tell where a process writes; those of our own say nothing of it."""
+    found = {}
+    for part in (process.env or b"").split(b"\0"):
+        name, _, value = part.decode("utf-8", "replace").partition("=")
+        tells = use_of(name) is Use.WRITES or names_the_tracker_run(name)
+        if tells and not _NOT_A_PLACE.fullmatch(name) and os.environ.get(name) != value:
+            found[name] = value
+    return found
 
 
 def _is_command(watched: RunMarks, process: Process) -> bool:
@@ -385,6 +445,30 @@ class Files:
             found = self._pipes[process.pid] = reads, writes
         return found
 
+    def feeding(self, watched: RunMarks, processes: Census) -> dict[int, Written]:
+        """Return who writes a file of the run through a pipe, by process id.
+
+        In ``train.py | tee run.log`` only ``tee`` has the log open.
+        """
+        carried: dict[str, Written] = {}
+        for process in self.writers(watched, processes):
+            writes = self.written(watched, process) if is_tool(process.argv) else None
+            if writes is not None and writes.kind.proves:
+                carried |= dict.fromkeys(self.piped(process)[0], writes)
+        found: dict[int, Written] = {}
+        known = -1
+        while carried and known != len(carried):  # one tool may read from another one
+            known = len(carried)
+            for pid, process in processes.items():
+                writes = next(
+                    (carried[each] for each in self.piped(process)[1] & carried.keys()), None
+                )
+                if writes is not None:
+                    found[pid] = writes
+                    through = self.piped(process)[0] if is_tool(process.argv) else ()
+                    carried |= {each: writes for each in through if each not in carried}
+        return found
+
     def of(self, process: Process) -> tuple[OpenFile, ...]:
         """Return what a process has open."""
         if not self.readable(process):
@@ -416,7 +500,8 @@ def _is_lock(watched: RunMarks, path: str) -> bool:
     return any(path == posixpath.join(root, ".cockpit", "job.lock") for root in watched.roots)
 
 
-def _is_diagnostic(run: RunSpec, process: Process) -> bool:
+def is_diagnostic(run: RunSpec, process: Process) -> bool:
+    """Tell whether a process is what the run file calls a diagnostic job."""
     patterns = () if run.job is None else run.job.diagnostic
     text = " ".join(process.argv)
     return any(fnmatch.fnmatch(text, f"*{pattern.strip('*')}*") for pattern in patterns)

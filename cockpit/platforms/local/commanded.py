@@ -26,7 +26,7 @@ from cockpit.platforms.local.tools import (
 
 SCRIPT: Final = re.compile(r"[\w.-]+\.(?:py|sh|bash|jl|R|lua|pl)$")
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+$")
-_LAUNCHERS: Final = (
+LAUNCHERS: Final = (
     "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "accelerate",
     "deepspeed.launcher.runner", "deepspeed.launcher.launch", "torch_xla.distributed.xla_dist",
 )  # fmt: skip
@@ -79,7 +79,7 @@ def _running(argv: tuple[str, ...]) -> Iterator[str]:
             yield next((posixpath.basename(w) for w in words[1:] if not w.startswith("-")), "")
         else:
             yield from _scripts(" ".join(words[code + 1 :][:1]).replace(";", " ").split())
-    elif name in _LAUNCHERS or (is_wrapper(argv[:1]) and not is_interpreter(words)):
+    elif name in LAUNCHERS or (is_wrapper(argv[:1]) and not is_interpreter(words)):
         yield name
         yield from _scripts(argv)
     elif not is_interpreter([name]):

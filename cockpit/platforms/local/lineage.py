@@ -28,6 +28,8 @@ from cockpit.platforms.local.belonging import (
     Mark,
     Sure,
     belongs,
+    fed,
+    is_diagnostic,
 )
 from cockpit.platforms.local.census import Process, descendants
 from cockpit.platforms.local.family import Family, families, is_leftover, relatives
@@ -168,6 +170,7 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
             marks[Sure.YES][pid] = _as_recorded(watched)
         elif found is not None:
             marks[found.sure][pid] = found.mark
+    _mark_pipelines(watched, look, marks)
     jobs = families(look.processes, marks[Sure.YES], recorded.pid, look.files, look.own)
     others = marks[Sure.POSSIBLE] or marks[Sure.NO]
     related = relatives(look.processes, jobs) if others else set()
@@ -179,6 +182,18 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
         spared=_tops(marks[Sure.NO], related, look),
         unknown=recorded.trouble,
     )
+
+
+def _mark_pipelines(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[int, Mark]]) -> None:
+    """Mark whose output goes through a pipe into a file of the run, where nothing else does."""
+    for pid, written in look.files.feeding(watched, look.processes).items():
+        one = look.processes[pid]
+        nobodys = pid in look.own or is_supervisor(one) or is_cockpit(one.argv)
+        found = None if nobodys or pid in marks[Sure.YES] else fed(look.candidate(one), written)
+        if found is not None and not is_diagnostic(watched.run, one):
+            for weaker in (Sure.POSSIBLE, Sure.NO):
+                marks[weaker].pop(pid, None)
+            marks[found.sure][pid] = found.mark
 
 
 def _is_stranger(watched: RunMarks, candidate: Candidate, files: Files) -> bool:

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 from cockpit.model.lineage import keys_of, local_root, tag_of
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.commanded import commands_of, scripts_of
+from cockpit.platforms.alike import Started
+from cockpit.platforms.local.commanded import SCRIPT, commands_of, scripts_of
 from cockpit.platforms.local.files import PidNote
+from cockpit.platforms.local.starts import Read, hides_its_training, own_starts, read_script
 
 Real = Callable[[str], str]
 """Follows the links of a path."""
@@ -48,6 +50,10 @@ class RunMarks(NamedTuple):
     """What those commands run, by name; empty where nothing is recorded to compare with."""
     workdirs: tuple[str, ...] = ()
     """Where they are run."""
+    starts: tuple[Started, ...] = ()
+    """What those commands start there, and what the scripts call that they start."""
+    opaque: bool = False
+    """All of ``starts`` only call something else: what the job runs in the end is not known."""
     here: bool = True
     """Whether all this is of this machine: of another one only names tell what a path is."""
 
@@ -61,12 +67,29 @@ def marks_of(run: RunSpec, recorded: PidNote | None, real: Real = os.path.realpa
     log = None if job is None or job.log is None or not job.log.here else job.log.path
     workdir = (None if job is None else job.workdir) or run.workdir
     marks = marked(run, recorded, roots, tuple(_outputs(run, real)), folder, os.getuid())
-    return marks._replace(
+    folders = () if workdir is None or not workdir.here else _with_real(workdir.path, real)
+    return started_in(marks, folders, read_script)._replace(
         logs=() if log is None else _with_real(log, real),
         logs_of_others=tuple(
             path for other in run.logs_of_others for path in _with_real(other, real)
         ),
-        workdirs=() if workdir is None or not workdir.here else _with_real(workdir.path, real),
+    )
+
+
+def started_in(marks: RunMarks, folders: tuple[str, ...], read: Read | None = None) -> RunMarks:
+    """Return the same with what the run's commands start where they are run.
+
+    ``read`` returns the text of a script; without it what a script calls is not known.
+    """
+    starts = own_starts(marks.run, folders, read)
+    opaque = bool(starts) and all(map(hides_its_training, starts))
+    called = {posixpath.basename(each.program) for each in starts}
+    return marks._replace(
+        workdirs=folders,
+        starts=starts,
+        opaque=opaque,
+        scripts=marks.scripts | {name for name in called if marks.scripts and SCRIPT.search(name)},
+        words=tuple(dict.fromkeys((*marks.words, *sorted(called), *(folders if opaque else ())))),
     )
 
 

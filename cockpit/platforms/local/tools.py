@@ -84,7 +84,7 @@ _TRACKS_RESOURCES = re.compile(
 _SERVES: Final = ("pid", "parent-pid")
 _RUNS = frozenset(("run", "launch", "exec", "tool"))
 _SETTING = re.compile(r"[\d.,:-]+[smhd]?|[A-Za-z_]\w*=.*", re.DOTALL)
-_MODULE_FLAG = re.compile(r"-[a-zA-Z]*m")
+MODULE_FLAG = re.compile(r"-[a-zA-Z]*m")
 _INTERPRETERS: Final = frozenset(("julia", "Rscript", "R", "lua", "luajit", "perl", "ruby"))
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:-\w+)?")
 
@@ -233,7 +233,7 @@ def _packaged(words: Sequence[str]) -> list[str]:
 def _module(words: Sequence[str]) -> str | None:
     """Return the module that an interpreter is told to run: ``-m x``, ``-Im x``."""
     for at, word in enumerate(words[1:], 1):
-        if _MODULE_FLAG.fullmatch(word):
+        if MODULE_FLAG.fullmatch(word):
             return next(iter(words[at + 1 : at + 2]), None)
         if not word.startswith("-"):
             return None

@@ -1,0 +1,117 @@
+"""A copy of the run's job that was started by hand and names nothing of the run (C-25)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.starts import starts_of
+from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, possible, run_spec
+
+INSIDE = "import os\nos.makedirs('saves', exist_ok=True)\n" + WAIT
+UP = "import os; os.write(3, b'up\\n'); os.close(3)\nimport time; time.sleep(60)\n"
+PY = " ".join(PYTHON)
+
+
+def recorded(folder: Path, command: str, **more: object) -> RunSpec:
+    """Return a run with a command to start it by, and a log."""
+    made = run_spec(folder, log=str(folder / "runs" / "a" / "run.log"), workdir=str(folder))
+    return made.model_copy(update={"resubmit": command, **more})
+
+
+def scripted(folder: Path, name: str, code: str = WAIT) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(code)
+    return name
+
+
+@pytest.mark.parametrize(
+    ("command", "by_hand"),
+    [
+        (f"{PY} train.py --resume {{checkpoint}}", (*PYTHON, "train.py")),
+        (f"nohup {PY} -u train.py --out {{output_root}}", (*PYTHON, "./train.py")),
+        ("torchrun --nproc_per_node 2 train.py", (*PYTHON, "train.py")),
+        ("uv run train.py", ("timeout", "90", *PYTHON, "train.py")),
+        ("accelerate launch --config_file a.yaml train.py", (*PYTHON, "-u", "train.py")),
+        ("bash launch.sh", (*PYTHON, "train.py", "--lr", "3e-4")),
+        ("sh -c './launch.sh 2>&1 | tee -a log'", (*PYTHON, "train.py")),
+        ("bash unread.sh", (*PYTHON, "train.py")),
+        ("make train", (*PYTHON, "train.py")),
+        (f"{PY} -m pkg.train", (*PYTHON, "-m", "pkg.train")),
+        (f"{PY} -m torch.distributed.run -m pkg.train b", (*PYTHON, "-m", "pkg.train", "b")),
+    ],
+)  # fmt: skip
+def test_what_runs_the_runs_own_script_is_for_a_person(
+    tmp_path: Path, zoo: Zoo, command: str, by_hand: tuple[str, ...]
+) -> None:
+    scripted(tmp_path, "train.py")
+    scripted(tmp_path / "pkg", "train.py")
+    scripted(
+        tmp_path, "launch.sh", "#!/bin/sh\nset -e\nexec python train.py \\\n  --lr 3e-4 > x 2>&1\n"
+    )
+    scripted(tmp_path, "unread.sh", "$COMMAND\n")
+    run = recorded(tmp_path, command)
+    pid = zoo.run(*by_hand, cwd=tmp_path)
+    found = live(run)
+    assert (pids(found) or possible(found)) == [pid]
+    assert found.jobs or found.possible[0].alike
+
+
+@pytest.mark.parametrize(
+    "by_hand",
+    [
+        ("train.py", "b.yaml"),
+        ("train.py", "a.yaml", "--output_dir", "runs/b"),
+        ("other.py",),
+        ("eval.py",),
+        ("-m", "py_compile", "train.py"),
+    ],
+)
+def test_another_run_or_another_program_is_not(
+    tmp_path: Path, zoo: Zoo, by_hand: tuple[str, ...]
+) -> None:
+    work = tmp_path / "work"
+    for name in ("train.py", "other.py", "eval.py", "../elsewhere/train.py", "py_compile.py"):
+        scripted((work / name).parent.resolve(), Path(name).name)
+    run = recorded(work, f"{PY} train.py a.yaml")
+    zoo.run(*PYTHON, *by_hand, cwd=work)
+    zoo.run(
+        *PYTHON,
+        "train.py",
+        "a.yaml",
+        "--seed",
+        "1",
+        cwd=work,
+        env={"OUTPUT_DIR": str(work / "runs" / "b")},
+    )
+    zoo.run(*PYTHON, "train.py", "a.yaml", cwd=tmp_path / "elsewhere")
+    found = live(run)
+    assert (pids(found), possible(found)) == ([], [])
+
+
+def test_who_writes_the_log_through_tee_is_a_job(tmp_path: Path, zoo: Zoo) -> None:
+    scripted(tmp_path, "x.py", UP)
+    run = recorded(tmp_path, "bash launch.sh")
+    zoo.run("sh", "-c", f"exec 3>&1; {PY} x.py | cat | tee runs/a/run.log", cwd=tmp_path)
+    found = live(run)
+    assert len(found.jobs) == 1 and "x.py" in found.jobs[0].name
+
+
+def test_who_shows_the_log_through_a_pipe_is_none(tmp_path: Path, zoo: Zoo) -> None:
+    run = recorded(tmp_path, "bash launch.sh")
+    (tmp_path / "runs" / "a" / "run.log").write_text("step 1\n")
+    zoo.run("sh", "-c", "tail -f runs/a/run.log | tee seen.txt", cwd=tmp_path)
+    zoo.run("sh", "-c", "echo up; tail -f seen.txt | tee -a runs/a/run.log", cwd=tmp_path)
+    found = live(run)
+    assert (pids(found), possible(found)) == ([], [])
+
+
+def test_a_launcher_is_read_through_its_own_options() -> None:
+    words = (sys.executable, "/env/bin/torchrun", "--nproc_per_node", "2", "train.py", "--lr", "3")
+    (found,) = starts_of(words, "/work")
+    assert (found.program, found.args) == ("/work/train.py", ("--lr", "3"))
+    assert not starts_of(("vim", "train.py"), "/work")
+    assert starts_of(("ruff", "check", "train.py"), "/work")[0].program == "ruff"
