@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import NamedTuple
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.offload import offload
-from cockpit.sources.logs.pieces import Ask, Told
+from cockpit.sources.logs.pieces import Answer, Ask, Told
 from cockpit.sources.logs.remote import BULK, Host, HostError, RemoteLog, Run, host_named
+
+MATCHED_EVERY: Final = 30.0
+"""Seconds after which a host is asked again which files a pattern matches."""
 
 
 class HostAsk(NamedTuple):
@@ -26,6 +30,8 @@ class Hosts:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._hosts: dict[str, Host] = {}
+        self._matched: dict[Place, tuple[float, Sequence[Answer]]] = {}
+        """What each pattern matched, and when that was asked (monotonic)."""
 
     def log(self, place: Place) -> RemoteLog:
         """Return the log at an ssh place."""
@@ -43,6 +49,27 @@ class Hosts:
             groups.setdefault(host, {})[name] = ask
         answers = await asyncio.gather(*(self._trip(host, own) for host, own in groups.items()))
         return {name: told for answer in answers for name, told in answer.items()}
+
+    async def matching(self, patterns: Iterable[Place]) -> dict[Place, Sequence[Answer]]:
+        """Return the files that patterns match on their hosts, as measured; never raises.
+
+        A host is asked anew every ``MATCHED_EVERY`` s. Without an answer the former one stands.
+        """
+        wanted = list(dict.fromkeys(patterns))
+        now = time.monotonic()
+        due = {
+            str(place): HostAsk(place.host, Ask(place.path, every=True))
+            for place in wanted
+            if now - self._matched.get(place, (float("-inf"), ()))[0] >= MATCHED_EVERY
+        }
+        told = await self.bring(due)
+        for place in wanted:
+            found = told.get(str(place))
+            if isinstance(found, Answer):
+                self._matched[place] = now, found.beside
+            elif isinstance(found, FileNotFoundError):
+                self._matched[place] = now, ()
+        return {place: self._matched[place][1] for place in wanted if place in self._matched}
 
     async def _trip(self, name: str, asks: Mapping[str, Ask]) -> dict[str, Told]:
         host, wanted = self._host(name), list(asks.values())

@@ -103,13 +103,14 @@ class Ask(NamedTuple):
     """What is wanted of one file: ``path``, perhaps a pattern, as its host spells it.
 
     Nothing is sent of a file that a pattern finds if it is not ``own``, where one is named. Files
-    whose paths begin with ``beside`` are measured, too.
+    whose paths begin with ``beside`` are measured, too; with ``every`` all that a pattern matches.
     """
 
     path: str
     wish: Wish = NOTHING
     own: str = ""
     beside: str = ""
+    every: bool = False
 
 
 class Answer(NamedTuple):
@@ -164,7 +165,9 @@ class Piece:
             found.append(_found(number, ask.path))
             looks.append(f'one {number} "$f_{number}" {quote(ask.own)} {quote(old)} {spans}')
             if ask.beside:
-                looks += _listing(number, ask.beside)
+                looks += _listing(number, f"{word_of(ask.beside)}*")
+            elif ask.every:
+                looks += _listing(number, word_of(ask.path, magic=True))
         names = " ".join(f'"$f_{number}"' for number in range(len(self.asks)))
         return "\n".join([self._prelude, *found, f"measure {names}", *looks, "mark end", ""])
 
@@ -261,10 +264,10 @@ def _failure(path: str, word: str, said: bytes) -> OSError:
     return OSError(errno.EIO, text or "it cannot be inspected", path)
 
 
-def _listing(number: int, start: str) -> tuple[str, ...]:
-    """Return the lines that measure all files whose paths begin so."""
+def _listing(number: int, pattern: str) -> tuple[str, ...]:
+    """Return the lines that measure all files that a pattern, as a word of the shell, matches."""
     return (
-        f"n=0; for c in {word_of(start)}*; do",
+        f"n=0; for c in {pattern}; do",
         f'  [ $n -lt {MOST_BESIDE} ] && one {number}_$n "$c" "" ""; n=$((n + 1))',
         "done",
     )

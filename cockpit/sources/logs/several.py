@@ -8,10 +8,11 @@ dictionaries on standard output, its bar on standard error) belongs to the newes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from glob import has_magic
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from cockpit.model.clock import FILE_SKEW
@@ -19,7 +20,8 @@ from cockpit.model.facet import Facet
 from cockpit.model.jobs import Query
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import JobValue, LogValue, OtherLog, Row
-from cockpit.model.place import Place
+from cockpit.model.place import SSH, Place, on_host
+from cockpit.sources.logs.pieces import Answer
 
 MOST: Final = 16
 """Logs of one job that are followed besides the first."""
@@ -41,19 +43,47 @@ _EACH: Final = late_regex(r"%\d?[nNt]")
 """What stands for one file of each task or node: all of them are written at once."""
 
 
-def logs_of(query: Query, first: Place | None, others: Sequence[Place]) -> Several:
-    """Return the logs of a run; of this machine's patterns the files that they match. Blocking."""
+Matched = Mapping[Place, Sequence[Answer]]
+"""The files that each pattern matches on its host, as measured there."""
+
+
+def logs_of(
+    query: Query, first: Place | None, others: Sequence[Place], away: Matched = MappingProxyType({})
+) -> Several:
+    """Return the logs of a run; of patterns the files that they match. Blocking.
+
+    ``away`` has been asked for ``patterns_away``.
+    """
     spec, since = query.run.job, _since(query.job)
     named = () if spec is None else spec.other_logs
     found: list[Place] = []
-    own = first if spec is None or spec.log is None else spec.log
-    if own is not None and _EACH.search(own.path):
-        found += _matches(filled(own, query.job), since)
+    own = _pattern_of_each(query, first)
+    if own is not None:
+        found += _matches(own, since, away)
     if first is not None:
         first = found[0] if found else filled(first, query.job)
     for each in named:
-        found += _matches(filled(each, query.job), since)
+        found += _matches(filled(each, query.job), since, away)
     return Several(query.name, first, (*found, *others))
+
+
+def patterns_away(query: Query, first: Place | None) -> Iterator[Place]:
+    """Yield the patterns of a run's logs whose files must be asked for on an ssh host."""
+    spec = query.run.job
+    named = () if spec is None else spec.other_logs
+    for each in (_pattern_of_each(query, first), *(filled(each, query.job) for each in named)):
+        if each is not None and each.scheme == SSH and has_magic(each.path):
+            yield each
+
+
+def _pattern_of_each(query: Query, first: Place | None) -> Place | None:
+    """Return the pattern of a log that each task or node has one of, if it is named so."""
+    spec = query.run.job
+    own = first if spec is None or spec.log is None else spec.log
+    if own is None or not _EACH.search(own.path):
+        return None
+    host = None if spec is None else spec.host
+    return filled(on_host(host, own.path) if own.here else own, query.job)
 
 
 def patterned(query: Query) -> bool:
@@ -76,10 +106,13 @@ def _since(job: JobValue | None) -> float:
     return 0.0 if job is None or job.started_at is None else job.started_at - FILE_SKEW
 
 
-def _matches(place: Place, since: float) -> list[Place]:
-    """Return the files that were written since then, of a pattern here; else the place itself."""
-    if not place.here or not has_magic(place.path):
+def _matches(place: Place, since: float, away: Matched) -> list[Place]:
+    """Return the files of a pattern that were written since then; else the place itself."""
+    if not has_magic(place.path) or not (place.here or place in away):
         return [place]
+    if not place.here:
+        late = [each for each in away[place] if each.mtime >= since]
+        return [Place(place.scheme, place.host, each.path) for each in late][:MOST]
     root = Path(place.path)
     found = []
     for match in sorted(Path(root.anchor).glob(str(root.relative_to(root.anchor)))):

@@ -30,7 +30,7 @@ from cockpit.sources.logs.pieces import Answer, Ask, Told
 from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.remote import HostError, RemoteLog, Run
 from cockpit.sources.logs.rows import last_line_at, read_rows, written_until
-from cockpit.sources.logs.several import Several, logs_of, patterned, plainly
+from cockpit.sources.logs.several import Several, logs_of, patterned, patterns_away, plainly
 from cockpit.sources.logs.skipped import SCAN_S, Budget, Find, Left, Search, search
 from cockpit.sources.logs.stamp import clock_offset, writes_utc
 from cockpit.text.announced import announced
@@ -98,8 +98,8 @@ class Logs:
         # Nothing waits from here on: rows that are taken are also delivered.
         return {name: self._together(each, answers) for name, each in several.items()}
 
-    @staticmethod
     async def _several(
+        self,
         queries: Sequence[Query],
         own: Mapping[str, Place | None],
         others: Mapping[str, Sequence[Place]],
@@ -109,8 +109,12 @@ class Logs:
             each.name: plainly(each, own[each.name], others.get(each.name, ())) for each in queries
         }
         wanted = {each.name: each for each in queries if patterned(each)}
+        patterns = [
+            each for name, query in wanted.items() for each in patterns_away(query, own[name])
+        ]
+        away = await self._hosts.matching(patterns)
         calls = [
-            Call(partial(logs_of, query, own[name], others.get(name, ())), (logs_of, name))
+            Call(partial(logs_of, query, own[name], others.get(name, ()), away), (logs_of, name))
             for name, query in wanted.items()
         ]
         for name, outcome in zip(wanted, await offload_each(calls, deadline=1.0), strict=True):

@@ -14,6 +14,9 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, LogValue, Phase
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import run_script_blocking
+from cockpit.sources.logs import hosts
 from cockpit.sources.logs.source import Logs
 
 BAR = "\r {0}%|###| {0}/1000 [00:10<10:00, 1.0it/s]"
@@ -28,6 +31,10 @@ def run_file(folder: Path, log: str) -> RunSpec:
 def asked(run: RunSpec, job_id: str = "12_3", began: float = 0.0) -> Query:
     job = JobValue(id=job_id, state="RUNNING", phase=Phase.RUNNING, started_at=began or None)
     return Query(run=run, job=job)
+
+
+def this_machine(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+    return run_script_blocking(None, script, deadline=deadline, cap=cap)
 
 
 async def look(logs: Logs, query: Query, *others: Path) -> LogValue:
@@ -74,6 +81,33 @@ async def test_a_list_with_the_job_s_numbers_and_one_file_for_each_rank(tmp_path
     assert value.path == str(tmp_path / "rank-12_3-1.log"), "the rank that steps"
     names = {Path(each.path).name for each in value.others}
     assert names == {"rank-12_3-0.log", "rank-12_3-2.log", "12_3.err", "stderr.log"}
+
+
+async def test_patterns_on_a_host_are_all_read_as_they_are_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "MATCHED_EVERY", 0.0)
+    began = time.time()
+    for rank in range(3):
+        text = "step 7 loss 2.5\n" if rank == 1 else "rank is up\n"
+        (tmp_path / f"rank-12_3-{rank}.log").write_text(text)
+    os.utime(tmp_path / "rank-12_3-0.log", (began - 900, began - 900))
+    (tmp_path / "torch" / "attempt_0" / "1").mkdir(parents=True)
+    attempt = tmp_path / "torch" / "attempt_0" / "1" / "stderr.log"
+    attempt.write_text("W up\n")
+    where = f"ssh://box{tmp_path}"
+    run = run_file(tmp_path, f'["{where}/rank-%j-%t.log", "{where}/torch/attempt_*/*/stderr.log"]')
+    logs, query = Logs(SystemClock(), run=this_machine), asked(run, began=began)
+    value = await look(logs, query)
+    assert value.path == f"{where}/rank-12_3-1.log", "the rank that steps"
+    assert [each.path for each in value.others] == [
+        f"{where}/rank-12_3-2.log",
+        f"ssh://box{attempt}",
+    ], "not that of a former job"
+    later = tmp_path / "torch" / "attempt_1" / "0" / "stderr.log"
+    later.parent.mkdir(parents=True)
+    later.write_text("RuntimeError: CUDA error: an illegal memory access was encountered\n")
+    assert [each.path for each in (await look(logs, query)).others][2:] == [f"ssh://box{later}"]
 
 
 @pytest.mark.parametrize("log", ['["a.log"]', '"a.log"'])
