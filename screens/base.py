@@ -173,7 +173,7 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
         if line is None:
             await acted(self, event)
             return
-        from screens.prompt import Prompt
+        from screens.dialog import Prompt
 
         if not isinstance(line, Prompt) or await acted(line, event):
             return
@@ -213,7 +213,7 @@ class ActingScreen(CockpitScreen):
 
     def action_backtest(self) -> None:
         """Replay the selected run's past under the rules."""
-        from screens.backtest import BacktestScreen
+        from screens.sheet import BacktestScreen
 
         report = self.cockpit.report_of(None)
         if report is None:

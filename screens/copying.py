@@ -1,24 +1,107 @@
-"""What of a run can be copied, to choose from: a value, a line, an id, a command."""
+"""What of a run can be copied, and how it gets to the clipboard, through tmux and ssh."""
 
 from __future__ import annotations
 
+import base64
+import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import ClassVar, NamedTuple
+from pathlib import Path
+from typing import ClassVar, Final, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
 from cockpit.model.report import RunReport
+from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
-from screens.clipboard import identity
 from screens.dialog import Dialog, DialogBox
 from screens.keys import Keys, bindings
 from widgets.painting.line import ACCENT, DIM, STRONG, cut, fit, text
 from widgets.scrolled import Paged, Sheet
+
+MOST: Final = 74_000
+"""Characters of base64 that terminals still take in one sequence."""
+COPIED: Final = "copied.txt"
+"""The file, in the state folder, in which the newest copy lies."""
+PIECE: Final = 240
+"""Characters of one piece: screen(1) drops a longer string of the terminal's own."""
+DEADLINE: Final = 2.0
+
+
+def identity(report: RunReport) -> str:
+    """Return what names a run: its name, job, W&B run, newest checkpoint, next action."""
+    job, tracker = report.facets.job.value, report.facets.tracker.value
+    spec = report.spec
+    lines = [f"run {report.name}: {report.verdict.value}"]
+    job_id = (job.id if job is not None else None) or (spec.job.id if spec.job else None)
+    if job_id:
+        lines.append(f"job {job_id}")
+    if tracker is not None and tracker.id:
+        place = "/".join(part for part in (tracker.entity, tracker.project, tracker.id) if part)
+        lines.append(f"wandb {tracker.url or place}")
+    pick = report.facets.checkpoints.value
+    if pick is not None and pick.relaunch_from is not None:
+        lines.append(f"checkpoint {pick.relaunch_from.path}")
+    return scrub("\n".join([*lines, f"next {report.next_action}"]))
+
+
+async def copy_text(text: str, write: Callable[[str], object], file: Path) -> str:
+    """Copy ``text``; return which way it went and how to fetch it.
+
+    ``write`` sends a sequence to the terminal. tmux drops a bare OSC 52 by default, so inside it
+    tmux itself is asked. Whether a terminal has taken a sequence nobody tells: it lies in ``file``
+    (for its owner only) in any case.
+    """
+    kept = _kept(text, file)
+    if os.environ.get("TMUX") and (way := await _through_tmux(text)):
+        return f"{way}; {kept}"
+    code = base64.b64encode(text.encode()).decode()
+    if len(code) > MOST:
+        return f"too long for the terminal's clipboard; {kept}"
+    write(sequence(code, os.environ))
+    return f"copied by OSC 52; {kept}"
+
+
+async def _through_tmux(text: str) -> str:
+    """Return how tmux took it; before 3.2 it keeps it, and passes nothing on."""
+    for more, way in (("-w", "copied by tmux"), ("", "in tmux's buffer (prefix ])")):
+        words = ["tmux", "load-buffer", *filter(None, [more]), "-"]
+        asked = await run_command(words, deadline=DEADLINE, stdin=text.encode())
+        if asked.rc == 0:
+            return way
+    return ""
+
+
+def sequence(code: str, variables: Mapping[str, str]) -> str:
+    """Return OSC 52 for what is base64 already; past screen(1) in pieces that it lets through."""
+    whole = f"\x1b]52;c;{code}\x07"
+    if not variables.get("STY"):
+        return whole
+    pieces = (whole[at : at + PIECE] for at in range(0, len(whole), PIECE))
+    return "".join(f"\x1bP{piece}\x1b\\" for piece in pieces)
+
+
+def _kept(text: str, file: Path) -> str:
+    """Write the file anew, for its owner only; return how to fetch it."""
+    home = str(Path.home())
+    shown = (
+        str(file).replace(f"{home}/", "~/", 1) if str(file).startswith(f"{home}/") else str(file)
+    )
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileNotFoundError):
+            file.unlink()
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(text + "\n")
+    except OSError as error:
+        return f"no file: {(error.strerror or 'cannot be written').lower()}"
+    return f"else: cat {clean(shown)}"
+
 
 NAMES = 16
 """Columns of the names of what can be copied."""

@@ -14,9 +14,9 @@ from textual.widgets import Input
 
 from cockpit.model.report import RunReport
 from screens.base import KeyedModal
+from screens.dialog import Prompt
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
 from screens.keys import Keys, shown
-from screens.prompt import Prompt
 from widgets.painting.line import DIM, STRONG, text
 from widgets.painting.pages import NOT_NOW, Help, Section, paint_help
 from widgets.scrolled import Paged, Sheet

@@ -1,10 +1,17 @@
-"""What the keys of the log tab do: follow, search, filter, go to, keep, save, page."""
+"""Keys of the log tab: follow, search, filter, go to a place, bookmark, save, open in the pager."""
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from textual import on
 from textual.app import SuspendNotSupported
@@ -13,16 +20,159 @@ from textual.worker import Worker
 
 from cockpit.model.base import SafeText
 from cockpit.model.wording import percent
+from cockpit.runtime.offload import offload
 from screens.base import ActingScreen, spawn
-from screens.log_goto import HOW
-from screens.log_saving import all_lines, just, page_through, place_of, save
-from screens.prompt import Prompt
+from screens.dialog import Prompt
+from screens.evidence import Target
+from screens.log_reader import LogReader
 from widgets.fleet_header import KeyLine
 from widgets.painting.line import foreign
 
 if TYPE_CHECKING:
     from screens.run_log import LogTab
     from widgets.log_view import LogView
+
+
+_STEP: Final = re.compile(r"(?:step\s*)?(\d{1,3}(?:[, ]\d{3})+|\d{1,15})", re.IGNORECASE)
+_LINE: Final = re.compile(r"(?:line\s+|:)([\d,]{1,15})", re.IGNORECASE)
+_SHARE: Final = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%")
+_AGO: Final = re.compile(r"-?\s*(\d{1,6})\s*([smhd])(?:\s+ago)?")
+_TIME: Final = re.compile(
+    r"(?:(?:(\d{4})[-/])?(\d\d)[-/](\d\d)[T ]+)?(\d\d?):(\d\d)(?::(\d\d))?\s*(Z|UTC)?",
+    re.IGNORECASE,
+)
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+HOW: Final = "a step (8,004), a time (03:12, 11-21 03:12 UTC, 2h ago), :line or 40 %"
+
+
+class Share(NamedTuple):
+    """A part of the log, from 0 to 1."""
+
+    part: float
+    kind: Literal["share"] = "share"
+
+
+def target_of(typed: str, now: float) -> Target | Share | None:
+    """Return what was typed; ``None`` if it is nothing of ``HOW``.
+
+    A time without a day is the last such one before ``now`` (epoch seconds), in the reader's zone
+    unless it says UTC; without a year it is of this one, or of the last.
+    """
+    words = typed.strip()
+    if found := _SHARE.fullmatch(words):
+        return Share(min(1.0, float(found[1]) / 100))
+    if found := _LINE.fullmatch(words):
+        return Target("line", float(found[1].replace(",", "") or 0))
+    if found := _STEP.fullmatch(words):
+        return Target("step", float(re.sub("[, ]", "", found[1])))
+    if found := _AGO.fullmatch(words):
+        return Target("time", now - float(found[1]) * _SECONDS[found[2]])
+    if found := _TIME.fullmatch(words):
+        at = _instant(found, now)
+        return None if at is None else Target("time", at)
+    return None
+
+
+def _instant(found: re.Match[str], now: float) -> float | None:
+    zone = UTC if found[7] else None
+    today = datetime.fromtimestamp(now, zone)
+    hour, minute, second = int(found[4]), int(found[5]), int(found[6] or 0)
+    year, month, day = found[1] or today.year, found[2] or today.month, found[3] or today.day
+    try:
+        moment = datetime(int(year), int(month), int(day), hour, minute, second, tzinfo=zone)
+        if found[1] is None and moment.timestamp() > now:
+            dated = found[2] is not None
+            moment = moment.replace(year=moment.year - 1) if dated else moment - timedelta(days=1)
+        return moment.timestamp()
+    except (ValueError, OverflowError, OSError):  # no such day
+        return None
+
+
+DEADLINE: Final = 20.0
+PAGER: Final = "less"
+Shown = Callable[[SafeText], str]
+"""Says how a line may be shown."""
+
+
+def place_of(typed: str, run: str) -> Path:
+    """Return the file that a person means: by default one named by the run, in this folder."""
+    name = "".join(each if each.isalnum() or each in "-_." else "-" for each in run).strip(".")
+    path = Path(typed.strip() or f"{name or 'run'}-log.txt").expanduser()
+    return path.absolute() if typed.strip() else path
+
+
+async def all_lines(reader: LogReader) -> AsyncIterator[tuple[Sequence[SafeText], float]]:
+    """Yield the lines of a log as it is shown, page by page, and which share of it that was.
+
+    What is written after the first page is not waited for. Raises as a reader does.
+    """
+    at, end = reader.floor, 0
+    while True:
+        page = await reader.more(at, back=False)
+        end = end or page.size
+        yield page.lines, min(1.0, page.end / max(1, end))
+        if page.end <= at or page.end >= end:
+            return
+        at = page.end
+
+
+async def just(lines: Sequence[SafeText]) -> AsyncIterator[tuple[Sequence[SafeText], float]]:
+    """Yield these lines, as ``all_lines`` does."""
+    yield lines, 1.0
+
+
+async def save(
+    path: Path,
+    lines: AsyncIterator[tuple[Sequence[SafeText], float]],
+    shown: Shown,
+    tell: Callable[[float], None],
+) -> int:
+    """Write lines into a new file that only its owner can read; return how many.
+
+    ``tell`` is given the share that is done. Raises ``OSError``, ``TimeoutError``.
+    """
+    file = await offload(_create, path, deadline=DEADLINE)
+    count = 0
+    try:
+        async for part, share in lines:
+            text = "".join(f"{shown(line)}\n" for line in part).encode()
+            await offload(_write, file, text, deadline=DEADLINE)
+            count += len(part)
+            tell(share)
+    except BaseException:
+        os.unlink(path)  # noqa: PTH108 - at once: what ends this may be the app's end
+        raise
+    finally:
+        os.close(file)
+    return count
+
+
+def _create(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+
+def _write(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def page_through(lines: Sequence[SafeText], shown: Shown, at: int) -> str | None:
+    """Show lines in ``$PAGER`` from the one of number ``at`` (0: the first) on; it has the screen.
+
+    Return why not, in one line, if it could not be begun.
+    """
+    words = shlex.split(os.environ.get("PAGER") or PAGER) or [PAGER]
+    if Path(words[0]).name in ("less", "more", "most"):
+        words.append(f"+{at + 1}")
+    with tempfile.NamedTemporaryFile("w", suffix=".log", encoding="utf-8") as file:
+        file.writelines(f"{shown(line)}\n" for line in lines)
+        file.flush()
+        try:
+            subprocess.run([*words, file.name], check=False)
+        except OSError as error:
+            return f"{words[0]} cannot be run: {(error.strerror or str(error)).lower()}"
+    return None
+
 
 LABELS: Final = {
     "search": "search the log: words, or /a regular expression/   enter find · esc cancel",

@@ -16,13 +16,12 @@ from cockpit.text.charset import Charset
 from screens.acting.journal import done_to
 from screens.base import Work, spawn
 from screens.bookmarks import RunMarks
-from screens.chart_keys import ChartKeys
+from screens.dialog import Prompt
 from screens.keys import bindings
 from screens.log_keys import LABELS
-from screens.logbook_reader import LogbookText, read_book
+from screens.log_reader import LogbookText, read_book
 from screens.ports import Cockpit
-from screens.prompt import Prompt
-from screens.run_charts import ChartsTab
+from screens.run_charts import ChartKeys, ChartsTab
 from screens.run_layout import Shape, Want, has_room, shape_of, shares, strip_height
 from screens.run_log import LogTab
 from widgets.alert_list import AlertList, TimelineView

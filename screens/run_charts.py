@@ -1,17 +1,26 @@
-"""The charts tab: what is looked at, and asking the engine for what is shown of it."""
+"""The charts tab: what it shows, asks of the engine, and what its keys do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from textual import on
+from textual.widgets import Input
 from textual.worker import Worker
 
 from cockpit.model.curve import USUAL
 from cockpit.model.report import RunReport
 from screens.base import Work
+from screens.dialog import Prompt
+from screens.log_keys import LogKeys
 from screens.ports import Cockpit
+from widgets.fleet_header import KeyLine
 from widgets.metric_charts import MetricCharts
+
+if TYPE_CHECKING:
+    from widgets.metric_charts import LossChart
+
 
 PAN: Final = 0.5
 """How much of what is shown a page goes further."""
@@ -156,3 +165,89 @@ def _rank(wanted: str, name: str) -> int | None:
         if not at:
             return None
     return 3
+
+
+class ChartKeys(LogKeys):
+    """A screen with a charts tab beside the log's; ``go_to_charts`` shows it."""
+
+    @property
+    def charts_tab(self) -> ChartsTab:
+        """What stands between the charts and the engine."""
+        raise NotImplementedError
+
+    @property
+    def charts(self) -> MetricCharts:
+        """The charts."""
+        raise NotImplementedError
+
+    @property
+    def small_chart(self) -> LossChart:
+        """The chart that stands beside other tabs."""
+        raise NotImplementedError
+
+    def go_to_charts(self) -> None:
+        """Show the charts' tab."""
+        raise NotImplementedError
+
+    def action_sideways(self, direction: int) -> None:
+        """Move the cursor of the charts; elsewhere scroll the log."""
+        if self.charts.display:
+            self.charts_tab.sideways(direction)
+        else:
+            super().action_sideways(direction)
+
+    def action_log_axis(self) -> None:
+        """Change the charts' axis of values."""
+        self.charts_tab.look(self.charts.toggle_log)
+        self.small_chart.toggle_log()
+
+    def action_zoom(self) -> None:
+        """Show a smaller part of the run."""
+        self.charts_tab.look(self.charts.zoom)
+        self.small_chart.zoom()
+
+    def action_metric(self) -> None:
+        """Ask for a metric by its name."""
+        self.go_to_charts()
+        self.charts_tab.choosing = True
+        self.query_one(KeyLine).display = False
+        prompt = self.query_one(Prompt)
+        prompt.placeholder = PROMPT
+        prompt.ask()
+        self.charts_tab.typed("")
+
+    def action_next_metric(self) -> None:
+        """Show the next usual metric."""
+        self.go_to_charts()
+        self.charts_tab.next_metric()
+
+    def action_two_metrics(self) -> None:
+        """Show two metrics, or one."""
+        self.go_to_charts()
+        self.charts_tab.two()
+
+    def action_time_axis(self) -> None:
+        """Change between steps and times."""
+        self.go_to_charts()
+        self.charts_tab.look(self.charts.toggle_time)
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self.charts_tab.typed(event.value)
+
+    @on(Input.Submitted)
+    def _chosen(self, event: Input.Submitted) -> None:
+        if self.charts_tab.choosing:
+            event.prevent_default()  # it is not for the log
+            self.close_prompt()
+            self.charts_tab.choose(event.value)
+
+    def close_prompt(self) -> None:
+        """Take the line away again, and what it offered."""
+        self.charts_tab.leave()
+        super().close_prompt()
+
+    @on(MetricCharts.Resized)
+    def _resized(self) -> None:
+        if self.charts.display:
+            self.charts_tab.ask()

@@ -1,23 +1,30 @@
-"""A whole page about one run, made once, to scroll and to copy; nothing of it acts."""
+"""Pages that open over a screen: the status sheet, the handoff page, a backtest."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import ClassVar, Final
 
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
-from cockpit.model.wording import utc_minute
+from cockpit.actions.core.action import RefuseError
+from cockpit.model.history import Backtested
+from cockpit.model.plan import Request
+from cockpit.model.wording import clocked, clocked_minutes, utc_minute
 from cockpit.runtime.offload import offload
 from cockpit.runtime.pages import write_page
+from cockpit.store.store import StoreError
 from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
 from themes.loader import load_themes
+from widgets.fleet_header import KeyLine
 from widgets.painted import Filter
 from widgets.painting.line import DIM, STRONG, text
-from widgets.painting.pages import as_svg, as_text
+from widgets.painting.metrics import copied, paint_backtest
+from widgets.painting.pages import as_svg, as_text, change_words, paint_page
 from widgets.scrolled import Paged, Sheet
 
 SAVED_WIDTH: Final = 100
@@ -129,3 +136,72 @@ class SheetScreen(CockpitScreen):
     def action_turn(self, pages: int) -> None:
         """Scroll by pages."""
         self.query_one(Paged).page(pages)
+
+
+class BacktestScreen(SheetScreen):
+    """Replays a run's rows in a process of its own, which ends with this screen."""
+
+    NAME = "backtest"
+    NOTE = "as if live, with the thresholds of the run file"
+
+    def __init__(self, cockpit: Cockpit, run: str) -> None:
+        super().__init__(cockpit, run)
+        self.status = "replaying every logged row: about 10 s for a million"
+        self._found: Backtested | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the page and the footer."""
+        yield Paged()
+        yield KeyLine()
+
+    async def make(self) -> None:
+        """Replay the run."""
+        try:
+            self._found = await self.cockpit.replay(self._run)
+        except (OSError, TimeoutError) as error:
+            self.status = f"no backtest: {getattr(error, 'strerror', None) or error}"
+        else:
+            self.page = copied(self._found, self.cockpit.now())
+
+    def lines(self, width: int) -> list[Content]:
+        """Return the loss, and each alert with when it would have been told."""
+        if self._found is None:
+            return []
+        return paint_backtest(self._found, self.cockpit.now(), width)
+
+
+class HandoffPage(SheetScreen):
+    """Shows the page that a handoff would record; changes nothing."""
+
+    NAME = "handoff"
+    NOTE = "preview, ownership unchanged"
+
+    def compose(self) -> ComposeResult:
+        """Lay out the page and the footer."""
+        yield Paged()
+        yield KeyLine()
+
+    async def make(self) -> None:
+        """Plan a handoff, of which only the page is taken."""
+        operator = self.cockpit.watch_state.operator or "?"
+        report = self.cockpit.report_of(self._run)
+        params = {"to": (report.spec.dri if report is not None else None) or "nobody yet"}
+        request = Request(action="handoff", run=self._run, operator=operator, params=params)
+        try:
+            plan = await (await self.cockpit.actions.service()).plan(request)
+        except (RefuseError, StoreError, TimeoutError) as error:
+            self.status = f"no page: {error}"
+        else:
+            self.page = plan.page or ""
+            self.status = "" if self.page else "no page: nothing to tell about this run"
+
+    def as_read_here(self, page: str) -> str:
+        """Return the page with its times on the reader's clock, and their ages; not in quotes."""
+        now = self.cockpit.now()
+        return change_words(page, lambda words: clocked_minutes(clocked(words, now), now))
+
+    def _body(self, page: str, status: str, kept: Filter, width: int) -> list[Content]:
+        """Mask before anything is wrapped: a name over two lines is a name too."""
+        if not page:
+            return [text((status, DIM))]
+        return paint_page([kept(Content(line)).plain for line in page.splitlines()], width)

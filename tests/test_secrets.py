@@ -20,8 +20,7 @@ from cockpit.app.application import CockpitApp
 from cockpit.app.opening import make
 from cockpit.config.file import load, state_dir
 from cockpit.text.scrub import scrub
-from screens.clipboard import COPIED, copy_text, identity
-from screens.copying import copies
+from screens.copying import COPIED, copies, copy_text, identity
 from tests.notify.receivers import mail_server, webhook
 from tests.planted import LOG_LINES, SECRETS, Planted, leaks
 from tests.records.fake_github import FakeGitHub

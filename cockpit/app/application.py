@@ -41,7 +41,7 @@ from widgets.fleet_header import Watch
 if TYPE_CHECKING:  # what is only opened later is imported there: the first paint waits for no more
     from cockpit.app.opening import Watching
     from cockpit.model.history import Backtested
-    from screens.acting.palette import Command
+    from screens.acting.offers import Command
     from screens.mask import Mask
     from screens.ports import CurvesPort, Logs, PastsPort
 
@@ -380,7 +380,7 @@ class CockpitApp(NoticeApp):
 
     def copy(self, text: str) -> None:
         """Copy text to the person's own clipboard and say which way it went."""
-        from screens.clipboard import COPIED, copy_text
+        from screens.copying import COPIED, copy_text
 
         write = self._driver.write if self._driver else len
 
@@ -398,7 +398,7 @@ class CockpitApp(NoticeApp):
 
     def action_palette(self) -> None:
         """Find a command or a run."""
-        from screens.acting.palette import PaletteScreen
+        from screens.acting.offers import PaletteScreen
 
         report = self.report_of(None)
         about = report.name if report is not None else ""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cockpit.model.report import View
-from screens.acting.offers import choices, key_of, open_command
-from screens.acting.palette import SETTINGS, Command, in_groups
-from screens.fleet_view import ordered
+from screens.acting.offers import SETTINGS, Command, choices, in_groups, key_of, open_command
+from screens.fleet import ordered
 from screens.help import help_page
 from screens.hotkeys import ACTIONS
 from screens.ports import Cockpit

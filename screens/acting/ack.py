@@ -21,10 +21,9 @@ from cockpit.model.plan import Outcome, Request
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, day_time
 from cockpit.store.store import StoreError
-from screens.acting.arming import TOO_SOON, VISIBLE
 from screens.acting.running import RunningAction
 from screens.base import acted, pressed_at, spawn
-from screens.dialog import Dialog, DialogBox, TextLine
+from screens.dialog import TOO_SOON, VISIBLE, Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.painting import facts

@@ -12,9 +12,14 @@ from textual.app import App
 from cockpit.model.acts import Outcome, Records, means
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
-from screens.acting.agents import agent_news, to_veto, vetoed
-from screens.acting.planning import Planning
-from screens.acting.running import RunningAction, RunningActions
+from screens.acting.running import (
+    Planning,
+    RunningAction,
+    RunningActions,
+    agent_news,
+    to_veto,
+    vetoed,
+)
 from screens.base import spawn
 from screens.ports import Cockpit
 
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
     from cockpit.model.plan import Request, Result
     from cockpit.model.records import Mark, Unfinished
     from screens.acting.form import FormScreen
-    from screens.acting.palette import Command
+    from screens.acting.offers import Command
     from screens.acting.plan import PlanScreen
 
 MAKE_WITHIN: Final = 10.0
@@ -214,7 +219,7 @@ class GuardedActions:
 
     def open_page(self) -> None:
         """Show the handoff page of the selected run."""
-        from screens.acting.handoff_page import HandoffPage
+        from screens.sheet import HandoffPage
 
         report = self._cockpit.report_of(None)
         if report is None:

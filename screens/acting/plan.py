@@ -17,13 +17,12 @@ from textual.worker import Worker, WorkerState
 from cockpit.actions.core.action import RefuseError
 from cockpit.model.plan import Approval, Check, Level, Outcome, Plan, Request
 from cockpit.store.store import StoreError
-from screens.acting.arming import VISIBLE, WordsLine, difference
 from screens.acting.form import ApproveScreen
 from screens.acting.journal import meanwhile
 from screens.acting.offers import heading
 from screens.acting.running import RunningAction, follows
 from screens.base import pressed_at, spawn
-from screens.dialog import Dialog, DialogBox
+from screens.dialog import VISIBLE, Dialog, DialogBox, WordsLine, difference
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.painting.journal import ActionProgress, paint_steps

@@ -14,9 +14,9 @@ from textual.widgets import Input
 from cockpit.model.records import Mark, Point, Unfinished, note_of, points_of
 from cockpit.model.wording import moment
 from screens.base import CockpitScreen, spawn
+from screens.dialog import Prompt
 from screens.keys import bindings
 from screens.ports import Cockpit
-from screens.prompt import Prompt
 from widgets.fleet_header import KeyLine
 from widgets.painted import Filter
 from widgets.painting.line import DIM, STRONG, text

@@ -1,4 +1,4 @@
-"""Actions under way: tasks of the app, told live to whoever looks, and what follows them."""
+"""Actions under way: open plans, running tasks, and agents with the veto that stops them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cockpit.model.acts import Outcome
+from cockpit.model.acts import AgentAct, Outcome, going_on
 from cockpit.model.report import RunReport
-from cockpit.model.wording import clock_time, duration
+from cockpit.model.wording import clock_time, day_time, duration
+from cockpit.runtime.offload import offload
 
 if TYPE_CHECKING:
+    from cockpit.actions.core.open_plans import HeldNote, OpenPlans
     from cockpit.actions.core.service import ActionService
     from cockpit.model.plan import Approval, Plan, Request, Result, StepResult
+
 
 BESIDE: Final = ("ack",)
 """Verbs that are done beside others."""
@@ -147,3 +150,127 @@ def follows(running_action: RunningAction, reports: Sequence[RunReport]) -> str:
     )
     then = f", then every {duration(cadence)}" if cadence else ""
     return f"first check at {clock_time(step.at + FIRST_CHECK)}{then}"
+
+
+WITHIN: Final = 5.0
+
+
+class Planning:
+    """The open plans of this cockpit; ``None`` for plans: nothing is noted."""
+
+    def __init__(self, plans: OpenPlans | None) -> None:
+        self._plans = plans
+        self._wanted: dict[tuple[str, str], bool] = {}
+        self._held: dict[tuple[str, str], HeldNote] = {}
+
+    async def begin(self, request: Request, now: float) -> None:
+        """Note that this is being planned, unless that has ended by the time it is noted."""
+        about = request.action, request.run
+        if self._plans is None or about in self._wanted:
+            return
+        self._wanted[about] = True
+        try:
+            held = await offload(self._plans.hold, *about, now, deadline=WITHIN)
+        except (OSError, TimeoutError):  # without the note only the reminder is lost
+            self._wanted.pop(about, None)
+            return
+        if about in self._wanted:
+            self._held[about] = held
+        else:
+            held.forget()
+
+    def end(self, request: Request) -> None:
+        """Take the note away: a person has left the plan, or it is done and journaled."""
+        about = request.action, request.run
+        self._wanted.pop(about, None)
+        held = self._held.pop(about, None)
+        if held is not None:
+            held.forget()
+
+    def end_all(self) -> None:
+        """Take all notes away: a person leaves with these plans open, and knows."""
+        self._wanted.clear()
+        while self._held:
+            self._held.popitem()[1].forget()
+
+    async def left(self, service: ActionService, now: float) -> list[str]:
+        """Return, once, what cockpits that are gone were planning and did not do; a line each.
+
+        Raises what reading the journal raises: then the next start asks again.
+        """
+        if self._plans is None:
+            return []
+        try:
+            found = await offload(self._plans.left, deadline=WITHIN)
+        except (OSError, TimeoutError):
+            return []
+        said: list[str] = []
+        try:
+            while found:
+                if not await _was_done(service, found[0]):
+                    said.append(_line(found[0], now))
+                found.pop(0).forget()
+        finally:
+            for each in found:
+                each.release()
+        return said
+
+
+async def _was_done(service: ActionService, held: HeldNote) -> bool:
+    """Return whether the journal knows more of it: then it tells, and not this note."""
+    note = held.note
+    entries = await service.history(note.run)
+    return any(each.action == note.action and each.begun_at >= note.at for each in entries)
+
+
+def _line(held: HeldNote, now: float) -> str:
+    note = held.note
+    kind = "an" if note.action[:1] in "aeiou" else "a"
+    planned = f"{kind} {note.action} of {note.run} was being planned"
+    return f"{planned}, nothing was done (at {day_time(note.at, now)})"
+
+
+def agent_news(
+    reports: Sequence[RunReport], now: float, veto_key: str | None
+) -> list[tuple[str, bool]]:
+    """Return a line for each thing that an agent is about, and whether a veto can stop it.
+
+    ``veto_key`` is the key that vetoes; ``None`` where nothing may be done.
+    """
+    veto = "not to be vetoed here" if veto_key is None else f"{veto_key} vetoes"
+    acts = [act for report in reports for act in report.agents]
+    lines = going_on(acts, now, veto)
+    waiting = sum(act.waits(now) for act in acts)
+    return [(line, place < waiting) for place, line in enumerate(lines)]
+
+
+def to_veto(reports: Sequence[RunReport], now: float, selected: str | None) -> list[str]:
+    """Return the run that a veto is meant for, or those among which a person has to say.
+
+    The key stands on the screen beside what will happen: where one agent waits, it means that one,
+    whichever run is selected.
+    """
+    waiting = [each.name for each in reports if any(act.waits(now) for act in each.agents)]
+    if selected is not None and (selected in waiting or not waiting):
+        return [selected]
+    return waiting
+
+
+async def vetoed(service: ActionService, run: str, operator: str) -> tuple[str, bool]:
+    """Veto what agents are about on a run; return what to say, and whether that is bad news."""
+    from cockpit.actions.core.action import RefuseError, UnansweredError
+    from cockpit.store.store import StoreError
+
+    try:
+        stopped = await service.veto(run, operator)
+    except (UnansweredError, TimeoutError) as error:
+        return f"cannot tell whether it was vetoed, veto again: {error}", True
+    except (RefuseError, StoreError) as error:
+        return f"not vetoed: {error}", True
+    if not stopped:
+        return f"no agent is waiting to act on {run} in this account's store", False
+    return f"vetoed, and held off for an hour: {', '.join(map(_named, stopped))}", False
+
+
+def _named(act: AgentAct) -> str:
+    return f"{act.action} {act.run} by {act.agent}"

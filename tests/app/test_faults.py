@@ -251,7 +251,7 @@ async def test_each_call_that_hangs_is_said_and_none_is_a_fault(
         await until(pilot, lambda: "screens.acting.guarded" in hung)
         assert app.watch_state.operator == login_name()
         assert app.is_running
-    assert "screens.logbook_reader" in hung
+    assert "screens.log_reader" in hung
     assert any(line.startswith("git did not say who you are within 0.2 s") for line in said)
     assert not [line for line in said if "fault" in line]
     assert not (state_dir() / "crashes").exists()

@@ -13,7 +13,6 @@ from cockpit.app.application import CockpitApp
 from screens.acting.ack import AckScreen
 from screens.acting.editor import EditorScreen
 from screens.acting.form import FormScreen
-from screens.acting.handoff_page import HandoffPage
 from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
 from screens.acting.points import PointsScreen
@@ -23,6 +22,7 @@ from screens.fleet import FleetScreen
 from screens.hotkeys import ACTIONS, WHERES, Hotkey
 from screens.past import PastScreen
 from screens.run import RunScreen
+from screens.sheet import HandoffPage
 from screens.welcome import WelcomeScreen
 from tests.screens.acting.stand_in_service import BLOCKED, StandInService, draft
 from tests.screens.acting.test_plan import failed, until

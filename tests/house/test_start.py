@@ -16,7 +16,7 @@ LATER = (
     *("apprise", "git", "httpx", "plotext", "wandb", "obstore", "tree_sitter"),
     *("ctypes", "email", "importlib.metadata", "importlib.resources", "zipfile"),
     *("textual.document", "textual.types", "textual.widgets._text_area", "textual.widgets._tree"),
-    *("screens.prompt", "textual.widgets._input", "textual.widgets._label"),
+    *("screens.dialog", "textual.widgets._input", "textual.widgets._label"),
     *(
         "cockpit.model.curve",
         "cockpit.model.history",
@@ -27,7 +27,7 @@ LATER = (
     *("cockpit.actions.core.table", "cockpit.actions.core.wiring", "cockpit.notify"),
     "cockpit.runtime.shell",
     *("cockpit.model.history", "cockpit.rules", "cockpit.sources", "cockpit.watch"),
-    *("screens.acting.offers", "screens.acting.palette", "screens.acting.plan", "screens.backtest"),
+    *("screens.acting.offers", "screens.acting.plan", "screens.sheet"),
     *("screens.help", "screens.mask", "screens.past", "screens.run", "screens.welcome"),
     *("widgets.log_view", "widgets.metric_charts", "widgets.painting.chart"),
 )
@@ -43,7 +43,7 @@ AT_FIRST = (
         "importlib.resources",
     ),
     *("textual.suggester", "textual.types", "textual.widgets._text_area", "textual.widgets._tree"),
-    "screens.prompt",
+    "screens.dialog",
     *("cockpit.actions.core.table", "cockpit.rules", "cockpit.sources", "cockpit.watch"),
 )
 """What loading must not bring, nor opening: a window that is seen has none of it."""

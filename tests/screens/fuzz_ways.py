@@ -19,24 +19,23 @@ from cockpit.model.report import RunReport
 from screens.acting.ack import AckScreen
 from screens.acting.editor import EditorScreen
 from screens.acting.form import ApproveScreen, FormScreen
-from screens.acting.handoff_page import HandoffPage
 from screens.acting.journal import JournalScreen
-from screens.acting.palette import PaletteScreen
+from screens.acting.offers import PaletteScreen
 from screens.acting.plan import PlanScreen
 from screens.acting.points import PointsScreen
-from screens.backtest import BacktestScreen
 from screens.copying import CopyScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
 from screens.past import PastScreen
 from screens.run import TABS, RunScreen
+from screens.sheet import BacktestScreen, HandoffPage
 from screens.welcome import WelcomeScreen
 from tests.screens.acting.stand_in_service import APPROVABLE, StandInService, draft, entry
 from tests.screens.acting.test_plan import failed
 from tests.screens.stand_in import StandIn, StandInApp, StillClock, cockpit
 from tests.screens.stand_in_books import StandInBooks
-from tests.screens.test_backtest import PAST
+from tests.screens.test_sheet import PAST
 from tests.widgets import reports as made
 from tests.widgets.test_on_call import ACCOUNT
 

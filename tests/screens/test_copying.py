@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.report import RunReport
-from screens.clipboard import MOST, copy_text, sequence
-from screens.copying import CopyScreen, copies, paint_copies
+from screens.copying import MOST, CopyScreen, copies, copy_text, paint_copies, sequence
 from screens.fleet import FleetScreen
 from tests.screens.acting.test_plan import failed
 from tests.screens.stand_in import cockpit, screen_of, text_of

@@ -15,7 +15,7 @@ from textual.geometry import Region
 from cockpit.app.application import CockpitApp
 from cockpit.model.alert import Severity
 from cockpit.model.report import RunReport, Verdict, View
-from screens import fleet_view
+from screens import fleet
 from screens.acting.ack import AckScreen
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
@@ -94,7 +94,7 @@ async def test_a_key_costs_what_is_in_sight_however_many_runs_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sorts, measured = Counter[str](), Counter[str]()
-    sort, height = fleet_view.ordered, run_list.height_of
+    sort, height = fleet.ordered, run_list.height_of
 
     def counted_sort(reports: Sequence[RunReport], view: View) -> list[RunReport]:
         sorts[view.sort] += 1
@@ -104,7 +104,7 @@ async def test_a_key_costs_what_is_in_sight_however_many_runs_there_are(
         measured[report.name] += 1
         return height(report, width)
 
-    monkeypatch.setattr(fleet_view, "ordered", counted_sort)
+    monkeypatch.setattr(fleet, "ordered", counted_sort)
     monkeypatch.setattr(run_list, "height_of", counted_height)
     engine = StandIn(*(made.report(f"run-{n:04d}") for n in range(1000)))
     app = cockpit(engine=engine)

@@ -12,8 +12,7 @@ from cockpit.app.session_files import KeptView, ViewFile
 from cockpit.model.observed import Phase
 from cockpit.model.report import GROUPS, SORTS, RunReport, Verdict, View
 from cockpit.model.run import JobSpec
-from screens.fleet import FleetScreen
-from screens.fleet_view import arranged, matching, read_filter
+from screens.fleet import FleetScreen, arranged, matching, read_filter
 from tests.screens.stand_in import StandIn, cockpit, screen_of, text_of, typed
 from tests.widgets import reports as made
 

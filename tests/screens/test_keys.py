@@ -6,7 +6,6 @@ from cockpit.app.application import CockpitApp
 from screens.acting.ack import AckScreen
 from screens.acting.editor import EditorScreen
 from screens.acting.form import FormScreen
-from screens.acting.handoff_page import HandoffPage
 from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
 from screens.acting.points import PointsScreen
@@ -18,6 +17,7 @@ from screens.hotkeys import ACTIONS, ARMED, TOGETHER, WHERES, Hotkey
 from screens.keys import Keys, KeysError, key_table, mistakable, read_keys
 from screens.past import PastScreen
 from screens.run import RunScreen
+from screens.sheet import HandoffPage
 from screens.welcome import WelcomeScreen
 
 HOLDERS = {

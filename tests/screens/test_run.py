@@ -20,8 +20,7 @@ from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.source import Logs
 from screens.evidence import Target, targets_of
-from screens.log_reader import LogReader
-from screens.logbook_reader import read_book
+from screens.log_reader import LogReader, read_book
 from screens.run import RunScreen
 from screens.run_layout import Want, shares
 from tests.queries import queries_of

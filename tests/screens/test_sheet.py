@@ -1,4 +1,4 @@
-"""A page that is shown can be saved as it is shown."""
+"""The pages over a screen: the status sheet, the handoff page, a backtest, the help."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.app.replaying import replayed
+from cockpit.model.alert import Evidence, Severity
+from cockpit.model.history import Backtested, WouldTell
+from cockpit.model.observed import Column
 from cockpit.model.plan import Request
-from screens.acting.handoff_page import HandoffPage
+from screens.sheet import BacktestScreen, HandoffPage
 from tests.screens.acting.stand_in_service import StandInService, draft
 from tests.screens.acting.test_plan import until
-from tests.screens.stand_in import cockpit, text_of
+from tests.screens.stand_in import StandInApp, cockpit, text_of
+from widgets.painting.metrics import copied, paint_backtest, told
 
 PAGE = "# Handoff: run-failed\n\n## State\n- Job: failed on gpu-a17, `/data/ada/run.log`\n"
 PAGE += "- C-07 a quota that wasn`t asked for\n"  # no code begins here
@@ -49,3 +54,123 @@ async def test_a_page_is_saved_in_three_forms_masked_as_shown(
     assert all("seen 2026-03-11 08:40 UTC" in each.read_text() for each in files.values())
     assert files[".md"].read_text().startswith("# Handoff: run-failed\n")
     assert files[".txt"].read_text().startswith("Handoff: run-failed\n")
+
+
+NOW = 1_800_000_000.0
+SPIKE = WouldTell(
+    id="C-11", severity=Severity.ALERT, title="Loss more than 50 % above its trend",
+    opened_step=459, opened_at=NOW - 3600, closed_step=474, closed_at=NOW - 3000, closed=True,
+    evidence=(Evidence(text="peak 3.1; trend 2", source="logged rows"),),
+)  # fmt: skip
+BROKEN = WouldTell(
+    id="C-09", severity=Severity.CRITICAL, title="loss is nan at step 900", opened_step=900
+)
+PAST = Backtested(
+    run="r", steps=1000, last_step=999, final_step=2000, timed=True, alerts=(SPIKE, BROKEN),
+    not_replayed=("C-01", "C-02", "C-03", "C-04", "C-07", "C-26"),
+)  # fmt: skip
+
+
+def test_each_alert_says_when_it_would_have_been_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    assert told(SPIKE, NOW) == "would have told you at 07:00, step 459; over at 07:10, step 474"
+    assert told(BROKEN, NOW) == "would have told you at step 900; still open"
+    assert "C-09 would have told you at step 900" in copied(PAST, NOW)
+
+
+@pytest.mark.parametrize("width", [76, 196])
+def test_lanes_stand_below_the_loss(width: int) -> None:
+    curve = tuple(Column(at, at, 2.0, 2.0, 2.0) for at in range(1000))
+    past = PAST.model_copy(update={"curve": curve})
+    lines = [line.plain for line in paint_backtest(past, NOW, width)]
+    assert all(len(line) <= width for line in lines)
+    text = "\n".join(lines)
+    assert "2 alerts would have opened over 1,000 rows, up to step 999 of 2,000" in text
+    assert "Not replayed (rows alone do not show it): C-01 to C-04, C-07, C-26" in " ".join(
+        text.split()
+    )
+    spike, broken = (
+        next(line for line in lines if f"{name} │" in line) for name in ("C-11", "C-09")
+    )
+    across = width - 10
+    begin = min(place for sign in "[#" if (place := spike.find(sign)) > 0)
+    assert abs(begin - 10 - 0.459 * across) <= 1
+    assert broken.rstrip().endswith("=") and "]" not in broken
+
+
+def test_a_lane_stands_on_the_axis_of_the_chart_above_it_where_that_is_cut() -> None:
+    curve = tuple(
+        Column(at, at, None, None, None, 1) if at >= 130 else Column(at, at, 2.0, 2.0, 2.0)
+        for at in range(1000)
+    )
+    broken = BROKEN.model_copy(update={"opened_step": 130})
+    late = SPIKE.model_copy(update={"opened_step": 100, "closed_step": 600})
+    beyond = BROKEN.model_copy(update={"id": "C-12", "opened_step": 700})
+    past = PAST.model_copy(update={"curve": curve, "alerts": (broken, late, beyond)})
+    lines = [line.plain for line in paint_backtest(past, NOW, 120)]
+    wall = next(line for line in lines if "since 130" in line).find("│", 10)
+    lanes = {line[:9].strip(): line for line in lines if line[:9].strip()[:2] == "C-"}
+    assert lanes["C-09"].find("[") == wall
+    assert "]" not in lanes["C-11"] and lanes["C-11"].endswith("=")
+    assert lanes["C-12"].split("│")[1].split() == [">"]
+
+
+def test_a_calm_past_and_an_empty_one_are_said() -> None:
+    calm = Backtested(run="r", steps=5)
+    lines = [line.plain for line in paint_backtest(calm, NOW, 60)]
+    assert lines[0].startswith("no alert would have opened over 5 rows")
+
+
+async def test_a_key_of_the_run_screen_opens_it_and_esc_leaves() -> None:
+    app = cockpit()
+    assert isinstance(app, StandInApp)
+    app.past = PAST
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await pilot.press("enter", "B")
+        await until(pilot, lambda: "2 alerts would have opened" in text_of(app))
+        assert isinstance(app.screen, BacktestScreen)
+        await pilot.press("pagedown", "pagedown")
+        await until(pilot, lambda: "step 900; still open" in text_of(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, BacktestScreen))
+
+
+async def test_the_palette_has_it_and_what_fails_is_one_line() -> None:
+    app = cockpit()
+    assert isinstance(app, StandInApp)
+    app.past = OSError(0, "toy holds no logged rows: nothing to replay")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press(":", *"backtest", "enter")
+        await until(pilot, lambda: "no backtest: toy holds no logged row" in text_of(app))
+
+
+async def test_it_is_made_by_the_verb_in_a_process_of_its_own(tmp_path: Path) -> None:
+    losses = [2.0] * 50 + [9.0] * 15 + [2.0] * 30
+    (tmp_path / "run.log").write_text(
+        "".join(f"step={at} loss={loss}\n" for at, loss in enumerate(losses))
+    )
+    config = tmp_path / "cockpit.toml"
+    config.write_text('[[run]]\nname = "toy"\n[run.job]\nkind = "local"\nlog = "run.log"\n')
+    found = await replayed(str(config), "toy")
+    assert [(each.id, each.opened_step, each.closed_step) for each in found.alerts] == [
+        ("C-11", 59, 74)
+    ]
+    assert len(found.curve) == 95 and found.curve[60].mean == 9.0
+    with pytest.raises(OSError, match="has no run"):
+        await replayed(str(config), "other")
+
+
+async def test_the_help_is_filtered_by_words_and_left_by_esc() -> None:
+    app = cockpit(service=StandInService())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("?", "/", *"acknowzz")
+        assert "no match" in text_of(app)
+        await pilot.press("backspace", "backspace", "enter")
+        shown = text_of(app)
+        assert "acknowledge" in shown and "log entry" not in shown
+        await pilot.press("escape")
+        assert app.screen.is_modal and "log entry" in text_of(app)
+        await pilot.press("escape")
+        assert not app.screen.is_modal

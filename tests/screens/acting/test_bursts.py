@@ -11,15 +11,14 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from screens.acting.ack import AckScreen
-from screens.acting.editor import EditorScreen
-from screens.acting.entry_area import EntryArea
+from screens.acting.editor import EditorScreen, EntryArea
 from screens.acting.form import FormScreen
 from screens.acting.journal import JournalScreen
-from screens.acting.palette import PaletteScreen
+from screens.acting.offers import PaletteScreen
 from screens.acting.plan import PlanScreen
+from screens.dialog import Prompt
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
-from screens.prompt import Prompt
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import failed, until

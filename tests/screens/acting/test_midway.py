@@ -6,11 +6,10 @@ from textual import events
 
 from cockpit.actions.core.action import RefuseError
 from screens.acting.ack import AckScreen
-from screens.acting.arming import TOO_SOON
 from screens.acting.form import FormScreen
-from screens.acting.palette import PaletteScreen, found
+from screens.acting.offers import PaletteScreen, found
 from screens.acting.plan import PlanScreen
-from screens.dialog import TextLine
+from screens.dialog import TOO_SOON, TextLine
 from screens.fleet import FleetScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_guarded import opened
