@@ -19,7 +19,7 @@ from cockpit import __version__
 from cockpit.config.file import state_dir
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
-from cockpit.runtime.crash import told
+from cockpit.runtime.account import told
 from cockpit.runtime.own_path import LibraryError
 from cockpit.verbs.common import INTERRUPTED, USAGE, OutputError, UsageError, say
 

@@ -20,7 +20,7 @@ import pytest
 from cockpit.actions.core.table import TABLE
 from cockpit.cli import main
 from cockpit.model.plan import Outcome, Result
-from cockpit.runtime.login import login_name
+from cockpit.runtime.account import login_name
 from cockpit.verbs.act import exit_code
 from tests.test_interface import (
     PICK,

@@ -248,7 +248,7 @@ async def until(pilot: Pilot[Any], words: str, shots: Shots | None = None) -> No
 
 
 def test_a_fault_of_our_own(planted: Planted) -> None:
-    from cockpit.runtime.crash import fault_line, write_details
+    from cockpit.runtime.account import fault_line, write_details
 
     try:
         raise RuntimeError(LOG_LINES[0])

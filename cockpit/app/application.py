@@ -26,9 +26,8 @@ from cockpit.model.logtext import Bookmark, Key
 from cockpit.model.report import RunReport, View
 from cockpit.model.run import CockpitFile
 from cockpit.model.wording import Noting
+from cockpit.runtime.account import ask_operator, login_name
 from cockpit.runtime.heap import QuietHeap
-from cockpit.runtime.login import login_name
-from cockpit.runtime.operator import ask_operator
 from cockpit.text.charset import Charset
 from screens.acting.guarded import GuardedActions, Means
 from screens.base import CockpitScreen, KeyedModal, spawn

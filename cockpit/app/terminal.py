@@ -49,7 +49,7 @@ from cockpit.app.terminal_input import (
 )
 from cockpit.app.typeahead import PRESSED, TypeAhead
 from cockpit.config.file import state_dir
-from cockpit.runtime.crash import told
+from cockpit.runtime.account import told
 from cockpit.text.charset import Charset, drawn
 from screens.base import edits_lines
 

@@ -20,7 +20,7 @@ from cockpit.attach.serving import served_by
 from cockpit.config.file import ConfigError, load, store_path
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.run import CockpitFile
-from cockpit.runtime.operator import ask_operator
+from cockpit.runtime.account import ask_operator
 from cockpit.runtime.shell import end_reading
 from cockpit.services.service import Service
 from cockpit.services.starting import Starting

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from cockpit.attach.wire import build
 from cockpit.config.file import state_dir
-from cockpit.runtime.machine_folder import MachineFolderError, machine_folder, scratch_folder
+from cockpit.runtime.account import MachineFolderError, machine_folder, scratch_folder
 from cockpit.runtime.process import process_facts
 
 BACKLOG: Final = 64

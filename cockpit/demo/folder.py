@@ -24,7 +24,7 @@ from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.platforms.command import recorded
 from cockpit.records.logbook.writing import new_logbook, with_event, with_instance
-from cockpit.runtime.login import login_name
+from cockpit.runtime.account import login_name
 
 HERE = Path(__file__).parent
 TRAINING = (

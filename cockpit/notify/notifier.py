@@ -25,8 +25,7 @@ from cockpit.notify.due import Due, Now, due, message_of_all, summary_of, togeth
 from cockpit.notify.message import Delivery, Message, NobodyReachedError
 from cockpit.notify.routes import Named
 from cockpit.notify.sending import STORE_WITHIN, WHY_NOT, Sender, Unstored
-from cockpit.runtime.jumps import Jumps
-from cockpit.runtime.moment import moment
+from cockpit.runtime.moment import Jumps, moment
 from cockpit.runtime.offload import offload
 from cockpit.store.notified import Asked, SendClaim
 from cockpit.store.store import Store, StoreError, run_key

@@ -1,4 +1,4 @@
-"""What is mounted: whether a missing folder is a missing disk, which disks machines share.
+"""What is mounted: whether a missing folder is a missing disk, which folders other machines share.
 
 Blocking.
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from cockpit.text.safe import clean
 
 FSTAB: Final = Path("/etc/fstab")
 MOUNTS: Final = Path("/proc/self/mounts")
@@ -83,3 +86,118 @@ def _listed(fstab: Path) -> Iterator[Path]:
             point = Path(words[1].replace("\\040", " "))
             if point != Path("/"):
                 yield point
+
+
+PROC: Final = Path("/proc/self")
+LOCAL: Final = frozenset(
+    {
+        *("ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "jfs", "nilfs2", "reiserfs"),
+        *("zfs", "ufs", "hfs", "apfs", "tmpfs", "ramfs", "overlay", "aufs", "squashfs", "erofs"),
+        *("iso9660", "udf", "vfat", "exfat", "msdos", "ntfs", "ntfs3", "fuseblk"),
+    }
+)
+"""Types that one kernel alone writes to; of any other it is not known, so it counts as shared."""
+NETWORK: Final = frozenset(
+    {
+        *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph"),
+        *("afs", "coda", "9p", "virtiofs", "gfs2", "ocfs2", "orangefs", "pvfs2", "panfs", "wekafs"),
+        *("webdav", "ncpfs", "vboxsf", "vmhgfs", "fuse.vmhgfs-fuse", "fuse.sshfs", "fuse.ceph"),
+        *("fuse.glusterfs", "fuse.juicefs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.nfs"),
+    }
+)
+
+_EMPTY_PATH, _FORCE_SYNC, _BASIC = 0x1000, 0x2000, 0x7FF  # of statx(2)
+
+
+class FileSystem(NamedTuple):
+    """What a folder lies on. ``shared`` is ``None`` where it cannot be told (treated as shared)."""
+
+    kind: str
+    shared: bool | None
+    options: frozenset[str] = frozenset()
+
+    @property
+    def locks_cross(self) -> bool:
+        """Whether its POSIX locks surely hold between all machines that mount it."""
+        if self.kind in ("nfs", "nfs4"):
+            local = {"nolock", "local_lock=all", "local_lock=posix"}
+            return not self.options & local
+        if self.kind == "lustre":
+            return "flock" in self.options
+        return self.shared is False or self.kind in ("gpfs", "ceph", "gfs2", "ocfs2")
+
+    @property
+    def text(self) -> str:
+        """``nfs4, a network file system``."""
+        if self.shared is None:
+            return f"{self.kind}: whether other machines see it cannot be told"
+        return f"{self.kind}, {'a network file system' if self.shared else 'of this machine'}"
+
+
+def file_system(path: Path, proc: Path = PROC) -> FileSystem:
+    """Return what ``path``, or the nearest folder above it that is there, lies on."""
+    path = path.absolute()
+    there = next((each for each in (path, *path.parents) if each.exists()), Path("/"))
+    found = _from_kernel(there, proc) if sys.platform == "linux" else None
+    if found is not None:
+        return found
+    if sys.platform == "darwin":
+        return _from_mount(there)
+    return FileSystem("an unknown file system", None)
+
+
+def judged(kind: str, options: str = "") -> FileSystem:
+    """Return what a type's name tells."""
+    known = False if kind in LOCAL else True if kind in NETWORK else None
+    return FileSystem(clean(kind, 40), known, frozenset(options.split(",")))
+
+
+def asked_anew(path: Path) -> None:
+    """Have the kernel ask the file's server what size it has now, not its own memory.
+
+    Opening does that on most network file systems, but not on all (FUSE). Where there is no such
+    call, nothing is done. Raises ``OSError`` if the file cannot be opened.
+    """
+    import ctypes  # few need it, and it takes its time
+
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        statx = getattr(ctypes.CDLL(None), "statx", None)
+        if statx is not None:
+            statx(handle, b"", _EMPTY_PATH | _FORCE_SYNC, _BASIC, ctypes.create_string_buffer(256))
+    finally:
+        os.close(handle)
+
+
+def _from_kernel(path: Path, proc: Path) -> FileSystem | None:
+    """Return the very mount that the kernel opens ``path`` on."""
+    try:
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            told = (proc / "fdinfo" / str(handle)).read_text(encoding="ascii")
+        finally:
+            os.close(handle)
+        number = re.search(r"^mnt_id:\s*(\d+)$", told, re.MULTILINE)
+        lines = (proc / "mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except (OSError, ValueError):
+        return None
+    for line in lines:
+        before, dash, after = line.partition(" - ")
+        if number is not None and dash and before.split(" ", 1)[0] == number[1]:
+            kind, _, rest = after.partition(" ")
+            return judged(kind, f"{before.split(' ')[5]},{rest.rpartition(' ')[2]}")
+    return None
+
+
+def _from_mount(path: Path) -> FileSystem:
+    """Ask ``mount`` (macOS): ``/dev/disk1 on /Users (apfs, local, journaled)``."""
+    from cockpit.runtime.shell import run_blocking  # where /proc tells, nothing is run
+
+    lines = run_blocking(["/sbin/mount"], deadline=5.0, reads=True).text.splitlines()
+    found = [re.match(r".* on (/.*?) \(([^,)]+)(.*)\)$", line) for line in lines]
+    points = [(Path(each[1]), each[2], each[3]) for each in found if each is not None]
+    over = [each for each in points if path.resolve().is_relative_to(each[0])]
+    if not over:
+        return FileSystem("an unknown file system", None)
+    _, kind, options = max(over, key=lambda each: len(each[0].parts))
+    return FileSystem(clean(kind, 40), "local" not in options.split(", "))

@@ -1,12 +1,19 @@
-"""Facts about a process id: does it live, and since when (process ids are reused).
+"""The processes of this machine: which live, which one was noted, what they hold open or locked.
 
-Blocking; called through ``offload``. Linux reads ``/proc``, others ask ``ps``.
+A process is known by the machine, its boot, its id and its start: ids are used again. Blocking;
+called through ``offload``. Linux reads ``/proc``, others ask ``ps``.
 """
 
 from __future__ import annotations
 
 import os
+import socket
+import threading
 import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -102,3 +109,213 @@ def _from_ps(pid: int) -> ProcessFacts:
         stopped=state[0] == "T",
         zombie=state[0] in _ENDED,
     )
+
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_MACHINE: Final = Path("/etc/machine-id")
+_SPACE: Final = Path("/proc/self/ns/pid")
+START_SLACK: Final = 5.0
+"""Seconds by which a noted start may differ from the computed one and still be the same."""
+
+
+class Machine(NamedTuple):
+    """Where process ids count: host name, the machine's own id, its boot, the pid namespace."""
+
+    host: str | None = None
+    machine: str | None = None
+    boot: str | None = None
+    space: str | None = None
+
+
+class Start(NamedTuple):
+    """When a process began: in kernel ticks since boot, and by the clock (epoch seconds)."""
+
+    ticks: int | None = None
+    at: float | None = None
+
+
+class Where(Enum):
+    """Where a noted process is, as seen from here."""
+
+    HERE = "here"
+    ELSEWHERE = "on another machine"
+    RESTARTED = "here, before a restart"
+    UNCLEAR = "before a restart, or elsewhere"
+    CONTAINER = "in another container"
+
+
+def here() -> Machine:
+    """Return where this process counts; what the system does not tell is ``None``."""
+    space = None
+    with suppress(OSError):
+        space = str(_SPACE.readlink())
+    return Machine(socket.gethostname(), machine_id(), _line(_BOOT), space)
+
+
+def machine_id() -> str | None:
+    """Return what tells this machine from every other, also after a restart, where it is told."""
+    return _line(_MACHINE)
+
+
+def _line(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def where(noted: Machine, mine: Machine) -> Where:
+    """Return where a noted process is; only a machine that is known by its id was restarted."""
+    if _differ(noted.host, mine.host) or _differ(noted.machine, mine.machine):
+        return Where.ELSEWHERE
+    if _differ(noted.boot, mine.boot):
+        told = None not in (noted.machine, mine.machine)
+        return Where.RESTARTED if told else Where.UNCLEAR
+    return Where.CONTAINER if _differ(noted.space, mine.space) else Where.HERE
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    return None not in (one, other) and one != other
+
+
+def same_start(noted: Start, found: Start) -> bool | None:
+    """Return whether two starts on one boot are the same; ``None`` where nothing can tell."""
+    if noted.ticks is not None and found.ticks is not None:
+        return noted.ticks == found.ticks
+    if noted.at is None or found.at is None:
+        return None
+    return abs(noted.at - found.at) <= START_SLACK
+
+
+def lives(pid: int, noted: Machine, start: Start) -> bool | None:
+    """Return whether that very process lives; ``None`` where that cannot be told from here.
+
+    A living one of whose start nothing is known counts as the same. Blocking.
+    """
+    found = where(noted, here())
+    if found is not Where.HERE:
+        return False if found is Where.RESTARTED else None
+    facts = process_facts(pid)
+    return facts.alive and same_start(start, Start(facts.ticks, facts.started_at)) is not False
+
+
+EVERY: Final = 10.0
+MOST_FILES: Final = 4096
+"""Open files of one process that are looked at."""
+
+
+def held_for_writing(paths: Collection[str], proc: Path = PROC) -> frozenset[str] | None:
+    """Return those of ``paths`` (as ``realpath`` spells them) that a process may write to.
+
+    ``None`` where processes cannot be seen. Those of other users are not seen either.
+    """
+    if not (proc / "self" / "fd").is_dir():
+        return None
+    found: set[str] = set()
+    for process in proc.iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):  # gone, or another user's
+                found.update(_written(process, paths))
+    return frozenset(found)
+
+
+class Held:
+    """Asks which of some files are held, not more often than every ``EVERY`` seconds."""
+
+    def __init__(self) -> None:
+        self._answer: tuple[frozenset[str], frozenset[str] | None] | None = None
+        self._until = 0.0
+
+    def of(self, paths: Collection[str]) -> frozenset[str] | None:
+        """Return those of ``paths`` that a process may write to, ``None`` where none can tell."""
+        asked, now = frozenset(map(os.path.realpath, paths)), time.monotonic()
+        if self._answer is None or self._answer[0] != asked or now >= self._until:
+            self._answer = asked, held_for_writing(asked)
+            self._until = now + EVERY
+        found = self._answer[1]
+        return None if found is None else frozenset(
+            path for path in paths if os.path.realpath(path) in found
+        )  # fmt: skip
+
+
+class WrittenFiles:
+    """All files that processes of this machine may write to, found at most every ``EVERY`` s."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[str, str] = {}
+        self._until = 0.0
+
+    def now(self, proc: Path = PROC) -> dict[str, str]:
+        """Return each as the kernel names it, with a handle of it (``/proc/PID/fd/N``)."""
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._found = dict(_handles(proc))
+                self._until = time.monotonic() + EVERY
+            return self._found
+
+
+WRITTEN_FILES: Final = WrittenFiles()
+
+
+def _handles(proc: Path) -> Iterator[tuple[str, str]]:
+    for process in proc.iterdir() if (proc / "self" / "fd").is_dir() else ():
+        if not process.name.isdigit():
+            continue
+        with suppress(OSError):  # gone, or another user's
+            for handle in islice(os.scandir(process / "fd"), MOST_FILES):
+                with suppress(OSError):
+                    writes = handle.stat(follow_symlinks=False).st_mode & 0o200
+                    path = str(Path(handle.path).readlink()) if writes else ""
+                    if path.startswith("/") and not path.startswith("/dev/"):
+                        yield path, handle.path
+
+
+def _written(process: Path, paths: Collection[str]) -> Iterator[str]:
+    for handle in islice((process / "fd").iterdir(), MOST_FILES):
+        with suppress(OSError, ValueError, IndexError):
+            path = str(handle.readlink())
+            if path in paths and _writes(process / "fdinfo" / handle.name):
+                yield path
+
+
+def _writes(info: Path) -> bool:
+    flags = info.read_text(encoding="ascii").partition("flags:")[2].split()[0]
+    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
+
+
+LOCKS: Final = Path("/proc/locks")
+
+
+def stopped_holder(paths: Iterable[Path], locks: Path = LOCKS) -> int | None:
+    """Return the process that is stopped and holds one of the files for writing, if one does."""
+    inodes = {found for path in paths if (found := _inode(path)) is not None}
+    holders = {pid for pid, inode in _writers(locks) if inode in inodes and pid != os.getpid()}
+    return next((pid for pid in sorted(holders) if process_facts(pid).stopped), None)
+
+
+def stopped_words(pid: int) -> str:
+    """Return what is to be told of such a process, and what helps."""
+    return f"process {pid} holds it and is stopped: continue it (fg, or kill -CONT {pid}) or end it"
+
+
+def _writers(locks: Path) -> Iterator[tuple[int, int]]:
+    """Yield (process id, inode) of each lock for writing that is held, not waited for."""
+    try:
+        lines = locks.read_text("ascii", "replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        words = line.split()  # "1: POSIX ADVISORY WRITE 4211 fd:01:1234 120 120"
+        if len(words) < 6 or words[1] == "->" or words[3] != "WRITE":
+            continue
+        inode = words[5].rpartition(":")[2]
+        if words[4].isdigit() and inode.isdigit():
+            yield int(words[4]), int(inode)
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-from cockpit.runtime.awake import Awake
+from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import is_folder, is_there
 

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.late_regex import late_regex
-from cockpit.runtime.awake import Awake
-from cockpit.runtime.machine_folder import MachineFolderError, machine_folder, scratch_folder
+from cockpit.runtime.account import MachineFolderError, machine_folder, scratch_folder
+from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import NO_PROGRAM, Completed, run_blocking
 from cockpit.runtime.ssh_session import SHELL, EndedError, LateError, Session, quote, reading_once

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Final
 
-from cockpit.runtime.awake import Awake
+from cockpit.runtime.moment import Awake
 from cockpit.runtime.shell import CHUNK, Completed
 
 LAST_WORDS: Final = 0.25

@@ -20,7 +20,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.records.recorder import RecordWriter
 from cockpit.rules.metrics.resume import first_completed, first_step_wrong
-from cockpit.runtime.jumps import Jumps
+from cockpit.runtime.moment import Jumps
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Journal
 from cockpit.store.snapshots import Snapshots

@@ -18,8 +18,7 @@ from cockpit.records.logbook.entry_text import prefill
 from cockpit.records.logbook.writing import has_entry, written_since
 from cockpit.records.recorder import RecordWriter
 from cockpit.rules.artifacts.records import entry_every, newest_event
-from cockpit.runtime.jumps import Jumps
-from cockpit.runtime.moment import moment
+from cockpit.runtime.moment import Jumps, moment
 from cockpit.runtime.offload import offload
 from cockpit.store.turns import Turn, Turns
 

@@ -9,7 +9,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.notify.channels import Ring
 from cockpit.notify.notifier import Notifications
-from cockpit.runtime.login import login_name
+from cockpit.runtime.account import login_name
 from cockpit.services.follow_up import FollowUp, Writers
 from cockpit.services.look_ups import LaunchLookUps
 from cockpit.services.notifying import Notifying

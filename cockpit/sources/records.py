@@ -20,10 +20,10 @@ from cockpit.model.lineage import local_root
 from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import Told, newest_first
+from cockpit.runtime.git import Unchanged, stamps_beside
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
-from cockpit.runtime.unchanged import Unchanged, stamps_beside
 from cockpit.sources.git.command import git, status
 from cockpit.sources.git.own_commits import NO_UPSTREAM, why_held
 from cockpit.sources.github.client import GitHub

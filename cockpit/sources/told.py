@@ -22,11 +22,10 @@ from cockpit.model.lineage import local_root
 from cockpit.model.records import Rejected
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import Told
-from cockpit.runtime.git import LOW_SPEED, READING, quiet_ssh, run_git
+from cockpit.runtime.git import LOW_SPEED, READING, Unchanged, quiet_ssh, run_git, stamps_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.unchanged import Unchanged, stamps_of
 from cockpit.text.logbook_scan import last_entry_at, read_entries
 from cockpit.text.rejections import read_rejections
 from cockpit.text.safe import clean

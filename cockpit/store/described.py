@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cockpit.model.wording import moment
-from cockpit.runtime.filesystem import file_system
+from cockpit.runtime.mounts import file_system
 from cockpit.store.opening import open_within
 from cockpit.store.shared_file import followed, is_shared, locks_of
 from cockpit.store.shared_lock import SharedLock

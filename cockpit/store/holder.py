@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 
 from cockpit.model.base import Frozen, Instant
-from cockpit.runtime import incarnation
-from cockpit.runtime.incarnation import Machine, Start
-from cockpit.runtime.login import login_name
-from cockpit.runtime.process import process_facts
+from cockpit.runtime import process
+from cockpit.runtime.account import login_name
+from cockpit.runtime.process import Machine, Start, process_facts
 
 
 class Holder(Frozen):
@@ -36,7 +35,7 @@ class Holder(Frozen):
 
 def this_holder() -> Holder:
     """Return this process, known by its start in kernel ticks and by the machine's boot."""
-    facts, place = process_facts(os.getpid()), incarnation.here()
+    facts, place = process_facts(os.getpid()), process.here()
     return Holder(
         host=place.host or "",
         pid=facts.pid,
@@ -52,4 +51,4 @@ def this_holder() -> Holder:
 def lives(holder: Holder) -> bool | None:
     """Return whether that very process lives; ``None`` for one on another machine."""
     place = Machine(holder.host, holder.machine, holder.boot, holder.space)
-    return incarnation.lives(holder.pid, place, Start(holder.ticks, holder.started_at))
+    return process.lives(holder.pid, place, Start(holder.ticks, holder.started_at))

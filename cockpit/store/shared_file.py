@@ -23,7 +23,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cockpit.runtime.filesystem import FileSystem, asked_anew, file_system
+from cockpit.runtime.mounts import FileSystem, asked_anew, file_system
 from cockpit.runtime.regular import check_regular, open_regular
 from cockpit.store.patience import LOST, HeldError
 

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from cockpit.model.base import Frozen
-from cockpit.runtime.lock_holders import stopped_holder, stopped_words
+from cockpit.runtime.process import stopped_holder, stopped_words
 from cockpit.store.patience import HeldError, Patience
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
 from cockpit.store.shared_file import (

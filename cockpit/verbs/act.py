@@ -34,7 +34,7 @@ from cockpit.model.plan import (
 from cockpit.model.run import CockpitFile
 from cockpit.model.shared_facts import same_person
 from cockpit.model.wording import size, steps
-from cockpit.runtime.operator import ask_operator
+from cockpit.runtime.account import ask_operator
 from cockpit.store.store import Store
 from cockpit.verbs import act_arguments
 from cockpit.verbs.common import (

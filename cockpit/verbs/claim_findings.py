@@ -10,8 +10,8 @@ from cockpit.model.clock import Clock
 from cockpit.model.plan import Level
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.records.lease.store_claim import StoreClaim
+from cockpit.runtime.account import login_name
 from cockpit.runtime.buckets import BUCKETS
-from cockpit.runtime.login import login_name
 from cockpit.verbs.findings import DoctorFinding
 
 NO_CLAIM: Final = (

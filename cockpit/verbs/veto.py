@@ -10,8 +10,7 @@ from cockpit.actions.core.agents import AgentGuard
 from cockpit.model.acts import AgentAct
 from cockpit.model.clock import SystemClock
 from cockpit.model.shared_facts import is_agent, typist
-from cockpit.runtime.login import login_name
-from cockpit.runtime.operator import ask_operator
+from cockpit.runtime.account import ask_operator, login_name
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.verbs.common import (
     BLOCKED,

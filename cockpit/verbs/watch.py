@@ -19,7 +19,7 @@ from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.notify.channels import Ring
-from cockpit.runtime.operator import ask_operator
+from cockpit.runtime.account import ask_operator
 from cockpit.services.heartbeat import HeartbeatService
 from cockpit.services.service import BackgroundServices, Service
 from cockpit.services.starting import Starting

@@ -15,7 +15,7 @@ from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
 from cockpit.rules.jobs.host import at_ease
 from cockpit.runtime.heap import STEP, Heap, give_back
-from cockpit.runtime.jumps import Jumps
+from cockpit.runtime.moment import Jumps
 from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory

@@ -10,9 +10,8 @@ from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec, remedies_of
 from cockpit.platforms.local.launcher.kernel import boot_id
 from cockpit.rules.jobs.host_looks import recalled
-from cockpit.runtime import incarnation
-from cockpit.runtime.incarnation import Start
-from cockpit.runtime.process import process_facts
+from cockpit.runtime import process
+from cockpit.runtime.process import Start, process_facts
 from cockpit.runtime.ssh import know_remedies
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.store import Store, run_key
@@ -207,5 +206,5 @@ def this_process(name: str) -> Owner:
 
 def same_process(owner: Owner) -> bool:
     """Return whether the very process that claimed on this host is still alive."""
-    place = incarnation.here()._replace(boot=owner.boot, space=None)
-    return bool(incarnation.lives(owner.pid, place, Start(owner.ticks, owner.started_at)))
+    place = process.here()._replace(boot=owner.boot, space=None)
+    return bool(process.lives(owner.pid, place, Start(owner.ticks, owner.started_at)))

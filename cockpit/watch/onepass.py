@@ -10,7 +10,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, Problem
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
-from cockpit.runtime.unchanged import asked_anew
+from cockpit.runtime.git import asked_anew
 from cockpit.watch.asking import Answers, Asker, Key, Sources
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.ingest import feed_chunk

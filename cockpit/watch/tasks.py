@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Problem
-from cockpit.runtime.crash import fault_line, write_details
+from cockpit.runtime.account import fault_line, write_details
 
 if TYPE_CHECKING:
     from cockpit.watch.runstate import RunState

@@ -21,8 +21,8 @@ from cockpit.app import faults
 from cockpit.app.application import CockpitApp
 from cockpit.cli import main
 from cockpit.config.file import state_dir
-from cockpit.runtime import operator
-from cockpit.runtime.login import login_name
+from cockpit.runtime import account
+from cockpit.runtime.account import login_name
 from screens import run as run_screen
 from screens.acting import guarded
 from screens.acting.form import FormScreen
@@ -30,7 +30,7 @@ from screens.acting.plan import PlanScreen
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
 from screens.run import RunScreen
-from tests.runtime.test_operator import hanging_git
+from tests.runtime.test_account import hanging_git
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import failed, until
 from tests.screens.stand_in import StandIn, cockpit, screen_of, text_of
@@ -212,7 +212,7 @@ RUN = ("enter", "enter", "/", "x", "enter", "n", "2", "3", "4", "5", "6", "J", "
 @pytest.fixture
 def no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(operator, "ANSWER", 0.2)
+    monkeypatch.setattr(account, "ANSWER", 0.2)
     hanging_git(tmp_path, monkeypatch)
 
 

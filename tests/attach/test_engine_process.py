@@ -21,7 +21,7 @@ from cockpit.attach.server import EngineServer
 from cockpit.config.file import load, store_path
 from cockpit.model.clock import SystemClock
 from cockpit.model.report import RunReport, Verdict
-from cockpit.runtime import machine_folder
+from cockpit.runtime import account
 from cockpit.runtime.process import process_facts
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
@@ -347,7 +347,7 @@ def test_a_folder_with_a_long_name_is_met_elsewhere(
 ) -> None:
     session = tmp_path / ("s" * 80)
     session.mkdir(mode=0o700)
-    monkeypatch.setattr(machine_folder, "_SCRATCH", tmp_path)
+    monkeypatch.setattr(account, "_SCRATCH", tmp_path)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(session))
     assert meeting_of(str(place.path)).folder.parent == tmp_path
 

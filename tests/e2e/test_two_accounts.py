@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from cockpit.cli import main
-from cockpit.runtime.login import login_name
+from cockpit.runtime.account import login_name
 
 RUN = """
 [cockpit]

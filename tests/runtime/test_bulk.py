@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cockpit.runtime.bulk import Call, offload_each
-from cockpit.runtime.offload import is_stuck
+from cockpit.runtime.offload import Call, is_stuck, offload_each
 from tests.waiting import until
 
 GATE = threading.Event()

@@ -14,8 +14,7 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime import http
-from cockpit.runtime.http import ATTEMPTS, Http, HttpError, LostAnswerError
-from cockpit.runtime.http_trouble import limited_for
+from cockpit.runtime.http import ATTEMPTS, Http, HttpError, LostAnswerError, limited_for
 from tests.records.issue_services import SkipClock
 
 SECRET = {"authorization": "Bearer ghp_" + "q1W2e3R4t5Y6" * 3}

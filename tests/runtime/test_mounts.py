@@ -1,12 +1,13 @@
-"""Which of a machine's disks are shared with others, by what they are mounted from."""
+"""What is mounted, and what other machines may see."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from cockpit.runtime.mounts import shared_source, source_of
+from cockpit.runtime.mounts import LOCAL, NETWORK, file_system, judged, shared_source, source_of
 
 SOURCES = {
     "nas:/export/big": True,
@@ -41,3 +42,73 @@ def test_what_lies_on_top_is_what_is_mounted_there(tmp_path: Path) -> None:
     assert source_of("/mnt/my disk", mounts) == "/dev/sdb1"
     assert source_of("/else", mounts) is None
     assert source_of("/", tmp_path / "none") is None
+
+
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@needs_linux
+def test_the_kernel_tells_what_a_folder_lies_on(tmp_path: Path) -> None:
+    assert file_system(Path("/dev/shm"))[:2] == judged("tmpfs")[:2]
+    here = file_system(tmp_path / "not" / "there" / "yet")
+    assert here == file_system(tmp_path)
+    named = {line.split(" - ")[1].split()[0] for line in mounts()}
+    assert here.kind in named
+
+
+def mounts() -> list[str]:
+    return Path("/proc/self/mountinfo").read_text().splitlines()
+
+
+@needs_linux
+@pytest.mark.parametrize(
+    ("kind", "shared"),
+    [("nfs4", True), ("lustre", True), ("fuse.sshfs", True), ("xfs", False), ("fuse.mine", None)],
+)
+def test_the_mount_that_holds_it_decides_not_the_one_above(
+    kind: str, shared: bool | None, tmp_path: Path
+) -> None:
+    proc = fake(tmp_path, f"7 1 8:1 / / rw - ext4 /dev/a rw\n31 7 0:5 / /h rw - {kind} a:/h rw\n")
+    found = file_system(tmp_path, proc)
+    assert (found.kind, found.shared) == (kind, shared)
+
+
+@needs_linux
+def test_what_cannot_be_told_is_said_and_is_no_local_one(tmp_path: Path) -> None:
+    for text in ("", "31 7 0:5 / /h rw nothing\n", "32 7 0:5 / /h rw - ext4 a rw\n"):
+        assert file_system(tmp_path, fake(tmp_path, text)).shared is None
+    assert file_system(tmp_path, tmp_path / "no proc").shared is None
+    assert "cannot be told" in file_system(tmp_path, tmp_path / "no proc").text
+
+
+def fake(folder: Path, mountinfo: str) -> Path:
+    proc = folder / "proc"
+    (proc / "fdinfo").mkdir(parents=True, exist_ok=True)
+    for number in range(200):
+        (proc / "fdinfo" / str(number)).write_text("pos:\t0\nflags:\t012000000\nmnt_id:\t31\n")
+    (proc / "mountinfo").write_text(mountinfo)
+    return proc
+
+
+@needs_linux
+@pytest.mark.parametrize(
+    ("line", "cross"),
+    [
+        ("nfs4 a:/h rw,vers=4.2,local_lock=none", True),
+        ("nfs a:/h rw,vers=3,nolock,local_lock=all", False),
+        ("lustre a@tcp:/h rw,flock", True),
+        ("lustre a@tcp:/h rw,localflock", False),
+        ("fuse.sshfs a:/h rw", False),
+        ("fuse.mine a rw", False),
+        ("xfs /dev/a rw", True),
+    ],
+)
+def test_its_options_tell_whether_locks_hold_between_machines(
+    line: str, cross: bool, tmp_path: Path
+) -> None:
+    proc = fake(tmp_path, f"31 7 0:5 / /h rw,relatime shared:1 - {line}\n")
+    assert file_system(tmp_path, proc).locks_cross is cross
+
+
+def test_no_type_is_both() -> None:
+    assert not LOCAL & NETWORK

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.runtime import offload as module
-from cockpit.runtime.awake import Limit
+from cockpit.runtime.moment import Limit
 from cockpit.runtime.offload import WIDTH, Pool, _Call, _mail_of, each, offload
 from tests.watch.fakes import until
 

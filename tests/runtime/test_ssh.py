@@ -1,12 +1,17 @@
 """Scripts on a host: the user's own ssh, one connection, one login's cost, honest errors.
 
 Against a real sshd of this user's own; ``tests/sshd.py`` has its faults.
+
+What limits a command on a host: its status, its input, and that nothing of it is left.
+
+A shell behind any program: two streams of which each ends at a time of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -19,7 +24,10 @@ import pytest
 
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime import ssh
+from cockpit.runtime.moment import Awake
 from cockpit.runtime.ssh import (
+    LIMITED,
+    TIMED_OUT,
     RemoteError,
     know_remedies,
     quote,
@@ -27,6 +35,7 @@ from cockpit.runtime.ssh import (
     run_script,
     run_script_blocking,
 )
+from cockpit.runtime.ssh_session import Session, reading_once
 from tests.sshd import Sshd, needs_sshd, serving
 
 HOSTILE = ("it's", '"$(touch pwned)" `id`', "a\nb\\n", "-rf", "*", "é ü 日本", "\x1b[31m", "")
@@ -273,3 +282,63 @@ def _running() -> list[tuple[int, str]]:
         except OSError:
             continue
     return found
+
+
+FALLBACK = LIMITED.replace("timeout", "no-such-program")
+SHELLS = [shell for shell in ("dash", "bash", "busybox", "ksh") if shutil.which(shell)]
+
+
+def ran(shell: str, script: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    argv = [shell, "sh", "-c", script] if shell == "busybox" else [shell, "-c", script]
+    return subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=20.0)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("how", [LIMITED, FALLBACK], ids=["timeout", "without"])
+class TestLimited:
+    def test_a_commands_status_output_and_input_are_its_own(self, how: str, shell: str) -> None:
+        done = ran(shell, f"{how}limited 5 sh -c 'cat; echo no >&2; exit 3'; echo $?", "given\n")
+        assert (done.stdout, done.stderr) == ("given\n3\n", "no\n")
+
+    def test_in_the_middle_of_a_pipe(self, how: str, shell: str) -> None:
+        done = ran(shell, f"{how}echo a | limited 5 tr a b | {{ read x; echo $x; }}")
+        assert done.stdout == "b\n"
+
+    def test_what_was_said_is_had_at_once(self, how: str, shell: str) -> None:
+        script = f'{how}s=$(limited 9 sh -c "echo out; echo err >&2" 2>&1); echo "$s"'
+        assert ran(shell, script).stdout == "out\nerr\n"  # else ran() gives up, or waits 9 s
+
+    def test_one_that_hangs_is_ended_with_all_that_it_started(
+        self, how: str, shell: str, tmp_path: Path
+    ) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        hangs = f"sh -c 'cat {tmp_path}/pipe; :'"
+        done = ran(shell, f"{how}s=$(limited 0.3 {hangs} 2>/dev/null); echo $?; echo on")
+        assert done.stdout == f"{TIMED_OUT}\non\n"
+        left = ["pgrep", "-f", f"cat {tmp_path}/pipe"]
+        assert subprocess.run(left, capture_output=True, text=True).stdout == ""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_none_goes_on_from_where_its_child_was_ended(shell: str, tmp_path: Path) -> None:
+    """Whoever kills is slow here: what waits for the child would otherwise end well meanwhile."""
+    os.mkfifo(tmp_path / "pipe")
+    slow = FALLBACK.replace('kill -9 "$1"', 'kill -9 "$1"; sleep 0.2')
+    hangs = f"sh -c 'cat {tmp_path}/pipe; touch {tmp_path}/on'"
+    done = ran(shell, f"{slow}limited 0.3 {hangs}; echo $?")
+    assert done.stdout == f"{TIMED_OUT}\n"
+    assert not (tmp_path / "on").exists()
+
+
+SCRIPT = "cat; echo why >&2; exit 3"
+LATE_ERR = """\
+exec 3>&1 4<&0 >/dev/null
+{ sh -c "$0" <&4 2>&1 >&3 3>&- 4<&- | { exec 3>&- 4<&-; sleep 0.5; cat >&2; }; } &
+exec 3>&- 4<&-; wait"""
+"""Its output has come to an end when what it says on the other stream is still on its way."""
+
+
+def test_what_has_answered_on_one_stream_first_has_not_broken_off() -> None:
+    session = Session(["sh", "-c", LATE_ERR, reading_once(SCRIPT)])
+    done = session.run_once(SCRIPT, b"given", Awake(20.0), 1000)
+    assert (done.rc, done.out, done.err) == (3, b"given", b"why\n")

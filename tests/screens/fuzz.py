@@ -203,7 +203,7 @@ async def faults_of(name: str, steps: Sequence[Step]) -> list[BaseException]:
 
     loop.set_exception_handler(heard)
     try:
-        with patch("cockpit.runtime.crash.write_details", kept):
+        with patch("cockpit.runtime.account.write_details", kept):
             await _run(name, steps)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told
         found.append(error)

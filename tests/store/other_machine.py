@@ -11,7 +11,7 @@ import socket
 import sys
 from pathlib import Path
 
-from cockpit.runtime import incarnation
+from cockpit.runtime import process
 from cockpit.store import shared_file
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.store import Store, StoreError
@@ -25,7 +25,7 @@ def become(name: str, folder: Path) -> None:
     for what in ("_MACHINE", "_BOOT"):
         place = folder / f"{name}{what}"
         place.write_text(f"{what} of {name}")
-        setattr(incarnation, what, place)
+        setattr(process, what, place)
     socket.gethostname = lambda: name
 
 

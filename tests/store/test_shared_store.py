@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.runtime.filesystem import file_system
+from cockpit.runtime.mounts import file_system
 from cockpit.store import shared_file, shared_lock
 from cockpit.store import store as tested
 from cockpit.store.described import described, last_holder

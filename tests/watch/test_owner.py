@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import Moment
-from cockpit.runtime.login import login_name
+from cockpit.runtime.account import login_name
 from cockpit.store.store import Store
 from cockpit.watch.fleet import ownership_of, same_process, this_process
 

@@ -11,7 +11,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.model.plan import Check
-from cockpit.runtime.bucket_trouble import BucketError
+from cockpit.runtime.bucket_client import BucketError
 from cockpit.sources.checkpoints.source import list_anywhere
 from cockpit.sources.checkpoints.surveys import tree_at
 from cockpit.sources.checkpoints.tree import Entry, Level, ListingError, Piece, Tree, join, latest

@@ -15,7 +15,7 @@ from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.rules.lineage.regions import named_in, of_command, plain
-from cockpit.runtime.bucket_settings import AMAZON, settings_of
+from cockpit.runtime.bucket_client import AMAZON, settings_of
 from cockpit.runtime.buckets import BUCKETS
 from cockpit.runtime.http import Http, HttpError
 from cockpit.text.checks import passed, shown, warned

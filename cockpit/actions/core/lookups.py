@@ -15,7 +15,7 @@ from cockpit.model.jobs import Found, LookUp
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import Platform
-from cockpit.runtime.awake import Awake
+from cockpit.runtime.moment import Awake
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -19,8 +19,8 @@ from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.shared_facts import typist
 from cockpit.platforms.base import Platform
 from cockpit.records.lease.holder import lives, this_holder
+from cockpit.runtime.account import login_name
 from cockpit.runtime.buckets import BUCKETS
-from cockpit.runtime.login import login_name
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
 

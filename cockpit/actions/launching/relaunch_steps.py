@@ -40,7 +40,7 @@ from cockpit.platforms.command import (
     values_of,
     words_of,
 )
-from cockpit.runtime.awake import Awake
+from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.store.store import StoreError, pack
 from cockpit.text.checks import shown

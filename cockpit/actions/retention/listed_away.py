@@ -9,7 +9,7 @@ from cockpit.actions.core.parameters import safe
 from cockpit.actions.retention.pulled import OWN, Tree
 from cockpit.model.clock import Clock
 from cockpit.model.place import Place
-from cockpit.runtime.bucket_trouble import BucketError
+from cockpit.runtime.bucket_client import BucketError
 from cockpit.runtime.buckets import BUCKETS, Bucket, Key
 from cockpit.runtime.http import Http
 from cockpit.sources.checkpoints.host import HostTree

@@ -18,9 +18,8 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place, place_of
 from cockpit.model.records import Rejected
-from cockpit.runtime.bucket_trouble import BucketError
-from cockpit.runtime.bucket_writes import BATCH, Held, WritableBucket
-from cockpit.runtime.buckets import PAGE, Key
+from cockpit.runtime.bucket_client import BucketError
+from cockpit.runtime.buckets import BATCH, PAGE, Held, Key, WritableBucket
 from cockpit.runtime.http import Http
 from cockpit.sources.checkpoints.aside import DELETING, deleting_name, rejected_name
 from cockpit.sources.checkpoints.listing import MARKERS

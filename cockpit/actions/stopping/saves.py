@@ -11,7 +11,7 @@ from cockpit.model.observed import CheckpointState
 from cockpit.model.place import SSH
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import duration
-from cockpit.runtime.awake import Awake
+from cockpit.runtime.moment import Awake
 from cockpit.sources.checkpoints.anew import Anew, nothing_there
 from cockpit.sources.checkpoints.tree import ListingError
 

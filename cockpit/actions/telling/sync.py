@@ -39,7 +39,7 @@ from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.model.wording import size
-from cockpit.runtime.awake import Awake
+from cockpit.runtime.moment import Awake
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.text.checks import blocked, passed, warned

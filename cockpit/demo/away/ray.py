@@ -29,8 +29,7 @@ from cockpit.platforms.ray.answers import RayJob, jobs_in, mapping
 from cockpit.platforms.ray.head import base_of
 from cockpit.platforms.ray.states import phase_of
 from cockpit.platforms.ray.token import Tokens
-from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError
-from cockpit.runtime.http_trouble import told
+from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, told
 from cockpit.text.safe import clean
 
 PROBE_WITHIN: Final = 60.0

@@ -16,7 +16,7 @@ from cockpit.demo.layout import DemoLayout
 from cockpit.demo.session import allow_entries, conducted, forget
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.launcher.stopping import stop
-from cockpit.runtime.login import login_name
+from cockpit.runtime.account import login_name
 
 PATIENCE: Final = 90.0
 """Seconds within which all jobs must have ended once they were told to."""

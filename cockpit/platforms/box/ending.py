@@ -27,7 +27,7 @@ from cockpit.platforms.local.launcher.ending import (
     still,
     supervisor_of,
 )
-from cockpit.runtime.awake import Awake
+from cockpit.runtime.moment import Awake
 from cockpit.runtime.ssh import RemoteError
 
 LOOK_EVERY: Final = 0.5

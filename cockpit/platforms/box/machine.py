@@ -25,7 +25,7 @@ from cockpit.platforms.local.census import (
     lineage_up,
     read_ps,
 )
-from cockpit.runtime.incarnation import Machine
+from cockpit.runtime.process import Machine
 
 _HEADER: Final = re.compile(rb"(?:^|\n)==> (/\S*) <==\n")
 _CWD: Final = re.compile(r"/proc/(\d+)/cwd -> (.*)$")

@@ -14,7 +14,7 @@ from cockpit.platforms.local.belonging import Candidate, Files, candidate_of
 from cockpit.platforms.local.census import Census, Children, Process
 from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.marks import RunMarks, marked, started_in
-from cockpit.runtime.incarnation import Machine
+from cockpit.runtime.process import Machine
 
 
 @dataclass

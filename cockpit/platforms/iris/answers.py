@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
-from cockpit.runtime.http_trouble import HttpError
+from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -17,8 +17,7 @@ from typing import Any, Final, NamedTuple
 from cockpit.platforms.iris.backends import why_open
 from cockpit.platforms.iris.request import CLOSES
 from cockpit.platforms.iris.rpc import Controller
-from cockpit.runtime.http import Answer, HttpError
-from cockpit.runtime.http_trouble import told
+from cockpit.runtime.http import Answer, HttpError, told
 
 NEVER: Final = "cockpit-closed"
 TASKS: Final = 7

@@ -29,8 +29,8 @@ from cockpit.platforms.iris.trees import launch_id_of
 from cockpit.platforms.iris.words import PENDING, counted, phase_of, waiting_of
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.tools import SUBMITS
-from cockpit.runtime.awake import Awake
 from cockpit.runtime.http import HttpError
+from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import shown
 

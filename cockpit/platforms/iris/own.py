@@ -15,8 +15,8 @@ from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
 from cockpit.platforms.iris.rpc import ANYBODY, Controller
 from cockpit.platforms.iris.trees import is_job_id, user_of
 from cockpit.platforms.iris.words import phase_of
+from cockpit.runtime.account import login_name
 from cockpit.runtime.http import HttpError
-from cockpit.runtime.login import login_name
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -26,8 +26,7 @@ from cockpit.platforms.iris.answers import (
     states_of,
     tasks_of,
 )
-from cockpit.runtime.http import Answer, Http, HttpError
-from cockpit.runtime.http_trouble import date_of, told
+from cockpit.runtime.http import Answer, Http, HttpError, date_of, told
 from cockpit.text.safe import clean
 
 CONTROLLER: Final = "iris.cluster.ControllerService"

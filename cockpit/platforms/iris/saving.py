@@ -10,8 +10,7 @@ from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.iris.access import AccessError
 from cockpit.platforms.iris.details import OFFERS
 from cockpit.platforms.iris.jobs import CONTROL, IrisJobs
-from cockpit.runtime.http import Answer, HttpError, LostAnswerError
-from cockpit.runtime.http_trouble import told
+from cockpit.runtime.http import Answer, HttpError, LostAnswerError, told
 
 HEADER: Final = "X-Levanter-Training-Control"
 REQUEST: Final = "request-checkpoint"

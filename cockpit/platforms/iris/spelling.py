@@ -17,7 +17,7 @@ from cockpit.model.run import Command, RunSpec
 from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import places_in, words_of
 from cockpit.platforms.iris.trees import is_job_id, user_of
-from cockpit.runtime.login import login_name
+from cockpit.runtime.account import login_name
 from cockpit.text.safe import clean
 
 JOB_NAME: Final = "--job-name"

@@ -22,8 +22,8 @@ from cockpit.platforms.iris.jobs import IrisJobs
 from cockpit.platforms.iris.rpc import Controller
 from cockpit.platforms.iris.trees import belongs_to, is_job_id
 from cockpit.platforms.iris.words import phase_of
-from cockpit.runtime.awake import Awake
 from cockpit.runtime.http import HttpError, LostAnswerError
+from cockpit.runtime.moment import Awake
 from cockpit.text.checks import shown
 
 ASK: Final = 20.0

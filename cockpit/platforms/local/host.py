@@ -17,8 +17,8 @@ from cockpit.model.observed import Disk, Gpu, HostValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.files import PidNote, read_pid
 from cockpit.platforms.local.host_memory import MemoryHere, MemoryUse
-from cockpit.runtime.bulk import Call, Outcome, offload_each
 from cockpit.runtime.mounts import shared_source, source_of
+from cockpit.runtime.offload import Call, Outcome, offload_each
 from cockpit.runtime.regular import is_there
 from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean

@@ -62,10 +62,8 @@ from cockpit.platforms.local.judging import (
 from cockpit.platforms.local.matching import by_match
 from cockpit.platforms.local.recorded import Identity, Look, Table, Who, elsewhere
 from cockpit.platforms.local.stopped import STOP_STATES, StoppedSince, workers
-from cockpit.runtime.bulk import Call, Outcome, offload_each
-from cockpit.runtime.incarnation import here
-from cockpit.runtime.offload import each, offload
-from cockpit.runtime.process import ProcessFacts, process_facts
+from cockpit.runtime.offload import Call, Outcome, each, offload, offload_each
+from cockpit.runtime.process import ProcessFacts, here, process_facts
 from cockpit.sources.logs.local import newest_match
 
 DEADLINE: Final = 5.0

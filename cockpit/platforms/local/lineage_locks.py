@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.platforms.local.launcher.locks import JOB_LOCK, LockError, try_open
-from cockpit.runtime.machine_folder import MachineFolderError, machine_tag, private_folder
+from cockpit.runtime.account import MachineFolderError, machine_tag, private_folder
 
 WRITABLE: Final = 0o022
 

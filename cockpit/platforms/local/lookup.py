@@ -19,7 +19,7 @@ from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.platforms.local.recorded import Look, Who, identify
 from cockpit.platforms.local.tools import is_helper
-from cockpit.runtime.incarnation import Machine, Where, here, where
+from cockpit.runtime.process import Machine, Where, here, where
 from cockpit.text.safe import clean
 
 ROUNDS: Final = 3

@@ -14,8 +14,8 @@ from typing import Final
 
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.files import PidNote
-from cockpit.runtime.filesystem import file_system
-from cockpit.runtime.incarnation import Machine
+from cockpit.runtime.mounts import file_system
+from cockpit.runtime.process import Machine
 
 MOST: Final = 4096
 _Key = tuple[Machine, str, PidNote]

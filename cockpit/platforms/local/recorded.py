@@ -43,16 +43,17 @@ from cockpit.platforms.local.commanded import named_scripts
 from cockpit.platforms.local.files import PidNote
 from cockpit.platforms.local.marks import RunMarks, marks_of
 from cockpit.platforms.local.tools import is_tool
-from cockpit.runtime.incarnation import (
+from cockpit.runtime.process import (
+    PROC,
     START_SLACK,
     Machine,
     Start,
     Where,
+    boot_time,
     here,
     same_start,
     where,
 )
-from cockpit.runtime.process import PROC, boot_time
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

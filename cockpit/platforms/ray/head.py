@@ -29,8 +29,7 @@ from cockpit.platforms.ray.answers import (
 )
 from cockpit.platforms.ray.submission import is_closing
 from cockpit.platforms.ray.token import Tokens
-from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError
-from cockpit.runtime.http_trouble import told
+from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, told
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
 

@@ -16,8 +16,8 @@ from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.ray.answers import RayJob
 from cockpit.platforms.ray.head import Head
 from cockpit.platforms.ray.states import phase_of
-from cockpit.runtime.awake import Awake
 from cockpit.runtime.http import HttpError, LostAnswerError
+from cockpit.runtime.moment import Awake
 from cockpit.text.safe import clean
 
 SUBMISSION: Final = "submission_id"

@@ -24,7 +24,7 @@ from cockpit.platforms.slurm.record import Record, task_numbers
 from cockpit.platforms.slurm.script import CONTROLLER, new_mark
 from cockpit.platforms.slurm.submitting import SLACK, acted
 from cockpit.platforms.slurm.trouble import Trouble, last_words
-from cockpit.runtime.awake import Awake
+from cockpit.runtime.moment import Awake
 from cockpit.text.safe import clean
 
 KILL_WAIT: Final = 120.0

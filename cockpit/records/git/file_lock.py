@@ -12,9 +12,9 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.platforms.local.launcher.modes import follow
-from cockpit.runtime.awake import Awake
-from cockpit.runtime.lock_holders import stopped_holder, stopped_words
+from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
+from cockpit.runtime.process import stopped_holder, stopped_words
 
 _LOOK: Final = 0.03
 _OPEN: Final = 10.0

@@ -42,9 +42,9 @@ from cockpit.records.git.repository import (
 )
 from cockpit.records.git.silence import forget
 from cockpit.records.git.troubles import NO_HISTORY, of_command, of_discovery, of_file, of_hook
+from cockpit.runtime.git import Unchanged, stamps_beside
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.unchanged import Unchanged, stamps_beside
 from cockpit.text.markdown_blocks import conflict_line
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

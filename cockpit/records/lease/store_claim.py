@@ -27,9 +27,8 @@ from cockpit.records.lease.state import (
     read_state,
 )
 from cockpit.records.lease.swapped import HolderAlive, Seat, SeatWords, SwappedLease, unusable
-from cockpit.runtime.bucket_trouble import BucketError
-from cockpit.runtime.bucket_writes import WritableBucket, known_by
-from cockpit.runtime.buckets import BUCKETS
+from cockpit.runtime.bucket_client import BucketError
+from cockpit.runtime.buckets import BUCKETS, WritableBucket, known_by
 from cockpit.runtime.http import Http
 from cockpit.store.journal import Holder
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
-from cockpit.runtime.bucket_trouble import is_archived
+from cockpit.runtime.bucket_client import is_archived
 from cockpit.sources.checkpoints.contents import LATE, Contents, late
 from cockpit.sources.checkpoints.layouts import is_beside, is_named, is_single, is_sure
 from cockpit.sources.checkpoints.listing import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from cockpit.model.facet import ErrorKind
-from cockpit.runtime.bucket_trouble import BucketError
+from cockpit.runtime.bucket_client import BucketError
 from cockpit.runtime.buckets import PAGE, Bucket, Key
 from cockpit.sources.checkpoints.rejected import FOLDER
 from cockpit.sources.checkpoints.tree import (

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
-from cockpit.runtime.bucket_trouble import is_archived
+from cockpit.runtime.bucket_client import is_archived
 from cockpit.runtime.offload import offload
 from cockpit.sources.checkpoints import trainer_state
 from cockpit.sources.checkpoints.archive import ArchiveSays, archive_says, legacy_says

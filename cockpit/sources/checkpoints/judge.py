@@ -15,7 +15,7 @@ from cockpit.model.lineage import newest_of, relaunch_pick
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec
-from cockpit.runtime.bucket_trouble import is_archived
+from cockpit.runtime.bucket_client import is_archived
 from cockpit.sources.checkpoints.aside import aside_in
 from cockpit.sources.checkpoints.choice import (
     chosen_layout,

@@ -20,8 +20,7 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import HERE, Place, place_of
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
-from cockpit.runtime.bulk import Call, Outcome, offload_each
-from cockpit.runtime.offload import offload
+from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.sources.checkpoints.assembly import Surveyed, Want
 from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
 from cockpit.sources.checkpoints.look import (

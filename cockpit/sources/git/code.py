@@ -16,11 +16,11 @@ from cockpit.model.lineage import Touches, is_own, touches
 from cockpit.model.observed import CodeValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import CodeSpec, RunSpec
+from cockpit.runtime.git import Unchanged, stamps_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
-from cockpit.runtime.unchanged import Unchanged, stamps_of
 from cockpit.sources.git import away
 from cockpit.sources.git.changes import Changes, alike_commits, changes_since
 from cockpit.sources.git.command import DEADLINE, GitStatus, git, status, told

@@ -8,8 +8,8 @@ from itertools import chain, islice
 from typing import Final
 
 from cockpit.model.place import Place
+from cockpit.runtime.git import MOST
 from cockpit.runtime.offload import offload
-from cockpit.runtime.unchanged import MOST
 from cockpit.sources.git.command import DEADLINE, git
 from cockpit.text.safe import clean
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cockpit.model.place import FILE, Place
-from cockpit.runtime.open_files import WRITTEN_FILES
+from cockpit.runtime.process import WRITTEN_FILES
 from cockpit.runtime.regular import open_regular
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Stat, Wish
 from cockpit.sources.logs.renamed import goes_on_in

@@ -18,7 +18,7 @@ from cockpit.model.observed import LogValue, Row
 from cockpit.model.place import SSH, Place, on_host
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import Announced
-from cockpit.runtime.bulk import Call, Outcome, offload_each
+from cockpit.runtime.offload import Call, Outcome, offload_each
 from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.earlier import before

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.runtime.http import Http
-from cockpit.runtime.http_trouble import HttpError
+from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import LIMITED, RemoteError, run_script
 from cockpit.text.safe import clean

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from cockpit.model.place import Place
-from cockpit.runtime.open_files import held_for_writing
+from cockpit.runtime.process import held_for_writing
 from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.pieces import Answer
 from cockpit.sources.logs.ranged import Opened, Ranged

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind, Problem
-from cockpit.runtime.http import Answer, HttpError
-from cockpit.runtime.http_trouble import LONGEST_WAIT, SECONDARY_WAIT, told
+from cockpit.runtime.http import LONGEST_WAIT, SECONDARY_WAIT, Answer, HttpError, told
 from cockpit.sources.wandb.login import Key
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

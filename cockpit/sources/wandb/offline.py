@@ -16,8 +16,7 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.runtime.bulk import Call, Outcome, offload_each
-from cockpit.runtime.offload import offload
+from cockpit.runtime.offload import Call, Outcome, offload, offload_each
 from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError, Run

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import WandbSpec
-from cockpit.runtime.open_files import Held
+from cockpit.runtime.process import Held
 from cockpit.sources.wandb.file import BLOCK, NotWandbError
 from cockpit.sources.wandb.fragment import Fragment, find, ids_in, others_in
 from cockpit.sources.wandb.history import Pass, RowChunk

@@ -28,7 +28,7 @@ from cockpit.actions.stopping.rollback import Rollback
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.run import CheckpointSpec
 from cockpit.runtime import buckets
-from cockpit.runtime.bucket_writes import WritableBucket
+from cockpit.runtime.buckets import WritableBucket
 from cockpit.runtime.ssh import run_script
 from cockpit.sources.checkpoints import surveys
 from cockpit.sources.checkpoints.source import list_anywhere

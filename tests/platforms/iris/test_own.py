@@ -6,7 +6,7 @@ import pytest
 
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError
-from cockpit.runtime.login import login_name
+from cockpit.runtime.account import login_name
 from tests.platforms.iris.controller import Controller, job, running
 from tests.platforms.iris.making import platform_of
 

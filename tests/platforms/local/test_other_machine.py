@@ -24,7 +24,7 @@ from cockpit.platforms.local.census import census
 from cockpit.platforms.local.jobs import LocalJobs
 from cockpit.platforms.local.launcher.kernel import machine_id
 from cockpit.platforms.local.lineage import live_jobs
-from cockpit.runtime.filesystem import judged
+from cockpit.runtime.mounts import judged
 from cockpit.runtime.process import process_facts
 from tests.platforms.local.test_jobs import dead_pid, live
 from tests.queries import queries_of

@@ -17,7 +17,7 @@ from cockpit.model.place import place_of
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.records.lease.root_claim import RootClaim
 from cockpit.records.lease.store_claim import BELOW, StoreClaim
-from cockpit.runtime import bucket_writes, buckets
+from cockpit.runtime import buckets
 from cockpit.store.journal import Holder
 from cockpit.verbs.claim_findings import claim_findings
 from tests.sources.checkpoints.store_server import Handler, ObjectStore, serving
@@ -179,7 +179,7 @@ async def test_a_store_that_never_answers_a_put_refuses_what_the_plan_had_promis
 async def test_a_hung_store_ends_at_the_deadline(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bucket_writes, "DEADLINE", 0.2)
+    monkeypatch.setattr(buckets, "DEADLINE", 0.2)
     hold = asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

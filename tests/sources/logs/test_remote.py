@@ -22,7 +22,7 @@ from cockpit.model.logtext import Hit
 from cockpit.model.observed import LogValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.runtime.bulk import Call, offload_each
+from cockpit.runtime.offload import Call, offload_each
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script_blocking
 from cockpit.sources.logs import file as log_file

@@ -14,7 +14,7 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.rules.jobs.begun_anew import log_begun_anew
-from cockpit.runtime import open_files
+from cockpit.runtime import process
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs import remote
@@ -27,7 +27,7 @@ HOSTS = pytest.mark.parametrize("host", [None, "box"], ids=["here", "on a host"]
 
 @pytest.fixture(autouse=True)
 def processes_are_looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_files, "EVERY", 0.0)
+    monkeypatch.setattr(process, "EVERY", 0.0)
     monkeypatch.setattr(remote, "RENAMED_EVERY", 0.0)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import MetricNames, WandbSpec
-from cockpit.runtime.open_files import Held
+from cockpit.runtime.process import Held
 from cockpit.sources.wandb.fragment import Fragment, find, others_in
 from cockpit.sources.wandb.launches import LocalFile
 from cockpit.sources.wandb.metrics import MetricKeys, choose

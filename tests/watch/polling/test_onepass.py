@@ -10,7 +10,7 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row
 from cockpit.model.report import Verdict
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.runtime.unchanged import Unchanged
+from cockpit.runtime.git import Unchanged
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError

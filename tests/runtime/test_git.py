@@ -10,8 +10,9 @@ import pytest
 from cockpit.model.clock import Clock
 from cockpit.model.observed import CodeValue
 from cockpit.model.run import CodeSpec, RecordsSpec, RunSpec
-from cockpit.runtime import shell, unchanged
-from cockpit.runtime.unchanged import FULL_EVERY, SETTLED, asked_anew
+from cockpit.runtime import git as runtime_git
+from cockpit.runtime import shell
+from cockpit.runtime.git import FULL_EVERY, SETTLED, asked_anew
 from cockpit.sources.git.code import Code
 from cockpit.sources.records import Records
 from cockpit.sources.told import Remotes
@@ -209,7 +210,7 @@ async def test_where_files_do_not_tell_git_is_asked_each_time(
         (repo / ".gitmodules").write_text("")
         commit(repo, "third")
     else:
-        monkeypatch.setattr(unchanged, "MOST", 1)
+        monkeypatch.setattr(runtime_git, "MOST", 1)
     watched = await settled(repo, clock, monkeypatch)
     assert (await watched.look())[1] > 0
 
@@ -218,7 +219,7 @@ async def test_a_git_folder_of_a_stranger_holds_nobody_up(tmp_path: Path, clock:
     (tmp_path / ".git").write_text("gitdir: elsewhere\n")
     (tmp_path / "elsewhere").mkdir()
     os.mkfifo(tmp_path / "elsewhere" / "commondir")
-    assert unchanged.stamps_of(str(tmp_path)) is not None
+    assert runtime_git.stamps_of(str(tmp_path)) is not None
 
 
 @pytest.mark.parametrize("remote", [False, True])

@@ -1,0 +1,178 @@
+"""Who runs this: the account, the operator's name, and their own folders on this machine."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pwd
+import socket
+import stat
+import traceback
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.model.run import CockpitFile
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+
+@functools.cache
+def login_name() -> str:
+    """Return the account's name, masked, or its number where the system knows no name.
+
+    ``LOGNAME`` and ``USER`` are not asked: they outlive ``su``, ``sudo`` and ``setpriv``.
+    """
+    try:
+        return scrub(clean(pwd.getpwuid(os.getuid()).pw_name, 200)) or f"uid {os.getuid()}"
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+ANSWER: Final = 4.0
+"""Seconds that git may take to say who its user is."""
+ASK: Final = ("git", "--no-pager", "config", "--get", "user.name")
+SAY_SO: Final = 'operator = "..." under [cockpit] in the run file says it'
+
+
+class Operator(NamedTuple):
+    """Who acts, and what a person should know of how that was found, if anything."""
+
+    name: str
+    notice: str | None = None
+
+
+async def ask_operator(file: CockpitFile) -> Operator:
+    """Return who acts, masked; a git that is not there, or hangs, leaves the account's name.
+
+    Not asked while loading the run file: git takes longer than all the rest of it. Never raises.
+    """
+    if file.operator:
+        return Operator(file.operator)
+    from cockpit.runtime.shell import run_command  # few sessions ask
+
+    done = await run_command(
+        ASK, deadline=ANSWER, cwd=Path(file.path).parent, env={"GIT_TERMINAL_PROMPT": "0"}
+    )
+    if done.timed_out:
+        said = f"git did not say who you are within {ANSWER:g} s: you act as {login_name()}"
+        return Operator(login_name(), f"{said}; {SAY_SO}")
+    name = scrub(clean(done.text, 1000))[:100] if done.ok else ""
+    return Operator(name or login_name())
+
+
+_MACHINE: Final = Path("/etc/machine-id")
+_SESSIONS: Final = Path("/run/user")
+_SCRATCH: Final = Path("/tmp")
+OTHERS: Final = 0o077
+
+
+class MachineFolderError(Exception):
+    """There is no folder that only this user can enter; one line says which, why and what to do."""
+
+
+def machine_folder() -> Path:
+    """Return this user's own folder on this machine, mode 0700, made if need be.
+
+    The path is kept short (a Unix socket's takes 107 bytes on Linux). Raises
+    ``MachineFolderError`` if it is another user's, or others may enter it.
+    """
+    session = _session_folder()
+    if session is not None:
+        return private_folder(session / f"cockpit-{machine_tag()}")
+    return scratch_folder()
+
+
+def scratch_folder() -> Path:
+    """Return this user's own folder in ``/tmp``, whose path is short."""
+    return private_folder(_SCRATCH / f"cockpit-{os.geteuid()}-{machine_tag()}")
+
+
+def machine_tag() -> str:
+    """Return ten hex digits that tell this machine from others: its name and its own id."""
+    own = ""
+    with suppress(OSError, ValueError):
+        own = _MACHINE.read_text(encoding="ascii").strip()
+    return hashlib.sha256(f"{socket.gethostname()}\n{own}".encode()).hexdigest()[:10]
+
+
+def private_folder(path: Path, refused: int = OTHERS) -> Path:
+    """Make ``path`` for this user alone and return it; one that is there is looked at first.
+
+    ``refused`` are the mode bits that it may not have. Raises ``MachineFolderError``.
+    """
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except FileExistsError:
+        raise MachineFolderError(f"{path} is not a folder; move it away") from None
+    except OSError as error:
+        raise MachineFolderError(f"cannot make {path}: {error.strerror}") from error
+    why = _why_not(found, refused)
+    if why is not None:
+        raise MachineFolderError(f"{path} {why}; move it away")
+    return path
+
+
+def _why_not(found: os.stat_result, refused: int) -> str | None:
+    if not stat.S_ISDIR(found.st_mode):
+        return "is not a folder"
+    if found.st_uid != os.geteuid():
+        return f"belongs to another user (uid {found.st_uid})"
+    if found.st_mode & refused:
+        mode = stat.S_IMODE(found.st_mode)
+        return f"is open to others (mode {mode:04o}, expected 0700)"
+    return None
+
+
+def _session_folder() -> Path | None:
+    """Return the session's folder if it is one that only this user can write to."""
+    told = os.environ.get("XDG_RUNTIME_DIR", "")
+    folder = Path(told) if told.startswith("/") else _SESSIONS / str(os.geteuid())
+    try:
+        found = folder.stat()
+    except (OSError, ValueError):
+        return None
+    return folder if _why_not(found, 0o022) is None and os.access(folder, os.W_OK) else None
+
+
+KEPT = 20
+
+
+def write_details(error: BaseException, folder: Path, now: float) -> Path | None:
+    """Write the traceback (no local variables, secrets masked) to a 0600 file; return its path.
+
+    Returns ``None`` if it cannot be written: a fault while reporting a fault is not reported.
+    """
+    stamp = datetime.fromtimestamp(now, tz=UTC).strftime("%Y%m%d-%H%M%S")
+    path = folder / f"{stamp}-{os.getpid()}.txt"
+    text = scrub("".join(traceback.format_exception(error)))
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.touch(mode=0o600)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+        for old in sorted(folder.glob("*.txt"))[:-KEPT]:
+            old.unlink(missing_ok=True)
+    except OSError:
+        return None
+    return path
+
+
+def told(error: BaseException, folder: Path, now: float) -> str:
+    """Return the one line about what ended some work; a fault's details are kept in ``folder``.
+
+    Work that waits for a file, a program or a machine which does not answer is no fault.
+    """
+    if isinstance(error, TimeoutError):
+        why = scrub(clean(error)) or "it took too long"
+        return f"no answer in time: {why}"
+    return fault_line(error, write_details(error, folder, now))
+
+
+def fault_line(error: BaseException, details: Path | None) -> str:
+    """Return the one line that a person sees: what, and where the details lie."""
+    where = f"details in {details}" if details is not None else "details could not be written"
+    return f"an internal error: {type(error).__name__}; {where}"
