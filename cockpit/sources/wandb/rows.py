@@ -220,6 +220,8 @@ def _is_item(buffer: bytes, at: int, end: int) -> bool:
 
 
 STEPS_UNIT = "it/s"
+_ENOUGH = 3
+"""Rows that tell how long a step takes."""
 
 
 class StepRate:
@@ -261,7 +263,12 @@ def rated(rows: Iterable[Row], keys: MetricKeys, rate: StepRate) -> list[Row]:
 
 
 def usual_step_seconds(rows: Sequence[Row]) -> float | None:
-    """Return the median of seconds per step between one logged row and the next."""
-    timed = [(row.step, row.at) for row in rows if row.step is not None and row.at is not None]
+    """Return the median of seconds per step between one logged row and the next.
+
+    Where enough rows tell a metric of training, by these alone: an evaluation's step may be any.
+    """
+    trained = [row for row in rows if row.trains]
+    told = trained if len(trained) >= _ENOUGH else rows
+    timed = [(row.step, row.at) for row in told if row.step is not None and row.at is not None]
     paces = [gap / steps for gap, steps in timed_steps(timed)]
     return median(paces) if paces else None

@@ -418,6 +418,7 @@ async def test_a_bucket_is_not_read_and_said_so() -> None:
 
 
 @needs_sshd
+@pytest.mark.usefixtures("processes_are_seen")
 async def test_a_live_run_of_the_client_is_read_over_ssh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,6 +434,7 @@ async def test_a_live_run_of_the_client_is_read_over_ssh(
         )  # fmt: skip
         assert own.stdin is not None and own.stdout is not None
         run = RunSpec(name="hero", wandb=WandbSpec(dir=f"ssh://{sshd.host}/~", id="live0001"))
+        unnamed = RunSpec(name="any", wandb=WandbSpec(dir=f"ssh://{sshd.host}/~"))
         source = OfflineWandb(SystemClock())
         try:
             for step in (20, 40):
@@ -442,11 +444,17 @@ async def test_a_live_run_of_the_client_is_read_over_ssh(
                 assert found.loss == pytest.approx(1.0 / found.step)
                 own.stdin.write(b"go on\n")
                 await own.stdin.drain()
+                if step == 20:
+                    later = launch(sshd.home / "wandb", "eval", *rows(0, 3))
+                    os.utime(later, (time.time() + 60.0, time.time() + 60.0))
+                    later.parent.rename(later.parent.parent / "offline-run-20990101_000000-eval")
+                    assert (await value(source, unnamed)).id == "live0001", "it is written to"
             await own.wait()
         finally:
             if own.returncode is None:
                 own.kill()
                 await own.wait()
+        assert (await value(source, unnamed)).id == "eval", "begun last, and nothing else lives"
         found = await value(source, run)
         assert (found.state, found.exit_code, found.name) == ("finished", 0, "hero-live")
         assert [row.step for row in await every_row(source, run)] == [*range(1, 41)]

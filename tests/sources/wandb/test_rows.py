@@ -177,6 +177,12 @@ def test_the_usual_time_of_a_step_is_not_moved_by_one_pause() -> None:
     assert usual_step_seconds(rows[:1]) is None
 
 
+def test_the_usual_time_of_a_step_is_that_of_training_between_validations() -> None:
+    trained = [Row(step, 2.0 * step, loss=2.5) for step in range(0, 40, 10)]
+    validated = [Row(5000 + n, 62.0 + n) for n in range(40)]
+    assert usual_step_seconds([*trained, *validated]) == pytest.approx(2.0)
+
+
 def test_rows_that_came_out_of_a_buffer_at_once_tell_no_rate() -> None:
     burst = [Row(step, 100.0 + step * 0.00007) for step in range(300)]
     assert usual_step_seconds(burst) is None
