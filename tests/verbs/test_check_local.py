@@ -14,7 +14,7 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.runtime.process import process_facts
-from tests.platforms.local.zoo import PYTHON, Zoo
+from tests.platforms.local.zoo import PYTHON, Zoo, noted
 from tests.waiting import until
 
 RUN = """
@@ -74,7 +74,7 @@ def train(zoo: Zoo, name: str = "a", *args: str) -> int:
     words = " ".join((*PYTHON, str(zoo.folder / "train.py"), *args))
     zoo.run("sh", "-c", f"{words} >> run.log & echo $! > run.pid; echo up; wait", cwd=folder)
     until(lambda: (folder / "run.log").exists() and "step 99/" in (folder / "run.log").read_text())
-    return int((folder / "run.pid").read_text())
+    return noted(folder / "run.pid")
 
 
 def alerts(run: dict[str, Any]) -> dict[str, str]:

@@ -16,10 +16,16 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.lineage import live_jobs
 from tests.platforms.local.making import local
-from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, possible, run_spec
+from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, noted, pids, possible, run_spec
 from tests.waiting import until
 
 TRAIN = " ".join((*PYTHON, "-c", shlex.quote(WAIT)))
+
+
+BY_ITSELF = " ".join(
+    (*PYTHON, "-c", shlex.quote("import os, time; os.write(3, b'up\\n'); time.sleep(60)"))
+)
+"""A trainer that says that it is up where its output goes into a log: the shell cannot know."""
 
 
 def root_of(run: RunSpec) -> Path:
@@ -114,7 +120,7 @@ def test_the_recorded_process_its_launcher_and_its_children_are_one_job(
 ) -> None:
     run = run_spec(tmp_path)
     root = root_of(run)
-    text = f'cd "$1"\n{TRAIN} --out "$1" >> run.log & echo $! > run.pid\necho up\nwait\n:\n'
+    text = f'cd "$1"\n{BY_ITSELF} --out "$1" 3>&1 >> run.log & echo $! > run.pid\nwait\n:\n'
     filled = {"{train}": TRAIN, "{root}": str(root), "{script}": script(tmp_path, "train.sh", text)}
     argv = list(launcher)
     for key, value in filled.items():
@@ -159,8 +165,8 @@ def test_a_shell_that_has_started_two_makes_them_no_one_job(tmp_path: Path, zoo:
     run = run_spec(tmp_path)
     command = f"{TRAIN} --output_dir=. & {TRAIN} --output_dir=. & echo $! > run.pid; wait"
     zoo.run("bash", "-c", command, cwd=root_of(run), env={"OUTPUT_ROOT": str(root_of(run))})
+    recorded = noted(root_of(run) / "run.pid")
     until(lambda: len(live(run).jobs) == 2)
-    recorded = int((root_of(run) / "run.pid").read_text())
     assert pids(live(run))[0] == recorded
 
 
@@ -199,8 +205,7 @@ def test_a_look_finds_what_a_job_that_has_left_its_parent_carries(tmp_path: Path
     root = root_of(run)
     command = f"(setsid {TRAIN} --output_dir={root} > /dev/null & echo $! > run.pid); echo up"
     zoo.run("bash", "-c", command, cwd=root)
-    until(lambda: (root / "run.pid").read_text().strip())
-    pid = int((root / "run.pid").read_text())
+    pid = noted(root / "run.pid")
     try:
         until(lambda: pids(live_jobs((run,))["a"]) == [pid])
     finally:
@@ -241,13 +246,6 @@ def test_helpers_that_have_outlived_their_trainer_are_no_second_job(
     assert len(live(run).jobs) == 1
 
 
-def words_of(pid_file: Path) -> tuple[str, ...]:
-    """Return the command line of a recorded process; until it is one, that of the shell."""
-    text = pid_file.read_text().strip() if pid_file.exists() else ""
-    process = census().get(int(text or 0))
-    return () if process is None else process.argv
-
-
 @pytest.mark.parametrize(
     ("text", "again"),
     [
@@ -265,7 +263,7 @@ async def test_the_loop_that_starts_a_job_again_comes_next_by_itself(
     text = text.format(train=" ".join((*PYTHON, script(tmp_path, "train.py", SLEEPS))))
     given = (script(tmp_path, "loop.sh", text),) if as_file else ("-c", text)
     shell = zoo.run("bash", *given, cwd=root_of(run))
-    until(lambda: words_of(root_of(run) / "run.pid")[:1] == PYTHON[:1])
+    noted(root_of(run) / "run.pid")
     value = (await local(tmp_path).jobs([Query(run=run)]))[run.name].value
     assert value is not None
     found = [job.why for job in value.queued if job.id == f"pid:{shell}"]

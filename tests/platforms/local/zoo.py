@@ -14,6 +14,7 @@ from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.local.census import census, descendants
 from cockpit.platforms.local.lineage import live_jobs
+from tests.waiting import until
 
 PYTHON = (sys.executable, "-S")
 WAIT = "import sys, time; print('up', flush=True); time.sleep(60)"
@@ -62,6 +63,22 @@ class Zoo:
             assert process.stdout is not None and process.stdin is not None
             process.stdout.close()
             process.stdin.close()
+
+
+def noted(pid_file: Path) -> int:
+    """Return the pid that a shell has noted, once that process is the program and not the shell.
+
+    A shell that says ``up`` tells nothing of what it has started: that is a copy of the shell until
+    its exec.
+    """
+
+    def words() -> tuple[str, ...]:
+        told = pid_file.read_text().strip() if pid_file.exists() else ""
+        process = census().get(int(told or 0))
+        return () if process is None else process.argv
+
+    until(lambda: words()[:1] == PYTHON[:1])
+    return int(pid_file.read_text())
 
 
 def run_spec(folder: Path, name: str = "a", **job: Any) -> RunSpec:
