@@ -31,7 +31,7 @@ from cockpit.platforms.local.belonging import (
     fed,
     is_diagnostic,
 )
-from cockpit.platforms.local.census import Process, descendants
+from cockpit.platforms.local.census import Process, descendants, lineage_up
 from cockpit.platforms.local.family import Family, families, is_leftover, relatives
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
 from cockpit.platforms.local.marks import RunMarks
@@ -176,7 +176,7 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
     related = relatives(look.processes, jobs) if others else set()
     left = [each for each in jobs if _left_over(watched, each, recorded.pid, look)]
     return Live(
-        jobs=tuple(_job(each.pid, each.mark, look) for each in jobs if each not in left),
+        jobs=tuple(_whole_job(each, look) for each in jobs if each not in left),
         leftovers=tuple(_job(each.pid, each.mark, look) for each in left),
         possible=_tops(marks[Sure.POSSIBLE], related, look),
         spared=_tops(marks[Sure.NO], related, look),
@@ -266,6 +266,16 @@ def _tops(marks: Mapping[int, Mark], related: set[int], look: Sight) -> tuple[Li
     apart = {pid: mark for pid, mark in marks.items() if pid not in related}
     below = descendants(look.processes, apart, look.children)
     return tuple(_job(pid, mark, look) for pid, mark in apart.items() if pid not in below)
+
+
+def _whole_job(found: Family, look: Sight) -> LiveJob:
+    """Return a job with what is to be ended with it and is not below its process."""
+    job = _job(found.pid, found.mark, look)
+    apart = found.members - descendants(look.processes, (found.pid,), look.children) - {found.pid}
+    apart -= descendants(look.processes, apart, look.children)
+    above = {one.pid for one in lineage_up(look.processes, found.pid)}
+    told = " ".join(f"{pid}:{look.processes[pid].ticks}" for pid in sorted(apart - above))
+    return job.model_copy(update={"handle": {**job.handle, "also": told}}) if told else job
 
 
 def _job(pid: int, mark: Mark, look: Sight) -> LiveJob:

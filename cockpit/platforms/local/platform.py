@@ -336,7 +336,10 @@ def target_of(job: LiveJob) -> ProcessTarget:
         pid, ticks = int(job.handle["pid"]), int(job.handle["ticks"])
     except (KeyError, ValueError) as error:
         raise CannotError(f"{job.id} is not a process of this machine") from error
-    return ProcessTarget(pid, ticks, job.handle.get("launch_id"), job.handle.get("lineage", ""))
+    told = (each.split(":") for each in job.handle.get("also", "").split())
+    also = tuple((int(one), int(start)) for one, start in told)
+    launch_id, lineage = job.handle.get("launch_id"), job.handle.get("lineage", "")
+    return ProcessTarget(pid, ticks, launch_id, lineage, also)
 
 
 def signal_number(name: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from cockpit.model.jobs import LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
+from cockpit.platforms.local.census import census
 from cockpit.platforms.local.launcher.ending import ProcessTarget, members
 from cockpit.runtime.process import process_facts
 from tests.platforms.local.making import (
@@ -224,3 +226,48 @@ async def test_stopping_twice_at_once_is_one_stop(tmp_path: Path, run: RunSpec) 
 async def test_a_job_without_a_handle_is_not_ours_to_stop(tmp_path: Path, run: RunSpec) -> None:
     with pytest.raises(CannotError, match="not a process of this machine"):
         await local(tmp_path).stop(run, [LiveJob(id="x", name="x", why="y")])
+
+
+DEAF = """\
+import signal, sys, time
+def leave(*_):
+    open('saved', 'w').close()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+open('up', 'w').close()
+while True:
+    time.sleep(0.05)
+    try:
+        print('step', flush=True)
+    except OSError:
+        open('broken', 'w').close()
+"""
+
+
+def typed(words: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a job as in a terminal: its processes are a group of their own, led by the first."""
+    return subprocess.Popen(["bash", "-m", "-c", f"{words}; wait"], cwd=folder)
+
+
+async def test_a_stop_of_a_pipeline_ends_its_trainer_whichever_end_is_recorded(
+    tmp_path: Path, run: RunSpec
+) -> None:
+    """``train.py | tee run.log & echo $! > run.pid`` notes ``tee``, and the trainer went on."""
+    (tmp_path / "x.py").write_text(DEAF)
+    assert run.job is not None and run.job.log is not None and run.job.pid_file is not None
+    words = f"{PYTHON[0]} -S x.py | tee {run.job.log.path} & echo $! > {run.job.pid_file.path}"
+    shell = typed(words, tmp_path)
+    try:
+        until(lambda: (tmp_path / "up").exists() and "step" in log(run))
+        (job,) = (await living(local(tmp_path), run)).jobs
+        assert job.id == f"pid:{text(run.job.pid_file.path).strip()}"
+        await local(tmp_path).stop(run, [job])
+        assert (tmp_path / "saved").exists() and not (tmp_path / "broken").exists()
+        left = [one for one in census().values() if one.cwd == str(tmp_path)]
+        assert not [one.argv for one in left if one.pid != shell.pid]
+    finally:
+        for one in census().values():
+            if one.cwd == str(tmp_path) and one.pid != shell.pid:
+                os.kill(one.pid, signal.SIGKILL)
+        shell.kill()
+        shell.wait()

@@ -21,7 +21,7 @@ from cockpit.model.lineage import related
 from cockpit.platforms.local.census import Census, Process, census, descendants, lineage_up
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.platforms.local.launcher.kernel import start_ticks
-from cockpit.platforms.local.tools import is_cockpit, is_shell, is_supervisor
+from cockpit.platforms.local.tools import is_cockpit, is_shell, is_supervisor, is_tool
 
 LOOK = 0.1
 REAL_END = 15.0
@@ -38,12 +38,17 @@ class NotAllowedError(Exception):
 
 @dataclass(frozen=True)
 class ProcessTarget:
-    """One job to end: its process, known by its start, and the launch that it carries."""
+    """One job to end: its process, known by its start, and the launch that it carries.
+
+    ``also`` are processes of the job that are not below it, with their starts: the trainer where
+    the process is the ``tee`` of its pipeline, and the other ranks.
+    """
 
     pid: int
     ticks: int
     launch_id: str | None = None
     lineage: str = ""
+    also: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass
@@ -82,7 +87,10 @@ class Ending:
         """Return who is asked to leave now: the job; once it has gone, what it left behind."""
         main = next((one for one in alive if self._is_main(one)), None)
         inside = {one.pid for one in alive}
-        meant = alive if main is None else addressed(processes, main)
+        also = [one for one in alive if (one.pid, one.ticks) in self.target.also]
+        firsts = [one for one in (*([main] if main else ()), *also) if not is_tool(one.argv)]
+        heads = firsts or ([main] if main else [])  # a trainer may save before its pipe breaks
+        meant = [one for head in heads for one in addressed(processes, head)] or alive
         found: list[tuple[Process, int]] = []
         for one in meant:
             if one.pid not in self.asked and one.pid in inside:
@@ -96,7 +104,8 @@ class Ending:
         return (one.pid, one.ticks) == (self.target.pid, self.target.ticks)
 
     def _is_known(self, one: Process) -> bool:
-        return self.known.get(one.pid) == one.ticks or self._is_main(one)
+        here = (one.pid, one.ticks) in self.target.also
+        return here or self.known.get(one.pid) == one.ticks or self._is_main(one)
 
     def _carries(self, one: Process) -> bool:
         if self.target.launch_id is None or one.variable(LAUNCH_ID) != self.target.launch_id:
