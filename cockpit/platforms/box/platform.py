@@ -12,11 +12,21 @@ from typing import Any, ClassVar, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, Problem, not_configured
-from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, OwnJob, Query, Submission
+from cockpit.model.jobs import (
+    Accepted,
+    Found,
+    Live,
+    LiveJob,
+    LookUp,
+    NamedJob,
+    OwnJob,
+    Query,
+    Submission,
+)
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, refuse_beside
-from cockpit.platforms.box import PRIVATE, evidence, launching, lookup, words
+from cockpit.platforms.box import PRIVATE, adopting, evidence, launching, lookup, words
 from cockpit.platforms.box.doctor import finding_of
 from cockpit.platforms.box.ending import BoxEnding
 from cockpit.platforms.box.health import BoxHosts
@@ -122,6 +132,17 @@ class BoxPlatform(Unsupported):
         if not job.host:
             raise CannotError("name the host: box@HOST")
         return await own_jobs(run_script, job.host)
+
+    async def named_job(self, run: RunSpec, job_id: str) -> NamedJob:
+        """Return what the host's process table tells of a process by its id."""
+        host = None if run.job is None else run.job.host
+        if not host:
+            return NamedJob(id=job_id, text=f"{NO_HOST} is not in cockpit.toml")
+        return await adopting.named(self._ending(run), self._send, host, job_id)
+
+    async def adopt(self, run: RunSpec, job: NamedJob) -> None:
+        """Note a process in the run's pid file on the host, with its own start."""
+        await adopting.adopt(self._send, run, job)
 
     # Acting.
 

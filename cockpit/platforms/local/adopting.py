@@ -26,7 +26,7 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 TICKS = "ticks"
-_TOLD = ("OUTPUT_DIR", "WANDB_RUN_ID", "WANDB_DIR", LAUNCH_ID)
+TOLD = ("OUTPUT_DIR", "WANDB_RUN_ID", "WANDB_DIR", LAUNCH_ID)
 """The variables that tell whose process it is; others may hold secrets."""
 
 
@@ -45,7 +45,7 @@ def named(job_id: str) -> NamedJob:
     facts, one = process_facts(pid), census().get(pid)
     if not facts.alive or one is None:
         return NamedJob(id=f"pid:{pid}", text=f"no process {pid} lives here", lives=False)
-    told = ((name, one.variable(name) or "") for name in _TOLD)
+    told = ((name, one.variable(name) or "") for name in TOLD)
     return NamedJob(
         id=f"pid:{pid}",
         text=scrub(clean(f"process {pid} is running: {' '.join(one.argv)}", 300)),
