@@ -37,10 +37,13 @@ from cockpit.platforms.local.files import BadNote, PidNote, read_pid
 from cockpit.platforms.local.marks import RunMarks
 from cockpit.platforms.local.matching import by_match
 from cockpit.platforms.local.recorded import Look, Sight, Who
-from cockpit.platforms.local.tools import is_cockpit, is_supervisor
+from cockpit.platforms.local.tools import inner, is_cockpit, is_interpreter, is_supervisor
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
+SPAWNED: Final = ("--multiprocessing-fork", "from multiprocessing.forkserver import")
+"""How a word begins in the command line of a worker that has no script of its own."""
+ORPHAN: Final = "is a worker whose trainer has gone, in the work folder of the run's job"
 NAME_LENGTH: Final = 120
 MOST_NAMES: Final = 2048
 """Commands whose names are kept: a job has the same one at each look."""
@@ -171,6 +174,7 @@ def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded
         elif found is not None:
             marks[found.sure][pid] = found.mark
     _mark_pipelines(watched, look, marks)
+    _mark_orphans(watched, look, marks)
     jobs = families(look.processes, marks[Sure.YES], recorded.pid, look.files, look.own)
     others = marks[Sure.POSSIBLE] or marks[Sure.NO]
     related = relatives(look.processes, jobs) if others else set()
@@ -194,6 +198,23 @@ def _mark_pipelines(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[in
             for weaker in (Sure.POSSIBLE, Sure.NO):
                 marks[weaker].pop(pid, None)
             marks[found.sure][pid] = found.mark
+
+
+def _mark_orphans(watched: RunMarks, look: Sight, marks: Mapping[Sure, dict[int, Mark]]) -> None:
+    """Mark the workers whose trainer has gone, in the work folder: they may train on, or save.
+
+    A worker that ``multiprocessing`` has spawned names no script.
+    """
+    for pid, one in look.processes.items():
+        spawned = any(word.startswith(SPAWNED) for word in one.argv)
+        if not spawned or one.cwd not in watched.workdirs or not watched.starts:
+            continue
+        parent = look.processes.get(one.ppid)
+        led = parent is not None and is_interpreter(inner(parent.argv)[:1])
+        marked = any(pid in each for each in marks.values())
+        if led or marked or look.candidate(one).tag or is_diagnostic(watched.run, one):
+            continue
+        marks[Sure.POSSIBLE][pid] = Mark(ORPHAN, alike=True)
 
 
 def _is_stranger(watched: RunMarks, candidate: Candidate, files: Files) -> bool:

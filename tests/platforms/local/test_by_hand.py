@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 from cockpit.model.run import RunSpec
+from cockpit.platforms.local.census import census
 from cockpit.platforms.local.starts import starts_of
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, possible, run_spec
+from tests.waiting import until
 
 INSIDE = "import os\nos.makedirs('saves', exist_ok=True)\n" + WAIT
 UP = "import os; os.write(3, b'up\\n'); os.close(3)\nimport time; time.sleep(60)\n"
@@ -115,3 +119,65 @@ def test_a_launcher_is_read_through_its_own_options() -> None:
     assert (found.program, found.args) == ("/work/train.py", ("--lr", "3"))
     assert not starts_of(("vim", "train.py"), "/work")
     assert starts_of(("ruff", "check", "train.py"), "/work")[0].program == "ruff"
+
+
+RANKS = """\
+import os, sys, time
+os.environ["LOCAL_RANK"] = "0"
+if os.fork():
+    os._exit(0)
+print("up", flush=True)
+time.sleep(60)
+"""
+SPAWNS = """\
+import multiprocessing, os, time
+def work():
+    print("up", flush=True)
+    time.sleep(60)
+if __name__ == "__main__":
+    multiprocessing.set_start_method("spawn")
+    multiprocessing.Process(target=work).start()
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    os._exit(1)
+"""
+
+
+def test_what_a_trainer_that_was_killed_has_left_behind_is_for_a_person(
+    tmp_path: Path, zoo: Zoo
+) -> None:
+    """Ranks and workers go on after a launcher was killed (pytorch 1223, 49305)."""
+    scripted(tmp_path, "train.py", RANKS)
+    scripted(tmp_path, "spawns.py", SPAWNS)
+    run = recorded(tmp_path, f"{PY} -u train.py --out {{output_root}}")
+    zoo.run(*PYTHON, "-u", "train.py", "--local_rank=0", cwd=tmp_path)
+    (rank,) = live(run).possible
+    assert rank.alike
+    led = zoo.run(*PYTHON, "spawns.py", cwd=tmp_path)
+    assert len(live(run).possible) == 1, "its trainer lives, and is another program"
+    (tmp_path / "go").touch()
+    until(lambda: led not in census())
+    (orphan,) = [each for each in live(run).possible if each.id != rank.id]
+    assert orphan.alike and "whose trainer has gone" in orphan.why
+    for each in (rank, orphan):
+        os.kill(int(each.handle["pid"]), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "wrapper", [("uv", "run"), ("timeout", "90"), ("conda", "run", "-n", "ml")]
+)
+def test_a_wrapper_and_what_it_runs_are_one(
+    tmp_path: Path, zoo: Zoo, wrapper: tuple[str, ...]
+) -> None:
+    scripted(tmp_path, "train.py")
+    fake = tmp_path / "bin" / wrapper[0]
+    fake.parent.mkdir()
+    skip = len(wrapper) - 1
+    fake.write_text(
+        f"#!{sys.executable} -S\nimport subprocess, sys\nsubprocess.run(sys.argv[1 + {skip}:])\n"
+    )
+    fake.chmod(0o755)
+    run = recorded(tmp_path, f"{PY} train.py --resume {{checkpoint}}")
+    zoo.run(sys.executable, "-S", str(fake), *wrapper[1:], *PYTHON, "train.py", cwd=tmp_path)
+    (found,) = live(run).possible
+    assert found.alike

@@ -21,7 +21,7 @@ from cockpit.model.lineage import related
 from cockpit.platforms.local.census import Census, Process, census, descendants, lineage_up
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.platforms.local.launcher.kernel import start_ticks
-from cockpit.platforms.local.tools import is_cockpit, is_shell, is_supervisor, is_tool
+from cockpit.platforms.local.tools import is_cockpit, is_helper, is_shell, is_supervisor, is_tool
 
 LOOK = 0.1
 REAL_END = 15.0
@@ -88,7 +88,8 @@ class Ending:
         main = next((one for one in alive if self._is_main(one)), None)
         inside = {one.pid for one in alive}
         also = [one for one in alive if (one.pid, one.ticks) in self.target.also]
-        firsts = [one for one in (*([main] if main else ()), *also) if not is_tool(one.argv)]
+        told = (*([main] if main else ()), *also)
+        firsts = [one for one in told if not (is_tool(one.argv) or is_helper(one.argv))]
         heads = firsts or ([main] if main else [])  # a trainer may save before its pipe breaks
         meant = [one for head in heads for one in addressed(processes, head)] or alive
         found: list[tuple[Process, int]] = []
