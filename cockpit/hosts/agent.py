@@ -1,0 +1,417 @@
+"""The agent: what the cockpit asks of a machine, in one file of standard library (SPEC P).
+
+On this machine its functions are called in process. To an ssh host ``link`` sends this very file,
+to ``python3`` (3.8 or newer) there: nothing is installed and nothing is left behind. It ends when
+its input ends. Each call runs in a thread of its own, so that a mount that hangs costs that call
+alone. A function raises ``OSError`` for what it cannot do; ``link`` raises the same here.
+"""
+
+from __future__ import annotations
+
+import base64
+import glob
+import json
+import os
+import signal
+import stat as modes
+import struct
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+PROC = "/proc"
+FRAME = struct.Struct(">I")
+PIECE = 1 << 16
+ENVIRONMENT = 100_000
+"""Bytes of a process's environment that are sent at most."""
+COMMAND_LINE = 4_000
+OPEN_FILES = 4_096
+"""Open files of one process that are looked at."""
+CGROUP = "/sys/fs/cgroup"
+ACCOUNTS = (
+    "memory.max", "memory.current", "memory.stat", "memory.events", "memory.limit_in_bytes",
+    "memory.usage_in_bytes", "memory.oom_control",
+)  # fmt: skip
+"""Files of a control group that say how much memory it may use, and uses."""
+KERNEL_THREAD = 0x00200000
+"""The flag of the kernel's own threads, in field 9 of ``/proc/PID/stat``."""
+
+
+def about() -> dict[str, Any]:
+    """Return the machine's identity, clock and load: seconds, kernel ticks per second, names."""
+    return {
+        "pid": os.getpid(),
+        "uid": os.getuid(),
+        "now": time.time(),
+        "hz": os.sysconf("SC_CLK_TCK"),
+        "boot": _first_line(f"{PROC}/sys/kernel/random/boot_id"),
+        "machine": _first_line("/etc/machine-id"),
+        "space": _link(f"{PROC}/self/ns/pid"),
+        "btime": _boot_time(),
+        "load": _load(),
+        "home": os.path.expanduser("~"),
+    }
+
+
+def _first_line(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline().strip()
+    except OSError:
+        return None
+
+
+def _link(path: str, folder: int | None = None) -> str | None:
+    try:
+        return os.readlink(path, dir_fd=folder)
+    except OSError:
+        return None
+
+
+def _boot_time() -> int | None:
+    try:
+        with open(f"{PROC}/stat", encoding="ascii", errors="replace") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("btime ")), None)
+    except (OSError, ValueError):
+        return None
+
+
+def _load() -> float | None:
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return None
+
+
+def processes(environments: Sequence[str] = (), files: Sequence[str] = ()) -> list[list[Any]]:
+    """Return every process but zombies and kernel threads.
+
+    Each is ``[pid, ppid, pgid, sid, uid, state, start in ticks, argv, folder, environment, open
+    files]``. The environment is given as text of those that hold one of the words
+    ``environments``, else ``None``. Open files, ``[path, reads, writes]``, are those whose path
+    holds one of ``files``.
+    """
+    words = [word.encode("utf-8", "surrogateescape") for word in environments]
+    found: dict[int, list[Any]] = {}
+    again = []
+    for pid in _pids():
+        process = _process(pid, words, files)
+        if process is not None:
+            found[pid] = process
+            if process[7] == [""]:
+                again.append(pid)
+    for pid in again:  # it became another program at that moment
+        settled = _process(pid, words, files)
+        if settled is None:
+            del found[pid]
+        else:
+            found[pid] = settled
+    return list(found.values())
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir(PROC) if name.isdigit()]
+
+
+def _process(pid: int, words: Sequence[bytes], files: Sequence[str]) -> list[Any] | None:
+    """Return what an open folder of ``/proc`` says: none of it can be another process's."""
+    try:
+        folder = os.open(f"{PROC}/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fields = (_bytes("stat", folder, PIECE) or b"").rpartition(b")")[2].split()
+        if len(fields) < 21 or fields[0] in (b"Z", b"X") or int(fields[6]) & KERNEL_THREAD:
+            return None
+        argv = _bytes("cmdline", folder, COMMAND_LINE)
+        if argv is None or not (argv or fields[20] != b"0"):
+            return None  # at its end: what becomes another program has memory
+        argv = argv[:-1] if argv.endswith(b"\0") else argv
+        return [
+            pid, int(fields[1]), int(fields[2]), int(fields[3]), os.fstat(folder).st_uid,
+            chr(fields[0][0]), int(fields[19]),
+            [part.decode("utf-8", "replace") for part in argv.split(b"\0")],
+            _link("cwd", folder), _environment(folder, words), _open_files(folder, files),
+        ]  # fmt: skip
+    finally:
+        os.close(folder)
+
+
+def _bytes(name: str, folder: int, most: int) -> bytes | None:
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        found = piece = os.read(file, PIECE)
+        while piece and len(found) < most:
+            piece = os.read(file, PIECE)
+            found += piece
+        return found[:most]
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+
+
+def _environment(folder: int, words: Sequence[bytes]) -> str | None:
+    if not words:
+        return None
+    found = _bytes("environ", folder, ENVIRONMENT)
+    if found is None or not any(word in found for word in words):
+        return None
+    return found.decode("utf-8", "surrogateescape")
+
+
+def _open_files(folder: int, words: Sequence[str]) -> list[list[Any]]:
+    found: list[list[Any]] = []
+    if not words:
+        return found
+    for name in _names("fd", folder)[:OPEN_FILES]:
+        path = _link(f"fd/{name}", folder)
+        if path is None or not path.startswith("/") or path.startswith("/dev/"):
+            continue
+        if any(word in path for word in words):
+            try:
+                mode = os.stat(f"fd/{name}", dir_fd=folder, follow_symlinks=False).st_mode
+            except OSError:
+                continue
+            path = path[: -len(" (deleted)")] if path.endswith(" (deleted)") else path
+            found.append([path, bool(mode & 0o400), bool(mode & 0o200)])
+    return found
+
+
+def _names(name: str, folder: int) -> list[str]:
+    try:
+        handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return []
+    try:
+        return os.listdir(handle)
+    finally:
+        os.close(handle)
+
+
+def stat(path: str) -> list[Any]:
+    """Return ``[kind, size, mtime, inode, device, uid]`` of what a path leads to.
+
+    The kind is ``file``, ``folder`` or ``other``; sizes are bytes, times epoch seconds.
+    """
+    return figures(os.stat(os.path.expanduser(path)))
+
+
+def figures(found: os.stat_result) -> list[Any]:
+    """Return a file's figures as ``stat`` does."""
+    regular, folder = modes.S_ISREG(found.st_mode), modes.S_ISDIR(found.st_mode)
+    kind = "file" if regular else "folder" if folder else "other"
+    return [kind, found.st_size, found.st_mtime, found.st_ino, found.st_dev, found.st_uid]
+
+
+def read(path: str, start: int, size: int) -> tuple[list[Any], bytes]:
+    """Return a regular file's figures and at most ``size`` bytes from ``start``."""
+    handle = os.open(os.path.expanduser(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        seen = figures(os.fstat(handle))
+        if seen[0] != "file":
+            return seen, b""
+        found = b""
+        while len(found) < size:
+            piece = os.pread(handle, min(size - len(found), 1 << 20), start + len(found))
+            if not piece:
+                break
+            found += piece
+        return seen, found
+    finally:
+        os.close(handle)
+
+
+def files(wanted: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the figures, and the text of at most so many bytes, of each ``[path, bytes]``.
+
+    A path may be a pattern: the newest that matches is meant. An answer is ``{figures, text}``
+    or, for what cannot be read, ``{errno, text}``.
+    """
+    found: list[dict[str, Any]] = []
+    for path, most in wanted:
+        try:
+            path = newest(os.path.expanduser(path))
+            seen = figures(os.stat(path))
+            text = ""
+            if most and seen[0] == "file":
+                text = read(path, 0, most)[1].decode("utf-8", "replace")
+            found.append({"figures": seen, "text": text})
+        except OSError as error:
+            found.append({"errno": error.errno or 0, "text": error.strerror or str(error)})
+    return found
+
+
+def newest(pattern: str) -> str:
+    """Return the newest file that matches; the pattern itself where none does."""
+    if os.path.lexists(pattern) or not any(sign in pattern for sign in "*?["):
+        return pattern
+    times = []
+    for path in glob.glob(pattern):
+        try:
+            seen = os.stat(path)
+        except OSError:
+            continue
+        if modes.S_ISREG(seen.st_mode):
+            times.append((seen.st_mtime, path))
+    return max(times)[1] if times else pattern
+
+
+def real(paths: Sequence[str]) -> list[str]:
+    """Return the paths with their links followed, whether they are there or not."""
+    return [os.path.realpath(os.path.expanduser(path)) for path in paths]
+
+
+def memory(pids: Sequence[int]) -> dict[str, str]:
+    """Return the kernel's accounts of memory by path: the machine's, those of these processes.
+
+    Of each process, and of this one, the control groups are read from its own up to the root.
+    """
+    paths = [f"{PROC}/meminfo", f"{PROC}/vmstat"]
+    for name in ("self", *map(str, pids)):
+        path = f"{PROC}/{name}/cgroup"
+        for line in (_text(path) or "").splitlines():
+            _, controllers, group = line.split(":", 2)
+            if controllers and "memory" not in controllers.split(","):
+                continue
+            root = CGROUP if not controllers else f"{CGROUP}/memory"
+            folder = root + group.rstrip("/")
+            while folder.startswith(root):
+                paths += [f"{folder}/{name}" for name in ACCOUNTS]
+                folder = os.path.dirname(folder)
+        paths.append(path)
+    found = {path: _text(path) for path in dict.fromkeys(paths)}
+    return {path: text for path, text in found.items() if text is not None}
+
+
+def _text(path: str) -> str | None:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read(20_000)
+    except OSError:
+        return None
+
+
+def disk(path: str) -> dict[str, Any]:
+    """Return the disk that holds a path or, before it exists, its nearest parent.
+
+    ``free``, ``used`` and ``total`` are bytes (as ``df`` counts them), ``inodes`` and
+    ``inodes_free`` counts, ``mount`` where it is mounted and ``source`` what is mounted there.
+    """
+    place = os.path.abspath(os.path.expanduser(path))
+    while True:
+        try:
+            found = os.statvfs(place)
+            break
+        except FileNotFoundError:
+            above = os.path.dirname(place)
+            if above == place:
+                raise
+            place = above
+    mount, source = _mounted(os.path.realpath(place))
+    return {
+        "mount": mount,
+        "source": source,
+        "free": found.f_bavail * found.f_frsize,
+        "used": (found.f_blocks - found.f_bfree) * found.f_frsize,
+        "inodes": found.f_files,
+        "inodes_free": found.f_favail,
+    }
+
+
+def _mounted(path: str) -> tuple[str, str]:
+    """Return the mount point above a path and its source, as the kernel lists them."""
+    best, source = "/", ""
+    with open(f"{PROC}/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            fields = line.split(" ")
+            point = _unescaped(fields[4])
+            above = path == point or path.startswith(point.rstrip("/") + "/")
+            if above and len(point) >= len(best):  # of two at one place the last lies on top
+                best, source = point, _unescaped(fields[fields.index("-") + 2])
+    return best, source
+
+
+def _unescaped(text: str) -> str:
+    for code, sign in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, sign)
+    return text
+
+
+def run(
+    argv: Sequence[str], seconds: float = 5.0, stdin: str = "", most: int = 1_000_000
+) -> list[Any]:
+    """Run a command and return ``[status, output, errors]``; output is cut at ``most`` characters.
+
+    The status is -1 when it did not end in time; then all that it has started is killed. Raises
+    ``FileNotFoundError`` when there is no such program.
+    """
+    child = subprocess.Popen(
+        list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        out, err = child.communicate(stdin.encode("utf-8", "surrogateescape"), seconds)
+        status = child.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        out, err = child.communicate()
+        status = -1
+    return [status, *(text[:most].decode("utf-8", "surrogateescape") for text in (out, err))]
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    each.__name__: each for each in (about, processes, files, stat, read, real, disk, memory, run)
+}
+
+
+def answer(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a call's value, or the error that it raised, as it crosses the wire."""
+    try:
+        value = CALLS[name](**arguments)
+        if name == "read":
+            value = [value[0], base64.b64encode(value[1]).decode("ascii")]
+        return {"value": value}
+    except OSError as error:
+        return {
+            "errno": error.errno or 0,
+            "text": error.strerror or str(error),
+            "path": str(error.filename or ""),
+        }
+    except Exception as error:  # noqa: BLE001 - a fault of ours is said where it is asked
+        return {"errno": 0, "text": f"{type(error).__name__}: {error}", "path": ""}
+
+
+def serve(mark: str) -> None:
+    """Answer calls from standard input until it ends; ``mark`` begins the answers.
+
+    A frame is a length and that many bytes of one compressed stream, JSON inside. Output before
+    the mark (a login's greeting) is nobody's.
+    """
+    out, lock, stream = sys.stdout.buffer, threading.Lock(), zlib.compressobj(6)
+
+    def send(message: dict[str, Any]) -> None:
+        text = json.dumps(message, separators=(",", ":")).encode("ascii")
+        with lock:
+            data = stream.compress(text) + stream.flush(zlib.Z_SYNC_FLUSH)
+            out.write(FRAME.pack(len(data)) + data)
+            out.flush()
+
+    def work(call: dict[str, Any]) -> None:
+        send({"id": call["id"], **answer(call["call"], call["with"])})
+
+    out.write(f"\n{mark}\n".encode())
+    out.flush()
+    while True:
+        line = sys.stdin.buffer.readline()
+        if not line:
+            os._exit(0)  # threads that hang are not waited for
+        call = json.loads(line)
+        threading.Thread(target=work, args=(call,), daemon=True).start()

@@ -1,0 +1,306 @@
+"""The agent of an ssh host: questions go out as they come, answers come back in any order.
+
+One ssh per host carries them all. A question that gets no answer in time is *unknown*; while it
+hangs there it is not asked again, and it keeps no other waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import queue
+import secrets
+import signal
+import subprocess
+import threading
+import zlib
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, wait
+from functools import lru_cache
+from importlib.resources import files
+from typing import IO, Any, Final, NamedTuple
+
+from cockpit.hosts.agent import FRAME
+from cockpit.model.facet import ErrorKind, Problem
+from cockpit.runtime.ssh import RemoteError, refusal, trouble, unreachable, words
+from cockpit.runtime.ssh_session import ASKING
+
+DEADLINE: Final = 12.0
+"""Seconds for an answer, a login among them: less than any facet of a host is given."""
+HUNG: Final = 2.0
+"""Seconds for one that has hung before."""
+LAST_WORDS: Final = 1.0
+"""Seconds for which ssh may still say why it ended."""
+MOST: Final = 64_000_000
+"""Bytes of one answer."""
+SAID: Final = 16_384
+NO_PYTHON: Final = 127
+OLD_PYTHON: Final = 86
+OLDEST: Final = (3, 8)
+_BEGIN: Final = (
+    f"import sys,zlib;sys.version_info<{OLDEST!r} and sys.exit({OLD_PYTHON});"
+    "exec(zlib.decompress(sys.stdin.buffer.read({size})))"
+)
+_ENV: Final = {"SSH_ASKPASS_REQUIRE": "never"}
+
+
+class Ask(NamedTuple):
+    """A question: ``what`` people read, a function of the agent, its arguments as JSON."""
+
+    what: str
+    call: str
+    arguments: str
+
+
+def ask(what: str, call: str, **arguments: object) -> Ask:
+    """Return a question for a function of ``cockpit.hosts.agent``."""
+    return Ask(what, call, json.dumps(arguments))
+
+
+def shell(what: str, script: str, seconds: float = 10.0) -> Ask:
+    """Return a question that a POSIX shell answers; its answer is ``[status, output, errors]``."""
+    return ask(what, "run", argv=["sh", "-c", script, ASKING], seconds=seconds)
+
+
+Answers = Mapping[Ask, Any]
+"""By question the agent's answer, or the ``Problem`` that it met."""
+
+
+class HostLink:
+    """One agent of a host, started when it is first asked, and again after it was lost."""
+
+    def __init__(self, host: str, python: str = "python3") -> None:
+        self.host = host
+        self._python = python
+        self._lock = threading.Lock()
+        self._numbers = 0
+        self._agent: _Agent | None = None
+        self._hung: dict[Ask, Future[Any]] = {}
+
+    async def ask(self, asks: Iterable[Ask], deadline: float = DEADLINE) -> Answers:
+        """Return each question's answer or problem; never raises."""
+        futures, waited, limit = self._begin(asks, deadline)
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by then
+                loop.call_soon_threadsafe(news.set)
+
+        for future in waited:
+            future.add_done_callback(tell)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                while not all(future.done() for future in waited):
+                    await news.wait()
+                    news.clear()
+        return {each: self._answer(each, future, deadline) for each, future in futures.items()}
+
+    def ask_blocking(self, asks: Iterable[Ask], deadline: float = DEADLINE) -> Answers:
+        """Do what ``ask`` does, for code that already runs in a thread."""
+        futures, waited, limit = self._begin(asks, deadline)
+        wait(waited, limit)
+        return {each: self._answer(each, future, deadline) for each, future in futures.items()}
+
+    def _begin(
+        self, asks: Iterable[Ask], deadline: float
+    ) -> tuple[dict[Ask, Future[Any]], list[Future[Any]], float]:
+        """Send questions; return their answers to be, those to wait for, and for how long."""
+        futures = {each: self._asked(each) for each in dict.fromkeys(asks)}
+        fresh = [future for each, future in futures.items() if self._hung.get(each) is not future]
+        return futures, fresh or list(futures.values()), deadline if fresh else HUNG
+
+    def close(self) -> None:
+        """End the agent; it is started again when something is asked."""
+        with self._lock:
+            agent, self._agent = self._agent, None
+        if agent is not None:
+            agent.close()
+
+    def _asked(self, each: Ask) -> Future[Any]:
+        with self._lock:
+            before = self._hung.get(each)
+            if before is not None and not before.done():
+                return before
+            self._hung.pop(each, None)
+            if self._agent is None or self._agent.ended:
+                self._agent = _Agent(self.host, self._python)
+            self._numbers += 1
+            return self._agent.send(self._numbers, each)
+
+    def _answer(self, each: Ask, future: Future[Any], deadline: float) -> object:
+        if not future.done():
+            with self._lock:
+                agent = self._agent
+                if agent is not None and agent.answers:
+                    self._hung[each] = future
+                    text = f"{self.host}: {each.what} did not answer: does a disk hang there?"
+                else:
+                    text = f"{self.host}: no connection within {deadline:.2g} s"
+            return Problem(kind=ErrorKind.TIMEOUT, message=text)
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if isinstance(error, RemoteError):
+            return Problem(kind=error.kind, message=str(error))
+        if isinstance(error, OSError):
+            kind = (
+                ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.BAD_ANSWER
+            )
+            kind = ErrorKind.NOT_FOUND if isinstance(error, FileNotFoundError) else kind
+            place = f"{error.filename}: " if error.filename else ""
+            return Problem(kind=kind, message=f"{self.host}: {place}{error.strerror}")
+        raise error
+
+
+class _Agent:
+    """One ssh with an agent behind it: a thread writes, a thread reads, until it ends."""
+
+    def __init__(self, host: str, python: str) -> None:
+        self.host = host
+        self.answers = False
+        self.ended = False
+        self._python = python
+        self._lock = threading.Lock()
+        self._open: dict[int, Future[Any]] = {}
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._process: subprocess.Popen[bytes] | None = None
+        threading.Thread(target=self._work, name=f"agent-{host}", daemon=True).start()
+
+    def send(self, number: int, each: Ask) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self._lock:
+            if self.ended:
+                future.set_exception(unreachable(self.host, ErrorKind.REFUSED, "it broke off"))
+                return future
+            self._open[number] = future
+        line = f'{{"id":{number},"call":{json.dumps(each.call)},"with":{each.arguments}}}\n'
+        self._queue.put(line.encode("ascii"))
+        return future
+
+    def close(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _work(self) -> None:
+        try:
+            error = self._served()
+        except RemoteError as found:
+            error = found
+        except OSError as found:
+            text = f"ssh cannot be started: {found.strerror}"
+            error = unreachable(self.host, ErrorKind.NOT_FOUND, text)
+        self._queue.put(None)
+        with self._lock:
+            self.ended = True
+            waiting, self._open = list(self._open.values()), {}
+        for future in waiting:
+            future.set_exception(error)
+
+    def _served(self) -> RemoteError:
+        """Read answers until there are none any more, and return why."""
+        source, mark = _source(), secrets.token_hex(8)
+        begin = _BEGIN.format(size=len(source))
+        command = f"exec {self._python} -uc '{begin}' {mark} {ASKING}"
+        process = self._process = subprocess.Popen(
+            [*words(self.host), "--", self.host, command],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, **_ENV}, start_new_session=True, bufsize=0,
+        )  # fmt: skip
+        assert process.stdin and process.stdout and process.stderr
+        said = bytearray()
+        errors = threading.Thread(target=_drain, args=(process.stderr, said), daemon=True)
+        errors.start()
+        writer = threading.Thread(target=self._write, args=(process.stdin, source), daemon=True)
+        writer.start()
+        wrong = self._read(process.stdout, mark)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(LAST_WORDS)
+        errors.join(LAST_WORDS)
+        self.close()
+        process.wait()
+        return wrong or self._why(process.returncode, bytes(said))
+
+    def _write(self, pipe: IO[bytes], source: bytes) -> None:
+        with contextlib.suppress(OSError), pipe:
+            data: bytes | None = source
+            while data is not None:
+                view = memoryview(data)
+                while view:
+                    view = view[pipe.write(view) :]
+                data = self._queue.get()
+
+    def _read(self, pipe: IO[bytes], mark: str) -> RemoteError | None:
+        start, rest, stream = f"\n{mark}\n".encode(), b"\n", zlib.decompressobj()
+        with pipe:
+            while start not in rest:
+                piece = pipe.read(1 << 16)
+                if not piece:
+                    return None
+                rest = rest[-len(start) :] + piece
+            self.answers = True
+            rest = rest[rest.index(start) + len(start) :]
+            while True:
+                while len(rest) < FRAME.size or len(rest) < FRAME.size + FRAME.unpack_from(rest)[0]:
+                    piece = pipe.read(1 << 16)
+                    if not piece:
+                        return None
+                    rest += piece
+                size = FRAME.unpack_from(rest)[0]
+                try:
+                    text = stream.decompress(rest[FRAME.size : FRAME.size + size], MOST)
+                    self._take(json.loads(text))
+                except (zlib.error, ValueError):
+                    text_ = "it did not answer as the agent does"
+                    return trouble(self.host, ErrorKind.BAD_ANSWER, text_, sent=True)
+                rest = rest[FRAME.size + size :]
+
+    def _take(self, message: dict[str, Any]) -> None:
+        with self._lock:
+            future = self._open.pop(message["id"], None)
+        if future is None:
+            return
+        if "value" in message:
+            future.set_result(message["value"])
+        else:
+            future.set_exception(
+                OSError(message["errno"], message["text"], message["path"] or None)
+            )
+
+    def _why(self, status: int, said: bytes) -> RemoteError:
+        name = f"name one in [hosts.{self.host}] python"
+        if status == OLD_PYTHON:
+            text = f"its {self._python} is older than 3.8: {name}"
+        elif status == NO_PYTHON:
+            text = f"it has no {self._python}: install it, or {name}"
+        elif self.answers:
+            return unreachable(self.host, ErrorKind.REFUSED, "the connection broke off")
+        else:
+            return refusal(self.host, said)
+        return trouble(self.host, ErrorKind.NOT_FOUND, text)
+
+
+def _drain(pipe: IO[bytes], said: bytearray) -> None:
+    with contextlib.suppress(OSError), pipe:
+        while piece := pipe.read(4096):
+            said += piece
+            del said[:-SAID]
+
+
+@lru_cache(maxsize=1)
+def _source() -> bytes:
+    """Return the agent as it is sent."""
+    text = files("cockpit.hosts").joinpath("agent.py").read_text(encoding="utf-8")
+    return zlib.compress(f"{text}\nserve(sys.argv[1])\n".encode(), 9)
+
+
+_LINKS: dict[str, HostLink] = {}
+_LOCK: Final = threading.Lock()
+
+
+def link_to(host: str) -> HostLink:
+    """Return this process's one link to a host."""
+    with _LOCK:
+        return _LINKS.setdefault(host, HostLink(host))

@@ -1,0 +1,163 @@
+"""The agent over a real ssh: what it answers, what hangs, what is missing there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.hosts import agent
+from cockpit.hosts.link import Ask, HostLink, ask, shell
+from cockpit.model.facet import ErrorKind, Problem
+from tests.sshd import Sshd, needs_sshd, reachable
+
+pytestmark = needs_sshd
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Sshd]:
+    with reachable() as found:
+        yield found
+
+
+@pytest.fixture
+def link(server: Sshd) -> Iterator[HostLink]:
+    made = HostLink(server.host)
+    yield made
+    made.close()
+    server.rc("")
+
+
+def one(link: HostLink, asked: Ask, deadline: float = 12.0) -> Any:
+    return link.ask_blocking([asked], deadline)[asked]
+
+
+def test_a_host_answers_what_this_machine_answers(link: HostLink, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("step 1\n")
+    wanted = [[str(tmp_path / "*.log"), 100], [str(tmp_path / "none"), 0]]
+    asked = [
+        ask("its facts", "about"),
+        ask("the files", "files", wanted=wanted),
+        ask("the disk", "disk", path=str(tmp_path / "not" / "yet")),
+        ask("its processes", "processes", environments=["NOBODY"], files=["/nowhere"]),
+    ]
+    about, files, disk, processes = link.ask_blocking(asked).values()
+    assert (about["uid"], about["boot"]) == (os.getuid(), agent.about()["boot"])
+    assert files == agent.files(wanted)
+    assert [found.get("text") for found in files] == ["step 1\n", "No such file or directory"]
+    assert disk["mount"] == agent.disk(str(tmp_path))["mount"]
+    assert os.getpid() in {each[0] for each in processes}
+
+
+def test_one_ssh_serves_all_that_is_asked(server: Sshd, link: HostLink) -> None:
+    one(link, ask("its facts", "about"))
+    entered = server.entered
+    asked = [ask(f"sleep {number}", "run", argv=["sleep", "0"]) for number in range(50)]
+    assert all(found[0] == 0 for found in link.ask_blocking(asked).values())
+    assert server.entered == entered
+
+
+def test_what_hangs_delays_nothing_and_is_not_asked_again(link: HostLink, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    hangs = ask("the pipe", "run", argv=["cat", str(pipe)], seconds=60)
+    one(link, ask("its facts", "about"))
+
+    async def both() -> tuple[Any, float]:
+        began = time.monotonic()
+        slow = asyncio.create_task(link.ask([hangs], 1.0))
+        await link.ask([ask("its facts", "about")])
+        quick = time.monotonic() - began
+        return (await slow)[hangs], quick
+
+    said, quick = asyncio.run(both())
+    assert quick < 0.9 and isinstance(said, Problem)
+    assert said.kind is ErrorKind.TIMEOUT and "the pipe did not answer" in said.message
+    again = link.ask_blocking([hangs, ask("its facts", "about")])
+    assert isinstance(again[hangs], Problem)
+    cats = subprocess.run(["pgrep", "-fc", f"cat {pipe}"], capture_output=True, text=True)
+    assert cats.stdout.strip() == "1", "asked once"
+    with pipe.open("w"):
+        pass
+    assert one(link, hangs)[0] == 0, "it is known again once it answered"
+
+
+def test_a_noisy_login_is_nobodys_answer(server: Sshd, link: HostLink) -> None:
+    server.rc("echo welcome; echo beware >&2; printf 'no newline'\n")
+    assert one(link, ask("its facts", "about"))["uid"] == os.getuid()
+
+
+def test_a_host_without_python_says_what_to_do(server: Sshd) -> None:
+    said = one(HostLink(server.host, "python3-not-here"), ask("its facts", "about"))
+    assert isinstance(said, Problem) and "it has no python3-not-here: install it" in said.message
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.13"])
+def test_the_agent_runs_on_old_and_new_pythons(server: Sshd, version: str) -> None:
+    python = shutil.which(f"python{version}")
+    if python is None or subprocess.run([python, "-c", ""], capture_output=True).returncode:
+        pytest.skip(f"no python{version} here")
+    assert one(HostLink(server.host, python), ask("its facts", "about"))["hz"] > 0
+
+
+def test_an_old_python_is_named(server: Sshd, tmp_path: Path) -> None:
+    fake = tmp_path / "python3"
+    fake.write_text("#!/bin/sh\nexit 86\n")
+    fake.chmod(0o755)
+    said = one(HostLink(server.host, str(fake)), ask("its facts", "about"))
+    assert isinstance(said, Problem) and "older than 3.8" in said.message
+
+
+def test_a_connection_that_breaks_off_is_said_and_made_again(server: Sshd, link: HostLink) -> None:
+    pid = one(link, ask("its facts", "about"))["pid"]
+    waits = ask("a sleep", "run", argv=["sleep", "30"], seconds=60)
+
+    async def cut() -> Any:
+        task = asyncio.create_task(link.ask([waits]))
+        await link.ask([ask("its facts", "about")])
+        server.signal(signal.SIGKILL)
+        return (await task)[waits]
+
+    said = asyncio.run(cut())
+    assert isinstance(said, Problem) and said.kind is ErrorKind.REFUSED
+    assert one(link, ask("its facts", "about"))["pid"] != pid
+
+
+def test_a_server_that_is_stopped_is_unknown_in_time(server: Sshd, link: HostLink) -> None:
+    one(link, ask("its facts", "about"))
+    server.signal(signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        said = one(link, ask("its facts", "about"), 1.0)
+        assert isinstance(said, Problem) and said.kind is ErrorKind.TIMEOUT
+        assert time.monotonic() - began < 3
+    finally:
+        server.signal(signal.SIGCONT)
+
+
+def test_a_command_that_hangs_is_killed_with_what_it_started(link: HostLink) -> None:
+    status, out, _ = one(link, shell("a script", "echo begun; sleep 61.5 & wait", seconds=0.5))
+    assert (status, out) == (-1, "begun\n")
+    assert subprocess.run(["pgrep", "-f", "sleep 61.5"], capture_output=True).returncode == 1
+
+
+def test_it_ends_with_its_link_and_leaves_nothing(link: HostLink) -> None:
+    pid = one(link, ask("its facts", "about"))["pid"]
+    link.close()
+    until = time.monotonic() + 5
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_fault_in_a_call_is_an_answer(link: HostLink) -> None:
+    said = one(link, ask("nothing", "no_such_call"))
+    assert isinstance(said, Problem) and "KeyError" in said.message
