@@ -21,14 +21,20 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import IO, Any
 
 PROC = "/proc"
 FRAME = struct.Struct(">I")
 PIECE = 1 << 16
 ENVIRONMENT = 100_000
 """Bytes of a process's environment that are sent at most."""
+ENVIRONMENTS = 600
+"""Environments that are sent at most: those of a job's processes, its loaders among them."""
 COMMAND_LINE = 4_000
+LATE = -1000
+"""The status of a command that did not end in time."""
+LAST_OUTPUT = 0.5
+"""Seconds for what a command that has ended may still have written."""
 OPEN_FILES = 4_096
 """Open files of one process that are looked at."""
 CGROUP = "/sys/fs/cgroup"
@@ -96,12 +102,15 @@ def processes(environments: Sequence[str] = (), files: Sequence[str] = ()) -> li
     holds one of ``files``.
     """
     words = [word.encode("utf-8", "surrogateescape") for word in environments]
+    sent = 0
     found: dict[int, list[Any]] = {}
     again = []
     for pid in _pids():
         process = _process(pid, words, files)
         if process is not None:
             found[pid] = process
+            sent += process[9] is not None
+            words = words if sent < ENVIRONMENTS else []
             if process[7] == [""]:
                 again.append(pid)
     for pid in again:  # it became another program at that moment
@@ -173,9 +182,10 @@ def _open_files(folder: int, words: Sequence[str]) -> list[list[Any]]:
         return found
     for name in _names("fd", folder)[:OPEN_FILES]:
         path = _link(f"fd/{name}", folder)
-        if path is None or not path.startswith("/") or path.startswith("/dev/"):
+        if path is None or path.startswith("/dev/"):
             continue
-        if any(word in path for word in words):
+        piped = name in ("0", "1") and path.startswith("pipe:")  # train.py | tee run.log
+        if piped or (path.startswith("/") and any(word in path for word in words)):
             try:
                 mode = os.stat(f"fd/{name}", dir_fd=folder, follow_symlinks=False).st_mode
             except OSError:
@@ -233,7 +243,7 @@ def files(wanted: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
     """Return the figures, and the text of at most so many bytes, of each ``[path, bytes]``.
 
     A path may be a pattern: the newest that matches is meant. An answer is ``{figures, text}``
-    or, for what cannot be read, ``{errno, text}``.
+    or, for what cannot be read, ``{errno, text, link}``.
     """
     found: list[dict[str, Any]] = []
     for path, most in wanted:
@@ -245,7 +255,8 @@ def files(wanted: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
                 text = read(path, 0, most)[1].decode("utf-8", "replace")
             found.append({"figures": seen, "text": text})
         except OSError as error:
-            found.append({"errno": error.errno or 0, "text": error.strerror or str(error)})
+            text = error.strerror or str(error)
+            found.append({"errno": error.errno or 0, "text": text, "link": os.path.islink(path)})
     return found
 
 
@@ -264,9 +275,9 @@ def newest(pattern: str) -> str:
     return max(times)[1] if times else pattern
 
 
-def real(paths: Sequence[str]) -> list[str]:
-    """Return the paths with their links followed, whether they are there or not."""
-    return [os.path.realpath(os.path.expanduser(path)) for path in paths]
+def real(path: str) -> str:
+    """Return a path with its links followed, whether it is there or not."""
+    return os.path.realpath(os.path.expanduser(path))
 
 
 def memory(pids: Sequence[int]) -> dict[str, str]:
@@ -348,23 +359,50 @@ def _unescaped(text: str) -> str:
 def run(
     argv: Sequence[str], seconds: float = 5.0, stdin: str = "", most: int = 1_000_000
 ) -> list[Any]:
-    """Run a command and return ``[status, output, errors]``; output is cut at ``most`` characters.
+    """Run a command and return ``[status, output, errors]``; output is cut at ``most`` bytes.
 
-    The status is -1 when it did not end in time; then all that it has started is killed. Raises
+    The status is ``LATE`` when it did not end in time; then all of its process group is killed.
+    What it has left running may keep the output open: that is not waited for. Raises
     ``FileNotFoundError`` when there is no such program.
     """
     child = subprocess.Popen(
         list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        start_new_session=True,
+        start_new_session=True, env=dict(os.environ, LC_ALL="C"), bufsize=0,
     )  # fmt: skip
+    kept = (bytearray(), bytearray())
+    readers = [
+        threading.Thread(target=_keep, args=(child.stdout, kept[0], most), daemon=True),
+        threading.Thread(target=_keep, args=(child.stderr, kept[1], most), daemon=True),
+        threading.Thread(target=_feed, args=(child.stdin, stdin), daemon=True),
+    ]
+    for each in readers:
+        each.start()
     try:
-        out, err = child.communicate(stdin.encode("utf-8", "surrogateescape"), seconds)
-        status = child.returncode
+        status = child.wait(seconds)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
-        out, err = child.communicate()
-        status = -1
-    return [status, *(text[:most].decode("utf-8", "surrogateescape") for text in (out, err))]
+        child.wait()
+        status = LATE
+    for each in readers:
+        each.join(LAST_OUTPUT)
+    return [status, *(bytes(text).decode("utf-8", "surrogateescape") for text in kept)]
+
+
+def _keep(pipe: IO[bytes], kept: bytearray, most: int) -> None:
+    with pipe:
+        while True:
+            piece = pipe.read(PIECE)
+            if not piece:
+                return
+            kept += piece[: max(0, most - len(kept))]
+
+
+def _feed(pipe: IO[bytes], text: str) -> None:
+    try:
+        with pipe:
+            pipe.write(text.encode("utf-8", "surrogateescape"))
+    except OSError:  # it read no further
+        pass
 
 
 CALLS: dict[str, Callable[..., Any]] = {

@@ -22,7 +22,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import IO, Any, Final, NamedTuple
 
-from cockpit.hosts.agent import FRAME
+from cockpit.hosts.agent import FRAME, LATE
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.runtime.ssh import RemoteError, refusal, trouble, unreachable, words
 from cockpit.runtime.ssh_session import ASKING
@@ -124,24 +124,30 @@ class HostLink:
             if before is not None and not before.done():
                 return before
             self._hung.pop(each, None)
-            if self._agent is None or self._agent.ended:
-                self._agent = _Agent(self.host, self._python)
-            self._numbers += 1
-            return self._agent.send(self._numbers, each)
+            return self._send(each)
+
+    def _send(self, each: Ask) -> Future[Any]:
+        if self._agent is None or self._agent.ended:
+            self._agent = _Agent(self.host, self._python)
+        self._numbers += 1
+        return self._agent.send(self._numbers, each)
+
+    @property
+    def _connected(self) -> bool:
+        return self._agent is not None and self._agent.answers
 
     def _answer(self, each: Ask, future: Future[Any], deadline: float) -> object:
         if not future.done():
             with self._lock:
-                agent = self._agent
-                if agent is not None and agent.answers:
-                    self._hung[each] = future
-                    text = f"{self.host}: {each.what} did not answer: does a disk hang there?"
-                else:
+                if not self._connected:
                     text = f"{self.host}: no connection within {deadline:.2g} s"
-            return Problem(kind=ErrorKind.TIMEOUT, message=text)
+                    return Problem(kind=ErrorKind.TIMEOUT, message=text)
+                self._hung[each] = future
+            return self._late(each)
         error = future.exception()
         if error is None:
-            return future.result()
+            late = each.call == "run" and future.result()[0] == LATE
+            return self._late(each) if late else future.result()
         if isinstance(error, RemoteError):
             return Problem(kind=error.kind, message=str(error))
         if isinstance(error, OSError):
@@ -152,6 +158,10 @@ class HostLink:
             place = f"{error.filename}: " if error.filename else ""
             return Problem(kind=kind, message=f"{self.host}: {place}{error.strerror}")
         raise error
+
+    def _late(self, each: Ask) -> Problem:
+        text = f"{self.host}: {each.what} did not answer: does a disk hang there?"
+        return Problem(kind=ErrorKind.TIMEOUT, message=text)
 
 
 class _Agent:

@@ -8,9 +8,9 @@ there is told apart from the others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cockpit.actions.checks.place_words import (
     DISK,
@@ -28,19 +28,20 @@ from cockpit.actions.checks.place_words import (
     unreadable,
     unwritable,
 )
+from cockpit.hosts.link import Ask, link_to, shell
 from cockpit.model.facet import Problem
 from cockpit.model.observed import Pick
 from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.box import words as shell
-from cockpit.platforms.box.disks import told_of
+from cockpit.platforms.box.disks import disk_asks, disk_of
 from cockpit.platforms.box.launching import word_of
-from cockpit.platforms.box.probe import Actor, Piece
+from cockpit.platforms.box.machine import ABOUT
+from cockpit.platforms.box.words import spelled
 from cockpit.platforms.local.launcher.launches import BELOW
 from cockpit.runtime.mounts import HOLDS_DISKS, Missing
 from cockpit.runtime.ssh import quote
-from cockpit.text.checks import blocked, passed, shown, warned
+from cockpit.text.checks import blocked, passed, shown
 from cockpit.text.safe import clean
 
 LAUNCHER: Final = "launcher"
@@ -64,12 +65,12 @@ class Folder(NamedTuple):
 
 
 class Look(NamedTuple):
-    """A piece of shell, and what its answer speaks for and against."""
+    """A question to a host, and what its answer speaks for and against."""
 
     name: str
     what: str
-    piece: Piece
-    read: Callable[[bytes], list[Check]]
+    ask: Ask
+    read: Callable[[Any], list[Check]]
 
 
 async def places_away(
@@ -95,13 +96,13 @@ async def places_away(
 
 
 async def _asked(host: str, looks: Sequence[Look]) -> list[Check]:
-    answers = await Actor(host).ask([shell.LOAD, *(each.piece for each in looks)])
-    away = answers[shell.LOAD]
+    answers = await link_to(host).ask([ABOUT, *(each.ask for each in looks)])
+    away = answers[ABOUT]
     if isinstance(away, Problem):
         return [blocked(ID, f"its folders on {host} cannot be checked: {away.message}")]
     checks: list[Check] = []
     for look in looks:
-        said = answers[look.piece]
+        said = answers[look.ask]
         if isinstance(said, Problem):
             checks.append(
                 blocked(look.name, f"{look.what} on {host} did not answer: {said.message}")
@@ -137,12 +138,11 @@ def _parent(place: Place) -> Place:
 
 def _of_folders(own: Sequence[Folder], need: int | None) -> Iterator[Look]:
     for folder in own:
-        piece = Piece(f"{folder.what} ({folder.place})", _tried(folder), f"{ID}:{folder.place}")
-        yield Look(ID, folder.what, piece, lambda said, of=folder: _told(of, said))  # type: ignore[misc]
+        asked = shell(f"{folder.what} ({folder.place})", _tried(folder))
+        yield Look(ID, folder.what, asked, lambda said, of=folder: _told(of, said))  # type: ignore[misc]
     for folder in {each.place: each for each in own}.values():
-        piece = shell.disks([folder.place])
-        apart = piece._replace(group=f"{DISK}:{folder.place}")
-        yield Look(DISK, folder.what, apart, lambda said, of=folder: _room(of, said, need))  # type: ignore[misc]
+        asked = disk_asks([folder.place])[folder.place]
+        yield Look(DISK, folder.what, asked, lambda said, of=folder: _room(of, said, need))  # type: ignore[misc]
 
 
 _TRIED: Final = """\
@@ -174,15 +174,15 @@ fi
 
 
 def _tried(folder: Folder) -> str:
-    file = "" if folder.file is None else shell.spelled(folder.file)
+    file = "" if folder.file is None else spelled(folder.file)
     append = int(folder.what.startswith("the log"))
-    return _TRIED.format(folder=shell.spelled(folder.place), file=file, append=append)
+    return _TRIED.format(folder=spelled(folder.place), file=file, append=append)
 
 
-def _told(folder: Folder, said: bytes) -> list[Check]:
+def _told(folder: Folder, said: Sequence[Any]) -> list[Check]:
     """Return what trying to write into a folder has told."""
     checks: list[Check] = []
-    for line in said.decode("utf-8", "replace").splitlines():
+    for line in said[1].splitlines():
         word, _, rest = line.partition("|")
         first, _, second = rest.partition("|")
         if word == "no folder":
@@ -205,10 +205,8 @@ def _missing(above: str, disk: str) -> Missing | None:
     return None
 
 
-def _room(folder: Folder, said: bytes, need: int | None) -> list[Check]:
-    disk = told_of(said, 1)[0]
-    if isinstance(disk, Problem):
-        return [blocked(DISK, f"free space of {folder.what} unknown: {disk.message}")]
+def _room(folder: Folder, said: Mapping[str, Any], need: int | None) -> list[Check]:
+    disk = disk_of(said)
     counted = disk.inodes_frac is not None
     left = 0 if disk.inodes_frac is not None and disk.inodes_frac >= FULL else 1_000_000
     room = Room(disk.free or 0, left, int(disk.free is not None), int(counted))
@@ -227,8 +225,7 @@ case $p in
 esac"""
 _LOCKS: Final = """\
 [ -r /proc/self/stat ] || echo 'no /proc'
-command -v setsid >/dev/null || echo 'no setsid'
-command -v flock >/dev/null || command -v python3 >/dev/null || echo 'no flock'"""
+command -v setsid >/dev/null || echo 'no setsid'"""
 
 
 def _of_job(run: RunSpec, job: JobSpec, words: Sequence[str]) -> Iterator[Look]:
@@ -238,19 +235,19 @@ def _of_job(run: RunSpec, job: JobSpec, words: Sequence[str]) -> Iterator[Look]:
         script, program = script_of(words), words[0]
         known = "" if "$" in program else _FOUND.format(word=word_of(program, first=True))
         there = "" if script is None else f"[ -e {quote(script)} ] || echo script"
-        text = _PROGRAM.format(workdir=shell.spelled(workdir), program=known, script=there)
-        piece = Piece("its program", text, PROGRAM)
+        text = _PROGRAM.format(workdir=spelled(workdir), program=known, script=there)
+        asked = shell("its program", text)
 
-        def read(said: bytes) -> list[Check]:
+        def read(said: Sequence[Any]) -> list[Check]:
             return _begins(said, f"{job.host}:{workdir.path}", program, script)
 
-        yield Look(PROGRAM, "the workdir", piece, read)
+        yield Look(PROGRAM, "the workdir", asked, read)
     if job.kind == "box":
-        yield Look(LAUNCHER, "the launcher", Piece("its launcher", _LOCKS, LAUNCHER), _locks)
+        yield Look(LAUNCHER, "the launcher", shell("its launcher", _LOCKS), _locks)
 
 
-def _begins(said: bytes, workdir: str, program: str, script: str | None) -> list[Check]:
-    lines = said.decode("utf-8", "replace").splitlines()
+def _begins(said: Sequence[Any], workdir: str, program: str, script: str | None) -> list[Check]:
+    lines = said[1].splitlines()
     if "workdir" in lines:
         return [no_workdir(workdir)]
     checks = [
@@ -263,19 +260,14 @@ def _begins(said: bytes, workdir: str, program: str, script: str | None) -> list
     return checks
 
 
-def _locks(said: bytes) -> list[Check]:
-    """Return what a host lacks for a launch of ours, and how far its locks hold."""
-    lines = said.decode("utf-8", "replace").splitlines()
-    checks = [
+def _locks(said: Sequence[Any]) -> list[Check]:
+    """Return what a host lacks for a launch of ours."""
+    lines = said[1].splitlines()
+    return [
         blocked(LAUNCHER, f"the host has {line}: nothing can be started there")
         for line in lines
         if line in ("no /proc", "no setsid")
     ]
-    if "no flock" in lines:
-        text = "the host has no flock(1) and no python3: a lineage is kept by links that name a "
-        text += "process, not by a lock of its kernel"
-        checks.append(warned(LAUNCHER, text))
-    return checks
 
 
 _READ: Final = """\
@@ -288,12 +280,11 @@ done"""
 
 
 def _of_checkpoint(origin: Place, pick: Pick) -> Look:
-    script = _READ.format(path=shell.spelled(origin), most=MOST_READ)
-    piece = Piece("the checkpoint", script, READABLE)
+    script = _READ.format(path=spelled(origin), most=MOST_READ)
 
-    def read(said: bytes) -> list[Check]:
-        line = clean(said.decode("utf-8", "replace").strip(), 300)
+    def read(said: Sequence[Any]) -> list[Check]:
+        line = clean(said[1].strip(), 300)
         why = line.rpartition(": ")[2].lower()
         return [unreadable(pick, why, str(origin))] if line else []
 
-    return Look(READABLE, "the checkpoint", piece, read)
+    return Look(READABLE, "the checkpoint", shell("the checkpoint", script), read)

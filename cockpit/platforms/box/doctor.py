@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from cockpit.hosts.link import shell
 from cockpit.model import wording
 from cockpit.model.facet import Problem
 from cockpit.model.run import RunSpec
@@ -13,11 +14,11 @@ from cockpit.platforms.box.jobs import View
 from cockpit.platforms.box.launcher import NEEDED
 from cockpit.text.safe import clean
 
+LACKS: Final = shell(
+    "its programs", f"for c in {NEEDED}; do command -v $c >/dev/null || echo $c; done"
+)
 SKEW: Final = 5.0
 """Seconds by which a clock may be off before a person should set it."""
-
-
-PROC: Final = "/proc"
 
 
 def finding_of(
@@ -55,10 +56,5 @@ def _lacking(lacks: Collection[str], runs: Sequence[RunSpec]) -> Iterator[tuple[
     if not any(run.resubmit for run in runs):
         return
     missing = [name for name in NEEDED.split() if name in lacks]
-    if PROC in lacks:
-        yield "it has no /proc: nothing can be started there", "mount /proc"
     if missing:
         yield f"it has no {', '.join(missing)}: nothing can be started there", "install util-linux"
-    if {"flock", "python3"} <= set(lacks):
-        text = "it has neither flock nor python3: links stand in for a launch's locks"
-        yield text, "install flock (util-linux)"

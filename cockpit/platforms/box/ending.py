@@ -12,12 +12,11 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from cockpit.hosts.link import HostLink
 from cockpit.model.facet import Problem
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.box import words
 from cockpit.platforms.box.launching import Script
-from cockpit.platforms.box.machine import Host, host_of
-from cockpit.platforms.box.probe import Actor
+from cockpit.platforms.box.machine import ABOUT, Host, host_of, processes_ask
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.launcher.detached import LINEAGE, SUPERVISES
 from cockpit.platforms.local.launcher.ending import (
@@ -34,8 +33,6 @@ LOOK_EVERY: Final = 0.5
 SENDING: Final = 15.0
 LAP: Final = 15.0
 """Seconds that a look takes at most, one that gets no answer."""
-MOST: Final = 600
-"""Processes of which it is looked at whose they are: those that carry a lineage."""
 SIGNALS: Final = {signal.SIGTERM: "TERM", signal.SIGCONT: "CONT", signal.SIGKILL: "KILL"}
 TICKS: Final = r"""ticks() {
   s=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
@@ -57,8 +54,10 @@ Sleep = Callable[[float], Awaitable[None]]
 class BoxEnding:
     """Stops jobs of one host; bounded, and never in doubt about whom."""
 
-    def __init__(self, actor: Actor, send: Script, host: str, sleep: Sleep = asyncio.sleep) -> None:
-        self._actor = actor
+    def __init__(
+        self, link: HostLink, send: Script, host: str, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self._link = link
         self._send = send
         self._host = host
         self._sleep = sleep
@@ -83,17 +82,12 @@ class BoxEnding:
 
     async def look(self) -> Host:
         """Return the host's processes as they are; raises ``LostError``."""
-        marks = words.environments((f"{LINEAGE}=", f"{SUPERVISES}="), MOST)
-        pieces = (words.ABOUT, words.STATS, words.ARGV, words.OWNERS, marks)
-        answers = await self._actor.ask(pieces)
+        processes = processes_ask((f"{LINEAGE}=", f"{SUPERVISES}="))
+        answers = await self._link.ask([ABOUT, processes])
         problem = next((each for each in answers.values() if isinstance(each, Problem)), None)
         if problem is not None:
             raise LostError(problem.message)
-        told = {piece.name: said for piece, said in answers.items() if isinstance(said, bytes)}
-        host = host_of(told, 0.0, 0.0)
-        if host is None or not told[words.STATS.name]:
-            raise LostError(f"{self._host} does not list its processes")
-        return host
+        return host_of(answers[ABOUT], answers[processes], 0.0, 0.0)
 
     async def _step(self, host: Host, endings: Sequence[Ending], *, late: bool) -> list[Process]:
         """Signal whom it is the time for, and return what lives."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from cockpit.hosts.link import HostLink, shell
 from cockpit.model.facet import Problem
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import LostError
 from cockpit.platforms.box.ending import BoxEnding
 from cockpit.platforms.box.launching import launches_place, root_on_host
-from cockpit.platforms.box.probe import Actor, Piece
 from cockpit.platforms.box.words import spelled
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.launcher.ending import Ending, ProcessTarget
@@ -23,12 +23,14 @@ from cockpit.platforms.local.launcher.ending import Ending, ProcessTarget
 STACKS: Final = 8
 """Processes of which a stack is asked; a job has hundreds of loaders."""
 LISTED: Final = 2000
+SECONDS: Final = 5.0
+"""For each piece, on the host."""
 _NOTES: Final = 20
 _MISSING: Final = "missing: there is no {0} on the host"
 
 
 async def gather(
-    actor: Actor, ending: BoxEnding, run: RunSpec, targets: Sequence[ProcessTarget]
+    link: HostLink, ending: BoxEnding, run: RunSpec, targets: Sequence[ProcessTarget]
 ) -> dict[str, bytes]:
     """Return the evidence by file name; never raises."""
     found: dict[str, bytes] = {}
@@ -41,11 +43,16 @@ async def gather(
         found["processes.txt"] = _table(processes)
     except LostError as error:
         found["processes.txt"] = _not_had(str(error))
-    pieces = {name: Piece(name, script, name) for name, script in _scripts(run, processes).items()}
-    answers = await actor.ask(pieces.values())
-    for name, piece in pieces.items():
-        said = answers[piece]
-        found[name] = _not_had(said.message) if isinstance(said, Problem) else said
+    asked = {
+        name: shell(name, script, SECONDS) for name, script in _scripts(run, processes).items()
+    }
+    answers = await link.ask(asked.values())
+    for name, each in asked.items():
+        said = answers[each]
+        if isinstance(said, Problem):
+            found[name] = _not_had(said.message)
+        else:
+            found[name] = said[1].encode("utf-8", "surrogateescape")
     return found
 
 

@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from cockpit.hosts.link import HostLink, ask
 from cockpit.model.clock import Clock
-from cockpit.model.facet import Facet, Problem, known, unknown
+from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Disk, HostValue
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.platforms.box import words
-from cockpit.platforms.box.disks import disks_of
-from cockpit.platforms.box.machine import sections
-from cockpit.platforms.box.probe import Actor, Answer
+from cockpit.platforms.box.disks import disk_asks, disks_of
+from cockpit.platforms.box.machine import ABOUT
 from cockpit.platforms.box.sight import on_its_host
-from cockpit.platforms.local.host import GpuLook, each_once, gpus_of
+from cockpit.platforms.local.host import GPU_QUERY, GpuLook, each_once, gpus_of
 from cockpit.platforms.local.host_memory import Machine, MemoryLook, MemoryUse
+
+GPUS = ask("nvidia-smi", "run", argv=["nvidia-smi", *GPU_QUERY])
 
 
 class BoxHosts:
     """Observes hosts, once for all runs of each."""
 
-    def __init__(self, clock: Clock, actor_of: Callable[[str], Actor]) -> None:
+    def __init__(self, clock: Clock, link_to: Callable[[str], HostLink]) -> None:
         self._clock = clock
-        self._actor_of = actor_of
+        self._link_to = link_to
 
     async def observe(self, host: str, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
         """Return the host facet of each run of a host, by name."""
         places = {query.name: _places(query.run) for query in queries}
-        wanted = list(dict.fromkeys(place for own in places.values() for place in own))
-        account = words.memory(pid for query in queries if (pid := _pid(query)) is not None)
-        actor, general = self._actor_of(host), [words.LOAD, words.GPUS, account]
-        answers, disks = await asyncio.gather(actor.ask(general), disks_of(actor, wanted))
+        asked = disk_asks(place for own in places.values() for place in own)
+        pids = sorted(pid for query in queries if (pid := _pid(query)) is not None)
+        account = ask("its memory", "memory", pids=pids)
+        answers = await self._link_to(host).ask([ABOUT, GPUS, account, *asked.values()])
+        disks, about = disks_of(asked, answers), answers[ABOUT]
         now = self._clock.now()
-        gpus = _gpus(answers[words.GPUS])
-        whole = HostValue(load=_load(answers[words.LOAD])).model_copy(update=gpus.figures)
+        load = None if isinstance(about, Problem) else about["load"]
+        whole = HostValue(load=load).model_copy(update=_gpus(answers[GPUS]).figures)
         memory = _memory(answers[account])
-        problem = _first(answers[words.LOAD], answers[account])
+        problem = _first(about, answers[account])
         facets: dict[str, Facet[HostValue]] = {}
         for query in queries:
             own = [disks[place] for place in places[query.name]]
@@ -83,16 +85,11 @@ def _first(*said: object) -> Problem | None:
     return next((each for each in said if isinstance(each, Problem)), None)
 
 
-def _memory(said: Answer) -> MemoryLook | None:
-    if isinstance(said, Problem):
+def _memory(texts: Mapping[str, str] | Problem) -> MemoryLook | None:
+    if isinstance(texts, Problem):
         return None
-    texts = {path: text.decode("ascii", "replace") for path, text in sections(said).items()}
     folders = {path.rpartition("/")[0] for path in texts}
-
-    def text(path: str) -> str:
-        return texts.get(path, "")
-
-    return MemoryLook(Machine(text, lambda path: path in folders))
+    return MemoryLook(Machine(lambda path: texts.get(path, ""), lambda path: path in folders))
 
 
 def _figures(memory: MemoryLook | None, pid: int | None) -> dict[str, float | int | None]:
@@ -100,16 +97,9 @@ def _figures(memory: MemoryLook | None, pid: int | None) -> dict[str, float | in
     return {"mem_frac": use.frac, "oom_kills": use.oom_kills}
 
 
-def _load(said: Answer) -> float | None:
-    fields = [] if isinstance(said, Problem) else said.split()
-    try:
-        return float(fields[0])
-    except (IndexError, ValueError):
-        return None
-
-
-def _gpus(said: Answer) -> GpuLook:
+def _gpus(said: Sequence[Any] | Problem) -> GpuLook:
     if isinstance(said, Problem):
-        return GpuLook(error=said)
-    text, _, status = said.decode("utf-8", "replace").rpartition(words.STATUS)
-    return gpus_of(text, int(status)) if status.strip().isdigit() else GpuLook()
+        absent = said.kind is ErrorKind.NOT_FOUND
+        return GpuLook() if absent else GpuLook(error=said)
+    status, out, errors = said
+    return gpus_of(f"{out}\n{errors}", status)

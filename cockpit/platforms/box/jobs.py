@@ -7,18 +7,18 @@ status only while its host answers; what the host did not tell in time is unknow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cockpit.hosts.link import Answers, HostLink, ask
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import Live, LiveJob, Query, Stopped
 from cockpit.model.observed import JobValue
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.platforms.box import words
-from cockpit.platforms.box.disks import asked_alone, asked_of, shared_by, told_by
+from cockpit.platforms.box.disks import disk_asks, disks_of, shared_by
 from cockpit.platforms.box.finding import (
     Found,
     Multiplexed,
@@ -26,10 +26,19 @@ from cockpit.platforms.box.finding import (
     by_pid_file,
     by_session,
 )
-from cockpit.platforms.box.machine import Host, host_of, screens, sessions
-from cockpit.platforms.box.probe import Actor, Answers, Piece
+from cockpit.platforms.box.machine import (
+    ABOUT,
+    SCREEN,
+    TMUX,
+    Host,
+    Session,
+    host_of,
+    processes_ask,
+    screens,
+    sessions,
+)
 from cockpit.platforms.box.sight import HostSight, led, pid_folder, places_of, words_of
-from cockpit.platforms.box.smallfiles import JobFiles, job_files
+from cockpit.platforms.box.smallfiles import JobFiles, files_ask, job_files
 from cockpit.platforms.local.again import starts_again
 from cockpit.platforms.local.belonging import LINEAGE
 from cockpit.platforms.local.files import FILE_SLACK, PidNote
@@ -55,12 +64,6 @@ FRESH: Final = 30.0
 """Seconds for which ``doctor`` takes what was just looked at, and does not ask the host again."""
 REAP_WAIT: Final = 1.0
 """Seconds that a wrapper is given to write the exit status of a process that has ended."""
-TOGETHER: Final = 32
-"""Runs whose files are looked at by one piece."""
-ALWAYS: Final = (words.ABOUT, words.STATS, words.ARGV, words.OWNERS, words.FOLDERS, words.PS)
-NEEDED: Final = (words.ABOUT, words.STATS, words.ARGV)
-
-
 Files = dict[str, JobFiles | Problem]
 
 
@@ -78,10 +81,10 @@ class BoxJobs:
     """Observes the jobs of all hosts; remembers which ones it has seen alive."""
 
     def __init__(
-        self, clock: Clock, actor_of: Callable[[str], Actor], reap_wait: float = REAP_WAIT
+        self, clock: Clock, link_to: Callable[[str], HostLink], reap_wait: float = REAP_WAIT
     ) -> None:
         self._clock = clock
-        self._actor_of = actor_of
+        self._link_to = link_to
         self._reap_wait = reap_wait
         self._links: dict[Place, str] = {}
         self._disks: dict[Place, str | None] = {}
@@ -93,8 +96,6 @@ class BoxJobs:
         self._gone: dict[str, str | None] = {}
         self._left: dict[str, float | None] = {}
         """When the log of a job that is gone was written last, as that was first seen."""
-        self._apart: set[str] = set()
-        """Runs among whose files one hangs: they are asked for one by one."""
         self._stops: dict[tuple[str, int, int], float] = {}
         self._newest: dict[str, tuple[float, frozenset[str], View | Problem]] = {}
         """Of each host when it was looked at (monotonic), for which runs, and what was seen."""
@@ -159,57 +160,24 @@ class BoxJobs:
 
         Another one goes before where links are not known yet, or are to be followed ``anew``.
         """
-        actor = self._actor_of(host)
-        await self._follow(actor, runs, anew=anew)
+        link = self._link_to(host)
+        await self._follow(link, runs, anew=anew)
+        marks = [word for run in runs for word in words_of(run, self._links)]
+        processes = processes_ask((f"{LINEAGE}=", f"{SUPERVISES}=", *marks), marks)
+        files = {run.name: files_ask(run) for run in runs}
+        panes = [TMUX, SCREEN] if any(run.job and run.job.session for run in runs) else []
         sent = self._clock.now()
-        asked = asyncio.gather(actor.ask(_pieces(runs, self._links)), self._files(actor, runs))
-        answers, files = await asked
-        problem = next(
-            (said for each in NEEDED if isinstance(said := answers[each], Problem)), None
-        )
-        if problem is not None:
-            return problem
-        told = {piece.name: said for piece, said in answers.items() if isinstance(said, bytes)}
-        seen = host_of(told, sent, self._clock.now())
-        if seen is None:
-            text = f"{host}: neither /proc nor ps lists its processes"
-            return Problem(kind=ErrorKind.BAD_ANSWER, message=text)
-        files = await self._one_by_one(actor, runs, files)
-        return self._view(seen, runs, answers, files)
-
-    async def _files(self, actor: Actor, runs: Sequence[RunSpec]) -> Files:
-        """Return the files of each run; those of many are asked for at once."""
-        todo = [run for run in runs if run.name not in self._apart]
-        groups = [todo[at : at + TOGETHER] for at in range(0, len(todo), TOGETHER)]
-        alone = [[run] for run in runs if run.name in self._apart]
-        return await self._asked(actor, [*groups, *alone])
-
-    async def _one_by_one(self, actor: Actor, runs: Sequence[RunSpec], found: Files) -> Files:
-        """Return the same, asked again for those whose neighbour's file may hang."""
-        hung = [run for run in runs if isinstance(found[run.name], Problem)]
-        again = [run for run in hung if run.name not in self._apart]
-        self._apart |= {run.name for run in again}
-        found |= await self._asked(actor, [[run] for run in again])
-        self._apart -= {name for name, each in found.items() if isinstance(each, JobFiles)}
-        return found
-
-    async def _asked(self, actor: Actor, groups: Sequence[Sequence[RunSpec]]) -> Files:
-        if not groups:
-            return {}
-        pieces = [
-            words.files([run.name for run in group], [run.job for run in group if run.job])
-            for group in groups
-        ]
-        answers = await actor.ask(pieces)
+        answers = await link.ask([ABOUT, processes, *panes, *files.values()])
+        about, listed = answers[ABOUT], answers[processes]
+        for each in (about, listed):
+            if isinstance(each, Problem):
+                return each
+        seen = host_of(about, listed, sent, self._clock.now())
         found: Files = {}
-        for piece, group in zip(pieces, groups, strict=True):
-            said = answers[piece]
-            jobs = [run.job for run in group if run.job is not None]
-            if isinstance(said, Problem):
-                found |= dict.fromkeys((run.name for run in group), said)
-            else:
-                found |= zip((run.name for run in group), job_files(said, jobs), strict=True)
-        return found
+        for run in runs:
+            said = answers[files[run.name]]
+            found[run.name] = said if isinstance(said, Problem) else job_files(run.job, said)
+        return self._view(seen, runs, answers, found)
 
     def _view(
         self,
@@ -223,7 +191,7 @@ class BoxJobs:
         around = Around(candidates_of(sight), sight)
         return View(sight, files, _multiplexed(answers), around)
 
-    async def _follow(self, actor: Actor, runs: Sequence[RunSpec], *, anew: bool) -> None:
+    async def _follow(self, link: HostLink, runs: Sequence[RunSpec], *, anew: bool) -> None:
         """Find out where links lead that are not known yet: once, and ``anew`` before an action.
 
         A folder that was not there at the first look may be a link by now, or lead elsewhere.
@@ -232,19 +200,15 @@ class BoxJobs:
         new = [place for place in places if anew or place not in self._links]
         if not new:
             return
-        piece, folders = words.real(new), {pid_folder(run): None for run in runs}
-        disks = asked_of([place for place in new if place in folders])
-        answers = await actor.ask([piece, *disks])
-        told, said = told_by(answers, disks), answers[piece]
-        if isinstance(said, bytes):
-            told |= await asked_alone(actor, disks, told)
-        self._disks |= shared_by(told)
-        lines = b"" if isinstance(said, Problem) else said
-        found = lines.decode("utf-8", "surrogateescape").splitlines()
-        if len(found) == len(new):
-            links = dict(zip(new, found, strict=True))
-            if any(self._links.get(place) != link for place, link in links.items()):
-                self._links.update(links)
+        links = {place: ask(f"the links of {place.path}", "real", path=place.path) for place in new}
+        folders = {pid_folder(run) for run in runs}
+        disks = disk_asks(place for place in new if place in folders)
+        answers = await link.ask([*links.values(), *disks.values()])
+        self._disks |= shared_by(disks_of(disks, answers))
+        for place, asked in links.items():
+            real = answers[asked]
+            if isinstance(real, str) and self._links.get(place) != real:
+                self._links[place] = real
                 self._marks.clear()
 
     def _judged(self, query: Query, view: View, now: float) -> Facet[JobValue]:
@@ -305,7 +269,7 @@ class BoxJobs:
 
     def _stop(self, view: View, members: Sequence[Any]) -> Stop | None:
         """Return the stop of a job; one that is traced stops all the time: two looks must agree."""
-        now, host = view.sight.host.got, view.sight.host.about.get("machine", "")
+        now, host = view.sight.host.got, str(view.sight.host.about["machine"])
         for one in members:
             key = (host, one.pid, one.ticks)
             if one.state not in STOP_STATES:
@@ -340,29 +304,19 @@ def _sought(run: RunSpec) -> tuple[str | None, ...]:
     return (run.name,) if job is None else (run.name, job.host, job.session, job.match)
 
 
-def _pieces(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> list[Piece]:
-    """Return all that is asked of a host for these runs."""
-    jobs = [(run, run.job) for run in runs if run.job is not None]
-    marks = [word for run in runs for word in words_of(run, links)]
-    pieces = [
-        *ALWAYS,
-        words.environments([f"{LINEAGE}=", f"{SUPERVISES}=", *marks]),
-        words.open_files(marks),
-    ]
-    pieces += [words.TMUX, words.SCREEN] if any(job.session for _, job in jobs) else []
-    return pieces
-
-
 def _multiplexed(answers: Answers) -> Multiplexed:
     """Return the sessions of both programs; ``None`` if neither is there."""
-    tmux, screen = answers.get(words.TMUX), answers.get(words.SCREEN)
-    if isinstance(tmux, Problem):
-        return Multiplexed((), tmux)
-    panes = None if tmux is None else sessions(tmux)
-    others = None if not isinstance(screen, bytes) else screens(screen)
-    if panes is None and others is None:
-        return Multiplexed(None)
-    return Multiplexed((*(panes or ()), *(others or ())))
+    found: list[Session] = []
+    absent = 0
+    for each, read in ((TMUX, sessions), (SCREEN, screens)):
+        said = answers.get(each)
+        if isinstance(said, Problem) and said.kind is not ErrorKind.NOT_FOUND and each is TMUX:
+            return Multiplexed((), said)
+        if said is None or isinstance(said, Problem):
+            absent += 1
+        else:
+            found += read(said[1])
+    return Multiplexed(None) if absent == 2 else Multiplexed(tuple(found))
 
 
 def _found(run: RunSpec, view: View, files: JobFiles) -> Found:

@@ -18,8 +18,7 @@ and is refused). A background command is ``exec``ed: some shells wait beside it 
 its output.
 
 Each answers one line on descriptor 3: ``ok|PID``, or ``no|CODE|why`` with which nothing was
-started and never will be. A host without flock(1) and Python holds chained links instead of
-locks: each names a process by its start, and the next is made only once that one is gone.
+started and never will be. Where there is no flock(1), Python takes the locks.
 
 What cleans ``/tmp`` goes by age, and a lock whose file is gone excludes nobody: while its job lives
 it is dated far ahead, read last after it was written last, so that no reading brings it back.
@@ -98,8 +97,7 @@ ck_private() {
 
 # Locks: 0 taken, 1 held by somebody, 2 this file system has none.
 if command -v flock >/dev/null; then ck_how=flock
-elif command -v python3 >/dev/null; then ck_how=python3
-else ck_how=links; fi
+else ck_how=python3; fi
 ck_flock() {
   case $ck_how in
     flock) flock -n "$1";;
@@ -126,42 +124,10 @@ ck_grab() {
     sleep 0.1 2>/dev/null || sleep 1
   done
 }
-ck_newest() {
-  ck_m=0
-  for ck_x in "$1".[0-9]*; do
-    [ -L "$ck_x" ] && [ "${ck_x##*.}" -gt $ck_m ] && ck_m=${ck_x##*.}
-  done
-}
-ck_lives() {
-  ck_o=$IFS; IFS=:; set -- $(readlink "$1"); ck_c="$*"; IFS=$ck_o
-  ck_h=$1
-  [ "$5" = "$(ck_machine)" ] || return 0
-  [ "$4" = "$(ck_boot)" ] || return 1
-  ck_alive "$2" "$3" && return
-  set -- "$1" "${ck_c#*:*:*:*:*:}"; [ "$2" != "$ck_c" ] || set -- "$1" ''
-  # By what it prints: its status tells of processes that went while it looked. In lines: busybox's
-  # grep sees no more than the first variable. A run of another lineage may have the same name.
-  ck_c=$(head -c 1000000 /dev/null /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' |
-    grep -xF -e "COCKPIT_LAUNCH_ID=$1" -e "COCKPIT_LINEAGE=$2")
-  case $ck_c in *COCKPIT_LAUNCH_ID=*) ;; *) return 1;; esac
-  case $2,$ck_c in ,*|*COCKPIT_LINEAGE=*) ;; *) return 1;; esac
-}
-ck_chain() {
-  ck_s=$(stat -L -c %i "$1" 2>/dev/null) && grep -q "FLOCK.*:$ck_s 0 EOF" /proc/locks && return 1
-  while :; do
-    ck_newest "$1"; ck_k=$((ck_m + 1))
-    [ $ck_m -eq 0 ] || ! ck_lives "$1.$ck_m" || return 1
-    ck_c="$ck_I:$$:$(ck_ticks $$):$(ck_boot):$(ck_machine):$ck_T"
-    ln -s "$ck_c" "$1.$ck_k" || return 1
-    ck_newest "$1"; [ $ck_m -ne $ck_k ] || return 0
-    rm -f "$1.$ck_k"
-  done
-}
 ck_keep() {
   for ck_l; do
-    set -- "$ck_l"; [ $ck_how != links ] || set -- "$ck_l".[0-9]*
-    touch -c -h -t 203612312359 -- "$@" || touch -c -t 203612312359 -- "$@"
-    touch -c -h -a -t 203712312359 -- "$@" || :
+    touch -c -h -t 203612312359 -- "$ck_l" || touch -c -t 203612312359 -- "$ck_l"
+    touch -c -h -a -t 203712312359 -- "$ck_l" || :
   done
 }
 ck_take() {
@@ -169,9 +135,9 @@ ck_take() {
   for ck_l; do
     ck_dir "${ck_l%/*}" || ck_no 74 "cannot make the folder ${ck_l%/*}"
     ck_h=
-    if [ $ck_how = links ]; then ck_chain "$ck_l"; else ck_grab $ck_d "$ck_l"; fi
+    ck_grab $ck_d "$ck_l"
     case $? in
-      0) ck_any=1; [ $ck_how = links ] || [ ! -w "$ck_l" ] ||
+      0) ck_any=1; [ ! -w "$ck_l" ] ||
         printf 'supervisor=%s\nlaunch_id=%s\n' "$$" "$ck_I" >"$ck_l";;
       1) ck_h=${ck_h:-$(sed -n 's/^launch_id=//p' "$ck_l" 2>/dev/null | head -n 1)}
         ck_no 75 "$ck_l is locked: something of a job${ck_h:+ of $ck_h} still lives";;
@@ -243,7 +209,7 @@ ck_supervise() {
   if [ "$(ck_told state)" != running ]; then rm -f "$ck_e"; exit; fi
   printf '%-15s\n' "$ck_r" 1<>"$ck_e" && ck_settle "$ck_e" && mv -f "$ck_e" "$ck_E"
   ck_tell ended "$(ck_told pid)" "$(ck_told ticks)" "$ck_r"
-  [ $ck_how = links ] || touch -c -- "$@"
+  touch -c -- "$@"
 }
 
 ck_mark() {

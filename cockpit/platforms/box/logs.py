@@ -12,13 +12,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from cockpit.hosts.link import HostLink, ask
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
-from cockpit.platforms.box import probe
-from cockpit.platforms.box.probe import Actor
 from cockpit.runtime.ssh import quote
+from cockpit.runtime.ssh_session import ASKING
 from cockpit.sources.logs.pieces import Answer, Ask, Piece, Told
 from cockpit.sources.logs.remote import HostError, on_our_clock
 from cockpit.sources.logs.source import Logs
@@ -29,45 +29,50 @@ APART: Final = 60.0
 """Seconds for which the logs of a host take a trip of their own after one of them has hung."""
 SPENT: Final = 5.0
 """Seconds after which there is no time left for another trip in the same look."""
-_LOGS: Final = "logs"
+SECONDS: Final = 3.0
+"""For all of them, on the host."""
+MOST: Final = 16_000_000
+MOST_SENT: Final = 60_000
+"""Characters of the script: it is one word, and Linux takes 128 kB."""
 
 
 class BoxLogs:
-    """Observes the logs of hosts; ``actor_of`` gives what asks a host."""
+    """Observes the logs of hosts; ``link_to`` gives what asks a host."""
 
-    def __init__(self, clock: Clock, logs: Logs, actor_of: Callable[[str], Actor]) -> None:
+    def __init__(self, clock: Clock, logs: Logs, link_to: Callable[[str], HostLink]) -> None:
         self._clock = clock
         self._logs = logs
-        self._actor_of = actor_of
+        self._link_to = link_to
         self._apart: dict[str, float] = {}
         """Until when the logs of a host do not ride (monotonic)."""
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[LogValue]]:
         """Return the log facet of each run, by name."""
         groups: dict[str, dict[str, Ask]] = {}
-        for name, (host, ask) in self._logs.asks(queries).items():
-            groups.setdefault(host, {})[name] = ask
+        for name, (host, wanted) in self._logs.asks(queries).items():
+            groups.setdefault(host, {})[name] = wanted
         rides = await asyncio.gather(*(self._ride(*group) for group in groups.items()))
         told = {name: each for ride in rides for name, each in ride.items()}
         return await self._logs.observe(queries, told=told)
 
     async def _ride(self, host: str, asks: Mapping[str, Ask]) -> dict[str, Told]:
         """Return what a probe has brought; what is not in it is still to be asked for."""
-        actor, began = self._actor_of(host), self._clock.monotonic()
-        if actor.under_way or began < self._apart.get(host, began):
+        began = self._clock.monotonic()
+        if began < self._apart.get(host, began):
             return {}
         riding = {name: ask for name, ask in asks.items() if ask.wish.unless is not None}
         piece, script = _fitting(list(riding.values()))
         if not piece.asks:
             return {}
-        ours = probe.Piece("its logs", script, _LOGS, lasting=False)
+        argv = ["sh", "-c", script, ASKING]
+        ours = ask("its logs", "run", argv=argv, seconds=SECONDS, most=MOST)
         sent = self._clock.now()
-        said = (await actor.ask([ours]))[ours]
+        said = (await self._link_to(host).ask([ours]))[ours]
         if isinstance(said, Problem):
             taken = list(riding)[: len(piece.asks)]
             return self._without(host, said, taken, self._clock.monotonic() - began)
         got = self._clock.now()
-        found = zip(riding, piece.answers(said), strict=False)
+        found = zip(riding, piece.answers(said[1].encode("utf-8", "surrogateescape")), strict=False)
         return {name: on_our_clock(told, sent, got) for name, told in found if _whole(told)}
 
     def _without(
@@ -85,7 +90,7 @@ def _fitting(asks: Sequence[Ask]) -> tuple[Piece, str]:
     """Return a piece for the first of them, as many as one word of a script can hold."""
     piece = Piece(asks, ROOM)
     script = piece.script
-    while piece.asks and len(quote(script)) > probe.MOST_SENT:
+    while piece.asks and len(quote(script)) > MOST_SENT:
         piece = Piece(asks[: len(piece.asks) // 2], ROOM)
         script = piece.script
     return piece, script

@@ -8,22 +8,23 @@ one of the two comes first, however late the other arrives.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from cockpit.hosts.link import HostLink, ask
 from cockpit.model.facet import Problem
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.box import words
-from cockpit.platforms.box.disks import asked_of, shared_by, told_by
+from cockpit.platforms.box.disks import disk_asks, disks_of, shared_by
 from cockpit.platforms.box.launching import ID, Script, launches_place
-from cockpit.platforms.box.machine import Host, host_of
-from cockpit.platforms.box.probe import Actor, Piece
+from cockpit.platforms.box.machine import ABOUT, Host, host_of, processes_ask
 from cockpit.platforms.box.sight import HostSight, folder_of
-from cockpit.platforms.box.smallfiles import JobFiles, job_files
+from cockpit.platforms.box.smallfiles import JobFiles, files_ask, job_files
+from cockpit.platforms.box.words import spelled
 from cockpit.platforms.local import lookup as local
-from cockpit.platforms.local.files import PidNote
+from cockpit.platforms.local.files import MOST, PidNote
 from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, SUPERVISES
 from cockpit.platforms.local.recorded import Who, identify
@@ -31,13 +32,7 @@ from cockpit.runtime.ssh import RemoteError, quote
 from cockpit.text.safe import clean
 
 CLOSING: Final = 15.0
-_READ: Final = """\
-f={folder}/{name}
-if [ -f "$f" ]; then echo note; head -c 4096 "$f"
-elif [ -e "$f" ] || [ -L "$f" ]; then echo "odd $f is no file of ours"
-elif ls -d "$f" 2>&1 | grep -v 'No such file\\|Not a directory'; then :
-elif [ -e "$f.intent" ]; then echo intent
-else echo nothing; fi"""
+ABSENT: Final = (errno.ENOENT, errno.ENOTDIR)
 _CLOSE: Final = """\
 f={folder}/{name}
 if (set -C; printf 'state=closed\\nlaunch_id=%s\\n' {name} >"$f") 2>/dev/null
@@ -60,7 +55,7 @@ class Seen(NamedTuple):
     """From where the disk of the pid file is mounted (``HostSight.disks``)."""
 
 
-async def look_up(actor: Actor, send: Script, run: RunSpec, launch_id: str) -> LookUp:
+async def look_up(link: HostLink, send: Script, run: RunSpec, launch_id: str) -> LookUp:
     """Return what became of ``launch_id``; never raises."""
     folder, job = launches_place(run), run.job
     if not ID.fullmatch(launch_id):
@@ -68,8 +63,8 @@ async def look_up(actor: Actor, send: Script, run: RunSpec, launch_id: str) -> L
     if folder is None or job is None:
         return _unknown("no place in cockpit.toml where launches are noted")
     for _ in range(local.ROUNDS):
-        noted = await _noted(actor, folder, launch_id)
-        seen = noted if isinstance(noted, str) else await _seen(actor, job, launch_id)
+        noted = await _noted(link, folder, launch_id)
+        seen = noted if isinstance(noted, str) else await _seen(link, run, launch_id)
         if isinstance(noted, str) or isinstance(seen, str):
             return _unknown(str(seen))
         host, at = seen.host, f" on {job.host}"
@@ -80,7 +75,7 @@ async def look_up(actor: Actor, send: Script, run: RunSpec, launch_id: str) -> L
             return found
         if noted.note is None:
             return await _unused(send, job, folder, launch_id, meant=noted.meant)
-        if await _noted(actor, folder, launch_id) == noted:
+        if await _noted(link, folder, launch_id) == noted:
             return local.ended(launch_id, noted.note)
     return local.changing(launch_id)
 
@@ -89,39 +84,39 @@ def _unknown(text: str) -> LookUp:
     return LookUp(found=Found.UNKNOWN, text=text)
 
 
-async def _noted(actor: Actor, folder: Place, launch_id: str) -> Noted | str:
-    script = _READ.format(folder=words.spelled(folder), name=quote(launch_id))
-    piece = Piece(f"the launch notes in {folder.path}", script, "launches")
-    said = (await actor.ask([piece]))[piece]
+async def _noted(link: HostLink, folder: Place, launch_id: str) -> Noted | str:
+    path = f"{folder.path}/{launch_id}"
+    wanted = [(path, MOST), (f"{path}.intent", 0)]
+    asked = ask(f"the launch notes in {folder.path}", "files", wanted=wanted)
+    said = (await link.ask([asked]))[asked]
     if isinstance(said, Problem):
         return f"the notes of its launch cannot be read: {said.message}"
-    head, _, text = said.decode("utf-8", "replace").lstrip("\n").partition("\n")
-    if head in ("intent", "nothing"):
-        return Noted(None, head == "intent")
-    return (
-        Noted(launches.parsed(text))
-        if head == "note"
-        else f"the notes of its launch: {clean(head, 200)}"
-    )
+    note, intent = said
+    if "figures" in note:
+        regular = note["figures"][0] == "file"
+        return Noted(launches.parsed(note["text"])) if regular else f"{path} is no file of ours"
+    if note["link"] or note["errno"] not in ABSENT:
+        return f"the notes of its launch: {path}: {clean(note['text'], 200)}"
+    if "figures" in intent:
+        return Noted(None, meant=True)
+    absent = intent["errno"] in ABSENT and not intent["link"]
+    return Noted(None) if absent else f"the notes of its launch: {clean(intent['text'], 200)}"
 
 
-async def _seen(actor: Actor, job: JobSpec, launch_id: str) -> Seen | str:
+async def _seen(link: HostLink, run: RunSpec, launch_id: str) -> Seen | str:
     """Return the host's processes and the job's files, or why they are not known."""
-    marks = (f"{LAUNCH_ID}={launch_id}", f"{SUPERVISES}={launch_id} ")
-    pieces = [words.ABOUT, words.STATS, words.ARGV, words.OWNERS, words.environments(marks)]
-    files, folder = words.files([launch_id], [job]), folder_of(job.pid_file)
-    disks = asked_of([] if folder is None else [folder])
-    answers = await actor.ask([*pieces, files, *disks])
-    said = [each for piece, each in answers.items() if piece not in disks]
+    assert run.job is not None
+    processes = processes_ask((f"{LAUNCH_ID}={launch_id}", f"{SUPERVISES}={launch_id} "))
+    files, folder = files_ask(run), folder_of(run.job.pid_file)
+    disks = disk_asks([] if folder is None else [folder])
+    answers = await link.ask([ABOUT, processes, files, *disks.values()])
+    said = (answers[each] for each in (ABOUT, processes, files))
     problem = next((each for each in said if isinstance(each, Problem)), None)
     if problem is not None:
         return problem.message
-    told = {piece.name: said for piece, said in answers.items() if isinstance(said, bytes)}
-    host = host_of(told, 0.0, 0.0)
-    if host is None:
-        return f"{job.host} does not list its processes"
-    found = job_files(told[files.name], [job])[0]
-    return Seen(host, found, shared_by(told_by(answers, disks)))
+    host = host_of(answers[ABOUT], answers[processes], 0.0, 0.0)
+    found = job_files(run.job, answers[files])
+    return Seen(host, found, shared_by(disks_of(disks, answers)))
 
 
 def _by_pid_file(run: RunSpec, launch_id: str, seen: Seen) -> LookUp | None:
@@ -146,7 +141,7 @@ async def _unused(
     if not meant:
         text = f"{launch_id} was never started on {job.host}"
         return LookUp(found=Found.ABSENT, text=text)
-    script = _CLOSE.format(folder=words.spelled(folder), name=quote(launch_id))
+    script = _CLOSE.format(folder=spelled(folder), name=quote(launch_id))
     try:
         said = (await send(job.host, script, deadline=CLOSING)).text.strip()
     except RemoteError as error:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from cockpit.hosts.link import HostLink, link_to
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, Problem, not_configured
 from cockpit.model.jobs import (
@@ -26,15 +27,14 @@ from cockpit.model.jobs import (
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding, refuse_beside
-from cockpit.platforms.box import PRIVATE, adopting, evidence, launching, lookup, words
-from cockpit.platforms.box.doctor import finding_of
+from cockpit.platforms.box import PRIVATE, adopting, evidence, launching, lookup
+from cockpit.platforms.box.doctor import LACKS, finding_of
 from cockpit.platforms.box.ending import BoxEnding
 from cockpit.platforms.box.health import BoxHosts
 from cockpit.platforms.box.jobs import BoxJobs
 from cockpit.platforms.box.launching import ID, Script, startable
 from cockpit.platforms.box.logs import BoxLogs
 from cockpit.platforms.box.own import own_jobs
-from cockpit.platforms.box.probe import Actor
 from cockpit.platforms.box.saving import by_command, by_signal
 from cockpit.platforms.local.platform import target_of
 from cockpit.platforms.saving import NO_WAY
@@ -69,21 +69,17 @@ class BoxPlatform(Unsupported):
         self,
         clock: Clock,
         logs: Logs,
-        actor: Callable[[str | None], Actor] = Actor,
+        link: Callable[[str], HostLink] = link_to,
         send: Script = run_script,
         answer_within: float = START,
     ) -> None:
         super().__init__(clock, logs)
         self._send = send
         self._answer_within = answer_within
-        self._make = actor
-        self._actors: dict[str, Actor] = {}
-        self._jobs = BoxJobs(clock, self._actor_of)
-        self._health = BoxHosts(clock, self._actor_of)
-        self._riding = BoxLogs(clock, logs, self._actor_of)
-
-    def _actor_of(self, host: str) -> Actor:
-        return self._actors.setdefault(host, self._make(host))
+        self._link_to = link
+        self._jobs = BoxJobs(clock, link)
+        self._health = BoxHosts(clock, link)
+        self._riding = BoxLogs(clock, logs, link)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the host: its job, its log and its disks share one connection, and one fate."""
@@ -123,8 +119,8 @@ class BoxPlatform(Unsupported):
         view = await self._jobs.seen(host, runs)
         if isinstance(view, Problem) or not any(run.resubmit for run in runs):
             return finding_of(host, view, (), runs)
-        said = (await self._actor_of(host).ask([words.LACKS]))[words.LACKS]
-        lacks = said.decode("utf-8", "replace").split() if isinstance(said, bytes) else ()
+        said = (await self._link_to(host).ask([LACKS]))[LACKS]
+        lacks = () if isinstance(said, Problem) else said[1].split()
         return finding_of(host, view, lacks, runs)
 
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
@@ -156,7 +152,7 @@ class BoxPlatform(Unsupported):
         """Return what became of a launch id; one that was meant and never used is closed by it."""
         if run.job is None or not run.job.host:
             return LookUp(found=Found.UNKNOWN, text=f"{NO_HOST} is not in cockpit.toml")
-        return await lookup.look_up(self._actor_of(run.job.host), self._send, run, launch_id)
+        return await lookup.look_up(self._link_to(run.job.host), self._send, run, launch_id)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Note on the host that the launch id is meant; nothing runs before ``go``."""
@@ -203,12 +199,12 @@ class BoxPlatform(Unsupported):
         if run.job is None or not run.job.host:
             return {}
         targets = [target_of(job) for job in jobs if "pid" in job.handle]
-        return await evidence.gather(self._actor_of(run.job.host), self._ending(run), run, targets)
+        return await evidence.gather(self._link_to(run.job.host), self._ending(run), run, targets)
 
     def _ending(self, run: RunSpec) -> BoxEnding:
         if run.job is None or not run.job.host:
             raise CannotError(f"{NO_HOST} is not in cockpit.toml")
-        return BoxEnding(self._actor_of(run.job.host), self._send, run.job.host)
+        return BoxEnding(self._link_to(run.job.host), self._send, run.job.host)
 
 
 async def _by_host(queries: Sequence[Query], ask: Ask) -> dict[str, Facet[Any]]:

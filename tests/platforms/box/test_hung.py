@@ -2,76 +2,59 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from pathlib import Path
-from typing import Any
 
 from cockpit.model.clock import SystemClock
-from cockpit.model.facet import ErrorKind, Problem
-from cockpit.model.observed import Disk
-from cockpit.model.place import Place, on_host
+from cockpit.model.facet import ErrorKind
+from cockpit.model.observed import HostValue
+from cockpit.model.place import on_host
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.box.disks import disks_of
+from cockpit.platforms.box.health import BoxHosts
 from cockpit.platforms.box.jobs import BoxJobs
-from cockpit.platforms.box.probe import Actor
-from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import run_script
+from tests.platforms.box.making import Here
 from tests.queries import queries_of
 
 DEAD = "/mnt/dead"
 GONE = 4_194_300
 
 
-class Mount:
-    """This machine, on which whatever touches ``DEAD`` hangs while it is down."""
-
-    def __init__(self, pipe: Path) -> None:
-        os.mkfifo(pipe)
-        self.pipe = pipe
-        self.down = True
-        self.trips = 0
-
-    async def __call__(self, host: str | None, script: str, **more: Any) -> Completed:
-        self.trips += 1
-        if self.down:
-            script = script.replace(f"w={DEAD}", f"cat {self.pipe}; w={DEAD}")
-            script = script.replace(f"for p in {DEAD}", f"cat {self.pipe}; for p in {DEAD}")
-        return await run_script(None, script, **more)
+def dead_mount() -> Here:
+    link = Here()
+    link.hangs = lambda each: DEAD in each.arguments and each.call != "real"
+    return link
 
 
-def test_the_other_runs_are_told_and_the_dead_mount_is_asked_apart(tmp_path: Path) -> None:
+async def test_the_other_runs_are_known_and_the_dead_mount_is_asked_once(tmp_path: Path) -> None:
     (tmp_path / "pid").write_text(f"{GONE}\n")
     runs = [
         RunSpec(name=name, job=JobSpec(kind="box", host="box", pid_file=on_host("box", path)))
         for name, path in (("a", f"{tmp_path}/pid"), ("b", f"{DEAD}/pid"), ("c", f"{tmp_path}/pid"))
     ]
-    mount = Mount(tmp_path / "pipe")
-    actor = Actor("box", mount, limits=(1.5, 0.6))
-    jobs = BoxJobs(SystemClock(), lambda host: actor)
-
-    async def look() -> dict[str, Any]:
-        return await jobs.observe("box", queries_of(runs))
-
-    async def story() -> None:
-        first = await look()
-        assert [first[name].value.state for name in "ac"] == ["gone", "gone"]
-        assert first["b"].value is None and first["b"].error.kind is ErrorKind.TIMEOUT
-        trips = mount.trips
-        second = await look()
-        assert [second[name].value.state for name in "ac"] == ["gone", "gone"]
-        assert second["b"].error.kind is ErrorKind.TIMEOUT
-        assert mount.trips == trips + 1  # nobody is asked twice for it any more
-        mount.down = False
-        third = await look()
-        assert third["b"].error.kind is ErrorKind.NOT_FOUND
-
-    asyncio.run(story())
+    link = dead_mount()
+    jobs = BoxJobs(SystemClock(), lambda host: link, reap_wait=0.0)
+    for _ in range(2):
+        found = await jobs.observe("box", queries_of(runs))
+        states = [facet.value.state for facet in found.values() if facet.value]
+        assert states == ["gone", "gone"]
+        assert found["b"].value is None
+        assert found["b"].error is not None and found["b"].error.kind is ErrorKind.TIMEOUT
+    assert len([each for each in link.asked if each.what == "the files of b"]) == 1
+    link.released.set()
+    link.hangs = lambda each: False
+    while not all(future.done() for future in link._hung.values()):
+        await link.ask([])
+    found = await jobs.observe("box", queries_of(runs))
+    assert found["b"].error is not None and found["b"].error.kind is ErrorKind.NOT_FOUND
 
 
-def test_the_other_disks_are_told(tmp_path: Path) -> None:
-    places = [Place("ssh", "box", path) for path in (DEAD, str(tmp_path))]
-    actor = Actor("box", Mount(tmp_path / "pipe"), limits=(1.0, 0.6))
-    dead, good = asyncio.run(disks_of(actor, places)).values()
-    assert isinstance(dead, Problem) and dead.kind is ErrorKind.TIMEOUT
-    assert isinstance(good, Disk)
+async def test_the_other_disks_are_known(tmp_path: Path) -> None:
+    link = dead_mount()
+    runs = [
+        RunSpec(name=name, output_root=on_host("box", path), job=JobSpec(kind="box", host="box"))
+        for name, path in (("dead", DEAD), ("good", str(tmp_path)))
+    ]
+    found = await BoxHosts(SystemClock(), lambda host: link).observe("box", queries_of(runs))
+    error = found["dead"].error
+    assert error is not None and error.kind is ErrorKind.TIMEOUT and DEAD in error.message
+    assert isinstance(found["good"].value, HostValue) and found["good"].value.disks
+    link.released.set()

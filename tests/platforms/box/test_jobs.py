@@ -9,12 +9,13 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cockpit.hosts.link import DEADLINE, Answers, Ask, HostLink
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import LiveJob, Query
@@ -22,12 +23,9 @@ from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box import sight
 from cockpit.platforms.box.jobs import BoxJobs
-from cockpit.platforms.box.machine import host_of
 from cockpit.platforms.box.platform import BoxPlatform
-from cockpit.platforms.box.probe import Actor
 from cockpit.platforms.local import marks
 from cockpit.platforms.local.census import census
-from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs
 from tests import waiting
@@ -41,24 +39,28 @@ SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
 There = Callable[[str], str]
 
 
-class Counted(Actor):
-    """An actor that counts its trips."""
+class Counted(HostLink):
+    """A link that counts its trips."""
 
     trips = 0
 
-    def __init__(self, host: str | None) -> None:
-        super().__init__(host, self._counted)
-
-    async def _counted(self, host: str | None, script: str, **options: Any) -> Completed:
+    async def ask(self, asks: Iterable[Ask], deadline: float = DEADLINE) -> Answers:
         Counted.trips += 1
-        return await run_script(host, script, **options)
+        return await super().ask(asks, deadline)
+
+
+LINKS: dict[str, Counted] = {}
 
 
 def platform() -> BoxPlatform:
     Counted.trips = 0
     clock = SystemClock()
-    made = BoxPlatform(clock, Logs(clock), Counted)
-    made._jobs = BoxJobs(clock, made._actor_of, reap_wait=0.05)
+
+    def link(host: str) -> Counted:
+        return LINKS.setdefault(host, Counted(host))
+
+    made = BoxPlatform(clock, Logs(clock), link)
+    made._jobs = BoxJobs(clock, link, reap_wait=0.05)
     return made
 
 
@@ -233,17 +235,6 @@ def test_what_we_ask_beside_the_probe_is_no_job(run_of: MakeRun, box: Sshd, tmp_
         return [*live.jobs, *live.possible]
 
     assert asyncio.run(both()) == []
-
-
-def test_a_process_that_ended_meanwhile_has_no_owner_and_is_no_job() -> None:
-    told = {
-        "its own facts": b"uid 0",
-        "its process table": b"7 S 1 7 7 5\n8 S 1 8 8 5",
-        "its command lines": b"==> /proc/7/cmdline <==\na\n==> /proc/8/cmdline <==\nb\n",
-        "its processes' owners": b"/proc/8 0",
-    }
-    host = host_of(told, 1.0, 2.0)
-    assert host is not None and list(host.processes) == [8]
 
 
 def test_a_job_has_its_children_and_the_loop_that_starts_it_again(

@@ -18,9 +18,7 @@ from cockpit.model.jobs import Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.box import launching
-from cockpit.platforms.box.words import environments
 from cockpit.platforms.local.launcher import launches
-from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE
 from cockpit.runtime.shell import Completed, run_command
 from tests.platforms.box.making import spec, told
 from tests.platforms.local.making import slay, submission, supervisors, trainers
@@ -111,7 +109,7 @@ async def _race(send: Shell, run: RunSpec, given: list[Submission]) -> list[obje
     return list(await asyncio.gather(*starts, return_exceptions=True))
 
 
-@pytest.mark.parametrize("without", [(), ("flock", "python3")], ids=["flock", "links"])
+@pytest.mark.parametrize("without", [(), ("flock",)], ids=["flock", "python"])
 async def test_of_several_starts_one_wins_and_what_it_left_still_excludes(
     run: RunSpec, tmp_path: Path, without: tuple[str, ...]
 ) -> None:
@@ -128,46 +126,11 @@ async def test_of_several_starts_one_wins_and_what_it_left_still_excludes(
     assert len(trainers(run)) == 1
 
 
-@pytest.fixture
-def namesake(run: RunSpec) -> Iterator[None]:
-    """Have a job of a run of the same name, and of the same number, in another lineage."""
-    env = {**os.environ, LAUNCH_ID: submission(run, 1).launch_id, LINEAGE: "root:0123456789abcdef"}
-    with subprocess.Popen(["sleep", "60"], env=env) as other:
-        yield
-        other.kill()
-
-
-@pytest.mark.usefixtures("namesake")
-async def test_a_job_of_the_same_name_elsewhere_is_not_taken_for_one_that_is_over(
-    run: RunSpec, tmp_path: Path
-) -> None:
+async def test_where_no_lock_can_be_held_nothing_is_started(run: RunSpec, tmp_path: Path) -> None:
     send = Shell(hidden(tmp_path / "bin", "flock", "python3"))
-    (first,) = await _race(send, run, [submission(run, 1)])
-    assert isinstance(first, str), first
-    slay(run)
-    (second,) = await _race(send, run, [submission(run, 2)])
-    assert isinstance(second, str), second
-    assert trainers(run) == [int(second)]
-
-
-def test_whose_environment_holds_a_word_is_found_where_grep_stops_at_a_zero_byte(
-    tmp_path: Path,
-) -> None:
-    simple = '#!/bin/sh\ncase $1 in -qF) cat >/dev/null; exit 1;; esac; exec /bin/grep "$@"\n'
-    (tmp_path / "grep").write_text(simple)
-    (tmp_path / "grep").chmod(0o755)
-    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    words = [f"SKIFF={tmp_path}"]
-    with subprocess.Popen(["sleep", "60"], env={**env, "SKIFF": str(tmp_path)}) as marked:
-        try:
-            for how in (env, dict(os.environ)):
-                script = environments(words).script
-                said = subprocess.run(
-                    ["sh", "-c", script], env=how, capture_output=True, check=True
-                )
-                assert f"==> /proc/{marked.pid}/environ <==" in said.stdout.decode()
-        finally:
-            marked.kill()
+    (found,) = await _race(send, run, [submission(run, 1)])
+    assert isinstance(found, CannotError) and "no lock can be held" in str(found)
+    assert trainers(run) == []
 
 
 @pytest.mark.parametrize("shell", ["busybox", "ksh93", "yash"])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from cockpit.hosts.agent import LATE
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
@@ -16,13 +14,11 @@ from cockpit.model.observed import LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.box import logs as riding
 from cockpit.platforms.box.logs import BoxLogs
-from cockpit.platforms.box.probe import Actor, Piece
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script, run_script_blocking
+from cockpit.runtime.ssh import RemoteError, run_script_blocking
 from cockpit.sources.logs.source import Logs
 from cockpit.watch.poller import BEAT, Rest
-
-OTHER = Piece("another wish", "echo other", "other")
+from tests.platforms.box.making import Here
 
 
 class Steps(FixedClock):
@@ -43,17 +39,10 @@ class World:
             path.write_text("step 1/9 loss=2.0\n")
         self.probes = self.trips = 0
         self.down: RemoteError | None = None
-        self.edit: Callable[[str], str] = lambda script: script
         self.clock = Steps(1_700_000_000.0)
-        self.actor = Actor("box", self._probe, limits=(1.0, 0.6))
+        self.link = Here()
         logs = Logs(self.clock, run=self._trip)
-        self.logs = BoxLogs(self.clock, logs, lambda host: self.actor)
-
-    async def _probe(self, host: str | None, script: str, **more: Any) -> Completed:
-        self.probes += 1
-        if self.down is not None:
-            raise self.down.again()
-        return await run_script(None, self.edit(script), **more)
+        self.logs = BoxLogs(self.clock, logs, lambda host: self.link)
 
     def _trip(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
         self.trips += 1
@@ -63,11 +52,14 @@ class World:
 
     async def look(self) -> list[Facet[LogValue]]:
         self.probes = self.trips = 0
+        self.link.down, before = self.down, len(self.link.asked)
         runs = [
             RunSpec(name=path.name, job=JobSpec(kind="box", host="box", log=f"ssh://box{path}"))
             for path in self.paths
         ]
-        return list((await self.logs.observe([Query(run=run) for run in runs])).values())
+        found = list((await self.logs.observe([Query(run=run) for run in runs])).values())
+        self.probes = len(self.link.asked) - before
+        return found
 
     async def lines(self) -> list[str]:
         facets = await self.look()
@@ -88,9 +80,7 @@ async def test_the_first_look_takes_its_own_trip_and_what_is_new_rides(world: Wo
     assert await world.lines() == ["step 1/9 loss=2.0"] * 2
     assert (world.probes, world.trips) == (0, 1)
     logged(world.paths[0], "step 2/9 loss=1.0")
-    found, other = await asyncio.gather(world.lines(), world.actor.ask([OTHER]))
-    assert found == ["step 2/9 loss=1.0", "step 1/9 loss=2.0"]
-    assert other == {OTHER: b"other\n"}
+    assert await world.lines() == ["step 2/9 loss=1.0", "step 1/9 loss=2.0"]
     assert (world.probes, world.trips) == (1, 0)
 
 
@@ -111,30 +101,24 @@ async def test_a_log_that_is_gone_is_told_by_the_probe(world: World) -> None:
     first, second = await world.look()
     assert first.error is not None and first.error.kind is ErrorKind.NOT_FOUND
     assert second.known and world.probes == 1
-    assert world.trips == 1, "the files beside it are asked for: it may have been renamed"
+    assert world.trips == 2, "the files beside it, and who still has it open: it may be renamed"
 
 
-async def test_one_that_hangs_costs_the_others_its_limit_once(world: World) -> None:
+async def test_one_that_hangs_is_asked_apart_for_a_while(world: World) -> None:
     await world.look()
-    world.edit = lambda script: script.replace("measure() {", "sleep 9; measure() {")
+    world.link.hangs = lambda each: each.what == "its logs"
+    world.link.released.set()
+    world.link.edit = lambda each, value: [LATE, "", ""]
     logged(world.paths[0], "step 2/9 loss=1.0")
-    found, other = await asyncio.gather(world.lines(), world.actor.ask([OTHER]))
-    assert found[0] == "step 2/9 loss=1.0" and other == {OTHER: b"other\n"}
+    found = await world.lines()
+    assert found[0] == "step 2/9 loss=1.0"
     assert (world.probes, world.trips) == (1, 1)
-    assert not world.actor._hung, "its script is another one each time"
-    world.edit = lambda script: script
+    world.link.edit = lambda each, value: value
     assert await world.lines() == found
     assert (world.probes, world.trips) == (0, 1)
     world.clock.at += riding.APART
     assert await world.lines() == found
     assert (world.probes, world.trips) == (1, 0)
-
-
-async def test_nothing_waits_for_a_probe_that_is_under_way(world: World) -> None:
-    await world.look()
-    world.actor.under_way = True
-    assert await world.lines() == ["step 1/9 loss=2.0"] * 2
-    assert (world.probes, world.trips) == (0, 1)
 
 
 async def test_a_host_that_is_gone_is_asked_once(world: World) -> None:

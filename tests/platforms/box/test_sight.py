@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cockpit.hosts.link import Ask
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Found
 from cockpit.model.observed import Phase
 from cockpit.platforms.box.jobs import BoxJobs, View
 from cockpit.platforms.box.lookup import look_up
-from cockpit.platforms.box.probe import Actor, Answers, Piece
-from cockpit.platforms.box.words import DISKS
 from cockpit.runtime.ssh import run_script
-from tests.platforms.box.making import files, spec
+from tests.platforms.box.making import Here, files, spec
 from tests.queries import queries_of
 
 
-class Aliased(Actor):
-    """This machine under a host's name; on ``near`` each folder is a link elsewhere."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(None)
-        self.name = name
-
-    async def ask(self, pieces: Iterable[Piece]) -> Answers:
-        answers = dict(await super().ask(pieces))
-        for piece, said in answers.items():
-            if piece.name == "its links" and self.name == "near" and isinstance(said, bytes):
-                answers[piece] = b"".join(b"/elsewhere" + line for line in said.splitlines(True))
-        return answers
+def aliased(name: str) -> Here:
+    """Return this machine under a host's name; on ``near`` each folder is a link elsewhere."""
+    link = Here(name)
+    if name == "near":
+        link.edit = lambda each, value: f"/elsewhere{value}" if each.call == "real" else value
+    return link
 
 
 async def test_a_path_that_is_a_link_on_one_host_is_none_on_another(tmp_path: Path) -> None:
-    actors = {name: Aliased(name) for name in ("near", "far")}
+    actors = {name: aliased(name) for name in ("near", "far")}
     jobs = BoxJobs(SystemClock(), actors.__getitem__)
     led = {}
     for host in actors:
@@ -56,7 +47,7 @@ def started(text: str) -> subprocess.Popen[bytes]:
 
 async def test_a_job_of_one_host_is_not_gone_from_another(tmp_path: Path) -> None:
     """The run file was edited: nothing of it was ever seen there."""
-    asked, child = Actor(None), started(str(tmp_path))
+    asked, child = Here(), started(str(tmp_path))
     jobs = BoxJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
     nothing: dict[str, Any] = {"log": None, "pid_file": None, "exit_file": None}
     here = spec("near", tmp_path, match=str(tmp_path), **nothing)
@@ -74,24 +65,26 @@ async def test_a_job_of_one_host_is_not_gone_from_another(tmp_path: Path) -> Non
     assert facet.value is not None and facet.value.phase is Phase.FAILED
 
 
-class Mounting(Actor):
-    """This machine under a host's name; its disks are mounted from elsewhere, as ``df`` tells."""
+def mounting(spoilt: str = "/nothing") -> Here:
+    """Return this machine, its disks mounted from elsewhere; what ``spoilt`` holds has none."""
+    link = Here()
 
-    async def ask(self, pieces: Iterable[Piece]) -> Answers:
-        answers = dict(await super().ask(pieces))
-        for piece, said in answers.items():
-            if piece.group == DISKS and isinstance(said, bytes):
-                answers[piece] = re.sub(rb"(?m)^\S+ +(?=\d)", b"nas:/home ", said)
-        return answers
+    def edit(each: Ask, value: Any) -> Any:
+        if each.call != "disk":
+            return value
+        return value | {"source": "nas:/home"}
+
+    link.edit, link.hangs = edit, lambda each: each.call == "disk" and spoilt in each.arguments
+    return link
 
 
 @pytest.mark.parametrize(
-    ("actor", "phase"), [(Actor, Phase.FAILED), (Mounting, Phase.UNKNOWN)], ids=["own", "shared"]
+    ("link", "phase"), [(Here, Phase.FAILED), (mounting, Phase.UNKNOWN)], ids=["own", "shared"]
 )
 async def test_a_plain_pid_file_on_a_disk_that_hosts_share_may_be_another_hosts(
-    tmp_path: Path, actor: type[Actor], phase: Phase
+    tmp_path: Path, link: Callable[[], Here], phase: Phase
 ) -> None:
-    asked = actor(None)
+    asked = link()
     jobs = BoxJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
     run = spec("near", tmp_path)
     files(run, "pid_file").parent.mkdir(parents=True)
@@ -111,17 +104,8 @@ async def test_a_plain_pid_file_on_a_disk_that_hosts_share_may_be_another_hosts(
         assert told in str(unknown) and found.found is Found.UNKNOWN and told in found.text
 
 
-class Spoiling(Mounting):
-    """The same; of one folder ``df`` tells nothing, and of what is asked with it neither."""
-
-    async def ask(self, pieces: Iterable[Piece]) -> Answers:
-        answers = dict(await super().ask(pieces))
-        spoilt = [piece for piece in answers if piece.group == DISKS and "/gone" in piece.script]
-        return answers | dict.fromkeys(spoilt, b"df: /gone: Permission denied\n")
-
-
 async def test_a_disk_that_is_not_told_hides_no_other_disk_that_hosts_share(tmp_path: Path) -> None:
-    asked = Spoiling(None)
+    asked = mounting(spoilt="/gone")
     jobs = BoxJobs(SystemClock(), lambda _: asked, reap_wait=0.0)
     run, beside = spec("near", tmp_path / "a"), spec("near", tmp_path / "gone", "beside")
     for each in (run, beside):
