@@ -202,8 +202,11 @@ def _maybe(sure: Mark | None, told: Mark | None, *, recorded: bool) -> Belongs |
     return Belongs(Sure.POSSIBLE, told._replace(why=why, alike=recorded))
 
 
-def _same_command(watched: RunMarks, process: Process, files: Files) -> Belongs:
+def _same_command(watched: RunMarks, process: Process, files: Files) -> Belongs | None:
     elsewhere = files.logs_elsewhere(process)
+    for each in starts_of(process.argv, process.cwd or ""):
+        if of_another_run(watched.run, watched.starts, each):
+            return None  # a placeholder fits any value: another output root is another run
     other = Started(variables=_outputs_in_environment(process))
     if of_another_run(watched.run, watched.starts, other):
         why = "runs the recorded command, with another output in its environment"
@@ -219,7 +222,7 @@ def _similar(watched: RunMarks, process: Process, files: Files) -> str | None:
     if not watched.starts or process.cwd is None or code_of(inner(process.argv)) is not None:
         return None  # what a shell's code starts is a process of its own
     there = process.cwd in watched.workdirs
-    for each in starts_of(process.argv, process.cwd):
+    for each in starts_of(process.argv, _begun_in(watched, process)):
         known = each.program.startswith("/") or there
         same = known and not keys_of(watched.starts).isdisjoint(keys_of([each]))
         trains = trains_by_name(each.program) or process.variable("LOCAL_RANK") is not None
@@ -235,6 +238,17 @@ def _similar(watched: RunMarks, process: Process, files: Files) -> str | None:
         if why is not None:
             return why
     return None
+
+
+def _begun_in(watched: RunMarks, process: Process) -> str:
+    """Return where a process was started: a trainer may go into a folder of its own (Hydra)."""
+    cwd = process.cwd or ""
+    above = [each for each in watched.workdirs if watched.here and within(each, cwd, None)]
+    for folder in (cwd, *above):
+        scripts = [each.program for each in starts_of(process.argv, folder)]
+        if all(Path(each).exists() for each in scripts if each.startswith(f"{folder}/")):
+            return folder
+    return cwd
 
 
 def _outputs_in_environment(process: Process) -> dict[str, str]:

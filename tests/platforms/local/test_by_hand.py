@@ -96,6 +96,25 @@ def test_another_run_or_another_program_is_not(
     assert (pids(found), possible(found)) == ([], [])
 
 
+def test_a_trainer_that_went_into_a_folder_of_its_own(tmp_path: Path, zoo: Zoo) -> None:
+    """Hydra changes into ``outputs/DATE`` before it trains."""
+    moves = "import os\nos.makedirs('outputs/1')\nos.chdir('outputs/1')\n"
+    scripted(tmp_path, "train.py", moves + WAIT)
+    run = recorded(tmp_path, f"{PY} train.py --resume {{checkpoint}}")
+    pid = zoo.run(*PYTHON, "train.py", cwd=tmp_path)
+    assert possible(live(run)) == [pid]
+
+
+def test_a_placeholder_for_the_output_root_fits_no_other_root(tmp_path: Path, zoo: Zoo) -> None:
+    scripted(tmp_path, "train.py")
+    run = recorded(tmp_path, f"{PY} train.py --out {{output_root}}")
+    zoo.run(*PYTHON, "train.py", "--out", "runs/b", cwd=tmp_path)
+    found = live(run)
+    assert (pids(found), possible(found)) == ([], [])
+    pid = zoo.run(*PYTHON, "train.py", "--out", "runs/a", cwd=tmp_path)
+    assert pids(live(run)) == [pid]
+
+
 def test_who_writes_the_log_through_tee_is_a_job(tmp_path: Path, zoo: Zoo) -> None:
     scripted(tmp_path, "x.py", UP)
     run = recorded(tmp_path, "bash launch.sh")
