@@ -19,36 +19,9 @@ from cockpit.app.browser_server import Picture, Seats, Server, picture
 from cockpit.app.opening import CONFIG, make
 from cockpit.app.terminal import CRASHED
 from cockpit.model.run import CockpitFile
-from screens.hotkeys import ACTIONS, BY_ID
+from screens.hotkeys import ACTIONS
 from screens.keys import KeysError
 
-LOOKING: Final = frozenset(
-    (
-        *("open", "filter", "sort", "clear", "down", "up", "right", "left", "first", "last"),
-        *("page_down", "page_up", "tab_log", "tab_charts", "tab_checkpoints", "tab_facets"),
-        *("tab_timeline", "tab_logbook", "next_tab", "next_run", "former_run", "scroll_down"),
-        *("scroll_up", "scroll_page_down", "scroll_page_up", "scroll_home", "scroll_end"),
-        *("jump", "back", "follow", "search", "next_match", "former_match", "log_right"),
-        *("log_left", "log_axis", "zoom", "page", "journal", "journal_open", "journal_back"),
-        *("journal_down", "journal_up", "journal_next", "journal_former", "sheet_back"),
-        *("points", "point_down", "point_up", "point_back", "point_discussed"),
-        *(
-            "sheet_down",
-            "sheet_up",
-            "sheet_next",
-            "sheet_former",
-            "theme",
-            "palette",
-            "help",
-            "repaint",
-        ),
-        *("group", "hide", "travel", "only_kind", "sift", "this_job", "wrap", "goto"),
-        *("bookmark", "next_bookmark", "next_metric", "metric", "two_metrics", "time_axis"),
-        *(each.id for each in ACTIONS if each.where == "past"),
-    )
-)
-"""Ids of the keys that only look. Any other is refused: it ends this window for all who look, or
-reaches this machine's clipboard, files, sources or shell."""
 NAMED: Final = {
     "ArrowUp": "up", "ArrowDown": "down", "ArrowLeft": "left", "ArrowRight": "right",
     "Enter": "enter", "Escape": "escape", "Tab": "tab", "Backspace": "backspace",
@@ -56,7 +29,9 @@ NAMED: Final = {
     "PageDown": "pagedown", "F1": "f1",
 }  # fmt: skip
 """A browser's names of keys, and the table's."""
-_LOOKS: Final = frozenset(BY_ID[each].run for each in LOOKING)
+_LOOKS: Final = frozenset(each.run for each in ACTIONS if each.looks)
+"""What a browser may do. The rest ends this window for all who look, or reaches the clipboard,
+files, sources or the shell of this machine."""
 _TITLES: Final = {each.run: each.title for each in ACTIONS}
 _GUARDED: Final = "act('"
 """How a guarded action begins: it is let through to be refused in its own words."""

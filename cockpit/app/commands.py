@@ -31,7 +31,7 @@ def commands(cockpit: Cockpit, scopes: Sequence[str], theme: str) -> list[Comman
     own = [
         Command(each.title, each.help, each.run, cockpit.keys.shown(each.id))
         for each in ACTIONS
-        if each.palette and each.where in scopes
+        if each.palette and not each.acts and each.where in scopes
     ]
     runs = ordered(cockpit.reports, View())
     themes = [

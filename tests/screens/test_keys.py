@@ -63,6 +63,15 @@ def test_no_key_is_harmless_on_one_screen_and_writes_on_another() -> None:
     assert set(ARMED) < writing
 
 
+def test_a_row_that_only_looks_changes_nothing_elsewhere() -> None:
+    """A browser may press it: it neither ends the window for all nor leaves the screen."""
+    looking = {each.id for each in ACTIONS if each.looks}
+    assert not [each.id for each in ACTIONS if each.looks and (each.writes or each.acts)]
+    assert not looking & {"quit", "interrupt", "suspend", "copy", "sheet_copy", "check", "pager"}
+    for run in {each.run for each in ACTIONS}:
+        assert len({each.looks for each in ACTIONS if each.run == run}) == 1, run
+
+
 def test_help_and_readme_hold_every_action() -> None:
     shown = [title for _, rows in sections(Keys(), ("fleet",)) for _, title, _ in rows]
     assert sorted(shown) == sorted(action.title for action in ACTIONS)
