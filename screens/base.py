@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual import events
 from textual.dom import DOMNode
@@ -16,6 +16,9 @@ from textual.worker import Worker, WorkerState
 
 from screens.ports import Cockpit
 from widgets.fleet_header import KeyLine
+
+if TYPE_CHECKING:
+    from textual.widgets import Input
 
 ResultT = TypeVar("ResultT")
 Work = Callable[[], Coroutine[Any, Any, Any]]
@@ -173,14 +176,12 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
         if line is None:
             await acted(self, event)
             return
-        from screens.dialog import Prompt
-
-        if not isinstance(line, Prompt) or await acted(line, event):
+        if not _is_a("Prompt", line) or await acted(line, event):
             return
         if event.is_printable and event.character is not None:
             event.stop()
             event.prevent_default()
-            line.insert_text_at_cursor(event.character)
+            cast("Input", line).insert_text_at_cursor(event.character)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the empty ground below the widgets: one line, rendered once."""
@@ -213,13 +214,7 @@ class ActingScreen(CockpitScreen):
 
     def action_backtest(self) -> None:
         """Replay the selected run's past under the rules."""
-        from screens.sheet import BacktestScreen
-
-        report = self.cockpit.report_of(None)
-        if report is None:
-            self.cockpit.say("no run is selected")
-        else:
-            self.app.push_screen(BacktestScreen(self.cockpit, report.name))
+        self.cockpit.actions.open_backtest()
 
     def action_veto(self) -> None:
         """Veto what agents plan or wait to do on the selected run."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Collection, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from cockpit.actions.core.recovery import InterruptedAction
+    from cockpit.actions.core.service import ActionService
     from cockpit.model.curve import Curves, Span
     from cockpit.model.history import Backtested, PastLog, Then, Timeline
     from cockpit.model.logtext import Hit, LogPage, Matches, Near
+    from cockpit.model.records import Unfinished
     from cockpit.model.report import RunReport, View
-    from screens.acting.guarded import GuardedActions
+    from screens.acting.running import RunningActions
     from screens.bookmarks import Bookmarks
     from screens.keys import Keys
     from widgets.fleet_header import Watch
@@ -89,15 +92,69 @@ class PastsPort(Protocol):
         """
 
 
+class Acting(Protocol):
+    """The guarded actions: what may be done to a run, and what is under way."""
+
+    running_actions: RunningActions
+    interrupted: tuple[InterruptedAction, ...]
+    """Actions that were under way when a cockpit crashed."""
+
+    @property
+    def reading_only(self) -> str:
+        """Why nothing may be changed here, or nothing."""
+
+    @property
+    def news(self) -> Sequence[tuple[str, bool]]:
+        """What the last cockpit left, a line each, and whether it is bad: for the head."""
+
+    async def service(self) -> ActionService:
+        """Return the service, made when it is first asked for; raises ``TimeoutError``."""
+
+    async def journal_stands(self) -> object | None:
+        """Return what changes whenever the journal may have; ``None`` if that is not known."""
+
+    async def unfinished(self, report: RunReport) -> Unfinished | None:
+        """Return what is known of a logbook entry that was begun and not saved."""
+
+    def act(self, verb: str, run: str | None = None) -> None:
+        """Begin an action on a run, show the one that is under way, or say why not."""
+
+    def open_page(self) -> None:
+        """Show the handoff page of the selected run."""
+
+    def open_points(self) -> None:
+        """Go through what is open of the selected run, to hand it over."""
+
+    def open_journal(self) -> None:
+        """Show the journal."""
+
+    def open_backtest(self) -> None:
+        """Replay the past of the selected run under the rules."""
+
+    def veto(self) -> None:
+        """Veto what agents plan or wait to do."""
+
+    def settled(self, runs: Collection[str], found: Iterable[InterruptedAction]) -> None:
+        """Know what is interrupted by now on these runs."""
+
+    def seen(self) -> None:
+        """Forget what was only being planned: a person has read it."""
+
+    def go_on_with(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work that goes on when the screen that began it is left."""
+
+
 class Cockpit(Protocol):
     """The app, as its screens see it: they stand below it and may not import it."""
 
-    actions: GuardedActions
-    """The guarded actions: what may be done to a run, and what is under way."""
     keys: Keys
     """The keys in use."""
     bookmarks: Bookmarks
     """Places in logs that a person keeps."""
+
+    @property
+    def actions(self) -> Acting:
+        """The guarded actions."""
 
     @property
     def presenting(self) -> bool:

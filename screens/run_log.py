@@ -14,8 +14,18 @@ from cockpit.model.logtext import Bookmark, Hit, LogPage, bookmark
 from cockpit.model.report import RunReport
 from screens.base import Work
 from screens.bookmarks import GONE, RunMarks
-from screens.evidence import Found, Seeker, Target, begin_of, quotes_of, targets_of, triage_targets
-from screens.log_keys import HOW, Share, target_of
+from screens.evidence import (
+    HOW,
+    Found,
+    Seeker,
+    Share,
+    Target,
+    begin_of,
+    quotes_of,
+    target_of,
+    targets_of,
+    triage_targets,
+)
 from screens.log_reader import LogReader, held_lines, since
 from screens.ports import Logs
 from widgets.log_view import Count, LogView

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from textual.binding import BindingType
 from textual.content import Content
@@ -23,7 +23,7 @@ from cockpit.config.places import state_dir
 from cockpit.config.unread import unread_notice
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.logtext import Bookmark, Key
-from cockpit.model.report import RunReport, View
+from cockpit.model.report import FleetReport, RunReport, View
 from cockpit.model.run import CockpitFile
 from cockpit.model.wording import Noting
 from cockpit.runtime.account import ask_operator, login_name
@@ -35,14 +35,13 @@ from screens.bookmarks import Bookmarks
 from screens.fleet import FleetScreen
 from screens.hotkeys import ACTIONS
 from screens.keys import Keys, bindings, read_keys
+from screens.ports import CurvesPort, Logs, PastsPort
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:  # what is only opened later is imported there: the first paint waits for no more
-    from cockpit.app.opening import Watching
     from cockpit.model.history import Backtested
     from screens.acting.offers import Command
     from screens.mask import Mask
-    from screens.ports import CurvesPort, Logs, PastsPort
 
 AGES: Final = 5.0
 """Seconds between two looks at the ages, which step by 15 s at least."""
@@ -52,6 +51,55 @@ LEAVE_WITHIN: Final = 0.3
 """Seconds that leaving the engine may take."""
 LEFT_ON_PURPOSE: Final = (None, 0, 130)
 """Exit statuses when a person has left; a line that drops, or a kill, gives others."""
+
+
+class Watching(Protocol):
+    """Reports of all runs, as they come; nothing here waits for an answer."""
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What a person should know about the cockpit itself, one line each."""
+
+    @property
+    def silent(self) -> str:
+        """Why nothing of what is shown is news, if so: nobody watches."""
+
+    @property
+    def recalled(self) -> asyncio.Event:
+        """Set once what was seen of the runs the last time is told."""
+
+    @property
+    def logs(self) -> Logs:
+        """The logs of the runs, in pages."""
+
+    @property
+    def curves(self) -> CurvesPort:
+        """Any metric of the runs, as it was logged."""
+
+    @property
+    def pasts(self) -> PastsPort:
+        """What happened to the runs, and how they were."""
+
+    def report(self) -> FleetReport:
+        """Return what is known now, at once."""
+
+    def subscribe(self, callback: Callable[[RunReport], object]) -> Callable[[], None]:
+        """Call back with every report that says something new; return how to stop that."""
+
+    def on_ring(self, callback: Callable[[str], object]) -> None:
+        """Call back when somebody is to be told by this terminal's bell."""
+
+    def prefer(self, visible: Sequence[str]) -> None:
+        """Say which runs a person sees: they are read first."""
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+
+    async def poke(self, name: str) -> None:
+        """Ask for all facets of a run, now."""
+
+    async def looked_at(self, name: str) -> None:
+        """Record that a person has seen a run's alerts, so that none closes unseen."""
 
 
 class CockpitApp(NoticeApp):
@@ -82,7 +130,7 @@ class CockpitApp(NoticeApp):
     ) -> None:
         super().__init__()
         self._views = KeptView(views, self)
-        self._left = LeftFrame(frames, self)
+        self._left = LeftFrame(frames, self, self)
         self.file = file or CockpitFile(path="")
         self.keys: Keys = replace(read_keys(self.file.keys), looking=read_only or present)
         self._kept_bookmarks = KeptBookmarks(bookmarks, self.say)

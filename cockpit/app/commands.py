@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cockpit.model.report import View
-from screens.acting.offers import SETTINGS, Command, choices, in_groups, key_of, open_command
+from screens.acting.offers import (
+    SETTINGS,
+    Command,
+    choices,
+    in_groups,
+    key_of,
+    offers,
+    open_command,
+)
 from screens.fleet import ordered
 from screens.help import help_page
 from screens.hotkeys import ACTIONS
@@ -15,13 +23,15 @@ from widgets.painting.pages import Help
 
 
 def _offers(cockpit: Cockpit, scopes: Sequence[str]) -> list[Command]:
-    return cockpit.actions.offers(cockpit.report_of(None)) if "act" in scopes else []
+    if "act" not in scopes:
+        return []
+    return offers(cockpit.report_of(None), cockpit.keys, cockpit.actions.reading_only)
 
 
 def help_here(cockpit: Cockpit, scopes: tuple[str, ...]) -> Help:
     """Return the help for these scopes and the selected run."""
-    offers = _offers(cockpit, scopes)
-    notes = {key_of(each.verb): each.why_not or each.note for each in offers if not each.now}
+    found = _offers(cockpit, scopes)
+    notes = {key_of(each.verb): each.why_not or each.note for each in found if not each.now}
     return help_page(cockpit.keys, scopes, notes, cockpit.report_of(None))
 
 

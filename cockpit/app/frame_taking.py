@@ -7,12 +7,13 @@ from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.color import ColorSystem
 from textual.content import Content
 from textual.strip import Strip
 
+from cockpit.app.colours import NoticeApp
 from cockpit.app.kept_frame import (
     Aged,
     Call,
@@ -31,12 +32,7 @@ from cockpit.model.wording import Noting, aged, brief, clock_time
 from cockpit.runtime.offload import offload
 from cockpit.text.charset import Charset, drawn
 from screens.fleet import FleetScreen
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cockpit.app.application import CockpitApp
-
+from screens.ports import Cockpit
 
 SAVE_WITHIN: Final = 0.3
 """Seconds that leaving waits for it."""
@@ -156,9 +152,10 @@ def _said(frame: Frame) -> tuple[object, ...]:
 class LeftFrame:
     """Takes the frame once, when the app is told to end: nothing is painted from then on."""
 
-    def __init__(self, file: FrameFile | None, app: CockpitApp) -> None:
+    def __init__(self, file: FrameFile | None, app: NoticeApp, cockpit: Cockpit) -> None:
         self._file = file
         self._app = app
+        self._cockpit = cockpit
         self._taken: Frame | None = None
         self.now: float | None = None
         """The moment to paint for while the frame is taken, and ever after."""
@@ -171,7 +168,7 @@ class LeftFrame:
         fits = fleet is not None and stands(fleet) and fleet.size == self._app.size
         if self._file is None or fleet is None or not fits or self._app.theme_chosen:
             return
-        if all(each.not_read_yet is not None for each in self._app.reports):
+        if all(each.not_read_yet is not None for each in self._cockpit.reports):
             return  # nothing is known yet: what was kept before says more
 
         def paint(now: float) -> Sequence[Strip]:
@@ -179,7 +176,7 @@ class LeftFrame:
             fleet.show()
             return fleet._compositor.render_strips()
 
-        at, app = self._app.now(), self._app
+        at, app = self._cockpit.now(), self._app
         try:
             mark = style_of(paint(at)[-1], app.colours) + ";7"
             dark = app.current_theme.dark

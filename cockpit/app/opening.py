@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cockpit.app.application import CockpitApp
+from cockpit.app.application import CockpitApp, Watching
 from cockpit.app.frame_taking import FrameFile
 from cockpit.app.kept_frame import Call, give_back
 from cockpit.app.session_files import BookmarkFile, ViewFile
 from cockpit.app.terminal import run_in_terminal
 from cockpit.model.clock import SystemClock
-from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.own_path import own_python
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import Means
 from screens.keys import KeysError
-from screens.ports import CurvesPort, Logs, PastsPort
 
 if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
@@ -146,52 +142,3 @@ def _go_on(wanted: str) -> None:
     if wanted.startswith(INIT):
         what = wanted.removeprefix(INIT)
         os.execve(sys.executable, own_python("cockpit", "init", "--", what), given_variables())
-
-
-class Watching(Protocol):
-    """Reports of all runs, as they come; nothing here waits for an answer."""
-
-    @property
-    def notices(self) -> Sequence[str]:
-        """What a person should know about the cockpit itself, one line each."""
-
-    @property
-    def silent(self) -> str:
-        """Why nothing of what is shown is news, if so: nobody watches."""
-
-    @property
-    def recalled(self) -> asyncio.Event:
-        """Set once what was seen of the runs the last time is told."""
-
-    @property
-    def logs(self) -> Logs:
-        """The logs of the runs, in pages."""
-
-    @property
-    def curves(self) -> CurvesPort:
-        """Any metric of the runs, as it was logged."""
-
-    @property
-    def pasts(self) -> PastsPort:
-        """What happened to the runs, and how they were."""
-
-    def report(self) -> FleetReport:
-        """Return what is known now, at once."""
-
-    def subscribe(self, callback: Callable[[RunReport], object]) -> Callable[[], None]:
-        """Call back with every report that says something new; return how to stop that."""
-
-    def on_ring(self, callback: Callable[[str], object]) -> None:
-        """Call back when somebody is to be told by this terminal's bell."""
-
-    def prefer(self, visible: Sequence[str]) -> None:
-        """Say which runs a person sees: they are read first."""
-
-    async def run(self) -> None:
-        """Watch until cancelled."""
-
-    async def poke(self, name: str) -> None:
-        """Ask for all facets of a run, now."""
-
-    async def looked_at(self, name: str) -> None:
-        """Record that a person has seen a run's alerts, so that none closes unseen."""

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from cockpit.model.plan import Request, Result
     from cockpit.model.records import Mark, Unfinished
     from screens.acting.form import FormScreen
-    from screens.acting.offers import Command
     from screens.acting.plan import PlanScreen
 
 MAKE_WITHIN: Final = 10.0
@@ -131,16 +130,13 @@ class GuardedActions:
         except (StoreError, TimeoutError):
             return None
 
-    def offers(self, report: RunReport | None) -> list[Command]:
-        """Return every guarded action for a run, those that cannot be begun too."""
-        from screens.acting.offers import offers
-
-        return offers(report, self._cockpit.keys, self.reading_only)
-
     def act(self, verb: str, run: str | None = None) -> None:
         """Begin an action on a run, show the one that is under way, or say why not."""
+        from screens.acting.offers import offers
+
         report = self._cockpit.report_of(run)
-        offer = next(each for each in self.offers(report) if each.verb == verb)
+        found = offers(report, self._cockpit.keys, self.reading_only)
+        offer = next(each for each in found if each.verb == verb)
         if offer.why_not or report is None:
             self._cockpit.say(f"{offer.title}: {offer.why_not}")
         elif not self._cockpit.watch_state.operator:
@@ -217,26 +213,35 @@ class GuardedActions:
         elif page.unplanned and report is not None:
             self._plan(verb, report)
 
+    def _selected(self) -> RunReport | None:
+        """Return the report of the selected run; without one, say so."""
+        report = self._cockpit.report_of(None)
+        if report is None:
+            self._cockpit.say("no run is selected")
+        return report
+
     def open_page(self) -> None:
         """Show the handoff page of the selected run."""
         from screens.sheet import HandoffPage
 
-        report = self._cockpit.report_of(None)
-        if report is None:
-            self._cockpit.say("no run is selected")
-        elif self._make_service is None:
+        report = self._selected()
+        if report is not None and self._make_service is None:
             self._cockpit.say(NO_SERVICE)
-        else:
+        elif report is not None:
             self._app.push_screen(HandoffPage(self._cockpit, report.name))
+
+    def open_backtest(self) -> None:
+        """Replay the past of the selected run under the rules."""
+        from screens.sheet import BacktestScreen
+
+        if (report := self._selected()) is not None:
+            self._app.push_screen(BacktestScreen(self._cockpit, report.name))
 
     def open_points(self) -> None:
         """Go through what is open of the selected run, to hand it over."""
         from screens.acting.points import PointsScreen
 
-        report = self._cockpit.report_of(None)
-        if report is None:
-            self._cockpit.say("no run is selected")
-        else:
+        if (report := self._selected()) is not None:
             marks = self._marks.setdefault(report.name, {})
             screen = PointsScreen(self._cockpit, report.name, marks)
             self._app.push_screen(screen, partial(self._hand_off, report.name))
