@@ -26,7 +26,7 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
         "agents": "What agents may do by themselves (cockpit mcp).",
         "ui": "How the terminal UI looks.",
         "keys": "Keys of the terminal UI: action id = key, or a list of keys.",
-        "hosts": "What to tell a person when a host refuses us; one table per ssh host.",
+        "hosts": "An ssh host, by its alias: its Python, and what to do when it refuses us.",
     },
     "cockpit": {
         "cadence": "How often each run is checked (a duration).",
@@ -230,6 +230,7 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "hosts.*": {
         "remedy": "What to do when this host refuses us, such as the command that logs in.",
+        "python": "The host's Python, 3.8 or newer: a name or a path. Unset: python3.",
     },
 }  # fmt: skip
 """By the table as ``cockpit.config.check.TABLES`` spells it (``""`` is the file), then the key."""

@@ -24,7 +24,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from cockpit.hosts.agent import FRAME, LATE
 from cockpit.model.facet import ErrorKind, Problem
-from cockpit.runtime.ssh import RemoteError, refusal, trouble, unreachable, words
+from cockpit.runtime.ssh import RemoteError, quote, refusal, trouble, unreachable, words
 from cockpit.runtime.ssh_session import ASKING
 
 DEADLINE: Final = 12.0
@@ -71,9 +71,8 @@ Answers = Mapping[Ask, Any]
 class HostLink:
     """One agent of a host, started when it is first asked, and again after it was lost."""
 
-    def __init__(self, host: str, python: str = "python3") -> None:
+    def __init__(self, host: str) -> None:
         self.host = host
-        self._python = python
         self._lock = threading.Lock()
         self._numbers = 0
         self._agent: _Agent | None = None
@@ -128,7 +127,7 @@ class HostLink:
 
     def _send(self, each: Ask) -> Future[Any]:
         if self._agent is None or self._agent.ended:
-            self._agent = _Agent(self.host, self._python)
+            self._agent = _Agent(self.host, _PYTHONS.get(self.host, "python3"))
         self._numbers += 1
         return self._agent.send(self._numbers, each)
 
@@ -213,7 +212,7 @@ class _Agent:
         """Read answers until there are none any more, and return why."""
         source, mark = _source(), secrets.token_hex(8)
         begin = _BEGIN.format(size=len(source))
-        command = f"exec {self._python} -uc '{begin}' {mark} {ASKING}"
+        command = f"exec {quote(self._python)} -uc '{begin}' {mark} {ASKING}"
         process = self._process = subprocess.Popen(
             [*words(self.host), "--", self.host, command],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -307,7 +306,15 @@ def _source() -> bytes:
 
 
 _LINKS: dict[str, HostLink] = {}
+_PYTHONS: dict[str, str] = {}
 _LOCK: Final = threading.Lock()
+
+
+def know_pythons(pythons: Mapping[str, str]) -> None:
+    """Take over which Python each host has, by ssh alias; an agent that runs already goes on."""
+    with _LOCK:
+        _PYTHONS.clear()
+        _PYTHONS.update(pythons)
 
 
 def link_to(host: str) -> HostLink:

@@ -419,9 +419,10 @@ class UiSpec(Frozen):
 
 
 class HostSpec(Frozen):
-    """``[hosts.NAME]``: what to tell a person when the host refuses us."""
+    """``[hosts.NAME]``: what to do when the host refuses us, and its Python (3.8 or newer)."""
 
     remedy: str | None = None
+    python: str | None = None
 
 
 class CockpitFile(Frozen):
@@ -443,6 +444,11 @@ def agents_of(file: CockpitFile, run: RunSpec) -> AgentsSpec:
     own = {"may": run.agents.may, "grace": run.agents.grace}
     told = {key: value for key, value in own.items() if value is not None}
     return file.agents.model_copy(update=told)
+
+
+def pythons_of(file: CockpitFile) -> dict[str, str]:
+    """Return the Python of hosts whose ``python3`` is not the one to use, by ssh alias."""
+    return {host: spec.python for host, spec in file.hosts.items() if spec.python is not None}
 
 
 def remedies_of(file: CockpitFile) -> dict[str, str]:

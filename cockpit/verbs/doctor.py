@@ -19,10 +19,11 @@ from cockpit.config.file import find, store_path
 from cockpit.config.sharing import shared_places
 from cockpit.config.unread import unread_settings
 from cockpit.config.whose_machine import unaddressed_paths
+from cockpit.hosts.link import know_pythons
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
-from cockpit.model.run import CockpitFile, JobSpec, remedies_of
+from cockpit.model.run import CockpitFile, JobSpec, pythons_of, remedies_of
 from cockpit.notify.channels import NOT_SET, Channels, terminal_of_this_process
 from cockpit.notify.heartbeat import Heartbeat
 from cockpit.notify.message import Message
@@ -295,6 +296,7 @@ async def _looked_at(
     Both ask by the same platforms: what the check has seen of a system is not asked for again.
     """
     know_remedies(remedies_of(file))
+    know_pythons(pythons_of(file))
     sources = real_sources(clock)
     report = await checked(file, names, clock, sources)
     runs = [run for run in file.runs if not names or run.name in names]

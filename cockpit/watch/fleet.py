@@ -6,8 +6,9 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from cockpit.hosts.link import know_pythons
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
-from cockpit.model.run import CockpitFile, RunSpec, remedies_of
+from cockpit.model.run import CockpitFile, RunSpec, pythons_of, remedies_of
 from cockpit.platforms.local.launcher.kernel import boot_id
 from cockpit.rules.jobs.host_looks import recalled
 from cockpit.runtime import process
@@ -73,6 +74,7 @@ class Fleet:
         self.states.clear()
         self._unjudged.clear()
         know_remedies(remedies_of(file))
+        know_pythons(pythons_of(file))
         for spec in runs:
             state = old.pop(spec.name, None) or RunState(spec, run_key(file.path, spec.name))
             if tracker_of(state.spec) != tracker_of(spec):

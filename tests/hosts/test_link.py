@@ -8,14 +8,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cockpit.hosts import agent
-from cockpit.hosts.link import Ask, HostLink, ask, shell
+from cockpit.hosts.link import Ask, HostLink, ask, know_pythons, shell
 from cockpit.model.facet import ErrorKind, Problem
 from tests.sshd import Sshd, needs_sshd, reachable
 
@@ -34,6 +34,16 @@ def link(server: Sshd) -> Iterator[HostLink]:
     yield made
     made.close()
     server.rc("")
+
+
+@pytest.fixture
+def python_of(server: Sshd) -> Iterator[Callable[[str], HostLink]]:
+    def named(python: str) -> HostLink:
+        know_pythons({server.host: python})
+        return HostLink(server.host)
+
+    yield named
+    know_pythons({})
 
 
 def one(link: HostLink, asked: Ask, deadline: float = 12.0) -> Any:
@@ -95,24 +105,26 @@ def test_a_noisy_login_is_nobodys_answer(server: Sshd, link: HostLink) -> None:
     assert one(link, ask("its facts", "about"))["uid"] == os.getuid()
 
 
-def test_a_host_without_python_says_what_to_do(server: Sshd) -> None:
-    said = one(HostLink(server.host, "python3-not-here"), ask("its facts", "about"))
+def test_a_host_without_python_says_what_to_do(python_of: Callable[[str], HostLink]) -> None:
+    said = one(python_of("python3-not-here"), ask("its facts", "about"))
     assert isinstance(said, Problem) and "it has no python3-not-here: install it" in said.message
 
 
 @pytest.mark.parametrize("version", ["3.8", "3.13"])
-def test_the_agent_runs_on_old_and_new_pythons(server: Sshd, version: str) -> None:
+def test_the_agent_runs_on_old_and_new_pythons(
+    python_of: Callable[[str], HostLink], version: str
+) -> None:
     python = shutil.which(f"python{version}")
     if python is None or subprocess.run([python, "-c", ""], capture_output=True).returncode:
         pytest.skip(f"no python{version} here")
-    assert one(HostLink(server.host, python), ask("its facts", "about"))["hz"] > 0
+    assert one(python_of(python), ask("its facts", "about"))["hz"] > 0
 
 
-def test_an_old_python_is_named(server: Sshd, tmp_path: Path) -> None:
+def test_an_old_python_is_named(python_of: Callable[[str], HostLink], tmp_path: Path) -> None:
     fake = tmp_path / "python3"
     fake.write_text("#!/bin/sh\nexit 86\n")
     fake.chmod(0o755)
-    said = one(HostLink(server.host, str(fake)), ask("its facts", "about"))
+    said = one(python_of(str(fake)), ask("its facts", "about"))
     assert isinstance(said, Problem) and "older than 3.8" in said.message
 
 
