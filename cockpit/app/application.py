@@ -19,8 +19,8 @@ from cockpit.app.frame_taking import FrameFile, LeftFrame
 from cockpit.app.session_files import BookmarkFile, KeptBookmarks, KeptView, ViewFile
 from cockpit.app.terminal import drawn_line
 from cockpit.app.typeahead import stands
+from cockpit.config.advice import unread_notice
 from cockpit.config.places import state_dir
-from cockpit.config.unread import unread_notice
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.logtext import Bookmark, Key
 from cockpit.model.report import FleetReport, RunReport, View

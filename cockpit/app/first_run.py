@@ -27,9 +27,7 @@ async def look_around(folder: Path, clock: Clock) -> AsyncIterator[Around]:
     What does not answer is told as that, not as nothing.
     """
     # behind the first paint: the platforms are many
-    from cockpit.init.sources import here
-    from cockpit.init.state_file import SourceError
-    from cockpit.init.systems import at_hand, listed, own_jobs
+    from cockpit.init.sources import SourceError, at_hand, here, listed, own_jobs
 
     try:
         found = await offload(lambda: list(here(folder)), deadline=LOOKED_WITHIN)

@@ -1,7 +1,7 @@
-"""Say what is wrong in a run file: every problem, in words, at its place.
+"""Says what is wrong in a run file: every problem, in words, at its place.
 
 A problem is a place (key path) and a sentence without the value, so that nothing private and
-nothing unprintable can get into a message.
+nothing unprintable can get into a message. Types come first, then names, ranges and secrets.
 """
 
 from __future__ import annotations
@@ -9,15 +9,20 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from cockpit.config.lines import KeyPath
-from cockpit.model.base import Frozen
+from cockpit.config.reading import KeyPath
+from cockpit.model.base import Frozen, parse_duration
+from cockpit.model.late_regex import late_regex
+from cockpit.model.place import server_of
 from cockpit.model.run import (
+    EVENT,
+    NEVER,
     AgentsSpec,
     Auth,
     CheckpointSpec,
@@ -40,7 +45,10 @@ from cockpit.model.run import (
     TrackioSpec,
     UiSpec,
     WandbSpec,
+    log_period,
 )
+from cockpit.text.scrub import scrub
+from cockpit.text.secret_names import is_placeholder
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -219,3 +227,171 @@ def keys_of(table: str) -> list[str]:
     """Return the keys that ``table`` (as :data:`TABLES` spells it) takes."""
     model = TABLES.get(table)
     return [] if model is None else [name for name in model.model_fields if name not in DERIVED]
+
+
+DEEPEST = 16
+"""Levels of nesting that a run file can need, and then some."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+VARIABLE = late_regex(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_SECRET_KEY = re.compile(r"(?:^|_)(?:token|password|passwd|secret|api_?key|credentials?)$", re.I)
+_UNSHOWABLE = late_regex(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
+_DURATIONS = frozenset({"cadence", "save_every", "expected_duration", "flap_window"})
+_FOREVER = 1e10
+RANGES: Mapping[str, tuple[float, float, str]] = {
+    "run.final_step": (1, 1e15, "expected a whole number of at least 1"),
+    "run.checkpoints.permanent_every": (1, 1e15, "expected a number of steps of at least 1"),
+    "run.checkpoints.rollback_depth": (0, 1e6, "expected a number of checkpoints, 0 or more"),
+    "run.checkpoints.keep": (1, 1e6, "expected a number of checkpoints, 1 or more"),
+    "run.checkpoints.protect": (0, 1e15, "expected steps, 0 or more"),
+    "run.thresholds.warmup_steps": (0, 1e15, "expected a number of steps, 0 or more"),
+    "run.thresholds.throughput_drop": (0, 1, "expected a share between 0 and 1"),
+    "run.thresholds.throughput_cadences": (1, 1e6, "expected a number of cadences, 1 or more"),
+    "run.thresholds.spike_rows": (1, 1e6, "expected a number of rows, 1 or more"),
+    "run.thresholds.climb_rows": (1, 1e6, "expected a number of rows, 1 or more"),
+    "run.thresholds.instability_rows": (1, 1e6, "expected a number of rows, 1 or more"),
+    "run.thresholds.instability_window": (3, 1e6, "expected a number of rows, 3 or more"),
+    "run.thresholds.flap_restarts": (1, 1e6, "expected a number of restarts, 1 or more"),
+    "agents.calls_per_minute": (1, 1e6, "expected a number of calls, 1 or more"),
+    "notify.most": (1, 1e6, "expected a number of messages, 1 or more"),
+    "run.thresholds.disk_frac": (0, 1, "expected a share between 0 and 1"),
+    "run.thresholds.mem_frac": (0, 1, "expected a share between 0 and 1"),
+    "run.thresholds.free_saves": (0, 1e6, "expected a number of checkpoints, 0 or more"),
+}
+
+
+def value_troubles(data: Mapping[str, Any]) -> Iterator[Trouble]:
+    """Yield what is wrong with the values of a document, whatever else is wrong with it."""
+    reported: set[KeyPath] = set()
+    for path, value in leaves(data, ()):
+        texts = (check(path, value) for check in _CHECKS)
+        text = next(filter(None, texts), None)
+        if text is not None and path not in reported:
+            yield Trouble(path, text)
+            reported.update(path[:depth] for depth in range(len(path) + 1))
+
+
+def run_names(runs: list[Any]) -> Iterator[Trouble]:
+    """Yield names that cannot be typed to confirm, and names that are used twice."""
+    seen: dict[str, int] = {}
+    for position, run in enumerate(runs):
+        name = run.get("name") if isinstance(run, dict) else None
+        if not isinstance(name, str):
+            continue
+        path = ("run", position, "name")
+        if not NAME.fullmatch(name):
+            yield Trouble(path, 'expected letters, digits, ".", "_" and "-" only')
+        elif name in seen:
+            yield Trouble(
+                path, f'"{name}" is already the name of run {seen[name] + 1} of this file'
+            )
+        seen.setdefault(name, position)
+
+
+def leaves(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, object]]:
+    """Yield every value that is no table, and every list of texts also as one text."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, key))
+        return
+    if isinstance(value, list):
+        for position, inner in enumerate(value):
+            yield from leaves(inner, (*path, position))
+        value = " ".join(part for part in value if isinstance(part, str))
+    yield path, value
+
+
+def too_deep(value: object) -> bool:
+    """Return whether tables and lists are nested deeper than :data:`DEEPEST`."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _secret(path: KeyPath, value: object) -> str | None:
+    if not isinstance(value, str) or not value or path[0] == "keys":
+        return None
+    key = str(path[-1])
+    if _SECRET_KEY.search(key) and not is_placeholder(value):
+        return f'do not write secrets here; name the variable: {key}_env = "VARIABLE"'
+    if _looks_secret(key, value):
+        return "looks like a secret; put it in an environment variable and write $VARIABLE or *_env"
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _looks_secret(key: str, value: str) -> bool:
+    """Return whether a setting is masked; the runs of one file say much the same, once each."""
+    line = f'{key} = "{value}"'
+    return scrub(value) != value or scrub(line) != line
+
+
+def _variable(path: KeyPath, value: object) -> str | None:
+    if not str(path[-1]).endswith("_env") or not isinstance(value, str):
+        return None
+    if VARIABLE.fullmatch(value):
+        return None
+    return 'expected the name of an environment variable, such as "SLACK_URL", not its value'
+
+
+def _showable(path: KeyPath, value: object) -> str | None:
+    texts = [*map(str, path), *([value] if isinstance(value, str) else ())]
+    if any(not text.isprintable() and _UNSHOWABLE.search(text) for text in texts):
+        return "contains a control or invisible character; remove it"
+    return None
+
+
+def _range(path: KeyPath, value: object) -> str | None:
+    low, high, text = RANGES.get(table_of(path), (0.0, 0.0, ""))
+    if not text or isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return None if low <= value <= high else text
+
+
+def _lasting(path: KeyPath, value: object) -> str | None:
+    if path[-1] not in _DURATIONS:
+        return None
+    try:
+        seconds = parse_duration(value)
+    except ValueError:
+        return None  # said by the model, in its own words
+    return None if 0 < seconds < _FOREVER else 'expected a duration such as "15m", longer than 0'
+
+
+def _log_every(path: KeyPath, value: object) -> str | None:
+    if table_of(path) != "run.records.log_every" or not isinstance(value, str):
+        return None
+    if value in (NEVER, EVENT):
+        return None
+    try:
+        log_period(value, 1.0)
+    except ValueError:
+        return 'expected "1 cadence", a duration such as "2h", "event" or "never"'
+    return None
+
+
+def _server(path: KeyPath, value: object) -> str | None:
+    if table_of(path) != "run.wandb.base_url" or not isinstance(value, str):
+        return None
+    return None if server_of(value) else 'expected an address such as "https://wandb.example.org"'
+
+
+def _stated(path: KeyPath, value: object) -> str | None:
+    if value != "" or not table_of(path).startswith(("run.job.", "run.wandb.")):
+        return None
+    return "is empty; give it a value or remove the line"
+
+
+_CHECKS: tuple[Callable[[KeyPath, object], str | None], ...] = (
+    *(_showable, _secret, _variable, _range, _lasting, _server, _stated, _log_every),
+)

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cockpit.config.build import build
-from cockpit.config.lines import KeyPath, key_lines, line_of
+from cockpit.config.check import too_deep
 from cockpit.config.places import FILE_NAME, config_dir, find, state_dir, store_path
-from cockpit.config.reading import answers_again
-from cockpit.config.values import too_deep
+from cockpit.config.reading import KeyPath, answers_again, key_lines, line_of
 from cockpit.model.late_regex import late_regex
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import clean

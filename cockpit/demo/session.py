@@ -13,7 +13,7 @@ from cockpit.demo.guard import PATIENCE, DemoGuard
 from cockpit.demo.layout import DemoLayout
 from cockpit.model.clock import SystemClock
 from cockpit.platforms.local.launcher.stopping import stop
-from cockpit.store.consents import AUTOLOG, Consent, Consents
+from cockpit.store.agents import AUTOLOG, Consent, Consents
 from cockpit.store.opening import open_within
 from cockpit.store.store import StoreError
 

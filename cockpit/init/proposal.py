@@ -1,13 +1,23 @@
-"""What a new run file would say, setting by setting, each with the source that it was read from.
+"""A new run file: what it would say, setting by setting, its text, and its writing.
 
-Nothing is guessed silently: two sources that disagree are a question, and so is what no source
-tells; a person answers, or names the setting on the command line.
+Each setting has the source that it was read from. Nothing is guessed silently: two sources that
+disagree are a question, and so is what no source says; a person answers, or names the setting on
+the command line. The file is checked as any other, and written where nothing stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
+
+from cockpit.config.build import build
+from cockpit.model.run import CockpitFile
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 Key = tuple[str, ...]
 """Where a setting stands below ``[[run]]``: ``("job", "id")``, ``("name",)``."""
@@ -145,3 +155,126 @@ class Proposal:
     def _seen_otherwise(self) -> bool:
         """Tell whether a run without a job could be seen all the same."""
         return any(self.value("wandb", name) is not None for name in ("url", "id", "dir"))
+
+
+HEAD: Final = (
+    "# Written by `cockpit init`; every line says where it was read. Correct what is wrong:",
+    "# the cockpit reads this file again when it changes, and never writes to it.",
+)
+TABLES: Final = ("", "job", "wandb", "checkpoints", "monitor", "records", "code")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
+FIRST: Final = ("name", "kind", "id")
+
+
+def run_block(settled: Iterable[Clue], left: Sequence[Question] = ()) -> str:
+    """Return one ``[[run]]`` with its tables; what was left open stands as comments."""
+    by_table: dict[str, list[Clue]] = {table: [] for table in TABLES}
+    for clue in settled:
+        by_table.setdefault(_table(clue.key), []).append(clue)
+    lines: list[str] = []
+    for table, clues in by_table.items():
+        open_ = [question for question in left if _table(question.key) == table]
+        if not clues and not (open_ and not table):
+            continue
+        lines += (
+            ["", f"[{'.'.join(('run', *map(_bare, table.split('.'))))}]"] if table else ["[[run]]"]
+        )
+        lines += [_line(clue) for clue in sorted(clues, key=_order)]
+        lines += [f"# {_name(question.key)} = … {question.text}" for question in open_]
+    lines += [
+        f"# [run.{_table(q.key)}] {_name(q.key)} = … {q.text}"
+        for q in left
+        if _table(q.key) and not by_table.get(_table(q.key))
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def run_file(block: str, schema: str = "") -> str:
+    """Return a whole file around a block.
+
+    ``schema`` is the path of the file's JSON Schema; editors look for it in the first line.
+    """
+    first = [f"#:schema {schema}"] if schema and schema == clean(schema, len(schema)) else []
+    return "\n".join((*first, *HEAD)) + "\n\n" + block
+
+
+def _table(key: Key) -> str:
+    return ".".join(key[:-1])
+
+
+def _bare(name: str) -> str:
+    """Return a part of a key as TOML writes it: quoted where it is no plain word."""
+    return name if _PLAIN.fullmatch(name) else spelled(name)
+
+
+def _name(key: Key) -> str:
+    return key[-1]
+
+
+def _order(clue: Clue) -> int:
+    name = _name(clue.key)
+    return FIRST.index(name) if name in FIRST else len(FIRST)
+
+
+def _line(clue: Clue) -> str:
+    return f"{_bare(_name(clue.key))} = {spelled(clue.value)}  # {clean(clue.source, 200)}"
+
+
+def spelled(value: Value) -> str:
+    """Return a value as TOML spells it."""
+    if isinstance(value, list):
+        return f"[{', '.join(spelled(each) for each in value)}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, float):
+        return repr(value)  # as TOML, which writes nan and inf, where JSON has other words
+    return json.dumps(value)
+
+
+class ProposalError(Exception):
+    """A proposal that makes no usable run file; ``problems`` holds one line for each fault."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def text_of(proposal: Proposal, path: Path, *, alone: bool = True, schema: str = "") -> str:
+    """Return the text of the run file at ``path``; with ``alone`` False only its ``[[run]]``.
+
+    ``schema`` is where its JSON Schema lies.
+    Raises ``ProposalError`` for what the run file would not be read with.
+    """
+    settled = proposal.settled
+    left = [each for each in proposal.questions() if not each.needed]
+    block = run_block(settled, left)
+    try:
+        built = build(tomllib.loads(block), path)
+    except tomllib.TOMLDecodeError:
+        keys = sorted(".".join(clue.key) for clue in settled)
+        text = f"these settings conflict: {clean(scrub(', '.join(keys)), 400)}"
+        raise ProposalError((text,)) from None
+    if not isinstance(built, CockpitFile):
+        faults = {
+            ".".join(str(part) for part in each.path if isinstance(part, str)): each.text
+            for each in built
+        }
+        said = (
+            f"{clean(scrub(field), 200)}: {clean(scrub(text))}" for field, text in faults.items()
+        )
+        raise ProposalError(tuple(said))
+    return run_file(block, schema) if alone else block
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that does not exist yet: all of it, or none.
+
+    Raises ``OSError``, ``FileExistsError`` among them.
+    """
+    with path.open("x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise

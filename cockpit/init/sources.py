@@ -1,20 +1,190 @@
-"""From what a person names on the command line to clues, and what there is to name (blocking)."""
+"""Where a first run file is read from: state files, logbooks, W&B runs, jobs of this user.
+
+Blocking.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from cockpit.init.logbook import logbook_clues
-from cockpit.init.proposal import KINDS, Clue
-from cockpit.init.state_file import PATTERN, SourceError, relative, state_clues
+from cockpit.init.proposal import KINDS, Clue, Key
+from cockpit.model.clock import Clock
+from cockpit.model.facet import Problem
+from cockpit.model.jobs import OwnJob
 from cockpit.model.run import JobSpec
+from cockpit.platforms.base import CannotError
+from cockpit.platforms.table import Platforms
+from cockpit.records.logbook.reading import LabelledValue, read_logbook, value_of
+from cockpit.runtime.regular import read_text
 from cockpit.sources.checkpoints.listing import looks_like_checkpoint
+from cockpit.sources.monitor.file import StateRead, read_state
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+PATTERN: Final = "*_monitoring_state.json"
+MOST_BESIDE: Final = 200
+"""State files beside one that are looked at."""
+ID_SHAPES: Final = (
+    ("iris", re.compile(r"/[^/\s]+/\S+")),
+    ("ray", re.compile(r"raysubmit_\w+")),
+    ("slurm", re.compile(r"\d+(?:_\d+)?")),
+)
+"""The shapes of job ids by which a kind is known."""
+
+
+class SourceError(Exception):
+    """A source that cannot be read; the text is one line that says what was expected."""
+
+
+def kind_of_id(job_id: str) -> str | None:
+    """Return the kind of job that has ids of this shape, ``None`` if several or none do."""
+    return next((kind for kind, shape in ID_SHAPES if shape.fullmatch(job_id)), None)
+
+
+def state_clues(path: Path, folder: Path) -> Iterator[Clue]:
+    """Yield what the file tells; raises ``SourceError``.
+
+    ``folder`` is where the run file is to stand: paths are written as seen from there.
+    """
+    found = read_state(str(path))
+    if found is None or isinstance(found, Problem):
+        raise SourceError(f"{clean(path)} does not exist" if found is None else found.message)
+    source = relative(path, folder)
+    yield Clue(("monitor", "state"), _pattern(path, folder, found.job_id), source)
+    if found.cadence_s is not None:
+        yield Clue(("monitor", "cadence"), f"{found.cadence_s:g}s", source)
+    for key, value in ((("name",), found.run), (("dri",), found.owner)):
+        if value is not None:
+            yield Clue(key, value, source)
+    if found.job_id is not None:
+        yield from _watched_job(found.job_id, source)
+    yield from _setup(path, folder, found.job_id, source)
+
+
+def _watched_job(job_id: str, source: str) -> Iterator[Clue]:
+    yield Clue(("job", "id"), job_id, source)
+    kind = kind_of_id(job_id)
+    if kind is not None:
+        yield Clue(("job", "kind"), kind, f"{source}: the shape of its job id")
+
+
+def _setup(path: Path, folder: Path, job_id: str | None, source: str) -> Iterator[Clue]:
+    """Yield what the loop's own set-up tells: how to submit again, which cluster."""
+    document = _document(path)
+    command = document.get("resubmit_command")
+    # A secret in the clear must not reach another file; its variable's name may.
+    if isinstance(command, str) and command.strip() and scrub(command) == command:
+        yield Clue(("resubmit",), clean(command, 4096), source)
+    cluster = document.get("config") or document.get("cluster")
+    if isinstance(cluster, str) and cluster and kind_of_id(job_id or "") == "iris":
+        yield Clue(("job", "cluster"), clean(cluster, 1024), source)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _pattern(path: Path, folder: Path, job_id: str | None) -> str:
+    """Return a pattern that the next monitor's file matches too, if it is this job's alone."""
+    if not path.match(PATTERN):
+        return relative(path, folder)
+    beside = sorted(path.parent.glob(PATTERN))
+    alone = len(beside) == 1 or (job_id is not None and len(beside) <= MOST_BESIDE)
+    return relative(path.parent / PATTERN if alone and _all_of(beside, job_id) else path, folder)
+
+
+def _all_of(paths: Iterable[Path], job_id: str | None) -> bool:
+    """Tell whether all files are surely of one job; one that cannot be read may be another's."""
+    found = (read_state(str(path)) for path in paths)
+    return all(isinstance(each, StateRead) and each.job_id == job_id for each in found)
+
+
+def relative(path: Path, folder: Path) -> str:
+    """Return a path as the run file in ``folder`` would write it."""
+    whole, base = path.absolute(), folder.absolute()
+    return str(whole.relative_to(base)) if whole.is_relative_to(base) else str(whole)
+
+
+_NOTHING: Final = frozenset(("", "-", "–", "—", "none", "n/a", "tbd", "todo", "unknown", "?"))
+_LINK: Final = re.compile(r"https?://[^\s)>\]`]+")
+_COUNT: Final = re.compile(r"\d[\d,_]*")
+_TITLE: Final = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*:\s*Hero Run Logbook", re.IGNORECASE)
+TEXTS: Final[tuple[tuple[str, Key], ...]] = (
+    ("DRI", ("dri",)),
+    ("Goal", ("goal",)),
+    ("Stop/escalation criteria", ("stop_criteria",)),
+    ("Output root", ("output_root",)),
+)
+
+
+def logbook_clues(path: Path, folder: Path) -> Iterator[Clue]:
+    """Yield what the logbook tells; raises ``SourceError``."""
+    try:
+        book = read_logbook(read_text(path))
+    except OSError as error:
+        raise SourceError(
+            f"{clean(path)}: {(error.strerror or 'cannot be read').lower()}"
+        ) from None
+    source = relative(path, folder)
+    if not book.contract and not book.entries:
+        raise SourceError(f"{clean(path)} is not a logbook: it has neither a contract nor entries")
+    yield Clue(("records", "logbook"), source, source)
+    title = _TITLE.fullmatch(book.title.strip())
+    if title is not None:
+        yield Clue(("name",), title["name"], f"{source}: its title")
+    yield from _contract(book.contract, source)
+    if book.instances:
+        yield from _instance(book.instances[-1].fields, source)
+
+
+def _contract(fields: Iterable[LabelledValue], source: str) -> Iterator[Clue]:
+    fields = tuple(fields)
+    for label, key in TEXTS:
+        value = _said(fields, label)
+        if value is not None:
+            yield Clue(key, value, f"{source}: {label}")
+    issue = _LINK.search(_said(fields, "Issue") or "")
+    if issue is not None and "/issues/" in issue[0]:
+        yield Clue(("records", "issue"), issue[0], f"{source}: Issue")
+    wandb = _LINK.search(_said(fields, "W&B") or "")
+    if wandb is not None and "/runs/" in wandb[0]:
+        yield Clue(("wandb", "url"), wandb[0], f"{source}: W&B")
+    step = _COUNT.fullmatch(_said(fields, "Final step") or "")
+    if step is not None:
+        yield Clue(("final_step",), int(re.sub(r"[,_]", "", step[0])), f"{source}: Final step")
+
+
+def _instance(fields: Iterable[LabelledValue], source: str) -> Iterator[Clue]:
+    fields = tuple(fields)
+    where = f"{source}: the newest launched instance"
+    command = _said(fields, "Command")
+    if command is not None and "[" not in command and scrub(command) == command:
+        yield Clue(("resubmit",), command, where)
+    for label, key in (
+        ("Hardware/topology", ("hardware",)),
+        ("initialize_from", ("checkpoints", "initialize_from")),
+    ):
+        value = _said(fields, label)
+        if value is not None:
+            yield Clue(key, value, where)
+
+
+def _said(fields: Iterable[LabelledValue], label: str) -> str | None:
+    value = clean((value_of(fields, label) or "").strip().strip("`").strip(), 2000)
+    return None if value.lower() in _NOTHING else value
+
 
 _JOB: Final = re.compile(rf"(?P<kind>{'|'.join(KINDS)})(?::(?P<id>[^@]*))?(?:@(?P<where>.+))?")
 _AT_ADDRESS: Final = re.compile(r"(?P<kind>iris|ray):(?P<id>.+?)@(?P<where>[a-z]+://.+)")
@@ -215,3 +385,48 @@ def here(folder: Path) -> Iterator[Found]:
         ids = []
     if ids:
         yield Found("wandb", f"W&B runs on disk: {', '.join(clean(each, 80) for each in ids[:5])}")
+
+
+RAY_ADDRESS: Final = "RAY_ADDRESS"
+"""Ray's own variable; it may name a port of the cluster instead of the dashboard's."""
+
+
+async def own_jobs(named: JobSpec, clock: Clock) -> Sequence[OwnJob]:
+    """Return this user's jobs at a system; raises ``SourceError``."""
+    try:
+        return await Platforms(clock).own_jobs(named)
+    except CannotError as error:
+        raise SourceError(str(error)) from None
+
+
+async def job_clues(named: JobSpec, clock: Clock) -> tuple[list[Clue], list[Clue]]:
+    """Return what its system tells of a job, and what it suggests.
+
+    Raises ``SourceError``, for a job that the system does not list too.
+    """
+    for each in await own_jobs(named, clock):
+        if each.id == named_by(named):
+            source = clean(f"{named.kind} job {each.id}", 200)
+            told = [
+                Clue(tuple(key.split(".")), clean(value, 4096), source)
+                for key, value in each.settings.items()
+            ]
+            return told, [Clue(("name",), clean(each.name, 200), source)]
+    raise SourceError("it is not among your jobs listed there")
+
+
+def listed(named: JobSpec, jobs: Sequence[OwnJob]) -> Iterator[Found]:
+    """Yield each job as ``init`` would be asked for it."""
+    where = getattr(named, WHERE[named.kind]) if named.kind in WHERE else None
+    for job in jobs:
+        what = f"{named.kind}:{spelled(named.kind, job.id)}" + (f"@{where}" if where else "")
+        yield Found(clean(what, 300), clean(f"{job.name}, {job.text}", 200))
+
+
+def at_hand() -> Iterator[JobSpec]:
+    """Yield the systems that this machine and environment name by themselves."""
+    if shutil.which("squeue"):
+        yield JobSpec(kind="slurm")
+    address = os.environ.get(RAY_ADDRESS, "")
+    if address.startswith(("http://", "https://")):
+        yield JobSpec(kind="ray", address=address)

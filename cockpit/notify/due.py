@@ -18,7 +18,7 @@ from cockpit.model.wording import UNKNOWN, duration, utc_minute
 from cockpit.notify.message import Message
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.memory import RunMemory
-from cockpit.store.notified import Held, Notified, Sent
+from cockpit.store.messages import Held, Notified, Sent
 from cockpit.store.store import Store
 from cockpit.watch.reports import current
 

@@ -27,7 +27,7 @@ from cockpit.notify.routes import Named
 from cockpit.notify.sending import STORE_WITHIN, WHY_NOT, Sender, Unstored
 from cockpit.runtime.moment import Jumps, moment
 from cockpit.runtime.offload import offload
-from cockpit.store.notified import Asked, SendClaim
+from cockpit.store.messages import Asked, SendClaim
 from cockpit.store.store import Store, StoreError, run_key
 
 PRUNE_EVERY: Final = 86400.0

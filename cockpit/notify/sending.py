@@ -15,7 +15,7 @@ from cockpit.notify.message import Delivery, Message
 from cockpit.notify.routes import Named
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
-from cockpit.store.notified import Asked, Held, Notified, SendClaim, Sent, TakenOverError
+from cockpit.store.messages import Asked, Held, Notified, SendClaim, Sent, TakenOverError
 from cockpit.store.store import StoppedHolderError, Store, StoreError
 
 STORE_WITHIN: Final = 10.0

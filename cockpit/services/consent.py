@@ -7,7 +7,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.run import NEVER, RunSpec
 from cockpit.runtime.offload import offload
-from cockpit.store.consents import AUTOLOG, Consents
+from cockpit.store.agents import AUTOLOG, Consents
 from cockpit.store.store import Store, StoreError
 
 KNOWN_FOR: Final = 5.0

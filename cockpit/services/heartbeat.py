@@ -14,8 +14,8 @@ from cockpit.notify.heartbeat import EARLY, Heartbeat
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
 from cockpit.services.service import Service
+from cockpit.store.ownership import NotOursError, Turns
 from cockpit.store.store import StoreError, run_key
-from cockpit.store.turns import NotOursError, Turns
 from cockpit.watch.engine import Engine
 from cockpit.watch.tasks import Supervisor
 

@@ -21,9 +21,9 @@ from cockpit.model.run import RunSpec
 from cockpit.records.recorder import RecordWriter
 from cockpit.rules.metrics.resume import first_completed, first_step_wrong
 from cockpit.runtime.moment import Jumps
-from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Journal
-from cockpit.store.snapshots import Snapshots
+from cockpit.store.launches import FIRST_CHECK, Followup, FollowupStore, Progressed
+from cockpit.store.memory import Snapshots
 from cockpit.store.store import Store, StoreError
 from cockpit.text.safe import clean
 

@@ -20,7 +20,7 @@ from cockpit.records.recorder import RecordWriter
 from cockpit.rules.artifacts.records import entry_every, newest_event
 from cockpit.runtime.moment import Jumps, moment
 from cockpit.runtime.offload import offload
-from cockpit.store.turns import Turn, Turns
+from cockpit.store.ownership import Turn, Turns
 
 STORE_WITHIN: Final = 10.0
 ENTRY: Final = "logbook entry"

@@ -1,9 +1,4 @@
-"""What agents did, kept within bounds: each act and plan, and of their calls how many an hour.
-
-An act stands in here before it begins. It begins by one change of its row from ``waiting`` to
-``begun``, a veto is the change from ``waiting`` to ``vetoed``: one of the two happens, once. One
-that is too late to begin (its process was stopped) is withdrawn by whoever comes after it.
-"""
+"""What agents did, and what people have agreed to once."""
 
 from __future__ import annotations
 
@@ -20,7 +15,8 @@ from cockpit.model.acts import (
     AgentCalls,
     Stage,
 )
-from cockpit.store.store import StoreError, StoreView
+from cockpit.model.base import Frozen, Instant
+from cockpit.store.store import StoreError, StoreView, run_key
 
 GONE: Final = "the agent went away"
 KEEP: Final = 90 * 86400.0
@@ -272,3 +268,42 @@ def _read(row: tuple[object, ...]) -> AgentAct:
     fields["by"] = fields.pop("who")
     fields["run"] = str(fields["run"]).rpartition("#")[2]
     return AgentAct.model_validate(fields)
+
+
+AUTOLOG: Final = "autolog"
+"""To write and commit logbook and run log entries that nobody typed."""
+
+
+class Consent(Frozen):
+    """Who has allowed it, and when."""
+
+    who: str
+    at: Instant
+
+
+class Consents(StoreView):
+    """One row for each run file and kind; every method raises ``StoreError``."""
+
+    def give(self, run_file: str, what: str, consent: Consent) -> None:
+        """Remember that it is allowed."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO consents VALUES (?, ?, ?, ?)",
+                (run_key(run_file, ""), what, consent.who, consent.at),
+            )
+
+    def withdraw(self, run_file: str, what: str) -> None:
+        """Forget that it was allowed."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "DELETE FROM consents WHERE run = ? AND what = ?", (run_key(run_file, ""), what)
+            )
+
+    def of(self, run_file: str, what: str) -> Consent | None:
+        """Return who has allowed it; ``None`` if nobody has."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT who, at FROM consents WHERE run = ? AND what = ?",
+                (run_key(run_file, ""), what),
+            ).fetchone()
+        return None if row is None else Consent(who=row[0], at=row[1])

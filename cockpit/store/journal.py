@@ -19,7 +19,7 @@ from cockpit.model.acts import RECORDS, Outcome, Records, ending, records_of
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.plan import Plan, StepResult, StepState
 from cockpit.model.shared_facts import OWNER, Told
-from cockpit.store.holder import Holder as Holder
+from cockpit.store.ownership import Holder as Holder
 from cockpit.store.store import StoreError, StoreView, pack, unpack
 
 WORDS_FOR: Final = 3600.0

@@ -1,16 +1,140 @@
-"""One owner per run: who watches it, and whether that process still lives (INTERFACE ``watch``)."""
+"""Processes that share a store: who holds something, who watches a run, whose turn it is.
+
+A beat is a number that goes up: an onlooker counts by its own clock how long it has not moved. A
+turn is claimed by compare-and-swap, begun at the last moment before it is written, and done; one
+that was begun is only taken over from a process that has died.
+"""
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import uuid
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.clock import Moment
 from cockpit.model.wording import utc_minute
-from cockpit.store.beats import MISSED, Beats, StoodIn
-from cockpit.store.store import Store
+from cockpit.runtime import process
+from cockpit.runtime.account import login_name
+from cockpit.runtime.process import Machine, Start, process_facts
+from cockpit.store.store import Store, StoreView, pack, unpack
+
+BEAT: Final = 5.0
+QUICKEST: Final = 0.5
+"""Seconds between two beats, at most and at least: a shorter cadence has a quicker beat."""
+MISSED: Final = 3.0
+"""Beats after which a process that has not given one counts as hung."""
+LOOKS: Final = 2.5
+"""Seconds between two looks of whoever looks on, at most, while nothing holds it up."""
+KEPT: Final = 30 * 86400.0
+
+
+def beat_every(cadence: float) -> float:
+    """Return the seconds between two beats of a watch of this cadence."""
+    return min(BEAT, max(QUICKEST, cadence))
+
+
+class Beat(NamedTuple):
+    """The newest beat of a process; ``every`` is in seconds."""
+
+    number: int
+    at: Moment
+    every: float
+    stand_in: str | None = None
+
+
+class StoodIn(NamedTuple):
+    """Who told people while a process hung, from when on (epoch s), and since when it hung."""
+
+    who: str
+    at: float
+    since: float
+
+
+class _Seen(NamedTuple):
+    number: int
+    silent: float
+    looked_at: Moment
+
+
+class Beats:
+    """Gives beats and listens to those of others; every method raises ``StoreError``."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: dict[str, _Seen] = {}
+
+    def give(self, process: str, now: Moment, every: float) -> StoodIn | None:
+        """Beat; return who has stood in for this process since its last beat."""
+        with self._store.writing() as connection:
+            row = connection.execute(
+                "SELECT stand_in, stood_in_at, at FROM beats WHERE process = ?", (process,)
+            ).fetchone()
+            connection.execute(
+                "INSERT INTO beats (process, count, at, steady, boot, every)"
+                " VALUES (?, 1, ?, ?, ?, ?) ON CONFLICT (process) DO UPDATE SET"
+                " count = count + 1, at = excluded.at, steady = excluded.steady,"
+                " every = excluded.every, stand_in = NULL, stood_in_at = NULL",
+                (process, now.wall, now.steady, now.boot, every),
+            )
+        return None if row is None or row[0] is None else StoodIn(row[0], row[1], row[2])
+
+    def end(self, process: str, now: Moment) -> None:
+        """Take a process's beats away as it leaves, and those of the long dead with them."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "DELETE FROM beats WHERE process = ? OR at < ?", (process, now.wall - KEPT)
+            )
+
+    def stand_in(self, process: str, who: str, now: Moment) -> None:
+        """Write that ``who`` tells people from now on, for the hung process to find."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "UPDATE beats SET stand_in = ?, stood_in_at = ?"
+                " WHERE process = ? AND stand_in IS NULL",
+                (who, now.wall, process),
+            )
+
+    def silence(
+        self, connection: sqlite3.Connection, process: str, now: Moment
+    ) -> tuple[Beat, float] | None:
+        """Return a process's last beat and how many beats it has missed; ``None``: it never beat.
+
+        At a first look the age of a beat of this boot counts as well, but for the last beat: that
+        one is waited for.
+        """
+        beat = _read_beat(connection, process)
+        if beat is None:
+            self._seen.pop(process, None)
+            return None
+        seen = self._seen.get(process)
+        if seen is None:
+            silent = min(_age(beat, now), (MISSED - 1) * beat.every)
+        elif seen.number != beat.number:
+            silent = 0.0
+        else:
+            passed = max(0.0, now.since(seen.looked_at))
+            silent = seen.silent + min(passed, max(beat.every, LOOKS))
+        self._seen[process] = _Seen(beat.number, silent, now)
+        return beat, silent / beat.every
+
+
+def _age(beat: Beat, now: Moment) -> float:
+    """Return the seconds since a beat if one boot has counted both ends, else none."""
+    same = beat.at.boot is not None and beat.at.boot == now.boot
+    return now.since(beat.at) if same else 0.0
+
+
+def _read_beat(connection: sqlite3.Connection, process: str) -> Beat | None:
+    row = connection.execute(
+        "SELECT count, at, steady, boot, every, stand_in FROM beats WHERE process = ?", (process,)
+    ).fetchone()
+    if row is None:
+        return None
+    return Beat(row[0], Moment(row[1], row[2], row[3]), row[4], row[5])
+
 
 FORGOTTEN_AFTER = 3.0
 """Cadences without a sign of life after which an owner counts as gone that never beat."""
@@ -217,3 +341,146 @@ def _owned(row: Sequence[object]) -> Owned:
     owner = {"name": fields["owner"], **{name: fields[name] for name in names}}
     times = {name: fields[name] for name in ("since", "heartbeat", "cadence")}
     return Owned.model_validate({"owner": owner, **times})
+
+
+class Holder(Frozen):
+    """The process that acts: enough to tell it from any other, also after a restart.
+
+    ``machine`` is the machine's own id, ``boot`` its boot, ``space`` the pid namespace, ``ticks``
+    the process's start in kernel ticks, ``login`` its account; each ``None`` where the system
+    does not tell.
+    """
+
+    host: str
+    pid: int
+    machine: str | None = None
+    boot: str | None = None
+    space: str | None = None
+    ticks: int | None = None
+    started_at: Instant | None = None
+    login: str | None = None
+
+    @property
+    def label(self) -> str:
+        """``gpu-box, pid 4211``."""
+        return f"{self.host}, pid {self.pid}"
+
+
+def this_holder() -> Holder:
+    """Return this process, known by its start in kernel ticks and by the machine's boot."""
+    facts, place = process_facts(os.getpid()), process.here()
+    return Holder(
+        host=place.host or "",
+        pid=facts.pid,
+        machine=place.machine,
+        boot=place.boot,
+        space=place.space,
+        ticks=facts.ticks,
+        started_at=facts.started_at,
+        login=login_name(),
+    )
+
+
+def lives(holder: Holder) -> bool | None:
+    """Return whether that very process lives; ``None`` for one on another machine."""
+    place = Machine(holder.host, holder.machine, holder.boot, holder.space)
+    return process.lives(holder.pid, place, Start(holder.ticks, holder.started_at))
+
+
+CLAIMED_FOR: Final = 60.0
+"""Seconds within which a claimed turn must be begun."""
+_CLAIMED, _BEGUN, _DONE = "claimed", "begun", "done"
+
+
+class Turn(NamedTuple):
+    """A turn that is ours; ``again``: a process that died had begun it, perhaps written it.
+
+    ``at`` is when it was claimed first: the time of what is written, also by whoever takes over.
+    """
+
+    run: str
+    what: str
+    at: Moment
+    claim: str
+    again: bool = False
+
+
+class NotOursError(ValueError):
+    """The turn was not begun in time, and is another cockpit's now."""
+
+
+class Turns(StoreView):
+    """The turns as the process ``me`` sees them.
+
+    ``died`` tells whether a process is surely gone; one of another machine never is.
+    """
+
+    def __init__(self, store: Store, me: Owner, died: Callable[[Owner], bool]) -> None:
+        super().__init__(store)
+        self._me = me
+        self._died = died
+
+    def take(self, run: str, what: str, every: float, now: Moment) -> Turn | None:
+        """Claim the turn of a period that lasts ``every`` s; ``None`` if it is not due or taken."""
+        with self._store.writing() as connection:
+            found = _read_turn(connection, run, what)
+            if found is None or self._over(found, every, now):
+                turn = Turn(run, what, now, uuid.uuid4().hex)
+            elif found.state != _DONE and self._free(found, now):
+                again = found.state == _BEGUN
+                turn = Turn(run, what, found.at, uuid.uuid4().hex, again)
+            else:
+                return None
+            _write_turn(connection, turn, pack(self._me))
+        return turn
+
+    def begin(self, turn: Turn) -> None:
+        """Say that it is written now; raises ``NotOursError``."""
+        with self._store.writing() as connection:
+            if not _step(connection, turn, _CLAIMED, _BEGUN):
+                raise NotOursError(f"{turn.what}: another cockpit is writing it")
+
+    def done(self, turn: Turn) -> None:
+        """Say that it is written, or cannot be: the next one is due a period after it."""
+        with self._store.writing() as connection:
+            _step(connection, turn, _CLAIMED, _DONE)
+            _step(connection, turn, _BEGUN, _DONE)
+
+    def _over(self, found: _Row, every: float, now: Moment) -> bool:
+        """Tell whether the period is over, whatever became of its turn."""
+        return not 0 <= now.since(found.at) < every
+
+    def _free(self, found: _Row, now: Moment) -> bool:
+        late = found.state == _CLAIMED and now.since(found.at) >= CLAIMED_FOR
+        return late or (found.claimant is not None and self._died(found.claimant))
+
+
+class _Row(NamedTuple):
+    at: Moment
+    state: str
+    claimant: Owner | None
+
+
+def _read_turn(connection: sqlite3.Connection, run: str, what: str) -> _Row | None:
+    row = connection.execute(
+        "SELECT at, steady, boot, state, claimant FROM turns WHERE run = ? AND what = ?",
+        (run, what),
+    ).fetchone()
+    return None if row is None else _Row(Moment(*row[:3]), row[3], unpack(Owner, row[4]))
+
+
+def _write_turn(connection: sqlite3.Connection, turn: Turn, claimant: str) -> None:
+    at = turn.at
+    connection.execute(
+        "INSERT OR REPLACE INTO turns (run, what, at, steady, boot, claim, claimant, state)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (turn.run, turn.what, at.wall, at.steady, at.boot, turn.claim, claimant, _CLAIMED),
+    )
+
+
+def _step(connection: sqlite3.Connection, turn: Turn, old: str, new: str) -> bool:
+    done = connection.execute(
+        "UPDATE turns SET state = ? WHERE run = ? AND what = ? AND claim = ? AND state = ?",
+        (new, turn.run, turn.what, turn.claim, old),
+    )
+    return done.rowcount == 1

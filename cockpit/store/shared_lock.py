@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from pydantic import ValidationError
 
 from cockpit.model.base import Frozen
-from cockpit.store.holder import Holder, lives, this_holder
+from cockpit.store.ownership import Holder, lives, this_holder
 from cockpit.store.patience import LOST as LOST
 from cockpit.store.patience import HeldError as HeldError
 

@@ -15,10 +15,8 @@ from typing import Final
 
 from cockpit import __version__
 from cockpit.app.output.stage import in_gnu_screen
+from cockpit.config.advice import shared_places, unaddressed_paths, unread_settings
 from cockpit.config.file import find, store_path
-from cockpit.config.sharing import shared_places
-from cockpit.config.unread import unread_settings
-from cockpit.config.whose_machine import unaddressed_paths
 from cockpit.hosts.link import know_pythons
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock, SystemClock

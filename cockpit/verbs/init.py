@@ -12,11 +12,30 @@ from pathlib import Path
 from typing import Any, Final
 
 from cockpit.config.file import FILE_NAME
-from cockpit.init.proposal import Clue, Key, Proposal, Question, Value
-from cockpit.init.sources import EXPECTED, Found, clues_of, here, job_named, named_by, saves_in
-from cockpit.init.state_file import SourceError
-from cockpit.init.systems import at_hand, job_clues, listed, own_jobs
-from cockpit.init.writing import ProposalError, text_of, write_new
+from cockpit.init.proposal import (
+    Clue,
+    Key,
+    Proposal,
+    ProposalError,
+    Question,
+    Value,
+    text_of,
+    write_new,
+)
+from cockpit.init.sources import (
+    EXPECTED,
+    Found,
+    SourceError,
+    at_hand,
+    clues_of,
+    here,
+    job_clues,
+    job_named,
+    listed,
+    named_by,
+    own_jobs,
+    saves_in,
+)
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import JobSpec
 from cockpit.text.safe import clean

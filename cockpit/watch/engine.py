@@ -18,10 +18,8 @@ from cockpit.runtime.heap import STEP, Heap, give_back
 from cockpit.runtime.moment import Jumps
 from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts
-from cockpit.store.memory import RunMemory
+from cockpit.store.memory import Configs, Pasts, RunMemory, SettingsKept
 from cockpit.store.ownership import Hung
-from cockpit.store.pasts import Pasts
-from cockpit.store.settings import Configs, SettingsKept
 from cockpit.store.store import Store
 from cockpit.watch.asking import Answers, Asker, Sources, Tracker, real_sources
 from cockpit.watch.fleet import Fleet, ownership_of, share

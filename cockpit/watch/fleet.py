@@ -14,9 +14,8 @@ from cockpit.rules.jobs.host_looks import recalled
 from cockpit.runtime import process
 from cockpit.runtime.process import Start, process_facts
 from cockpit.runtime.ssh import know_remedies
-from cockpit.store.ownership import Owner, Ownership
+from cockpit.store.ownership import Owner, Ownership, Turns
 from cockpit.store.store import Store, run_key
-from cockpit.store.turns import Turns
 from cockpit.text.progress_lines import last_step
 from cockpit.watch.common_causes import (
     Pair,

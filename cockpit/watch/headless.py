@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import field_serializer
 
-from cockpit.config.unread import unread_notice
+from cockpit.config.advice import unread_notice
 from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.clock import Clock
 from cockpit.model.report import FleetReport, RunReport, phase_told
@@ -26,8 +26,7 @@ from cockpit.records.git.documents import sync_folder
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
-from cockpit.store.beats import StoodIn, beat_every
-from cockpit.store.ownership import Owned, Owner, Ownership
+from cockpit.store.ownership import Owned, Owner, Ownership, StoodIn, beat_every
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

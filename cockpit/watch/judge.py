@@ -17,9 +17,8 @@ from cockpit.rules.jobs.repeated import left_behind
 from cockpit.rules.metrics.throughput import resized_since
 from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Kept
-from cockpit.store.memory import Observation, RunMemory
-from cockpit.store.outcomes import Failures
-from cockpit.store.pasts import Pasts
+from cockpit.store.launches import Failures
+from cockpit.store.memory import Observation, Pasts, RunMemory
 from cockpit.watch.diagnoser import Diagnoser, asked
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.reports import (

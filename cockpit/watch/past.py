@@ -31,8 +31,7 @@ from cockpit.sources.logs.seek import written_by
 from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal, JournalEntry
-from cockpit.store.memory import Observation, RunMemory
-from cockpit.store.pasts import LEAST_EVERY, Pasts
+from cockpit.store.memory import LEAST_EVERY, Observation, Pasts, RunMemory
 from cockpit.store.store import Store, StoreError
 from cockpit.text.logbook_scan import read_entries
 from cockpit.text.safe import clean

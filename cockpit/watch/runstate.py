@@ -45,8 +45,8 @@ from cockpit.rules.jobs.signs_of_life import and_the_job, with_signs_of_life
 from cockpit.rules.lineage.settings import leaves
 from cockpit.rules.present import CLOCK_SKEW, job_of
 from cockpit.store.alerts import Kept
-from cockpit.store.outcomes import Ended
-from cockpit.store.settings import Configs
+from cockpit.store.launches import Ended
+from cockpit.store.memory import Configs
 from cockpit.watch.store_writer import Shared
 from cockpit.watch.sweep import watched_paths
 

@@ -31,13 +31,19 @@ from cockpit.runtime.offload import offload
 from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.described import loss_text
-from cockpit.store.followups import FollowupStore
 from cockpit.store.journal import SUBMIT, Journal, JournalEntry, handed_over
-from cockpit.store.memory import LaunchedJob, RunMemory
-from cockpit.store.outcomes import Ended, Endings, Failures, Rejections, Seals, Stopped, Stops
+from cockpit.store.launches import (
+    Ended,
+    Endings,
+    Failures,
+    FollowupStore,
+    Rejections,
+    Seals,
+    Stopped,
+    Stops,
+)
+from cockpit.store.memory import Configs, LaunchedJob, RunMemory, SettingsKept, Snapshots
 from cockpit.store.ownership import Owned, Owner, Ownership
-from cockpit.store.settings import Configs, SettingsKept
-from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import Store, StoreError
 
 DEADLINE = 10.0

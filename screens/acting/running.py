@@ -137,7 +137,7 @@ class RunningActions:
 def follows(running_action: RunningAction, reports: Sequence[RunReport]) -> str:
     """Return when the run is checked next, for an action that has started a job."""
     from cockpit.model.plan import StepState
-    from cockpit.store.followups import FIRST_CHECK
+    from cockpit.store.launches import FIRST_CHECK
 
     result = running_action.result
     if result is None or result.outcome is not Outcome.DONE or result.job_id is None:

@@ -15,8 +15,8 @@ import pytest
 from cockpit.app.for_verbs import key_problems
 from cockpit.cli import main
 from cockpit.config.check import TABLES, keys_of
-from cockpit.config.described import DESCRIBED
 from cockpit.config.file import load, state_dir
+from cockpit.config.schema import DESCRIBED
 from cockpit.model.base import duration_text, parse_duration
 from cockpit.verbs.schema import keep_schema, run_file_schema
 from screens.hotkeys import ACTIONS

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cockpit import cli
+from cockpit.config.advice import unread_settings
 from cockpit.config.check import keys_of
 from cockpit.config.file import load
-from cockpit.config.unread import unread_settings
 from cockpit.model.conditions import CONDITIONS
 from cockpit.model.run import Thresholds
 from cockpit.platforms.command import PLACEHOLDERS, places_in, words_of

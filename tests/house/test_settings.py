@@ -10,10 +10,10 @@ import pytest
 
 from cockpit.app.application import CockpitApp
 from cockpit.cli import main
-from cockpit.config import unread as unreading
+from cockpit.config import advice as unreading
+from cockpit.config.advice import UNREAD, unread_notice, unread_settings
 from cockpit.config.check import TABLES, keys_of
 from cockpit.config.file import load
-from cockpit.config.unread import UNREAD, unread_notice, unread_settings
 from tests.house.reads import reads_of
 from tests.screens.stand_in import StandIn, text_of
 from tests.widgets import reports as made

@@ -10,7 +10,8 @@ import pytest
 from cockpit.model.alert import Acknowledgement
 from cockpit.runtime.moment import moment
 from cockpit.store.alerts import Alerts
-from cockpit.store.notified import CLAIMED_FOR, Asked, Notified, SendClaim
+from cockpit.store.messages import SENDS_WITHIN as CLAIMED_FOR
+from cockpit.store.messages import Asked, Notified, SendClaim
 from cockpit.store.store import Store, run_key
 from tests.notify.receivers import webhook
 from tests.notify.test_notifier import Hand, World, look, nan

@@ -15,9 +15,9 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.records.recorder import RecordWriter
 from cockpit.services.launch_checks import LaunchChecks, due, followed, outcome_entry
-from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Holder, Journal
-from cockpit.store.snapshots import Snapshot, Snapshots
+from cockpit.store.launches import FIRST_CHECK, Followup, FollowupStore, Progressed
+from cockpit.store.memory import Snapshot, Snapshots
 from cockpit.store.store import Store
 from tests.actions.contexts import alert, item, listing, report
 from tests.rules.making import T0, blind, job, log, run_spec, tracker

@@ -18,9 +18,8 @@ from cockpit.records.issue.service import IssueService
 from cockpit.records.logbook.book import MarkdownFile
 from cockpit.records.recorder import RecordWriter
 from cockpit.services.periodic import PeriodicEntries
-from cockpit.store.ownership import Owner
+from cockpit.store.ownership import CLAIMED_FOR, NotOursError, Owner, Turns
 from cockpit.store.store import Store
-from cockpit.store.turns import CLAIMED_FOR, NotOursError, Turns
 from cockpit.watch.fleet import turns_of
 from tests.records.remotes import git
 from tests.widgets.reports import facets, observed, report, spec

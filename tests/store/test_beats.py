@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import Moment
-from cockpit.store.beats import BEAT
-from cockpit.store.ownership import Owner, Ownership
+from cockpit.store.ownership import BEAT, Owner, Ownership
 from cockpit.store.store import Store
 
 ADA = Owner(name="ada", host="here", pid=10, ticks=1, boot="this boot")

@@ -11,10 +11,16 @@ import pytest
 from cockpit.model.history import FormerFailure
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Plan, StepResult, StepState
-from cockpit.store.followups import Followup, FollowupStore, Progressed
 from cockpit.store.journal import Holder, Journal
-from cockpit.store.outcomes import FAILURES_KEPT, Failures, Stops
-from cockpit.store.snapshots import Snapshot, Snapshots
+from cockpit.store.launches import (
+    FAILURES_KEPT,
+    Failures,
+    Followup,
+    FollowupStore,
+    Progressed,
+    Stops,
+)
+from cockpit.store.memory import Snapshot, Snapshots
 from cockpit.store.store import Store
 
 KEY = "/x/cockpit.toml#toy"

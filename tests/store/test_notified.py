@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import Moment
-from cockpit.store.notified import (
+from cockpit.store.messages import (
     BACK_OFF,
-    CLAIMED_FOR,
     GATHER,
     LOST_AFTER,
     WINDOW,
@@ -19,6 +18,7 @@ from cockpit.store.notified import (
     SendClaim,
     TakenOverError,
 )
+from cockpit.store.messages import SENDS_WITHIN as CLAIMED_FOR
 from cockpit.store.store import Store
 
 NOW = Moment(1_800_000_000.0, 500.0, "this boot")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from cockpit.store.outbox import CLAIMED_FOR, KEPT_SENT, Letter, Outbox
+from cockpit.store.messages import CLAIMED_FOR, KEPT_SENT, Letter, Outbox
 from cockpit.store.store import Store
 
 NOW = 1_800_000_000.0

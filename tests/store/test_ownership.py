@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.model.clock import Moment
 from cockpit.runtime.process import process_facts
-from cockpit.store.outcomes import Endings
+from cockpit.store.launches import Endings
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
 from cockpit.store.store import Store

@@ -10,8 +10,8 @@ import pytest
 
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.store import pasts
-from cockpit.store.pasts import KEEP_FOR, WHOLE_FOR, Pasts
+from cockpit.store import memory
+from cockpit.store.memory import KEEP_FOR, WHOLE_FOR, Pasts
 from cockpit.store.schema import MIGRATIONS
 from cockpit.store.store import Store
 from tests.store.test_memory import a_report
@@ -105,7 +105,7 @@ def test_a_past_that_is_too_large_loses_its_oldest_moments(
         kept.keep("k", at(NOW + minute * 3600 * 2), "a", 60)
     kept.keep("small", at(NOW), "a", 60)
     total = sum(each[2] for each in rows(store))
-    monkeypatch.setattr(pasts, "MOST_OF_RUN", total // 2)
+    monkeypatch.setattr(memory, "MOST_OF_RUN", total // 2)
     kept.prune(NOW)
     left = [each.at for each in kept.moments("k")]
     assert 5 < len(left) < 40 and left[-1] == NOW + 39 * 7200

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.store.holder import Holder, this_holder
+from cockpit.store.ownership import Holder, this_holder
 from cockpit.store.shared_lock import KEPT, LOST, Found, HeldError, Hold, SharedLock
 
 

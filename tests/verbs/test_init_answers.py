@@ -114,7 +114,7 @@ def test_a_full_disk_leaves_no_half_of_a_file(
         self.touch()
         return Full()
 
-    monkeypatch.setattr("cockpit.init.writing.Path.open", opened)
+    monkeypatch.setattr("cockpit.init.proposal.Path.open", opened)
     assert main(["init", "--set", "wandb.id=q", "--set", "name=a"]) == 2
     assert "nothing was written" in capsys.readouterr().err
     assert not (folder / "cockpit.toml").exists()

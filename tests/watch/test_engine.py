@@ -12,8 +12,8 @@ from cockpit.model.facet import ErrorKind, known, unknown
 from cockpit.model.observed import HostValue, JobValue, LogValue, Phase, Row, Triage
 from cockpit.model.report import RunReport, Verdict
 from cockpit.store.alerts import Alerts
+from cockpit.store.launches import Endings
 from cockpit.store.memory import RunMemory
-from cockpit.store.outcomes import Endings
 from cockpit.store.store import Store, run_key
 from cockpit.text.safe import safe_line
 from cockpit.watch.engine import Engine

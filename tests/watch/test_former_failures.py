@@ -9,7 +9,7 @@ from bench.judgement.scenarios.alike import suspend
 from bench.judgement.scenarios.jobs import failing_again, requeue
 from bench.judgement.stage import CADENCE, Stage
 from bench.judgement.watching import Watch
-from cockpit.store.outcomes import Failures
+from cockpit.store.launches import Failures
 from cockpit.store.store import Store
 
 

@@ -25,7 +25,7 @@ from cockpit.model.history import (
 from cockpit.model.jobs import Snapshot
 from cockpit.model.observed import Phase
 from cockpit.store.alerts import Kept
-from cockpit.store.outcomes import Stopped
+from cockpit.store.launches import Stopped
 from cockpit.watch.reports import Reconciled, case_of, judged, reconcile, report_of, unruled
 from cockpit.watch.runstate import CORE, Diagnosis, Rows, RunState, SettingsSeen
 from cockpit.watch.store_writer import Shared

@@ -6,7 +6,7 @@ from cockpit.model.alert import Severity
 from cockpit.model.facet import ErrorKind, known, unknown
 from cockpit.model.observed import JobValue, LogValue, Phase, Row
 from cockpit.store.alerts import Kept
-from cockpit.store.outcomes import Ended
+from cockpit.store.launches import Ended
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import Shared
 from tests.rules.test_verdict import alert

@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.model.history import Settings
 from cockpit.model.observed import Phase
-from cockpit.store.settings import Configs, SettingsKept
+from cockpit.store.memory import Configs, SettingsKept
 from cockpit.store.store import Store
 from cockpit.watch.runstate import SettingsSeen
 from tests.rules.making import T0, job, seen, settings_of, tracker

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.config.sharing import shared_places
+from cockpit.config.advice import shared_places
 from cockpit.model.facet import known
 from cockpit.model.lineage import shared_place
 from cockpit.model.observed import JobValue, Phase

@@ -12,7 +12,7 @@ from cockpit.model.plan import Basis, Check
 from cockpit.model.run import CodeSpec
 from cockpit.rules.lineage.code import same_code
 from cockpit.sources.git.changes import Changes
-from cockpit.store.snapshots import Snapshot
+from cockpit.store.memory import Snapshot
 from cockpit.text.checks import blocked, passed, warned
 
 ID = "C-15"

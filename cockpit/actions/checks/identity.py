@@ -5,7 +5,7 @@ from __future__ import annotations
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.plan import Basis, Check
 from cockpit.rules.lineage.identity import drift, since_launch
-from cockpit.store.snapshots import Snapshot
+from cockpit.store.memory import Snapshot
 from cockpit.text.checks import blocked, passed, warned
 
 POLICY = "resume-policy"

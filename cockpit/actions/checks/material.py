@@ -23,8 +23,8 @@ from cockpit.records.logbook.reading import Instance, Logbook, read_logbook, val
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.sources.git.changes import Changes, changes_since
-from cockpit.store.outcomes import Failures
-from cockpit.store.snapshots import Snapshot, Snapshots
+from cockpit.store.launches import Failures
+from cockpit.store.memory import Snapshot, Snapshots
 from cockpit.store.store import StoreError
 from cockpit.text.safe import clean
 

@@ -14,7 +14,7 @@ from cockpit.rules.jobs.flapping import created_at
 from cockpit.rules.jobs.repeated import failure_of, identity, same_again
 from cockpit.rules.jobs.terminal import diagnosis
 from cockpit.store.journal import JournalEntry, stopped
-from cockpit.store.snapshots import Snapshot
+from cockpit.store.memory import Snapshot
 from cockpit.text.checks import blocked, passed, warned
 
 SLACK = 5.0

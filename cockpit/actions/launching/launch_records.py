@@ -37,10 +37,8 @@ from cockpit.platforms.command import recorded
 from cockpit.records.issue import text as issue_text
 from cockpit.records.logbook.markdown import prose
 from cockpit.runtime.offload import offload
-from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
-from cockpit.store.memory import LaunchedJob, RunMemory
-from cockpit.store.outcomes import Failures
-from cockpit.store.snapshots import Snapshots
+from cockpit.store.launches import FIRST_CHECK, Failures, Followup, FollowupStore, Progressed
+from cockpit.store.memory import LaunchedJob, RunMemory, Snapshots
 from cockpit.store.store import Store, run_key, unpack
 from cockpit.watch.headless import restarted
 

@@ -28,7 +28,7 @@ from cockpit.records.runlog.run_logs import (
     with_status,
 )
 from cockpit.records.runlog.timeline import timeline_of
-from cockpit.store.snapshots import Snapshot
+from cockpit.store.memory import Snapshot
 from cockpit.text.scrub import scrub
 
 NAME: Final = "run-log"

@@ -13,7 +13,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import masked, recorded, words_of
 from cockpit.records.logbook.markdown import code as code_span
-from cockpit.store.snapshots import Snapshot
+from cockpit.store.memory import Snapshot
 from cockpit.text.checks import shown
 
 MOST: Final = 200_000

@@ -18,7 +18,7 @@ from cockpit.actions.core.recovery import ACCEPTED, DIED, HANDLE, handle_in
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
-from cockpit.store.snapshots import Snapshot
+from cockpit.store.memory import Snapshot
 from cockpit.store.store import StoreError, unpack
 from cockpit.text.checks import shown
 

@@ -20,7 +20,7 @@ from cockpit.model.observed import CheckpointsValue, Phase
 from cockpit.model.plan import Check
 from cockpit.sources.checkpoints.anew import Anew, Unmarked
 from cockpit.sources.checkpoints.tree import ListingError
-from cockpit.store.outcomes import Rejections
+from cockpit.store.launches import Rejections
 from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, passed, warned
 

@@ -21,7 +21,7 @@ from cockpit.model.plan import Outcome
 from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
-from cockpit.store.snapshots import Snapshots
+from cockpit.store.memory import Snapshots
 from cockpit.store.store import StoreError
 from cockpit.text.logbook_scan import read_entries
 from cockpit.text.safe import clean

@@ -25,7 +25,7 @@ from cockpit.records.git.sealing import seal
 from cockpit.records.issue.text import sealed
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
-from cockpit.store.outcomes import Endings
+from cockpit.store.launches import Endings
 from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked
 from cockpit.text.logbook_scan import read_entries

@@ -48,7 +48,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.wording import steps
 from cockpit.records.issue.text import rolled_back
 from cockpit.runtime.offload import offload
-from cockpit.store.outcomes import Rejections
+from cockpit.store.launches import Rejections
 from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.rejections import rejection_lines

@@ -18,7 +18,7 @@ from cockpit.model.records import EventEntry
 from cockpit.model.shared_facts import ACKNOWLEDGED, Told, is_agent, name_in, same_person, worded
 from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts, Kept
-from cockpit.store.outcomes import Endings
+from cockpit.store.launches import Endings
 from cockpit.store.store import Store, StoreError
 from cockpit.text.checks import blocked, passed, warned
 

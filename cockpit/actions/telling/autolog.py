@@ -17,7 +17,7 @@ from cockpit.records.git.behind import PushStage, push_of
 from cockpit.records.git.repository import Limits
 from cockpit.rules.artifacts.records import entry_every
 from cockpit.runtime.offload import offload
-from cockpit.store.consents import AUTOLOG, Consent, Consents
+from cockpit.store.agents import AUTOLOG, Consent, Consents
 from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, passed, warned
 

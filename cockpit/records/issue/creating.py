@@ -22,7 +22,7 @@ from cockpit.runtime.http import HttpError, LostAnswerError
 from cockpit.sources.git.command import git
 from cockpit.sources.github.client import GitHub, Issue
 from cockpit.sources.github.place import GitHubPlace
-from cockpit.store.outbox import Letter, Outbox, Waiting
+from cockpit.store.messages import Letter, Outbox, Waiting
 from cockpit.store.store import Store
 from cockpit.text.safe import clean
 

@@ -20,7 +20,7 @@ from cockpit.model.wording import utc_minute
 from cockpit.records.issue.posting import Post, Poster, refused
 from cockpit.runtime.http import HttpError, LostAnswerError
 from cockpit.runtime.offload import offload
-from cockpit.store.outbox import Letter, Outbox, Waiting
+from cockpit.store.messages import Letter, Outbox, Waiting
 from cockpit.store.store import Store, StoreError
 
 T = TypeVar("T")

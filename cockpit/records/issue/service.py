@@ -29,7 +29,7 @@ from cockpit.records.issue.posting import (
 )
 from cockpit.runtime.http import Http, HttpError
 from cockpit.sources.github.client import GitHub
-from cockpit.store.outbox import Letter, Waiting
+from cockpit.store.messages import Letter, Waiting
 from cockpit.store.store import Store
 
 COMMENT: Final = "comment"

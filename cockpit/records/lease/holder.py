@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Final
 
 from cockpit.runtime.process import process_facts
-from cockpit.store.holder import Holder
-from cockpit.store.holder import lives as lives
-from cockpit.store.holder import this_holder as this_holder
 from cockpit.store.journal import JournalEntry
+from cockpit.store.ownership import Holder
+from cockpit.store.ownership import lives as lives
+from cockpit.store.ownership import this_holder as this_holder
 
 _UNDER_WAY: Final[set[tuple[str, int]]] = set()
 

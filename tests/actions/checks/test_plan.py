@@ -16,7 +16,7 @@ from cockpit.model.observed import Phase, Pick, TrackerValue
 from cockpit.model.plan import Approval, Basis, Check, Draft, Level, Outcome, Plan, StepState
 from cockpit.model.run import CheckpointSpec, JobSpec, RecordsSpec, WandbSpec
 from cockpit.records.logbook.reading import read_logbook
-from cockpit.store.snapshots import Snapshot
+from cockpit.store.memory import Snapshot
 from tests.actions.contexts import (
     NOW,
     alert,

@@ -8,7 +8,7 @@ from cockpit.actions.checks.checkpoint import initialize_from, marked_step, name
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import CheckpointSpec
-from cockpit.store.followups import FollowupStore
+from cockpit.store.launches import FollowupStore
 from cockpit.store.memory import RunMemory
 from tests.actions.contexts import by_id, hard, soft
 from tests.actions.launch_place import Place, approve, save

@@ -13,10 +13,8 @@ from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.records.lease.holder import this_holder
 from cockpit.records.logbook.writing import with_instance
-from cockpit.store.followups import FollowupStore
-from cockpit.store.memory import RunMemory
-from cockpit.store.outcomes import Failures
-from cockpit.store.snapshots import Snapshots
+from cockpit.store.launches import Failures, FollowupStore
+from cockpit.store.memory import RunMemory, Snapshots
 from cockpit.store.store import pack
 from tests.actions.contexts import alert, by_id, hard, soft
 from tests.actions.launch_place import Jobs, Place, approve, git, save, states

@@ -15,7 +15,7 @@ from cockpit.model.observed import TrackerValue
 from cockpit.model.plan import Approval, Outcome, Plan
 from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.run import CodeSpec, MonitorSpec
-from cockpit.store.outcomes import Endings
+from cockpit.store.launches import Endings
 from cockpit.store.store import run_key
 from tests.actions.resting import RUN, Rest, blocks, job
 from tests.sources.checkpoints.trees import levanter

@@ -12,7 +12,7 @@ from cockpit.actions.stopping.stop import Stop
 from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import Outcome
 from cockpit.model.run import RunSpec
-from cockpit.store.outcomes import Stops
+from cockpit.store.launches import Stops
 from cockpit.store.store import run_key
 from tests.actions.resting import RUN, Rest, blocks, job
 

@@ -15,7 +15,7 @@ from cockpit.model.observed import CheckpointState
 from cockpit.model.plan import Outcome
 from cockpit.model.run import CheckpointSpec
 from cockpit.sources.checkpoints.source import list_checkpoints
-from cockpit.store.outcomes import Rejections
+from cockpit.store.launches import Rejections
 from cockpit.store.store import Store, run_key
 from tests.actions.resting import RUN, Rest, blocks, job
 from tests.sources.checkpoints.trees import levanter, put

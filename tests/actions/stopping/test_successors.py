@@ -17,7 +17,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import LostError
 from cockpit.store.journal import Journal
-from cockpit.store.outcomes import Stops
+from cockpit.store.launches import Stops
 from cockpit.store.store import run_key
 from tests.actions.resting import RUN, Rest, SetJobs, blocks, job
 

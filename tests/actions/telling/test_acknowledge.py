@@ -11,7 +11,7 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.actions.telling.acknowledge import Acknowledge
 from cockpit.model.plan import Outcome, Request
 from cockpit.store.alerts import Alerts
-from cockpit.store.outcomes import Endings
+from cockpit.store.launches import Endings
 from cockpit.store.store import run_key
 from tests.actions.resting import RUN, Rest, blocks, job
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.store.outbox import CLAIMED_FOR
+from cockpit.store.messages import CLAIMED_FOR
 from tests.records.fake_github import Trouble, running
 from tests.records.issue_services import SkipClock, run_spec, service
 from tests.watch.fakes import until

@@ -17,8 +17,8 @@ from cockpit.records.lease.host_claim import HostClaim
 from cockpit.records.lease.root_claim import RootClaim
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
-from cockpit.store.holder import this_holder
 from cockpit.store.journal import Holder
+from cockpit.store.ownership import this_holder
 from tests.sshd import Sshd, needs_sshd, reachable
 
 pytestmark = needs_sshd

@@ -13,7 +13,7 @@ from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.local import LocalLog
-from cockpit.store.pasts import Pasts
+from cockpit.store.memory import Pasts
 from cockpit.store.store import Store
 from cockpit.watch.judge import LINES, face_of, slim
 from cockpit.watch.past import CHANGED, log_then, then

@@ -15,8 +15,7 @@ from cockpit.model.run import RecordsSpec
 from cockpit.model.shared_facts import Told
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal
-from cockpit.store.memory import LaunchedJob, Observation, RunMemory
-from cockpit.store.pasts import Pasts
+from cockpit.store.memory import LaunchedJob, Observation, Pasts, RunMemory
 from cockpit.store.store import Store, run_key
 from cockpit.watch.judge import CHECKPOINTS, POINTS, face_of, slim, thinned
 from cockpit.watch.past import PastReading, then, timeline

@@ -1,13 +1,4 @@
-"""Which messages went by which route: claimed before they are sent, so that none goes twice.
-
-A row is one event on one route. ``done`` is 1 once it needs no more sending. ``trouble`` is
-``NULL`` while it is being sent (or was sent), a few words after a failure, and ``held`` for what
-the rate limit kept back for a summary. ``at`` is the time of the last attempt.
-
-``claim`` is whose turn it is, until the very moment of sending: ``begin`` takes it away. So what a
-process held that hung or was killed before goes out by the next one, and when the first goes on
-it finds that it may not begin. What was begun may have arrived: that is no longer taken over.
-"""
+"""Messages and comments that wait or were sent: notifications, and the outbox of the issue."""
 
 from __future__ import annotations
 
@@ -16,14 +7,165 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Moment
-from cockpit.store.store import StoreView
+from cockpit.store.store import StoreView, pack, unpack
+
+CLAIMED_FOR: Final = 120.0
+"""Seconds after which a claim counts as left behind by a process that died."""
+KEPT_SENT: Final = 180 * 86400.0
+_COLUMNS: Final = (
+    "number, run, event, at, document, sent_at, answer, tries, tried_at, due, trouble, trouble_at"
+)
+
+
+class Letter(Frozen):
+    """What is to be posted: the issue's address (or the repository's) and the exact text."""
+
+    kind: str
+    to: str
+    body: str
+
+
+class Waiting(Frozen):
+    """One row. ``due`` is when it may be tried next; ``None``: only when a person asks again.
+
+    ``tried_at`` is when it was last sent off without a definite answer: it may be there.
+    """
+
+    number: int
+    run: str
+    event: str
+    at: Instant
+    letter: Letter
+    sent_at: Instant | None = None
+    answer: str | None = None
+    tries: int = 0
+    tried_at: Instant | None = None
+    due: Instant | None = None
+    trouble: str | None = None
+    trouble_at: Instant | None = None
+
+
+class Outbox(StoreView):
+    """Reads and writes the queue of one store."""
+
+    def put(self, run: str, event: str, letter: Letter, now: float) -> Waiting:
+        """Queue a letter, or return the row of this event that is there already.
+
+        One that is there and was not sent takes the address of the newer letter, and is due.
+        """
+        with self._store.writing() as connection:
+            connection.execute("DELETE FROM outbox WHERE sent_at < ?", (now - KEPT_SENT,))
+            connection.execute(
+                "INSERT OR IGNORE INTO outbox (run, event, at, document, due)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (run, event, now, pack(letter), now),
+            )
+            found = _rows(connection, "run = ? AND event = ?", (run, event))
+            if not found or found[0].sent_at is None:
+                former = found[0].letter if found else letter
+                connection.execute(
+                    "UPDATE outbox SET document = ?, due = coalesce(due, ?)"
+                    " WHERE run = ? AND event = ?",
+                    (pack(former.model_copy(update={"to": letter.to})), now, run, event),
+                )
+            return _rows(connection, "run = ? AND event = ?", (run, event))[0]
+
+    def row(self, number: int) -> Waiting | None:
+        """Return a row as it is now."""
+        with self._store.reading() as connection:
+            return next(iter(_rows(connection, "number = ?", (number,))), None)
+
+    def waiting(self, run: str) -> tuple[Waiting, ...]:
+        """Return a run's comments that were not sent, in the order in which they were queued."""
+        with self._store.reading() as connection:
+            found = _rows(connection, "run = ? AND sent_at IS NULL", (run,))
+        return tuple(row for row in found if row.letter.kind == "comment")
+
+    def runs(self) -> frozenset[str]:
+        """Return the runs of which a comment waits that may be sent by itself."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT run FROM outbox WHERE sent_at IS NULL AND due IS NOT NULL"
+            ).fetchall()
+        return frozenset(str(row[0]) for row in rows)
+
+    def claim(self, number: int, claim: str, now: float) -> Waiting | None:
+        """Take a row for sending; ``None`` if it is sent, gone, or claimed by another process.
+
+        ``now`` was read before the store was waited for: whoever claimed it meanwhile did so
+        later. Only a claim from farther ahead than one lasts is of a clock that was set back.
+        """
+        with self._store.writing() as connection:
+            taken = connection.execute(
+                "UPDATE outbox SET claim = ?, claimed_at = ? WHERE number = ? AND sent_at IS NULL"
+                " AND (claim IS NULL OR claimed_at > ? OR claimed_at < ?)",
+                (claim, now, number, now + CLAIMED_FOR, now - CLAIMED_FOR),
+            ).rowcount
+            return _rows(connection, "number = ?", (number,))[0] if taken else None
+
+    def release(self, number: int, claim: str) -> None:
+        """Give a row back."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "UPDATE outbox SET claim = NULL, claimed_at = NULL WHERE number = ? AND claim = ?",
+                (number, claim),
+            )
+
+    def trying(self, number: int, now: float) -> None:
+        """Write that it is being sent, before it is."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "UPDATE outbox SET tries = tries + 1, tried_at = ? WHERE number = ?",
+                (now, number),
+            )
+
+    def sent(self, number: int, answer: str, now: float) -> None:
+        """Write where it stands now."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "UPDATE outbox SET sent_at = ?, answer = ?, trouble = NULL, trouble_at = NULL,"
+                " due = NULL WHERE number = ?",
+                (now, answer, number),
+            )
+
+    def failed(
+        self, number: int, trouble: str, now: float, due: float | None, *, definite: bool = False
+    ) -> None:
+        """Write why it could not be sent, and when to try next (``None``: when asked).
+
+        ``definite``: what was sent off is known to come to nothing.
+        """
+        with self._store.writing() as connection:
+            connection.execute(
+                "UPDATE outbox SET trouble = ?, trouble_at = coalesce(trouble_at, ?), due = ?,"
+                " tried_at = iif(?, NULL, tried_at) WHERE number = ?",
+                (trouble, now, due, definite, number),
+            )
+
+
+def _rows(
+    connection: sqlite3.Connection, where: str, values: Sequence[object]
+) -> tuple[Waiting, ...]:
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number", tuple(values)
+    ).fetchall()
+    found = (_row(row) for row in rows)
+    return tuple(row for row in found if row is not None)
+
+
+def _row(row: Sequence[object]) -> Waiting | None:
+    fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    letter = unpack(Letter, str(fields.pop("document")))
+    return None if letter is None else Waiting.model_validate({**fields, "letter": letter})
+
 
 WINDOW: Final = 600.0
 """Seconds over which the messages of one route are counted."""
 BACK_OFF: Final = (30.0, 120.0, 480.0, 1920.0)
 """Seconds before each further attempt after a failure; after the last one it is given up."""
-CLAIMED_FOR: Final = 30.0
+SENDS_WITHIN: Final = 30.0
 """Seconds within which a claimed message must be begun; then it is anybody's."""
 LOST_AFTER: Final = 90.0
 """Seconds after which a message that is being sent counts as lost: its sender was killed."""
@@ -122,7 +264,7 @@ class Notified(StoreView):
         message of another one, and is none for the rate limit.
         """
         with self._store.writing() as connection:
-            row = _row(connection, asked)
+            row = _notified_row(connection, asked)
             tries = row.tries + (row.claim is not None)
             done = trouble is None or (lost and not (asked.once_more and tries < 2))
             done = done or tries > len(BACK_OFF)
@@ -193,8 +335,8 @@ class _Row(NamedTuple):
 
 
 def _claim(connection: sqlite3.Connection, asked: Asked, now: Moment, who: str) -> SendClaim:
-    row = _row(connection, asked)
-    covered = (_row(connection, asked._replace(event=each)) for each in asked.covered_by)
+    row = _notified_row(connection, asked)
+    covered = (_notified_row(connection, asked._replace(event=each)) for each in asked.covered_by)
     if row.done or any(each.trouble != "" for each in covered):
         return SendClaim.DONE
     if row.trouble == HELD and not asked.at_once:
@@ -216,7 +358,7 @@ def _unbegun(
     connection: sqlite3.Connection, asked: Asked, row: _Row, now: Moment, who: str
 ) -> SendClaim:
     """Take over what was claimed and never begun: whoever did so was killed, or hangs."""
-    if abs(now.since(row.at)) < CLAIMED_FOR:  # another machine's clock may be a little ahead
+    if abs(now.since(row.at)) < SENDS_WITHIN:  # another machine's clock may be a little ahead
         return SendClaim.NOT_NOW
     return _mine(connection, asked, row, now, who)
 
@@ -240,7 +382,7 @@ def _mine(
     return SendClaim.MINE
 
 
-def _row(connection: sqlite3.Connection, asked: Asked) -> _Row:
+def _notified_row(connection: sqlite3.Connection, asked: Asked) -> _Row:
     row = connection.execute(
         "SELECT at, steady, boot, tries, done, trouble, claim FROM notified"
         " WHERE run = ? AND event = ? AND route = ?",

@@ -7,8 +7,8 @@ from pathlib import Path
 from cockpit.model.plan import Draft, Outcome, Plan, Request, plan_of
 from cockpit.model.records import Rejected
 from cockpit.store.journal import Holder, Journal
+from cockpit.store.launches import Rejections, Seals
 from cockpit.store.memory import LaunchedJob, RunMemory
-from cockpit.store.outcomes import Rejections, Seals
 from cockpit.store.store import Store
 
 
