@@ -1,4 +1,4 @@
-"""The window's end: looks like an engine, and is told everything by one in another process.
+"""The engine as a window has it: attaches to the process that serves, and asks it.
 
 It attaches to the engine of its run file, starts one where none serves, and replaces one that
 hangs. Meanwhile the window shows what the store remembers, then what it was told last.

@@ -22,8 +22,7 @@ from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.account import ask_operator
 from cockpit.runtime.shell import end_reading
-from cockpit.services.service import Service
-from cockpit.services.starting import Starting
+from cockpit.services.service import Service, Starting
 from cockpit.services.wiring import app_services
 from cockpit.store.opening import open_within
 from cockpit.store.store import Store, StoreError

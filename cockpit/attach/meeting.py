@@ -1,4 +1,4 @@
-"""Where the engine of a run file and its windows meet: a Unix socket that only this user opens.
+"""Where an engine and its windows meet: a Unix socket of this user's own, and connections to it.
 
 The socket's path is the one truth of who serves: a new engine puts its own there by renaming,
 which is atomic, and one that no longer finds its own there has been replaced. Whoever stands

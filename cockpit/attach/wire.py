@@ -1,4 +1,4 @@
-"""What engine and windows say to each other: frames of JSON, and values as they cross.
+"""What engine and windows say to each other: frames of JSON, values, and what may be asked.
 
 A frame is four bytes of length (big-endian) and one JSON object. The engine says ``say``:
 ``hello``, ``order`` (the runs there are), ``report`` (with ``of``: what has changed of a run since

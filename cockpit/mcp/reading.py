@@ -1,4 +1,4 @@
-"""The tools that read. Each gives one bounded page; where it goes on is a cursor."""
+"""The tools and resources that read: each gives one bounded page, with a cursor for the next."""
 
 from __future__ import annotations
 

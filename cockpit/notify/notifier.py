@@ -1,4 +1,4 @@
-"""Tells people: every alert once when it opens or rises, again while nobody takes it (SPEC W).
+"""Sends what is due: each alert when it opens or rises, again while nobody takes it (SPEC W).
 
 One kind of loop serves ``watch`` and the UI. Who is to tell is decided by who owns a run; that
 nothing is told twice is decided by the claims in the store, whoever asks.

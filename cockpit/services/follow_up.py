@@ -1,10 +1,4 @@
-"""What is left to do after an action, while somebody watches (SPEC A, W, S-11, S-12).
-
-Launches are followed until they are past the failure; comments that wait for the network are
-sent; each new critical goes to the issue; a hero run's logbook gets its compact entry at every
-cadence. Nothing here acts on a run, and none of it can delay or end the watch. Nobody has typed
-what is committed here: it waits for a person's consent.
-"""
+"""What is left to do after an action, while somebody watches (SPEC A, W, S-11, S-12)."""
 
 from __future__ import annotations
 
@@ -13,6 +7,10 @@ import re
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final, NamedTuple
 
+from cockpit.actions.core.action import RefuseError
+from cockpit.actions.core.recovery import looked_up
+from cockpit.actions.core.service import ActionService
+from cockpit.actions.core.wiring import build_service
 from cockpit.config.file import state_dir
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock, next_beat
@@ -26,18 +24,17 @@ from cockpit.records.issue.text import new_critical
 from cockpit.records.recorder import RecordWriter
 from cockpit.records.runlog.run_logs import run_log_of, with_status
 from cockpit.runtime.offload import offload
-from cockpit.services.consent import AutologConsent
 from cockpit.services.launch_checks import LaunchChecks
-from cockpit.services.periodic import STORE_WITHIN, PeriodicEntries
-from cockpit.services.service import Service
+from cockpit.services.periodic import AutologConsent, PeriodicEntries
+from cockpit.services.service import EVERY, STORE_WITHIN, Service
 from cockpit.store.alerts import Alerts
+from cockpit.store.journal import Journal
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.text.scrub import scrub
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import turns_of
 from cockpit.watch.tasks import Supervisor
 
-EVERY: Final = 2.0
 FLUSH_EVERY: Final = 30.0
 PUSH_EVERY: Final = 60.0
 WITHIN: Final = 120.0
@@ -251,3 +248,113 @@ def end_text(report: RunReport, job: JobValue) -> str:
 
 def _name(job: JobValue) -> str:
     return f"{job.launch_id}, {job.id}" if job.launch_id else f"{job.id}"
+
+
+LOOK_UP_WITHIN: Final = 180.0
+"""Seconds for one run: a look-up, and the records that a settled launch still wants."""
+
+
+class LaunchLookUps(Service):
+    """Settles lost launches and stops of one engine's runs; ``mine`` says for which of them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store | None,
+        clock: Clock,
+        operator: str,
+        mine: Callable[[RunReport], bool],
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._journal = None if store is None else Journal(store)
+        self._clock = clock
+        self._operator = operator
+        self._mine = mine
+        self._supervisor = Supervisor(clock, state_dir() / "crashes")
+        self._heard: dict[str, RunReport] = {}
+        self._due: dict[str, float] = {}
+        self._known: dict[str, frozenset[str]] = {}
+        """The launches that were unknown at the last look, by run."""
+        self._looking = asyncio.Lock()
+        self._actions: ActionService | None = None
+        self._leave: list[Callable[[], None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What went wrong with it, one line each."""
+        return tuple(self._supervisor.faults)
+
+    def start(self) -> None:
+        """Begin to listen; needs a running event loop."""
+        self._leave = [self._engine.subscribe(self._hear), self._engine.on_round(self._hear)]
+        self._task = asyncio.ensure_future(self._run())
+
+    async def finish(self) -> None:
+        """Look once more at what is due: the only round may have come before the services did."""
+        self._heard |= {report.name: report for report in self._engine.report().runs}
+        await self.look()
+
+    async def stop(self, within: float) -> None:
+        """Look no more; a look that is under way has ``within`` seconds to end."""
+        for leave in self._leave:
+            leave()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=within)
+
+    async def look(self) -> None:
+        """Look up what is due now, once a look that is under way has ended."""
+        async with self._looking:
+            heard, self._heard = self._heard, {}
+            for report in heard.values():
+                if self._mine(report) and self._is_due(report):
+                    await self._look(report.name)
+
+    async def _look(self, run: str) -> None:
+        if await self._anything(run):
+            what = f"looking up launches of {run}"
+            await self._supervisor.run(what, LOOK_UP_WITHIN, self._settle(run))
+
+    def _hear(self, report: RunReport) -> None:
+        self._heard[report.name] = report
+
+    async def _run(self) -> None:
+        while True:
+            await next_beat(self._clock, EVERY)
+            await self.look()
+
+    def _is_due(self, report: RunReport) -> bool:
+        """Tell whether a run's turn has come: each cadence, and when a launch becomes unknown."""
+        now, name = self._clock.monotonic(), report.name
+        unknown = frozenset(a.key for a in report.alerts if f"C-02:{name}:launch:" in a.key)
+        new = not unknown <= self._known.get(name, frozenset())
+        self._known[name] = unknown
+        if not new and now < self._due.get(name, 0.0):
+            return False
+        self._due[name] = now + report.spec.cadence
+        return True
+
+    async def _anything(self, run: str) -> bool:
+        """Tell whether the journal has anything to look up; most runs never have."""
+        if self._journal is None:
+            return False
+        key = run_key(self._engine.file.path, run)
+        try:
+            left = await offload(self._journal.unfinished, key, deadline=STORE_WITHIN)
+        except (StoreError, TimeoutError):
+            return False  # at the next cadence
+        return any(map(looked_up, left))
+
+    async def _settle(self, run: str) -> None:
+        if self._actions is None:
+            self._actions = build_service(
+                lambda: self._engine.file, self._engine, self._store, self._clock,
+                operator=self._operator,
+            )  # fmt: skip
+        try:
+            await self._actions.look_up(run)
+        except (RefuseError, StoreError, TimeoutError):
+            return  # at the next cadence
+        await self._engine.poke(run, "job")

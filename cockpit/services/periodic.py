@@ -1,8 +1,4 @@
-"""The compact entry of a cadence in a hero run's logbook: one per period, of however many cockpits.
-
-Whose turn it is stands in the store. It is begun under the logbook's own lock, right before the
-file is changed, so that a cockpit which hung until then writes nothing.
-"""
+"""The compact entry of a cadence in a hero run's logbook: one per period, whoever watches."""
 
 from __future__ import annotations
 
@@ -13,16 +9,18 @@ from typing import Final, TypeVar
 from cockpit.model.clock import Clock
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
-from cockpit.model.run import NEVER
+from cockpit.model.run import NEVER, RunSpec
 from cockpit.records.logbook.entry_text import prefill
 from cockpit.records.logbook.writing import has_entry, written_since
 from cockpit.records.recorder import RecordWriter
 from cockpit.rules.artifacts.records import entry_every, newest_event
 from cockpit.runtime.moment import Jumps, moment
 from cockpit.runtime.offload import offload
+from cockpit.services.service import STORE_WITHIN
+from cockpit.store.agents import AUTOLOG, Consents
 from cockpit.store.ownership import Turn, Turns
+from cockpit.store.store import Store, StoreError
 
-STORE_WITHIN: Final = 10.0
 ENTRY: Final = "logbook entry"
 EVENTS_APART: Final = 120.0
 """Seconds between two entries that each follow an event."""
@@ -101,3 +99,48 @@ def _guard(turns: Turns, turn: Turn, entry: EventEntry, every: float) -> Callabl
         return decided[0]
 
     return wanted
+
+
+KNOWN_FOR: Final = 5.0
+"""Seconds for which the store is not asked again."""
+
+
+class AutologConsent:
+    """The consent of one run file; without a store, or an answer of it, there is none."""
+
+    def __init__(self, store: Store | None, run_file: str, clock: Clock) -> None:
+        self._consents = None if store is None else Consents(store)
+        self._run_file = run_file
+        self._clock = clock
+        self._asked_at = float("-inf")
+        self._given = False
+        self._waiting: str | None = None
+        """A run whose entry is due, and which nobody has allowed."""
+
+    @property
+    def notice(self) -> str | None:
+        """What a person has to be asked, if something waits for the answer."""
+        run = self._waiting
+        if run is None:
+            return None
+        return f"automatic logbook entries wait for your consent: cockpit autolog {run}"
+
+    async def given(self, run: RunSpec) -> bool:
+        """Return whether an entry that is due now may be written."""
+        if run.records.log_every == NEVER:
+            return False
+        if self._clock.monotonic() - self._asked_at >= KNOWN_FOR:
+            self._given = await self._ask()
+            self._asked_at = self._clock.monotonic()
+        self._waiting = None if self._given else run.name
+        return self._given
+
+    async def _ask(self) -> bool:
+        consents = self._consents
+        if consents is None:
+            return False
+        try:
+            found = await offload(consents.of, self._run_file, AUTOLOG, deadline=STORE_WITHIN)
+        except (StoreError, TimeoutError):
+            return False
+        return found is not None

@@ -10,11 +10,9 @@ from cockpit.model.report import RunReport
 from cockpit.notify.channels import Ring
 from cockpit.notify.notifier import Notifications
 from cockpit.runtime.account import login_name
-from cockpit.services.follow_up import FollowUp, Writers
-from cockpit.services.look_ups import LaunchLookUps
-from cockpit.services.notifying import Notifying
+from cockpit.services.follow_up import FollowUp, LaunchLookUps, Writers
+from cockpit.services.notifying import Notifying, StandingIn
 from cockpit.services.service import BackgroundServices, Service
-from cockpit.services.standing_in import StandingIn
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 

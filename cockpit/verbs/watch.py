@@ -20,9 +20,8 @@ from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.notify.channels import Ring
 from cockpit.runtime.account import ask_operator
-from cockpit.services.heartbeat import HeartbeatService
-from cockpit.services.service import BackgroundServices, Service
-from cockpit.services.starting import Starting
+from cockpit.services.notifying import HeartbeatService
+from cockpit.services.service import BackgroundServices, Service, Starting
 from cockpit.services.wiring import watch_services
 from cockpit.verbs.check import instant
 from cockpit.verbs.common import (

@@ -6,8 +6,7 @@ import asyncio
 import heapq
 import threading
 
-from cockpit.services.service import Service
-from cockpit.services.starting import AT_ONCE, MAKE_WITHIN, Starting
+from cockpit.services.service import AT_ONCE, MAKE_WITHIN, Service, Starting
 
 PATIENCE = 30.0
 
