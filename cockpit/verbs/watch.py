@@ -13,7 +13,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final
 
-from cockpit.attach.serving import WindowService
+from cockpit.attach.host import WindowService
 from cockpit.model.acts import going_on
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport

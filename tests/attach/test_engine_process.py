@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.attach import connection
+from cockpit.attach import meeting
 from cockpit.attach.client import OTHER_BUILD, AttachedEngine
 from cockpit.attach.meeting import MeetingError, connect, meeting_of, peer_of, place_of
 from cockpit.attach.server import EngineServer
@@ -209,7 +209,7 @@ async def test_a_killed_engine_is_followed_by_another(place: Place) -> None:
 async def test_a_stopped_engine_is_replaced_and_that_is_said(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MISSED", 1)
+    monkeypatch.setattr(meeting, "MISSED", 1)
     windows = [place.window() for _ in range(2)]
     await until(lambda: all(window.attached for window in windows))
     pid = place.serving()

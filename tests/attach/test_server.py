@@ -9,10 +9,9 @@ from typing import cast
 
 import pytest
 
-from cockpit.attach.asks import ASKS
 from cockpit.attach.meeting import Meeting
 from cockpit.attach.server import EngineServer, Window
-from cockpit.attach.wire import Document, frame
+from cockpit.attach.wire import ASKS, Document, frame
 from cockpit.model.clock import SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile

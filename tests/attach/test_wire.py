@@ -8,14 +8,15 @@ import typing
 
 import pytest
 
-from cockpit.attach.asks import ASKS, answer_in, answered
-from cockpit.attach.log_reading import LogReading
-from cockpit.attach.remote_logs import RemoteLogs
-from cockpit.attach.remote_pasts import RemotePasts
+from cockpit.attach.client import RemoteLogs, RemotePasts
+from cockpit.attach.server import LogReading
 from cockpit.attach.wire import (
+    ASKS,
     MOST,
     Hello,
     WireError,
+    answer_in,
+    answered,
     frame,
     page_in,
     read_frame,

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from cockpit.attach.log_reading import LogReading
+from cockpit.attach.server import LogReading
 from cockpit.mcp.desk import Desk
 from cockpit.mcp.reading import Log, Search, log, log_search
 from cockpit.sources.logs import counting

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from cockpit.app.application import CockpitApp
-from cockpit.attach.log_reading import LogReading
+from cockpit.attach.server import LogReading
 from cockpit.model.curve import Curve, Curves, Span
 from cockpit.model.history import Backtested, Happening, Kind, Moment, PastLog, Sign, Then, Timeline
 from cockpit.model.report import FleetReport, RunReport, Verdict
