@@ -8,7 +8,7 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.run import NotifySpec
-from cockpit.notify.reasons import answered
+from cockpit.notify.message import answered
 from cockpit.runtime.http import Http, HttpError
 
 WITHIN: Final = 10.0

@@ -1,28 +1,35 @@
-"""The routes of ``[notify]``: what each is called, for whom it is, and where it leads.
-
-A route is named by its kind and its variable, never by its address. Fields of a route:
-
-- ``min``: the least severity it carries (``info``, ``warning``, ``alert``, ``critical``).
-- ``url_env``: the variable that holds the address: an ``https://`` webhook (Slack, Discord and
-  others are recognised, anything else is sent JSON) or an apprise URL (``mailto://…``).
-- ``kind``: ``slack``, ``discord``, ``webhook`` or ``email`` demand that the address is one;
-  ``desktop`` and ``terminal`` need none.
-- ``command``: gets title and body on standard input, and ``COCKPIT_RUN``, ``COCKPIT_EVENT``,
-  ``COCKPIT_SEVERITY`` and ``COCKPIT_TITLE``; its ``$VARIABLES`` are filled in, no shell.
-- ``to``: the person whom the route reaches, or (with an ``@``) the address of a mail.
-"""
+"""The routes of [notify]: what each needs, how it sends, what mends it."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
+import re
 import shlex
-from collections.abc import Mapping
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import PurePath
-from typing import Final, NamedTuple
+from string import Template
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
+from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from cockpit.model.alert import Severity
 from cockpit.model.run import NotifySpec, Route
+from cockpit.notify.message import Delivery, Message, cut, reason_of
+from cockpit.runtime.offload import offload
+from cockpit.runtime.own_path import Library, LibraryError
+from cockpit.runtime.shell import Completed, run_command
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
+
+if TYPE_CHECKING:
+    from apprise import NotifyBase
+
 
 LOCAL: Final = ("terminal", "desktop")
 """Kinds that reach whoever sits at this machine, and nobody else."""
@@ -115,3 +122,375 @@ def second_audience(
     """Return the second person's routes; without one, those of the first message."""
     own = tuple(each for each in routes if each.route.to == spec.second)
     return own or audience(routes, spec, dri, dris)
+
+
+CONNECT_WITHIN: Final = 4.0
+ANSWER_WITHIN: Final = 6.0
+_TYPES: Final = {
+    Severity.INFO: "info",
+    Severity.WARNING: "warning",
+    Severity.ALERT: "warning",
+    Severity.CRITICAL: "failure",
+}
+_KINDS: Final = {"json": "webhook"}
+_MARKUP = re.compile(r"([\\*_~`|>#\[\]<])")
+_CALL = re.compile(r"@(?=\w|&|!)")
+_APART = "@\N{ZERO WIDTH SPACE}"
+
+
+class AddressError(Exception):
+    """The variable's value leads nowhere; the text says what was expected, and not the value."""
+
+
+def kind_of(service: NotifyBase) -> str:
+    """Return ``slack``, ``discord``, ``email``, ``webhook`` or the library's name of it."""
+    name = type(service).__name__.removeprefix("Notify").lower()
+    return _KINDS.get(name, name)
+
+
+def service_of(
+    address: str, kind: str | None, to: str | None = None, extras: dict[str, str] | None = None
+) -> NotifyBase:
+    """Return the service behind an address; raises ``AddressError``.
+
+    ``kind`` is what the run file demands; ``extras`` are added to what a JSON webhook is sent.
+    """
+    _quiet()
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise AddressError("its value is not a URL") from None
+    if kind == "webhook" and parts.scheme in ("http", "https"):
+        return _webhook(parts, extras or {})
+    if to is not None and "@" in to and address.startswith(("mailto://", "mailtos://")):
+        address += f"{'&' if '?' in address else '?'}to={quote(to)}"
+    service = _instantiated(address)
+    if service is None and parts.scheme in ("http", "https"):
+        service = _webhook(parts, extras or {})
+    if service is None:
+        raise AddressError(
+            "its value is not a known address; expected an https:// webhook or an apprise "
+            "URL such as mailto://"
+        )
+    if kind is not None and kind != kind_of(service):
+        raise AddressError(f"its value is an address of {kind_of(service)}, not of {kind}")
+    return service
+
+
+def send(service: NotifyBase, message: Message, route: str) -> Delivery:
+    """Send; never raises for what the other side does."""
+    title, body = _fitted(service, message)
+    with _listening() as heard:
+        done = service.notify(
+            title=title, body=body, notify_type=_TYPES[message.severity], body_format="text"
+        )
+    if done:
+        return Delivery(route=route, ok=True, note=f"sent by {kind_of(service)}")
+    reason = reason_of("\n".join(heard))
+    return Delivery(route=route, ok=False, note=reason.words, lost=reason.lost)
+
+
+def _fitted(service: NotifyBase, message: Message) -> tuple[str, str]:
+    """Return title and body in the service's own lengths, neutral where it reads markup."""
+    title, body = message.title, message.text or message.title
+    if kind_of(service) == "discord":
+        title, body = neutral_for_discord(title), neutral_for_discord(body)
+    title = cut(title, service.title_maxlen) if service.title_maxlen > 0 else title
+    room = service.body_maxlen - (len(title) + 2)
+    return title, cut(body, max(1, room))
+
+
+def _webhook(parts: SplitResult, extras: dict[str, str]) -> NotifyBase:
+    """Return a service that posts JSON to exactly this address."""
+    try:
+        port = parts.port
+    except ValueError:
+        raise AddressError("its value is not a URL") from None
+    described = {
+        "schema": "jsons" if parts.scheme == "https" else "json",
+        "host": parts.hostname,
+        "port": port,
+        "user": parts.username,
+        "password": parts.password,
+        "fullpath": parts.path,
+        "params": dict(parse_qsl(parts.query, keep_blank_values=True)),
+        "payload": extras,
+    }
+    service = _instantiated(described) if parts.hostname else None
+    if service is None:
+        raise AddressError("its value is not a URL; expected https://host/path")
+    return service
+
+
+def _instantiated(described: str | dict[str, Any]) -> NotifyBase | None:
+    with Library("apprise", "this route"):
+        import apprise
+
+    asset = apprise.AppriseAsset(
+        app_id="cockpit",
+        app_desc="cockpit",
+        app_url="",
+        image_url_mask="",
+        http_redirects=False,
+        allow_templates=False,
+    )
+    service = apprise.Apprise.instantiate(described, asset=asset, suppress_exceptions=True)
+    if service is None:
+        return None
+    service.socket_connect_timeout = CONNECT_WITHIN
+    service.socket_read_timeout = ANSWER_WITHIN
+    return service
+
+
+def _quiet() -> logging.Logger:
+    logger = logging.getLogger("apprise")
+    if logger.propagate:
+        logger.propagate = False
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(logging.NullHandler())
+    return logger
+
+
+class _Ear(logging.Handler):
+    """Keeps what one thread's call logs."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.heard: list[str] = []
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the text of a record of our own thread."""
+        if record.thread == self._thread:
+            self.heard.append(record.getMessage())
+
+
+@contextmanager
+def _listening() -> Iterator[list[str]]:
+    ear = _Ear()
+    logger = _quiet()
+    logger.addHandler(ear)
+    try:
+        yield ear.heard
+    finally:
+        logger.removeHandler(ear)
+
+
+def neutral_for_discord(text: str) -> str:
+    """Return ``text`` so that Discord shows it as written: no Markdown, no mention."""
+    return _CALL.sub(_APART, _MARKUP.sub(r"\\\1", text))
+
+
+SEND_WITHIN: Final = 20.0
+NOT_SET: Final = "the variable is not set here"
+DEADLINE: Final = 15.0
+DESKTOP_LIMIT: Final = 400
+_APPLE: Final = "\n".join(
+    (
+        "on run {title, body}",
+        "display notification body with title title",
+        "end run",
+    )
+)
+"""The texts are arguments: AppleScript never parses them."""
+Ring = Callable[[str], object]
+"""Writes a control sequence to the terminal that a person looks at; false: there is none now."""
+Begin = Callable[[], object]
+"""Notes that a message goes out now; raises if it may not. Blocking."""
+BEGIN_WITHIN: Final = 10.0
+BELL: Final = "\a"
+LIMIT: Final = 200
+_PLAIN: Final = ("", "dumb", "linux", "unknown")
+
+
+class Channels:
+    """Sends messages by the routes of ``spec``. Never raises for what a route does.
+
+    ``folder`` is where commands run, ``dris`` everyone who answers for a run, ``ring`` writes to
+    the terminal that a person looks at (``None``: there is none here).
+    """
+
+    def __init__(
+        self,
+        spec: NotifySpec,
+        *,
+        folder: str | None = None,
+        dris: Iterable[str] = (),
+        ring: Ring | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.routes = named(spec)
+        self._folder = folder
+        self._dris = frozenset(dris)
+        self._ring = ring
+        self._environ = os.environ if environ is None else environ
+
+    def for_first(self, dri: str | None) -> tuple[Named, ...]:
+        """Return the routes of a first message about a run of ``dri``."""
+        return audience(self.routes, self.spec, dri, self._dris)
+
+    def for_second(self, dri: str | None) -> tuple[Named, ...]:
+        """Return the routes of the second person."""
+        return second_audience(self.routes, self.spec, dri, self._dris)
+
+    def trouble(self, route: Named) -> str | None:
+        """Return why a route cannot be used from this process, or ``None``; asks nobody."""
+        if route.kind == "command":
+            return None if command_words(route.route) else "the command is empty or unfinished"
+        if route.kind == "terminal":
+            return None if self._ring is not None else "no terminal here"
+        if route.kind == "desktop":
+            return desktop_trouble(self._environ)
+        if route.route.url_env is None:
+            return 'it has no destination: give it url_env, command or kind = "terminal"'
+        return None if address(route.route, self._environ) else NOT_SET
+
+    def notices(self) -> tuple[str, ...]:
+        """Return a line for each route that should work anywhere and does not here."""
+        found = ((route, self.trouble(route)) for route in self.routes if not route.local)
+        return tuple(
+            f"messages cannot go by {route.name}: {trouble}" for route, trouble in found if trouble
+        )
+
+    async def send(
+        self, message: Message, routes: Iterable[Named] | None = None
+    ) -> tuple[Delivery, ...]:
+        """Send by every route that carries this severity (or by ``routes``), at once."""
+        chosen = self.routes if routes is None else tuple(routes)
+        going = [route for route in chosen if route.carries(message.severity)]
+        return tuple(await asyncio.gather(*(self.deliver(message, route) for route in going)))
+
+    async def deliver(
+        self, message: Message, route: Named, begin: Begin = lambda: None
+    ) -> Delivery:
+        """Send by one route; ``begin`` is called right before it goes out."""
+        trouble = self.trouble(route)
+        if trouble is not None:
+            return Delivery(route=route.name, ok=False, note=trouble)
+        if route.kind in ("terminal", "desktop", "command"):
+            await offload(begin, deadline=BEGIN_WITHIN)
+        if route.kind == "terminal":
+            return self._to_terminal(message, route)
+        if route.kind == "desktop":
+            return await to_desktop(message, route.name)
+        if route.kind == "command":
+            return await to_command(message, route.route, route.name, self._folder, self._environ)
+        return await self._to_address(message, route, begin)
+
+    def _to_terminal(self, message: Message, route: Named) -> Delivery:
+        if self._ring is None:
+            return Delivery(route=route.name, ok=False, note="no terminal here")
+        try:
+            if self._ring(sequence(message, self._environ)) is False:
+                return Delivery(route=route.name, ok=False, note="no terminal here")
+        except OSError as error:
+            return Delivery(route=route.name, ok=False, note=error.strerror or "it is gone")
+        return Delivery(route=route.name, ok=True, note="rung")
+
+    async def _to_address(self, message: Message, route: Named, begin: Begin) -> Delivery:
+        where = address(route.route, self._environ) or ""
+        sending = partial(_send_blocking, where, route, message, begin)
+        try:
+            return await offload(sending, deadline=SEND_WITHIN)
+        except (AddressError, LibraryError) as error:
+            return Delivery(route=route.name, ok=False, note=str(error))
+        except TimeoutError:
+            note = f"sent, but no answer within {SEND_WITHIN:g} s"
+            return Delivery(route=route.name, ok=False, note=note, lost=True)
+
+
+def _send_blocking(where: str, route: Named, message: Message, begin: Begin) -> Delivery:
+    extras = {
+        "run": message.run,
+        "event": message.event,
+        "severity": message.severity.value,
+        "url": message.url or "",
+    }
+    service = service_of(where, route.route.kind, route.route.to, extras)
+    begin()
+    return send(service, message, route.name)
+
+
+def desktop_trouble(environ: Mapping[str, str]) -> str | None:
+    """Return why no desktop can be reached from here, or ``None``."""
+    program = _desktop_program()
+    if shutil.which(program, path=environ.get("PATH")) is None:
+        return f"{program} is not installed"
+    shown = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
+    if program == "notify-send" and not any(environ.get(name) for name in shown):
+        return "no desktop here (no DISPLAY)"
+    return None
+
+
+async def to_desktop(message: Message, route: str) -> Delivery:
+    """Show the message on this machine's desktop."""
+    body = cut(message.text, DESKTOP_LIMIT)
+    if _desktop_program() == "osascript":
+        argv = ["osascript", "-e", _APPLE, message.title, body]
+    else:
+        urgent = "critical" if message.severity is Severity.CRITICAL else "normal"
+        plain = body.replace("&", "&amp;").replace("<", "&lt;")
+        argv = ["notify-send", "--app-name=cockpit", f"--urgency={urgent}", "--"]
+        argv += [message.title, plain]
+    return _delivery(await run_command(argv, deadline=DEADLINE), route)
+
+
+async def to_command(
+    message: Message, route: Route, name: str, folder: str | None, environ: Mapping[str, str]
+) -> Delivery:
+    """Give the message to the route's command on standard input."""
+    words = [Template(word).safe_substitute(environ) for word in command_words(route)]
+    if not words:
+        return Delivery(route=name, ok=False, note="the command is empty or has an open quote")
+    about = {
+        "COCKPIT_RUN": message.run,
+        "COCKPIT_EVENT": message.event,
+        "COCKPIT_SEVERITY": message.severity.value,
+        "COCKPIT_TITLE": message.title,
+    }
+    text = f"{message.title}\n\n{message.text}".rstrip() + "\n"
+    done = await run_command(words, deadline=DEADLINE, cwd=folder, env=about, stdin=text)
+    return _delivery(done, name)
+
+
+def _desktop_program() -> str:
+    return "osascript" if sys.platform == "darwin" else "notify-send"
+
+
+def _delivery(done: Completed, route: str) -> Delivery:
+    """Say how a program ended; what it printed is not repeated, it may hold an address."""
+    if done.ok:
+        return Delivery(route=route, ok=True, note="sent")
+    if done.timed_out:
+        return Delivery(route=route, ok=False, note=f"did not end within {DEADLINE:g} s", lost=True)
+    if done.rc in (126, 127):
+        return Delivery(route=route, ok=False, note="the program cannot be run (is it installed?)")
+    return Delivery(route=route, ok=False, note=f"it exited with {done.rc}")
+
+
+def sequence(message: Message, environ: Mapping[str, str]) -> str:
+    """Return what makes the terminal ring and, where it can, show the title.
+
+    Inside tmux OSC 9 is wrapped to pass through (``allow-passthrough``); the bell needs no leave.
+    The text begins with a word: a number there would be read as another command.
+    """
+    if environ.get("TERM", "") in _PLAIN or "STY" in environ:
+        return BELL
+    text = f"\x1b]9;cockpit: {cut(clean(message.title), LIMIT)}\x1b\\"
+    if environ.get("TMUX"):
+        text = "\x1bPtmux;" + text.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    return BELL + text
+
+
+def terminal_of_this_process() -> Ring | None:
+    """Return how to ring the terminal that standard error or output shows; ``None`` without."""
+    for stream in (sys.stderr, sys.stdout):
+        with suppress(ValueError):  # closed
+            if stream is not None and stream.isatty():
+                return partial(_ring, stream)
+    return None
+
+
+def _ring(stream: TextIO, text: str) -> None:
+    os.write(stream.fileno(), text.encode("utf-8", "replace"))

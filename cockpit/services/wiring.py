@@ -7,8 +7,8 @@ from collections.abc import Callable
 from cockpit.actions.core.wiring import build_records
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
-from cockpit.notify.channels import Ring
 from cockpit.notify.notifier import Notifications
+from cockpit.notify.routes import Ring
 from cockpit.runtime.account import login_name
 from cockpit.services.follow_up import FollowUp, LaunchLookUps, Writers
 from cockpit.services.notifying import Notifying, StandingIn

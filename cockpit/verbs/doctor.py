@@ -22,10 +22,9 @@ from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile, JobSpec, pythons_of, remedies_of
-from cockpit.notify.channels import NOT_SET, Channels, terminal_of_this_process
 from cockpit.notify.heartbeat import Heartbeat
 from cockpit.notify.message import Message
-from cockpit.notify.routes import Named
+from cockpit.notify.routes import NOT_SET, Channels, Named, terminal_of_this_process
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.shell import run_command
 from cockpit.runtime.ssh import know_remedies

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, TextIO
 
-from cockpit.notify.channels import Ring, terminal_of_this_process
+from cockpit.notify.routes import Ring, terminal_of_this_process
 from cockpit.runtime.offload import offload
 from cockpit.runtime.outlet import Outlet
 from cockpit.text.scrub import scrub

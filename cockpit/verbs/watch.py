@@ -18,7 +18,7 @@ from cockpit.model.acts import going_on
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.notify.channels import Ring
+from cockpit.notify.routes import Ring
 from cockpit.runtime.account import ask_operator
 from cockpit.services.notifying import HeartbeatService
 from cockpit.services.service import BackgroundServices, Service, Starting

@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 
 from cockpit.model.alert import Severity
 from cockpit.model.run import NotifySpec, Route
-from cockpit.notify.channels import Channels
-from cockpit.notify.library import AddressError, kind_of, neutral_for_discord, send, service_of
 from cockpit.notify.message import BODY_LIMIT, TITLE_LIMIT, Delivery, Message
-from cockpit.notify.routes import audience, named, second_audience
+from cockpit.notify.routes import (
+    AddressError,
+    Channels,
+    audience,
+    kind_of,
+    named,
+    neutral_for_discord,
+    second_audience,
+    send,
+    service_of,
+)
 from tests.notify.receivers import mail_server, webhook
 
 SLACK = "https://hooks.slack.com/services/T00000000/B00000000/" + "a1" * 12
