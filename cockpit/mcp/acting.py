@@ -13,9 +13,8 @@ from pydantic import Field
 from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.agents import GRACE
 from cockpit.actions.core.table import TABLE, ActionEntry
-from cockpit.mcp.desk import Desk
-from cockpit.mcp.foreign import fitted, lines_of
-from cockpit.mcp.tool import OfRun, Progress, Tool, ToolError
+from cockpit.mcp.desk import Desk, OfRun, Progress, Tool, ToolError
+from cockpit.mcp.views import fitted, lines_of
 from cockpit.mcp.wire import Document
 from cockpit.model.acts import TELLS, Outcome
 from cockpit.model.base import Frozen, rfc3339

@@ -1,4 +1,4 @@
-"""What the tools work with: the engine of the run file, its store, and the one road of actions."""
+"""What the tools work with, what a tool is, and the record of each call."""
 
 from __future__ import annotations
 
@@ -7,19 +7,63 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from pydantic import Field, ValidationError
+
 from cockpit.actions.core.action import asked
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.wiring import build_service
 from cockpit.attach.acting import ActingLooks
 from cockpit.attach.client import AttachedEngine
-from cockpit.mcp.calls import CallBook
+from cockpit.mcp.wire import Document
+from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.history import Backtested
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.store.agents import AgentRecords
+from cockpit.store.agents import AgentRecords, Call
 from cockpit.store.store import Store, StoreError
 from cockpit.text.safe import clean
+
+WRITE_EVERY: Final = 30.0
+"""Seconds for which calls gather."""
+MOST: Final = 2_000
+"""Calls that are kept while the store cannot be written; older ones are lost, and that is said."""
+
+
+class CallBook:
+    """The calls that are not written down yet."""
+
+    def __init__(self, store: Store | None, clock: Clock) -> None:
+        self.trouble = "" if store is not None else "there is no store: calls are not recorded"
+        self._records = None if store is None else AgentRecords(store)
+        self._clock = clock
+        self._calls: list[Call] = []
+
+    def called(self, run: str, agent: str, tool: str, ended: str) -> None:
+        """Take down a call; ``run`` is a ``run_key``."""
+        if self._records is not None:
+            self._calls.append(Call(run, agent, tool, ended, self._clock.now()))
+            del self._calls[:-MOST]
+
+    async def keep(self) -> None:
+        """Write what has gathered, every while, until cancelled."""
+        while True:
+            await self._clock.sleep(WRITE_EVERY)
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what has gathered; what cannot be written waits."""
+        calls, self._calls = self._calls, []
+        if self._records is None or not calls:
+            return
+        try:
+            await asked(self._records.called, calls)
+        except StoreError as error:
+            self._calls = [*calls, *self._calls][-MOST:]
+            self.trouble = f"calls are not recorded: {error}"
+        else:
+            self.trouble = ""
+
 
 ATTACHES_WITHIN: Final = 12.0
 """Seconds that the first call may wait for an engine to come up and tell of all runs."""
@@ -144,3 +188,78 @@ class Desk:
             if self.engine.attached and all(run.not_read_yet is None for run in runs):
                 return
             await self.clock.sleep(LOOK_EVERY)
+
+
+Progress = Callable[[float, str], None]
+"""Tells the client how far a call is: a figure that only rises, and one line."""
+RUN: Final = "the run's name, as the tool fleet gives it"
+CURSOR: Final = "where a former answer said that it goes on; without it the newest"
+
+
+class ToolError(Exception):
+    """Why a tool could not do what was asked, in one line that says what to do."""
+
+
+class OfRun(Frozen):
+    """A tool that is about one run."""
+
+    run: str = Field(max_length=128, description=RUN)
+
+
+class Paged(OfRun):
+    """A tool that answers in pages about one run."""
+
+    cursor: str | None = Field(None, max_length=100, description=CURSOR)
+
+
+class Tool(NamedTuple):
+    """One row of the table of tools. ``gives`` names what its answers always have, and their types.
+
+    ``reads``: it changes nothing. ``destroys``: what it does may not be undone.
+    """
+
+    name: str
+    about: str
+    takes: type[Frozen]
+    gives: dict[str, str]
+    use: Callable[[Desk, Any, Progress], Awaitable[Document]]
+    reads: bool = True
+    destroys: bool = False
+
+    def document(self) -> Document:
+        """Return the tool as ``tools/list`` tells of it."""
+        types = {name: {"type": kind} for name, kind in self.gives.items()}
+        return {
+            "name": self.name,
+            "description": self.about,
+            "inputSchema": _plain(self.takes.model_json_schema()),
+            "outputSchema": {"type": "object", "properties": types, "required": [*self.gives]},
+            "annotations": {
+                "readOnlyHint": self.reads,
+                "destructiveHint": self.destroys,
+                "idempotentHint": self.reads,
+                "openWorldHint": False,
+            },
+        }
+
+    def arguments(self, given: object) -> Frozen:
+        """Return the arguments; raises ``ToolError`` that says what is wrong with them."""
+        try:
+            return self.takes.model_validate({} if given is None else given)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(clean(part, 60) for part in first["loc"]) or "arguments"
+            known = ", ".join(self.takes.model_fields) or "none"
+            raise ToolError(
+                f"{where}: {clean(first['msg'], 200)}; {self.name} takes: {known}"
+            ) from error
+
+
+def _plain(schema: Document) -> Document:
+    """Return a schema of arguments without what only its Python class has to say."""
+    found = {key: value for key, value in schema.items() if key not in ("title", "description")}
+    found["properties"] = {
+        name: {key: value for key, value in shape.items() if key != "title"}
+        for name, shape in schema.get("properties", {}).items()
+    }
+    return found

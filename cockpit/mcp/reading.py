@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote
 
 from pydantic import Field
 
-from cockpit.mcp.desk import Desk
-from cockpit.mcp.foreign import fitted, lines_of
-from cockpit.mcp.tool import OfRun, Paged, Progress, Tool, ToolError
-from cockpit.mcp.views import checkpoint_view, picks, row, run_view, triage_view
+from cockpit.mcp.desk import Desk, OfRun, Paged, Progress, Tool, ToolError
+from cockpit.mcp.views import checkpoint_view, fitted, lines_of, picks, row, run_view, triage_view
 from cockpit.mcp.wire import Document
 from cockpit.model.base import Frozen, rfc3339
 from cockpit.model.logtext import LogPage
 from cockpit.model.plan import Request
 from cockpit.model.report import FACETS, URGENCY
 from cockpit.model.wording import moment
+from cockpit.runtime.offload import offload
+from cockpit.runtime.regular import read_text
 from cockpit.text.moments import read_moment
 
 FLEET_PAGE: Final = 50
@@ -293,3 +296,100 @@ READING: Final = (
     Tool("backtest", "Which alerts the rules would have raised over the run's whole past (slow).",
          OfRun, {"run": "string", "steps": "integer", "alerts": "array"}, backtest),
 )  # fmt: skip
+
+
+SCHEME: Final = "cockpit://"
+JSON: Final = "application/json"
+LIST_PAGE: Final = 50
+"""Runs whose resources one page lists."""
+LOGBOOK_LINES: Final = 400
+"""Lines at the end of a logbook that are given."""
+READ_WITHIN: Final = 10.0
+
+
+class Kind(NamedTuple):
+    """One kind of resource: the first part of its address, and what gives its content."""
+
+    name: str
+    about: str
+    read: Callable[[Desk, str], Awaitable[Document]]
+
+
+async def _run(desk: Desk, name: str) -> Document:
+    return await run(desk, Run(run=name), lambda done, said: None)
+
+
+async def _listed(desk: Desk, name: str) -> Document:
+    return await handoff_page(desk, OfRun(run=name), lambda done, said: None)
+
+
+async def _logbook(desk: Desk, name: str) -> Document:
+    path = desk.spec(name).records.logbook
+    if path is None:
+        raise ToolError(f"{name} has no logbook in the run file")
+    try:
+        text = await offload(read_text, Path(path), deadline=READ_WITHIN)
+    except (OSError, TimeoutError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error) or "it cannot be read"
+        raise ToolError(fitted(f"the logbook of {name}: {why}")) from error
+    lines = text.split("\n")
+    left = max(0, len(lines) - LOGBOOK_LINES)
+    return {
+        "run": name,
+        "earlier_lines_left_out": left,
+        "foreign_lines": lines_of(lines[-LOGBOOK_LINES:]),
+    }
+
+
+KINDS: Final = (
+    Kind("run", "the run's state, as the tool run gives it", _run),
+    Kind("logbook", "the end of the run's logbook, oldest line first", _logbook),
+    Kind("handoff", "the page about the run for whoever takes it over", _listed),
+)
+
+
+def listed(desk: Desk, cursor: object) -> Document:
+    """Return one page of all resources; raises ``ToolError`` for a cursor that is none."""
+    if cursor is not None and not (isinstance(cursor, str) and cursor.isdecimal()):
+        raise ToolError("cursor: expected what a former answer gave")
+    begin = int(cursor or 0) if len(cursor or "") < 10 else 0
+    names = [spec.name for spec in desk.file.runs]
+    found = [_resource(kind, name) for name in names[begin : begin + LIST_PAGE] for kind in KINDS]
+    more = {"nextCursor": str(begin + LIST_PAGE)} if begin + LIST_PAGE < len(names) else {}
+    return {"resources": found, **more}
+
+
+def templates() -> Document:
+    """Return the addresses of resources with a place for the run's name."""
+    return {
+        "resourceTemplates": [
+            {
+                "uriTemplate": f"{SCHEME}{kind.name}/{{run}}", "name": kind.name,
+                "description": kind.about, "mimeType": JSON,
+            }
+            for kind in KINDS
+        ]
+    }  # fmt: skip
+
+
+async def contents(desk: Desk, uri: str) -> Document:
+    """Return what lies at an address; raises ``LookupError`` where nothing does."""
+    kind = uri.removeprefix(SCHEME).partition("/")[0]
+    found = next((each for each in KINDS if each.name == kind), None)
+    if found is None or not uri.startswith(SCHEME):
+        raise LookupError(uri)
+    document = await found.read(desk, desk.spec(run_at(uri)).name)
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    return {"contents": [{"uri": uri, "mimeType": JSON, "text": text}]}
+
+
+def run_at(uri: str) -> str:
+    """Return the run that an address names."""
+    return unquote(uri.removeprefix(SCHEME).partition("/")[2])
+
+
+def _resource(kind: Kind, name: str) -> Document:
+    return {
+        "uri": f"{SCHEME}{kind.name}/{quote(name, safe='')}", "name": f"{kind.name} {name}",
+        "description": kind.about, "mimeType": JSON,
+    }  # fmt: skip

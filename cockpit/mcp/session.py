@@ -1,29 +1,146 @@
-"""One client: its requests side by side, their progress, what it cancels, and how it leaves.
-
-Two forms of the protocol are spoken: with a handshake (``initialize``), and the later one in which
-every request names its version (``server/discover``). What a request says decides.
-"""
+"""One client: its requests side by side, each within its rate, their progress, what it cancels."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
 import cockpit
-from cockpit.mcp import resources, wire
+from cockpit.actions.core.action import RefuseError
+from cockpit.mcp import reading, wire
 from cockpit.mcp.acting import Acts, acting
-from cockpit.mcp.agent_name import agent_name
-from cockpit.mcp.calling import Calling
-from cockpit.mcp.desk import Desk, UnknownRun
-from cockpit.mcp.foreign import RULE
-from cockpit.mcp.pipes import Input, Output
+from cockpit.mcp.desk import Desk, Progress, Tool, ToolError, UnknownRun
 from cockpit.mcp.reading import READING
-from cockpit.mcp.tool import ToolError
-from cockpit.mcp.wire import Bad, Document, Id, Message, RpcError
+from cockpit.mcp.views import RULE
+from cockpit.mcp.wire import Bad, Document, Id, Input, Message, Output, RpcError
+from cockpit.model.clock import Clock
+from cockpit.model.run import CockpitFile
+from cockpit.store.store import StoreError, run_key
 from cockpit.text.checks import shown
 from cockpit.text.safe import clean
+
+MINUTE: Final = 60.0
+
+
+class RateLimit:
+    """Counts the calls of the last minute against ``[agents] calls_per_minute``."""
+
+    def __init__(self, file: Callable[[], CockpitFile], clock: Clock) -> None:
+        self._file = file
+        self._clock = clock
+        self._calls: deque[float] = deque()
+
+    def take(self) -> float:
+        """Count a call; return 0, or the seconds until one may be made: then it is not counted."""
+        now, most = self._clock.monotonic(), self._file().agents.calls_per_minute
+        while self._calls and self._calls[0] <= now - MINUTE:
+            self._calls.popleft()
+        if len(self._calls) >= most:
+            return self._calls[len(self._calls) - most] + MINUTE - now
+        self._calls.append(now)
+        return 0.0
+
+
+LONGEST_CALL: Final = 128 * 1024
+"""Characters of an answer; every tool bounds its own, this is for what none has thought of."""
+NOT_FOUND: Final = -32002
+
+
+class Calling:
+    """The tools of one session."""
+
+    def __init__(self, desk: Desk, tools: Mapping[str, Tool]) -> None:
+        self.tools = tools
+        self._desk = desk
+        self._limit = RateLimit(lambda: desk.file, desk.clock)
+
+    async def call(self, params: Document, progress: Progress) -> Document:
+        """Return the result of ``tools/call``; what a tool cannot do is an error in it.
+
+        Raises ``RpcError`` for a tool that there is not.
+        """
+        name, given = params.get("name"), params.get("arguments")
+        tool = self.tools.get(name) if isinstance(name, str) else None
+        if tool is None:
+            raise RpcError(wire.INVALID_PARAMS, f"no tool {clean(name, 60)!r}")
+        run = given.get("run") if isinstance(given, dict) else None
+        ended = "cancelled"
+        try:
+            answer = await self._used(tool, given, progress)
+            ended = "error" if answer.get("isError") else "ok"
+            run = answer.get("structuredContent", {}).get("run", run)
+            return answer
+        finally:
+            self._record(run, tool.name, ended)
+
+    async def reading(self, read: Callable[[], Awaitable[Document]], run: str) -> Document:
+        """Return a resource of a run; raises ``RpcError`` and ``ToolError``."""
+        wait, ended = self._limit.take(), "error"
+        try:
+            if wait:
+                raise RpcError(wire.BUSY, _too_many(self._desk, wait))
+            content = await read()
+            ended = "ok"
+            return content
+        except LookupError as error:
+            raise RpcError(NOT_FOUND, f"no resource {clean(error.args[0], 120)!r}") from error
+        except (OSError, TimeoutError, StoreError, RefuseError) as error:
+            raise ToolError(shown(error) or "no answer in time") from error
+        finally:
+            self._record(run, "resource", ended)
+
+    async def _used(self, tool: Tool, given: object, progress: Progress) -> Document:
+        wait = self._limit.take()
+        if wait:
+            return _error(_too_many(self._desk, wait))
+        try:
+            answer = await tool.use(self._desk, tool.arguments(given), progress)
+        except (ToolError, UnknownRun, RefuseError, StoreError) as error:
+            return _error(shown(error))
+        except TimeoutError as error:
+            return _error(f"no answer in time: {shown(error) or 'ask again later'}")
+        except (OSError, ValueError) as error:
+            return _error(shown(getattr(error, "strerror", None) or error))
+        text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        if len(text) > LONGEST_CALL:
+            return _error(
+                f"the answer has {len(text)} characters, {LONGEST_CALL} are given: ask for less"
+            )
+        return {"content": [{"type": "text", "text": text}], "structuredContent": answer}
+
+    def _record(self, run: object, tool: str, ended: str) -> None:
+        """Write a call down, under its run if it is about one that there is."""
+        names = {spec.name for spec in self._desk.file.runs}
+        about = run if isinstance(run, str) and run in names else ""
+        key = run_key(self._desk.file.path, about)
+        self._desk.calls.called(key, self._desk.operator, tool, ended)
+
+
+def _too_many(desk: Desk, wait: float) -> str:
+    most = desk.file.agents.calls_per_minute
+    return f"{most} calls a minute are allowed ([agents] calls_per_minute); wait {wait:.0f} s"
+
+
+def _error(text: str) -> Document:
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+LONGEST: Final = 40
+_OTHER: Final = re.compile(r"[^a-z0-9._-]+")
+
+
+def agent_name(told: object) -> str:
+    """Return the name in a ``clientInfo``, or in a text, as a slug; empty if there is none."""
+    name = told.get("name") if isinstance(told, dict) else told
+    if not isinstance(name, str):
+        return ""
+    return _OTHER.sub("-", name[: 4 * LONGEST].lower()).strip("-._")[:LONGEST]
+
 
 HANDSHAKE: Final = ("2024-11-05", "2025-06-18", "2025-11-25")
 """Versions with a handshake, oldest first; one that allowed batches is left out."""
@@ -187,14 +304,14 @@ class Session:
         return {"tools": [tool.document() for tool in self._calling.tools.values()]}
 
     async def _resources(self, params: Document) -> Document:
-        return resources.listed(self._desk, params.get("cursor"))
+        return reading.listed(self._desk, params.get("cursor"))
 
     async def _read(self, params: Document) -> Document:
         uri = params.get("uri")
         if not isinstance(uri, str):
             raise RpcError(wire.INVALID_PARAMS, "uri: expected the address of a resource")
-        read = partial(resources.contents, self._desk, uri)
-        return await self._calling.reading(read, resources.run_at(uri))
+        read = partial(reading.contents, self._desk, uri)
+        return await self._calling.reading(read, reading.run_at(uri))
 
     def _progress_of(self, meta: Mapping[str, Any]) -> Callable[[float, str], None]:
         """Return what tells of progress, if the client has asked for that."""
@@ -226,7 +343,7 @@ async def _nothing(params: Document) -> Document:
 
 
 async def _templates(params: Document) -> Document:
-    return resources.templates()
+    return reading.templates()
 
 
 async def _no_prompts(params: Document) -> Document:

@@ -10,10 +10,9 @@ from functools import partial
 from typing import Any, BinaryIO, Final
 
 from cockpit.app.replaying import replayed
-from cockpit.mcp.agent_name import agent_name
 from cockpit.mcp.desk import Desk, Verbs
-from cockpit.mcp.pipes import Input, Output, protocol_streams
-from cockpit.mcp.session import Session
+from cockpit.mcp.session import Session, agent_name
+from cockpit.mcp.wire import Input, Output, protocol_streams
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.store.store import Store

@@ -13,15 +13,21 @@ import pytest
 
 from cockpit.actions.core.agents import GRACE
 from cockpit.mcp.acting import Acts, ToAct, ToHear, ToPlan, acting, plan_view
-from cockpit.mcp.calling import Calling
-from cockpit.mcp.desk import Desk
-from cockpit.mcp.foreign import LONGEST, MOST, fitted, lines_of
-from cockpit.mcp.pipes import Output
-from cockpit.mcp.reading import READING, Fleet, events_in, fleet
-from cockpit.mcp.resources import run_at
-from cockpit.mcp.session import Session
-from cockpit.mcp.tool import ToolError
-from cockpit.mcp.views import checkpoint_view, picks, row, run_view, triage_view
+from cockpit.mcp.desk import Desk, ToolError
+from cockpit.mcp.reading import READING, Fleet, events_in, fleet, run_at
+from cockpit.mcp.session import Calling, Session
+from cockpit.mcp.views import (
+    LONGEST,
+    MOST,
+    checkpoint_view,
+    fitted,
+    lines_of,
+    picks,
+    row,
+    run_view,
+    triage_view,
+)
+from cockpit.mcp.wire import Output
 from cockpit.model.acts import AgentAct, Outcome, Stage
 from cockpit.model.alert import Acknowledgement, Alert
 from cockpit.model.facet import Facet

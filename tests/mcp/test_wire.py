@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.mcp import wire
-from cockpit.mcp.agent_name import agent_name
-from cockpit.mcp.limits import MINUTE, RateLimit
+from cockpit.mcp.session import MINUTE, RateLimit, agent_name
 from cockpit.mcp.wire import Bad, Message
 from cockpit.model.run import AgentsSpec, CockpitFile
 from cockpit.model.shared_facts import is_agent, name_in, typist
