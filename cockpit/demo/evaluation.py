@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from cockpit.demo.data import Corpus
-from cockpit.demo.model import Weights, loss
-from cockpit.demo.tracking import say
+from cockpit.demo.model import Corpus, Weights, loss
+from cockpit.demo.writing import say
 
 PARTS = {"held_out": slice(0, 100), "ending": slice(-100, None)}
 

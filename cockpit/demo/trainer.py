@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cockpit.demo import model
-from cockpit.demo.checkpointing import Checkpointer, TrainingState
-from cockpit.demo.data import CORPUS, PacedFile, batch, read_corpus
 from cockpit.demo.evaluation import evaluate
+from cockpit.demo.model import CORPUS, PacedFile, batch, read_corpus
 from cockpit.demo.settings import Faults, TrainingConfig, read_arguments, read_config
-from cockpit.demo.tracking import Tracker, say, tracker_of
+from cockpit.demo.writing import Checkpointer, Tracker, TrainingState, say, tracker_of
 
 LINE_EVERY = 1.0
 """Seconds between two progress lines, at least."""

@@ -32,8 +32,8 @@ from cockpit.verbs.table import fleet_lines
 
 if TYPE_CHECKING:
     from cockpit.demo.away.site import Site
-    from cockpit.demo.fleet import DemoFleet
     from cockpit.demo.layout import DemoLayout
+    from cockpit.demo.session import DemoFleet
 
 PATIENCE = 120.0
 """Seconds in which every situation must exist."""
@@ -99,8 +99,7 @@ def run(args: argparse.Namespace) -> int:
     """
     _check_call(args)
     with Library("git", "the demo"):
-        from cockpit.demo.away.journal import JournalError
-        from cockpit.demo.away.session import LeftError
+        from cockpit.demo.away.session import JournalError, LeftError
         from cockpit.demo.folder import FolderError
         from cockpit.demo.layout import DemoBusyError, DemoLayout
     from cockpit.platforms.base import CannotError, LostError
@@ -239,9 +238,7 @@ def _away(layout: DemoLayout, args: argparse.Namespace) -> int:
 
 
 def _site(args: argparse.Namespace) -> Site:
-    from cockpit.demo.away.box import BoxSite
-    from cockpit.demo.away.ray import RaySite
-    from cockpit.demo.away.slurm import SlurmSite
+    from cockpit.demo.away.kinds import BoxSite, RaySite, SlurmSite
 
     if args.on == "slurm":
         return SlurmSite(args.host, args.python, args.sbatch)

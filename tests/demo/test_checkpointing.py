@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cockpit.demo import model
-from cockpit.demo.checkpointing import Checkpointer, TrainingState, complete_checkpoints
 from cockpit.demo.model import ModelShape
+from cockpit.demo.writing import Checkpointer, TrainingState, complete_checkpoints
 
 SHAPE = ModelShape(vocabulary=5, context=2, embedding=2, hidden=3)
 

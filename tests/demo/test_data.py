@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from cockpit.demo.data import PacedFile, batch, read_corpus
+from cockpit.demo.model import PacedFile, batch, read_corpus
 
 
 def test_a_batch_depends_on_seed_and_step_alone() -> None:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.demo import model
-from cockpit.demo.data import PacedFile, batch, read_corpus
-from cockpit.demo.model import Example, ModelShape, Weights
+from cockpit.demo.model import Example, ModelShape, PacedFile, Weights, batch, read_corpus
 
 SHAPE = ModelShape(vocabulary=6, context=2, embedding=3, hidden=4)
 

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from cockpit.config.file import load
-from cockpit.demo.checkpointing import complete_checkpoints
 from cockpit.demo.settings import (
     CheckpointerConfig,
     Faults,
@@ -24,8 +23,8 @@ from cockpit.demo.settings import (
     read_config,
     write_config,
 )
-from cockpit.demo.tracking import tracker_of
 from cockpit.demo.trainer import Training
+from cockpit.demo.writing import complete_checkpoints, tracker_of
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import CheckpointState, Row, TrackerValue
 from cockpit.sources.checkpoints.source import list_checkpoints

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.demo.away import fleet, hosts, session, site
-from cockpit.demo.away.box import BoxSite
-from cockpit.demo.away.fleet import situations_of
-from cockpit.demo.away.session import prepare, remove, running
+from cockpit.demo.away import session, site
+from cockpit.demo.away.kinds import BoxSite
+from cockpit.demo.away.session import prepare, remove, running, situations_of
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import SITUATIONS
 from cockpit.platforms.base import CannotError
@@ -25,7 +24,7 @@ pytestmark = needs_sshd
 
 @pytest.fixture
 def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    monkeypatch.setattr(fleet, "SITUATIONS", SITUATIONS[4:5])
+    monkeypatch.setattr(session, "SITUATIONS", SITUATIONS[4:5])
     monkeypatch.setattr(session, "SETTLE", 0.0)
     monkeypatch.setattr(site, "LOOK_EVERY", 0.1)
     with serving(tmp_path) as server:
@@ -91,4 +90,4 @@ def test_a_python_that_cannot_train(box: Sshd, layout: DemoLayout, python: str, 
 
 def test_a_host_that_is_not_there(layout: DemoLayout) -> None:
     with pytest.raises(CannotError, match=r"nowhere\.invalid"):
-        hosts.look("nowhere.invalid", "bcdfg", "python3")
+        site.look("nowhere.invalid", "bcdfg", "python3")

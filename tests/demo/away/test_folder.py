@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from cockpit.cli import main
-from cockpit.demo.away import hosts
-from cockpit.demo.away.box import BoxSite
-from cockpit.demo.away.journal import Journal
-from cockpit.demo.away.slurm import SlurmSite
+from cockpit.demo.away import site
+from cockpit.demo.away.kinds import BoxSite, SlurmSite
+from cockpit.demo.away.session import Journal
 from cockpit.demo.layout import DemoLayout
 from cockpit.runtime.shell import Completed
 
@@ -132,7 +131,7 @@ def test_a_home_that_is_not_there_is_not_laid_on_the_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = Completed(90, b"", b"sh: 1: cd: can't cd to /home/ada")
-    monkeypatch.setattr(hosts, "asked", lambda *_: done)
+    monkeypatch.setattr(site, "asked", lambda *_: done)
     words = ["demo", "--headless", "--on", "box", "--host", "h", "--dir", str(tmp_path / "demo")]
     assert main(words) == 70
     said = capsys.readouterr().err

@@ -10,13 +10,9 @@ import pytest
 from cockpit.cli import main
 from cockpit.config.file import load
 from cockpit.demo import folder
-from cockpit.demo.away.box import BoxSite
-from cockpit.demo.away.fleet import AwayFleet, situations_of
-from cockpit.demo.away.journal import Journal
-from cockpit.demo.away.ray import RaySite
-from cockpit.demo.away.run_file import run_file
+from cockpit.demo.away.kinds import BoxSite, RaySite, SlurmSite
+from cockpit.demo.away.session import AwayFleet, Journal, run_file, situations_of
 from cockpit.demo.away.site import Ground, Site, is_own
-from cockpit.demo.away.slurm import SlurmSite
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import Situation
 from cockpit.platforms.base import CannotError, LostError

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from cockpit.config.file import load
-from cockpit.demo.away import fleet, ray, session, site
-from cockpit.demo.away.fleet import situations_of
-from cockpit.demo.away.ray import RaySite
-from cockpit.demo.away.session import LeftError, prepare, remove, running
+from cockpit.demo.away import kinds, session, site
+from cockpit.demo.away.kinds import RaySite
+from cockpit.demo.away.session import LeftError, prepare, remove, running, situations_of
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import SITUATIONS
 from cockpit.platforms.base import CannotError, LostError
@@ -23,10 +22,10 @@ from tests.waiting import until
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for that the head here does at once; few runs stand for all."""
-    monkeypatch.setattr(ray, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(kinds, "LOOK_EVERY", 0.01)
     monkeypatch.setattr(site, "LOOK_EVERY", 0.01)
     monkeypatch.setattr(session, "SETTLE", 0.0)
-    monkeypatch.setattr(fleet, "SITUATIONS", SITUATIONS[:2])
+    monkeypatch.setattr(session, "SITUATIONS", SITUATIONS[:2])
 
 
 @pytest.fixture

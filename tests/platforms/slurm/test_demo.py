@@ -9,11 +9,9 @@ import pytest
 
 from cockpit.config.file import load
 from cockpit.demo import folder, guard
-from cockpit.demo.away import fleet, session, site
-from cockpit.demo.away.fleet import situations_of
-from cockpit.demo.away.journal import Journal
-from cockpit.demo.away.session import prepare, remove, running
-from cockpit.demo.away.slurm import SlurmSite
+from cockpit.demo.away import session, site
+from cockpit.demo.away.kinds import SlurmSite
+from cockpit.demo.away.session import Journal, prepare, remove, running, situations_of
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import SITUATIONS
 from cockpit.model.observed import Phase
@@ -26,7 +24,7 @@ from tests.waiting import until
 @pytest.fixture(autouse=True)
 def here(slurm: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
-    monkeypatch.setattr(fleet, "SITUATIONS", SITUATIONS[3:5])
+    monkeypatch.setattr(session, "SITUATIONS", SITUATIONS[3:5])
     monkeypatch.setattr(session, "SETTLE", 0.0)
     monkeypatch.setattr(site, "LOOK_EVERY", 0.1)
     yield
