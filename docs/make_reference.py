@@ -18,10 +18,14 @@ def made() -> Iterator[tuple[Path, str]]:
     """Yield each file that is made, or has made parts, with its text as it shall be."""
     from cockpit import __version__
     from cockpit.cli import all_verbs
-    from cockpit.verbs.reference.described import described
-    from cockpit.verbs.reference.manual import manual
-    from cockpit.verbs.reference.page import exit_codes, overview, sections
-    from cockpit.verbs.reference.settings import settings
+    from cockpit.verbs.reference.documents import (
+        described,
+        exit_codes,
+        manual,
+        overview,
+        sections,
+        settings,
+    )
     from cockpit.verbs.schema import run_file_schema
     from screens.keys import key_table
 

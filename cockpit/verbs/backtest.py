@@ -32,8 +32,7 @@ from cockpit.sources.wandb.loss_columns import LossColumns
 from cockpit.sources.wandb.offline import problem
 from cockpit.sources.wandb.run_files import RunFiles
 from cockpit.text.safe import clean
-from cockpit.verbs.backtest_chart import Span, chart
-from cockpit.verbs.backtest_page import page
+from cockpit.verbs.backtest_chart import Span, chart, page
 from cockpit.verbs.common import (
     OK,
     UsageError,

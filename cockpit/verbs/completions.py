@@ -9,10 +9,8 @@ from typing import Final
 
 from cockpit.verbs.common import OK, UsageError, put_figures
 from cockpit.verbs.completing import print_values
-from cockpit.verbs.reference.bash import bash
-from cockpit.verbs.reference.described import VerbPage, described
-from cockpit.verbs.reference.fish import fish
-from cockpit.verbs.reference.zsh import zsh
+from cockpit.verbs.reference.documents import VerbPage, described
+from cockpit.verbs.reference.shells import bash, fish, zsh
 
 SHELLS: Final[dict[str, Callable[[Sequence[VerbPage]], str]]] = {
     "bash": bash,

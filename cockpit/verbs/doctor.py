@@ -33,7 +33,6 @@ from cockpit.store.opening import close_to_others
 from cockpit.store.store import StoreError
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
-from cockpit.verbs.claim_findings import claim_findings
 from cockpit.verbs.common import (
     ATTENTION,
     NO_FILE,
@@ -50,6 +49,7 @@ from cockpit.verbs.common import (
 from cockpit.verbs.findings import (
     DoctorFinding,
     FindingLevel,
+    claim_findings,
     contradictions,
     facet_findings,
     key_findings,

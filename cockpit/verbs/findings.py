@@ -1,16 +1,22 @@
-"""A finding of ``doctor``, those about a run's facets, and what helps with each kind of trouble."""
+"""Findings of doctor: about a run's facets, about claims in buckets, and what helps."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from cockpit.app.for_verbs import key_problems
 from cockpit.model.base import Frozen
+from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import address_of
+from cockpit.model.plan import Level
 from cockpit.model.report import RunReport
-from cockpit.model.run import CockpitFile
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.records.lease.store_claim import StoreClaim
+from cockpit.runtime.account import login_name
+from cockpit.runtime.buckets import BUCKETS
 
 REMEDIES = {
     ErrorKind.UNSUPPORTED: "check it yourself: this version cannot read it",
@@ -98,3 +104,32 @@ def key_findings(file: CockpitFile) -> Iterator[DoctorFinding]:
     for problem in key_problems(file.keys):
         remedy = "correct [keys]; `cockpit schema` and docs/keys.md have the action ids"
         yield DoctorFinding(name="keys", level="problem", text=problem, remedy=remedy)
+
+
+NO_CLAIM: Final = (
+    "until then only the logbook's remote keeps other machines out: set records.logbook in a"
+    " repository with a remote, or fix this"
+)
+
+
+async def claim_findings(
+    file: CockpitFile, names: Sequence[str], clock: Clock
+) -> list[DoctorFinding]:
+    """Return a finding for each run whose output root lies in a bucket; all are asked at once."""
+    runs = [run for run in file.runs if not names or run.name in names]
+    asked = [run for run in runs if run.output_root and run.output_root.scheme in BUCKETS]
+    guard = StoreClaim(clock, lambda: login_name() or "unknown")
+    return list(await asyncio.gather(*(_finding(guard, run) for run in asked)))
+
+
+async def _finding(guard: StoreClaim, run: RunSpec) -> DoctorFinding:
+    claim = await guard.survey(run)
+    if claim.level == Level.WARN.value:
+        return DoctorFinding(
+            name="claim", level="note", text=claim.text, remedy=NO_CLAIM, run=run.name
+        )
+    heeds = guard.heeded(run)
+    seen = "the store honours conditional puts (seen)" if heeds else (
+        "whether the store honours conditional puts shows when the first claim is taken"
+    )  # fmt: skip
+    return DoctorFinding(name="claim", level="ok", text=f"{claim.text}; {seen}", run=run.name)

@@ -36,8 +36,7 @@ from cockpit.verbs.common import (
     run_file,
     say,
 )
-from cockpit.verbs.plot_chart import LEAST, Mark, Picture, charts
-from cockpit.verbs.plot_svg import svg
+from cockpit.verbs.plot_chart import LEAST, Mark, Picture, charts, svg
 from cockpit.verbs.reading import (
     STDIN,
     history_name,

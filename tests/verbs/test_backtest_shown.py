@@ -11,8 +11,7 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.model.observed import Column
-from cockpit.verbs.backtest_chart import Span, chart, logarithmic
-from cockpit.verbs.backtest_page import page
+from cockpit.verbs.backtest_chart import Span, chart, logarithmic, page
 
 HOSTILE = "<script>x()</script>\x1b]0;t\x07 WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567"
 

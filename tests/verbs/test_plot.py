@@ -12,8 +12,7 @@ import pytest
 from cockpit.cli import main
 from cockpit.model.curve import Curve, Part, Point, Restart
 from cockpit.verbs.plot import marks_of
-from cockpit.verbs.plot_chart import LEAST, Mark, Picture, charts
-from cockpit.verbs.plot_svg import svg
+from cockpit.verbs.plot_chart import LEAST, Mark, Picture, charts, svg
 from tests.sources.wandb import writer
 from tests.widgets import reports as made
 

@@ -19,7 +19,7 @@ from cockpit.records.lease.root_claim import RootClaim
 from cockpit.records.lease.store_claim import BELOW, StoreClaim
 from cockpit.runtime import buckets
 from cockpit.store.journal import Holder
-from cockpit.verbs.claim_findings import claim_findings
+from cockpit.verbs.findings import claim_findings
 from tests.sources.checkpoints.store_server import Handler, ObjectStore, serving
 
 pytest.importorskip("obstore", reason="no obstore: pip install 'run-cockpit[stores]'")
