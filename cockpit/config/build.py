@@ -32,6 +32,7 @@ from cockpit.model.base import Frozen
 from cockpit.model.finalstep import FinalStepTold, final_step_in, final_step_of_command
 from cockpit.model.place import Place, on_host
 from cockpit.model.run import (
+    ROUTE_KINDS,
     AgentsSpec,
     CheckpointSpec,
     CockpitFile,
@@ -385,14 +386,15 @@ def _route_troubles(notify: NotifySpec) -> Iterator[Trouble]:
     """Yield the routes that lead nowhere, or to two places."""
     for place, route in enumerate(notify.routes):
         at: KeyPath = ("notify", "routes", place)
-        local = route.kind in ("terminal", "desktop")
-        ways = [local, route.url_env is not None, route.command is not None]
-        if sum(ways) != 1 or (route.command is not None and route.kind not in (None, "command")):
+        row = ROUTE_KINDS.get(route.kind or "command")
+        needs = None if row is None else row.needs
+        ways = [needs is None, route.url_env is not None, route.command is not None]
+        if sum(ways) != 1 or (route.command is not None and needs != "command"):
             text = (
                 'expected exactly one of url_env = "VARIABLE", command = […] or kind = "terminal"'
             )
             yield Trouble(at, text)
-        elif route.kind == "command" and route.command is None:
+        elif route.kind is not None and needs == "command" and route.command is None:
             yield Trouble(at, 'expected the command: command = ["program", "argument"]')
 
 

@@ -9,7 +9,7 @@ Quiet hours: when people want to hear of nothing but criticals (``[notify] quiet
 
 import re
 from datetime import datetime, tzinfo
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -376,7 +376,39 @@ class RunSpec(Frozen):
         return max(200, (self.final_step or 0) // 100)
 
 
-RouteKind = Literal["slack", "discord", "webhook", "email", "desktop", "terminal", "command"]
+class RouteRow(NamedTuple):
+    """One kind of ``[notify] routes``: what it needs of the run file, and what mends it.
+
+    A kind that needs an address goes through apprise and has apprise's name for the service. Each
+    other kind has its sender in ``SENDERS`` (``cockpit/notify/routes.py``).
+    """
+
+    needs: Literal["url_env", "command"] | None
+    remedy: str
+    """What ``doctor`` advises where the route cannot be used or its test message failed."""
+
+
+BY_ADDRESS: Final = RouteRow(
+    "url_env", "set the variable to the URL exactly as the service shows it, then try again"
+)
+"""Also the row of a route that names no kind: its address decides."""
+ROUTE_KINDS: Final = {
+    "slack": BY_ADDRESS,
+    "discord": BY_ADDRESS,
+    "webhook": BY_ADDRESS,
+    "email": BY_ADDRESS,
+    "desktop": RouteRow(
+        None, "run it in a desktop session with notify-send; otherwise this route is skipped"
+    ),
+    "terminal": RouteRow(None, "run it in a terminal; without one this route is skipped"),
+    "command": RouteRow(
+        "command", "run the command by hand; it reads the message from standard input"
+    ),
+}
+if TYPE_CHECKING:
+    RouteKind = str
+else:
+    RouteKind = Literal[tuple(ROUTE_KINDS)]
 
 
 class Route(Frozen):

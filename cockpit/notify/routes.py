@@ -10,7 +10,7 @@ import shlex
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import PurePath
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from cockpit.model.alert import Severity
-from cockpit.model.run import NotifySpec, Route
+from cockpit.model.run import BY_ADDRESS, ROUTE_KINDS, NotifySpec, Route, RouteRow
 from cockpit.notify.message import Delivery, Message, cut, reason_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.own_path import Library, LibraryError
@@ -29,10 +29,6 @@ from cockpit.text.scrub import scrub
 
 if TYPE_CHECKING:
     from apprise import NotifyBase
-
-
-LOCAL: Final = ("terminal", "desktop")
-"""Kinds that reach whoever sits at this machine, and nobody else."""
 
 
 class Named(NamedTuple):
@@ -51,7 +47,17 @@ class Named(NamedTuple):
     @property
     def local(self) -> bool:
         """Whether it reaches only the person at this machine."""
-        return self.kind in LOCAL
+        return self.row.needs is None
+
+    @property
+    def row(self) -> RouteRow:
+        """What is known of its kind."""
+        return ROUTE_KINDS.get(self.kind, BY_ADDRESS)
+
+    @property
+    def sender(self) -> Sender:
+        """How it is sent."""
+        return SENDERS.get(self.kind, BY_APPRISE)
 
     def carries(self, severity: Severity) -> bool:
         """Whether messages of this severity go by it."""
@@ -303,6 +309,25 @@ LIMIT: Final = 200
 _PLAIN: Final = ("", "dumb", "linux", "unknown")
 
 
+class Here(NamedTuple):
+    """What this process has to send with."""
+
+    environ: Mapping[str, str]
+    folder: str | None
+    """Where commands run."""
+    ring: Ring | None
+
+
+class Sender(NamedTuple):
+    """How routes of one kind are sent; ``trouble`` says why one cannot be used from here.
+
+    ``send`` calls ``begin`` right before the message goes out.
+    """
+
+    trouble: Callable[[Here, Route], str | None]
+    send: Callable[[Here, Named, Message, Begin], Awaitable[Delivery]]
+
+
 class Channels:
     """Sends messages by the routes of ``spec``. Never raises for what a route does.
 
@@ -321,10 +346,8 @@ class Channels:
     ) -> None:
         self.spec = spec
         self.routes = named(spec)
-        self._folder = folder
         self._dris = frozenset(dris)
-        self._ring = ring
-        self._environ = os.environ if environ is None else environ
+        self._here = Here(os.environ if environ is None else environ, folder, ring)
 
     def for_first(self, dri: str | None) -> tuple[Named, ...]:
         """Return the routes of a first message about a run of ``dri``."""
@@ -336,15 +359,7 @@ class Channels:
 
     def trouble(self, route: Named) -> str | None:
         """Return why a route cannot be used from this process, or ``None``; asks nobody."""
-        if route.kind == "command":
-            return None if command_words(route.route) else "the command is empty or unfinished"
-        if route.kind == "terminal":
-            return None if self._ring is not None else "no terminal here"
-        if route.kind == "desktop":
-            return desktop_trouble(self._environ)
-        if route.route.url_env is None:
-            return 'it has no destination: give it url_env, command or kind = "terminal"'
-        return None if address(route.route, self._environ) else NOT_SET
+        return route.sender.trouble(self._here, route.route)
 
     def notices(self) -> tuple[str, ...]:
         """Return a line for each route that should work anywhere and does not here."""
@@ -368,36 +383,23 @@ class Channels:
         trouble = self.trouble(route)
         if trouble is not None:
             return Delivery(route=route.name, ok=False, note=trouble)
-        if route.kind in ("terminal", "desktop", "command"):
-            await offload(begin, deadline=BEGIN_WITHIN)
-        if route.kind == "terminal":
-            return self._to_terminal(message, route)
-        if route.kind == "desktop":
-            return await to_desktop(message, route.name)
-        if route.kind == "command":
-            return await to_command(message, route.route, route.name, self._folder, self._environ)
-        return await self._to_address(message, route, begin)
+        return await route.sender.send(self._here, route, message, begin)
 
-    def _to_terminal(self, message: Message, route: Named) -> Delivery:
-        if self._ring is None:
-            return Delivery(route=route.name, ok=False, note="no terminal here")
-        try:
-            if self._ring(sequence(message, self._environ)) is False:
-                return Delivery(route=route.name, ok=False, note="no terminal here")
-        except OSError as error:
-            return Delivery(route=route.name, ok=False, note=error.strerror or "it is gone")
-        return Delivery(route=route.name, ok=True, note="rung")
 
-    async def _to_address(self, message: Message, route: Named, begin: Begin) -> Delivery:
-        where = address(route.route, self._environ) or ""
-        sending = partial(_send_blocking, where, route, message, begin)
-        try:
-            return await offload(sending, deadline=SEND_WITHIN)
-        except (AddressError, LibraryError) as error:
-            return Delivery(route=route.name, ok=False, note=str(error))
-        except TimeoutError:
-            note = f"sent, but no answer within {SEND_WITHIN:g} s"
-            return Delivery(route=route.name, ok=False, note=note, lost=True)
+def _address_trouble(here: Here, route: Route) -> str | None:
+    return None if address(route, here.environ) else NOT_SET
+
+
+async def _to_address(here: Here, route: Named, message: Message, begin: Begin) -> Delivery:
+    where = address(route.route, here.environ) or ""
+    sending = partial(_send_blocking, where, route, message, begin)
+    try:
+        return await offload(sending, deadline=SEND_WITHIN)
+    except (AddressError, LibraryError) as error:
+        return Delivery(route=route.name, ok=False, note=str(error))
+    except TimeoutError:
+        note = f"sent, but no answer within {SEND_WITHIN:g} s"
+        return Delivery(route=route.name, ok=False, note=note, lost=True)
 
 
 def _send_blocking(where: str, route: Named, message: Message, begin: Begin) -> Delivery:
@@ -412,19 +414,31 @@ def _send_blocking(where: str, route: Named, message: Message, begin: Begin) -> 
     return send(service, message, route.name)
 
 
-def desktop_trouble(environ: Mapping[str, str]) -> str | None:
-    """Return why no desktop can be reached from here, or ``None``."""
+def _terminal_trouble(here: Here, _: Route) -> str | None:
+    return "no terminal here" if here.ring is None else None
+
+
+async def _to_terminal(here: Here, route: Named, message: Message, begin: Begin) -> Delivery:
+    await offload(begin, deadline=BEGIN_WITHIN)
+    try:
+        rung = here.ring is not None and here.ring(sequence(message, here.environ)) is not False
+    except OSError as error:
+        return Delivery(route=route.name, ok=False, note=error.strerror or "it is gone")
+    return Delivery(route=route.name, ok=rung, note="rung" if rung else "no terminal here")
+
+
+def _desktop_trouble(here: Here, _: Route) -> str | None:
     program = _desktop_program()
-    if shutil.which(program, path=environ.get("PATH")) is None:
+    if shutil.which(program, path=here.environ.get("PATH")) is None:
         return f"{program} is not installed"
     shown = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
-    if program == "notify-send" and not any(environ.get(name) for name in shown):
+    if program == "notify-send" and not any(here.environ.get(name) for name in shown):
         return "no desktop here (no DISPLAY)"
     return None
 
 
-async def to_desktop(message: Message, route: str) -> Delivery:
-    """Show the message on this machine's desktop."""
+async def _to_desktop(_: Here, route: Named, message: Message, begin: Begin) -> Delivery:
+    await offload(begin, deadline=BEGIN_WITHIN)
     body = cut(message.text, DESKTOP_LIMIT)
     if _desktop_program() == "osascript":
         argv = ["osascript", "-e", _APPLE, message.title, body]
@@ -433,16 +447,17 @@ async def to_desktop(message: Message, route: str) -> Delivery:
         plain = body.replace("&", "&amp;").replace("<", "&lt;")
         argv = ["notify-send", "--app-name=cockpit", f"--urgency={urgent}", "--"]
         argv += [message.title, plain]
-    return _delivery(await run_command(argv, deadline=DEADLINE), route)
+    return _delivery(await run_command(argv, deadline=DEADLINE), route.name)
 
 
-async def to_command(
-    message: Message, route: Route, name: str, folder: str | None, environ: Mapping[str, str]
-) -> Delivery:
+def _command_trouble(_: Here, route: Route) -> str | None:
+    return None if command_words(route) else "the command is empty or unfinished"
+
+
+async def _to_command(here: Here, route: Named, message: Message, begin: Begin) -> Delivery:
     """Give the message to the route's command on standard input."""
-    words = [Template(word).safe_substitute(environ) for word in command_words(route)]
-    if not words:
-        return Delivery(route=name, ok=False, note="the command is empty or has an open quote")
+    await offload(begin, deadline=BEGIN_WITHIN)
+    words = [Template(word).safe_substitute(here.environ) for word in command_words(route.route)]
     about = {
         "COCKPIT_RUN": message.run,
         "COCKPIT_EVENT": message.event,
@@ -450,8 +465,8 @@ async def to_command(
         "COCKPIT_TITLE": message.title,
     }
     text = f"{message.title}\n\n{message.text}".rstrip() + "\n"
-    done = await run_command(words, deadline=DEADLINE, cwd=folder, env=about, stdin=text)
-    return _delivery(done, name)
+    done = await run_command(words, deadline=DEADLINE, cwd=here.folder, env=about, stdin=text)
+    return _delivery(done, route.name)
 
 
 def _desktop_program() -> str:
@@ -494,3 +509,12 @@ def terminal_of_this_process() -> Ring | None:
 
 def _ring(stream: TextIO, text: str) -> None:
     os.write(stream.fileno(), text.encode("utf-8", "replace"))
+
+
+BY_APPRISE: Final = Sender(_address_trouble, _to_address)
+SENDERS: Final = {
+    "terminal": Sender(_terminal_trouble, _to_terminal),
+    "desktop": Sender(_desktop_trouble, _to_desktop),
+    "command": Sender(_command_trouble, _to_command),
+}
+"""The kinds of route that need no address; every other one is sent by apprise."""

@@ -77,13 +77,7 @@ RELAUNCH_NEEDS: Final = {
     "output_root": 'output_root = "out/my-run", the one folder that the run writes',
     "resubmit": 'resubmit = "python train.py --resume", with the trainer\'s own flag to go on',
 }
-TRY_AGAIN: Final = "set the variable to the URL exactly as the service shows it, then try again"
 LOOK_THERE: Final = "check whether it arrived; if so, the service is just slow to answer"
-ROUTE_REMEDIES: Final = {
-    "terminal": "run it in a terminal; without one this route is skipped",
-    "desktop": "run it in a desktop session with notify-send; otherwise this route is skipped",
-    "command": "run the command by hand; it reads the message from standard input",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -368,7 +362,7 @@ async def _tested(channels: Channels, route: Named, now: float, *, send: bool) -
     delivery = await channels.deliver(_test_message(now), route)
     if delivery.ok:
         return _route_finding(route, "ok", f"a test message was sent: {delivery.note}", None)
-    remedy = LOOK_THERE if delivery.lost else ROUTE_REMEDIES.get(route.kind, TRY_AGAIN)
+    remedy = LOOK_THERE if delivery.lost else route.row.remedy
     return _route_finding(route, "problem", f"failed: {delivery.note}", remedy)
 
 
@@ -384,7 +378,7 @@ def _test_message(now: float) -> Message:
 
 def _unusable(route: Named, trouble: str) -> DoctorFinding:
     if route.local:
-        return _route_finding(route, "note", trouble, ROUTE_REMEDIES[route.kind])
+        return _route_finding(route, "note", trouble, route.row.remedy)
     if trouble == NOT_SET:
         remedy = f"export {route.route.url_env}=… where the cockpit and its watch are started"
         return _route_finding(route, "problem", f"{route.route.url_env} is not set", remedy)

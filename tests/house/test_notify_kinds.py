@@ -6,15 +6,16 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from cockpit.cli import main
-from cockpit.model.run import RouteKind
+from cockpit.model.run import ROUTE_KINDS
+from cockpit.notify.routes import SENDERS
 from tests.notify.receivers import mail_server, webhook
 
-KINDS: tuple[str, ...] = get_args(RouteKind)
+RUN_FILE = Path(__file__).parents[2] / "docs" / "run-file.md"
 
 
 class Post:
@@ -41,7 +42,20 @@ def post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
 
 def test_no_kind_is_without_a_test() -> None:
     named = [name.removeprefix("test_") for name in globals()]
-    assert [kind for kind in KINDS if f"{kind}_is_a_kind_of_route" not in named] == []
+    assert [kind for kind in ROUTE_KINDS if f"{kind}_is_a_kind_of_route" not in named] == []
+
+
+@pytest.mark.parametrize("kind", ROUTE_KINDS)
+def test_each_row_has_its_sender_its_remedy_and_its_place_in_the_documents(kind: str) -> None:
+    row = ROUTE_KINDS[kind]
+    assert (kind in SENDERS) == (row.needs != "url_env"), "sent by apprise, or by a sender"
+    assert row.remedy
+    line = next(each for each in RUN_FILE.read_text().splitlines() if "`slack`" in each)
+    assert f"`{kind}`" in line, "make docs"
+
+
+def test_no_sender_is_of_no_kind() -> None:
+    assert SENDERS.keys() <= ROUTE_KINDS.keys()
 
 
 def test_webhook_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
