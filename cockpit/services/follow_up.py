@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Coroutine
-from typing import Any, Final, NamedTuple
+from functools import cache, partial
+from typing import Any, Final
 
 from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.recovery import looked_up
-from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.wiring import build_service
-from cockpit.config.file import state_dir
 from cockpit.model.alert import Severity
-from cockpit.model.clock import Clock, next_beat
+from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.report import RunReport
@@ -26,14 +25,13 @@ from cockpit.records.runlog.run_logs import run_log_of, with_status
 from cockpit.runtime.offload import offload
 from cockpit.services.launch_checks import LaunchChecks
 from cockpit.services.periodic import AutologConsent, PeriodicEntries
-from cockpit.services.service import EVERY, STORE_WITHIN, Service
+from cockpit.services.service import STORE_WITHIN, ReportService
 from cockpit.store.alerts import Alerts
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.text.scrub import scrub
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import turns_of
-from cockpit.watch.tasks import Supervisor
 
 FLUSH_EVERY: Final = 30.0
 PUSH_EVERY: Final = 60.0
@@ -41,73 +39,44 @@ WITHIN: Final = 120.0
 ENDED: Final = "C-01"
 
 
-class Writers(NamedTuple):
-    """What is written into, and the store that tells several cockpits apart."""
-
-    recorder: RecordWriter
-    issues: IssueService
-    store: Store | None
-
-
-class FollowUp(Service):
-    """Looks after the runs of one engine. ``mine`` says for which runs this cockpit writes."""
+class FollowUp(ReportService):
+    """Looks after the runs of one engine: launches, entries, issues, run logs, pushes."""
 
     def __init__(
         self,
         engine: Engine,
-        writers: Writers,
+        store: Store | None,
         clock: Clock,
         mine: Callable[[RunReport], bool],
+        records: tuple[RecordWriter, IssueService],
     ) -> None:
-        store, recorder = writers.store, writers.recorder
-        self._engine = engine
+        super().__init__(engine, clock, mine)
         self._store = store
+        self._recorder, self._issues = records
         self._consent = AutologConsent(store, engine.file.path, clock)
         self._launch_checks = (
-            None if store is None else LaunchChecks(store, clock, recorder, self._consent.given)
+            None
+            if store is None
+            else LaunchChecks(store, clock, self._recorder, self._consent.given)
         )
-        self._entries = PeriodicEntries(recorder, turns_of(store), clock)
-        self._recorder = recorder
-        self._issues = writers.issues
-        self._clock = clock
-        self._mine = mine
-        self._supervisor = Supervisor(clock, state_dir() / "crashes")
-        self._heard: dict[str, RunReport] = {}
+        self._entries = PeriodicEntries(self._recorder, turns_of(store), clock)
         self._criticals: set[str] = set()
         self._ends: set[str] = set()
         self._flushed_at = float("-inf")
         self._push_due: dict[str, float] = {}
-        self._leave: list[Callable[[], None]] = []
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What went wrong with it, and what it has to ask a person; one line each."""
         asked = self._consent.notice
-        return (*self._supervisor.faults, *([] if asked is None else [asked]))
-
-    def start(self) -> None:
-        """Begin to listen; needs a running event loop."""
-        self._leave = [
-            self._engine.subscribe(self._hear),
-            self._engine.on_round(self._hear),
-        ]
-        self._task = asyncio.ensure_future(self._run())
-
-    async def stop(self, within: float) -> None:
-        """Stop; what is being written has ``within`` seconds to end."""
-        for leave in self._leave:
-            leave()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task}, timeout=within)
+        return (*super().notices, *([] if asked is None else [asked]))
 
     async def look(self) -> None:
         """Do what is due now."""
-        heard, self._heard = self._heard, {}
+        heard = self._reports()
         keys = run_key(self._engine.file.path, "") if heard else ""
         launched = await self._launched() if heard else ()
-        for report in heard.values():
+        for report in heard:
             key = f"{keys}{report.name}"
             if self._launch_checks is not None and key in launched:
                 await self._watched("following launches", self._launch_checks.heard(key, report))
@@ -135,14 +104,6 @@ class FollowUp(Service):
             return
         self._push_due[name] = now + PUSH_EVERY
         await self._watched("pushing the logbook", self._recorder.push_left(report.spec))
-
-    def _hear(self, report: RunReport) -> None:
-        self._heard[report.name] = report
-
-    async def _run(self) -> None:
-        while True:
-            await next_beat(self._clock, EVERY)
-            await self.look()
 
     async def _criticals_of(self, report: RunReport) -> None:
         """Post each new critical once; its name is the same for every cockpit that sees it."""
@@ -254,76 +215,40 @@ LOOK_UP_WITHIN: Final = 180.0
 """Seconds for one run: a look-up, and the records that a settled launch still wants."""
 
 
-class LaunchLookUps(Service):
-    """Settles lost launches and stops of one engine's runs; ``mine`` says for which of them."""
+class LaunchLookUps(ReportService):
+    """Settles lost launches and stops, at once and then every cadence (SPEC A)."""
 
     def __init__(
         self,
         engine: Engine,
         store: Store | None,
         clock: Clock,
-        operator: str,
         mine: Callable[[RunReport], bool],
+        operator: str,
     ) -> None:
-        self._engine = engine
-        self._store = store
+        super().__init__(engine, clock, mine)
         self._journal = None if store is None else Journal(store)
-        self._clock = clock
-        self._operator = operator
-        self._mine = mine
-        self._supervisor = Supervisor(clock, state_dir() / "crashes")
-        self._heard: dict[str, RunReport] = {}
+        self._actions = cache(
+            partial(build_service, lambda: engine.file, engine, store, clock, operator=operator)
+        )
         self._due: dict[str, float] = {}
         self._known: dict[str, frozenset[str]] = {}
         """The launches that were unknown at the last look, by run."""
         self._looking = asyncio.Lock()
-        self._actions: ActionService | None = None
-        self._leave: list[Callable[[], None]] = []
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What went wrong with it, one line each."""
-        return tuple(self._supervisor.faults)
-
-    def start(self) -> None:
-        """Begin to listen; needs a running event loop."""
-        self._leave = [self._engine.subscribe(self._hear), self._engine.on_round(self._hear)]
-        self._task = asyncio.ensure_future(self._run())
 
     async def finish(self) -> None:
         """Look once more at what is due: the only round may have come before the services did."""
         self._heard |= {report.name: report for report in self._engine.report().runs}
         await self.look()
 
-    async def stop(self, within: float) -> None:
-        """Look no more; a look that is under way has ``within`` seconds to end."""
-        for leave in self._leave:
-            leave()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task}, timeout=within)
-
     async def look(self) -> None:
         """Look up what is due now, once a look that is under way has ended."""
         async with self._looking:
-            heard, self._heard = self._heard, {}
-            for report in heard.values():
-                if self._mine(report) and self._is_due(report):
-                    await self._look(report.name)
-
-    async def _look(self, run: str) -> None:
-        if await self._anything(run):
-            what = f"looking up launches of {run}"
-            await self._supervisor.run(what, LOOK_UP_WITHIN, self._settle(run))
-
-    def _hear(self, report: RunReport) -> None:
-        self._heard[report.name] = report
-
-    async def _run(self) -> None:
-        while True:
-            await next_beat(self._clock, EVERY)
-            await self.look()
+            for report in self._reports():
+                name = report.name
+                if self._mine(report) and self._is_due(report) and await self._anything(name):
+                    what = f"looking up launches of {name}"
+                    await self._supervisor.run(what, LOOK_UP_WITHIN, self._settle(name))
 
     def _is_due(self, report: RunReport) -> bool:
         """Tell whether a run's turn has come: each cadence, and when a launch becomes unknown."""
@@ -348,13 +273,8 @@ class LaunchLookUps(Service):
         return any(map(looked_up, left))
 
     async def _settle(self, run: str) -> None:
-        if self._actions is None:
-            self._actions = build_service(
-                lambda: self._engine.file, self._engine, self._store, self._clock,
-                operator=self._operator,
-            )  # fmt: skip
         try:
-            await self._actions.look_up(run)
+            await self._actions().look_up(run)
         except (RefuseError, StoreError, TimeoutError):
             return  # at the next cadence
         await self._engine.poke(run, "job")

@@ -1,19 +1,23 @@
-"""The shape of a service beside the watch loop, and the starter that starts them until they run."""
+"""What runs beside the watch loop: the shape of a service, and what starts the services."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final
 
 from cockpit.config.file import state_dir
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, next_beat
 from cockpit.model.facet import Problem
+from cockpit.model.report import RunReport
 from cockpit.model.wording import duration
 from cockpit.runtime.offload import offload
 from cockpit.watch.tasks import Supervisor
+
+if TYPE_CHECKING:
+    from cockpit.watch.engine import Engine
 
 EVERY: Final = 2.0
 """Seconds between two looks at what is due."""
@@ -65,6 +69,58 @@ class BackgroundServices(Service):
     async def stop(self, within: float) -> None:
         """Stop all; they share the ``within`` seconds."""
         await asyncio.gather(*(service.stop(within) for service in self._services))
+
+
+class ReportService(Service):
+    """Looks every ``EVERY`` seconds at the reports that came since the last look.
+
+    ``mine`` says for which runs this cockpit acts. The work runs under the supervisor: a fault
+    becomes a notice, a hang ends at its deadline.
+    """
+
+    def __init__(self, engine: Engine, clock: Clock, mine: Callable[[RunReport], bool]) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._mine = mine
+        self._supervisor = Supervisor(clock, state_dir() / "crashes")
+        self._heard: dict[str, RunReport] = {}
+        self._leave: list[Callable[[], None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What went wrong with it, one line each."""
+        return self._supervisor.faults
+
+    def start(self) -> None:
+        """Begin to listen; needs a running event loop."""
+        self._leave = [self._engine.subscribe(self._hear), self._engine.on_round(self._hear)]
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self, within: float) -> None:
+        """Stop; what is under way has ``within`` seconds to end."""
+        for leave in self._leave:
+            leave()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=within)
+
+    @abstractmethod
+    async def look(self) -> None:
+        """Do what is due now."""
+
+    def _hear(self, report: RunReport) -> None:
+        self._heard[report.name] = report
+
+    def _reports(self) -> Collection[RunReport]:
+        """Return the last report of each run that came since this was last called."""
+        heard, self._heard = self._heard, {}
+        return heard.values()
+
+    async def _run(self) -> None:
+        while True:
+            await next_beat(self._clock, EVERY)
+            await self.look()
 
 
 AT_ONCE: Final = 5.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cockpit.actions.core.wiring import build_records
 from cockpit.model.clock import Clock
@@ -10,7 +10,7 @@ from cockpit.model.report import RunReport
 from cockpit.notify.notifier import Notifications
 from cockpit.notify.routes import Ring
 from cockpit.runtime.account import login_name
-from cockpit.services.follow_up import FollowUp, LaunchLookUps, Writers
+from cockpit.services.follow_up import FollowUp, LaunchLookUps
 from cockpit.services.notifying import Notifying, StandingIn
 from cockpit.services.service import BackgroundServices, Service
 from cockpit.store.store import Store
@@ -35,13 +35,12 @@ def app_services(
     """
     notifications = Notifications(engine.file, store, clock, ring=ring, operator=operator)
     notifications.began = notifications.began if began is None else began
-    follow_up = _follow_up(engine, store, clock, lambda report: report.watched_by is None)
     standing_in = StandingIn(engine, operator, clock)
-    look_ups = LaunchLookUps(
-        engine, store, clock, operator, lambda report: report.watched_by is None
-    )
-    notifying = Notifying(engine, notifications, clock)
-    return BackgroundServices((notifying, standing_in, look_ups, follow_up))
+
+    def mine(report: RunReport) -> bool:
+        return report.watched_by is None
+
+    return _services(engine, store, clock, notifications, (standing_in,), mine, operator)
 
 
 def watch_services(
@@ -56,12 +55,20 @@ def watch_services(
     """Return the services of a headless watch; it tells of, and writes for, its own runs."""
     notifications = Notifications(engine.file, store, clock, ring=ring, mine=mine)
     notifications.began = notifications.began if began is None else began
-    follow_up = _follow_up(engine, store, clock, mine)
-    look_ups = LaunchLookUps(engine, store, clock, login_name(), mine)
+    return _services(engine, store, clock, notifications, more, mine, login_name())
+
+
+def _services(
+    engine: Engine,
+    store: Store | None,
+    clock: Clock,
+    notifications: Notifications,
+    more: Sequence[Service],
+    mine: Mine,
+    operator: str,
+) -> BackgroundServices:
+    records = build_records(lambda: engine.file, store, clock)
     notifying = Notifying(engine, notifications, clock)
+    look_ups = LaunchLookUps(engine, store, clock, mine, operator)
+    follow_up = FollowUp(engine, store, clock, mine, records)
     return BackgroundServices((notifying, *more, look_ups, follow_up))
-
-
-def _follow_up(engine: Engine, store: Store | None, clock: Clock, mine: Mine) -> FollowUp:
-    recorder, issues = build_records(lambda: engine.file, store, clock)
-    return FollowUp(engine, Writers(recorder, issues, store), clock, mine)
