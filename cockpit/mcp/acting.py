@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -198,10 +199,9 @@ class Acts:
             act.news.clear()
             told += 1
             progress(told, _now(act))
-            try:
-                await asyncio.wait_for(act.news.wait(), min(left, TICK))
-            except TimeoutError:
-                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, TICK)):
+                    await act.news.wait()
 
     def _told(self, act: Act) -> Document:
         answer: Document = {

@@ -153,7 +153,8 @@ class Remotes:
             task.add_done_callback(self._asking.discard)
         if watched.heard is None:
             try:
-                await asyncio.wait_for(watched.ready.wait(), FIRST_WAIT)
+                async with asyncio.timeout(FIRST_WAIT):
+                    await watched.ready.wait()
             except TimeoutError:
                 return Heard(trouble=f"the logbook's remote did not answer within {FIRST_WAIT:g} s")
         return watched.heard or NOTHING

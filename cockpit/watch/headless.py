@@ -392,7 +392,10 @@ class HeadlessWatch:
         if loop.done():
             loop.result()
         with contextlib.suppress(TimeoutError):
-            reports.append(await asyncio.wait_for(queue.get(), LISTEN))
+            # Not wait_for: before Python 3.12 it swallows a cancellation (a signal to leave) that
+            # comes just as a report does.
+            async with asyncio.timeout(LISTEN):
+                reports.append(await queue.get())
         while not queue.empty():
             reports.append(queue.get_nowait())
         return reports

@@ -92,3 +92,32 @@ async def test_a_beat_under_way_is_waited_for_on_leaving(
     asyncio.get_running_loop().call_soon(on.set)
     await leaving
     assert "stood in for" in watching.messages(())
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_signal_that_comes_just_as_a_report_does_ends_the_watch(
+    steps: int, tiny: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``steps`` of the event loop lie between the two: at none of them the signal is lost."""
+    engine = Engine(load(tiny.config), store=None, clock=SystemClock())
+    hear: list[Any] = []
+    monkeypatch.setattr(engine, "on_round", lambda each: hear.append(each) or (lambda: None))
+    monkeypatch.setattr(engine, "run", asyncio.Event().wait)
+    watching = HeadlessWatch(engine, this_process("ada"), SystemClock(), stop=StopPoint())
+
+    async def listen() -> None:
+        async for _ in watching.rounds():
+            pass
+
+    listening = asyncio.ensure_future(listen())
+    while not hear:  # noqa: ASYNC110 - steps of this loop are counted
+        await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    hear[0](engine.report().runs[0])
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    listening.cancel()
+    done, _ = await asyncio.wait({listening}, timeout=10)
+    listening.cancel()
+    assert done
