@@ -101,7 +101,12 @@ async def test_a_signal_that_comes_just_as_a_report_does_ends_the_watch(
     """``steps`` of the event loop lie between the two: at none of them the signal is lost."""
     engine = Engine(load(tiny.config), store=None, clock=SystemClock())
     hear: list[Any] = []
-    monkeypatch.setattr(engine, "on_round", lambda each: hear.append(each) or (lambda: None))
+
+    def on_round(callback: object) -> Any:
+        hear.append(callback)
+        return lambda: None
+
+    monkeypatch.setattr(engine, "on_round", on_round)
     monkeypatch.setattr(engine, "run", asyncio.Event().wait)
     watching = HeadlessWatch(engine, this_process("ada"), SystemClock(), stop=StopPoint())
 
