@@ -18,7 +18,9 @@ from pydantic import BaseModel
 from cockpit.config.build import LAYOUTS, SECTIONS
 from cockpit.config.check import DERIVED, NAME, RANGES, TABLES, VARIABLE
 from cockpit.model.base import DURATION_SCHEMA, duration_text
+from cockpit.model.run import ROUTE_KINDS
 
+_NO_ADDRESS: Final = [kind for kind, row in ROUTE_KINDS.items() if row.needs is None]
 _METRICS: Final = {
     "step": "Key of the training step; the usual names are found without it.",
     "loss": "Key of the training loss; the usual names are found without it.",
@@ -220,7 +222,7 @@ DESCRIBED: Final[Mapping[str, Mapping[str, str]]] = {
     "notify.routes": {
         "min": "The least severity that goes by this route.",
         "url_env": "The variable that holds a webhook's address or an apprise URL.",
-        "kind": "What the address must be; desktop and terminal need none.",
+        "kind": f"What the address must be; {' and '.join(_NO_ADDRESS)} need none.",
         "to": "The person whom the route reaches; default: everybody.",
         "command": "A command that gets title and body on its standard input.",
     },
