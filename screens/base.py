@@ -1,4 +1,4 @@
-"""What all screens share: a key line, a way to be told of news, nothing that takes the focus."""
+"""What all screens share: a key line, a call when there is news, nothing that takes the focus."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def pressed_at(screen: Screen[Any]) -> float:
 def spawn(
     node: DOMNode, work: Work, group: str = "default", exclusive: bool = False
 ) -> Worker[Any]:
-    """Begin ``work`` for a screen or the app; what it raises is told there and ends nothing.
+    """Begin ``work`` for a screen or the app; what it raises is shown there and ends nothing.
 
     A coroutine made beforehand would be warned about if the screen closes before it begins.
     """
@@ -89,13 +89,13 @@ class KeyedModal(ModalScreen[ResultT], inherit_bindings=False):
 
 
 class CockpitScreen(Screen[str | None], inherit_bindings=False):
-    """A screen that is told when to show what is new; it asks the cockpit for it."""
+    """A screen; ``show`` is called when there is news, which it asks the cockpit for."""
 
     AUTO_FOCUS = ""
     NO_RUN: ClassVar[str] = "no run is selected"
     """What is said to a key that is about a run, where there is none."""
     BRIEF_NEWS: ClassVar[bool] = False
-    """Whether what was left undone is told in its last line: no other place here tells it."""
+    """Whether its last line says what was left undone: no other place here does."""
     SCOPES: ClassVar[tuple[str, ...]] = ("everywhere",)
     """Which keys work here, for the help and the palette."""
     DEFAULT_CSS = """
@@ -121,7 +121,7 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
         raise NotImplementedError
 
     def aged(self, now: float) -> bool:
-        """Return whether what it shows may read otherwise by now, though nothing was told."""
+        """Return whether what it shows may read otherwise by now, without any news."""
         return True
 
     def footer(self) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ Keep = Callable[[Mapping[Key, Bookmark | None]], object]
 
 
 class Bookmarks:
-    """The bookmarks of all runs' logs; ``keep`` is told of each that is set or removed."""
+    """The bookmarks of all runs' logs; ``keep`` is called for each that is set or removed."""
 
     def __init__(self, keep: Keep = lambda changes: None) -> None:
         self._keep = keep

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
@@ -19,9 +18,9 @@ from cockpit.model.report import RunReport
 from cockpit.runtime.shell import run_command
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
-from screens.dialog import Dialog, DialogBox
+from screens.dialog import ListDialog
 from screens.keys import Keys, bindings
-from widgets.painting.line import ACCENT, DIM, STRONG, cut, fit, text
+from widgets.painting.line import DIM, STRONG, chosen_row, fit, text
 from widgets.scrolled import Paged, Sheet
 
 MOST: Final = 74_000
@@ -116,11 +115,11 @@ class Copy(NamedTuple):
 
 def copies(report: RunReport) -> list[Copy]:
     """Return what of a run can be copied, what is wanted most first; secrets are masked."""
-    found = [Copy("summary", identity(report)), *_named(report), *_said(report)]
+    found = [Copy("summary", identity(report)), *_names_of(report), *_words_of(report)]
     return [Copy(each.name, scrub(each.text)) for each in found if each.text]
 
 
-def _named(report: RunReport) -> Iterator[Copy]:
+def _names_of(report: RunReport) -> Iterator[Copy]:
     """Yield what the run is called, here and elsewhere."""
     job, tracker, spec = report.facets.job.value, report.facets.tracker.value, report.spec
     yield Copy("run", report.name)
@@ -134,7 +133,7 @@ def _named(report: RunReport) -> Iterator[Copy]:
     yield Copy("log file", str(log.path) if log and log.path else "")
 
 
-def _said(report: RunReport) -> Iterator[Copy]:
+def _words_of(report: RunReport) -> Iterator[Copy]:
     """Yield what is wrong, what to do, and the commands for it."""
     for alert in report.alerts[:3]:
         lines = [alert.title, *(each.text for each in alert.evidence), f"next: {alert.next_action}"]
@@ -148,45 +147,35 @@ def _said(report: RunReport) -> Iterator[Copy]:
     yield Copy("check command", f"cockpit check {shlex.quote(report.name)}")
 
 
-class CopyScreen(Dialog[str | None]):
+class CopyScreen(ListDialog[str | None]):
     """Returns the text that was chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("copying")
 
     def __init__(self, run: str, found: Sequence[Copy], keys: Keys) -> None:
         super().__init__()
-        self._run, self._found, self._at = run, tuple(found), 0
+        self._run, self._found = run, tuple(found)
         self._foot = text((f"{keys.shown('copy_take')} copy   {keys.shown('copy_leave')} cancel",
                            DIM))  # fmt: skip
 
-    def compose(self) -> ComposeResult:
-        """Lay out the page."""
-        with DialogBox():
-            yield Paged()
-
-    def on_mount(self) -> None:
-        """Show what there is."""
-        self.lay_out()
+    @property
+    def count(self) -> int:
+        """How much can be copied."""
+        return len(self._found)
 
     def lay_out(self) -> None:
         """Show what there is, and what is chosen."""
         if not self.is_mounted:
             return
+        body = partial(paint_copies, self._found, self.at)
+        self.show_list(Sheet(body, text((f"copy · {self._run}", STRONG)), foot=[self._foot]))
         page = self.query_one(Paged)
-        body = partial(paint_copies, self._found, self._at)
-        page.show(Sheet(body, text((f"copy · {self._run}", STRONG)), foot=[self._foot]))
-        self.fit_box(len(self._found) + 4)
-        above = self._at - page.top
+        above = self.at - page.top
         page.move(min(0, above) or max(0, above - page.room + 1))
-
-    def action_step(self, steps: int) -> None:
-        """Choose another one."""
-        self._at = max(0, min(self._at + steps, len(self._found) - 1))
-        self.lay_out()
 
     def action_copy_take(self) -> None:
         """Copy what is chosen."""
-        self.dismiss(self._found[self._at].text)
+        self.dismiss(self._found[self.at].text)
 
     def action_copy_leave(self) -> None:
         """Leave."""
@@ -199,10 +188,6 @@ def paint_copies(found: Sequence[Copy], chosen: int, width: int) -> list[Content
     for number, each in enumerate(found):
         first, *more = each.text.splitlines() or [""]
         said = clean(first, 400) + (f" ({len(more) + 1} lines)" if more else "")
-        mark = text(("▸ " if number == chosen else "  ", ACCENT), fit(Content(each.name), NAMES))
-        line = cut(text(mark, (said, DIM)), width)
-        picked = number == chosen
-        lines.append(
-            line.truncate(width, pad=True).stylize_before("on $cursor") if picked else line
-        )
+        line = text(fit(Content(each.name), NAMES), (said, DIM))
+        lines.append(chosen_row(line, width, number == chosen))
     return lines

@@ -23,6 +23,7 @@ from textual.widgets import Input
 from cockpit.text.safe import clean
 from screens.base import KeyedModal, acted, pressed_at
 from screens.keys import bindings
+from widgets.fleet_header import KeyLine
 from widgets.painting.line import ACCENT, DIM, STRONG, text, wrapped
 from widgets.scrolled import Paged, Sheet
 
@@ -105,15 +106,22 @@ class Dialog(KeyedModal[R], inherit_bindings=False):
         return width, height
 
 
-class LeavingScreen(Dialog[bool]):
-    """Returns whether to leave all the same."""
+class ListDialog(Dialog[R], inherit_bindings=False):
+    """A dialog about a list, one row of which may be chosen (``at``).
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("leaving")
+    An answer counts once the list could be read.
+    """
 
-    def __init__(self, under_way: Sequence[str]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._under_way = tuple(under_way)
-        self._read_from: float | None = None
+        self.at = 0
+        self.read_from: float | None = None
+        """When it is known to have been readable; ``None`` before it was painted."""
+
+    @property
+    def count(self) -> int:
+        """How many rows can be chosen from."""
+        return 0
 
     def compose(self) -> ComposeResult:
         """Lay out the page."""
@@ -121,27 +129,52 @@ class LeavingScreen(Dialog[bool]):
             yield Paged()
 
     def on_mount(self) -> None:
-        """Say what is under way; an answer counts once that could be read."""
+        """Show the list."""
         self.lay_out()
-        self.call_after_refresh(self._painted)
+        self.call_after_refresh(self.shown_now)
 
-    def _painted(self) -> None:
-        self._read_from = Message().time + READ_AFTER
+    def shown_now(self) -> None:
+        """Know that what stands there now could not be read before."""
+        self.read_from = Message().time + READ_AFTER
+
+    def unread(self, at: float) -> bool:
+        """Return whether what was pressed at that time was pressed before it could be read."""
+        return self.read_from is None or at < self.read_from
+
+    def show_list(self, sheet: Sheet, around: int = 4) -> tuple[int, int]:
+        """Show a sheet in a box that fits it; return its rows, and the height of the box."""
+        page = self.query_one(Paged)
+        page.show(sheet)
+        rows = len(page.lines_for(self.inner))
+        return rows, self.fit_box(rows + around)[1]
+
+    def action_step(self, steps: int) -> None:
+        """Choose another row."""
+        self.at = max(0, min(self.at + steps, self.count - 1))
+        self.lay_out()
+
+
+class LeavingScreen(ListDialog[bool]):
+    """Returns whether to leave all the same."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("leaving")
+
+    def __init__(self, under_way: Sequence[str]) -> None:
+        super().__init__()
+        self._under_way = tuple(under_way)
 
     def lay_out(self) -> None:
         """Show what is under way, and the keys."""
         if not self.is_mounted:
             return
-        page = self.query_one(Paged)
         foot = [text(("q", f"bold {ACCENT}"), (" leaves now   ", DIM), ("esc", f"bold {ACCENT}"),
                      (" stays", DIM))]  # fmt: skip
         title = text(("an action is under way", STRONG))
-        page.show(Sheet(partial(_body, self._under_way), title, foot=foot, line="$attention"))
-        self.fit_box(len(page.lines_for(self.inner)) + 4)
+        self.show_list(Sheet(partial(_body, self._under_way), title, foot=foot, line="$attention"))
 
     def action_leave_now(self) -> None:
         """Leave: not for a key that was pressed twice before anything could be read."""
-        if self._read_from is not None and pressed_at(self) >= self._read_from:
+        if not self.unread(pressed_at(self)):
             self.dismiss(True)
 
     def action_leave_not(self) -> None:
@@ -179,7 +212,8 @@ class Prompt(Input):
         return self.has_class("-open")
 
     def ask(self, value: str = "") -> None:
-        """Open with ``value``, the cursor behind it."""
+        """Open with ``value``, the cursor behind it, in the place of the key line."""
+        self.screen.query(KeyLine).set(display=False)
         self.value = value
         self.cursor_position = len(value)
         self.add_class("-open")
@@ -187,7 +221,8 @@ class Prompt(Input):
         self.screen.set_focus(self, scroll_visible=False)
 
     def close(self) -> None:
-        """Close; the value stays."""
+        """Close; the value stays, and the key line comes back."""
+        self.screen.query(KeyLine).set(display=True)
         self.remove_class("-open")
         self.display = False
         self.screen.set_focus(None)

@@ -30,7 +30,7 @@ class Target(NamedTuple):
     text: str = ""
 
 
-class Found(NamedTuple):
+class LogPlace(NamedTuple):
     """Where a target starts, what to mark there, and what it is in words."""
 
     offset: int
@@ -111,16 +111,21 @@ class Seeker:
         self._find = find
         self._begin = begin if begin is not None else begin_of(report) or 0
 
-    async def first(self, targets: Sequence[Target]) -> Found | None:
+    async def first(self, targets: Sequence[Target]) -> LogPlace | None:
         """Return the first target that stands in the log."""
-        seek = {"line": self._line, "text": self._text, "step": self._step, "time": self._time}
+        seek = {
+            "line": self._numbered_line,
+            "text": self._text,
+            "step": self._step,
+            "time": self._time,
+        }
         for target in targets:
             found = await seek[target.kind](target)
             if found is not None:
                 return found
         return None
 
-    async def _line(self, target: Target) -> Found | None:
+    async def _numbered_line(self, target: Target) -> LogPlace | None:
         """Return the line of a number, if it still reads as it was quoted."""
         number = int(target.value)
         offset = await self._logs.line_at(self._run, number)
@@ -129,31 +134,31 @@ class Seeker:
         page = await self._logs.page(self._run, offset, 1, False)
         if not any(target.text in line.plain for line in page.lines):
             return None
-        return Found(offset, target.text, f"line {number:,}")
+        return LogPlace(offset, target.text, f"line {number:,}")
 
-    async def _text(self, target: Target) -> Found | None:
+    async def _text(self, target: Target) -> LogPlace | None:
         hit = await self._find(target.text)
-        return None if hit is None else Found(hit.offset, target.text, "its line")
+        return None if hit is None else LogPlace(hit.offset, target.text, "its line")
 
-    async def _step(self, target: Target) -> Found | None:
+    async def _step(self, target: Target) -> LogPlace | None:
         """Return the line of exactly this step, else of the nearest one that is logged."""
         step = int(target.value)
         near = await self._logs.nearest_step(self._run, step, self._begin)
         if near is not None and near.value == step:
-            return Found(near.offset, "", f"step {spelled(step)}")
+            return LogPlace(near.offset, "", f"step {spelled(step)}")
         hit = await self._logs.exact_step(self._run, step)
         if hit is not None and hit.found:
-            return Found(hit.offset, "", f"step {spelled(step)}")
+            return LogPlace(hit.offset, "", f"step {spelled(step)}")
         if near is None:
             return None
         nearest = spelled(int(near.value))
-        return Found(near.offset, "", f"step {nearest}, the nearest to {spelled(step)}")
+        return LogPlace(near.offset, "", f"step {nearest}, the nearest to {spelled(step)}")
 
-    async def _time(self, target: Target) -> Found | None:
+    async def _time(self, target: Target) -> LogPlace | None:
         near = await self._logs.nearest_time(self._run, target.value, self._begin)
         if near is None:
             return None
-        return Found(near.offset, "", f"the line nearest to {moment(target.value)}")
+        return LogPlace(near.offset, "", f"the line nearest to {moment(target.value)}")
 
 
 _STEP_TYPED: Final = re.compile(r"(?:step\s*)?(\d{1,3}(?:[, ]\d{3})+|\d{1,15})", re.IGNORECASE)

@@ -468,7 +468,6 @@ class FleetScreen(ActingScreen):
         if not self._view.filter:
             self._before_filter = self._chosen
         prompt = await self._made_prompt()
-        self.query_one(KeyLine).display = False
         prompt.ask(self._view.filter)
 
     async def _made_prompt(self) -> Prompt:
@@ -505,7 +504,6 @@ class FleetScreen(ActingScreen):
     def _close_prompt(self) -> None:
         if self._prompt is not None:
             self._prompt.close()
-        self.query_one(KeyLine).display = True
         self.show()
 
     @on(RunClicked)

@@ -22,7 +22,7 @@ from widgets.painting.pages import NOT_NOW, Help, Section, paint_help
 from widgets.scrolled import Paged, Sheet
 
 _MOVES: Final = ("step(", "turn(", "row(", "edge(", "sideways(")
-"""The actions that only scroll or move the cursor: they are told last."""
+"""The actions that only scroll or move the cursor: they are listed last."""
 
 
 def sections(

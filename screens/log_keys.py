@@ -23,7 +23,6 @@ from screens.base import ActingScreen, spawn
 from screens.dialog import Prompt
 from screens.evidence import HOW
 from screens.log_reader import LogReader
-from widgets.fleet_header import KeyLine
 from widgets.painting.line import foreign
 
 if TYPE_CHECKING:
@@ -192,7 +191,6 @@ class LogKeys(ActingScreen):
         """Ask for a line: what to search for, where to go, where to save."""
         self.go_to_log()
         self._asking = purpose
-        self.query_one(KeyLine).display = False
         prompt = self.query_one(Prompt)
         prompt.placeholder = LABELS[purpose]
         if purpose.startswith("save"):
@@ -212,7 +210,6 @@ class LogKeys(ActingScreen):
     def close_prompt(self) -> None:
         """Take the line away again."""
         self.query_one(Prompt).close()
-        self.query_one(KeyLine).display = True
         if self._asking.startswith("save"):
             self.log_view.say("")
 

@@ -110,7 +110,7 @@ class StandIns:
 
     def of(self, name: str, kind: Kind) -> str:
         """Return what stands for a name, in as many cells; of a cut one, for what it was."""
-        word = self._whole(name.lower())
+        word = self._completed(name.lower())
         kind = self.known.get(word, kind)
         key = kind, _short(word)
         if key not in self._numbers:
@@ -122,7 +122,7 @@ class StandIns:
                 return shown.ljust(width, DOT)
         return DOT * width
 
-    def _whole(self, word: str) -> str:
+    def _completed(self, word: str) -> str:
         start = word.removesuffix("…")
         if start == word:
             return word
@@ -197,7 +197,7 @@ class Mask:
                 at = each.end
 
     def _kind(self, word: str) -> Kind:
-        return self._names.known.get(self._names._whole(word.lower()), Kind.HOST)
+        return self._names.known.get(self._names._completed(word.lower()), Kind.HOST)
 
     def _stands_in(self, plain: str, start: int, end: int) -> bool:
         """Return whether this is a stand-in: some lines are asked about twice."""

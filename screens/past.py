@@ -75,12 +75,12 @@ class PastFiles:
 
     async def _read_log(self, found: Then) -> None:
         try:
-            page, told = await self._cockpit.pasts.log_then(self._run, found.at, BEYOND, True)
+            page, origin = await self._cockpit.pasts.log_then(self._run, found.at, BEYOND, True)
         except (OSError, TimeoutError, ValueError) as error:
             self._show_kept(found, _trouble(error))
             return
         if page.lines:
-            self.log.show_then(page, told)
+            self.log.show_then(page, origin)
         else:
             self._show_kept(found, "the log had no line by then")
 
@@ -339,25 +339,20 @@ class PastScreen(ActingScreen):
 
     def action_past_goto(self) -> None:
         """Ask for a time."""
-        self.query_one(KeyLine).display = False
         self.query_one(Prompt).ask()
 
     @on(Input.Submitted)
     def _goto(self, event: Input.Submitted) -> None:
-        self._close_prompt()
+        self.query_one(Prompt).close()
         try:
             self._go(read_moment(event.value, self.cockpit.now(), None))
         except ValueError as error:
             self.cockpit.say(str(error))
 
-    def _close_prompt(self) -> None:
-        self.query_one(Prompt).close()
-        self.query_one(KeyLine).display = True
-
     def action_past_back(self) -> None:
         """Leave the line to type in, else return to the present."""
         if self.query_one(Prompt).is_open:
-            self._close_prompt()
+            self.query_one(Prompt).close()
         else:
             self.dismiss(self._run)
 

@@ -219,7 +219,7 @@ class Cockpit(Protocol):
         """Select a run in the fleet: a person has turned to it elsewhere."""
 
     async def replay(self, run: str) -> Backtested:
-        """Return what the rules would have told of a run so far; raises ``OSError``."""
+        """Return which alerts the rules would have opened on a run so far; raises ``OSError``."""
 
     def report_fault(self, error: BaseException) -> str:
         """Keep the details of a fault of the cockpit's own; return the one line about it."""

@@ -15,7 +15,6 @@ from screens.base import Work
 from screens.dialog import Prompt
 from screens.log_keys import LogKeys
 from screens.ports import Cockpit
-from widgets.fleet_header import KeyLine
 from widgets.metric_charts import MetricCharts
 
 if TYPE_CHECKING:
@@ -210,7 +209,6 @@ class ChartKeys(LogKeys):
         """Ask for a metric by its name."""
         self.go_to_charts()
         self.charts_tab.choosing = True
-        self.query_one(KeyLine).display = False
         prompt = self.query_one(Prompt)
         prompt.placeholder = PROMPT
         prompt.ask()

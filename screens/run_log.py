@@ -16,7 +16,7 @@ from screens.base import Work
 from screens.bookmarks import GONE, RunMarks
 from screens.evidence import (
     HOW,
-    Found,
+    LogPlace,
     Seeker,
     Share,
     Target,
@@ -318,12 +318,12 @@ class LogTab:
         self._go_soon(partial(self._found, mark, words), "")
         return None
 
-    async def _found(self, mark: Bookmark, words: str) -> Found:
+    async def _found(self, mark: Bookmark, words: str) -> LogPlace:
         stands = await self._marks.stands(mark)
         self._show_bookmarks()
         if not stands:
             raise ValueError(f"{words}: {self._marks.why(mark)}")
-        return Found(mark.offset, self._view.term, words)
+        return LogPlace(mark.offset, self._view.term, words)
 
     def _show_bookmarks(self) -> None:
         self._view.flag({mark.offset: mark for mark in self._marks.there})
@@ -409,7 +409,7 @@ class LogTab:
         reader = replace(reader, floor=0)
         seeker = Seeker(reader.logs, report, partial(self._newest, reader))
 
-        async def first() -> Found | None:
+        async def first() -> LogPlace | None:
             found = await seeker.first(targets)
             return None if found is None else found._replace(words=f"{words}: {found.words}")
 
@@ -465,14 +465,14 @@ class LogTab:
             self._view.say(NO_FILE)
             return
 
-        async def next_one() -> Found | None:
+        async def next_one() -> LogPlace | None:
             hit = await reader.find(term, offset, back, self._on_progress)
             self._counting.ensure(reader)  # not before: an expression may take too long
-            return None if hit is None else Found(hit.offset, term, "")
+            return None if hit is None else LogPlace(hit.offset, term, "")
 
         self._go_soon(next_one, "no match above" if back else "no match below")
 
-    def _go_soon(self, look: Callable[[], Awaitable[Found | None]], lacks: str) -> None:
+    def _go_soon(self, look: Callable[[], Awaitable[LogPlace | None]], lacks: str) -> None:
         self._looking = self._start(partial(self._go_to, look, lacks))
 
     async def _read(
@@ -483,7 +483,7 @@ class LogTab:
         except (OSError, TimeoutError) as error:
             self._view.say(_trouble(error))
 
-    async def _go_to(self, look: Callable[[], Awaitable[Found | None]], lacks: str) -> None:
+    async def _go_to(self, look: Callable[[], Awaitable[LogPlace | None]], lacks: str) -> None:
         """Go to what is found, and say what it is; a filter that hides it is taken off."""
         try:
             found = await look()

@@ -33,10 +33,7 @@ SAVE_WITHIN: Final = 5.0
 
 
 class SheetScreen(CockpitScreen):
-    """Shows a page that ``make`` makes; ``status`` says why there is none (yet).
-
-    Who is one composes a ``Paged`` and a ``KeyLine``.
-    """
+    """Shows a page that ``make`` makes; ``status`` says why there is none (yet)."""
 
     SCOPES = ("page", "everywhere")
     BINDINGS: ClassVar[list[BindingType]] = bindings("page")
@@ -49,6 +46,11 @@ class SheetScreen(CockpitScreen):
         self.page = ""
         """The page as it is copied."""
         self.status = "making the page"
+
+    def compose(self) -> ComposeResult:
+        """Lay out the page and the footer."""
+        yield Paged()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Make the page."""
@@ -149,11 +151,6 @@ class BacktestScreen(SheetScreen):
         self.status = "replaying every logged row: about 10 s for a million"
         self._found: Backtested | None = None
 
-    def compose(self) -> ComposeResult:
-        """Lay out the page and the footer."""
-        yield Paged()
-        yield KeyLine()
-
     async def make(self) -> None:
         """Replay the run."""
         try:
@@ -164,7 +161,7 @@ class BacktestScreen(SheetScreen):
             self.page = copied(self._found, self.cockpit.now())
 
     def lines(self, width: int) -> list[Content]:
-        """Return the loss, and each alert with when it would have been told."""
+        """Return the loss, and each alert with when it would have opened."""
         if self._found is None:
             return []
         return paint_backtest(self._found, self.cockpit.now(), width)
@@ -175,11 +172,6 @@ class HandoffPage(SheetScreen):
 
     NAME = "handoff"
     NOTE = "preview, ownership unchanged"
-
-    def compose(self) -> ComposeResult:
-        """Lay out the page and the footer."""
-        yield Paged()
-        yield KeyLine()
 
     async def make(self) -> None:
         """Plan a handoff, of which only the page is taken."""

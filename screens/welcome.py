@@ -15,7 +15,18 @@ from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.fleet_header import KeyLine
 from widgets.painted import Painted
-from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, frame, text, wrapped
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    STRONG,
+    chosen_row,
+    cut,
+    fit,
+    frame,
+    text,
+    wrapped,
+)
 
 DEMO: Final = "demo"
 """What the app returns when the demo was chosen."""
@@ -115,9 +126,7 @@ def _found(shown: Welcome, width: int) -> list[Content]:
 
 def _row(found: tuple[str, str], chosen: bool, width: int) -> Content:
     what, kind = (clean(each, 300) for each in found)
-    mark = text(("▸ " if chosen else "  ", ACCENT), Content(what), "  ", (kind, DIM))
-    line = cut(mark, width)
-    return line.truncate(width, pad=True).stylize_before("on $cursor") if chosen else line
+    return chosen_row(text(Content(what), "  ", (kind, DIM)), width, chosen)
 
 
 class WelcomeScreen(CockpitScreen):

@@ -209,8 +209,8 @@ class TimelineView(ReportView):
 
     def lines_of(self, report: RunReport, width: int) -> list[Content]:
         """Return open alerts, then closed ones and what was done, newest first."""
-        told = [*_account(report, width), EMPTY]
-        top = [Block(told)] if len(told) > 1 else []
+        account = [*_account(report, width), EMPTY]
+        top = [Block(account)] if len(account) > 1 else []
         kept = self._kept(width)
         if self.past is None:
             below = [*timeline_blocks(report, self.now, width, self.done), *kept]
@@ -230,8 +230,8 @@ class TimelineView(ReportView):
 
     def _kept_line(self, mark: Bookmark, why: str) -> Content:
         """Return a bookmarked line as it may be shown, before it why it cannot be gone to."""
-        told = text((why, "$attention"), (" · ", DIM)) if why else EMPTY
-        return self.kept(text(("⚑ ", ACCENT), told, Content(mark.words)))
+        reason = text((why, "$attention"), (" · ", DIM)) if why else EMPTY
+        return self.kept(text(("⚑ ", ACCENT), reason, Content(mark.words)))
 
     def note(self) -> Content:
         """Return how many."""
@@ -275,8 +275,8 @@ def _open(report: RunReport, now: float, width: int) -> list[Block]:
     if not report.alerts:
         calm = text(("nothing is open", DIM))
         why = () if report.verdict_reason is None else (text((report.verdict_reason, DIM)),)
-        told = [piece for line in why for piece in wrapped(line, width, 2)]
-        return [Block([calm, *told, *wrapped(rows.next_step(report), width, 2)])]
+        reasons = [piece for line in why for piece in wrapped(line, width, 2)]
+        return [Block([calm, *reasons, *wrapped(rows.next_step(report), width, 2)])]
     by_key = {alert.key: alert for alert in report.alerts}
     blocks: list[Block] = []
     for alert in report.alerts:
@@ -375,8 +375,8 @@ def happening_blocks(
     listed, shown = (lines or HappeningLines()).painted(past, kind, now, width)
     if not listed:
         return [*head, Block([text(("nothing yet", DIM))])]
-    told = zip(listed, shown, strict=True)
-    return [*head, *(Block([line], known.get(each.key), each.at) for each, line in told)]
+    pairs = zip(listed, shown, strict=True)
+    return [*head, *(Block([line], known.get(each.key), each.at) for each, line in pairs)]
 
 
 def paint_timeline(

@@ -39,7 +39,7 @@ from cockpit.model.wording import (
 )
 from widgets.painting import facts, rows
 from widgets.painting.big import account_of, paint_goodput
-from widgets.painting.facts import Look, look
+from widgets.painting.facts import Freshness, look
 from widgets.painting.line import (
     ACCENT,
     DIM,
@@ -73,7 +73,7 @@ def paint_facets(report: RunReport, now: float, width: int) -> list[Content]:
     lines = _owner(report, width)
     absent: list[str] = []
     for name, facet in report.facets.items():
-        if look(facet, report, now) is Look.ABSENT:
+        if look(facet, report, now) is Freshness.ABSENT:
             absent.append(name)
             continue
         lines += [EMPTY] if lines else []
@@ -102,9 +102,9 @@ def _facet(name: str, report: RunReport, now: float, width: int) -> list[Content
     facet = getattr(report.facets, name)
     seen = look(facet, report, now)
     state = {
-        Look.FRESH: text((f"{glyph('complete')} {age(facet.age(now))}", "$well")),
-        Look.STALE: text((f"{glyph('stale')} STALE {age(facet.age(now))}", "$attention")),
-        Look.UNKNOWN: text(("? UNKNOWN", "$unknown")),
+        Freshness.FRESH: text((f"{glyph('complete')} {age(facet.age(now))}", "$well")),
+        Freshness.STALE: text((f"{glyph('stale')} STALE {age(facet.age(now))}", "$attention")),
+        Freshness.UNKNOWN: text(("? UNKNOWN", "$unknown")),
     }[seen]
     head = text((f"{name:<{NAME}}", STRONG), state)
     source = cut_start(facet.source, width - head.cell_length - 2)
@@ -115,7 +115,7 @@ def _facet(name: str, report: RunReport, now: float, width: int) -> list[Content
         lines += [_under(piece, width) for piece in wrapped(why, width - NAME, 3)]
     if facet.value is not None:
         pairs = [(label, words) for label, words in _SUMMARY[name](facet.value, now) if words]
-        lines += _pairs(pairs, width, dim=seen is Look.STALE)
+        lines += _pairs(pairs, width, dim=seen is Freshness.STALE)
     return lines
 
 
@@ -349,7 +349,7 @@ def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content
 
 def _stale(report: RunReport, now: float) -> Content:
     facet = report.facets.checkpoints
-    if look(facet, report, now) is not Look.STALE:
+    if look(facet, report, now) is not Freshness.STALE:
         return EMPTY
     return text(rows.stale(age(facet.age(now))), ("  ", DIM), (facts.reason(facet), DIM))
 
@@ -394,8 +394,8 @@ def _item(
     if width < NARROW:
         state = text((f"{glyph(facts.item_state(item))} {word}", style))
         size_of = text((size(item.size), DIM))
-        told = [state, text(old), size_of, text((kind, DIM))]
-        return cut(text(head, whole(told, width - head.cell_length)), width)
+        items = [state, text(old), size_of, text((kind, DIM))]
+        return cut(text(head, whole(items, width - head.cell_length)), width)
     figures = text(
         head,
         (f"{glyph(facts.item_state(item))} {word:<10}", style),

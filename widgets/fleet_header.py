@@ -134,8 +134,10 @@ def _watching(reports: Sequence[RunReport], watch: Watch, wide: bool) -> list[li
         return [[(said, "bold $critical")]]
     owners = {each.watched_by for each in reports if each.watched_by is not None}
     who = "this cockpit" if not owners else owners.pop() if len(owners) == 1 else "several"
-    told = (each.next_check_at for each in reports if each.not_read_yet is None)
-    coming = [due for due in told if due is not None]  # of the others only a past one is remembered
+    due_at = (each.next_check_at for each in reports if each.not_read_yet is None)
+    coming = [
+        due for due in due_at if due is not None
+    ]  # of the others only a past one is remembered
     due: list[Part] = [("next ", DIM), clock_time(min(coming)) if coming else "soon"]
     name, _, place = who.partition(" (watch on ")
     host = place.rpartition(", pid ")[0]

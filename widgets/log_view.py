@@ -362,7 +362,7 @@ class LogView(Painted):
         self._first = None
         if not self.wrapping:
             lines = range(self._top, min(self._top + room, len(self.held)))
-            return [row for at in lines for row in self._line(at, width)]
+            return [row for at in lines for row in self._rows_of(at, width)]
         return self._around_cursor(width, room)
 
     def _to_the_end(self, width: int, room: int) -> list[Content]:
@@ -378,7 +378,7 @@ class LogView(Painted):
         rows, at = [], len(self.held)
         while at > 0 and len(rows) < limit:
             at -= 1
-            rows[:0] = self._line(at, width)
+            rows[:0] = self._rows_of(at, width)
         self._top, hidden = at, max(0, len(rows) - limit)
         known = self.placed and at < len(self.offsets)  # without any row none is first
         self._first = (self.offsets[at], hidden) if known else None
@@ -394,23 +394,23 @@ class LogView(Painted):
             return None
         self._top = at
         lines = range(at, len(self.held))
-        return [row for line in lines for row in self._line(line, width)][hidden:]
+        return [row for line in lines for row in self._rows_of(line, width)][hidden:]
 
     def _around_cursor(self, width: int, room: int) -> list[Content]:
         """Return wrapped lines from the top on, which comes down until the cursor is in sight."""
         if not self.held:
             return []
-        before = [self._line(at, width) for at in range(self._top, self._cursor + 1)][-room:]
+        before = [self._rows_of(at, width) for at in range(self._top, self._cursor + 1)][-room:]
         while len(before) > 1 and sum(map(len, before)) > room:
             before.pop(0)
         rows = [row for line in before for row in line]
         self._top, at = self._cursor + 1 - len(before), self._cursor + 1
         while at < len(self.held) and len(rows) < room:
-            rows += self._line(at, width)
+            rows += self._rows_of(at, width)
             at += 1
         return rows[:room]
 
-    def _line(self, at: int, width: int) -> list[Content]:
+    def _rows_of(self, at: int, width: int) -> list[Content]:
         """Return a line that is held, over as many rows as it takes."""
         line = self.kept(foreign(self.held[at]))
         former = dressed(self.held[at - 1].plain).day if at else ""
@@ -431,9 +431,9 @@ class LogView(Painted):
 
     def _title(self) -> Content:
         state = ("following", "$well") if self.following else ("paused", "$attention")
-        told = [self._sifting, "this job only" if self.floor else "", self._status]
-        told += [f"from column {self._left + 1}"] if self._left else []
-        parts = [text((" · ", DIM), each) for each in told if each]
+        states = [self._sifting, "this job only" if self.floor else "", self._status]
+        states += [f"from column {self._left + 1}"] if self._left else []
+        parts = [text((" · ", DIM), each) for each in states if each]
         search = text((" · ", DIM), (self._said_term, ACCENT), self._found) if self.term else ""
         return text(("log ", STRONG), state, search, *parts)
 
@@ -521,22 +521,22 @@ NOTHING: Final = LogPage((), (), 0, 0, 0)
 
 
 class PastLog(LogView):
-    """Holds still at the end of then; ``told`` says what it shows and how that is known."""
+    """Holds still at the end of then; ``origin`` says what it shows and how that is known."""
 
     def __init__(self) -> None:
         super().__init__()
         self.following = False
-        self.told = ""
+        self.origin = ""
 
-    def show_kept(self, lines: Sequence[SafeText], told: str) -> None:
+    def show_kept(self, lines: Sequence[SafeText], origin: str) -> None:
         """Show lines of which only the order is known, or why there is none."""
-        self.told, self.placed = told, False
+        self.origin, self.placed = origin, False
         self._take(NOTHING._replace(lines=tuple(lines), offsets=tuple(range(len(lines)))))
         self._to_end()
 
-    def show_then(self, page: LogPage, told: str) -> None:
+    def show_then(self, page: LogPage, origin: str) -> None:
         """Show the end of the log as it was; what stands before it is asked for when near."""
-        self.told, self.placed = told, True
+        self.origin, self.placed = origin, True
         self._take(page)
         self._to_end()
 
@@ -544,8 +544,8 @@ class PastLog(LogView):
         """Return the framed lines in sight, or why there is none."""
         if self.held:
             return super().paint(width, height)
-        why = wrapped(text((f"? {self.told}", DIM)), max(1, width - 4), 4)
+        why = wrapped(text((f"? {self.origin}", DIM)), max(1, width - 4), 4)
         return frame(why, width, height, text(("log", STRONG)))
 
     def _title(self) -> Content:
-        return text(("log ", STRONG), (self.told, DIM))
+        return text(("log ", STRONG), (self.origin, DIM))

@@ -18,7 +18,7 @@ from widgets.painted import Painted
 from widgets.painting.chart import LABELS, Drawing, Steady, paint
 from widgets.painting.line import ACCENT, DIM, STRONG, cut, frame, text
 from widgets.painting.metrics import (
-    Look,
+    ChartRange,
     drawing_of,
     edge,
     headline,
@@ -48,7 +48,7 @@ class MetricCharts(Painted):
 
     def __init__(self) -> None:
         super().__init__()
-        self.look = Look()
+        self.look = ChartRange()
         self.names: tuple[str, ...] = ()
         self._report: RunReport | None = None
         self._now = 0.0
@@ -68,12 +68,12 @@ class MetricCharts(Painted):
     @property
     def span(self) -> Span:
         """What is shown of the axis: what is to be asked for."""
-        extent = self.look.extent(self._whole)
+        extent = self.look.extent(self._whole_extent)
         low, high = (None, None) if extent is None else extent
         return Span(self.look.by_time, low, high)
 
     @property
-    def _whole(self) -> tuple[float, float] | None:
+    def _whole_extent(self) -> tuple[float, float] | None:
         return whole_of(self._first, self.look.by_time)
 
     @property
@@ -98,7 +98,7 @@ class MetricCharts(Painted):
         self._curves.update(zip(asked, curves, strict=False))
         self.repaint()
 
-    def turn(self, look: Look) -> None:
+    def turn(self, look: ChartRange) -> None:
         """Look at something else."""
         if look._replace(cursor=None) != self.look._replace(cursor=None):
             self._steady = {}
@@ -121,16 +121,16 @@ class MetricCharts(Painted):
 
     def zoom(self) -> None:
         """Show the next smaller part of the axis, then all of it again."""
-        self.turn(self.look.zoomed(self._whole, next_zoom(self.look.share)))
+        self.turn(self.look.zoomed(self._whole_extent, next_zoom(self.look.share)))
 
     def closer(self, closer: bool) -> None:
         """Show half as much of the axis, or twice as much."""
         part = self.look.share * (FINER if closer else 1 / FINER)
-        self.turn(self.look.zoomed(self._whole, part))
+        self.turn(self.look.zoomed(self._whole_extent, part))
 
     def pan(self, screens: float) -> None:
         """Show what lies further right, or left, of a part."""
-        self.turn(self.look.panned(self._whole, screens))
+        self.turn(self.look.panned(self._whole_extent, screens))
 
     def move(self, cells: int) -> None:
         """Move the cursor; the first time it stands on the newest value that is shown."""

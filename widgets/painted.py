@@ -82,7 +82,7 @@ class Painted(Widget):
     def render_line(self, y: int) -> Strip:
         """Return one line, its styles resolved against the theme.
 
-        A layout is painted before its widgets are told of their sizes: what would stand there
+        A layout is painted before its widgets know their sizes: what would stand there
         until then is the former size's lines, or none.
         """
         if self._painted_for != self.size:

@@ -53,7 +53,7 @@ class RunPanel(Painted):
         self._standing: Kept | None = None
         """The one that stands there: nothing does for a slot without a run."""
         self._kept: Kept | None = None
-        """What was painted last: most panels stand as they stood, whatever is pressed or told."""
+        """What was painted last: most panels stay as they are, whatever is pressed or comes in."""
 
     def show(
         self, report: RunReport | None, now: float, selected: bool, liked: bool = False

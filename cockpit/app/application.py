@@ -66,7 +66,7 @@ class Watching(Protocol):
 
     @property
     def recalled(self) -> asyncio.Event:
-        """Set once what was seen of the runs the last time is told."""
+        """Set once what was seen of the runs the last time is known."""
 
     @property
     def logs(self) -> Logs:
@@ -87,7 +87,7 @@ class Watching(Protocol):
         """Call back with every report that says something new; return how to stop that."""
 
     def on_ring(self, callback: Callable[[str], object]) -> None:
-        """Call back when somebody is to be told by this terminal's bell."""
+        """Call back when the bell of this terminal should ring."""
 
     def prefer(self, visible: Sequence[str]) -> None:
         """Say which runs a person sees: they are read first."""
@@ -143,7 +143,7 @@ class CockpitApp(NoticeApp):
         self._reports: dict[str, RunReport] = {}
         self._stood: tuple[object, ...] = ()
         self._news = News(self, self._show, self.live_wanted.set)
-        """What the engine has told since: a key paints what it changes, and none of the news."""
+        """What came from the engine since: a key paints what it changes, and none of the news."""
         if engine is not None:
             self._reports = {each.name: each for each in engine.report().runs}
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
@@ -351,8 +351,8 @@ class CockpitApp(NoticeApp):
         self._show()
 
     def _in_time(self) -> None:
-        told = () if self._engine is None else self._engine.report().runs
-        if self._front is None or self._front.aged(self.now()) or self._about(told) != self._stood:
+        known = () if self._engine is None else self._engine.report().runs
+        if self._front is None or self._front.aged(self.now()) or self._about(known) != self._stood:
             self._take_all()
         self._send_cells()  # what a write has lost, though nothing has changed since
         self._heap.look(self._typeahead.idle)
@@ -420,7 +420,7 @@ class CockpitApp(NoticeApp):
             self.push_screen(chooser, lambda chosen: self.copy(chosen) if chosen else None)
 
     async def replay(self, run: str) -> Backtested:
-        """Return what the rules would have told of a run so far; raises ``OSError``."""
+        """Return which alerts the rules would have opened on a run so far; raises ``OSError``."""
         from cockpit.app.replaying import replayed
 
         return await replayed(self.file.path, run)

@@ -353,7 +353,7 @@ class Window(Protocol):
 
 
 class Server:
-    """One listener on loopback; ``tell`` is told when somebody was let in."""
+    """One listener on loopback; ``tell`` is called when somebody was let in."""
 
     def __init__(self, window: Window, seats: Seats, tell: Callable[[str], object]) -> None:
         self._window = window
@@ -468,17 +468,17 @@ class Server:
     async def _send(self, writer: asyncio.StreamWriter, news: asyncio.Event) -> None:
         shown: tuple[Row, ...] = ()
         while True:
-            told = False
+            news_came = False
             with suppress(TimeoutError):
                 async with asyncio.timeout(ALIVE):
-                    told = await news.wait()
+                    news_came = await news.wait()
             news.clear()
             now = self._picture
-            rows = changed(shown, now) if told else {}
-            if rows or not told:
+            rows = changed(shown, now) if news_came else {}
+            if rows or not news_came:
                 writer.write(encoded(Opcode.TEXT, self._message(rows, len(now))))
                 await _taken(writer)
-            shown = now if told else shown
+            shown = now if news_came else shown
 
     def _message(self, rows: dict[int, Row], height: int) -> bytes:
         """Return the rows that changed, as JSON; without any it is only a sign of life."""

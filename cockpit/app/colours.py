@@ -15,7 +15,7 @@ from textual.color import Color
 
 from cockpit.app.kept_frame import standing
 from cockpit.app.terminal import TerminalApp
-from cockpit.app.terminal_input import BackgroundTold, dark_by
+from cockpit.app.terminal_input import BackgroundAnswer, dark_by
 from themes.loader import AUTO, load_themes
 
 
@@ -81,9 +81,9 @@ class ThemedApp(TerminalApp):
         if self._begun:
             super().refresh_css(animate=animate)
 
-    def on_background_told(self, told: BackgroundTold) -> None:
+    def on_background_answer(self, answer: BackgroundAnswer) -> None:
         """Be dark or light as the terminal is, unless a person has said which."""
-        self._follow(told.dark)
+        self._follow(answer.dark)
 
     def _follow(self, dark: bool) -> None:
         now = load_themes()[self.theme]

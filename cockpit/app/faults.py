@@ -40,7 +40,7 @@ class ScreenFaults:
         self._closing: WeakSet[Screen[Any]] = WeakSet()
 
     def contains(self, error: Exception, pump: MessagePump | None) -> bool:
-        """Return whether the program goes on; then what failed is closed soon, and told."""
+        """Return whether the program goes on; then what failed is closed soon, and reported."""
         app, screen = self._app, _screen_of(pump)
         if screen is not None and screen in self._closing:
             self._keep(error)

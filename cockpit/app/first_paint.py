@@ -100,7 +100,7 @@ class FirstPaint:
 GATHER_FOR: Final = 0.25
 """Seconds in which news is gathered before it is painted."""
 READING: Final = 2.0
-"""The same while runs are read for the first time: each of them is told in parts, and moves."""
+"""The same while runs are read for the first time: each of them comes in parts, and moves."""
 BEGINS: Final = 60.0
 """Seconds after the start from which on nobody waits for runs that could not be read yet."""
 

@@ -24,7 +24,7 @@ def config_place() -> str:
 async def look_around(folder: Path, clock: Clock) -> AsyncIterator[Around]:
     """Yield what lies in a folder, then this user's jobs of each system at hand; never raises.
 
-    What does not answer is told as that, not as nothing.
+    What does not answer is reported as that, not as nothing.
     """
     # behind the first paint: the platforms are many
     from cockpit.init.sources import SourceError, at_hand, here, listed, own_jobs

@@ -18,8 +18,8 @@ from cockpit.app.kept_frame import (
     Aged,
     Call,
     Frame,
-    Piece,
     Place,
+    StyledText,
     frames_dir,
     load,
     opened,
@@ -41,7 +41,7 @@ Strips = Sequence[Strip]
 
 
 class NotKeptError(Exception):
-    """What is on the screen cannot be told anew later."""
+    """What is on the screen cannot be painted again later."""
 
 
 class FrameFile:
@@ -76,7 +76,7 @@ def taken(
 ) -> Frame:
     """Return the frame that ``paint`` gives for a moment; raises ``NotKeptError``.
 
-    It is painted twice, for that moment and for one that notes what is told of it: every cell
+    It is painted twice, for that moment and for one that notes each age: every cell
     must be the same, or an age would stand there for ever.
     """
     plain = [strip.text for strip in paint(now)]
@@ -87,7 +87,7 @@ def taken(
     return Frame(now, dark, mark, rows)
 
 
-def told(text: str, noting: Noting) -> Iterator[tuple[str, Aged | None]]:
+def words_and_ages(text: str, noting: Noting) -> Iterator[tuple[str, Aged | None]]:
     """Yield the parts of a painted text: words as they stand, and ages with what they are of.
 
     Raises ``NotKeptError`` for a letter that was not noted.
@@ -113,7 +113,7 @@ def filtered(line: Content, noting: Noting, keep: Callable[[Content], Content]) 
 
     Raises ``NotKeptError`` where the filter moves them.
     """
-    words = "".join(part for part, _ in told(line.plain, noting))
+    words = "".join(part for part, _ in words_and_ages(line.plain, noting))
     if words == line.plain:
         return keep(line)
     kept = keep(Content(words, list(line.spans)))
@@ -131,11 +131,11 @@ def style_of(strip: Strip, colours: ColorSystem) -> str:
 
 def _pieces(
     strip: Strip, noting: Noting, charset: Charset, colours: ColorSystem
-) -> Iterator[Piece]:
+) -> Iterator[StyledText]:
     cells = ((each.text, style_of(Strip([each]), colours)) for each in strip if each.text)
     for style, group in groupby(cells, key=lambda each: each[1]):
-        for text, about in told("".join(each for each, _ in group), noting):
-            yield Piece(drawn(text, charset), style, about)
+        for text, about in words_and_ages("".join(each for each, _ in group), noting):
+            yield StyledText(drawn(text, charset), style, about)
 
 
 def _save_if_new(place: Place, frame: Frame) -> None:
@@ -150,7 +150,7 @@ def _said(frame: Frame) -> tuple[object, ...]:
 
 
 class LeftFrame:
-    """Takes the frame once, when the app is told to end: nothing is painted from then on."""
+    """Takes the frame once, when the app ends: nothing is painted from then on."""
 
     def __init__(self, file: FrameFile | None, app: NoticeApp, cockpit: Cockpit) -> None:
         self._file = file
@@ -161,7 +161,7 @@ class LeftFrame:
         """The moment to paint for while the frame is taken, and ever after."""
 
     def take(self) -> None:
-        """Take the frame of the fleet, if it can be told anew later."""
+        """Take the frame of the fleet, if it can be painted again later."""
         fleet = next(
             (each for each in self._app.screen_stack if isinstance(each, FleetScreen)), None
         )

@@ -67,7 +67,7 @@ class Aged(NamedTuple):
         return brief(found) if self.brief else found
 
 
-class Piece(NamedTuple):
+class StyledText(NamedTuple):
     """Cells in one style, as the parameters of an SGR sequence."""
 
     text: str
@@ -75,7 +75,7 @@ class Piece(NamedTuple):
     aged: Aged | None = None
 
 
-Row = tuple[Piece, ...]
+Row = tuple[StyledText, ...]
 
 
 class Frame(NamedTuple):
@@ -116,7 +116,7 @@ def place_of(folder: Path, run_file: Path, call: Call, size: tuple[int, int]) ->
 def load(place: Place, now: float) -> Frame | None:
     """Return the frame of a place, if it is whole, this user's own, and of the run file as it is.
 
-    Nothing is told of one that is not: it is only what would have been shown a moment earlier.
+    Nothing is said about one that is not: it is only what would have been shown a moment earlier.
     """
     try:
         text = _read(place.path)
@@ -157,8 +157,8 @@ def save(place: Place, frame: Frame) -> None:
         _thin_out(place.path.parent)
 
 
-def text_of(row: Sequence[Piece], now: float) -> list[tuple[str, str]]:
-    """Return a row's texts and styles at a moment, every age told anew, as wide as it was."""
+def text_of(row: Sequence[StyledText], now: float) -> list[tuple[str, str]]:
+    """Return a row's texts and styles at a moment, every age counted anew, as wide as it was."""
     texts = [each.text for each in row]
     for at, piece in enumerate(row):
         if piece.aged is not None:
@@ -169,12 +169,12 @@ def text_of(row: Sequence[Piece], now: float) -> list[tuple[str, str]]:
 def _fitting(texts: list[str], at: int, words: str) -> str:
     """Return words in the room of those at ``at``, which takes from the spaces of its row.
 
-    Where there are none only the largest unit is told, else that nobody knows.
+    Where there are none only the largest unit is shown, else that nobody knows.
     """
     room = len(texts[at])
-    for told in (words, brief(words)):
-        if len(told) <= room or _narrowed(texts, at, len(told) - room):
-            return told.ljust(room)
+    for words_now in (words, brief(words)):
+        if len(words_now) <= room or _narrowed(texts, at, len(words_now) - room):
+            return words_now.ljust(room)
     return UNKNOWN.ljust(room)
 
 
@@ -206,16 +206,16 @@ def _frame(found: dict[str, Any]) -> Frame:
     return Frame(float(found["at"]), bool(found["dark"]), _style(found["mark"]), rows)
 
 
-def _piece(found: Sequence[Any], styles: Sequence[str]) -> Piece:
+def _piece(found: Sequence[Any], styles: Sequence[str]) -> StyledText:
     text, style, *about = found
     if not isinstance(text, str) or _CONTROL.search(text):
         raise ValueError("no text of a frame")
     if not about:
-        return Piece(text, styles[style])
+        return StyledText(text, styles[style])
     form, since, short = about
     if form not in FORMS:
         raise ValueError("no age")
-    return Piece(text, styles[style], Aged(form, float(since), bool(short)))
+    return StyledText(text, styles[style], Aged(form, float(since), bool(short)))
 
 
 def _style(found: object) -> str:

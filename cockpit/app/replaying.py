@@ -18,7 +18,7 @@ MOST: Final = 16_000_000
 
 
 async def replayed(run_file: str, run: str) -> Backtested:
-    """Return what the rules would have told of a run so far; raises ``OSError`` of one line.
+    """Return which alerts the rules would have opened; raises ``OSError`` of one line.
 
     Cancelled, the process is killed: neither reading nor judging is done in this one.
     """
@@ -32,4 +32,4 @@ async def replayed(run_file: str, run: str) -> Backtested:
     try:
         return Backtested.model_validate_json(done.out)
     except ValidationError as error:
-        raise OSError(0, "cockpit backtest told something of an unexpected shape") from error
+        raise OSError(0, "cockpit backtest printed something of an unexpected shape") from error

@@ -106,7 +106,9 @@ class BookmarkFile:
         with alone(self.path):
             kept: dict[Key, Bookmark | None] = {each.key: each for each in self._read()}
             kept.update(changes)
-            found = tuple(mark for mark in kept.values() if mark is not None and _told(mark))
+            found = tuple(
+                mark for mark in kept.values() if mark is not None and _can_be_stored(mark)
+            )
             words = _Kept(bookmarks=found[-MOST_OF_ALL:]).model_dump_json()
             replace_private(self.path, words)
 
@@ -123,15 +125,15 @@ class BookmarkFile:
         )
 
 
-def _told(mark: Bookmark) -> bool:
-    """Return whether a file can tell of a bookmark: the path of its log may be no text."""
+def _can_be_stored(mark: Bookmark) -> bool:
+    """Return whether a bookmark can be written: the path of its log may be no text."""
     return mark.path.isascii() or mark.path == mark.path.encode(errors="replace").decode()
 
 
 class KeptBookmarks:
     """Writes what a session has changed, off the event loop: a home may lie far away.
 
-    Without a file bookmarks last as long as the session; ``tell`` is told where one cannot be
+    Without a file bookmarks last as long as the session; ``tell`` is called where one cannot be
     written.
     """
 

@@ -220,7 +220,7 @@ class TerminalApp(CellApp):
         return True
 
     def _taken(self) -> None:
-        """Paint what was missed as it is by now; told by the thread that writes."""
+        """Paint what was missed as it is by now; called by the thread that writes."""
         self.call_later(self.catch_up)
 
     def catch_up(self) -> None:
@@ -308,7 +308,7 @@ class TerminalApp(CellApp):
 
 
 def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
-    """Run an app; return the exit status: 0, 70 after a crash (told in one line), 128 + signal."""
+    """Run an app; return the exit status: 0, 70 after a crash (one line says so), 128 + signal."""
     vars(linux_driver).update(WriterThread=ScreenWriter)
     with _signals_kept():
         app.run(mouse=mouse)

@@ -27,7 +27,7 @@ from cockpit.model.late_regex import late_regex
 
 QUESTION: Final = "\x1b]11;?\x1b\\"
 ANSWER_WITHIN: Final = 3.0
-"""Seconds after the question in which the first bytes of an answer are told from keys."""
+"""Seconds after the question in which the first bytes of an answer are distinguished from keys."""
 HELD: Final = ESCAPE_DELAY
 """Seconds for which what may be the beginning of an answer is held back."""
 _ANSWER: Final = late_regex(
@@ -41,7 +41,7 @@ _MUTE: Final = late_regex(r"linux|dumb|unknown|cons25|vt\d+.*")
 """Terminals that would show the question instead of answering it."""
 
 
-class BackgroundTold(Message):
+class BackgroundAnswer(Message):
     """The terminal has said what its background is."""
 
     def __init__(self, dark: bool) -> None:
@@ -82,7 +82,7 @@ class Answers:
         self._held = ""
         self._held_at = now
 
-    def apart(self, data: str, now: float) -> Iterator[str | BackgroundTold]:
+    def apart(self, data: str, now: float) -> Iterator[str | BackgroundAnswer]:
         """Yield what was typed, and answers, in their order."""
         data, self._held = self._held + data, ""
         at = 0
@@ -91,7 +91,7 @@ class Answers:
                 yield data[at : found.start()]
             at = found.end()
             if found[1]:
-                yield BackgroundTold(is_dark(*found.groups()))
+                yield BackgroundAnswer(is_dark(*found.groups()))
         rest = data[at:]
         begun = _PARTIAL_ANSWER.search(rest)
         if begun is not None and (now < self._until or len(begun[0]) >= _SURE):

@@ -124,7 +124,7 @@ class TypeAhead:
                 await self._asked(pump)
 
     def _way_of(self, event: events.Event) -> Iterator[MessagePump]:
-        """Yield who is told of an event: where the focus is, or the mouse, up to the screen."""
+        """Yield who gets an event: where the focus is, or the mouse, up to the screen."""
         node: MessagePump | None = self._app.focused or self._app.screen
         if isinstance(event, events.MouseEvent):
             with suppress(NoWidget, NoMatches, NoScreen):
@@ -134,7 +134,7 @@ class TypeAhead:
             node = None if isinstance(node, Screen) else node._parent
 
     async def _asked(self, pump: MessagePump) -> None:
-        """Wait until a pump has done what it was told, has ended, or is stuck.
+        """Wait until a pump has done its work, has ended, or is stuck.
 
         While one is stuck no other is waited for: its keys queue up there, as they came.
         """

@@ -10,7 +10,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
@@ -23,11 +22,23 @@ from cockpit.model.wording import age, day_time
 from cockpit.store.store import StoreError
 from screens.acting.running import RunningAction
 from screens.base import acted, pressed_at, spawn
-from screens.dialog import TOO_SOON, VISIBLE, Dialog, DialogBox, TextLine
+from screens.dialog import TOO_SOON, DialogBox, ListDialog, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.painting import facts
-from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, row, text, within, wrapped
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    STRONG,
+    Part,
+    chosen_row,
+    cut,
+    row,
+    text,
+    within,
+    wrapped,
+)
 from widgets.scrolled import Paged, Sheet
 
 SPANS: Final = ("15m", "1h", "8h", "until it closes")
@@ -39,7 +50,7 @@ WRITING: Final = "enter keep the reason, then enter acknowledges"
 CLOSED: Final = "the selected alert has closed: look again"
 
 
-class AckScreen(Dialog[None]):
+class AckScreen(ListDialog[None]):
     """Lists the open alerts; Enter takes the selected one, ``u`` lets it ring again."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("ack")
@@ -52,12 +63,15 @@ class AckScreen(Dialog[None]):
         super().__init__()
         self.cockpit = cockpit
         self._run = run
-        self._at = 0
         self._span = len(SPANS) - 1
         self._notice = ""
         self._taken: set[str] = set()
         self._listed: list[str] = []
-        self._shown_at: float | None = None
+
+    @property
+    def count(self) -> int:
+        """How many can be chosen: the alerts, and the end of the run."""
+        return len(self._listed)
 
     def compose(self) -> ComposeResult:
         """Lay out the list, and the line for the reason."""
@@ -65,21 +79,9 @@ class AckScreen(Dialog[None]):
             yield Paged()
             yield TextLine()
 
-    def on_mount(self) -> None:
-        """Show what is open; Enter counts once it could be read."""
-        self.lay_out()
-        self.call_after_refresh(self._painted)
-
-    def _painted(self) -> None:
-        self._shown_at = Message().time
-
-    def _unread(self, at: float) -> bool:
-        """Return whether what was pressed at that time was pressed before it could be read."""
-        return self._shown_at is None or at < self._shown_at + VISIBLE
-
     async def on_key(self, event: events.Key) -> None:
         """Take keys in their order; an Enter from before the list could be read is dropped."""
-        if self._unread(event.time) and event.key in self.cockpit.keys.of("ack_take"):
+        if self.unread(event.time) and event.key in self.cockpit.keys.of("ack_take"):
             event.stop()
             event.prevent_default()
             self._show_text(TOO_SOON)
@@ -112,34 +114,31 @@ class AckScreen(Dialog[None]):
             return
         typing = self.query_one(TextLine)
         taking = Taking(
-            report.alerts, end_words(report), self._at, SPANS, self._span,
+            report.alerts, end_words(report), self.at, SPANS, self._span,
             " " if typing.has_class("-asked") else typing.value,
         )  # fmt: skip
-        page = self.query_one(Paged)
         body = partial(paint_taking, taking, self.cockpit.now())
-        page.show(Sheet(body, text((f"acknowledge · {self._run}", STRONG)), foot=self._foot()))
-        rows = len(page.lines_for(self.inner))
-        width, height = self.fit_box(rows + 5)
-        typing.place(2 + WHY_COLUMN, min(rows, height - 5), width - WHY_COLUMN - 4)
+        title = text((f"acknowledge · {self._run}", STRONG))
+        rows, height = self.show_list(Sheet(body, title, foot=self._foot()), 5)
+        typing.place(2 + WHY_COLUMN, min(rows, height - 5), self.inner - WHY_COLUMN - 4)
 
     def _show_gone(self) -> None:
         """Say that the run has left the run file while this stood open."""
         self.query_one(TextLine).remove_class("-asked")
         said = f"{self._run} is no longer in the run file: nothing to acknowledge here"
-        page = self.query_one(Paged)
-        page.show(Sheet(partial(_gone, said), text((f"acknowledge · {self._run}", STRONG)),
-                        foot=[text(("esc close", DIM))]))  # fmt: skip
-        self.fit_box(len(page.lines_for(self.inner)) + 4)
+        title, foot = text((f"acknowledge · {self._run}", STRONG)), [text(("esc close", DIM))]
+        self.show_list(Sheet(partial(_gone, said), title, foot=foot))
 
     def _hold(self) -> None:
         """Keep what is selected selected, also when other alerts open or close meanwhile."""
         keys, chosen = self._keys_open(), self._key()
         if keys != self._listed and chosen in keys:
-            self._at = keys.index(chosen)
+            self.at = keys.index(chosen)
         elif chosen is not None and chosen not in keys:
-            self._notice, self._shown_at = CLOSED, Message().time
+            self._notice = CLOSED
+            self.shown_now()
         self._listed = keys
-        self._at = max(0, min(self._at, len(keys) - 1))
+        self.at = max(0, min(self.at, len(keys) - 1))
 
     def _foot(self) -> list[Content]:
         said = text((self._notice, "$attention")) if self._notice else text(
@@ -149,11 +148,6 @@ class AckScreen(Dialog[None]):
             WRITING if writes else "enter acknowledge   ←→ snooze   w reason   u undo   esc close"
         )
         return [cut(said, self.inner - 4), text((keys, DIM))]
-
-    def action_step(self, steps: int) -> None:
-        """Select another alert."""
-        self._at = max(0, min(self._at + steps, len(self._listed) - 1))
-        self.lay_out()
 
     def action_quiet(self, steps: int) -> None:
         """Be quiet for longer, or for less long."""
@@ -183,7 +177,7 @@ class AckScreen(Dialog[None]):
 
     def action_ack_take(self) -> None:
         """Take the selected alert, unless it was pressed before the list could be read."""
-        if self._unread(pressed_at(self)):
+        if self.unread(pressed_at(self)):
             self._show_text(TOO_SOON)
             return
         until = "" if self._span == len(SPANS) - 1 else SPANS[self._span]
@@ -202,7 +196,7 @@ class AckScreen(Dialog[None]):
 
     def _key(self) -> str | None:
         """Return what is selected of what stands on the screen."""
-        return self._listed[self._at] if 0 <= self._at < len(self._listed) else None
+        return self._listed[self.at] if 0 <= self.at < len(self._listed) else None
 
     def _order(self, until: str, why: str) -> None:
         key = self._key()
@@ -295,7 +289,9 @@ def paint_taking(taking: Taking, now: float, width: int) -> list[Content]:
         lines += _alert(alert, now, width, place == taking.at)
     if taking.end:
         chosen = taking.at == len(taking.alerts)
-        lines.append(_chosen(text("◆ ", (f"the run's end: {taking.end}", STRONG)), width, chosen))
+        lines.append(
+            chosen_row(text("◆ ", (f"the run's end: {taking.end}", STRONG)), width, chosen)
+        )
     if not lines:
         lines.append(text(("nothing is open, and no end of the run is known", DIM)))
     spans: list[Part] = []
@@ -309,15 +305,10 @@ def _alert(alert: Alert, now: float, width: int, chosen: bool) -> list[Content]:
     mark, style = facts.alert_mark(alert)
     left = text((f"{mark} ", style), (alert.title, STRONG))
     since = text((f"{age(now - alert.since)}  {alert.id}", DIM))
-    lines = [_chosen(row(left, since, width - 2), width, chosen)]
+    lines = [chosen_row(row(left, since, width - 2), width, chosen)]
     taken = alert.acknowledged
     if taken is not None:
         until = f", snoozed until {day_time(taken.until, now)}" if taken.until is not None else ""
         said = f"acknowledged by {taken.by} {day_time(taken.at, now)}{until}"
         lines += [text("    ", each) for each in wrapped(text((said, DIM)), width - 4, 2)]
     return lines
-
-
-def _chosen(line: Content, width: int, chosen: bool) -> Content:
-    shown = text(("▸ " if chosen else "  ", ACCENT), line)
-    return shown.truncate(width, pad=True).stylize_before("on $cursor") if chosen else shown

@@ -197,7 +197,7 @@ class EditorScreen(CockpitScreen):
         opened = await self._books.open(self._report, self.cockpit.now())
         self._opened = opened
         area = self.query_one(EntryArea)
-        area.load_text(typed(opened.text if opened.draft else _begun(opened.text)))
+        area.load_text(typed(opened.text if opened.draft else _with_room_to_type(opened.text)))
         self._kept = self._words = area.text
         self._prefilled = "" if opened.draft else area.text
         area.disabled = False
@@ -345,7 +345,7 @@ class EditorScreen(CockpitScreen):
             state.show_text(f"no template: {error or 'no answer in time'}", bad=True)
             return
         self._template = place
-        area.replace(typed(_begun(words)), (0, 0), area.document.end)
+        area.replace(typed(_with_room_to_type(words)), (0, 0), area.document.end)
         self._prefilled = self._kept = area.text
         area.move_cursor(_begin_at(area.text))
         state.show_text(f"template {place + 1} of {len(TEMPLATES)}: {name}")
@@ -445,7 +445,7 @@ def _begin_at(words: str) -> tuple[int, int]:
     return row, len(lines[row])
 
 
-def _begun(words: str) -> str:
+def _with_room_to_type(words: str) -> str:
     """Return a prefilled entry with a blank behind the label that is to be filled in first."""
     lines = words.split("\n")
     row = _to_decide(lines)
@@ -462,7 +462,7 @@ def _to_decide(lines: Sequence[str]) -> int | None:
 
 
 def _without_blank(words: str) -> str:
-    """Return an entry without the blank that ``_begun`` has set behind a label, if it is left."""
+    """Return an entry without the blank of ``_with_room_to_type``, if it is left."""
     lines = words.split("\n")
     row = _to_decide(lines)
     if row is not None:

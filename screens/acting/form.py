@@ -71,11 +71,11 @@ class FormScreen(Dialog[dict[str, str] | None]):
         """The form as it stands."""
         return FormState(self._intro, self.fields, dict(self.values), self._at, self._notice)
 
-    def _line(self, field: FormField) -> TextLine | None:
+    def _text_line(self, field: FormField) -> TextLine | None:
         return next((line for line in self.query(TextLine) if line.name == field.name), None)
 
     def _focus(self) -> None:
-        line = self._line(self.fields[self._at])
+        line = self._text_line(self.fields[self._at])
         if line is None:
             self.set_focus(None)
         else:
@@ -92,7 +92,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         )
         width, _ = self.fit_box(len(page.lines_for(self.inner)) + 5)
         for field, place in zip(self.fields, rows_of(state, width - 4), strict=True):
-            line = self._line(field)
+            line = self._text_line(field)
             if line is not None:
                 line.place(2 + FIELD_LABEL, 1 + place, width - FIELD_LABEL - 4)
 
@@ -119,7 +119,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
             self.lay_out()
 
     def typed(self) -> dict[str, str]:
-        """Return what stands in the fields, also what the last events have not told of yet."""
+        """Return what stands in the fields, also where their events have not arrived yet."""
         return self.values | {line.name: line.value for line in self.query(TextLine) if line.name}
 
     async def on_key(self, event: events.Key) -> None:

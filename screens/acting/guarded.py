@@ -378,27 +378,22 @@ class GuardedActions:
 
     def go_on_with(self, work: Coroutine[Any, Any, None]) -> None:
         """Do some work that goes on when the screen that began it is left."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._work_done)
+        self._begin(work, self._tasks)
 
     def follow(self, work: Coroutine[Any, Any, None]) -> None:
         """Do some work beside everything else that leaving may cut short."""
+        self._begin(work, self._following)
+
+    def _begin(self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+        def ended(task: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                self._cockpit.report_fault(error)
+
         task = asyncio.create_task(work)
-        self._following.add(task)
-        task.add_done_callback(self._followed)
-
-    def _followed(self, task: asyncio.Task[None]) -> None:
-        self._following.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._cockpit.report_fault(error)
-
-    def _work_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._cockpit.report_fault(error)
+        tasks.add(task)
+        task.add_done_callback(ended)
 
     def _deed_ended(self, running_action: RunningAction) -> None:
         """Tell how an action ended, whoever looks."""
@@ -417,10 +412,10 @@ class GuardedActions:
 
         word, lacks = OUTCOMES[result.outcome][0], not result.written.whole
         kept = lacks or result.written is Records.PENDING
-        told = result.outcome is not Outcome.REFUSED and kept
-        parts = (means(result.outcome), result.written.value if told else "")
+        shows = result.outcome is not Outcome.REFUSED and kept
+        parts = (means(result.outcome), result.written.value if shows else "")
         more = "; ".join(filter(None, parts))
-        bad = result.outcome in (Outcome.FAILED, Outcome.UNKNOWN) or (told and lacks)
+        bad = result.outcome in (Outcome.FAILED, Outcome.UNKNOWN) or (shows and lacks)
         tell = self._cockpit.warn if bad else self._cockpit.say
         tell(": ".join(filter(None, (f"{running_action.title} {word}", more))))
 

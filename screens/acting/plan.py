@@ -105,7 +105,7 @@ class PlanScreen(Dialog[None]):
         return self.plan is None and bool(self._trouble)
 
     def plan_again(self, notice: str = "") -> None:
-        """Plan anew; ``notice`` is told above the new plan, and what changed is marked."""
+        """Plan anew; ``notice`` stands above the new plan, and what changed is marked."""
         self._planning, self._trouble, self._hint, self._notice = True, "", "", notice
         self.query_one(WordsLine).hide()
         self.lay_out()

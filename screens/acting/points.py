@@ -128,12 +128,11 @@ class PointsScreen(CockpitScreen):
         if points:
             self._noted_of = points[self.place].key
             mark = self._marks.get(self._noted_of)
-            self.query_one(KeyLine).display = False
             self.query_one(Prompt).ask(mark.note if mark is not None else "")
 
     @on(Input.Submitted)
     def _noted(self, event: Input.Submitted) -> None:
-        self._close()
+        self.query_one(Prompt).close()
         note = " ".join(event.value.split())[:NOTE_MOST]
         self._mark(self._noted_of, Mark(discussed=False, note=note))
 
@@ -146,10 +145,6 @@ class PointsScreen(CockpitScreen):
             self.cockpit.say("that point is gone: nothing was noted")
             self.show()
 
-    def _close(self) -> None:
-        self.query_one(Prompt).close()
-        self.query_one(KeyLine).display = True
-
     def action_act(self, verb: str) -> None:
         """Go on to the transfer: its form holds what was left open as the note."""
         self.dismiss(note_of(self.points, self._marks))
@@ -157,7 +152,7 @@ class PointsScreen(CockpitScreen):
     def action_point_back(self) -> None:
         """Close the note's line, else go back; marks are kept."""
         if self.query_one(Prompt).is_open:
-            self._close()
+            self.query_one(Prompt).close()
         else:
             self.dismiss(None)
 
@@ -168,5 +163,5 @@ def _shown(point: Point, kept: Filter) -> Point:
     def shown(words: str) -> str:
         return kept(Content(words)).plain
 
-    told = tuple((shown(words), shown(source)) for words, source in point.evidence)
-    return point._replace(title=shown(point.title), evidence=told, next=shown(point.next))
+    evidence = tuple((shown(words), shown(source)) for words, source in point.evidence)
+    return point._replace(title=shown(point.title), evidence=evidence, next=shown(point.next))

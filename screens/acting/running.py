@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cockpit.model.acts import AgentAct, Outcome, going_on
+from cockpit.model.acts import Outcome, going_on
 from cockpit.model.report import RunReport
 from cockpit.model.wording import clock_time, day_time, duration
 from cockpit.runtime.offload import offload
@@ -25,7 +25,7 @@ _FOLLOW: Final = "follow"
 
 @dataclass(eq=False)
 class RunningAction:
-    """One action that was confirmed: its steps as they were told, and how it ended."""
+    """One confirmed action: its steps as they were reported, and how it ended."""
 
     request: Request
     plan: Plan
@@ -48,7 +48,7 @@ class RunningAction:
         self.changed()
 
     def changed(self) -> None:
-        """Tell everyone who looks."""
+        """Call everyone who watches."""
         for watcher in tuple(self.watchers):
             watcher()
 
@@ -208,7 +208,7 @@ class Planning:
         try:
             while found:
                 if not await _was_done(service, found[0]):
-                    said.append(_line(found[0], now))
+                    said.append(_reminder(found[0], now))
                 found.pop(0).forget()
         finally:
             for each in found:
@@ -223,7 +223,7 @@ async def _was_done(service: ActionService, held: HeldNote) -> bool:
     return any(each.action == note.action and each.begun_at >= note.at for each in entries)
 
 
-def _line(held: HeldNote, now: float) -> str:
+def _reminder(held: HeldNote, now: float) -> str:
     note = held.note
     kind = "an" if note.action[:1] in "aeiou" else "a"
     planned = f"{kind} {note.action} of {note.run} was being planned"
@@ -269,8 +269,5 @@ async def vetoed(service: ActionService, run: str, operator: str) -> tuple[str, 
         return f"not vetoed: {error}", True
     if not stopped:
         return f"no agent is waiting to act on {run} in this account's store", False
-    return f"vetoed, and held off for an hour: {', '.join(map(_named, stopped))}", False
-
-
-def _named(act: AgentAct) -> str:
-    return f"{act.action} {act.run} by {act.agent}"
+    acts = (f"{act.action} {act.run} by {act.agent}" for act in stopped)
+    return f"vetoed, and held off for an hour: {', '.join(acts)}", False

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from textual.content import Content
 from textual.strip import Strip
 
-from cockpit.app.frame_taking import FrameFile, NotKeptError, filtered, taken, told
+from cockpit.app.frame_taking import FrameFile, NotKeptError, filtered, taken, words_and_ages
 from cockpit.app.kept_frame import Call, Frame, frames_dir, load, opened, place_of, text_of
 from cockpit.model.wording import Noting, age
 from cockpit.text.charset import Charset
@@ -187,7 +187,7 @@ def test_a_filter_is_asked_about_the_words_themselves() -> None:
 
     kept = filtered(line, now, keep)
     assert asked == ["1m/10m /data"]
-    assert "".join(part for part, _ in told(kept.plain, now)) == "1m/10m •••••"
+    assert "".join(part for part, _ in words_and_ages(kept.plain, now)) == "1m/10m •••••"
     assert now.of(kept.plain[0]) == ("age", made.NOW - 90)
     with pytest.raises(NotKeptError):
         filtered(line, now, lambda line: Content("shorter"))

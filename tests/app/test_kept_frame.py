@@ -21,8 +21,8 @@ from cockpit.app.kept_frame import (
     Aged,
     Call,
     Frame,
-    Piece,
     Place,
+    StyledText,
     Writing,
     call_of,
     frames_dir,
@@ -38,8 +38,13 @@ from tests.terminal_probe import Terminal
 AT = 1_773_219_178.0
 SIZE = (12, 2)
 OLD = Aged("age", AT - 20, False)
-ROW = (Piece("●", "1;32"), Piece("age ", ""), Piece("15s", "2", OLD), Piece("    ", ""))
-FRAME = Frame(AT, True, "7", (ROW, (Piece("keys" * 3, ""),)))
+ROW = (
+    StyledText("●", "1;32"),
+    StyledText("age ", ""),
+    StyledText("15s", "2", OLD),
+    StyledText("    ", ""),
+)
+FRAME = Frame(AT, True, "7", (ROW, (StyledText("keys" * 3, ""),)))
 PLAIN = Call()
 
 
@@ -187,9 +192,9 @@ def test_ages_are_told_anew_in_the_room_there_is(since: float, later: float, sho
 
 
 def test_an_age_without_room_is_brief_or_unknown() -> None:
-    old = Piece("4m", "", Aged("age", AT - 240, False))
-    assert text_of((old, Piece("|", "")), AT + 3600) == [("1h", ""), ("|", "")]
-    assert text_of((old, Piece("|", "")), AT + 36_000) == [("? ", ""), ("|", "")]
+    old = StyledText("4m", "", Aged("age", AT - 240, False))
+    assert text_of((old, StyledText("|", "")), AT + 3600) == [("1h", ""), ("|", "")]
+    assert text_of((old, StyledText("|", "")), AT + 36_000) == [("? ", ""), ("|", "")]
 
 
 def test_what_is_noted_is_as_long_as_what_is_told() -> None:
@@ -247,8 +252,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in (ENVIRONMENT | {"XDG_STATE_HOME": str(tmp_path / "state")}).items():
         monkeypatch.setenv(name, value)
     at = time.time() - 3600
-    age = Piece("30s", "1", Aged("age", at - 35, False))
-    rows = [(Piece("kept log ", ""), age, Piece(" " * 68, "")), *[(Piece(" " * 80, ""),)] * 23]
+    age = StyledText("30s", "1", Aged("age", at - 35, False))
+    rows = [
+        (StyledText("kept log ", ""), age, StyledText(" " * 68, "")),
+        *[(StyledText(" " * 80, ""),)] * 23,
+    ]
     place = place_of(frames_dir(), tmp_path / "cockpit.toml", Call(), EARLY_SIZE)
     save(place, Frame(at, True, "7", tuple(rows)))
     return tmp_path
@@ -324,7 +332,7 @@ def test_a_terminal_that_takes_nothing_keeps_nobody_from_ending(home: Path) -> N
 
 def test_a_terminal_left_non_blocking_by_another_program_gets_all_of_it(home: Path) -> None:
     """It refuses what it has no room for: that was lost, and the live frame left it blank."""
-    pieces = [tuple(Piece("x", f"38;2;{y};{x};1") for x in range(80)) for y in range(24)]
+    pieces = [tuple(StyledText("x", f"38;2;{y};{x};1") for x in range(80)) for y in range(24)]
     place = place_of(frames_dir(), home / "cockpit.toml", Call(), EARLY_SIZE)
     save(place, Frame(time.time() - 60, True, "7", tuple(pieces)))
     terminal = start(home, shell=f"{sys.executable} -c 'import os; os.set_blocking(1, 0)'; exec")
@@ -372,7 +380,7 @@ def test_what_is_wrong_is_told_on_the_terminal_as_it_was(home: Path) -> None:
     before = time.time() - 7200
     os.utime(home / "cockpit.toml", (before, before))
     place = place_of(frames_dir(), home / "cockpit.toml", Call(), EARLY_SIZE)
-    save(place, Frame(time.time() - 60, True, "7", ((Piece("kept log", ""),),) * 24))
+    save(place, Frame(time.time() - 60, True, "7", ((StyledText("kept log", ""),),) * 24))
     terminal = start(home)
     terminal.end()
     assert b"kept log" in terminal.output

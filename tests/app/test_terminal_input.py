@@ -20,7 +20,7 @@ from cockpit.app.application import CockpitApp
 from cockpit.app.terminal_input import (
     ANSWER_WITHIN,
     HELD,
-    BackgroundTold,
+    BackgroundAnswer,
     EndOfInput,
     KeyParser,
     behind_escape,
@@ -150,7 +150,7 @@ class Typing:
 
     def _note(self, found: Iterable[Message]) -> None:
         for each in found:
-            if isinstance(each, BackgroundTold):
+            if isinstance(each, BackgroundAnswer):
                 self.heard.append("dark" if each.dark else "light")
             elif isinstance(each, events.Key):
                 self.heard.append(each.key)
@@ -252,14 +252,14 @@ async def test_the_terminal_is_followed_unless_the_run_file_names_a_theme(
     app = CockpitApp(file, StandIn(*made.fleet()))
     async with app.run_test() as pilot:
         if told is not None:
-            app.post_message(BackgroundTold(told))
+            app.post_message(BackgroundAnswer(told))
             await pilot.pause()
         assert app.theme == shown
         await pilot.press("t")
         chosen = app.theme
         assert chosen != shown
-        app.post_message(BackgroundTold(True))
-        app.post_message(BackgroundTold(False))
+        app.post_message(BackgroundAnswer(True))
+        app.post_message(BackgroundAnswer(False))
         await pilot.pause()
         assert app.theme == chosen
 
@@ -268,7 +268,7 @@ async def test_a_theme_from_the_palette_is_a_choice_as_good_as_the_key() -> None
     app = CockpitApp(CockpitFile(path="/data/cockpit.toml"), StandIn(*made.fleet()))
     async with app.run_test() as pilot:
         await pilot.press(":", *"theme cockpit-light", "enter")
-        app.post_message(BackgroundTold(True))
+        app.post_message(BackgroundAnswer(True))
         await pilot.pause()
         assert (app.theme, app.theme_chosen) == ("cockpit-light", True)
         await pilot.press("t")

@@ -15,7 +15,7 @@ from screens.sheet import BacktestScreen, HandoffPage
 from tests.screens.acting.stand_in_service import StandInService, draft
 from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import StandInApp, cockpit, text_of
-from widgets.painting.metrics import copied, paint_backtest, told
+from widgets.painting.metrics import copied, paint_backtest, when_opened
 
 PAGE = "# Handoff: run-failed\n\n## State\n- Job: failed on gpu-a17, `/data/ada/run.log`\n"
 PAGE += "- C-07 a quota that wasn`t asked for\n"  # no code begins here
@@ -73,8 +73,10 @@ PAST = Backtested(
 
 def test_each_alert_says_when_it_would_have_been_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
-    assert told(SPIKE, NOW) == "would have told you at 07:00, step 459; over at 07:10, step 474"
-    assert told(BROKEN, NOW) == "would have told you at step 900; still open"
+    assert (
+        when_opened(SPIKE, NOW) == "would have told you at 07:00, step 459; over at 07:10, step 474"
+    )
+    assert when_opened(BROKEN, NOW) == "would have told you at step 900; still open"
     assert "C-09 would have told you at step 900" in copied(PAST, NOW)
 
 

@@ -24,7 +24,7 @@ from widgets.painting.chart import paint
 from widgets.painting.line import DIM, STRONG
 from widgets.painting.metrics import (
     ZOOMS,
-    Look,
+    ChartRange,
     drawing_of,
     edge,
     headline,
@@ -52,7 +52,7 @@ def a_curve(count: int = 1000, width: int = 1) -> Curve:
                  times=(NOW - 2 * count, NOW), newest=last)  # fmt: skip
 
 
-def pressed(key: str, look: Look, whole: tuple[float, float]) -> Look:
+def pressed(key: str, look: ChartRange, whole: tuple[float, float]) -> ChartRange:
     if key in ("back", "on"):
         return moved(a_curve(50), look, 1 if key == "on" else -1, 20)
     if key in ("left", "right"):
@@ -69,7 +69,7 @@ def pressed(key: str, look: Look, whole: tuple[float, float]) -> Look:
 def test_property_what_is_shown_lies_within_the_run(
     keys: list[str], low: float, wide: float
 ) -> None:
-    whole, look = (low, low + wide), Look()
+    whole, look = (low, low + wide), ChartRange()
     for key in keys:
         look = pressed(key, look, whole)
         shown = look.extent(whole)
@@ -78,7 +78,7 @@ def test_property_what_is_shown_lies_within_the_run(
 
 
 def test_what_is_zoomed_at_the_end_follows_the_run() -> None:
-    look = Look().zoomed(WHOLE, 0.25)
+    look = ChartRange().zoomed(WHOLE, 0.25)
     assert look.extent(WHOLE) == (749.25, 999.0)
     assert look.extent((0.0, 1999.0)) == (1499.25, 1999.0)
     held = look.panned(WHOLE, -0.5)
@@ -88,26 +88,26 @@ def test_what_is_zoomed_at_the_end_follows_the_run() -> None:
 
 def test_zooming_keeps_the_cursor_in_sight() -> None:
     for part in ZOOMS[1:]:
-        shown = Look(cursor=300.0).zoomed(WHOLE, part).extent(WHOLE)
+        shown = ChartRange(cursor=300.0).zoomed(WHOLE, part).extent(WHOLE)
         assert shown is not None and shown[0] <= 300 <= shown[1]
 
 
 def test_the_cursor_tells_exactly_what_was_logged_there() -> None:
     curve = a_curve()
-    look = edge(curve, Look(), end=True)
+    look = edge(curve, ChartRange(), end=True)
     assert look.cursor == 999
     told = told_at(curve, moved(curve, look, -1, 1000), NOW).plain
     assert told.startswith("998 nats · step 998 · ") and told.endswith(", now")
     folded = a_curve(width=10)
-    told = told_at(folded, edge(folded, Look(), end=False), NOW).plain
+    told = told_at(folded, edge(folded, ChartRange(), end=False), NOW).plain
     assert told.startswith("mean 4.5 nats (0.000 to 9.000) · steps 0–9 · ")
     assert told.endswith(", 33m ago")
-    assert told_at(curve, Look(), NOW).plain == ""
+    assert told_at(curve, ChartRange(), NOW).plain == ""
 
 
 def test_the_cursor_leaves_no_screen_and_turns_it() -> None:
     curve = a_curve()
-    look = edge(curve, Look().zoomed(WHOLE, 0.05), end=False)
+    look = edge(curve, ChartRange().zoomed(WHOLE, 0.05), end=False)
     further = moved(curve, look, -1, 50)
     shown = further.extent(WHOLE)
     assert further.share == 0.05 and shown is not None and shown[0] < (look.cursor or 0) <= shown[1]
@@ -121,7 +121,7 @@ def test_a_title_has_the_value_its_unit_and_its_age() -> None:
 def test_a_time_axis_of_rows_without_times_says_so() -> None:
     untimed = tuple(part._replace(begin=None, end=None) for part in a_curve().parts)
     curve = Curve("loss", parts=untimed, extent=(0, 999))
-    lines = paint(drawing_of(curve, Look(by_time=True), (), legend=True), 80, 12)
+    lines = paint(drawing_of(curve, ChartRange(by_time=True), (), legend=True), 80, 12)
     assert lines[0].plain == "? its rows have no time"
 
 
@@ -133,7 +133,9 @@ def test_what_a_restart_made_obsolete_stays_dim_and_is_marked() -> None:
     assert [(each.at, each.sign) for each in marks if each.sign == "↻"] == [(500, "↻")]
     timed = marks_of(report, curve, by_time=True)
     assert (int(NOW - 1000), "↻") in [(each.at, each.sign) for each in timed]
-    drawn = paint(drawing_of(curve._replace(former=former), Look(), marks, legend=True), 80, 16)
+    drawn = paint(
+        drawing_of(curve._replace(former=former), ChartRange(), marks, legend=True), 80, 16
+    )
     assert "before a restart" in drawn[-1].plain
     assert drawn[-3].plain.index("↻") == pytest.approx(10 + 30, abs=1)
 

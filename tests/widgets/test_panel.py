@@ -268,7 +268,7 @@ def test_a_block_reads_as_painted_for_its_lines_though_it_was_painted_to_be_meas
     report: RunReport, width: int, height: int
 ) -> None:
     anew = Body(report, NOW, width)
-    anew._whole = _Forgetful()
+    anew._full = _Forgetful()
     for mine, theirs in zip(
         Body(report, NOW, width).lines(height), anew.lines(height), strict=True
     ):

@@ -113,15 +113,15 @@ def _step(report: RunReport) -> Figure:
 
 
 def _loss(report: RunReport, now: float) -> Figure:
-    told, value = present_loss(report)
-    facet = report.facets.tracker if told == "tracker" else report.facets.log
+    source, value = present_loss(report)
+    facet = report.facets.tracker if source == "tracker" else report.facets.log
     if value is None:
         return Figure("loss", " unknown ", "$unknown", text((_why_no_loss(report), "$unknown")))
     at = loss_at(report)
     under = text(("age unknown", "$unknown")) if at is None else text((ago(now - at), DIM))
     if not facts.finite(value):
         return Figure("loss", f" {number(value)} ", "$critical", under)
-    stale = facts.look(facet, report, now) is facts.Look.STALE
+    stale = facts.look(facet, report, now) is facts.Freshness.STALE
     return Figure("loss", number(value), DIM if stale else STRONG, under)
 
 
@@ -143,7 +143,7 @@ def _throughput(report: RunReport, now: float) -> Figure | None:
     words, _, unit = rate(found.throughput, found.throughput_unit).partition(" ")
     against, style = facts.pace(report)
     under = EMPTY if against == "?" else text((against, style), (" of its baseline", DIM))
-    stale = facts.look(report.facets.tracker, report, now) is facts.Look.STALE
+    stale = facts.look(report.facets.tracker, report, now) is facts.Freshness.STALE
     return Figure(unit or "throughput", words, DIM if stale else STRONG, under)
 
 

@@ -57,7 +57,7 @@ _WALL: Final = 0.4
 """Share of the healthy part that is left behind the cut, for its words."""
 
 
-class Mark(NamedTuple):
+class AxisMark(NamedTuple):
     """Something that happened: its place on the axis, sign, ink and, where there is room, words."""
 
     at: int
@@ -103,7 +103,7 @@ class Drawing:
     by_time: bool = False
     log: bool | None = None
     smooth: bool = True
-    marks: Sequence[Mark] = ()
+    marks: Sequence[AxisMark] = ()
     newest: float | None = None
     cursor: int | None = None
     why: str = "nothing was logged yet"
@@ -316,7 +316,7 @@ def _with_last(lines: list[Content], newest: float | None, scale: Scale) -> list
 
 
 def _axis_line(
-    marks: Sequence[Mark], axis: StepAxis, across: int, broken: Broken | None
+    marks: Sequence[AxisMark], axis: StepAxis, across: int, broken: Broken | None
 ) -> Content:
     """Return the axis with what happened: a mark hides none that is worse (they come in order)."""
     cells: list[Cell] = [("─", GRID)] * across
@@ -347,15 +347,15 @@ def _labels_below(axis: StepAxis, across: int, *, by_time: bool) -> Content:
     else:
         places = round_steps(axis.first, axis.last, count)
         marks = [steps(each) for each in places]
-    line, told = [" "] * across, set[str]()
+    line, labelled = [" "] * across, set[str]()
     ends = {0: 0, len(places) - 1: across - len(marks[-1])} if len(places) > 1 else {0: 0}
     for at in [0, len(places) - 1, *range(1, len(places) - 1)]:
         middle = axis.column(places[at]) // 2 - len(marks[at]) // 2
         begin = ends.get(at, middle)
         free = line[max(0, begin - 1) : begin + len(marks[at]) + 1]
         room = 0 <= begin <= across - len(marks[at]) and not "".join(free).strip()
-        if room and marks[at] not in told:  # one minute has several ticks of seconds
-            told.add(marks[at])
+        if room and marks[at] not in labelled:  # one minute has several ticks of seconds
+            labelled.add(marks[at])
             line[begin : begin + len(marks[at])] = marks[at]
     return text((" " * (LABELS + 1) + "".join(line), DIM))
 

@@ -41,7 +41,7 @@ SURE_WORD: Final = {"sure": "certain", "likely": "cause likely", "guess": "a gue
 """How sure an alert is of what it says, in words."""
 
 
-class Look(Enum):
+class Freshness(Enum):
     """How a facet may be shown."""
 
     FRESH = "fresh"
@@ -50,12 +50,12 @@ class Look(Enum):
     ABSENT = "absent"
 
 
-def look(facet: Facet[Any], report: RunReport, now: float) -> Look:
+def look(facet: Facet[Any], report: RunReport, now: float) -> Freshness:
     """Return whether a facet is fresh, stale (last known), unknown, or not in the run file."""
     if not facet.configured:
-        return Look.ABSENT
+        return Freshness.ABSENT
     if facet.value is None:
-        return Look.UNKNOWN
+        return Freshness.UNKNOWN
     old = facet.age(now)
     limit = max(STALE_AT_LEAST, 2 * report.spec.cadence)
     if old is not None and old <= limit:
@@ -63,7 +63,7 @@ def look(facet: Facet[Any], report: RunReport, now: float) -> Look:
     stale = facet.remembered or facet.error is not None or old is None or old > limit
     if stale:
         by_look()
-    return Look.STALE if stale else Look.FRESH
+    return Freshness.STALE if stale else Freshness.FRESH
 
 
 def reason(facet: Facet[Any]) -> str:
@@ -77,7 +77,7 @@ def unread(report: RunReport) -> bool:
 
 
 def waits(report: RunReport) -> bool:
-    """Tell whether a run is unread since some source was not asked yet: that is told of it."""
+    """Tell whether a run is unread since some source was not asked yet: and says so."""
     return unread(report) and not report.alerts and not all(_asked(report))
 
 
@@ -158,7 +158,7 @@ def phase_style(report: RunReport, now: float) -> str:
     """Return the style of the phase's word."""
     job = report.facets.job
     seen = look(job, report, now)
-    if job.value is None or seen is Look.STALE:
+    if job.value is None or seen is Freshness.STALE:
         return "$dim"
     if job.value.phase is Phase.FAILED and not report.stopped_by:
         return "bold $critical"

@@ -135,14 +135,14 @@ def paint_steps(progress: ActionProgress, width: int) -> list[Content]:
     lines = [] if result is None else [*_outcome(result, progress.follows, width), EMPTY]
     if not steps and result is None:
         lines.append(text(("● ", ACCENT), "checking again that nothing has changed"))
-    widest = min(max((len(_named(step)) for step in steps), default=4), 20)
+    widest = min(max((len(_step_name(step)) for step in steps), default=4), 20)
     short = Short(progress.root)
     for step in steps:
         lines += _step(step, widest, width, short)
     return within(lines, width)
 
 
-def _named(step: StepResult) -> str:
+def _step_name(step: StepResult) -> str:
     return STEP_WORDS.get(step.name, step.name)
 
 
@@ -150,7 +150,7 @@ def _step(step: StepResult, widest: int, width: int, short: Short) -> list[Conte
     """Return a step's line; a note that does not fit on it stands below, no path broken in two."""
     word, style = _STATES[step.state]
     line = text(
-        fit(text((word, style)), STATE), fit(Content(_named(step)), widest), "  ",
+        fit(text((word, style)), STATE), fit(Content(_step_name(step)), widest), "  ",
         (clock_time(step.at, seconds=True), DIM), "  ",
     )  # fmt: skip
     strong = STRONG if step.state in (StepState.FAILED, StepState.UNKNOWN) else ""

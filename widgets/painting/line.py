@@ -31,11 +31,11 @@ _COLOURS: Final[Mapping[str, str]] = {
 
 def text(*parts: Part) -> Content:
     """Return parts, each a string, a (string, style) or a Content, as one line."""
-    told = [part for part in parts if _tells(part)]
-    if len(told) == 1 and isinstance(told[0], Content):
-        return told[0]
-    plain = [part for part in told if not isinstance(part, Content)]
-    return _text(*plain) if len(plain) == len(told) else Content.assemble(*told)
+    kept = [part for part in parts if _says_something(part)]
+    if len(kept) == 1 and isinstance(kept[0], Content):
+        return kept[0]
+    plain = [part for part in kept if not isinstance(part, Content)]
+    return _text(*plain) if len(plain) == len(kept) else Content.assemble(*kept)
 
 
 @lru_cache(maxsize=1024)
@@ -47,7 +47,7 @@ def _text(*parts: str | tuple[str, str]) -> Content:
     return Content.assemble(*parts)
 
 
-def _tells(part: Part) -> bool:
+def _says_something(part: Part) -> bool:
     """Return whether a part has any words; to compare a Content with "" costs far more."""
     if isinstance(part, tuple):
         return part[0] != ""
@@ -319,3 +319,9 @@ def brief(line: Content) -> Content:
     level = found["glog"] if found["glog"] not in (None, "I") else ""
     start = " ".join(part for part in (found["at"] or found["iso"], level) if part)
     return Content(f"{start} ") + line[found.end() :]
+
+
+def chosen_row(line: Content, width: int, chosen: bool) -> Content:
+    """Return a row of a list, marked and on the cursor's ground where it is the chosen one."""
+    shown = cut(text(("▸ " if chosen else "  ", ACCENT), line), width)
+    return shown.truncate(width, pad=True).stylize_before("on $cursor") if chosen else shown

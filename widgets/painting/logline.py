@@ -47,11 +47,11 @@ def paint_line(line: Content, former_day: str, keep_from: int | None) -> Content
 
     ``keep_from``: where the first match of a search stands; what is matched is not shortened.
     """
-    told = dressed(line.plain)
-    if not told.at or (keep_from is not None and keep_from < told.says):
+    line_parts = dressed(line.plain)
+    if not line_parts.at or (keep_from is not None and keep_from < line_parts.says):
         return line
-    day = f"{told.day} " if told.day != former_day and former_day else ""
-    return text((f"{day}{told.at} ", DIM), line[told.says :])
+    day = f"{line_parts.day} " if line_parts.day != former_day and former_day else ""
+    return text((f"{day}{line_parts.at} ", DIM), line[line_parts.says :])
 
 
 def gutter(level: Level, quote: str, bookmarked: bool) -> Content:

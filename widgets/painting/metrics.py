@@ -13,7 +13,7 @@ from cockpit.model.history import Backtested, WouldTell
 from cockpit.model.observed import CheckpointState, Column
 from cockpit.model.report import RunReport
 from cockpit.model.wording import ago, clock_time, day_time, glyph, number, percent, share, steps
-from widgets.painting.chart import LABELS, Drawing, Mark, axis_of, broken_end, paint
+from widgets.painting.chart import LABELS, AxisMark, Drawing, axis_of, broken_end, paint
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, row, text, within, wrapped
 from widgets.painting.series import StepAxis, loss_columns, why_no_curve
 
@@ -28,7 +28,7 @@ _MARKED: Final = {
 RESTARTED: Final = "↻"
 
 
-class Look(NamedTuple):
+class ChartRange(NamedTuple):
     """What is looked at: of the whole axis ``share``, up to ``end`` (``None``: to the newest)."""
 
     metrics: tuple[str, ...] = (LOSS,)
@@ -47,10 +47,10 @@ class Look(NamedTuple):
         end = high if self.end is None else min(high, max(low + wide, self.end))
         return end - wide, end
 
-    def zoomed(self, whole: tuple[float, float] | None, part: float) -> Look:
+    def zoomed(self, whole: tuple[float, float] | None, part: float) -> ChartRange:
         """Return the look at this share of the axis, the cursor in its middle where there is one.
 
-        No share is smaller than what can be told apart.
+        No share is smaller than what can be distinguished.
         """
         if whole is None or part >= 1.0:
             return self._replace(share=1.0, end=None)
@@ -64,7 +64,7 @@ class Look(NamedTuple):
         at_end = end is None or end >= whole[1]
         return self._replace(share=part, end=None if at_end else end)
 
-    def panned(self, whole: tuple[float, float] | None, screens: float) -> Look:
+    def panned(self, whole: tuple[float, float] | None, screens: float) -> ChartRange:
         """Return the look so many times its own width further right, or left; never beyond."""
         shown = self.extent(whole)
         if whole is None or shown is None:
@@ -97,7 +97,9 @@ def loss_of(report: RunReport) -> Curve:
     return curve if curve.parts else curve._replace(why=why_no_curve(report))
 
 
-def drawing_of(curve: Curve, look: Look, marks: Sequence[Mark], *, legend: bool) -> Drawing:
+def drawing_of(
+    curve: Curve, look: ChartRange, marks: Sequence[AxisMark], *, legend: bool
+) -> Drawing:
     """Return what is drawn of a curve."""
     shown = look.extent(whole_of(curve, look.by_time))
     extent = None if shown is None else (round(shown[0]), round(shown[1]))
@@ -132,7 +134,7 @@ def place_of(part: Part, by_time: bool) -> float | None:
     return part.end if by_time else part.last
 
 
-def at_cursor(curve: Curve, look: Look) -> Part | None:
+def at_cursor(curve: Curve, look: ChartRange) -> Part | None:
     """Return the part that lies nearest to the cursor."""
     cursor = look.cursor
     placed = [(place_of(part, look.by_time), part) for part in curve.parts]
@@ -141,7 +143,7 @@ def at_cursor(curve: Curve, look: Look) -> Part | None:
     return min(near, key=lambda each: each[0])[1] if near else None
 
 
-def moved(curve: Curve, look: Look, cells: int, across: int) -> Look:
+def moved(curve: Curve, look: ChartRange, cells: int, across: int) -> ChartRange:
     """Return the look with the cursor about so many cells further, on something logged."""
     extent = look.extent(whole_of(curve, look.by_time))
     places = sorted(_places(curve, look.by_time, extent))
@@ -158,7 +160,7 @@ def moved(curve: Curve, look: Look, cells: int, across: int) -> Look:
     return look._replace(cursor=places[min(max(0, to), len(places) - 1)])
 
 
-def edge(curve: Curve, look: Look, end: bool) -> Look:
+def edge(curve: Curve, look: ChartRange, end: bool) -> ChartRange:
     """Return the look with the cursor on the last value that is shown, or on the first."""
     extent = look.extent(whole_of(curve, look.by_time))
     places = sorted(_places(curve, look.by_time, extent))
@@ -172,38 +174,38 @@ def _places(curve: Curve, by_time: bool, extent: tuple[float, float] | None) -> 
             yield place
 
 
-def marks_of(report: RunReport, curve: Curve, by_time: bool) -> list[Mark]:
+def marks_of(report: RunReport, curve: Curve, by_time: bool) -> list[AxisMark]:
     """Return checkpoints, restarts and open alerts on the axis, what is worse after the rest."""
     found = [*_saved(report, by_time), *_restarted(curve, by_time)]
     ordered = sorted(report.alerts, key=lambda each: each.severity is Severity.CRITICAL)
     return [*found, *(mark for each in ordered for mark in _alerted(each, curve, by_time))]
 
 
-def _saved(report: RunReport, by_time: bool) -> Iterator[Mark]:
+def _saved(report: RunReport, by_time: bool) -> Iterator[AxisMark]:
     value = report.facets.checkpoints.value
     for each in () if value is None else value.items:
         at = each.saved_at if by_time else each.step
         sign = _MARKED.get(each.state)
         if sign is not None and at is not None:
-            yield Mark(int(at), glyph(sign[0]), sign[1])
+            yield AxisMark(int(at), glyph(sign[0]), sign[1])
 
 
-def _restarted(curve: Curve, by_time: bool) -> Iterator[Mark]:
+def _restarted(curve: Curve, by_time: bool) -> Iterator[AxisMark]:
     for each in curve.restarts:
         at = each.at if by_time else each.step
         if at is not None:
-            yield Mark(int(at), RESTARTED, ACCENT)
+            yield AxisMark(int(at), RESTARTED, ACCENT)
 
 
-def _alerted(alert: Alert, curve: Curve, by_time: bool) -> Iterator[Mark]:
+def _alerted(alert: Alert, curve: Curve, by_time: bool) -> Iterator[AxisMark]:
     """Return where an alert began: by its rows, else what had been logged by then."""
-    told = None if alert.span is None else alert.span.opened_step
-    step = step_then(curve, alert.since) if told is None else told
+    opened = None if alert.span is None else alert.span.opened_step
+    step = step_then(curve, alert.since) if opened is None else opened
     at = alert.since if by_time else step
     if at is not None:
         critical = alert.severity is Severity.CRITICAL
         name = "critical" if critical else "attention"
-        yield Mark(int(at), glyph(name), f"${name}", alert.id)
+        yield AxisMark(int(at), glyph(name), f"${name}", alert.id)
 
 
 def headline(asked: str, curve: Curve, now: float) -> Content:
@@ -221,7 +223,7 @@ def _unit(curve: Curve) -> str:
     return f" {curve.unit}" if curve.unit else ""
 
 
-def told_at(curve: Curve, look: Look, now: float) -> Content:
+def told_at(curve: Curve, look: ChartRange, now: float) -> Content:
     """Return what stands at the cursor: exactly one row, or so many with their extent."""
     part = at_cursor(curve, look)
     if part is None:
@@ -238,8 +240,8 @@ def told_at(curve: Curve, look: Look, now: float) -> Content:
 def _value(part: Part) -> str:
     if part.mean is None:
         return "NaN or inf"
-    told = f"{part.mean:,.6g}"
-    return told.replace("-", "−", 1) if part.mean < 0 else told
+    value = f"{part.mean:,.6g}"
+    return value.replace("-", "−", 1) if part.mean < 0 else value
 
 
 def _extremes(part: Part) -> str:
@@ -247,12 +249,12 @@ def _extremes(part: Part) -> str:
     return bad if part.low is None else f" ({number(part.low)} to {number(part.high)}{bad})"
 
 
-def state_of(look: Look, curve: Curve) -> Content:
+def state_of(look: ChartRange, curve: Curve) -> Content:
     """Return how the axis is shown, and how much of the record has been read or is known."""
     read = [f"{share(curve.share)} read"] if curve.share < 1.0 and curve.parts else []
-    told = [curve.note] if curve.note else []
+    notes = [curve.note] if curve.note else []
     shown = "whole run" if look.share >= 1.0 else f"{percent(look.share)} of the run"
-    return text((" · ".join([*read, *told, shown, "by time" if look.by_time else "by step"]), DIM))
+    return text((" · ".join([*read, *notes, shown, "by time" if look.by_time else "by step"]), DIM))
 
 
 CHART, CHART_WIDE, WIDE = 10, 20, 110
@@ -273,7 +275,7 @@ def paint_backtest(found: Backtested, now: float, width: int) -> list[Content]:
         head = text((f"{glyph(each.severity.value)} ", style), (each.title, STRONG))
         first, *rest = wrapped(head, width - len(each.id) - 2, 2) or [head]
         lines += [row(first, text((each.id, DIM)), width, 2), *rest]
-        body = [told(each, now), *(line.text for line in each.evidence[:2])]
+        body = [when_opened(each, now), *(line.text for line in each.evidence[:2])]
         lines += [
             text("  ", piece) for line in body for piece in wrapped(text((line, DIM)), width - 2, 2)
         ]
@@ -297,8 +299,8 @@ def summary(found: Backtested) -> str:
 NOTHING: Final = "no alert would have opened"
 
 
-def told(each: WouldTell, now: float) -> str:
-    """Return when it would have been told: ``would have told you at 03:12, step 459``."""
+def when_opened(each: WouldTell, now: float) -> str:
+    """Return when it would have opened: ``would have told you at 03:12, step 459``."""
     at = f"at {day_time(each.opened_at, now)}, " if each.opened_at else "at "
     words = f"would have told you {at}step {steps(each.opened_step)}"
     if not each.closed:
@@ -310,7 +312,7 @@ def told(each: WouldTell, now: float) -> str:
 def copied(found: Backtested, now: float) -> str:
     """Return the page as plain text, to be pasted elsewhere."""
     lines = [f"backtest of {found.run}: {summary(found)}"]
-    lines += [f"{each.id} {told(each, now)}: {each.title}" for each in found.alerts]
+    lines += [f"{each.id} {when_opened(each, now)}: {each.title}" for each in found.alerts]
     return "\n".join(lines)
 
 

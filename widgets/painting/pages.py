@@ -37,7 +37,7 @@ def paint_page(lines: Sequence[str], width: int) -> list[Content]:
             if line.startswith(FENCE):
                 fenced = not fenced
                 continue
-            rows += _code(line, width) if fenced else _line(line, width)
+            rows += _code(line, width) if fenced else _paint_line(line, width)
     return rows
 
 
@@ -53,7 +53,7 @@ def change_words(page: str, change: Callable[[str], str]) -> str:
     return changed + change(page[at:])
 
 
-def _line(line: str, width: int) -> list[Content]:
+def _paint_line(line: str, width: int) -> list[Content]:
     heading, bullet = _HEADING.fullmatch(line), _BULLET.fullmatch(line)
     if heading is not None:
         return _heading(len(heading[1]), heading[2], width)

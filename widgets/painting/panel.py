@@ -13,7 +13,7 @@ from cockpit.model.goodput import CELLS, UNSEEN, WORST_LAST
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import glyph
 from widgets.painting import facts, rows
-from widgets.painting.facts import Look, look
+from widgets.painting.facts import Freshness, look
 from widgets.painting.line import (
     ACCENT,
     DIM,
@@ -170,7 +170,7 @@ class Body:
         self._charted = _has_figures(report)
         self._over = facts.is_over(report)
         self._known: dict[str, int] = {}
-        self._whole: dict[str, list[Content]] = {}
+        self._full: dict[str, list[Content]] = {}
 
     def lines(self, height: int, wishes: Wishes = ()) -> list[Content]:
         """Return at most ``height`` lines: what one wish takes is not there for the next."""
@@ -217,13 +217,13 @@ class Body:
                 found = self._block(name)(4 if name == "figures" else _ALL)
                 there = len(found)
                 if name in _WHOLE:
-                    self._whole[name] = found
+                    self._full[name] = found
             self._known[name] = there
         return self._known[name]
 
     def _painted(self, name: str, count: int) -> list[Content]:
         """Return a block in so many lines: as it was measured, if those are all it has."""
-        whole = self._whole.get(name)
+        whole = self._full.get(name)
         if whole is not None and len(whole) == count:
             return list(whole)
         return self._block(name)(count)
@@ -271,9 +271,9 @@ class Body:
         if most < 1:
             return []
         report = self._report
-        percent, told = rows.percent(report), rows.told_by(report)
+        percent, source = rows.percent(report), rows.told_by(report)
         left = text(rows.progress(report), f"  {percent}" if percent else "")
-        left = text(left, "  ", told) if told.plain else left
+        left = text(left, "  ", source) if source.plain else left
         if report.progress.step is None and not facts.unasked(report):
             left = text(left, ("  no step seen", DIM))
         return [row(_labelled("step", left, self._width), rows.time_left(report), self._width)]
@@ -311,7 +311,7 @@ class Body:
         figures = [(label, figure) for label, figure in figures if figure.plain]
         chart = _spark(report, series, room, most)
         count = most if series is not None else min(most, max(len(figures), len(chart)))
-        return [self._beside(figures, chart, at) for at in range(count)]
+        return [self._figure_and_chart(figures, chart, at) for at in range(count)]
 
     def _in_one(self, room: int) -> Content:
         report = self._report
@@ -323,7 +323,9 @@ class Body:
     def _grad(self) -> Content:
         return rows.grad(self._report.facets.tracker.value)
 
-    def _beside(self, figures: list[tuple[str, Content]], chart: list[Content], at: int) -> Content:
+    def _figure_and_chart(
+        self, figures: list[tuple[str, Content]], chart: list[Content], at: int
+    ) -> Content:
         left = _labelled(*figures[at], LABEL + METRICS - 1) if at < len(figures) else text("")
         return text(fit(left, LABEL + METRICS), chart[at] if at < len(chart) else "")
 
@@ -331,7 +333,7 @@ class Body:
         """Return the checkpoints, and the ages of what was seen: on one line if that holds both."""
         report, width = self._report, self._width
         facet = report.facets.checkpoints
-        named = look(facet, report, self._now) is not Look.ABSENT
+        named = look(facet, report, self._now) is not Freshness.ABSENT
         saved = rows.checkpoints(report, self._now, width - LABEL)
         saved = _labelled("ckpt", saved, width) if named else text("")
         ages = rows.ages(report, self._now, width - LABEL)

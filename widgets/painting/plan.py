@@ -132,13 +132,13 @@ def _calm(
     """
     if not unfold:
         return _checks(calm, width, changed, short)
-    told = [check for check in calm if f"check:{check.id}" in changed]
+    shown = [check for check in calm if f"check:{check.id}" in changed]
     alike: dict[str, list[Check]] = {}
     for check in calm:
-        if check not in told:
+        if check not in shown:
             alike.setdefault(_name_of(check), []).append(check)
-    names = [_named(name, checks) for name, checks in alike.items()]
-    lines = _checks(told, width, changed, short)
+    names = [_passed_name(name, checks) for name, checks in alike.items()]
+    lines = _checks(shown, width, changed, short)
     return [*lines, *in_rows([*names, text((unfold, f"bold {ACCENT}"), (" in full", DIM))], width)
             ] if names else lines  # fmt: skip
 
@@ -148,7 +148,7 @@ def _name_of(check: Check) -> str:
     return CHECKED.get(check.id) or CHECKED.get(begin) or begin.replace("-", " ")
 
 
-def _named(name: str, checks: Sequence[Check]) -> Content:
+def _passed_name(name: str, checks: Sequence[Check]) -> Content:
     """Return checks that pass as the name they share; an inferred one says so."""
     several = (f" ×{len(checks)}", DIM) if len(checks) > 1 else ""
     guessed = any(check.basis is Basis.INFERRED for check in checks)
@@ -335,7 +335,7 @@ def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[C
     if beside:
         head.append(_three(EMPTY, text(("ran", DIM)), text(("would run", DIM)), name, half))
     for each in differing:
-        head += [_beside(each, name, half)] if beside else _stacked(each, width)
+        head += [_difference_row(each, name, half)] if beside else _stacked(each, width)
     return head
 
 
@@ -343,7 +343,7 @@ def _fits(each: Difference, half: int) -> bool:
     return all(Content(side or "").cell_length <= half for side in (each.ran, each.would_run))
 
 
-def _beside(each: Difference, name: int, half: int) -> Content:
+def _difference_row(each: Difference, name: int, half: int) -> Content:
     return _three(
         Content(each.what), _side(each.ran, ""), _side(each.would_run, STRONG), name, half
     )
@@ -375,7 +375,7 @@ IN_SIGHT: Final = 7
 
 
 class Choice(NamedTuple):
-    """Something to pick: what it stands for, and how it is told from the others."""
+    """Something to pick: what it stands for, and what distinguishes it."""
 
     value: str
     shown: str
@@ -505,10 +505,10 @@ def _in_clock_times(point: Point, now: float) -> Point:
     def here(words: str) -> str:
         return clocked_minutes(clocked(words, now), now)
 
-    told = tuple(
+    evidence = tuple(
         (words if quoted(source) else here(words), source) for words, source in point.evidence
     )
-    return point._replace(title=here(point.title), evidence=told, next=here(point.next))
+    return point._replace(title=here(point.title), evidence=evidence, next=here(point.next))
 
 
 def _row(point: Point, mark: Mark | None, here: bool, now: float, width: int) -> Content:
@@ -528,13 +528,13 @@ def _under_point(point: Point, mark: Mark | None, here: bool, width: int) -> lis
         if mark and mark.note
         else []
     )
-    told: list[Content] = []
+    proof: list[Content] = []
     if here:
         for words, source in point.evidence:
             said = without_stamp(Content(words))
-            told += wrapped(text(said, (f"  {source}", DIM)), room, MOST_POINT_LINES)
-        told += (
+            proof += wrapped(text(said, (f"  {source}", DIM)), room, MOST_POINT_LINES)
+        proof += (
             wrapped(text(("→ ", ACCENT), point.next), room, MOST_POINT_LINES) if point.next else []
         )
-    lines = [text(" " * 6, piece) for piece in [*told, *note]]
+    lines = [text(" " * 6, piece) for piece in [*proof, *note]]
     return [*lines, EMPTY] if here else lines

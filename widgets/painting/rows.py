@@ -26,14 +26,14 @@ from cockpit.model.wording import (
     steps,
 )
 from widgets.painting import facts
-from widgets.painting.facts import Look, look
+from widgets.painting.facts import Freshness, look
 from widgets.painting.line import ACCENT, DIM, EMPTY, fitted, one_line, row, shortened, text, whole
 from widgets.painting.line import brief as without_stamp
 
 ROOMY = 70
 """Cells from which an alert tells since when besides for how long."""
 LAG = 20.0
-"""Seconds by which a tracker's client may hold back what it was told."""
+"""Seconds by which a tracker's client may hold back what was logged."""
 
 
 def step_done(report: RunReport) -> str:
@@ -80,7 +80,7 @@ def told_by(report: RunReport) -> Content:
     if source in (None, "tracker"):
         return EMPTY
     if at is not None and report.checked_at - at < LAG:
-        by_look()  # at a later one it is told
+        by_look()  # a later look tells
         return EMPTY
     return text((f"by {source}", DIM))
 
@@ -174,13 +174,13 @@ def next_lines(report: RunReport, width: int, most: int, brief: bool = False) ->
 
 def loss(report: RunReport, now: float) -> Content:
     """Return the newest loss; ``?`` where it is unknown, dim where it is old."""
-    told, value = present_loss(report)
-    facet: Facet[Any] = report.facets.tracker if told == "tracker" else report.facets.log
+    source, value = present_loss(report)
+    facet: Facet[Any] = report.facets.tracker if source == "tracker" else report.facets.log
     if value is None:
         return text(("?", "$unknown"))
     if not facts.finite(value):
         return text((number(value), "bold $critical"))
-    return text((number(value), "$dim" if look(facet, report, now) is Look.STALE else "bold"))
+    return text((number(value), "$dim" if look(facet, report, now) is Freshness.STALE else "bold"))
 
 
 def throughput(report: RunReport, now: float) -> Content:
@@ -188,7 +188,7 @@ def throughput(report: RunReport, now: float) -> Content:
     tracker, found = report.facets.tracker, present_tracker(report)
     if found is None or found.throughput is None:
         return text(("?", "$unknown"))
-    style = DIM if look(tracker, report, now) is Look.STALE else ""
+    style = DIM if look(tracker, report, now) is Freshness.STALE else ""
     against, mark = facts.pace(report)
     shown = text((rate(found.throughput, found.throughput_unit), style))
     return shown if against == "?" else text(shown, " ", (against, mark))
@@ -229,7 +229,7 @@ def checkpoints(report: RunReport, now: float, width: int) -> Content:
     if facet.value is None:
         return unknown(facet)
     items = [checkpoint(each, now) for each in facts.newest_checkpoints(report)]
-    if look(facet, report, now) is Look.STALE:
+    if look(facet, report, now) is Freshness.STALE:
         items.append(stale(age(facet.age(now))))
     return whole(items, width) if items else text(("none yet", DIM))
 
@@ -256,13 +256,13 @@ def _log_age(report: RunReport, now: float) -> Content:
     return _aged("log", facet, look(facet, report, now), at, now)
 
 
-def _aged(name: str, facet: Facet[Any], seen: Look, at: float | None, now: float) -> Content:
-    if seen is Look.ABSENT:
+def _aged(name: str, facet: Facet[Any], seen: Freshness, at: float | None, now: float) -> Content:
+    if seen is Freshness.ABSENT:
         return EMPTY
-    if seen is Look.UNKNOWN:
+    if seen is Freshness.UNKNOWN:
         return text((f"{name} ", DIM), ("?", "$unknown"))
     old = age(None if at is None else now - at)
-    if seen is Look.STALE:
+    if seen is Freshness.STALE:
         return text((f"{name} ", DIM), stale(old))
     return text((f"{name} ", DIM), old)
 
@@ -270,7 +270,7 @@ def _aged(name: str, facet: Facet[Any], seen: Look, at: float | None, now: float
 def _monitor_age(report: RunReport, now: float) -> Content:
     facet = report.facets.monitor
     found = facet.value
-    if look(facet, report, now) is Look.ABSENT:
+    if look(facet, report, now) is Freshness.ABSENT:
         return EMPTY
     if found is None or found.doubt is not None:
         return text(("monitor ", DIM), ("?", "$unknown"))

@@ -257,7 +257,7 @@ class Encoder:
     """Writes cells into ``taken``; ``y``, ``x`` and ``pen`` are the terminal's (``None``: unknown).
 
     ``erases``: an erased cell gets the pen's background; else only blanks of none are erased.
-    ``repeats``: it can be told to repeat a letter (REP).
+    ``repeats``: it can repeat a letter (REP).
     """
 
     def __init__(self, width: int = 0, *, erases: bool = True) -> None:

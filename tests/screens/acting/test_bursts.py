@@ -95,7 +95,7 @@ async def test_an_enter_from_before_the_list_takes_no_alert() -> None:
         assert isinstance(app.screen, AckScreen)
         assert not service.acted
         screen = app.screen
-        await until(pilot, lambda: screen._shown_at is not None)
+        await until(pilot, lambda: screen.read_from is not None)
         await pilot.pause(0.4)
         await pilot.press("enter")
         await until(pilot, lambda: bool(service.acted))
