@@ -20,7 +20,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.rules.triage.alarms import alarms_in
+from cockpit.rules.triage.classify import alarms_in
 from cockpit.sources.logs.rows import read_rows
 from cockpit.sources.logs.source import Logs
 from cockpit.text.progress import read_progress

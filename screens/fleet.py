@@ -15,7 +15,7 @@ from textual.binding import BindingType
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Phase
 from cockpit.model.report import GROUPS, SORTS, URGENCY, RunReport, Verdict, View
-from cockpit.text.charset import Charset
+from cockpit.text.safe import Charset
 from screens.base import ActingScreen
 from screens.keys import bindings
 from screens.ports import Cockpit

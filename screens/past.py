@@ -18,7 +18,7 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from cockpit.model.history import Then, Timeline
-from cockpit.text.moments import read_moment
+from cockpit.text.times import read_moment
 from screens.base import ActingScreen, Work, spawn
 from screens.dialog import Prompt
 from screens.keys import bindings

@@ -12,7 +12,7 @@ from textual.containers import Container, Vertical
 from textual.worker import Worker
 
 from cockpit.model.report import RunReport
-from cockpit.text.charset import Charset
+from cockpit.text.safe import Charset
 from screens.acting.journal import done_to
 from screens.base import Work, spawn
 from screens.bookmarks import RunMarks

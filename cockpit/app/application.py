@@ -28,7 +28,7 @@ from cockpit.model.run import CockpitFile
 from cockpit.model.wording import Noting
 from cockpit.runtime.account import ask_operator, login_name
 from cockpit.runtime.heap import QuietHeap
-from cockpit.text.charset import Charset
+from cockpit.text.safe import Charset
 from screens.acting.guarded import GuardedActions, Means
 from screens.base import CockpitScreen, KeyedModal, spawn
 from screens.bookmarks import Bookmarks

@@ -30,7 +30,7 @@ from cockpit.app.typeahead import stands
 from cockpit.model.late_regex import late_regex
 from cockpit.model.wording import Noting, aged, brief, clock_time
 from cockpit.runtime.offload import offload
-from cockpit.text.charset import Charset, drawn
+from cockpit.text.safe import Charset, drawn
 from screens.fleet import FleetScreen
 from screens.ports import Cockpit
 

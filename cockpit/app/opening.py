@@ -14,7 +14,7 @@ from cockpit.app.terminal import run_in_terminal
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.own_path import own_python
-from cockpit.text.charset import Charset, given_variables, terminal_charset
+from cockpit.text.safe import Charset, given_variables, terminal_charset
 from screens.acting.guarded import Means
 from screens.keys import KeysError
 

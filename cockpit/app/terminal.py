@@ -50,7 +50,7 @@ from cockpit.app.terminal_input import (
 from cockpit.app.typeahead import PRESSED, TypeAhead
 from cockpit.config.file import state_dir
 from cockpit.runtime.account import told
-from cockpit.text.charset import Charset, drawn
+from cockpit.text.safe import Charset, drawn
 from screens.base import edits_lines
 
 LAST_WORDS: Final = 3.0

@@ -168,7 +168,7 @@ def _with_final_step(run: RunSpec, folder: Path) -> RunSpec:
 
     SPEC C-20: only from the run file, the training config or the command, never from a progress
     bar. A config that cannot be read is the world's state, not an error of the run file. What
-    the present job itself tells comes later (``cockpit.rules.metrics.finalstep``).
+    the present job itself tells comes later (``cockpit.rules.metrics.progress``).
     """
     told = tuple(_told(run, folder))
     chosen = next((each for each in told if each.step is not None), None)

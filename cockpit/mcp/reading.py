@@ -21,7 +21,7 @@ from cockpit.model.report import FACETS, URGENCY
 from cockpit.model.wording import moment
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
-from cockpit.text.moments import read_moment
+from cockpit.text.times import read_moment
 
 FLEET_PAGE: Final = 50
 LINES: Final = 200

@@ -21,8 +21,8 @@ from cockpit.mcp.wire import Bad, Document, Id, Input, Message, Output, RpcError
 from cockpit.model.clock import Clock
 from cockpit.model.run import CockpitFile
 from cockpit.store.store import StoreError, run_key
-from cockpit.text.checks import shown
 from cockpit.text.safe import clean
+from cockpit.text.scrub import shown
 
 MINUTE: Final = 60.0
 

@@ -11,9 +11,8 @@ from cockpit.model.base import plain_number, rfc3339
 from cockpit.model.facet import Facet
 from cockpit.model.observed import Checkpoint, JobValue, Phase, Pick
 from cockpit.model.report import RunReport
-from cockpit.text.checks import shown
 from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
+from cockpit.text.scrub import scrub, shown
 
 V = TypeVar("V")
 LONGEST: Final = 400

@@ -17,7 +17,7 @@ class EventEntry(Frozen):
 
     ``at`` is fixed when the event happens, so that writing it again after a crash writes the
     very same entry, which is then found to be there already. ``said`` are lines that other
-    cockpits read back (``cockpit.text.told_lines``, ``rejections``): no other text of an entry is
+    cockpits read back (``cockpit.text.logbook_lines``): no other text of an entry is
     taken for one.
     """
 

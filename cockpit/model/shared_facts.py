@@ -1,6 +1,6 @@
 """Facts that cockpits share about a run: who acts, what was announced, what was rejected.
 
-They stand in the logbook and under the output root, one line each (``cockpit.text.told_lines``).
+They stand in the logbook and under the output root, one line each (``cockpit.text.logbook_lines``).
 """
 
 import json

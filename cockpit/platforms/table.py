@@ -46,7 +46,7 @@ def kind_of(run: RunSpec) -> type[Platform] | None:
 
 def _alarms_in(data: bytes) -> Sequence[Alarm]:
     """Return the alarming lines of some bytes; imports here: few logs are ever skipped."""
-    from cockpit.rules.triage.alarms import alarms_in
+    from cockpit.rules.triage.classify import alarms_in
 
     return alarms_in(data)
 

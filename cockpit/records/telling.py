@@ -1,6 +1,6 @@
 """Tells the others under a run's output root, where every account on it can read (SPEC A).
 
-The same lines as in the logbook (``cockpit.text.told_lines``), for runs that have none and for
+The same lines as in the logbook (``cockpit.text.logbook_lines``), for runs that have none and for
 cockpits whose clone is behind. Appended under a lock; a line that is there is not added again.
 """
 
@@ -17,7 +17,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import Told
 from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.sources.told import BELOW
-from cockpit.text.told_lines import told_line
+from cockpit.text.logbook_lines import told_line
 
 
 def tell_under(run: RunSpec, told: Sequence[Told]) -> bool:

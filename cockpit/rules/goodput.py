@@ -19,8 +19,7 @@ from cockpit.model.history import History, PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules.metrics.progress import current_step
-from cockpit.rules.patience import patience
-from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of
+from cockpit.rules.present import CLOCK_SKEW, job_of, patience, phase_of
 
 HOUR = 3600.0
 LATE = 3

@@ -7,34 +7,31 @@ from collections.abc import Callable, Iterable
 from cockpit.model.alert import Alert
 from cockpit.model.history import History
 from cockpit.model.run import RunSpec
-from cockpit.rules.artifacts.checkpoints import checkpoint_not_advancing, rollback_cover_thin
-from cockpit.rules.artifacts.records import records_overdue
-from cockpit.rules.artifacts.success import success_without_artifacts
 from cockpit.rules.causes import with_causes
-from cockpit.rules.jobs.begun_anew import log_begun_anew
 from cockpit.rules.jobs.duplicates import duplicate_job
-from cockpit.rules.jobs.flapping import flapping
 from cockpit.rules.jobs.host import host_pressure
-from cockpit.rules.jobs.jobstate import pending_too_long, place_unknown, state_unknown
-from cockpit.rules.jobs.monitor import monitor_stale
-from cockpit.rules.jobs.preempted import preemption_noticed
-from cockpit.rules.jobs.repeated import same_failure_again
-from cockpit.rules.jobs.stall import log_frozen, step_stalled
-from cockpit.rules.jobs.terminal import ended_not_success
-from cockpit.rules.jobs.unsettled import launch_unsettled
-from cockpit.rules.jobs.walltime import walltime_short
-from cockpit.rules.lineage.code import code_drifts
-from cockpit.rules.lineage.config import config_drifts
+from cockpit.rules.jobs.jobstate import (
+    monitor_stale,
+    pending_too_long,
+    place_unknown,
+    preemption_noticed,
+    state_unknown,
+    walltime_short,
+)
+from cockpit.rules.jobs.restarts import flapping, same_failure_again
+from cockpit.rules.jobs.stall import log_begun_anew, log_frozen, step_stalled
+from cockpit.rules.jobs.terminal import ended_not_success, launch_unsettled
+from cockpit.rules.lineage.checkpoints import checkpoint_not_advancing, rollback_cover_thin
+from cockpit.rules.lineage.drift import code_drifts, config_drifts
 from cockpit.rules.lineage.identity import identity_drifts
-from cockpit.rules.lineage.loaded import wrong_checkpoint
-from cockpit.rules.lineage.output import output_elsewhere
-from cockpit.rules.metrics.mismatch import resume_mismatch
-from cockpit.rules.metrics.mixed import log_mixed
+from cockpit.rules.lineage.paths import output_elsewhere, wrong_checkpoint
+from cockpit.rules.lineage.success import records_overdue, success_without_artifacts
+from cockpit.rules.metrics.loss import loss_spike
 from cockpit.rules.metrics.nonfinite import non_finite
-from cockpit.rules.metrics.resume import resumed_elsewhere
-from cockpit.rules.metrics.spike import loss_spike
+from cockpit.rules.metrics.resume import resume_mismatch, resumed_elsewhere
 from cockpit.rules.metrics.stability import unstable
 from cockpit.rules.metrics.throughput import throughput_collapse
+from cockpit.rules.metrics.writers import log_mixed
 
 Rule = Callable[[RunSpec, History], Iterable[Alert]]
 

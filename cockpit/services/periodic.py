@@ -13,7 +13,7 @@ from cockpit.model.run import NEVER, RunSpec
 from cockpit.records.logbook.entry_text import prefill
 from cockpit.records.logbook.writing import has_entry, written_since
 from cockpit.records.recorder import RecordWriter
-from cockpit.rules.artifacts.records import entry_every, newest_event
+from cockpit.rules.lineage.success import entry_every, newest_event
 from cockpit.runtime.moment import Jumps, moment
 from cockpit.runtime.offload import offload
 from cockpit.services.service import STORE_WITHIN

@@ -29,10 +29,10 @@ from cockpit.sources.git.own_commits import NO_UPSTREAM, why_held
 from cockpit.sources.github.client import GitHub
 from cockpit.sources.github.place import GitHubPlace
 from cockpit.sources.told import Heard, Remotes, told_under
+from cockpit.text.logbook_lines import read_told
 from cockpit.text.logbook_scan import last_entry_at, read_entries
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
-from cockpit.text.told_lines import read_told
 
 EVERY: Final = 300.0
 FIRST_WAIT: Final = 2.0

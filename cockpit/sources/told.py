@@ -26,11 +26,10 @@ from cockpit.runtime.git import LOW_SPEED, READING, Unchanged, quiet_ssh, run_gi
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.runtime.shell import Completed
+from cockpit.text.logbook_lines import read_plain, read_rejections, read_told
 from cockpit.text.logbook_scan import last_entry_at, read_entries
-from cockpit.text.rejections import read_rejections
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
-from cockpit.text.told_lines import read_plain, read_told
 
 EVERY: Final = 60.0
 EARLY: Final = 15.0

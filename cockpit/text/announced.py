@@ -2,15 +2,19 @@
 
 A line that weighs possibilities, or tells what was not found, announces nothing; nor does one
 about weights that training begins with (a base model, a teacher, an adapter).
+
+What a recorded command tells a Lightning trainer to load: ``--ckpt_path last``. Pure.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from cockpit.model.late_regex import late_regex
+from cockpit.model.run import Command
 from cockpit.model.shared_facts import IDS, Announced, Loaded, Notice
 from cockpit.text.safe import safe_line
 from cockpit.text.scrub import scrub
@@ -141,3 +145,22 @@ def _loaded(line: str) -> Loaded | None:
     if path is None and not steps:
         return None
     return Loaded(path=path, step=int(steps[0]) if steps else None, line=line[:LONGEST])
+
+
+LAST: Final = "last"
+_FLAG: Final = late_regex(r"(?:--?|\+)?(?:[\w.-]*[._-])?ckpt[-_]path(?:=(?P<value>.*))?")
+
+
+def ckpt_path_of(command: Command | None) -> str | None:
+    """Return the value of ``ckpt_path`` in a command, as a flag or as a setting; else ``None``."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else list(command or ())
+    except ValueError:
+        return None
+    for place, word in enumerate(words):
+        match = _FLAG.fullmatch(word)
+        if match is None:
+            continue
+        after = words[place + 1] if place + 1 < len(words) else None
+        return match["value"] if match["value"] is not None else after
+    return None

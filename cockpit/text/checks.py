@@ -1,21 +1,10 @@
-"""Makes checks: their texts safe, their secrets masked, whatever they were put together from."""
+"""Checks of a plan: their texts are safe and without secrets, whatever they were made from."""
 
 from __future__ import annotations
 
 from cockpit.model.plan import Basis, Check, Level
 from cockpit.model.run import RunSpec
-from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
-
-LONGEST = 600
-_WHOLE = 20_000
-"""Characters that are scrubbed together: a secret that was cut is not recognised any more."""
-
-
-def shown(text: object, limit: int = LONGEST) -> str:
-    """Return foreign text as one safe line without secrets."""
-    line = scrub(clean(text, _WHOLE))
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+from cockpit.text.scrub import shown
 
 
 def passed(check: str, text: str, basis: Basis = Basis.OBSERVED, value: object = None) -> Check:

@@ -1,21 +1,309 @@
 """Read training progress from log lines, whatever trainer wrote them (INTERFACE ``progress``).
 
-What a line says is decided on its shape (``cockpit.text.meaning``); here its figures are read.
+What a line says is decided on its shape (``cockpit.text.progress``); here its figures are read.
 ``cockpit.text.progress_lines`` reads whole logs.
+
+What the shape of a line means: which of its figures is the step, the loss, a rate, or none.
+
+By mechanism: a progress bar, or labelled numbers of which one is the step. A bar or a line
+about evaluation, downloads, tokenising, checkpoints or a resume is no progress, and in doubt
+the answer is ``None``: a missed line costs little, a wrong step costs an alert.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from cockpit.model.base import plain_number, step_of
-from cockpit.text.labels import Scope
-from cockpit.text.line_shape import Shape, shape_of
-from cockpit.text.meaning import Figure, Meaning, meaning_of
-from cockpit.text.metric_words import NONE, Figures
+from cockpit.model.late_regex import late_regex
+from cockpit.text.fields import (
+    Bar,
+    LabelledNumber,
+    Part,
+    Rate,
+    Shape,
+    Span,
+    bar_unit,
+    fields,
+    read_bars,
+    shape_of,
+    throughput,
+)
+from cockpit.text.labels import (
+    NONE,
+    Beside,
+    Figures,
+    Scope,
+    evaluates,
+    find_beside,
+    find_grad_norm,
+    find_loss,
+    find_step,
+    hints,
+    is_bare_count,
+    is_epoch,
+    not_trained,
+    other_work,
+    training_work,
+)
 from cockpit.text.safe import plain_text
+
+
+class Figure(NamedTuple):
+    """Where a figure stands in a shape, and the letter behind it that scales it (``k``)."""
+
+    span: Span
+    scale: str = ""
+
+
+class Meaning(NamedTuple):
+    """What the figures of a line that is training progress are."""
+
+    format: str
+    scope: Scope
+    step: Figure | None
+    most: Figure | None
+    loss: Figure | None
+    grad_norm: Figure | None
+    rates: tuple[Figure, ...]
+    """The best first: of them the first that is above 0 is the line's."""
+    units: tuple[str, ...]
+    """The unit of each of ``rates``."""
+    is_bar: bool = False
+    beside: tuple[tuple[Beside, Figure], ...] = ()
+    epoch: tuple[Figure, Figure] | None = None
+    """The epoch and how many there are, where a bar's description tells both."""
+
+    @property
+    def figures(self) -> tuple[Figure | None, ...]:
+        """All in one order: step, maximum, loss, gradient norm, rates, what is beside, epochs."""
+        beside = (figure for _, figure in self.beside)
+        epoch = self.epoch or ()
+        return (self.step, self.most, self.loss, self.grad_norm, *self.rates, *beside, *epoch)
+
+
+_BLOCK_HEAD = late_regex(r"\[(?:\w+=0\]\[)?(?:batch|step)=0/0[^\]]*\]:?\s*$")
+_DICT_HEAD = late_regex(r"\s*\{[\"'][^{}]*,\s*$")
+_COUNTED_BY_BARS = frozenset(
+    ("", "it", "iter", "step", "steps", "batch", "batches", "ba", "update")
+)
+_EPOCH_STEP_LOSS = late_regex(r"^0\|0\|")
+_TABLE_ROW = late_regex(r"^\s*0/0\s+[0.]+[A-Z]")
+_EPOCHS = late_regex(r"(?i:\bepochs?\b)")
+_STEP_RATES = frozenset({"it/s", "s/it", "ms/it"})
+_WORD = late_regex(r"[A-Za-z]{3}")
+_LOSS_AT = late_regex(
+    r"(?i:(?:(?:train(?:ing)?|(?:mini-?)?batch|average|avg|mean|running)[ _])?loss"
+    r"(?: \([a-z ]{1,30}\))? (?:at|after|for|in) "
+    r"(?P<word>(?:(?:global[ _])?(?:step|iter|iteration|batch|update)|(?P<epoch>epoch)) {1,3}#?)?"
+    r"(?P<step>0)(?:/(?P<most>0))?(?P<counted> (?:steps|iterations|iters|batches|updates))?"
+    r" {0,3}(?::|=|is|was) {0,3}(?P<loss>[-+]?(?:0(?:\.0)?(?:e[-+]?0)?|nan|inf))(?![\w.]))"
+)
+_GLOG = late_regex(r"^[IWE]0 [0:.]+ +0 [\w.]+:0\] \[(?=0\])")
+
+
+def begins_block(shape: str) -> bool:
+    """Tell whether a line of this shape is the head of indented lines that belong to it."""
+    return ("[" in shape and _BLOCK_HEAD.search(shape) is not None) or (
+        _DICT_HEAD.match(shape) is not None
+    )
+
+
+@lru_cache(maxsize=2048)
+def meaning_of(shape: str) -> Meaning | None:
+    """Return what a line of this shape tells of the training, ``None`` for nothing."""
+    bars = list(read_bars(shape))
+    if not bars:
+        return _from_fields(shape)
+    found = [meaning for bar in bars if (meaning := _from_bar(bar)) is not None]
+    return found[-1] if found else None
+
+
+def _from_bar(bar: Bar) -> Meaning | None:
+    """Return a bar's figures if what stands before it speaks of training, or says nothing."""
+    before, inside = _fields_in(bar.before), _fields_in(bar.inside)
+    behind = _fields_in(bar.after) if bar.after.text.lstrip().startswith("{") else []
+    loss = find_loss([*inside, *before, *behind])
+    unit = bar_unit(bar.rate_unit) if bar.rate_unit else None
+    if bar.counted.lower() not in _COUNTED_BY_BARS or (bar.rate_unit and unit not in _STEP_RATES):
+        return None
+    said = bar.before.text
+    if bar.unrated or other_work(said):
+        return None
+    if loss is None and not training_work(said, silent=bar.total is not None):
+        return None
+    rates = _bar_rates(bar, inside)
+    return Meaning(
+        format=bar.form,
+        scope="epoch" if bar.form == "keras" else _bar_scope(said, before),
+        step=None if bar.done is None else Figure(*bar.done),
+        most=None if bar.total is None else Figure(*bar.total),
+        loss=_figure(loss),
+        grad_norm=None,
+        rates=tuple(figure for figure, _ in rates),
+        units=tuple(each for _, each in rates),
+        is_bar=True,
+        epoch=_described_epoch(before),
+    )
+
+
+def _described_epoch(before: Sequence[LabelledNumber]) -> tuple[Figure, Figure] | None:
+    for field in before:
+        if is_epoch(field) and field.maximum is not None:
+            return Figure(field.span, field.scale), Figure(field.maximum, field.max_scale)
+    return None
+
+
+def _bar_rates(bar: Bar, inside: Sequence[LabelledNumber]) -> list[tuple[Figure, str]]:
+    """Return a bar's rate; before it one of tokens, instead of none what its figures tell."""
+    said = [(Figure(field.span, field.scale), unit) for field, unit in throughput(inside)]
+    if bar.rate is None:
+        return said
+    tokens = [rate for rate in said if rate[1].startswith("tok/")]
+    return [*tokens, (Figure(*bar.rate), bar_unit(bar.rate_unit) or "")]
+
+
+def _fields_in(part: Part) -> list[LabelledNumber]:
+    """Return the numbers of a part of a shape, placed in the whole."""
+    return [field.moved(part.at) for field in fields(part.text)]
+
+
+def _bar_scope(text: str, before: Sequence[LabelledNumber]) -> Scope:
+    """Tell ``Epoch 3:``, a count of its batches, from ``Epochs:``, a count of epochs."""
+    if any(is_epoch(field) or (field.bracketed and field.maximum) for field in before):
+        return "epoch"
+    if _EPOCH_STEP_LOSS.match(text.strip()) or _TABLE_ROW.match(text):
+        return "epoch"
+    return "epochs" if _EPOCHS.search(text) else "run"
+
+
+def _loss_at(shape: str) -> Meaning | None:
+    """Read ``Loss at step 310 : 0.41``, where the loss has its name before the step."""
+    found = _LOSS_AT.search(shape)
+    if found is None or other_work(shape[: found.start()]):
+        return None
+    behind = [field.moved(found.end()) for field in fields(shape[found.end() :])]
+    named = found["word"] or found["counted"]
+    if not named or not training_work(shape[: found.start()]) or evaluates(behind):
+        return None
+    rates = throughput(behind, in_epochs=found["epoch"] is not None)
+    return Meaning(
+        format="fields",
+        scope="epochs" if found["epoch"] else "run",
+        step=Figure(found.span("step")),
+        most=Figure(found.span("most")) if found["most"] else None,
+        loss=Figure(found.span("loss")),
+        grad_norm=_figure(find_grad_norm(behind)),
+        rates=_rates(rates),
+        units=tuple(unit for _, unit in rates),
+        beside=_figures_beside(behind),
+    )
+
+
+def _from_fields(shape: str) -> Meaning | None:
+    if " " in shape and (said := _loss_at(shape)) is not None:
+        return said
+    found = fields(shape)
+    counted = find_step(found) or _bare_step(shape, found)
+    if counted is None:
+        return _from_dict(shape, found)
+    step, scope = counted
+    loss, rates = find_loss(found), throughput(found, in_epochs=scope == "epochs")
+    if other_work(shape[: step.at]) or not _is_training(found, scope, loss, rates):
+        return None
+    behind = _behind(shape, step, found)
+    if not_trained(behind.text) or (loss is None and behind.is_prose):
+        return None
+    return Meaning(
+        format="block" if "\n" in shape else "fields",
+        scope=scope,
+        step=Figure(step.span, step.scale),
+        most=None if step.maximum is None else Figure(step.maximum, step.max_scale),
+        loss=_figure(loss),
+        grad_norm=_figure(find_grad_norm(found)),
+        rates=_rates(rates),
+        units=tuple(unit for _, unit in rates),
+        beside=_figures_beside(found),
+    )
+
+
+class _Behind(NamedTuple):
+    """What stands between the step and the number after it."""
+
+    text: str
+    is_prose: bool
+    """True where it is more than that number's label: ``batch 310 ready, 12.1 samples/s``."""
+
+
+def _behind(shape: str, step: LabelledNumber, found: Sequence[LabelledNumber]) -> _Behind:
+    begin = (step.maximum or step.span)[1]
+    after = next((each for each in found if each.at > begin), None)
+    text = shape[begin : len(shape) if after is None else after.at]
+    more = text if after is None else text.replace(after.label, "").replace(after.note, "")
+    return _Behind(text, _WORD.search(more) is not None)
+
+
+def _bare_step(shape: str, found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] | None:
+    """Return what stands alone in brackets that begin a message.
+
+    ``[1200] loss=2.4, …`` behind the head of a logger, ``[120/5000] loss: 2.4 lr: …`` anywhere.
+    """
+    head = _GLOG.match(shape)
+    step = next((each for each in found if head and each.at == head.end()), None)
+    if step is None and found and is_bare_count(found[0]) and (throughput(found) or hints(found)):
+        step = found[0]
+    if step is None or find_loss(found) is None or evaluates(found):
+        return None
+    return step, "run"
+
+
+def _is_training(
+    found: Sequence[LabelledNumber],
+    scope: Scope,
+    loss: LabelledNumber | None,
+    rates: Sequence[Rate],
+) -> bool:
+    """Return whether the figures beside a step are those of training, not of an evaluation."""
+    if scope == "epochs":
+        return loss is not None
+    if evaluates(found) and (loss is None or not (rates or hints(found) >= 2)):
+        return False
+    return loss is not None or bool(rates) or hints(found) >= 2
+
+
+def _from_dict(shape: str, found: Sequence[LabelledNumber]) -> Meaning | None:
+    """Read ``{'loss': 0.69, 'learning_rate': 5e-05, 'epoch': 0.26}``: progress without a step."""
+    plain = next((field for field in found if field.words == ("loss",)), None)
+    if plain is None or "{" not in shape or not hints(found) or evaluates(found):
+        return None
+    rates = throughput(found)
+    return Meaning(
+        format="dict",
+        scope="run",
+        step=None,
+        most=None,
+        loss=_figure(plain),
+        grad_norm=_figure(find_grad_norm(found)),
+        rates=_rates(rates),
+        units=tuple(unit for _, unit in rates),
+        beside=_figures_beside(found),
+    )
+
+
+def _figures_beside(found: Sequence[LabelledNumber]) -> tuple[tuple[Beside, Figure], ...]:
+    told = find_beside(found).items()
+    return tuple((kind, Figure(field.span, field.scale)) for kind, field in told)
+
+
+def _figure(field: LabelledNumber | None) -> Figure | None:
+    return None if field is None else Figure(field.span, field.scale)
+
+
+def _rates(rates: Sequence[Rate]) -> tuple[Figure, ...]:
+    return tuple(Figure(field.span, field.scale) for field, _ in rates)
 
 
 class LineProgress(NamedTuple):

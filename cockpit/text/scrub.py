@@ -2,6 +2,8 @@
 
 Scrub after escape sequences are gone (``safe``) and before text is cut to a tail, since a key
 whose beginning was cut off is no longer recognised.
+
+Makes checks: their texts safe, their secrets masked, whatever they were put together from.
 """
 
 from __future__ import annotations
@@ -11,12 +13,10 @@ from collections.abc import Iterator
 
 from cockpit.model.base import SafeText, Span
 from cockpit.model.late_regex import late_regex
-from cockpit.text.secret_blocks import Blocks, may_begin
-from cockpit.text.secret_forms import formed_secrets
+from cockpit.text.safe import clean
 from cockpit.text.secret_names import is_dense, is_named_secret, is_placeholder, named_secrets
-from cockpit.text.secret_shapes import holds_any, may_hold_key, shaped_secrets
-from cockpit.text.secret_tools import tool_secrets
-from cockpit.text.secret_wraps import Wraps, may_wrap, pairs_in
+from cockpit.text.secret_places import Blocks, Wraps, may_begin, may_wrap, pairs_in, tool_secrets
+from cockpit.text.secret_shapes import formed_secrets, holds_any, may_hold_key, shaped_secrets
 
 MASK = "****"
 """What stands where a secret stood. It reads as a placeholder, so masking twice is harmless."""
@@ -430,3 +430,14 @@ def _apart(found: list[Range]) -> list[Range]:
         elif end > start:
             apart.append((start, end))
     return apart
+
+
+LONGEST = 600
+_WHOLE = 20_000
+"""Characters that are scrubbed together: a secret that was cut is not recognised any more."""
+
+
+def shown(text: object, limit: int = LONGEST) -> str:
+    """Return foreign text as one safe line without secrets."""
+    line = scrub(clean(text, _WHOLE))
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

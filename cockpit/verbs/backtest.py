@@ -20,8 +20,7 @@ from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec, Thresholds, WandbSpec
 from cockpit.model.wording import moment, percent
 from cockpit.model.wording import step as told_step
-from cockpit.rules.byrow import Happened
-from cockpit.rules.replay import NOT_REPLAYED, Replay
+from cockpit.rules.replay import NOT_REPLAYED, Happened, Replay
 from cockpit.sources.logs.rows import read_rows
 from cockpit.sources.rowfile import RowFile
 from cockpit.sources.trackers import Trackers

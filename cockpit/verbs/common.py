@@ -14,7 +14,7 @@ from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from cockpit.store.opening import close_to_others, open_within
 from cockpit.store.store import EmptyStoreError, Store, StoreError
-from cockpit.text.charset import drawn, terminal_charset
+from cockpit.text.safe import drawn, terminal_charset
 from cockpit.text.scrub import scrub
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from cockpit.runtime.ssh import know_remedies
 from cockpit.store.described import described, last_holder
 from cockpit.store.opening import close_to_others
 from cockpit.store.store import StoreError
-from cockpit.text.charset import Charset, given_variables, terminal_charset
+from cockpit.text.safe import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (
     ATTENTION,

@@ -33,7 +33,7 @@ from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.store import Store, StoreError, run_key
-from cockpit.text.moments import read_moment
+from cockpit.text.times import read_moment
 from cockpit.verbs.common import (
     OK,
     UsageError,

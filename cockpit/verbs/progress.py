@@ -14,9 +14,8 @@ from cockpit.model.base import plain_number
 from cockpit.model.wording import number, rate
 from cockpit.model.wording import steps as counted
 from cockpit.text.labels import Scope
-from cockpit.text.line_patterns import Run, Stretch, Told
 from cockpit.text.progress import LineProgress, told_alike
-from cockpit.text.progress_lines import read_runs
+from cockpit.text.progress_lines import Run, Stretch, Told, read_runs
 from cockpit.verbs.common import OK, add_json, put, put_figures
 from cockpit.verbs.reading import opened, whole_chunks
 

@@ -18,7 +18,7 @@ from cockpit.model.logtext import LogMark, PresentLog
 from cockpit.model.observed import JobValue, LogValue, OtherLog, Phase, Triage
 from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.run import RunSpec
-from cockpit.rules.artifacts.success import fell_short
+from cockpit.rules.lineage.success import fell_short
 from cockpit.rules.present import job_of
 from cockpit.rules.triage.classify import diagnose, word_of
 from cockpit.rules.triage.words import ALARM
@@ -30,7 +30,7 @@ from cockpit.sources.logs.present import MOST_BYTES, read_present
 from cockpit.sources.logs.present_away import bring
 from cockpit.sources.logs.remote import RemoteLog
 from cockpit.sources.logs.source import TAIL
-from cockpit.text.present_log import held, present_log
+from cockpit.text.progress_lines import held, present_log
 from cockpit.watch.reports import Case, seen_of
 from cockpit.watch.runstate import Diagnosis, RunState
 from cockpit.watch.tasks import Supervisor

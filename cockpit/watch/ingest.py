@@ -11,7 +11,7 @@ from cockpit.model.facet import Problem
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
-from cockpit.rules.byrow import Judgement, Standing, judge_rows
+from cockpit.rules.replay import Judgement, Standing, judge_rows
 from cockpit.runtime.offload import offload
 from cockpit.watch.asking import Tracker
 from cockpit.watch.fleet import Fleet

@@ -13,7 +13,7 @@ from cockpit.model.facet import Facet, Problem
 from cockpit.model.observed import TrackerValue
 from cockpit.model.report import RunReport, present_tracker
 from cockpit.rules.jobs.host import at_ease
-from cockpit.rules.jobs.repeated import left_behind
+from cockpit.rules.jobs.restarts import left_behind
 from cockpit.rules.metrics.throughput import resized_since
 from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Kept

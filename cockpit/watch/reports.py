@@ -15,15 +15,13 @@ from cockpit.model.report import FACETS, Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
-from cockpit.rules.artifacts import lineages
-from cockpit.rules.artifacts.suspects import marked
-from cockpit.rules.byrow import SOURCE, Happened, Standing, judge_rows
 from cockpit.rules.goodput import goodput
 from cockpit.rules.judge import judge, worst_first
-from cockpit.rules.metrics.finalstep import with_final_step
-from cockpit.rules.metrics.mixed import without_the_other
+from cockpit.rules.lineage.lineages import with_lineages_marked, with_suspects_marked
 from cockpit.rules.metrics.numerics import advance
-from cockpit.rules.metrics.progress import progress, with_baseline
+from cockpit.rules.metrics.progress import progress, with_baseline, with_final_step
+from cockpit.rules.metrics.writers import without_the_other
+from cockpit.rules.replay import SOURCE, Happened, Standing, judge_rows
 from cockpit.rules.verdict import next_action, of_alerts, row_of, situation
 from cockpit.store.alerts import Kept
 from cockpit.watch.runstate import RunState
@@ -291,8 +289,8 @@ def _seen(case: Case, log_trend: Trend) -> History:
     history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
     if not tracked and log_trend.rows:
         history = history.model_copy(update={"rows_from": max(history.rows_from, history.log_from)})
-    history = history.model_copy(update={"facets": marked(history)})
-    return history.model_copy(update={"facets": lineages.marked(history)})
+    history = history.model_copy(update={"facets": with_suspects_marked(history)})
+    return history.model_copy(update={"facets": with_lineages_marked(history)})
 
 
 def reconcile(

@@ -35,15 +35,13 @@ from cockpit.model.report import FACETS, ROWS_UNREAD, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
-from cockpit.rules.byrow import Happened, Standing
-from cockpit.rules.jobs.flapping import restarted, restarts_in
-from cockpit.rules.jobs.host import beyond
-from cockpit.rules.jobs.host_looks import looked_at, of_job
+from cockpit.rules.jobs.host import beyond, looked_at, of_job
 from cockpit.rules.jobs.jobstate import partial_since
-from cockpit.rules.jobs.repeated import identity
-from cockpit.rules.jobs.signs_of_life import and_the_job, with_signs_of_life
-from cockpit.rules.lineage.settings import leaves
+from cockpit.rules.jobs.restarts import identity, restarted, restarts_in
+from cockpit.rules.jobs.stall import and_the_job, with_signs_of_life
+from cockpit.rules.lineage.drift import leaves
 from cockpit.rules.present import CLOCK_SKEW, job_of
+from cockpit.rules.replay import Happened, Standing
 from cockpit.store.alerts import Kept
 from cockpit.store.launches import Ended
 from cockpit.store.memory import Configs

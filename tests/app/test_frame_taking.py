@@ -17,7 +17,7 @@ from textual.strip import Strip
 from cockpit.app.frame_taking import FrameFile, NotKeptError, filtered, taken, words_and_ages
 from cockpit.app.kept_frame import Call, Frame, frames_dir, load, opened, place_of, text_of
 from cockpit.model.wording import Noting, age
-from cockpit.text.charset import Charset
+from cockpit.text.safe import Charset
 from screens.fleet import FleetScreen
 from tests.screens.stand_in import StillClock, app_of, cockpit, screen_of
 from tests.screens.stand_in import text_of as shown_by

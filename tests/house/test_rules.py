@@ -28,8 +28,7 @@ from cockpit.model.observed import (
 from cockpit.model.run import CheckpointSpec, CodeSpec, RecordsSpec, RunSpec, WandbSpec
 from cockpit.model.shared_facts import Announced, Loaded, Notice
 from cockpit.rules import judge as judging
-from cockpit.rules.jobs.flapping import restarts_in
-from cockpit.rules.jobs.repeated import failure_of
+from cockpit.rules.jobs.restarts import failure_of, restarts_in
 from cockpit.rules.judge import RULES, judge
 from tests.rules.making import (
     CADENCE,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cockpit.model.observed import Triage
 from cockpit.rules.triage.classify import diagnose
-from cockpit.text.present_log import held
+from cockpit.text.progress_lines import held
 
 
 def triage(lines: Sequence[str], state: str, exit_code: int | None) -> Triage:

@@ -22,7 +22,7 @@ from cockpit.model.observed import (
 from cockpit.model.report import Facets
 from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec, Thresholds
 from cockpit.model.trend import Trend
-from cockpit.rules.lineage.settings import leaves
+from cockpit.rules.lineage.drift import leaves
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.triage.classify import word_of
 from tests.rules.asking import triage

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Row
 from cockpit.model.trend import Trend
-from cockpit.rules import byrow
-from cockpit.rules.byrow import BY_ROWS, Happened, Standing, judge_rows
+from cockpit.rules import replay
 from cockpit.rules.judge import RULES
 from cockpit.rules.metrics.numerics import advance
+from cockpit.rules.replay import BY_ROWS, Happened, Standing, judge_rows
 from tests.rules.making import losses, run_spec, windows
 
 RUN = run_spec()
@@ -78,8 +78,8 @@ def test_every_rule_on_rows_is_asked_row_by_row() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(byrow, "MOST", 2)
-    judge = byrow.RowJudge(RUN, Trend(), Standing())
+    monkeypatch.setattr(replay, "MOST", 2)
+    judge = replay.RowJudge(RUN, Trend(), Standing())
     for row in EVENTFUL:
         judge.add(row)
     assert (len(judge.over), judge.left_out, judge.open) == (2, 1, {})

@@ -7,8 +7,7 @@ import pytest
 from cockpit.model.facet import known
 from cockpit.model.observed import Phase
 from cockpit.model.report import Verdict
-from cockpit.rules.doubts import doubt
-from cockpit.rules.verdict import next_action, verdict
+from cockpit.rules.verdict import doubt, next_action, verdict
 from tests.rules.making import CADENCE, T0, blind, history, job, log, run_spec, tracker
 
 LATE = T0 + 4 * CADENCE

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cockpit.model.observed import Row
-from cockpit.rules.byrow import Happened
-from cockpit.rules.replay import Replay, replay
+from cockpit.rules.replay import Happened, Replay, replay
 from tests.rules.making import CADENCE, T0, losses, run_spec, windows
 
 

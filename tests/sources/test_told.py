@@ -16,7 +16,7 @@ from cockpit.runtime.git import run_git
 from cockpit.runtime.shell import Completed
 from cockpit.sources import told as module
 from cockpit.sources.told import Remotes
-from cockpit.text.told_lines import told_lines
+from cockpit.text.logbook_lines import told_lines
 from tests.records.remotes import LOGBOOK, clone, git, shared
 
 AT = 1_773_219_331.0

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cockpit.model.wording import GLYPHS
-from cockpit.text.charset import Charset, charset_of, drawn
+from cockpit.text.safe import Charset, charset_of, drawn
 
 
 @pytest.mark.parametrize(

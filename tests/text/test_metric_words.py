@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.text.metric_words import metric_of, words_of
+from cockpit.text.labels import metric_of, words_of
 from cockpit.text.progress import read_progress
 
 

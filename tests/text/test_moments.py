@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cockpit.text.moments import read_moment
+from cockpit.text.times import read_moment
 
 NOW = datetime(2026, 3, 11, 8, 57, tzinfo=UTC).timestamp()
 EAST = timezone(timedelta(hours=2))

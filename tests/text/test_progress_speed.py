@@ -13,10 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cockpit.text import progress_lines
-from cockpit.text.line_patterns import Run
-from cockpit.text.line_shape import pattern_of, shape_of
+from cockpit.text.fields import pattern_of, shape_of
 from cockpit.text.progress import LineProgress, plain, read_progress
-from cockpit.text.progress_lines import read_chunks, read_lines, read_raw, read_runs
+from cockpit.text.progress_lines import Run, read_chunks, read_lines, read_raw, read_runs
 from tests.text.test_progress import NOT_BEGUN, NOT_PROGRESS, OTHER_SCOPE, RUN
 
 TRAINERS = {

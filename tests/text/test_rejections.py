@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.records import EventEntry, Rejected
 from cockpit.records.logbook.writing import with_event
-from cockpit.text.rejections import read_rejections, rejection_lines
+from cockpit.text.logbook_lines import read_rejections, rejection_lines
 
 AT = datetime(2026, 3, 11, 8, 55, 31, tzinfo=UTC).timestamp()
 ONE = Rejected(step=340, path="runs/x/checkpoints/step-340", at=AT, by="ada", reason="a spike")

@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.shared_facts import KINDS, Told
 from cockpit.records.logbook.writing import with_contract, with_event, with_instance
-from cockpit.text.rejections import read_rejections
-from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
-from cockpit.text.told_lines import (
+from cockpit.text.logbook_lines import (
     read_plain,
+    read_rejections,
     read_told,
     told_line,
     told_lines,
 )
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 AT, LATER = 1_773_219_331.25, 9e9
 START = b"# Toy: Hero Run Logbook\n\n## Event Log\n"

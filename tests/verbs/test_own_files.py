@@ -12,7 +12,7 @@ from cockpit.config.file import load
 from cockpit.model.clock import SystemClock
 from cockpit.model.lineage import Touches, touches, worst_first
 from cockpit.model.observed import CodeValue
-from cockpit.rules.lineage.code import same_code
+from cockpit.rules.lineage.drift import same_code
 from cockpit.sources.git.code import Code
 from tests.sources.git.repos import commit, git, repository
 

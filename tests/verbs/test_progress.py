@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.cli import main
-from cockpit.text.line_patterns import Run, Stretch
 from cockpit.text.progress import LineProgress
-from cockpit.text.progress_lines import read_chunks, read_raw, read_runs
+from cockpit.text.progress_lines import Run, Stretch, read_chunks, read_raw, read_runs
 from cockpit.verbs.progress import _entries, _entry, _summary, said
 from cockpit.verbs.reading import LONGEST, whole_chunks
 

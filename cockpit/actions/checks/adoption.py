@@ -12,7 +12,8 @@ from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.launches import number_of
 from cockpit.platforms.local.naming import Use, names_the_tracker_run, use_of, within
-from cockpit.text.checks import blocked, passed, shown, warned
+from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.scrub import shown
 
 JOB: Final = "job"
 WHOSE: Final = "whose"

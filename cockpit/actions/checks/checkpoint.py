@@ -32,8 +32,8 @@ from cockpit.platforms.command import masked, words_of
 from cockpit.runtime.regular import is_folder, open_regular
 from cockpit.sources.checkpoints.layouts import BY_COMMAND
 from cockpit.sources.checkpoints.source import list_checkpoints
+from cockpit.text.announced import LAST, ckpt_path_of
 from cockpit.text.checks import blocked, passed, warned
-from cockpit.text.resume_words import LAST, ckpt_path_of
 
 ID: Final = "C-17"
 NONE: Final = "checkpoint"

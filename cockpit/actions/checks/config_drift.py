@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 from cockpit.actions.checks.config_file import ResolvedConfig
 from cockpit.model.plan import Basis, Check, Difference
 from cockpit.platforms.command import flags_of
-from cockpit.rules.lineage.settings import counted, differing, weighty_first
-from cockpit.text.checks import blocked, passed, shown, warned
+from cockpit.rules.lineage.drift import counted, differing, weighty_first
+from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.scrub import shown
 
 ID: Final = "C-18"
 MOST: Final = 100

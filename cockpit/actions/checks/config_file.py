@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from cockpit.model.base import Frozen
 from cockpit.model.place import SSH, Place, place_of
-from cockpit.rules.lineage.settings import leaves
+from cockpit.rules.lineage.drift import leaves
 from cockpit.runtime.regular import open_regular
 from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, run_script_blocking
 from cockpit.sources.scripts import word_of

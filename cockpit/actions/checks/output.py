@@ -9,7 +9,7 @@ from typing import Final
 from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
-from cockpit.rules.lineage.output_root import StatedOutput, below, elsewhere, seen
+from cockpit.rules.lineage.paths import StatedOutput, below, elsewhere, seen
 from cockpit.text.checks import blocked, passed, warned
 
 ID: Final = "C-16"

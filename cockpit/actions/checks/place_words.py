@@ -10,7 +10,8 @@ from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check
 from cockpit.model.wording import size, steps
 from cockpit.runtime.mounts import Missing
-from cockpit.text.checks import blocked, shown, warned
+from cockpit.text.checks import blocked, warned
+from cockpit.text.scrub import shown
 
 ID: Final = "places"
 DISK: Final = "disk"

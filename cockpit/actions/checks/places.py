@@ -47,7 +47,8 @@ from cockpit.platforms.local.launcher.launches import BELOW
 from cockpit.platforms.local.launcher.modes import refuse_links
 from cockpit.runtime.mounts import missing_disk, nearest
 from cockpit.runtime.offload import offload
-from cockpit.text.checks import blocked, passed, shown
+from cockpit.text.checks import blocked, passed
+from cockpit.text.scrub import shown
 
 DEADLINE: Final = 8.0
 TRIED: Final = 65_536

@@ -41,8 +41,9 @@ from cockpit.platforms.box.words import spelled
 from cockpit.platforms.local.launcher.launches import BELOW
 from cockpit.runtime.mounts import HOLDS_DISKS, Missing
 from cockpit.runtime.ssh import quote
-from cockpit.text.checks import blocked, passed, shown
+from cockpit.text.checks import blocked, passed
 from cockpit.text.safe import clean
+from cockpit.text.scrub import shown
 
 LAUNCHER: Final = "launcher"
 KINDS: Final = ("box", "slurm")

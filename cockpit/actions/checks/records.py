@@ -10,7 +10,8 @@ from cockpit.model import wording
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.records.logbook.reading import Logbook, value_of
-from cockpit.text.checks import lacking, passed, shown, warned
+from cockpit.text.checks import lacking, passed, warned
+from cockpit.text.scrub import shown
 
 _ADDRESS: Final = re.compile(r"https?://[^\s<>()]+/issues/\d+")
 

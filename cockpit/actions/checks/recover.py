@@ -10,8 +10,7 @@ from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import CodeValue, JobValue, Phase, Triage
 from cockpit.model.plan import Basis, Check, Outcome, StepState
 from cockpit.model.shared_facts import Told, stop_in
-from cockpit.rules.jobs.flapping import created_at
-from cockpit.rules.jobs.repeated import failure_of, identity, same_again
+from cockpit.rules.jobs.restarts import created_at, failure_of, identity, same_again
 from cockpit.rules.jobs.terminal import diagnosis
 from cockpit.store.journal import JournalEntry, stopped
 from cockpit.store.memory import Snapshot

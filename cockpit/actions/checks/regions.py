@@ -14,12 +14,13 @@ from cockpit.model.observed import Pick
 from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
-from cockpit.rules.lineage.regions import named_in, of_command, plain
+from cockpit.rules.lineage.paths import named_in, of_command, plain
 from cockpit.runtime.bucket_client import AMAZON, settings_of
 from cockpit.runtime.buckets import BUCKETS
 from cockpit.runtime.http import Http, HttpError
-from cockpit.text.checks import passed, shown, warned
+from cockpit.text.checks import passed, warned
 from cockpit.text.safe import clean
+from cockpit.text.scrub import shown
 
 ID: Final = "C-17:region"
 WITHIN: Final = 2.5

@@ -29,7 +29,8 @@ from cockpit.runtime.offload import offload
 from cockpit.store.agents import GONE, AgentRecords, OtherWaitsError
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, StoreError
-from cockpit.text.checks import blocked, passed, shown, warned
+from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.scrub import shown
 
 if TYPE_CHECKING:
     from cockpit.notify.notifier import Notifications

@@ -21,7 +21,8 @@ from cockpit.platforms.local.launcher import launches
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.store.journal import Journal
-from cockpit.text.checks import shown, warned
+from cockpit.text.checks import warned
+from cockpit.text.scrub import shown
 
 DEADLINE: Final = 10.0
 

@@ -20,7 +20,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import LAUNCHED, STOPPED, Told
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import lacking, passed, warned
-from cockpit.text.told_lines import told_lines
+from cockpit.text.logbook_lines import told_lines
 
 DEADLINE: Final = 10.0
 ISSUE: Final = "issue"

@@ -26,14 +26,15 @@ from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import as_sent, fill, masked, values_of, words_of
 from cockpit.platforms.command import shown as shown_command
 from cockpit.records.logbook.reading import value_of
-from cockpit.rules.lineage.code import same_code
-from cockpit.rules.lineage.output_root import (
+from cockpit.rules.lineage.drift import same_code
+from cockpit.rules.lineage.paths import (
     StatedOutput,
     said_by_command,
     said_by_config,
     said_by_record,
 )
-from cockpit.text.checks import shown, warned
+from cockpit.text.checks import warned
+from cockpit.text.scrub import shown
 
 _NO_PAIR = (
     "started by the launch command; what resubmit was then is not recorded: "

@@ -16,7 +16,8 @@ from cockpit.actions.core.parameters import step_param
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference
 from cockpit.model.run import RunSpec
-from cockpit.text.checks import blocked, shown, warned
+from cockpit.text.checks import blocked, warned
+from cockpit.text.scrub import shown
 
 PARAM: Final = "fork-wandb"
 VARIABLE: Final = "WANDB_FORK_FROM"

@@ -36,7 +36,8 @@ from cockpit.records.issue.creating import LABELS, logbook_link
 from cockpit.records.issue.text import new_issue, title
 from cockpit.records.logbook.reading import Logbook
 from cockpit.runtime.offload import offload
-from cockpit.text.checks import passed, shown, warned
+from cockpit.text.checks import passed, warned
+from cockpit.text.scrub import shown
 
 BODY: Final = "issue_body"
 

@@ -41,7 +41,8 @@ from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
 from cockpit.model.run import RunSpec
 from cockpit.platforms.command import shown as shown_command
 from cockpit.runtime.offload import offload
-from cockpit.text.checks import blocked, passed, shown, warned
+from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.scrub import shown
 
 WORD: Final = "new lineage"
 

@@ -43,7 +43,7 @@ from cockpit.platforms.command import (
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.store.store import StoreError, pack
-from cockpit.text.checks import shown
+from cockpit.text.scrub import shown
 
 CODE: Final = "code"
 CONFIG: Final = "config_sha256"

@@ -14,7 +14,7 @@ from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import masked, recorded, words_of
 from cockpit.records.logbook.markdown import code as code_span
 from cockpit.store.memory import Snapshot
-from cockpit.text.checks import shown
+from cockpit.text.scrub import shown
 
 MOST: Final = 200_000
 """Characters of a command in a record."""

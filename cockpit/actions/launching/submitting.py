@@ -20,7 +20,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
 from cockpit.store.memory import Snapshot
 from cockpit.store.store import StoreError, unpack
-from cockpit.text.checks import shown
+from cockpit.text.scrub import shown
 
 SNAPSHOT: Final = "snapshot"
 SUBMITTED_AT: Final = "submitted_at"

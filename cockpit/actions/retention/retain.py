@@ -33,7 +33,7 @@ from cockpit.model.records import EventEntry
 from cockpit.model.wording import size, steps
 from cockpit.records.issue.text import retained
 from cockpit.records.logbook.markdown import prose
-from cockpit.rules.artifacts.retention import Decision, Needed, decide, depth_of, policy_of
+from cockpit.rules.lineage.checkpoints import Decision, Needed, decide, depth_of, policy_of
 from cockpit.text.checks import blocked, passed, warned
 
 RETENTION: Final = "retention"

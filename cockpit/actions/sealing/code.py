@@ -16,7 +16,7 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.wording import size
 from cockpit.records.git.sealing import SealFacts, seal_plan
-from cockpit.rules.lineage.code import same_code
+from cockpit.rules.lineage.drift import same_code
 from cockpit.runtime.offload import offload
 from cockpit.sources.git.command import git
 from cockpit.sources.git.own_commits import named_commits

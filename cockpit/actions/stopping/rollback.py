@@ -51,7 +51,7 @@ from cockpit.runtime.offload import offload
 from cockpit.store.launches import Rejections
 from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, passed, warned
-from cockpit.text.rejections import rejection_lines
+from cockpit.text.logbook_lines import rejection_lines
 
 LOADS: Final = "C-17"
 DEADLINE: Final = 15.0

@@ -15,7 +15,7 @@ from cockpit.model.shared_facts import is_agent
 from cockpit.model.wording import duration
 from cockpit.records.git.behind import PushStage, push_of
 from cockpit.records.git.repository import Limits
-from cockpit.rules.artifacts.records import entry_every
+from cockpit.rules.lineage.success import entry_every
 from cockpit.runtime.offload import offload
 from cockpit.store.agents import AUTOLOG, Consent, Consents
 from cockpit.store.store import StoreError

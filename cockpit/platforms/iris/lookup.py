@@ -32,7 +32,7 @@ from cockpit.platforms.local.tools import SUBMITS
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
-from cockpit.text.checks import shown
+from cockpit.text.scrub import shown
 
 LOOK: Final = 20.0
 """Seconds that one look at a controller may take."""

@@ -24,7 +24,7 @@ from cockpit.platforms.iris.trees import belongs_to, is_job_id
 from cockpit.platforms.iris.words import phase_of
 from cockpit.runtime.http import HttpError, LostAnswerError
 from cockpit.runtime.moment import Awake
-from cockpit.text.checks import shown
+from cockpit.text.scrub import shown
 
 ASK: Final = 20.0
 """Seconds that telling one job to end may take."""

@@ -46,7 +46,7 @@ from cockpit.platforms.local.tools import SUBMITS
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_command
-from cockpit.text.checks import shown
+from cockpit.text.scrub import shown
 
 SUBMIT: Final = 180.0
 """Seconds that the command is given: it may have to set up its environment first."""

@@ -45,7 +45,7 @@ from cockpit.records.git.troubles import NO_HISTORY, of_command, of_discovery, o
 from cockpit.runtime.git import Unchanged, stamps_beside
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
-from cockpit.text.markdown_blocks import conflict_line
+from cockpit.text.logbook_scan import conflict_line
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -12,10 +12,9 @@ from cockpit.runtime.git import READING, run_git
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed
-from cockpit.text.logbook_scan import read_entries
-from cockpit.text.logbook_stamp import read_stamp
-from cockpit.text.markdown_blocks import split_lines
+from cockpit.text.logbook_scan import read_entries, split_lines
 from cockpit.text.safe import clean
+from cockpit.text.times import read_stamp
 
 DEADLINE: Final = 5.0
 CAP: Final = 8 << 20

@@ -9,8 +9,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from cockpit.records.logbook.shortening import Cut, CutError, shortened, whole
-from cockpit.text.logbook_scan import Line, LogbookEntry, LogbookPage, entries_of
-from cockpit.text.markdown_blocks import raw_lines
+from cockpit.text.logbook_scan import Line, LogbookEntry, LogbookPage, entries_of, raw_lines
 
 _BOM: Final = "\ufeff"
 

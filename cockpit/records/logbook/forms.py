@@ -12,9 +12,9 @@ from cockpit.records.logbook.guarding import guarded
 from cockpit.records.logbook.labels import EVENT, KNOWN, meant, plain, written
 from cockpit.records.logbook.reading import DASHED, LABELLED, ROW
 from cockpit.records.logbook.stamps import StampForm, most
-from cockpit.text.logbook_stamp import read_stamp, written_stamp
+from cockpit.text.logbook_lines import quoted
 from cockpit.text.scrub import scrub
-from cockpit.text.told_lines import quoted
+from cockpit.text.times import read_stamp, written_stamp
 
 _BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")

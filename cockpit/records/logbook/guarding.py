@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from cockpit.text.markdown_blocks import Blocks
+from cockpit.text.logbook_scan import Blocks
 
 _LINE: Final = r"#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$"
 _OPENS: Final = r"`{3,}|~{3,}|<(?:!|\?|/?(?:details|pre|script|style|textarea)\b)"

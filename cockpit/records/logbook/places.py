@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from cockpit.records.logbook.book import Heading, MarkdownFile
 from cockpit.records.logbook.reading import newest_first
 from cockpit.text.logbook_scan import LogbookEntry, contract_of, is_instances
-from cockpit.text.logbook_stamp import written_stamp
+from cockpit.text.times import written_stamp
 
 _EVENT_LOG: Final = re.compile(r"\bevents\b|\bevent[- ]?log\b")
 _LOG: Final = re.compile(

@@ -12,16 +12,19 @@ from cockpit.model.records import EventEntry
 from cockpit.records.logbook.guarding import unguarded
 from cockpit.records.logbook.labels import KNOWN, meant, plain
 from cockpit.text.logbook_scan import (
+    Blocks,
     Line,
     LogbookEntry,
     LogbookPage,
     contract_of,
     entries_of,
+    indent_of,
     is_instances,
     read_page,
     scan,
+    split_lines,
+    without_indent,
 )
-from cockpit.text.markdown_blocks import Blocks, indent_of, split_lines, without_indent
 
 _WORDS: Final = "|".join(re.escape(word) for word in KNOWN)
 LABELLED: Final = re.compile(

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cockpit.model.base import Frozen
-from cockpit.text.logbook_stamp import known_zone, read_stamp, written_stamp
+from cockpit.text.times import known_zone, read_stamp, written_stamp
 
 T = TypeVar("T")
 _AREAS: Final = {

@@ -30,8 +30,7 @@ from cockpit.records.logbook.labels import KNOWN, plain, since
 from cockpit.records.logbook.places import EntrySection, contract_heading
 from cockpit.records.logbook.reading import ROW, LabelledValue, entry_fields, match_of, read_fields
 from cockpit.records.logbook.stamps import form_of
-from cockpit.text.logbook_scan import LogbookEntry
-from cockpit.text.markdown_blocks import indent_of
+from cockpit.text.logbook_scan import LogbookEntry, indent_of
 
 _SAMPLE: Final = 40
 """Entries that are looked at: those next to where the new one goes."""

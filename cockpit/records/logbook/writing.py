@@ -30,9 +30,8 @@ from cockpit.records.logbook.reading import entry_fields, event_of
 from cockpit.records.logbook.shortening import CutError
 from cockpit.records.logbook.stamps import form_of
 from cockpit.records.logbook.style import contract_form, entry_form, with_values
-from cockpit.text.logbook_scan import LogbookEntry, heading_of, is_instances
-from cockpit.text.logbook_stamp import read_stamp
-from cockpit.text.markdown_blocks import split_lines
+from cockpit.text.logbook_scan import LogbookEntry, heading_of, is_instances, split_lines
+from cockpit.text.times import read_stamp
 
 EVENTS: Final = "Event Log"
 INSTANCES: Final = "Launched Instances"

@@ -1,18 +1,31 @@
-"""C-02, the job's state is unknown; C-04, capacity wedge: it waits too long, or cannot start."""
+"""C-02, C-03, C-04 and C-26: the job's state, its monitor, its wait for capacity, its near end."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History, Outage
-from cockpit.model.observed import STARTING, UNCLEAR, JobValue, Phase
+from cockpit.model.lineage import named, newest_good, newest_of
+from cockpit.model.observed import STARTING, UNCLEAR, Checkpoint, JobValue, MonitorValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
-from cockpit.rules.jobs.repeated import identity
-from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
+from cockpit.rules.jobs.restarts import identity
+from cockpit.rules.metrics.progress import progress
+from cockpit.rules.present import (
+    StepClock,
+    job_of,
+    job_source,
+    of_present,
+    phase_of,
+    phase_since,
+    seen_at,
+    still_open,
+)
 
 CADENCES = 2
 NAMED = 12
@@ -198,3 +211,227 @@ def _partial(run: RunSpec, history: History, job: JobValue) -> Iterator[Alert]:
         confidence="sure",
         next_action=f"tell {wording.person(run)} and keep waiting; do not touch the cluster",
     )
+
+
+MONITOR_CADENCES = 2
+
+
+def monitor_stale(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-03: no sign of the monitor for more than two of its cadences, or two monitors.
+
+    A run that succeeded, or that was stopped by our order, needs no monitor any more; one
+    that failed is watched until a person has acknowledged it (SPEC W). What its clock leaves
+    open (``doubt``) neither opens nor closes anything in a watch, which sees the next write; a
+    single look has the stamp alone to go by, and says what speaks against it.
+    """
+    phase, facet = phase_of(history), history.facets.monitor
+    stopped = phase.terminal and history.stop_ordered_by is not None
+    if run.monitor is None or phase is Phase.SUCCEEDED or stopped:
+        return
+    value = facet.value
+    if value is None:
+        yield from _never_written(run, history, facet)
+        return
+    last, doubted = value.last_update, value.doubt is not None and history.attended
+    silent = (
+        last is not None and seen_at(facet, history.now) - last > MONITOR_CADENCES * value.cadence_s
+    )
+    former = still_open(history, f"C-03:{run.name}") if doubted else None
+    if former is not None:
+        yield former
+    elif not doubted and (silent or not value.fresh):
+        yield _stale(run, facet, value, history)
+    elif value.gone:
+        yield _cut_off(run, facet, value, history)
+    if value.fresh and any(other.fresh for other in value.others):
+        yield _two(run, facet, value, history)
+
+
+def _stale(
+    run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history: History
+) -> Alert:
+    when = "never" if value.last_update is None else wording.moment(value.last_update)
+    limit = f"{MONITOR_CADENCES} cadences of {wording.span(value.cadence_s)}"
+    whose = f"{value.owner}'s" if value.owner else "the"
+    return Alert(
+        id="C-03",
+        key=f"C-03:{run.name}",
+        severity=Severity.WARNING,
+        title="Monitor silent (the run is checked separately)",
+        since=present.first(value.last_update, phase_since(history)),
+        evidence=present.evidence(
+            facet.source,
+            f"last sign of {whose} monitor: {when}; limit {limit}",
+            *([] if value.doubt is None else [value.doubt]),
+            *value.gone,
+        ),
+        confidence="sure" if value.doubt is None else "likely",
+        next_action="restart the monitor; leave the run alone"
+        if value.doubt is None
+        else "look again after its next write, then restart it; leave the run alone",
+    )
+
+
+def _cut_off(
+    run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history: History
+) -> Alert:
+    return Alert(
+        id="C-03",
+        key=f"C-03:{run.name}:gone",
+        severity=Severity.WARNING,
+        title="Monitor session is gone (the run is checked separately)",
+        since=history.now,
+        evidence=present.evidence(facet.source, *value.gone),
+        confidence="likely",
+        next_action="restart the session, then the monitor; leave the run alone",
+    )
+
+
+def _two(run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history: History) -> Alert:
+    fresh = [other for other in value.others if other.fresh]
+    return Alert(
+        id="C-03",
+        key=f"C-03:{run.name}:two",
+        severity=Severity.WARNING,
+        title=f"{len(fresh) + 1} monitors watch one job",
+        since=min(other.last_update or history.now for other in fresh),
+        evidence=(
+            Evidence(
+                text=f"{value.owner or 'a monitor'}: {value.path or '?'}", source=facet.source
+            ),
+            *(
+                Evidence(text=f"{each.owner or 'another monitor'}: {each.path}", source=each.path)
+                for each in fresh
+            ),
+        ),
+        confidence="sure",
+        next_action="keep one monitor of this job; stop the others",
+    )
+
+
+def _never_written(run: RunSpec, history: History, facet: Facet[MonitorValue]) -> Iterator[Alert]:
+    """Yield the alert for a monitor that has left no file at all for two cadences."""
+    if facet.error is None or facet.error.kind is not ErrorKind.NOT_FOUND or facet.since is None:
+        return
+    if history.now - facet.since <= MONITOR_CADENCES * run.monitor_cadence:
+        return
+    yield Alert(
+        id="C-03",
+        key=f"C-03:{run.name}",
+        severity=Severity.WARNING,
+        title="No monitor heartbeat found (the run is checked separately)",
+        since=facet.since,
+        evidence=present.evidence(facet.source, facet.error.message),
+        confidence="likely",
+        next_action="start the monitor, or fix [run.monitor]",
+    )
+
+
+def walltime_short(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-26: less walltime is left than until the next checkpoint; not if it is done before."""
+    job = job_of(history)
+    every = run.checkpoints.save_every if run.checkpoints is not None else None
+    if job is None or job.phase is not Phase.RUNNING or job.ends_by is None or not every:
+        return
+    listing = history.facets.checkpoints
+    if listing.value is None or listing.value.unlisted:
+        return
+    saved = newest_of(item for item in listing.value.items if item.complete and item.own)
+    last = _last(saved, job)
+    seen = seen_at(history.facets.job, history.now)
+    if last is None or last + every <= job.ends_by or _done_before(run, history, job.ends_by, seen):
+        return
+    if last + 2 * every <= seen:
+        return  # saves are late or fewer than told: C-07 says so, and when the next comes is open
+    yield _alert(run, history, job, last + every)
+
+
+def _last(saved: Checkpoint | None, job: JobValue) -> float | None:
+    """Return when the present job last saved, else when it began."""
+    times = (job.started_at, saved.saved_at if saved is not None else None)
+    return max((at for at in times if at is not None), default=None)
+
+
+def _done_before(run: RunSpec, history: History, ends_by: float, seen: float) -> bool:
+    eta = progress(run, history).eta_s
+    return eta is not None and seen + eta <= ends_by
+
+
+def _alert(run: RunSpec, history: History, job: JobValue, due: float) -> Alert:
+    assert job.ends_by is not None and run.checkpoints is not None and run.checkpoints.save_every
+    ends = f"{job.id} reaches its time limit at {wording.moment(job.ends_by)}"
+    text = f"the next checkpoint is due at {wording.moment(due)}"
+    after = f"; {job.queued[0].id} continues after it" if job.queued else ""
+    return Alert(
+        id="C-26",
+        key=f"C-26:{run.name}:{job.id}",
+        severity=Severity.ALERT,
+        title="Time limit before the next checkpoint",
+        since=due - run.checkpoints.save_every,
+        evidence=present.evidence(job_source(history), ends, text),
+        confidence="likely",
+        next_action="ask the trainer to save before then, or the steps since its last save are"
+        f" lost{after}",
+    )
+
+
+OVER: Final = 900.0
+"""Seconds after a notice in which it comes true: who still trains then was not taken away."""
+_TAKEN: Final = re.compile(
+    r"\b(?:preempt(?:ed|ing|ion)|reclaim(?:ed|ing)|evict(?:ed|ing|ion))\b", re.I
+)
+_COUNTED: Final = re.compile(r"\bpreempted \d+ times?\b|\b\d+ preempted\b", re.I)
+"""How often it was taken before, and what is taken by now: no notice of what is to come."""
+
+
+def preemption_noticed(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-26: while the job still runs, and until it has trained on for longer than a notice is."""
+    job = job_of(history)
+    if job is None or job.phase is not Phase.RUNNING:
+        return
+    told = [*_by_log(history), *_by_others(history, job)]
+    if not told:
+        return
+    after = f"; {job.queued[0].id} continues after it" if job.queued else ""
+    value = history.facets.checkpoints.value
+    newest = None if value is None else newest_good(value.items)
+    saved = "no complete checkpoint known" if newest is None else f"{named(newest)} is complete"
+    yield Alert(
+        id="C-26",
+        key=f"C-26:{run.name}:notice:{job.id}",
+        severity=Severity.ALERT,
+        title="Preemption notice: the job is about to be stopped",
+        since=min(at for at, _ in told),
+        evidence=tuple(line for _, line in told),
+        confidence="likely",
+        next_action=f"ask the trainer to save at once ({saved}); relaunch {run.name} once it has"
+        f" ended, unless it restarts by itself{after}",
+    )
+
+
+def _by_log(history: History) -> Iterator[tuple[float, Evidence]]:
+    log = history.facets.log
+    notice = None if log.value is None else log.value.announced.notice
+    if notice is None or not of_present(notice.at, history):
+        return
+    last = StepClock(history).last
+    if last is None or last <= notice.at + OVER:
+        text = f"{notice.line} (at {wording.moment(notice.at)})"
+        yield notice.at, Evidence(text=text, source=log.source)
+
+
+def _by_others(history: History, job: JobValue) -> Iterator[tuple[float, Evidence]]:
+    """Yield what its platform says of it, and that the client has marked its run."""
+    tracker = history.facets.tracker
+    if job.preempted_at is not None:
+        text = f"{job.id} was told to make room at {wording.moment(job.preempted_at)}"
+        yield job.preempted_at, Evidence(text=text, source=job_source(history))
+    if job.reason is not None and _TAKEN.search(_COUNTED.sub("", job.reason)):
+        yield (
+            seen_at(history.facets.job, history.now),
+            Evidence(text=wording.with_reason(job.state, job.reason), source=job_source(history)),
+        )
+    marked = tracker.value is not None and tracker.value.state == "preempting"
+    if tracker.value is not None and marked and of_present(tracker.value.heartbeat_at, history):
+        text = 'W&B says "preempting"'
+        yield seen_at(tracker, history.now), Evidence(text=text, source=tracker.source)

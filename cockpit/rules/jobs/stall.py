@@ -1,32 +1,39 @@
-"""C-06, step stalled, by the training step's own clock; and C-23, a log that is only buffered."""
+"""C-06 and C-23: no training step by the step's own clock; a log that has stopped or began anew."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.clock import FILE_SKEW
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
 from cockpit.model.jobs import Stopped
-from cockpit.model.observed import STARTING, LogValue, Phase
+from cockpit.model.lineage import named
+from cockpit.model.logtext import LogLine, PresentLog, Read
+from cockpit.model.observed import STARTING, JobValue, LogValue, Phase, Triage
+from cockpit.model.report import Facets
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.jobs.terminal import triage_evidence
 from cockpit.rules.metrics.progress import current_step
-from cockpit.rules.patience import CADENCES, patience
 from cockpit.rules.present import (
+    CADENCES,
     StepClock,
     job_of,
     job_source,
+    patience,
     phase_of,
     phase_since,
     seen_at,
     stopped,
 )
+from cockpit.rules.triage.classify import diagnose
 
 DEGRADED = re.compile(
     r"OwnerDied(Error)?\b|dead node|node (death|is dead|died)|unsatisfied resource"
@@ -260,3 +267,131 @@ def _saves(history: History) -> list[float]:
     value = history.facets.checkpoints.value
     times = (item.saved_at for item in (value.items if value is not None else ()))
     return [at for at in times if at is not None]
+
+
+def and_the_job(facets: Facets, changes: Mapping[str, Facet[Any]]) -> Facets:
+    """Return facets with such changes, and with the job as these show it."""
+    changed = facets.model_copy(update=changes)
+    job = with_signs_of_life(changed.job, changed)
+    return changed if job is changed.job else changed.model_copy(update={"job": job})
+
+
+def with_signs_of_life(job: Facet[JobValue], facets: Facets) -> Facet[JobValue]:
+    """Return a job that seems to be starting as running, where another source shows its work."""
+    value = job.value
+    if value is None or value.state != STARTING or value.started_at is None:
+        return job
+    sign = sign_of_life(facets, value.started_at)
+    if sign is None:
+        return job
+    running = {
+        "state": "running",
+        "phase": Phase.RUNNING,
+        "reason": f"its log shows nothing of this start, but {sign}",
+        "pending_since": None,
+    }
+    return job.model_copy(update={"value": value.model_copy(update=running)})
+
+
+def sign_of_life(facets: Facets, started: float) -> str | None:
+    """Return what was done since a start, as far as any source but the log shows it."""
+    since = started + FILE_SKEW
+    listing, tracker = facets.checkpoints.value, facets.tracker.value
+    saves = [each for each in (listing.items if listing is not None else ()) if each.saved_at]
+    newest = max(saves, key=lambda each: each.saved_at or 0.0, default=None)
+    if newest is not None and newest.saved_at is not None and newest.saved_at > since:
+        return f"{named(newest)} was saved at {wording.moment(newest.saved_at)}"
+    if tracker is not None and tracker.last_step_at is not None and tracker.last_step_at > since:
+        return f"the tracker has a step of {wording.moment(tracker.last_step_at)}"
+    return None
+
+
+SLACK = 15.0
+"""Seconds by which a first line may lie before its job's start."""
+_NO_CAUSE = ("harmless_noise", "success", "unknown", "killed")
+
+
+def log_begun_anew(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-23: the log holds nothing of the attempts before the present one."""
+    log, job = history.facets.log, job_of(history)
+    value = log.value
+    if value is None or job is None or job.phase.terminal:
+        return
+    if value.moved_from is not None:
+        yield _moved(run, history, value)
+    since, texts = _seen(value, history) or _read(value, history)
+    unsure = history.log_trend.pace.began_late  # its first lines tell no time
+    if since is None:
+        return
+    yield Alert(
+        id="C-23",
+        key=f"C-23:{run.name}:begun-anew",
+        severity=Severity.INFO,
+        title="The log was begun anew at a restart",
+        since=since,
+        evidence=present.evidence(log.source, *texts),
+        confidence="guess" if value.begun_anew_at is None and unsure else "likely",
+        next_action="nothing to do: let the next start append to its log"
+        " (Slurm: --open-mode=append; a shell: >> in place of >)",
+    )
+
+
+def _moved(run: RunSpec, history: History, log: LogValue) -> Alert:
+    handle = re.search(r"/proc/\d+/fd/\d+$", log.path)
+    became = "renamed" if handle is None else "deleted"
+    keep = "it is followed there" if handle is None else f"keep it: cp {handle[0]} FILE"
+    return Alert(
+        id="C-23",
+        key=f"C-23:{run.name}:renamed",
+        severity=Severity.INFO,
+        title=f"The log was {became} under its writer",
+        since=log.mtime,
+        evidence=present.evidence(
+            history.facets.log.source,
+            f"{log.moved_from} was {became}; its writer goes on in {log.path}",
+        ),
+        confidence="sure",
+        next_action=f"{'nothing to do: ' if handle is None else ''}{keep}; rotate with"
+        " copytruncate, or let the writer open its log anew",
+    )
+
+
+def _seen(log: LogValue, history: History) -> tuple[float, list[str]] | None:
+    """Return when the log was seen to shrink beside a restart, and what is known from before."""
+    if log.begun_anew_at is None:
+        return None
+    job, breaks = job_of(history), history.log_trend.stepping.breaks
+    backs = [each for each in breaks if each.back]
+    if not (backs or history.restarts or (job is not None and job.restarts)):
+        return None
+    texts = [f"begun anew at {wording.moment(log.begun_anew_at)}; what stood in it before is gone"]
+    if backs:
+        texts[0] += f"; it had reached step {wording.step(backs[-1].step)}"
+    found = _cause(log.former_end)
+    if found is not None and found.name not in _NO_CAUSE and found.evidence:
+        texts.append(f"seen before: {wording.cause(found.name)}: {found.evidence[-1].text}")
+    else:
+        texts.append("what ended the former attempt is lost")
+    return log.begun_anew_at, texts
+
+
+def _read(log: LogValue, history: History) -> tuple[float | None, list[str]]:
+    """Return the same of a log that is read for the first time: by the times of its lines."""
+    job, pace = job_of(history), history.log_trend.pace
+    whole = log.rows_begin == 0 and pace.resumes == 0 and pace.first_at is not None
+    if job is None or not job.restarts or job.started_at is None or not whole:
+        return None, []
+    if pace.first_at is None or pace.first_at < job.started_at - SLACK:
+        return None, []
+    text = f"restarts: {job.restarts}, and the log shows one beginning only"
+    if not pace.began_late:
+        text += f", at {wording.moment(pace.first_at)}"
+    return pace.first_at, [f"{text}: what ended the former attempt is lost"]
+
+
+@lru_cache(maxsize=64)
+def _cause(lines: tuple[str, ...]) -> Triage | None:
+    if not lines:
+        return None
+    read = Read(lines=len(lines), bytes=sum(map(len, lines)), whole=False)
+    return diagnose(PresentLog(tuple(map(LogLine, lines)), read, None), "failed", None)

@@ -21,8 +21,15 @@ from cockpit.model.place import address_of
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.model.shared_facts import IDS
 from cockpit.rules import present
-from cockpit.rules.patience import held_back, patience
-from cockpit.rules.present import job_of, may_train, of_present, seen_at, still_open
+from cockpit.rules.present import (
+    held_back,
+    job_of,
+    may_train,
+    of_present,
+    patience,
+    seen_at,
+    still_open,
+)
 
 POLICIES: Final = ("--wandb.resume", "--wandb-resume", "--wandb_resume", "WANDB_RESUME")
 """What sets the resume policy on a command line or in the environment in front of it."""

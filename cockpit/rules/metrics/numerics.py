@@ -14,15 +14,18 @@ from statistics import median
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend, timed_steps
-from cockpit.rules.metrics.calm import FEWEST, Calm, calm_rows
-from cockpit.rules.metrics.climb import ClimbFold
-from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold, SkipFold
+from cockpit.rules.metrics.loss import ClimbFold, SpikeFold
+from cockpit.rules.metrics.nonfinite import (
+    KEY_METRIC_ROWS,
+    LOSS_ROWS,
+    FiniteFold,
+    SkipFold,
+    TaintFold,
+)
 from cockpit.rules.metrics.seam import SeamFold
-from cockpit.rules.metrics.spike import SpikeFold
 from cockpit.rules.metrics.stability import Stabilities
-from cockpit.rules.metrics.stepping import SteppingFold
-from cockpit.rules.metrics.taints import TaintFold
-from cockpit.rules.metrics.throughput import ThroughputFold
+from cockpit.rules.metrics.throughput import SteppingFold, ThroughputFold
+from cockpit.rules.metrics.usual import FEWEST, Calm, calm_rows
 from cockpit.rules.metrics.writers import WriterFold
 
 RECENT = 64

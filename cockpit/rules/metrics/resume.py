@@ -1,16 +1,10 @@
-"""C-12, the first step after a start: a resume that found nothing starts silently at step 0.
-
-It would later overwrite good checkpoints (SPEC K), so one glance at the first step decides,
-whoever made the start: a launch of ours was told what to load, any other is held against the
-newest complete checkpoint that was there before it. Trainers count differently: one that loads
-step N goes on with N or N + 1; both are right.
-"""
+"""C-12: the first step after a start, and the loss after it beside that of the instance before."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
@@ -18,12 +12,14 @@ from cockpit.model.history import History, Launched
 from cockpit.model.lineage import LIGHTNING
 from cockpit.model.observed import Checkpoint
 from cockpit.model.run import RunSpec
+from cockpit.model.trend import Seam
 from cockpit.rules import present
-from cockpit.rules.jobs.in_place import our_launch, restarts_in_place
+from cockpit.rules.jobs.restarts import our_launch, restarts_in_place
 from cockpit.rules.metrics.progress import REACH
-from cockpit.rules.present import CLOCK_SKEW, job_of, may_train
+from cockpit.rules.metrics.seam import DIFFERING, LEVEL
+from cockpit.rules.present import CLOCK_SKEW, job_of, may_train, still_open
 
-SLACK = 100
+STEP_SLACK = 100
 """Steps by which the first one seen may lie behind: not every step is logged."""
 
 
@@ -58,7 +54,7 @@ def first_step_wrong(
         return _too_low(first, expected)
     if at is None or not usual_step_s or at < launched.begun + CLOCK_SKEW:
         return None
-    reach = expected + 1 + SLACK + REACH * (at - launched.begun) / usual_step_s
+    reach = expected + 1 + STEP_SLACK + REACH * (at - launched.begun) / usual_step_s
     if first <= reach:
         return None
     return (
@@ -233,3 +229,88 @@ def _alert(run: RunSpec, start: Start, where: str, wrong: str) -> Alert:
         next_action=f"{'' if sure else ask}stop {run.name} before it overwrites good checkpoints;"
         " then read its log",
     )
+
+
+CLOCK_SLACK: Final = CLOCK_SKEW
+"""Seconds by which a job's start may seem to lie outside the pause that it made."""
+
+
+def resume_mismatch(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-12 (loss): from where it shows until the next start; one restart is one alert."""
+    seam = _seam(history)
+    if seam is None or not may_train(history) or not _settled(run, history, seam):
+        return
+    if any(True for _ in resumed_elsewhere(run, history)):
+        return  # it has loaded something else: that its loss is another one follows
+    yield Alert(
+        id="C-12",
+        key=_key(run, seam),
+        severity=Severity.ALERT,
+        title=f"Resumed at step {wording.step(seam.first)}, but the loss does not match: "
+        f"{_title(seam)}",
+        since=present.first(seam.at, history.trend.last_step_at, history.now),
+        evidence=(*present.evidence("logged rows", *_lines(run, seam)), *present.gap(history)),
+        confidence="sure" if seam.back and history.rows_from == 0 else "likely",
+        next_action=(
+            f"compare config, data order and checkpoint of both starts; {wording.escalate(run)}"
+            f" before {run.name} trains much further"
+        ),
+    )
+
+
+def _settled(run: RunSpec, history: History, seam: Seam) -> bool:
+    """Tell whether the former trend is known: not while rows before the first one read are missing.
+
+    What both have logged is compared step by step, and needs no trend.
+    """
+    if seam.differ >= DIFFERING or history.rows_from == 0:
+        return True
+    return still_open(history, _key(run, seam)) is not None
+
+
+def _key(run: RunSpec, seam: Seam) -> str:
+    return f"C-12:loss:{run.name}:{seam.last}-{seam.first}"
+
+
+def _seam(history: History) -> Seam | None:
+    """Return the last restart whose loss does not fit."""
+    known = history.trend.resumption
+    if known.found is not None:
+        return known.found
+    job = job_of(history)
+    starts = [None if job is None else job.started_at]
+    starts.append(None if history.launched is None else history.launched.begun)
+    for seam in reversed(known.shifts):
+        low, high = seam.ended, seam.at
+        if low is None or high is None:
+            continue
+        if any(at is not None and low - CLOCK_SLACK <= at <= high + CLOCK_SLACK for at in starts):
+            return seam
+    return None
+
+
+def _title(seam: Seam) -> str:
+    if seam.differ >= DIFFERING:
+        return f"{seam.differ} of {seam.compared} compared steps differ"
+    level, expected = seam.level or 0.0, seam.expected or 0.0
+    way = "above" if level > expected else "below"
+    share = abs(level - expected) / abs(expected) if expected else 0.0
+    return f"{wording.percent(share, 1)} {way} the previous trend"
+
+
+def _lines(run: RunSpec, seam: Seam) -> Iterator[str]:
+    limits = run.thresholds
+    yield f"the previous job had logged up to step {wording.step(seam.last)}"
+    if seam.compared:
+        worst = f", the most by {seam.worst:+.3g} at step {wording.step(seam.worst_step)}"
+        yield (
+            f"{seam.differ} of {seam.compared} steps logged by both differ by more than"
+            f" {limits.resume_catchup:g}{worst if seam.differ else ''}"
+        )
+    if seam.lr is not None and seam.lr_now is not None:
+        yield f"learning rate {seam.lr:.4g} before the restart, {seam.lr_now:.4g} after it"
+    if seam.level is not None and seam.expected is not None:
+        yield (
+            f"median of {LEVEL} rows {wording.number(seam.level)}, the previous job's trend gives"
+            f" {wording.number(seam.expected)}; limit {wording.percent(limits.resume_after, 1)}"
+        )

@@ -22,8 +22,7 @@ from typing import Any, Final
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Line, Resumption, Seam
-from cockpit.rules.metrics.calm import Calm, any_told
-from cockpit.rules.metrics.excursion import NORMAL
+from cockpit.rules.metrics.usual import NORMAL, Calm, any_told
 
 RANKS: Final = 14
 EACH: Final = 14

@@ -19,8 +19,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import MetricTrend
 from cockpit.rules import present
-from cockpit.rules.metrics.calm import Calm
-from cockpit.rules.metrics.excursion import NORMAL, ExcursionFold
+from cockpit.rules.metrics.usual import NORMAL, Calm, ExcursionFold
 
 ENOUGH: Final = 50
 """Rows needed before anything is usual."""

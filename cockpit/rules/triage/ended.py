@@ -11,10 +11,6 @@ from typing import Final
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.aftermath import ended_since, met_while_leaving
-from cockpit.rules.triage.again import came_again
-from cockpit.rules.triage.answers import answer
-from cockpit.rules.triage.by_exception import by_exception
 from cockpit.rules.triage.by_exit import (
     INTERRUPT_CODES,
     KILL_CODES,
@@ -22,23 +18,26 @@ from cockpit.rules.triage.by_exit import (
     TAIL,
     TERM_CODES,
     by_exit,
+    came_again,
     complaints,
+    ended_since,
     healed,
     killed,
+    met_while_leaving,
     misused,
 )
-from cockpit.rules.triage.data_words import DATA
-from cockpit.rules.triage.lines import Log
-from cockpit.rules.triage.orders import BY_COMMAND, JOB_CANCELLED, STEP_CANCELLED, STOPPED
-from cockpit.rules.triage.signs import SIGNS, Action, Sign
-from cockpit.rules.triage.tracebacks import (
+from cockpit.rules.triage.exceptions import (
     IGNORED,
     Raised,
+    by_exception,
     decisive,
     exceptions,
     ignored,
     is_echo,
 )
+from cockpit.rules.triage.lines import Log, answer
+from cockpit.rules.triage.phrases import BY_COMMAND, DATA, JOB_CANCELLED, STEP_CANCELLED, STOPPED
+from cockpit.rules.triage.signs import SIGNS, Action, Sign
 from cockpit.rules.triage.words import (
     BAD_ACCESS,
     DEVICE_ERROR,

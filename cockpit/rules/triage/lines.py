@@ -5,26 +5,197 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from functools import cached_property, lru_cache
 from operator import itemgetter
+from re import _constants as op  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any, Final, Literal, NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.doubt import INTRODUCES, certain, listed, unquoted
-from cockpit.rules.triage.literals import alternatives
 from cockpit.rules.triage.log_text import (
     bars_of,
     losses_of,
     marks_of,
     norms_lost,
+    report_last,
     steps_of,
     tells_loss,
 )
-from cockpit.rules.triage.reports import report_last
-from cockpit.rules.triage.stamps import Told, event_in, is_later
+from cockpit.rules.triage.phrases import INTRODUCES, certain, listed, unquoted
+from cockpit.rules.triage.signs import Action
 from cockpit.rules.triage.words import NETWORK, STARTED_AGAIN, STARTS
+
+HEAD: Final = 60
+"""Characters in which a line's stamp begins."""
+FAR: Final = 400
+"""Characters in which an event's own time is looked for: ``CANCELLED AT 2026-06-16T12:00:11``."""
+DAY: Final = 24 * 3600
+SKEW: Final = 2.0
+"""Seconds by which two writers' clocks may differ, or a line may come late."""
+NEAR: Final = 30 * 60
+"""Seconds that an end is told after the last line of training; an hour may be a zone's."""
+_AT: Final = "CANCELLED AT "
+_STAMP: Final = late_regex(
+    r"(?<!\d)(?:(?P<year>20\d\d)[-/]?(?P<month>[01]\d)[-/]?(?P<day>[0-3]\d)[T ]{1,2})?"
+    r"(?<![\d:.])(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d):(?P<second>[0-5]\d)(?![:\d])(?!.{0,12}<)"
+)
+_LASTS: Final = late_regex(
+    r"(?:<|\b(?:eta|elapsed|remaining|left|took|uptime)\b\W{0,3}(?:\d+ days?, )?)$", re.I
+)
+"""What stands before hours that are no time of day: a progress bar's, what is left of a run."""
+_DIGIT: Final = late_regex(r"\d")
+
+
+class Told(NamedTuple):
+    """A time: how it looks, in seconds, and whether of a day or only of some day."""
+
+    form: str
+    at: float
+    dated: bool
+
+
+def told_in(line: str) -> Told | None:
+    """Return the stamp in a line's head, durations apart; ``None`` without one."""
+    return _told(line[: HEAD + 40], HEAD, dated=False)
+
+
+def event_in(line: str) -> Told | None:
+    """Return the stamp in a line's head, or else the time at which Slurm says that it cancelled."""
+    at = line.find(_AT, 0, FAR)
+    return told_in(line) or (_told(line[at:], FAR, dated=True) if at >= 0 else None)
+
+
+def is_later(one: Told, other: Told) -> bool:
+    """Tell whether one time lies surely behind the other.
+
+    What lies far behind may be of another zone, or of a day that is not told. Without a date, the
+    shorter way round the clock counts.
+    """
+    apart = one.at - other.at
+    if not (one.dated and other.dated):
+        apart = (apart + DAY / 2) % DAY - DAY / 2
+    return SKEW < apart <= NEAR
+
+
+def _told(head: str, most: int, *, dated: bool) -> Told | None:
+    stamps = (found for found in _STAMP.finditer(head) if found.start() <= most)
+    for found in stamps:
+        if (dated and found["year"] is None) or _LASTS.search(head[: found.start()]):
+            continue
+        at = _seconds(found)
+        return (
+            None if at is None else Told(_DIGIT.sub("0", found[0]), at, found["year"] is not None)
+        )
+    return None
+
+
+def _seconds(found: re.Match[str]) -> float | None:
+    """Return when a stamp was written (seconds), ``None`` of a day that no calendar has."""
+    clock = 3600.0 * int(found["hour"]) + 60 * int(found["minute"]) + int(found["second"])
+    if found["year"] is None:
+        return clock
+    try:
+        day = date(int(found["year"]), int(found["month"]), int(found["day"]))
+    except ValueError:
+        return None
+    return clock + DAY * float(day.toordinal())
+
+
+SHORTEST: Final = 2
+"""Letters below which a literal is found on nearly every line."""
+_Node = tuple[Any, Any]
+_SET: Final = late_regex(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+
+
+class Alternative(NamedTuple):
+    """One of the alternatives of an expression, and words of which each match of it holds one."""
+
+    words: frozenset[str] | None
+    pattern: re.Pattern[str]
+
+
+@lru_cache(maxsize=256)
+def alternatives(pattern: re.Pattern[str]) -> tuple[Alternative, ...]:
+    """Return the alternatives of an expression that stand in no bracket.
+
+    To look for words is many times faster than to try an expression, and most lines hold none.
+    """
+    parts = (re.compile(branch, pattern.flags) for branch in branches(pattern.pattern))
+    found = ((literals_of(part), part) for part in parts)
+    return tuple(
+        Alternative(None if words is None else frozenset(map(bytes.decode, words)), part)
+        for words, part in found
+    )
+
+
+def literals_of(pattern: re.Pattern[str]) -> frozenset[bytes] | None:
+    """Return words, in small letters, of which each match holds one; ``None`` if none is sure.
+
+    A digit is no part of one: lines are looked at with their figures taken out.
+    """
+    found: set[str] = set()
+    for branch in branches(pattern.pattern):
+        words = _needed(list(parser.parse(branch, pattern.flags)))
+        if not words:
+            return None
+        found |= words
+    return frozenset(word.encode() for word in found)
+
+
+def _needed(nodes: Sequence[_Node]) -> frozenset[str]:
+    """Return the alternatives of the surest part of a sequence; none where nothing is sure."""
+    best: frozenset[str] = frozenset()
+    run = ""
+    for kind, value in [*nodes, (None, None)]:
+        if kind is op.LITERAL and not chr(value).isdigit():
+            run += chr(value).lower()
+            continue
+        best = max(best, _sure({run}), _inside((kind, value)), key=_worth)
+        run = ""
+    return best
+
+
+def _inside(node: _Node) -> frozenset[str]:
+    kind, value = node
+    if kind is op.SUBPATTERN:
+        return _needed(list(value[-1]))
+    if kind is op.BRANCH:
+        parts = [_needed(list(part)) for part in value[1]]
+        return _sure(word for part in parts for word in part) if all(parts) else frozenset()
+    if kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT) and value[0] > 0:
+        return _needed(list(value[-1]))
+    return frozenset()
+
+
+def _sure(words: Iterable[str]) -> frozenset[str]:
+    found = frozenset(words)
+    return found if all(len(word) >= SHORTEST for word in found) else frozenset()
+
+
+def _worth(words: frozenset[str]) -> tuple[int, int]:
+    return (min(map(len, words), default=0), -len(words))
+
+
+def branches(pattern: str) -> list[str]:
+    """Return the alternatives of an expression that stand in no bracket."""
+    branches, depth, at = [""], 0, 0
+    while at < len(pattern):
+        step = 2 if pattern[at] == "\\" else 1
+        if pattern[at] == "[":  # a bracket or a bar in a set of characters is only itself
+            step = _SET.match(pattern, at).end() - at  # type: ignore[union-attr]
+        piece = pattern[at : at + step]
+        depth += (piece == "(") - (piece == ")")
+        if piece == "|" and depth == 0:
+            branches.append("")
+        else:
+            branches[-1] += piece
+        at += step
+    return branches
+
 
 READ = 20_000
 """Newest lines that are looked at."""
@@ -290,3 +461,28 @@ def _told_in(log: PresentLog, places: Sequence[LogLine]) -> int | None:
         return None
     told = log.lines[log.told[0]]
     return log.told[1] if any(place is told for place in places) else None
+
+
+EVIDENCE = 5
+"""Lines that are shown at most: the first ones, and the last."""
+
+
+def answer(
+    log: Log,
+    name: str,
+    action: Action,
+    confidence: Literal["sure", "likely", "guess"],
+    indexes: Sequence[int] = (),
+    place: Triage.Place | None = None,
+) -> Triage:
+    """Return class ``name`` and its action, resting on the lines ``indexes`` (0-based)."""
+    chosen = [*indexes[: EVIDENCE - 1], *indexes[-1:]] if len(indexes) > EVIDENCE else indexes
+    return Triage(
+        name=name,
+        action=action,
+        confidence=confidence,
+        evidence=tuple(log.evidence(index) for index in chosen),
+        code_location=place,
+        step=log.newest_step,
+        read=log.read,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cockpit.model.late_regex import late_regex
-from cockpit.rules.triage.codes import MOUNT_ERRNO, NETWORK_ERRNO, TRANSIENT
+from cockpit.rules.triage.signs import MOUNT_ERRNO, NETWORK_ERRNO, TRANSIENT
 
 NETWORK = late_regex(
     r"connection ?(was )?(reset|refused|aborted|closed before|timed out|error)"

@@ -33,7 +33,7 @@ from cockpit.sources.checkpoints.look import (
 from cockpit.sources.checkpoints.rejected import Books
 from cockpit.sources.checkpoints.surveys import SECONDS, Surveys, folder_names, wants_of
 from cockpit.sources.checkpoints.tree import ListingError
-from cockpit.text.resume_words import ckpt_path_of
+from cockpit.text.announced import ckpt_path_of
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 15.0

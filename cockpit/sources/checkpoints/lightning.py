@@ -12,7 +12,7 @@ from typing import Final
 from cockpit.model.late_regex import late_regex
 from cockpit.model.observed import Checkpoint, Pick
 from cockpit.sources.checkpoints.listing import Root
-from cockpit.text.resume_words import LAST
+from cockpit.text.announced import LAST
 
 NAME: Final = "lightning"
 _LAST: Final = late_regex(r"last.*\.ckpt")

@@ -33,7 +33,7 @@ from cockpit.sources.checkpoints.listing import Listed, Root
 from cockpit.sources.checkpoints.rejected import Books, parse_marks, read_marks
 from cockpit.sources.checkpoints.scan import Scanner
 from cockpit.sources.checkpoints.tree import ListingError
-from cockpit.text.resume_words import ckpt_path_of
+from cockpit.text.announced import ckpt_path_of
 from cockpit.text.safe import clean
 
 LIMIT: Final = 4096

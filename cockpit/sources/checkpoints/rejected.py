@@ -15,7 +15,7 @@ from typing import Any, Final
 from cockpit.model.observed import Checkpoint
 from cockpit.model.records import Rejected
 from cockpit.runtime.regular import open_regular, read_text
-from cockpit.text.rejections import read_rejections
+from cockpit.text.logbook_lines import read_rejections
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -24,7 +24,7 @@ from cockpit.sources.logs.packed import ENDINGS, errors, packing_of, unpacked
 from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stream, Wish
 from cockpit.sources.logs.renamed import ENDING
 from cockpit.sources.logs.stamp import line_time, read_stamp, writes_utc
-from cockpit.text.present_log import present_log
+from cockpit.text.progress_lines import present_log
 from cockpit.text.safe import clean
 
 MOST_LINES: Final = 20_000

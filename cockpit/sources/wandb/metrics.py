@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from cockpit.model.run import MetricNames
-from cockpit.text.metric_words import Beside, metric_of, words_of
+from cockpit.text.labels import Beside, metric_of, words_of
 
 WANDB_STEP = "_step"
 WANDB_TIME = "_timestamp"

@@ -5,7 +5,7 @@ import pytest
 from cockpit.actions.checks.output import agrees, pinned
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
 from cockpit.platforms.command import fill, values_of
-from cockpit.rules.lineage.output_root import (
+from cockpit.rules.lineage.paths import (
     StatedOutput,
     said_by_command,
     said_by_config,

@@ -11,8 +11,7 @@ from cockpit.records.logbook.forms import FieldForm
 from cockpit.records.logbook.guarding import guarded, unguarded
 from cockpit.records.logbook.reading import read_logbook, value_of
 from cockpit.records.logbook.writing import with_contract, with_event, with_text
-from cockpit.text.logbook_scan import read_entries, read_page
-from cockpit.text.markdown_blocks import Blocks
+from cockpit.text.logbook_scan import Blocks, read_entries, read_page
 
 AT = 1_773_219_331.0
 LATER = "### 2026-03-11 10:00 UTC - later"

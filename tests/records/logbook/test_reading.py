@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cockpit.records.logbook.reading import read_logbook, value_of
 from cockpit.text.logbook_scan import last_entry_at, read_entries
-from cockpit.text.logbook_stamp import read_stamp
+from cockpit.text.times import read_stamp
 
 HERO = """\
 ---

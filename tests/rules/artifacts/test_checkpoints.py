@@ -9,7 +9,7 @@ from cockpit.model.facet import Facet
 from cockpit.model.history import CheckpointMark, History
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Phase, Row
 from cockpit.model.run import CheckpointSpec, RunSpec
-from cockpit.rules.artifacts.checkpoints import checkpoint_not_advancing, rollback_cover_thin
+from cockpit.rules.lineage.checkpoints import checkpoint_not_advancing, rollback_cover_thin
 from tests.rules.making import (
     T0,
     blind,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cockpit.model.history import History, PhaseMark
 from cockpit.model.lineage import newest_good, relaunch_pick
 from cockpit.model.observed import CheckpointState, CheckpointsValue, Phase, Row, Whose
-from cockpit.rules.artifacts.lineages import marked
+from cockpit.rules.lineage.lineages import with_lineages_marked as marked
 from tests.rules.making import T0, checkpoint, checkpoints, folded, history, job, log, losses
 
 DAY = 86_400.0

@@ -14,8 +14,8 @@ from cockpit.model.history import History, PhaseMark
 from cockpit.model.observed import Phase, RecordsValue
 from cockpit.model.report import Verdict
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.rules.artifacts.records import records_overdue
 from cockpit.rules.judge import judge
+from cockpit.rules.lineage.success import records_overdue
 from cockpit.rules.verdict import verdict
 from tests.rules.making import CADENCE, T0, blind, history, job, run_spec
 

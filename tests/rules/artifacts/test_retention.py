@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Checkpoint, CheckpointState
 from cockpit.model.run import CheckpointSpec
-from cockpit.rules.artifacts.retention import Decision, Needed, Policy, decide, policy_of
+from cockpit.rules.lineage.checkpoints import Decision, Needed, Policy, decide, policy_of
 from tests.rules.making import T0, checkpoint, run_spec
 
 COMPLETE, REJECTED = CheckpointState.COMPLETE, CheckpointState.REJECTED

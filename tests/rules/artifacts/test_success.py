@@ -9,8 +9,8 @@ from cockpit.model.facet import known
 from cockpit.model.history import PhaseMark
 from cockpit.model.observed import CodeValue, Phase, RecordsValue, Row
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.rules.artifacts.success import success_without_artifacts
 from cockpit.rules.judge import judge
+from cockpit.rules.lineage.success import success_without_artifacts
 from cockpit.rules.verdict import next_action, verdict
 from tests.rules.making import (
     CADENCE,

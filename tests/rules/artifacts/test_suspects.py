@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cockpit.model.history import History
 from cockpit.model.observed import CheckpointsValue, Phase, Row
 from cockpit.model.trend import Trend
-from cockpit.rules.artifacts.suspects import marked
+from cockpit.rules.lineage.lineages import with_suspects_marked as marked
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.resume import resumed_elsewhere
 from tests.rules.making import T0, checkpoint, checkpoints, folded, history, job, losses, run_spec

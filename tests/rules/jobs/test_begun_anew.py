@@ -10,7 +10,7 @@ import pytest
 from cockpit.model.alert import Alert
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import JobValue, LogValue, Row
-from cockpit.rules.jobs.begun_anew import log_begun_anew
+from cockpit.rules.jobs.stall import log_begun_anew
 from cockpit.sources.logs.source import Logs
 from tests.queries import queries_of
 from tests.rules.making import T0, folded, history, job, log, run_spec

@@ -7,7 +7,7 @@ from typing import Any
 from cockpit.model.history import History, Launched, PhaseMark
 from cockpit.model.observed import Phase, Row
 from cockpit.model.run import Thresholds
-from cockpit.rules.jobs.flapping import flapping, restarted, restarts_in
+from cockpit.rules.jobs.restarts import flapping, restarted, restarts_in
 from cockpit.rules.metrics.resume import resumed_elsewhere
 from tests.rules.making import (
     T0,

@@ -6,8 +6,7 @@ from cockpit.model.history import History
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.model.report import Facets
-from cockpit.rules.jobs.duplicates import duplicate_job
-from cockpit.rules.jobs.held import IN_HAND
+from cockpit.rules.jobs.duplicates import IN_HAND, duplicate_job
 from tests.rules.making import T0, job, run_spec
 
 LEFT = LiveJob(

@@ -13,8 +13,7 @@ from cockpit.model.facet import ErrorKind, Facet, Problem, known
 from cockpit.model.history import HostMark
 from cockpit.model.observed import Disk, Gpu, HostValue, Phase
 from cockpit.model.run import CheckpointSpec, RunSpec, TeardownSpec, Thresholds
-from cockpit.rules.jobs.host import at_ease, host_pressure
-from cockpit.rules.jobs.host_looks import looked_at, of_job, recalled
+from cockpit.rules.jobs.host import at_ease, host_pressure, looked_at, of_job, recalled
 from cockpit.watch.reports import case_of, judged, reconcile
 from cockpit.watch.runstate import RunState
 from tests.rules.making import (

@@ -8,7 +8,7 @@ from cockpit.model.alert import Severity
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import OtherMonitor, Phase
 from cockpit.model.report import Verdict
-from cockpit.rules.jobs.monitor import monitor_stale
+from cockpit.rules.jobs.jobstate import monitor_stale
 from cockpit.rules.judge import judge
 from cockpit.rules.verdict import verdict
 from tests.rules.making import CADENCE, T0, blind, history, job, monitor, run_spec

@@ -6,7 +6,7 @@ from typing import Any
 
 from cockpit.model.observed import Phase
 from cockpit.model.shared_facts import Announced, Notice
-from cockpit.rules.jobs.preempted import OVER, preemption_noticed
+from cockpit.rules.jobs.jobstate import OVER, preemption_noticed
 from tests.rules.making import T0, history, job, log, run_spec, tracker
 
 

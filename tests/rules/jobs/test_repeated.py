@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cockpit.model.alert import Severity
 from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import Phase, Triage
-from cockpit.rules.jobs.repeated import (
+from cockpit.rules.jobs.restarts import (
     failure_of,
     left_behind,
     same_again,

@@ -8,7 +8,7 @@ from cockpit.model.history import History
 from cockpit.model.jobs import Stopped
 from cockpit.model.observed import Phase, Row
 from cockpit.rules.jobs.stall import log_frozen, step_stalled
-from cockpit.rules.patience import patience
+from cockpit.rules.present import patience
 from tests.rules.making import (
     CADENCE,
     T0,

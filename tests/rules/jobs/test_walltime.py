@@ -4,7 +4,7 @@ import pytest
 
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue, Phase
-from cockpit.rules.jobs.walltime import walltime_short
+from cockpit.rules.jobs.jobstate import walltime_short
 from tests.rules.making import (
     T0,
     checkpoint,

@@ -9,7 +9,7 @@ import pytest
 from cockpit.model.jobs import Bundle, Snapshot
 from cockpit.model.observed import CodeValue, Phase
 from cockpit.model.run import CodeSpec
-from cockpit.rules.lineage.code import code_drifts
+from cockpit.rules.lineage.drift import code_drifts
 from tests.rules.making import T0, history, job, run_spec, tracker
 
 A, B = "a" * 40, "b" * 40

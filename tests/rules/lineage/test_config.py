@@ -9,8 +9,7 @@ import pytest
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.jobs import Snapshot
 from cockpit.model.observed import Phase
-from cockpit.rules.lineage.config import config_drifts
-from cockpit.rules.lineage.settings import alike, leaves
+from cockpit.rules.lineage.drift import alike, config_drifts, leaves
 from tests.rules.making import T0, history, job, run_spec, settings_of
 
 

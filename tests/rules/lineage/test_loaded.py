@@ -11,7 +11,7 @@ from cockpit.model.jobs import Snapshot
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase, Pick
 from cockpit.model.run import CheckpointSpec, JobSpec
 from cockpit.model.shared_facts import Announced, Loaded
-from cockpit.rules.lineage.loaded import wrong_checkpoint
+from cockpit.rules.lineage.paths import wrong_checkpoint
 from tests.rules.making import (
     T0,
     blind,

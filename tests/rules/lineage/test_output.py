@@ -9,7 +9,7 @@ import pytest
 from cockpit.model.jobs import Snapshot
 from cockpit.model.observed import Phase, RecordsValue
 from cockpit.model.run import CheckpointSpec, RecordsSpec, RunSpec
-from cockpit.rules.lineage.output import output_elsewhere
+from cockpit.rules.lineage.paths import output_elsewhere
 from tests.rules.making import T0, checkpoint, checkpoints, history, job, run_spec, settings_of
 
 BUCKET = run_spec(output_root="gs://b/toy", checkpoints=CheckpointSpec(path=("gs://b/toy/ck",)))

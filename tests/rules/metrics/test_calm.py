@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
-from cockpit.rules.metrics.calm import BLOCK
+from cockpit.rules.metrics.usual import BLOCK
 from cockpit.rules.replay import Replay
 from tests.rules.making import T0, run_spec
 from tests.rules.metrics.test_cuts import CURVES, rows_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cockpit.model.alert import Alert
 from cockpit.model.observed import Row
 from cockpit.model.run import Thresholds
-from cockpit.rules.metrics.spike import loss_spike
+from cockpit.rules.metrics.loss import loss_spike
 from tests.rules.making import T0, folded, history, losses, run_spec
 
 

@@ -9,11 +9,10 @@ import pytest
 from bench.judgement.curves import Curve, faulty, quiet, strained
 from cockpit.model.observed import Row
 from cockpit.model.trend import Trend
-from cockpit.rules.byrow import BY_ROWS, RowJudge, Standing
 from cockpit.rules.judge import RULES
+from cockpit.rules.metrics.nonfinite import TaintFold
 from cockpit.rules.metrics.numerics import advance
-from cockpit.rules.metrics.taints import TaintFold
-from cockpit.rules.replay import replay
+from cockpit.rules.replay import BY_ROWS, RowJudge, Standing, replay
 from tests.rules.making import history, job, run_spec
 
 CURVES = {

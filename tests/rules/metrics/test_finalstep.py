@@ -7,9 +7,8 @@ import pytest
 from cockpit.model.finalstep import FinalStepTold
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules.artifacts.success import success_without_artifacts
-from cockpit.rules.metrics.finalstep import with_final_step
-from cockpit.rules.metrics.progress import progress
+from cockpit.rules.lineage.success import success_without_artifacts
+from cockpit.rules.metrics.progress import progress, with_final_step
 from tests.rules.making import (
     T0,
     checkpoint,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.alert import Alert
 from cockpit.model.observed import Row
-from cockpit.rules.metrics.mismatch import resume_mismatch
+from cockpit.rules.metrics.resume import resume_mismatch
 from cockpit.rules.metrics.seam import line_through, rank, unit
 from tests.rules.making import T0, checkpoint, checkpoints, folded, history, job, run_spec
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cockpit.model.history import History
 from cockpit.model.observed import Row
-from cockpit.rules.metrics.mixed import log_mixed, mixed, without_the_other
 from cockpit.rules.metrics.progress import progress
+from cockpit.rules.metrics.writers import log_mixed, mixed, without_the_other
 from tests.rules.making import T0, folded, history, job, log, run_spec, tracker
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.alert import Alert
 from cockpit.model.observed import Row
-from cockpit.rules.metrics.spike import loss_spike, noise
+from cockpit.rules.metrics.loss import loss_spike, noise
 from tests.rules.making import T0, folded, history, losses, run_spec
 
 

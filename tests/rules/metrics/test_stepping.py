@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.goodput import Stepping
 from cockpit.model.observed import Row
-from cockpit.rules.metrics.stepping import LISTED, SETTLED
+from cockpit.rules.metrics.throughput import LISTED, SETTLED
 from tests.rules.making import CADENCE, T0, folded, losses
 
 

@@ -16,9 +16,9 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.observed import Row
 from cockpit.model.trend import Trend
-from cockpit.rules.byrow import Standing, judge_rows
 from cockpit.rules.jobs.duplicates import duplicate_job
 from cockpit.rules.metrics.numerics import TrendFold, advance
+from cockpit.rules.replay import Standing, judge_rows
 from tests.rules.making import T0, history, job, run_spec
 
 RUN = run_spec()

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.rules.triage import alarms
-from cockpit.rules.triage.alarms import alarms_in
-from cockpit.rules.triage.literals import literals_of
+from cockpit.rules.triage import classify
+from cockpit.rules.triage.classify import alarms_in
+from cockpit.rules.triage.lines import literals_of
 from tests.text.test_progress_speed import NOISE, TRAINERS, lines_of
 
 BAD = {
@@ -66,13 +66,13 @@ def test_what_trainers_print_all_day_is_no_alarm(name: str) -> None:
     assert found_in("\n".join(lines_of({**TRAINERS, **NOISE}[name], 300))) == []
 
 
-PATTERNS = [sign.pattern.pattern.decode() for sign in alarms._KNOWN]
+PATTERNS = [sign.pattern.pattern.decode() for sign in classify._KNOWN]
 
 
 @given(st.sampled_from(PATTERNS).flatmap(lambda each: st.from_regex(re.compile(each, re.I))))
 def test_no_line_that_an_expression_matches_is_without_its_literals(line: str) -> None:
     low = line.translate(str.maketrans("123456789", "000000000")).encode().lower()
-    for sign in alarms._KNOWN:
+    for sign in classify._KNOWN:
         text = re.compile(sign.pattern.pattern.decode(), re.I | re.A).search(line)
         if text is not None and sign.literals is not None:
             assert any(word in low for word in sign.literals), (sign.name, line)
@@ -86,11 +86,11 @@ def test_the_surest_part_of_an_expression_is_looked_for() -> None:
 
 
 def test_what_is_remembered_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alarms, "REMEMBERED", 50)
-    monkeypatch.setattr(alarms, "_seen", {})
+    monkeypatch.setattr(classify, "REMEMBERED", 50)
+    monkeypatch.setattr(classify, "_seen", {})
     letters = "abcdefghij"
     for first in letters:
-        alarms_in(b"y" * (alarms.LONGEST + 1))
+        alarms_in(b"y" * (classify.LONGEST + 1))
         alarms_in("\n".join(f"{first}{a}{b}" for a in letters for b in letters).encode())
-    assert 0 < len(alarms._seen) <= 100
-    assert all(len(shape) <= alarms.LONGEST for shape in alarms._seen)
+    assert 0 < len(classify._seen) <= 100
+    assert all(len(shape) <= classify.LONGEST for shape in classify._seen)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from cockpit.model.logtext import PresentLog
 from cockpit.rules.triage import words
 from cockpit.rules.triage.classify import diagnose
-from cockpit.rules.triage.literals import alternatives
+from cockpit.rules.triage.lines import alternatives
 from cockpit.rules.triage.signs import SIGNS
-from cockpit.text.present_log import held
+from cockpit.text.progress_lines import held
 from tests.rules.asking import triage
 
 TRAIN = [f"step {i} | loss {3 - i / 100:.3f} | 81.2k tok/s" for i in range(1, 31)]

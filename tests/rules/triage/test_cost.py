@@ -7,10 +7,9 @@ from time import process_time
 
 import pytest
 
-from cockpit.rules.triage.aftermath import FIRST_END
-from cockpit.rules.triage.by_exception import TRAINING_CODE
-from cockpit.rules.triage.data_words import DATA, DATA_FILE
-from cockpit.rules.triage.orders import BY_HAND, STOPPED
+from cockpit.rules.triage.by_exit import FIRST_END
+from cockpit.rules.triage.exceptions import TRAINING_CODE
+from cockpit.rules.triage.phrases import BY_HAND, DATA, DATA_FILE, STOPPED
 from cockpit.rules.triage.words import COUNTS
 from tests.rules.asking import triage
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cockpit.rules.triage import data_words, lines, orders, words
+from cockpit.rules.triage import lines, phrases, words
 from cockpit.rules.triage.classify import diagnose
 from cockpit.rules.triage.signs import SIGNS
-from cockpit.text.present_log import held
+from cockpit.text.progress_lines import held
 from tests.rules.asking import triage
 
 STEPS = [f"step {n} loss 2.{n}" for n in range(1, 9)]
@@ -62,7 +62,7 @@ def spelled(nodes: Any) -> Iterator[str]:
 
 def test_lines_that_differ_in_a_figure_that_a_sign_spells_out_are_not_alike() -> None:
     patterns = [sign.pattern for sign in SIGNS]
-    for module in (words, data_words, orders):
+    for module in (words, phrases, phrases):
         patterns += [each for each in vars(module).values() if isinstance(each, re.Pattern)]
     names = {"4", "5"}  # the first of 4\d\d, and mlx5: a driver
     for pattern in patterns:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.rules.triage.doubt import certain
-from cockpit.rules.triage.prefixes import bare
-from cockpit.rules.triage.tracebacks import exceptions
+from cockpit.rules.triage.exceptions import exceptions
+from cockpit.rules.triage.log_text import bare
+from cockpit.rules.triage.phrases import certain
 from tests.rules.asking import triage
 from tests.rules.triage.test_classify import TRAIN, raised
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.rules.triage.prefixes import bare
-from cockpit.rules.triage.tracebacks import exceptions, ignored
+from cockpit.rules.triage.exceptions import exceptions, ignored
+from cockpit.rules.triage.log_text import bare
 from tests.rules.asking import triage
 from tests.rules.triage.test_classify import TRAIN, raised
 

@@ -13,7 +13,7 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.rules.jobs.begun_anew import log_begun_anew
+from cockpit.rules.jobs.stall import log_begun_anew
 from cockpit.runtime import process
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script_blocking

@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import LogValue
-from cockpit.rules.triage.alarms import alarms_in
+from cockpit.rules.triage.classify import alarms_in
 from cockpit.sources.logs import skipped
 from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.skipped import ENDS, LEAST, MOST, RANGES, Budget, Left, Search, search

@@ -1,1 +1,0 @@
-"""Rules over what a run leaves behind: checkpoints, final artifacts, records."""

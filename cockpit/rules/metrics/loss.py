@@ -1,0 +1,404 @@
+"""C-11: loss spikes and slow climbs."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from math import isfinite
+from operator import itemgetter
+from typing import Final
+
+from cockpit.model import wording
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import Row
+from cockpit.model.run import RunSpec
+from cockpit.model.trend import Climb, LossTrend
+from cockpit.rules import present
+from cockpit.rules.metrics.usual import NORMAL, Calm, ExcursionFold, until_above
+
+LEVEL: Final = 50
+"""Rows whose median is the level of the loss (SPEC C-11)."""
+FLOOR: Final = 0.05
+"""Share of the first level below which the best one never counts: a loss near zero moves freely."""
+SIGNLESS: Final = 1.5
+"""How many times its spread a loss must rise that is sometimes below zero: no share tells there."""
+SWAY: Final = 1.5
+"""How many times as far as it has lately swayed a level must rise to be called a climb."""
+FADES: Final = 1 - 1 / 2000
+"""What is left of a sway with each row."""
+PARTS: Final = 5
+STRETCH: Final = LEVEL // PARTS
+"""Stretches of so many rows: a level that has stood for as many rows as it is made of was held."""
+STEADY: Final = 0.5
+"""Share of a climb within which levels are one that stands."""
+_HIGH: Final = itemgetter(1)
+
+
+class ClimbFold:
+    """Accumulates a ``Climb``.
+
+    A level is held once it has stood for ``LEVEL`` rows, or nothing above it: the return from a
+    dip is no climb. It opens after ``climb_rows`` rows in a row whose level is more than
+    ``loss_climb`` above the best that was held, and is over once ``spike_rows`` losses in a row are
+    not above what counts as one. Rows without a finite loss count for nothing. A level that sways
+    (a generator's against its discriminator, a policy's) rises and comes back by half or more: a
+    climb must go beyond that. Where training goes back to before the climb it begins anew, and
+    keeps what the first level was.
+    """
+
+    def __init__(self, climb: Climb, run: RunSpec) -> None:
+        self._share, self._rows = run.thresholds.loss_climb, run.thresholds.climb_rows
+        self._calm_rows = run.thresholds.spike_rows
+        self._take(climb)
+
+    def _take(self, climb: Climb) -> None:
+        self.recent: deque[float] = deque(climb.recent)
+        self._ranked = sorted(climb.recent)
+        self.first, self.best, self.best_step = climb.first, climb.best, climb.best_step
+        self.above, self.calm, self.is_open = climb.above, climb.calm, climb.is_open
+        self.since, self.step, self.level = climb.since, climb.step, climb.level
+        self._sway, self._trough, self._peak = climb.sway, climb.trough, climb.peak
+        self._stood: deque[tuple[float, float]] = deque(climb.stood, PARTS)
+        self._low, self._high, self._standing = climb.low, climb.high, climb.standing
+
+    def add(self, row: Row, resumed: bool, loss: float | None) -> None:
+        """Take one row and its loss; ``resumed`` tells that its step went back."""
+        if resumed and not self._inside(row):
+            self._take(Climb(first=self.first))
+        if loss is None or not isfinite(loss):
+            return
+        recent, ranked = self.recent, self._ranked
+        recent.append(loss)
+        insort(ranked, loss)
+        if len(ranked) > LEVEL:
+            del ranked[bisect_left(ranked, recent.popleft())]
+        elif len(ranked) < LEVEL:
+            return
+        self._judge(row, loss)
+
+    def take(self, rows: Calm, count: int) -> int:
+        """Take the first ``count`` rows up to the first that is above; return how many."""
+        order = [*self.recent, *rows.losses[:count]]
+        levels, at = self._levels(order), 0
+        while levels and at < count and not self.above:
+            stop = min(at + STRETCH - self._standing, count)
+            if not self.is_open and max(levels[at:stop]) <= self._lowest:
+                self._follow(rows.rows[stop - 1], levels[at:stop])
+                at = stop
+                if levels[at - 1] > self._lowest:  # since this stretch: a lower level was held
+                    self._rank(order[at : at + LEVEL])
+                    self._weigh(rows.rows[at - 1], levels[at - 1], order[at + LEVEL - 1])
+                continue
+            self._rank(order[at : at + LEVEL])
+            at = self._each(rows, at, stop)
+            if len(self.recent) < LEVEL:  # a climb was over: the levels are those of other rows
+                levels = []
+        if levels:
+            self._rank(order[at : at + LEVEL])
+        return at if self.above else self._each(rows, at, count)
+
+    def _levels(self, order: Sequence[float]) -> list[float]:
+        """Return the level after each loss behind the first ``LEVEL``; empty if there are fewer."""
+        ranked = self._ranked.copy()
+        levels = list[float]()
+        low, high = (LEVEL - 1) // 2, LEVEL // 2
+        if len(ranked) == LEVEL:
+            for former, loss in zip(order, order[LEVEL:], strict=False):
+                insort(ranked, loss)  # as ``add``
+                del ranked[bisect_left(ranked, former)]
+                levels.append((ranked[low] + ranked[high]) / 2)
+        return levels
+
+    def _rank(self, recent: Sequence[float]) -> None:
+        """Let the newest ``LEVEL`` losses be these."""
+        self.recent, self._ranked = deque(recent), sorted(recent)
+
+    def _each(self, rows: Calm, at: int, stop: int) -> int:
+        """Take the rows ``[at, stop)`` one by one up to the first that is above; return its end."""
+        while at < stop and not self.above:
+            self.add(rows.rows[at], False, rows.losses[at])
+            at += 1
+        return at
+
+    def _inside(self, row: Row) -> bool:
+        """Tell whether training goes on from within the climb: then nothing of it is over."""
+        return self.step is not None and row.step is not None and row.step > self.step
+
+    def _judge(self, row: Row, loss: float) -> None:
+        ranked = self._ranked
+        level = (ranked[(LEVEL - 1) // 2] + ranked[LEVEL // 2]) / 2
+        if self.first is None:
+            self.first = level
+        self._follow(row, (level,))
+        self._weigh(row, level, loss)
+
+    def _follow(self, row: Row, levels: Sequence[float]) -> None:
+        """Take the newest levels into what is held and how far they sway; ``row``: the last one."""
+        self._low, self._high = min(self._low, *levels), max(self._high, *levels)
+        self._standing += len(levels)
+        if self._standing == STRETCH:
+            self._hold(row)
+        self._swing(levels)
+
+    @property
+    def _lowest(self) -> float:
+        """What the limit of a climb is never below: most levels are not above it."""
+        return math.inf if self.best is None else self.best + self._share * abs(self.best)
+
+    def _weigh(self, row: Row, level: float, loss: float) -> None:
+        """Hold a level and the loss that made it against the best one."""
+        ranked, best, first = self._ranked, self.best, self.first
+        if best is None or first is None:
+            return
+        if not self.is_open and level <= self._lowest:
+            if self.above or self.calm:
+                self._end()
+            return
+        spread = 2 * (ranked[(3 * LEVEL) // 4] - ranked[LEVEL // 4])
+        share = self._share * max(abs(best), FLOOR * abs(first))
+        by_spread = spread * (self._share if ranked[0] > 0 else SIGNLESS)
+        limit = best + max(share, by_spread, SWAY * self._sway)
+        self.calm = self.calm + 1 if loss <= limit else 0
+        if level > limit:
+            self._rise(row, level)
+        elif not self.is_open:
+            self._end()
+        if self.calm >= self._calm_rows and self.is_open:
+            self._end()
+            self.recent.clear()  # the next level is one of the rows to come
+            self._ranked.clear()
+
+    def _hold(self, row: Row) -> None:
+        """End a stretch of rows: what all of the last ones have stood at may be the best level."""
+        stood = self._stood
+        stood.append((self._low, self._high))
+        self._low, self._high, self._standing = math.inf, -math.inf, 0
+        if len(stood) < PARTS:
+            return
+        low, high = min(stood)[0], max(map(_HIGH, stood))
+        held = low if high - low <= STEADY * self._share * abs(low) else high
+        if self.best is None or held < self.best:
+            self.best, self.best_step = held, row.step
+
+    def _swing(self, levels: Sequence[float]) -> None:
+        """Follow the level's rise; one that has come back by half is how far it sways."""
+        sway, trough, peak = self._sway, self._trough, self._peak
+        for level in levels:
+            sway *= FADES
+            if trough is None or peak is None or level < trough:
+                trough = peak = level
+            elif level > peak:
+                peak = level
+            elif level <= (trough + peak) / 2:
+                sway = max(sway, peak - trough)
+                trough = peak = level
+        self._sway, self._trough, self._peak = sway, trough, peak
+
+    def _end(self) -> None:
+        self.above = self.calm = 0
+        self.is_open, self.since, self.step, self.level = False, None, None, None
+
+    def _rise(self, row: Row, level: float) -> None:
+        if not self.above:
+            self.since, self.step = row.at, row.step
+        self.above, self.level = self.above + 1, level
+        self.is_open = self.is_open or self.above >= self._rows
+
+    def freeze(self) -> Climb:
+        """Return the value."""
+        return Climb(
+            recent=tuple(self.recent),
+            first=self.first,
+            best=self.best,
+            best_step=self.best_step,
+            sway=self._sway,
+            trough=self._trough,
+            peak=self._peak,
+            above=self.above,
+            calm=self.calm,
+            is_open=self.is_open,
+            since=self.since,
+            step=self.step,
+            level=self.level,
+            stood=tuple(self._stood),
+            low=self._low,
+            high=self._high,
+            standing=self._standing,
+        )
+
+
+def loss_climb(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-11, slowly: the loss's level has left the best that it has held, and stays away."""
+    climb = history.trend.climb
+    level, best = climb.level, climb.best
+    if not climb.is_open or level is None or best is None:
+        return
+    above = f"{wording.percent(level / best - 1)} above" if best > 0 else "above"
+    lines = (
+        f"level {wording.figure(level)} (median of {LEVEL} rows), "
+        f"best {wording.figure(best)} at step {wording.step(climb.best_step)}",
+        f"{climb.above} logged rows more than {wording.percent(run.thresholds.loss_climb)} above it"
+        f" since step {wording.step(climb.step)}",
+    )
+    title = f"Loss climbing: {above} the best level it has held"
+    yield loss_alert(run, history, title, climb.since, lines)
+
+
+def loss_alert(
+    run: RunSpec, history: History, title: str, since: float | None, lines: Sequence[str]
+) -> Alert:
+    """Return C-11, told by ``title`` and ``lines``: one identity, however the loss has left."""
+    whole = history.rows_from == 0
+    return Alert(
+        id="C-11",
+        key=f"C-11:{run.name}",
+        severity=Severity.ALERT,
+        title=title,
+        since=present.first(since, history.trend.last_step_at, history.now),
+        since_or_before=not whole,
+        evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
+        confidence="sure" if whole else "likely",
+        next_action=f"{wording.escalate(run)}; it may need a rollback, not a relaunch",
+    )
+
+
+WINDOW = 200
+"""Rows that the trend is the median of."""
+
+ENOUGH = 20
+"""Rows needed before there is a trend at all."""
+
+HELD = 5
+"""Rows whose median is a level that was held, while the window is filling."""
+
+BESIDE = 0.1
+"""Share of a loss within which others are at its own level."""
+
+BY_NOISE = 6
+"""Standard deviations of the noise that a loss must be above such a level."""
+
+
+class SpikeFold(ExcursionFold):
+    """Accumulates a ``LossTrend``.
+
+    The limit is ``trend + loss_spike x max(|trend|, spread)``, the spread being twice the
+    window's interquartile range: for a loss well above zero that is "50 % above", and near
+    or below zero it still asks for an excursion that is large against what is usual. A loss near
+    zero moves freely: ``|trend|`` never counts below a share of the early level. Rows without a
+    finite loss count for nothing.
+
+    Until the window is full its median is that of a descent, far above where the loss has come
+    to. So long the lowest level that was held counts too, with a limit that its noise gives; a loss
+    that comes back from a dip to where it has stood before does not leave it.
+    """
+
+    def __init__(self, trend: LossTrend, run: RunSpec) -> None:
+        super().__init__(trend, run.thresholds.spike_rows, WINDOW)
+        self.share = run.thresholds.loss_spike
+        self.early, self.held = trend.early, trend.held
+
+    def add(self, row: Row, resumed: bool, loss: float | None) -> None:
+        """Take one row and its loss; ``resumed`` tells that its step went back."""
+        if resumed:
+            self.resume(row)
+        if loss is None or not isfinite(loss):
+            return
+        count = len(self.ranked)
+        if count >= ENOUGH:
+            middle = self.ranked[count // 2]
+            if self.early is None:
+                self.early = middle
+            if loss > middle + self.share * abs(middle) and loss > self._limit(middle, self.early):
+                self.beyond(row, loss, middle, self.peak is None or loss > self.peak)
+                return
+            if count < WINDOW and self._leaves_held(loss, self.early):
+                level = middle if self.held is None else self.held
+                self.beyond(row, loss, level, self.peak is None or loss > self.peak)
+                return
+        self.within(loss)
+        if count < WINDOW:
+            self._hold()
+
+    def sure(self, rows: Calm, count: int) -> int:
+        """Return how many of the first ``count`` rows are surely within the limit.
+
+        With each row the median moves by one place of the window at most.
+        """
+        if self.above or self.pending or self.early is None or self.share >= 1:
+            return 0
+        if len(self.ranked) != WINDOW:
+            return 0
+        least = self.ranked[WINDOW // 2 - len(rows.losses)]
+        return until_above(rows.losses, least + self.share * abs(least), count)
+
+    def take(self, rows: Calm) -> None:
+        """Take such rows."""
+        self.order.extend(rows.losses)
+        for _ in rows.losses:
+            self.order.popleft()
+        self.ranked = sorted(self.order)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        super().forget()
+        self.held = None
+
+    def _limit(self, middle: float, early: float) -> float:
+        ranked, count = self.ranked, len(self.ranked)
+        spread = 2 * (ranked[(3 * count) // 4] - ranked[count // 4])
+        share = max(abs(middle), FLOOR * abs(early)) * self.share
+        return middle + max(share, spread * (self.share if ranked[0] > 0 else SIGNLESS))
+
+    def _hold(self) -> None:
+        """Take the median of the newest rows into the lowest level that was held."""
+        if len(self.order) >= HELD:
+            level = sorted(islice(reversed(self.order), HELD))[HELD // 2]
+            self.held = level if self.held is None else min(self.held, level)
+
+    def _leaves_held(self, loss: float, early: float) -> bool:
+        """Tell whether a loss is above the lowest level that was held, and not by noise alone."""
+        held = self.held
+        if held is None or held <= 0 or loss <= held * (1 + self.share):
+            return False
+        least = max(held, FLOOR * abs(early)) * self.share
+        if loss <= held + max(least, BY_NOISE * noise(self.order)):
+            return False
+        before = islice(self.order, self.order.index(self.ranked[0]))
+        return sum(abs(each - loss) <= BESIDE * loss for each in before) < ENOUGH
+
+    def freeze(self) -> LossTrend:
+        """Return the value."""
+        return LossTrend(**self.common(), early=self.early, held=self.held)
+
+
+def noise(values: Sequence[float]) -> float:
+    """Return the standard deviation of the noise in a series that moves.
+
+    By how far each value is from the line between its neighbours (Gasser, Sroka and
+    Jennen-Steinmetz, 1986); the median of the distances for robustness. 0 for fewer than three.
+    """
+    beside = zip(values, islice(values, 1, None), islice(values, 2, None), strict=False)
+    bends = sorted(abs(before - 2 * value + after) for before, value, after in beside)
+    return NORMAL * bends[len(bends) // 2] / math.sqrt(6) if bends else 0.0
+
+
+def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-11: the loss has left its trend, or climbs away from it, and has not come back."""
+    spike = history.trend.loss
+    level, peak = spike.level, spike.peak
+    if not spike.is_open or level is None or peak is None:
+        yield from loss_climb(run, history)
+        return
+    of = f"lowest median of {HELD}" if level == spike.held else f"median of {len(spike.window)}"
+    trend = f"{wording.figure(level)} ({of} rows)"
+    least = "" if history.rows_from == 0 else "at least "
+    lines = (
+        f"{least}{spike.above} logged rows above the limit since step {wording.step(spike.step)}",
+        f"peak {wording.figure(peak)}; trend {trend}",
+    )
+    title = f"Loss more than {wording.percent(run.thresholds.loss_spike)} above its trend"
+    yield loss_alert(run, history, title, spike.since, lines)

@@ -1,0 +1,171 @@
+"""What is usual for a metric: calm rows, folded many at a time, and excursions from its level."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, Final, NamedTuple
+
+from cockpit.model.observed import Row
+from cockpit.model.trend import Excursion
+
+BLOCK: Final = 48
+"""Rows that are folded together at most."""
+FEWEST: Final = 8
+"""Rows that are worth it."""
+BESIDE: Final = ("grad_norm", "z_loss", "router_loss", "router_entropy")
+
+
+class Calm(NamedTuple):
+    """The columns of rows that each have a step, a time and a sound loss.
+
+    A metric of ``beside`` (C-10) and ``throughputs`` are there where every row has a sound one.
+    """
+
+    rows: Sequence[Row]
+    steps: Sequence[int]
+    ats: Sequence[float]
+    losses: Sequence[float]
+    throughputs: Sequence[float] | None
+    beside: Mapping[str, Sequence[float]]
+    lrs: Sequence[float | None]
+    batch: float | None
+    """That of every row."""
+
+    def first(self, count: int) -> Calm:
+        """Return the first rows of them."""
+        told = self.throughputs
+        return Calm(
+            self.rows[:count],
+            self.steps[:count],
+            self.ats[:count],
+            self.losses[:count],
+            None if told is None else told[:count],
+            {name: column[:count] for name, column in self.beside.items()},
+            self.lrs[:count],
+            self.batch,
+        )
+
+
+def calm_rows(rows: Sequence[Row]) -> Calm | None:
+    """Return rows by columns; ``None`` where some are not like the others, or not sound."""
+    steps, ats, losses, rates, norms, _, *others, skipped, lrs, batches = zip(*rows, strict=True)
+    if None in steps or None in ats or not _sound(losses) or 0.0 in losses or any_told(skipped):
+        return None
+    beside = dict(zip(BESIDE, (norms, *others), strict=True))
+    beside = {name: column for name, column in beside.items() if any_told(column)}
+    told = rates if any_told(rates) else None
+    if not all(map(_sound, beside.values())) or not (told is None or _sound(told)):
+        return None
+    if batches.count(batches[0]) < len(batches):
+        return None
+    return Calm(rows, steps, ats, losses, told, beside, lrs, batches[0])
+
+
+def any_told(column: Sequence[float | None]) -> bool:
+    """Tell whether some row has a value."""
+    return column.count(None) < len(column)
+
+
+def _sound(column: Sequence[float]) -> bool:
+    return None not in column and isfinite(sum(column))
+
+
+def until_above(values: Sequence[float], bound: float, count: int) -> int:
+    """Return how many of the first ``count`` values are not above a bound."""
+    if max(values[:count], default=bound) <= bound:
+        return count
+    return next(at for at, value in enumerate(values) if value > bound)
+
+
+NORMAL: Final = 1.4826
+"""Standard deviations of a normal distribution in one of its median absolute deviations."""
+
+
+class ExcursionFold:
+    """Accumulates an ``Excursion``; what is beyond the limit is for its heirs to say.
+
+    One opens after ``rows`` rows in a row beyond the limit and is over after as many within it.
+    Its rows do not enter the window of ``size`` rows; those of a bump that was too short do, late,
+    for leaving them out would make what is usual of a noisy metric too narrow.
+    """
+
+    def __init__(self, seen: Excursion, rows: int, size: int) -> None:
+        self.rows, self.size = rows, size
+        self.order = deque(seen.window)
+        self.ranked = sorted(seen.window)
+        self.above, self.calm, self.is_open = seen.above, seen.calm, seen.is_open
+        self.level, self.since = seen.level, seen.since
+        self.step, self.peak = seen.step, seen.peak
+        self.pending = list(seen.pending)
+
+    def resume(self, row: Row) -> None:
+        """Begin anew where training goes back to before an excursion.
+
+        The steps that are replayed were never of one trajectory with what came after them. Where
+        training goes on from within it, nothing of it is over.
+        """
+        if self.step is not None and row.step is not None and row.step > self.step:
+            return
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.order.clear()
+        self.ranked.clear()
+        self.pending = []
+        self._over()
+
+    def within(self, value: float) -> None:
+        """Take a value that is within the limit."""
+        if self.above:
+            self.calm += 1
+            if not self.is_open or self.calm >= self.rows:
+                for bump in self.pending:
+                    self._insert(bump)
+                self.pending = []
+                self._over()
+        self.order.append(value)  # as ``_insert``: every row ends here, and a call is dear
+        insort(self.ranked, value)
+        if len(self.ranked) > self.size:
+            del self.ranked[bisect_left(self.ranked, self.order.popleft())]
+
+    def beyond(self, row: Row, value: float, level: float, further: bool) -> None:
+        """Take a value beyond the limit; ``further``: no value of this excursion was as far."""
+        if self.above == 0:
+            self.level, self.since, self.step, self.peak = level, row.at, row.step, value
+        self.above += 1
+        self.calm = 0
+        self.peak = value if further else self.peak
+        self.is_open = self.is_open or self.above >= self.rows
+        if self.is_open:
+            self.pending = []
+        else:
+            self.pending.append(value)
+
+    def common(self) -> dict[str, Any]:
+        """Return the fields of an ``Excursion``."""
+        return {
+            "window": tuple(self.order),
+            "pending": tuple(self.pending),
+            "above": self.above,
+            "calm": self.calm,
+            "is_open": self.is_open,
+            "level": self.level,
+            "since": self.since,
+            "step": self.step,
+            "peak": self.peak,
+        }
+
+    def _insert(self, value: float) -> None:
+        self.order.append(value)
+        insort(self.ranked, value)
+        if len(self.order) > self.size:
+            del self.ranked[bisect_left(self.ranked, self.order.popleft())]
+
+    def _over(self) -> None:
+        self.above = self.calm = 0
+        self.is_open = False
+        self.level = self.since = self.step = self.peak = None
