@@ -126,23 +126,15 @@ LABELS: Final = {
 
 
 class LogKeys(ActingScreen):
-    """A screen with a log tab: ``log_tab`` and ``log_view``; ``go_to_log`` shows them."""
+    """A screen with a log tab: ``log_view``, and ``log_tab`` between it and the file."""
 
+    log_tab: LogTab
+    log_view: LogView
     _asking = "search"
     _saving: Worker[None] | None = None
 
-    @property
-    def log_tab(self) -> LogTab:
-        """What stands between the view and the file."""
-        raise NotImplementedError
-
-    @property
-    def log_view(self) -> LogView:
-        """The log's window."""
-        raise NotImplementedError
-
-    def go_to_log(self) -> None:
-        """Show the log's tab."""
+    def go(self, tab: str) -> None:
+        """Show a tab."""
         raise NotImplementedError
 
     def _say(self, words: str | None) -> None:
@@ -151,7 +143,7 @@ class LogKeys(ActingScreen):
 
     def action_follow(self) -> None:
         """Follow the end of the log, or hold still."""
-        self.go_to_log()
+        self.go("log")
         self.log_tab.follow()
 
     def action_sideways(self, direction: int) -> None:
@@ -160,27 +152,27 @@ class LogKeys(ActingScreen):
 
     def action_wrap(self) -> None:
         """Wrap long lines, or cut them."""
-        self.go_to_log()
+        self.go("log")
         self.log_view.toggle_wrap()
 
     def action_sift(self) -> None:
         """Show only warnings and errors, or all lines again."""
-        self.go_to_log()
+        self.go("log")
         self.log_tab.sift()
 
     def action_this_job(self) -> None:
         """Show only the present job's lines, or those of all jobs again."""
-        self.go_to_log()
+        self.go("log")
         self._say(self.log_tab.this_job())
 
     def action_bookmark(self) -> None:
         """Keep the line at the cursor, or forget it."""
-        self.go_to_log()
+        self.go("log")
         self._say(self.log_tab.bookmark())
 
     def action_next_bookmark(self) -> None:
         """Go to the next bookmark."""
-        self.go_to_log()
+        self.go("log")
         self._say(self.log_tab.next_bookmark())
 
     def action_match(self, back: bool) -> None:
@@ -189,7 +181,7 @@ class LogKeys(ActingScreen):
 
     def action_ask(self, purpose: str) -> None:
         """Ask for a line: what to search for, where to go, where to save."""
-        self.go_to_log()
+        self.go("log")
         self._asking = purpose
         prompt = self.query_one(Prompt)
         prompt.placeholder = LABELS[purpose]
@@ -255,7 +247,7 @@ class LogKeys(ActingScreen):
 
     def action_pager(self) -> None:
         """Show the lines that are held in $PAGER, from the cursor on; the app waits."""
-        self.go_to_log()
+        self.go("log")
         view = self.log_view
         try:
             with self.app.suspend():

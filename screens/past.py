@@ -379,10 +379,4 @@ class PastScreen(ActingScreen):
         """Say that this is the past."""
         self.cockpit.say(IS_PAST)
 
-    def action_backtest(self) -> None:
-        """Say that this is the past."""
-        self.cockpit.say(IS_PAST)
-
-    def action_journal(self) -> None:
-        """Say that this is the past."""
-        self.cockpit.say(IS_PAST)
+    action_backtest = action_journal = action_page

@@ -78,25 +78,25 @@ class RunScreen(ChartKeys):
         self._book: LogbookText | None = None
         self._done_stands: object | None = None
         self._past_asked = float("-inf")
+        self.log_view, self.charts, self.small_chart = LogView(), MetricCharts(), LossChart()
+        self._timeline, self._logbook = TimelineView(), LogbookView()
         self._views: dict[str, LogView | MetricCharts | ReportView | LogbookView] = {
-            "log": LogView(),
-            "charts": MetricCharts(),
+            "log": self.log_view,
+            "charts": self.charts,
             "checkpoints": CheckpointTable(),
             "facets": FacetTable(),
-            "timeline": TimelineView(),
-            "logbook": LogbookView(),
+            "timeline": self._timeline,
+            "logbook": self._logbook,
         }
-        self._log_tab = LogTab(
-            self.log_view,
-            self._spawn,
-            cockpit.logs,
-            RunMarks(cockpit.bookmarks, cockpit.logs, name),
-        )
-        self._charts = ChartsTab(self.charts, self._spawn_curves, cockpit, name)
+        marks = RunMarks(cockpit.bookmarks, cockpit.logs, name)
+        spawn_alone = partial(self._spawn, exclusive=True)
+        self.log_tab = LogTab(self.log_view, spawn_alone, cockpit.logs, marks)
+        spawn_curves = partial(self._spawn, "curves")
+        self.charts_tab = ChartsTab(self.charts, spawn_curves, cockpit, name)
         self._side: dict[str, LossChart | ReportView] = {
             "timeline": AlertList(),
             "checkpoints": CheckpointTable(),
-            "charts": LossChart(),
+            "charts": self.small_chart,
             "goodput": GoodputPanel(),
         }
         for view in self._side.values():
@@ -115,45 +115,6 @@ class RunScreen(ChartKeys):
                 yield from (self._side[name] for name in order)
         yield Prompt(LABELS["search"])
         yield KeyLine()
-
-    @property
-    def log_view(self) -> LogView:
-        """The log's window."""
-        view = self._views["log"]
-        assert isinstance(view, LogView)
-        return view
-
-    @property
-    def charts(self) -> MetricCharts:
-        """The charts of the tab."""
-        view = self._views["charts"]
-        assert isinstance(view, MetricCharts)
-        return view
-
-    @property
-    def charts_tab(self) -> ChartsTab:
-        """What stands between the charts and the engine."""
-        return self._charts
-
-    @property
-    def small_chart(self) -> LossChart:
-        """The loss beside or below the other tabs."""
-        view = self._side["charts"]
-        assert isinstance(view, LossChart)
-        return view
-
-    def go_to_charts(self) -> None:
-        """Show the charts' tab."""
-        self._go("charts")
-
-    @property
-    def log_tab(self) -> LogTab:
-        """What stands between the log's view and the file."""
-        return self._log_tab
-
-    def go_to_log(self) -> None:
-        """Show the log's tab."""
-        self._go("log")
 
     @property
     def selected(self) -> str | None:
@@ -199,11 +160,11 @@ class RunScreen(ChartKeys):
             elif isinstance(view, LossChart):
                 view.show(report)
         if self._tab == "log":
-            self._log_tab.show(report)
+            self.log_tab.show(report)
         elif self._tab == "charts":
-            self._charts.show(report)
+            self.charts_tab.show(report)
         elif self._tab == "timeline":
-            self._log_tab.look_at_marks(report)
+            self.log_tab.look_at_marks(report)
             self._show_kept()
             spawn(self, self._show_done, group="done", exclusive=True)
             self._ask_past()
@@ -259,42 +220,33 @@ class RunScreen(ChartKeys):
         wheres = [self._tab] if self._tab in ("log", "charts") else []
         return self.cockpit.keys.footer(*wheres, "run", "act", "everywhere")
 
-    def _spawn(self, group: str, work: Work) -> Worker[Any]:
-        return spawn(self, work, group=group, exclusive=True)
-
-    def _spawn_curves(self, work: Work) -> Worker[Any]:
-        return spawn(self, work, group="curves")
+    def _spawn(self, group: str, work: Work, exclusive: bool = False) -> Worker[Any]:
+        return spawn(self, work, group=group, exclusive=exclusive)
 
     def _read_book(self, report: RunReport) -> None:
         path = report.spec.records.logbook
-        view = self._views["logbook"]
-        assert isinstance(view, LogbookView)
         if path is None:
-            view.show((), "", "not in the run file", at_end=False)
+            self._logbook.show((), "", "not in the run file", at_end=False)
         elif not self._reads_book:
             self._reads_book = True
-            spawn(self, partial(self._show_book, view, path), group="logbook")
+            spawn(self, partial(self._show_book, path), group="logbook")
 
-    async def _show_book(self, view: LogbookView, path: str) -> None:
+    async def _show_book(self, path: str) -> None:
         """Read to the end what was begun, however often there is news meanwhile."""
         try:
             self._book = book = await read_book(path, self._book)
         finally:
             self._reads_book = False
-        view.show(book.lines, path, book.note, at_end=book.newest_last)
+        self._logbook.show(book.lines, path, book.note, at_end=book.newest_last)
 
     def _show_kept(self) -> None:
-        view = self._views["timeline"]
-        assert isinstance(view, TimelineView)
-        marks = self._log_tab.marks
-        view.show_kept([(mark, marks.why(mark)) for mark in marks.all])
+        marks = self.log_tab.marks
+        self._timeline.show_kept([(mark, marks.why(mark)) for mark in marks.all])
 
     async def _show_done(self) -> None:
-        view = self._views["timeline"]
-        assert isinstance(view, TimelineView)
         stands = await self.cockpit.actions.journal_stands()
         if stands is None or stands != self._done_stands:
-            view.show_done(await done_to(self.cockpit, self._run))
+            self._timeline.show_done(await done_to(self.cockpit, self._run))
             self._done_stands = stands
 
     def _ask_past(self) -> None:
@@ -305,25 +257,24 @@ class RunScreen(ChartKeys):
             spawn(self, self._show_past, group="past")
 
     async def _show_past(self) -> None:
-        view = self._views["timeline"]
-        assert isinstance(view, TimelineView)
         try:
-            view.show_past(await self.cockpit.pasts.timeline(self._run))
+            self._timeline.show_past(await self.cockpit.pasts.timeline(self._run))
         except (OSError, TimeoutError, ValueError) as error:
             said = getattr(error, "strerror", None) or str(error) or "no answer"
-            view.show_past(None, f"cannot read the past: {said}")
+            self._timeline.show_past(None, f"cannot read the past: {said}")
 
-    def _go(self, tab: str) -> None:
+    def go(self, tab: str) -> None:
+        """Show a tab."""
         self._tab = tab
         self.show()
 
     def action_tab(self, name: str) -> None:
         """Show a tab."""
-        self._go(name)
+        self.go(name)
 
     def action_next_tab(self) -> None:
         """Show the tab to the right."""
-        self._go(TABS[(TABS.index(self._tab) + 1) % len(TABS)])
+        self.go(TABS[(TABS.index(self._tab) + 1) % len(TABS)])
 
     def action_other_run(self, step: int) -> None:
         """Show the next run of the fleet, or the one before."""
@@ -337,56 +288,50 @@ class RunScreen(ChartKeys):
         """Leave the line to type in; stop a save or search that runs; else go back to the fleet."""
         if self.query_one(Prompt).is_open:
             self.close_prompt()
-        elif not self.stop_saving() and not self._log_tab.stop():
+        elif not self.stop_saving() and not self.log_tab.stop():
             self.dismiss(self._run)
 
     def action_travel(self) -> None:
         """Show the screen as it was: at the happening under the cursor, else at the last change."""
         from screens.past import PastScreen
 
-        view = self._views["timeline"]
-        assert isinstance(view, TimelineView)
-        at = view.moment_at_cursor if self._tab == "timeline" else None
+        at = self._timeline.moment_at_cursor if self._tab == "timeline" else None
         self.app.push_screen(PastScreen(self.cockpit, self._run, at))
 
     def action_only_kind(self) -> None:
         """List one kind of happening alone in the timeline, in turn, or all again."""
-        view = self._views["timeline"]
-        assert isinstance(view, TimelineView)
         if self._tab == "timeline":
-            view.only_next()
-        self._go("timeline")
+            self._timeline.only_next()
+        self.go("timeline")
 
     def action_jump(self) -> None:
         """Go to the evidence of the alert at the cursor, else of the worst one, then the next."""
         report = self.report
         if report is None:
             return
-        timeline = self._views["timeline"]
-        assert isinstance(timeline, TimelineView)
-        alert = timeline.at_cursor if self._tab == "timeline" else None
-        kept = timeline.bookmark_at_cursor if self._tab == "timeline" else None
-        self._go("log")
-        tab = self._log_tab
+        alert = self._timeline.at_cursor if self._tab == "timeline" else None
+        kept = self._timeline.bookmark_at_cursor if self._tab == "timeline" else None
+        self.go("log")
+        tab = self.log_tab
         said = tab.jump(report, alert) if kept is None else tab.open_bookmark(kept)
         if said is not None:
             self.cockpit.say(said)
 
     def action_step(self, steps: int) -> None:
         """Step down, or up."""
-        self._log_tab.moved()
+        self.log_tab.moved()
         view = self._views[self._tab]
         if isinstance(view, MetricCharts):
-            self._charts.step(steps)
+            self.charts_tab.step(steps)
         elif isinstance(view, LogView | Scrolled):
             view.move(steps)
 
     def action_turn(self, pages: int) -> None:
         """Turn pages down, or up."""
-        self._log_tab.moved()
+        self.log_tab.moved()
         view = self._views[self._tab]
         if isinstance(view, MetricCharts):
-            self._charts.page(pages)
+            self.charts_tab.page(pages)
         elif isinstance(view, LogView | Scrolled):
             view.page(pages)
 
@@ -396,10 +341,10 @@ class RunScreen(ChartKeys):
         if isinstance(view, Scrolled | MetricCharts):
             view.edge(end)
         elif isinstance(view, LogView) and not end:
-            self._log_tab.home()
+            self.log_tab.home()
         elif isinstance(view, LogView) and not view.following:
-            self._log_tab.follow()
+            self.log_tab.follow()
 
     @on(LogView.Wanted)
     def _wanted(self, event: LogView.Wanted) -> None:
-        self._log_tab.wanted(event.offset, event.back)
+        self.log_tab.wanted(event.offset, event.back)

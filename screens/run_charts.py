@@ -167,26 +167,14 @@ def _rank(wanted: str, name: str) -> int | None:
 
 
 class ChartKeys(LogKeys):
-    """A screen with a charts tab beside the log's; ``go_to_charts`` shows it."""
+    """A screen with a charts tab: ``charts``, and ``charts_tab`` between them and the engine.
 
-    @property
-    def charts_tab(self) -> ChartsTab:
-        """What stands between the charts and the engine."""
-        raise NotImplementedError
+    ``small_chart`` stands beside the other tabs.
+    """
 
-    @property
-    def charts(self) -> MetricCharts:
-        """The charts."""
-        raise NotImplementedError
-
-    @property
-    def small_chart(self) -> LossChart:
-        """The chart that stands beside other tabs."""
-        raise NotImplementedError
-
-    def go_to_charts(self) -> None:
-        """Show the charts' tab."""
-        raise NotImplementedError
+    charts: MetricCharts
+    charts_tab: ChartsTab
+    small_chart: LossChart
 
     def action_sideways(self, direction: int) -> None:
         """Move the cursor of the charts; elsewhere scroll the log."""
@@ -207,7 +195,7 @@ class ChartKeys(LogKeys):
 
     def action_metric(self) -> None:
         """Ask for a metric by its name."""
-        self.go_to_charts()
+        self.go("charts")
         self.charts_tab.choosing = True
         prompt = self.query_one(Prompt)
         prompt.placeholder = PROMPT
@@ -216,17 +204,17 @@ class ChartKeys(LogKeys):
 
     def action_next_metric(self) -> None:
         """Show the next usual metric."""
-        self.go_to_charts()
+        self.go("charts")
         self.charts_tab.next_metric()
 
     def action_two_metrics(self) -> None:
         """Show two metrics, or one."""
-        self.go_to_charts()
+        self.go("charts")
         self.charts_tab.two()
 
     def action_time_axis(self) -> None:
         """Change between steps and times."""
-        self.go_to_charts()
+        self.go("charts")
         self.charts_tab.look(self.charts.toggle_time)
 
     @on(Input.Changed)

@@ -123,7 +123,7 @@ class LogTab:
         self._start = partial(start, "log")
         self._look_up = partial(start, "bookmarks")
         self._counting = Counting(view, partial(start, "count"))
-        self._marks = marks
+        self.marks = marks
         self._looked: object = None
         self._seen: tuple[object, ...] | None = None
         self._report: RunReport | None = None
@@ -145,11 +145,6 @@ class LogTab:
         """What tells the file that is shown from another of its name."""
         log = None if self._report is None else self._report.facets.log.value
         return None if log is None else (log.path, log.inode)
-
-    @property
-    def marks(self) -> RunMarks:
-        """The run's bookmarks."""
-        return self._marks
 
     def show(self, report: RunReport) -> None:
         """Take a new report: while following, read the new end."""
@@ -274,15 +269,15 @@ class LogTab:
         if log is None:
             return
         place = self._logs.place(report.name)
-        self._marks.show(place or log.path, log.size)
+        self.marks.show(place or log.path, log.size)
         self._show_bookmarks()
         seen = (log.path, log.size, log.mtime)
-        if place is not None and seen != self._looked and self._marks.unseen:
+        if place is not None and seen != self._looked and self.marks.unseen:
             self._looked = seen
             self._look_up(self._look_up_marks)
 
     async def _look_up_marks(self) -> None:
-        await self._marks.look_up()
+        await self.marks.look_up()
         self._show_bookmarks()
 
     def bookmark(self) -> str:
@@ -294,15 +289,15 @@ class LogTab:
         self._view.hold()
         place = self._logs.place(report.name) or log.path
         last = self._view.place[1] >= max(self._view.end, log.size)
-        said = self._marks.toggle(bookmark(report.name, place, lines, offsets, last=last))
+        said = self.marks.toggle(bookmark(report.name, place, lines, offsets, last=last))
         self._show_bookmarks()
         return said
 
     def next_bookmark(self) -> str | None:
         """Go to the next bookmark below the cursor, after the last to the first."""
-        kept = self._marks.here
+        kept = self.marks.here
         if not kept:
-            gone = any(self._marks.why(mark) == GONE for mark in self._marks.all)
+            gone = any(self.marks.why(mark) == GONE for mark in self.marks.all)
             return f"no bookmark left in this log: {GONE}" if gone else "no bookmark in this log"
         here = self._view.place[0]
         at = next((n for n, mark in enumerate(kept) if mark.offset > here), 0)
@@ -310,23 +305,23 @@ class LogTab:
 
     def open_bookmark(self, mark: Bookmark, words: str = "bookmark") -> str | None:
         """Go to a line that was kept; return why not. One that has gone is said so, and removed."""
-        if self._marks.why(mark) == GONE:
-            self._marks.forget(mark)
+        if self.marks.why(mark) == GONE:
+            self.marks.forget(mark)
             return f"{GONE}; bookmark removed"
-        if mark not in self._marks.here:
-            return self._marks.why(mark)
+        if mark not in self.marks.here:
+            return self.marks.why(mark)
         self._go_soon(partial(self._found, mark, words), "")
         return None
 
     async def _found(self, mark: Bookmark, words: str) -> LogPlace:
-        stands = await self._marks.stands(mark)
+        stands = await self.marks.stands(mark)
         self._show_bookmarks()
         if not stands:
-            raise ValueError(f"{words}: {self._marks.why(mark)}")
+            raise ValueError(f"{words}: {self.marks.why(mark)}")
         return LogPlace(mark.offset, self._view.term, words)
 
     def _show_bookmarks(self) -> None:
-        self._view.flag({mark.offset: mark for mark in self._marks.there})
+        self._view.flag({mark.offset: mark for mark in self.marks.there})
 
     def go_to(self, typed: str, now: float) -> str | None:
         """Go to a step, a time, a line or a share; return what is wrong with what was typed."""

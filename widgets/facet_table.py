@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from textual.content import Content
@@ -338,7 +338,9 @@ def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content
     found = facet.value
     if found is None:
         return wrapped(rows.unknown(facet), width, 4)
-    lines = [_stale(report, now), *_warnings(found, width), *_notes(found, width)]
+    lines = [_stale(report, now), *_warnings(found, width)]
+    for note in found.notes:
+        lines += wrapped(text((f"{glyph('warning')} {note}", "$attention")), width, 2)
     lines = [line for line in lines if line.plain]
     if not found.items and not found.unlisted:
         return within([*lines, text(("no checkpoint yet", DIM))], width)
@@ -367,12 +369,6 @@ def _warnings(found: CheckpointsValue, width: int) -> list[Content]:
     said = f"{glyph('warning')} {taken}the trainer would load {called(its)} instead: "
     line = text((said, "$attention"), its.why)
     return wrapped(line, width, 2)
-
-
-def _notes(found: CheckpointsValue, width: int) -> Iterator[Content]:
-    """Yield what else there is to say of the roots: unknown layouts, pointers to nothing."""
-    for note in found.notes:
-        yield from wrapped(text((f"{glyph('warning')} {note}", "$attention")), width, 2)
 
 
 def _item(

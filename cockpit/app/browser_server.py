@@ -310,13 +310,9 @@ def _hex(color: Color | None, otherwise: str) -> str:
 
 
 def _between(fore: str, back: str) -> str:
-    one, other = (_triplet(each) for each in (fore, back))
+    one, other = (bytes.fromhex(each[1:]) for each in (fore, back))
     mixed = (round(a + (b - a) * DIMMED) for a, b in zip(one, other, strict=True))
     return ColorTriplet(*mixed).hex
-
-
-def _triplet(code: str) -> tuple[int, int, int]:
-    return int(code[1:3], 16), int(code[3:5], 16), int(code[5:7], 16)
 
 
 LOOPBACK: Final = "127.0.0.1"

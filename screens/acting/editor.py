@@ -377,7 +377,7 @@ class EditorScreen(CockpitScreen):
         elif self.recorded is not None and self.recorded.stage is SaveStage.PUSHED:
             self.query_one(SaveState).show_text("up to date")
         else:
-            self._work(self._retry())
+            self._work(self._push_again())
 
     def _work(self, work: Coroutine[Any, Any, None]) -> None:
         """Do it as the app's own work: it goes on when this screen is left."""
@@ -391,7 +391,7 @@ class EditorScreen(CockpitScreen):
         saved = await self._books.save(self._report, words, self._show_stage, by)
         self._show_stage(saved, last=True)
 
-    async def _retry(self) -> None:
+    async def _push_again(self) -> None:
         self._show_stage(await self._books.retry(self._report), last=True)
 
     def _show_stage(self, recorded: Recorded, *, last: bool = False) -> None:

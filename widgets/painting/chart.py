@@ -136,7 +136,8 @@ def paint(drawing: Drawing, width: int, height: int) -> list[Content]:
     scale = (drawing.steady or Steady()).scale(series, drawing.log)
     shown = smoothed(series, scale) if drawing.smooth else series
     walled = broken is not None and axis.first <= broken.since <= axis.last
-    series = _without_bad(series) if walled and series.extent is not None else series
+    if walled and series.extent is not None:
+        series = Series(series.axis, [each._replace(bad=False) for each in series.bins])
     lines = _body(drawing, shown, series, scale, across, rows, broken)
     if roomy:
         lines = _with_last(lines, drawing.newest, scale)
@@ -182,7 +183,11 @@ def smoothed(series: Series, scale: Scale) -> Series:
     What lies beyond the scale stays as it is, and outside of all means: it is marked.
     """
     half = smoothing(series)
-    known = [at for at, each in enumerate(series.bins) if _inside(each, scale)]
+    known = [
+        at
+        for at, each in enumerate(series.bins)
+        if each.mean is not None and scale.low <= each.mean <= scale.high
+    ]
     if not half:
         return series
     bins = list(series.bins)
@@ -192,10 +197,6 @@ def smoothed(series: Series, scale: Scale) -> Series:
         each = series.bins[at]
         bins[at] = Bin(each.low, each.high, _mean(means), each.bad)
     return Series(series.axis, bins)
-
-
-def _inside(each: Bin, scale: Scale) -> bool:
-    return each.mean is not None and scale.low <= each.mean <= scale.high
 
 
 def _mean(means: Sequence[float]) -> float:
@@ -246,10 +247,6 @@ def _body(
     ]  # fmt: skip
 
 
-def _without_bad(series: Series) -> Series:
-    return Series(series.axis, [each._replace(bad=False) for each in series.bins])
-
-
 def _ticks(scale: Scale, rows: int) -> dict[int, str]:
     """Return the labels of a vertical axis by their rows from the top, none beside another."""
     wanted = max(2, min(5, rows // 3))
@@ -284,17 +281,13 @@ def _wall(cells: list[list[Cell]], axis: StepAxis, broken: Broken) -> None:
     place = axis.column(broken.since) // 2
     for line in cells:
         line[place] = ("│", BAD)
-    words = _wall_words(broken)
+    about = "about " if broken.about else ""
+    words = ["NaN or inf", f"since {about}{steps(broken.since)}", f"{broken.rows:,} rows"]
     free = len(cells[0]) - place - 2
     begin = place + 2 if free >= max(map(len, words)) else place - 1 - max(map(len, words))
     if begin >= 0 and len(cells) >= len(words) + 2:
         for at, line_words in enumerate(words, 1):
             cells[at] = _written(cells[at], line_words, begin, BAD)
-
-
-def _wall_words(broken: Broken) -> list[str]:
-    about = "about " if broken.about else ""
-    return ["NaN or inf", f"since {about}{steps(broken.since)}", f"{broken.rows:,} rows"]
 
 
 def _written(cells: list[Cell], words: str, begin: int, ink: str) -> list[Cell]:

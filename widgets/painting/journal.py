@@ -342,7 +342,8 @@ def paint_strip(moments: Sequence[Moment], at: float, now: float, width: int) ->
     worst that held in it, a dot that nothing is kept of it: nobody watched.
     """
     begin, end = extent(moments, at, now)
-    first, last = text((f" {day_time(begin, now)} ", DIM)), text((f" {_end(end, now)} ", DIM))
+    until = f"now {clock_time(end)}" if end >= now else day_time(end, now)
+    first, last = text((f" {day_time(begin, now)} ", DIM)), text((f" {until} ", DIM))
     across = width - first.cell_length - last.cell_length
     if across < LEAST_BAND:
         return EMPTY
@@ -353,10 +354,6 @@ def paint_strip(moments: Sequence[Moment], at: float, now: float, width: int) ->
     shown = [text((MARKS[cell][0], MARKS[cell][1])) for cell in cells]
     shown[here] = text((MARKS[cells[here]][0], f"reverse bold {ACCENT}"))
     return text(first, *shown, last)
-
-
-def _end(end: float, now: float) -> str:
-    return f"now {clock_time(end)}" if end >= now else day_time(end, now)
 
 
 def extent(moments: Sequence[Moment], at: float, now: float) -> tuple[float, float]:

@@ -305,7 +305,10 @@ class Body:
         if most == 1:
             return [self._in_one(room)]
         series = self._curve(2)
-        figures = [("loss", rows.loss(report, self._now)), ("grad", self._grad())]
+        figures = [
+            ("loss", rows.loss(report, self._now)),
+            ("grad", rows.grad(report.facets.tracker.value)),
+        ]
         if not self._over:
             figures.insert(1, ("rate", rows.throughput(report, self._now)))
         figures = [(label, figure) for label, figure in figures if figure.plain]
@@ -319,9 +322,6 @@ class Body:
         value = text(fit(rows.loss(report, self._now), 8), cut(pace, METRICS - 9))
         curve = one_row(report, room)
         return _labelled("loss", text(fit(value, METRICS), curve), self._width)
-
-    def _grad(self) -> Content:
-        return rows.grad(self._report.facets.tracker.value)
 
     def _figure_and_chart(
         self, figures: list[tuple[str, Content]], chart: list[Content], at: int

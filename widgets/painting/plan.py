@@ -93,7 +93,8 @@ def paint_plan(
     short = Short(root if Short(root).shortens(plan) else None)
     lines = [*wrapped(text((notice, "bold $attention")), width, 4), EMPTY] if notice else []
     calm = [check for check in plan.checks if check.level is Level.PASS]
-    loud = [each for each in _sorted(plan.checks) if each not in calm]
+    loud = [check for check in plan.checks if check.level is not Level.PASS]
+    loud.sort(key=lambda check: (not check.stands_in_the_way, _ORDER.index(check.level)))
     found = _shortened(plan.differences, short)
     compared = paint_differences(found, width, "differences" in changed)
     differs = not all(each.same or each.ran is None for each in found)
@@ -171,13 +172,6 @@ def _checks(
 ) -> list[Content]:
     found = [_check(check, width, f"check:{check.id}" in changed, short) for check in checks]
     return [line for lines in found for line in lines]
-
-
-def _sorted(checks: tuple[Check, ...]) -> list[Check]:
-    """Return the checks: what stands in the way, what was approved, what warns, what passes."""
-    return sorted(
-        checks, key=lambda check: (not check.stands_in_the_way, _ORDER.index(check.level))
-    )
 
 
 def _check(check: Check, width: int, changed: bool, short: Short) -> list[Content]:
@@ -330,17 +324,14 @@ def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[C
         return _labelled("same as", text("the last launch ", (f"({count})", DIM)), width, changed)
     name = min(max(Content(each.what).cell_length for each in differing) + 2, width // 3)
     half = max(1, (width - name - 3) // 2)
-    beside = width >= BESIDE and all(_fits(each, half) for each in differing)
+    sides = [side or "" for each in differing for side in (each.ran, each.would_run)]
+    beside = width >= BESIDE and all(Content(side).cell_length <= half for side in sides)
     head = [text(*mark, ("differs", STRONG), (f" · {count}", DIM))]
     if beside:
         head.append(_three(EMPTY, text(("ran", DIM)), text(("would run", DIM)), name, half))
     for each in differing:
         head += [_difference_row(each, name, half)] if beside else _stacked(each, width)
     return head
-
-
-def _fits(each: Difference, half: int) -> bool:
-    return all(Content(side or "").cell_length <= half for side in (each.ran, each.would_run))
 
 
 def _difference_row(each: Difference, name: int, half: int) -> Content:

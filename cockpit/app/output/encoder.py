@@ -74,15 +74,11 @@ def over_blank(pen: Pen, needed: Pen) -> Pen:
 @lru_cache(maxsize=8192)
 def change(former: Pen | None, to: Pen) -> str:
     """Return what makes a terminal write with ``to``; ``former`` may be unknown (``None``)."""
-    anew = _sgr(["0", *_all_of(to)])
+    anew = _sgr(["0", *map(str, to.marks), *filter(None, (to.fg, to.bg))])
     sgr = anew if former is None else min(anew, _sgr(_differing(former, to)), key=len)
     if to.link == ("" if former is None else former.link):
         return sgr
     return f"\x1b]8;{to.link or ';'}\x1b\\{sgr}"
-
-
-def _all_of(pen: Pen) -> list[str]:
-    return [*map(str, pen.marks), *filter(None, (pen.fg, pen.bg))]
 
 
 def _differing(former: Pen, to: Pen) -> list[str]:
@@ -464,15 +460,11 @@ def shortest_move(y: int | None, x: int | None, to_y: int, to_x: int) -> str:
     if y == to_y:
         ways += _along(x, to_x)
     elif y is not None:
-        ways += [down + along for down in _across(y, to_y) for along in _along(x, to_x)[:1]]
+        count = "" if abs(to_y - y) == 1 else str(abs(to_y - y))
+        ways.append(f"\x1b[{count}{'B' if to_y > y else 'A'}{_along(x, to_x)[0]}")
         if to_y - y in (1, 2):
             ways += ["\r" + "\n" * (to_y - y) + along for along in _along(0, to_x)]
     return min(ways, key=len)
-
-
-def _across(y: int, to_y: int) -> list[str]:
-    count = "" if abs(to_y - y) == 1 else str(abs(to_y - y))
-    return [f"\x1b[{count}B" if to_y > y else f"\x1b[{count}A"]
 
 
 def _along(x: int | None, to_x: int) -> list[str]:
