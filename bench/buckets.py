@@ -10,7 +10,7 @@ import time
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Query
 from cockpit.model.run import CheckpointSpec, RunSpec
-from cockpit.sources.checkpoints import surveys
+from cockpit.sources.checkpoints import source as reading
 from cockpit.sources.checkpoints.source import Checkpoints
 from tests.sources.checkpoints.store_server import ObjectStore, serving
 from tests.sources.checkpoints.trees import metadata
@@ -50,7 +50,7 @@ async def measured(store: ObjectStore, paths: list[str]) -> tuple[tuple[int, flo
 
 def main() -> int:
     """Print the table; status 1 if a later look takes more than its share of requests."""
-    surveys.AT_FIRST = 60.0  # type: ignore[misc]  # all of it, however slow this machine is
+    reading.AT_FIRST = 60.0  # type: ignore[misc]  # all of it, however slow this machine is
     worst = 0.0
     with serving(filled()) as store:
         os.environ.update(AWS_ENDPOINT_URL=store.url, AWS_REGION="us-east-1")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cockpit.model.facet import ErrorKind
-from cockpit.platforms.slurm.text import SACCT, UNIT
+from cockpit.platforms.slurm.record import SACCT, UNIT
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 

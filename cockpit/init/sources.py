@@ -25,7 +25,7 @@ from cockpit.platforms.table import Platforms
 from cockpit.records.logbook.reading import LabelledValue, read_logbook, value_of
 from cockpit.runtime.regular import read_text
 from cockpit.sources.checkpoints.listing import looks_like_checkpoint
-from cockpit.sources.monitor.file import StateRead, read_state
+from cockpit.sources.monitor import StateRead, read_state
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -24,10 +24,9 @@ from cockpit.runtime.git import Unchanged, stamps_beside
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
+from cockpit.sources.git.code import NO_UPSTREAM, why_held
 from cockpit.sources.git.command import git, status
-from cockpit.sources.git.own_commits import NO_UPSTREAM, why_held
-from cockpit.sources.github.client import GitHub
-from cockpit.sources.github.place import GitHubPlace
+from cockpit.sources.github import GitHub, GitHubPlace
 from cockpit.sources.told import Heard, Remotes, told_under
 from cockpit.text.logbook_lines import read_told
 from cockpit.text.logbook_scan import last_entry_at, read_entries

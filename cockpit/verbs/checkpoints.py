@@ -16,11 +16,11 @@ from cockpit.model.place import Place, place_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, CustomLayout, RunSpec
 from cockpit.model.wording import age, size, steps
-from cockpit.sources.checkpoints.choice import NAMES
+from cockpit.sources.checkpoints.contents import ListingError
+from cockpit.sources.checkpoints.judge import NAMES
 from cockpit.sources.checkpoints.look import plain
 from cockpit.sources.checkpoints.scan import DEPTH
 from cockpit.sources.checkpoints.source import list_anywhere, list_checkpoints
-from cockpit.sources.checkpoints.tree import ListingError
 from cockpit.text.safe import clean
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (

@@ -243,11 +243,10 @@ def real_sources(clock: Clock) -> Sources:
     from cockpit.platforms.table import Platforms
     from cockpit.records.logbook.reading import output_root_in
     from cockpit.runtime import http
+    from cockpit.sources import github, monitor
     from cockpit.sources import records as logbook
     from cockpit.sources.checkpoints import source as checkpoints
     from cockpit.sources.git import code
-    from cockpit.sources.github import client as github
-    from cockpit.sources.monitor import source as monitor
     from cockpit.sources.told import Remotes
     from cockpit.sources.trackers import Trackers
 

@@ -39,7 +39,7 @@ from cockpit.records.git.saver import Saver
 from cockpit.records.recorder import RecordWriter
 from cockpit.sources.checkpoints.source import Checkpoints
 from cockpit.sources.git.code import Code
-from cockpit.sources.monitor.source import Monitors
+from cockpit.sources.monitor import Monitors
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
 from tests.actions.contexts import report

@@ -12,8 +12,12 @@ import pytest
 from cockpit.cli import main
 from cockpit.config import build as config
 from cockpit.config.file import load
-from cockpit.sources.checkpoints.choice import layout_by_files, with_singles
-from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
+from cockpit.sources.checkpoints.judge import (
+    Circumstances,
+    judge_listing,
+    layout_by_files,
+    with_singles,
+)
 from cockpit.sources.checkpoints.layouts import LAYOUTS
 from cockpit.sources.checkpoints.scan import Scanner
 from tests.sources.checkpoints.trees import NOW, put, settle

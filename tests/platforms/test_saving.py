@@ -7,7 +7,7 @@ import pytest
 from cockpit.model.jobs import LiveJob
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError
-from cockpit.platforms.saving import save_here, save_words
+from cockpit.platforms.command import save_here, save_words
 
 JOB = LiveJob(id="job-7", name="train", why="its id", launch_id="toy-i001", handle={"pid": "41"})
 RUN = RunSpec(name="toy")

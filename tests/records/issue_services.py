@@ -9,7 +9,7 @@ from pathlib import Path
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.records.issue.service import IssueService
 from cockpit.runtime.http import Http
-from cockpit.sources.github.client import GitHub
+from cockpit.sources.github import GitHub
 from cockpit.store.store import Store
 from tests.records.fake_github import FakeGitHub
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.actions.core import whole
-from cockpit.sources.checkpoints import source, turns
+from cockpit.sources.checkpoints import scan, source
 from tests.verbs.acting_run import World
 
 
@@ -15,7 +15,7 @@ from tests.verbs.acting_run import World
 def test_a_relaunch_takes_the_time_that_its_listing_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, in_time: bool
 ) -> None:
-    monkeypatch.setattr(turns, "NEWEST", 3)
+    monkeypatch.setattr(scan, "NEWEST", 3)
     monkeypatch.setattr(source, "TURNS", -1.0)
     if not in_time:
         monkeypatch.setattr(whole, "Anew", _hung)

@@ -11,7 +11,7 @@ import pytest
 
 from cockpit.model.clock import FixedClock
 from cockpit.model.run import MonitorSpec, RunSpec
-from cockpit.sources.monitor.source import Monitors
+from cockpit.sources.monitor import Monitors
 from cockpit.watch.headless import MonitorState, StateFile
 
 CREATED = datetime(2026, 3, 11, 8, 55, 42, tzinfo=UTC).timestamp()

@@ -12,9 +12,16 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.model.plan import Check
 from cockpit.runtime.bucket_client import BucketError
-from cockpit.sources.checkpoints.source import list_anywhere
-from cockpit.sources.checkpoints.surveys import tree_at
-from cockpit.sources.checkpoints.tree import Entry, Level, ListingError, Piece, Tree, join, latest
+from cockpit.sources.checkpoints.contents import (
+    Entry,
+    Level,
+    ListingError,
+    Piece,
+    Tree,
+    join,
+    latest,
+)
+from cockpit.sources.checkpoints.source import list_anywhere, tree_at
 from cockpit.text.checks import blocked, passed
 
 READABLE: Final = "C-17:readable"

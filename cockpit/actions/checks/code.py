@@ -11,7 +11,7 @@ from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import CodeSpec
 from cockpit.rules.lineage.drift import same_code
-from cockpit.sources.git.changes import Changes
+from cockpit.sources.git.code import Changes
 from cockpit.store.memory import Snapshot
 from cockpit.text.checks import blocked, passed, warned
 

@@ -22,7 +22,7 @@ from cockpit.model.report import Facets
 from cockpit.records.logbook.reading import Instance, Logbook, read_logbook, value_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
-from cockpit.sources.git.changes import Changes, changes_since
+from cockpit.sources.git.code import Changes, changes_since
 from cockpit.store.launches import Failures
 from cockpit.store.memory import Snapshot, Snapshots
 from cockpit.store.store import StoreError

@@ -10,8 +10,8 @@ from __future__ import annotations
 from cockpit.model.clock import Clock
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.report import RunReport
-from cockpit.sources.checkpoints.anew import Anew
-from cockpit.sources.checkpoints.tree import ListingError
+from cockpit.sources.checkpoints.contents import ListingError
+from cockpit.sources.checkpoints.source import Anew
 
 
 async def completed(report: RunReport, clock: Clock) -> RunReport:

@@ -18,8 +18,8 @@ from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
 from cockpit.model.observed import CheckpointsValue, Phase
 from cockpit.model.plan import Check
-from cockpit.sources.checkpoints.anew import Anew, Unmarked
-from cockpit.sources.checkpoints.tree import ListingError
+from cockpit.sources.checkpoints.contents import ListingError
+from cockpit.sources.checkpoints.source import Anew, Unmarked
 from cockpit.store.launches import Rejections
 from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked, passed, warned

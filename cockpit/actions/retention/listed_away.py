@@ -12,9 +12,9 @@ from cockpit.model.place import Place
 from cockpit.runtime.bucket_client import BucketError
 from cockpit.runtime.buckets import BUCKETS, Bucket, Key
 from cockpit.runtime.http import Http
+from cockpit.sources.checkpoints.contents import ListingError
 from cockpit.sources.checkpoints.host import HostTree
-from cockpit.sources.checkpoints.surveys import CLOCK_WITHIN
-from cockpit.sources.checkpoints.tree import ListingError
+from cockpit.sources.checkpoints.source import CLOCK_WITHIN
 
 MOST: Final = 2_000_000
 """Objects of one root at most."""

@@ -14,8 +14,10 @@ from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.records import Rejected
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.sources.checkpoints.contents import REJECTED_FOLDER as FOLDER
+from cockpit.sources.checkpoints.contents import REJECTED_NAME as NAME
+from cockpit.sources.checkpoints.contents import parse_marks
 from cockpit.sources.checkpoints.listing import MARKERS
-from cockpit.sources.checkpoints.rejected import FOLDER, NAME, parse_marks
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 20.0

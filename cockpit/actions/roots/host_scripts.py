@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cockpit.runtime.ssh import quote
-from cockpit.sources.checkpoints.host_script import word
+from cockpit.sources.checkpoints.host import word
 
 CHANGED: Final = 91
 IN_THE_WAY: Final = 92

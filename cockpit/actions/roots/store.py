@@ -21,9 +21,10 @@ from cockpit.model.records import Rejected
 from cockpit.runtime.bucket_client import BucketError
 from cockpit.runtime.buckets import BATCH, PAGE, Held, Key, WritableBucket
 from cockpit.runtime.http import Http
-from cockpit.sources.checkpoints.aside import DELETING, deleting_name, rejected_name
-from cockpit.sources.checkpoints.listing import MARKERS
-from cockpit.sources.checkpoints.rejected import FOLDER, NAME, parse_marks
+from cockpit.sources.checkpoints.contents import REJECTED_FOLDER as FOLDER
+from cockpit.sources.checkpoints.contents import REJECTED_NAME as NAME
+from cockpit.sources.checkpoints.contents import parse_marks
+from cockpit.sources.checkpoints.listing import DELETING, MARKERS, deleting_name, rejected_name
 
 T = TypeVar("T")
 SMALL: Final = 16 << 20

@@ -18,8 +18,8 @@ from cockpit.model.wording import size
 from cockpit.records.git.sealing import SealFacts, seal_plan
 from cockpit.rules.lineage.drift import same_code
 from cockpit.runtime.offload import offload
+from cockpit.sources.git.code import named_commits
 from cockpit.sources.git.command import git
-from cockpit.sources.git.own_commits import named_commits
 from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

@@ -19,7 +19,9 @@ from typing import Final
 from cockpit.model.base import Frozen
 from cockpit.model.records import Rejected
 from cockpit.platforms.local.launcher.modes import follow, make_folder
-from cockpit.sources.checkpoints.rejected import FOLDER, NAME, read_marks
+from cockpit.sources.checkpoints.contents import REJECTED_FOLDER as FOLDER
+from cockpit.sources.checkpoints.contents import REJECTED_NAME as NAME
+from cockpit.sources.checkpoints.contents import read_marks
 
 ASIDE: Final = "rejected-"
 _TRIES: Final = 100

@@ -12,8 +12,8 @@ from cockpit.model.place import SSH
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import duration
 from cockpit.runtime.moment import Awake
-from cockpit.sources.checkpoints.anew import Anew, nothing_there
-from cockpit.sources.checkpoints.tree import ListingError
+from cockpit.sources.checkpoints.contents import ListingError
+from cockpit.sources.checkpoints.source import Anew, nothing_there
 
 HERE_EVERY: Final = 0.5
 HOST_EVERY: Final = 3.0

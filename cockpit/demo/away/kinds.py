@@ -25,11 +25,9 @@ from cockpit.model.lineage import tag_of
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, RUN
-from cockpit.platforms.ray.answers import RayJob, jobs_in, mapping
-from cockpit.platforms.ray.head import base_of
-from cockpit.platforms.ray.states import phase_of
-from cockpit.platforms.ray.token import Tokens
-from cockpit.platforms.slurm.script import PATHS
+from cockpit.platforms.ray.answers import RayJob, jobs_in, mapping, phase_of
+from cockpit.platforms.ray.head import Tokens, base_of
+from cockpit.platforms.slurm.ask import PATHS
 from cockpit.runtime.http import Answer, Http, HttpError, LostAnswerError, told
 from cockpit.runtime.shell import Completed
 from cockpit.text.safe import clean

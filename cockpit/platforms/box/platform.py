@@ -36,8 +36,8 @@ from cockpit.platforms.box.launching import ID, Script, startable
 from cockpit.platforms.box.logs import BoxLogs
 from cockpit.platforms.box.own import own_jobs
 from cockpit.platforms.box.saving import by_command, by_signal
+from cockpit.platforms.command import NO_WAY
 from cockpit.platforms.local.platform import target_of
-from cockpit.platforms.saving import NO_WAY
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs

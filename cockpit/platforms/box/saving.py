@@ -10,8 +10,8 @@ from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.box.ending import TICKS, BoxEnding
 from cockpit.platforms.box.launching import Script, variables, word_of
 from cockpit.platforms.box.words import spelled
+from cockpit.platforms.command import WITHIN, ended, save_words
 from cockpit.platforms.local.launcher.ending import ProcessTarget, addressed
-from cockpit.platforms.saving import WITHIN, ended, save_words
 from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError
 from cockpit.text.safe import clean
 

@@ -14,13 +14,20 @@ from cockpit.model import wording
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.alike import Started, alike, keys_of, program_of, recorded_starts
-from cockpit.platforms.iris.answers import Job, Request
-from cockpit.platforms.iris.details import Details
-from cockpit.platforms.iris.fence import NEEDED
-from cockpit.platforms.iris.memory import Look
-from cockpit.platforms.iris.request import LAUNCH_ID, LINEAGE, Mark, is_closing, mark_of, words_of
-from cockpit.platforms.iris.trees import belongs_to, launch_id_of, user_of
-from cockpit.platforms.iris.words import PENDING
+from cockpit.platforms.iris.answers import PENDING, Job, Request
+from cockpit.platforms.iris.memory import Details, Look
+from cockpit.platforms.iris.trees import (
+    CLOSED_FOR,
+    LAUNCH_ID,
+    LINEAGE,
+    Mark,
+    belongs_to,
+    is_closing,
+    launch_id_of,
+    mark_of,
+    user_of,
+    words_of,
+)
 from cockpit.text.safe import clean
 
 OWN: Final = Mark("the recorded job", sure=True)
@@ -123,13 +130,13 @@ class Beside:
 
     def _needed(self, job: Job) -> bool:
         """Tell whether a client may still try to launch under the name that a job closes."""
-        return job.submitted_at is None or self._now < job.submitted_at + NEEDED
+        return job.submitted_at is None or self._now < job.submitted_at + CLOSED_FOR
 
     def _closing(self, job: Job) -> LiveJob:
         """Return a job that closes a name: one that is not needed any more may be cancelled."""
         why = CLOSING
         if job.submitted_at is not None and self._needed(job):
-            why += f", needed until {wording.moment(job.submitted_at + NEEDED)}"
+            why += f", needed until {wording.moment(job.submitted_at + CLOSED_FOR)}"
         found = self.live_job(job, Mark(why, sure=True))
         return found.model_copy(update={"started_at": job.submitted_at})
 

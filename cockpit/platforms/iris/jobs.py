@@ -16,17 +16,23 @@ from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
-from cockpit.platforms.iris.access import AccessError, Tokens, address_of, auth_of, endpoint_of
-from cockpit.platforms.iris.answers import Job, job_of, request_of
+from cockpit.platforms.iris.answers import Job, job_of, phase_of, request_of, waiting_of
 from cockpit.platforms.iris.beside import FITS, OWN, Beside, of_interest, roots_of
-from cockpit.platforms.iris.details import OFFERS, Details
-from cockpit.platforms.iris.memory import Look, Memory
-from cockpit.platforms.iris.request import LAUNCH_ID, bundle_of
-from cockpit.platforms.iris.rpc import Controller
+from cockpit.platforms.iris.memory import OFFERS, Details, Look, Memory
+from cockpit.platforms.iris.rpc import (
+    AccessError,
+    Controller,
+    Tokens,
+    address_of,
+    auth_of,
+    endpoint_of,
+)
 from cockpit.platforms.iris.spelling import user_for
 from cockpit.platforms.iris.trees import (
+    LAUNCH_ID,
     Tree,
     belongs_to,
+    bundle_of,
     deciding,
     is_job_id,
     launch_id_of,
@@ -35,7 +41,6 @@ from cockpit.platforms.iris.trees import (
     user_of,
     value_of,
 )
-from cockpit.platforms.iris.words import phase_of, waiting_of
 from cockpit.platforms.local.launcher.launches import number_of
 from cockpit.platforms.local.naming import arguments
 from cockpit.runtime.http import Http, HttpError

@@ -1,38 +1,141 @@
-"""What became of a launch id on a controller (SPEC A: an answer that was lost is looked up).
-
-A job under its name is there or was. None is no proof: a launch that was given up may wait in a
-controller that stood still. So absence is said only once the name is closed (``fence``), which
-every later launch of it meets; and where a name cannot be closed (a fixed one, a script's own, a
-controller that refuses), once the controller has really answered for a minute.
-"""
+"""Looks up a launch id on a controller, and closes it with a job that never runs (SPEC A)."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
-from cockpit.platforms.iris.access import AccessError
-from cockpit.platforms.iris.answers import Job, Request, job_of, request_of
-from cockpit.platforms.iris.fence import Closing, Fence, close
+from cockpit.platforms.iris.answers import (
+    PENDING,
+    Job,
+    Request,
+    counted,
+    job_of,
+    phase_of,
+    request_of,
+    waiting_of,
+)
 from cockpit.platforms.iris.jobs import IrisJobs
-from cockpit.platforms.iris.request import LAUNCH_ID, LINEAGE, is_closing
-from cockpit.platforms.iris.rpc import Controller
+from cockpit.platforms.iris.rpc import AccessError, Controller, MissingMethodError
 from cockpit.platforms.iris.spelling import Spelled, spellings, user_for
-from cockpit.platforms.iris.trees import launch_id_of
-from cockpit.platforms.iris.words import PENDING, counted, phase_of, waiting_of
+from cockpit.platforms.iris.trees import CLOSES, LAUNCH_ID, LINEAGE, is_closing, launch_id_of
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.tools import SUBMITS
-from cockpit.runtime.http import HttpError
+from cockpit.runtime.http import Answer, HttpError, told
 from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
+from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
+
+WORKERS: Final = "worker-daemon"
+"""How a controller calls workers of its own."""
+KUBERNETES: Final = "kubernetes"
+_SAID_NO: Final = (ErrorKind.FORBIDDEN, ErrorKind.BAD_ANSWER, ErrorKind.NOT_FOUND)
+
+
+async def why_open(controller: Controller) -> str | None:
+    """Return why no name may be closed there by a job that never runs; ``None`` if one may.
+
+    Raises ``HttpError`` where the controller gave no answer: another look may have one.
+    """
+    try:
+        return await _why(controller)
+    except HttpError as error:
+        if error.kind not in _SAID_NO:
+            raise
+        return f"what places its tasks is unknown: {error}"
+
+
+async def _why(controller: Controller) -> str | None:
+    try:
+        kinds = await controller.backends()
+    except MissingMethodError:
+        return await _in_june(controller)
+    others = sorted({clean(kind, 40) or "nobody named" for kind in kinds if kind != WORKERS})
+    if others or not kinds:
+        return f"its tasks are placed by {', '.join(others) or 'nobody named'}"
+    peers = await controller.peers()
+    return f"it hands jobs on to {clean(', '.join(peers[:3]), 120)}" if peers else None
+
+
+async def _in_june(controller: Controller) -> str | None:
+    """Return why not, of a controller that does not know the question."""
+    if await controller.has_endpoint_service():
+        return "it is of a release that does not tell what places its tasks"
+    return f"its tasks are placed by {KUBERNETES}" if await controller.on_kubernetes() else None
+
+
+NEVER: Final = "cockpit-closed"
+TASKS: Final = 7
+HELD: Final = 86_400.0
+"""Seconds for which a name is held."""
+
+
+class Fence(StrEnum):
+    """What became of closing a launch id."""
+
+    CLOSED = "closed"
+    TAKEN = "taken"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+class Closing(NamedTuple):
+    """What became of it, and on whose word."""
+
+    fence: Fence
+    text: str = ""
+
+
+async def close(controller: Controller, job_id: str, launch_id: str, now: float) -> Closing:
+    """Take a job's name, if no job has it; ``now`` in seconds since the epoch. Never raises."""
+    try:
+        why = await why_open(controller)
+        if why is not None:
+            return Closing(Fence.REFUSED, why)
+        return _read(await controller.change("LaunchJob", _body(job_id, launch_id, now)), job_id)
+    except HttpError as error:
+        return Closing(Fence.UNKNOWN, str(error))
+
+
+def _read(answer: Answer, job_id: str) -> Closing:
+    """Return what the controller has answered; raises ``HttpError``."""
+    if answer.status == 409:
+        return Closing(Fence.TAKEN)
+    if answer.status != 200:
+        return Closing(Fence.REFUSED, f"{answer.host} answered {answer.status}{told(answer.body)}")
+    got = answer.json()
+    if not isinstance(got, dict) or got.get("jobId") != job_id:
+        return Closing(Fence.REFUSED, "the controller gives our jobs to another user")
+    return Closing(Fence.CLOSED)
+
+
+def _body(job_id: str, launch_id: str, now: float) -> dict[str, Any]:
+    never = {"key": NEVER, "op": "CONSTRAINT_OP_EQ", "value": {"stringValue": launch_id}}
+    return {
+        "name": job_id,
+        "entrypoint": {"runCommand": {"argv": ["sleep", f"{HELD:.0f}"]}},
+        "environment": {"envVars": {CLOSES: launch_id}},
+        "resources": {"cpuMillicores": 1},
+        "replicas": TASKS,
+        "coscheduling": {"groupBy": NEVER},
+        "constraints": [never],
+        "schedulingTimeout": {"milliseconds": f"{HELD * 1000:.0f}"},
+        "existingJobPolicy": "EXISTING_JOB_POLICY_ERROR",
+        "priorityBand": "PRIORITY_BAND_BATCH",
+        "clientRevisionDate": time.strftime("%Y-%m-%d", time.gmtime(now)),
+    }
+
 
 LOOK: Final = 20.0
 """Seconds that one look at a controller may take."""

@@ -1,10 +1,12 @@
-"""Iris: jobs are read and ended over the controller's RPC, made by the recorded command (S-1)."""
+"""Iris: jobs are read and ended over RPC, and made by the recorded command (SPEC S-1)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
@@ -12,24 +14,211 @@ from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, NamedJob, OwnJob
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import EndpointFinding
+from cockpit.platforms.base import CannotError, EndpointFinding
+from cockpit.platforms.command import masked
 from cockpit.platforms.iris import PRIVATE, spelling
-from cockpit.platforms.iris.access import AccessError, Tokens, endpoint_of
-from cockpit.platforms.iris.command import command_checks
-from cockpit.platforms.iris.doctor import finding
-from cockpit.platforms.iris.evidence import gather
+from cockpit.platforms.iris.acting import Stopper, Submitter, can_save, save
+from cockpit.platforms.iris.answers import PENDING, Job, phase_of
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
 from cockpit.platforms.iris.logs import IrisLogs
-from cockpit.platforms.iris.lookup import LookUps
-from cockpit.platforms.iris.own import own_jobs
-from cockpit.platforms.iris.saving import can_save, save
-from cockpit.platforms.iris.stopping import Stopper
-from cockpit.platforms.iris.submitting import Submitter
-from cockpit.platforms.iris.trees import is_job_id
+from cockpit.platforms.iris.lookup import LookUps, why_open
+from cockpit.platforms.iris.rpc import (
+    ANYBODY,
+    AccessError,
+    Controller,
+    Tokens,
+    endpoint_of,
+    remedy_of,
+)
+from cockpit.platforms.iris.spelling import command_checks
+from cockpit.platforms.iris.trees import PROVENANCE, belongs_to, is_job_id, user_of
 from cockpit.platforms.unsupported import Unsupported
-from cockpit.runtime.http import Http
+from cockpit.runtime.account import login_name
+from cockpit.runtime.http import Http, HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
+from cockpit.text.scrub import MASK, scrub
+
+SKEW: Final = 60.0
+OCTOBER: Final = "of October 2026 or later"
+JUNE: Final = "of June 2026"
+REMEDIES: Final = {
+    ErrorKind.FORBIDDEN: "ask for access to the cluster, or use another account's token",
+    ErrorKind.NOT_FOUND: "set job.controller_url to the controller, as http://127.0.0.1:10000",
+    ErrorKind.TIMEOUT: "check whether the tunnel is up: iris --cluster NAME cluster dashboard",
+    ErrorKind.REFUSED: "open the tunnel: iris --cluster NAME cluster dashboard",
+    ErrorKind.DNS: "check the name in job.controller_url, and the network",
+    ErrorKind.RATE_LIMITED: "wait, or ask less often: a longer cadence",
+}
+OTHERWISE: Final = "open the address in a browser: is it an Iris controller?"
+
+
+def remedy_for(kind: ErrorKind, job: JobSpec) -> str:
+    """Return what a person can do about a controller that gave no answer."""
+    return remedy_of(job) if kind is ErrorKind.UNAUTHORIZED else REMEDIES.get(kind, OTHERWISE)
+
+
+async def finding(
+    controller: Controller, endpoint: str, runs: Sequence[RunSpec], clock: Clock
+) -> EndpointFinding:
+    """Return whether a controller answers, as whom, of which generation, and how its clock is."""
+    names = ", ".join(run.name for run in runs[:5])
+    names += f" and {len(runs) - 5} more" if len(runs) > 5 else ""
+    job = next(run.job for run in runs if run.job is not None)
+    try:
+        user, role = await controller.user()
+        generation, lost = await _generation(controller), await _lost(controller)
+    except HttpError as error:
+        text = clean(f"{error} ({names})", 400)
+        return EndpointFinding(endpoint=endpoint, text=text, remedy=remedy_for(error.kind, job))
+    text = f"answers as {user} ({role}), {generation}; for {names}; {lost}"
+    off = 0.0 if controller.server_date is None else controller.server_date - clock.now()
+    others = sorted({_owner(run) for run in runs} - {user, ""})
+    if abs(off) >= SKEW:
+        way = "ahead of" if off > 0 else "behind"
+        text += f"; its clock is {abs(off):.0f} s {way} ours"
+        remedy = "set the clocks by NTP; its times are corrected by that much until then"
+        return EndpointFinding(endpoint=endpoint, text=text, remedy=remedy)
+    if others and user != ANYBODY:
+        text += f"; jobs of {', '.join(others)} are read, and are not {user}'s to act on"
+        return EndpointFinding(endpoint=endpoint, text=text, remedy=f"act as {others[0]}")
+    return EndpointFinding(endpoint=endpoint, text=text)
+
+
+async def _generation(controller: Controller) -> str:
+    return OCTOBER if await controller.has_endpoint_service() else JUNE
+
+
+async def _lost(controller: Controller) -> str:
+    """Return how a launch whose answer was lost is settled there."""
+    why = await why_open(controller)
+    if why is None:
+        return "a launch that is lost is closed by a job that never runs"
+    return f"a launch that is lost is settled by a minute of answers ({why})"
+
+
+def _owner(run: RunSpec) -> str:
+    job_id = (run.job.id if run.job is not None else None) or ""
+    return user_of(job_id) if is_job_id(job_id) else ""
+
+
+PAGES: Final = 1
+"""A person chooses among the newest few hundred."""
+
+
+async def own_jobs(asked: IrisJobs, job: JobSpec) -> Sequence[OwnJob]:
+    """Return a user's jobs, living ones first: of whom ``job.id`` names, else of our token, or us.
+
+    Raises ``CannotError``.
+    """
+    try:
+        async with asyncio.timeout(PATIENT):
+            place = await asked.place([RunSpec(name="init", job=job)])
+            prefix = f"/{await _user(place.controller, job)}/"
+            jobs = await place.controller.jobs(prefix, pages=PAGES)
+    except (HttpError, AccessError) as error:
+        raise CannotError(str(error)) from None
+    except TimeoutError:
+        text = f"{endpoint_of(job)} did not answer within {PATIENT:g} s: is its tunnel up?"
+        raise CannotError(text) from None
+    return _shown(each for each in jobs if each.id.startswith(prefix) and each.id.count("/") == 2)
+
+
+async def _user(controller: Controller, job: JobSpec) -> str:
+    if job.id and is_job_id(job.id):
+        return user_of(job.id)
+    name, _ = await controller.user()
+    return login_name() if name == ANYBODY else name
+
+
+def _shown(jobs: Iterable[Job]) -> list[OwnJob]:
+    ordered = sorted(jobs, key=lambda job: (not phase_of(job).lives, -(job.submitted_at or 0.0)))
+    return [
+        OwnJob(
+            id=clean(job.id, 200),
+            name=clean(scrub(job.id.rpartition("/")[2]), 200),
+            text=clean(job.state.removeprefix("JOB_STATE_"), 80),
+        )
+        for job in ordered
+    ]
+
+
+MOST: Final = 8
+ASKED: Final = (("GetJobStatus", "status"), ("ListTasks", "tasks"))
+HARMLESS: Final = ("COCKPIT_", "WANDB_RUN_ID", "WANDB_PROJECT", "WANDB_ENTITY", "WANDB_RESUME")
+"""Variables whose values are kept; of all others the name alone is evidence."""
+
+
+async def gather(controller: Controller, ids: Sequence[str]) -> dict[str, bytes]:
+    """Return two files for each job, the newest below it too, and why any of them waits.
+
+    Never raises: what could not be had is said in the file.
+    """
+    found: dict[str, bytes] = {}
+    waits = False
+    for number, job_id in enumerate([*ids, *await _below(controller, ids)][:MOST], 1):
+        for method, name in ASKED:
+            text = await _asked(controller, method, {"jobId": job_id})
+            waits = waits or PENDING in text
+            found[f"iris-job-{number}-{name}.json"] = text.encode("utf-8", "replace")
+    if waits:
+        text = await _asked(controller, "GetAutoscalerStatus", {})
+        found["iris-autoscaler.json"] = text.encode("utf-8", "replace")
+    return found
+
+
+async def _asked(controller: Controller, method: str, body: Mapping[str, object]) -> str:
+    try:
+        return shown(await controller.call(method, body)) + "\n"
+    except HttpError as error:
+        return f"missing: {clean(str(error), 400)}\n"
+
+
+async def _below(controller: Controller, ids: Sequence[str]) -> list[str]:
+    """Return the jobs that these have submitted, newest first; none where that has no answer."""
+    found: list[str] = []
+    for job_id in ids[:MOST]:
+        with suppress(HttpError):
+            listed = await controller.jobs(f"{job_id}/", pages=1)
+            found += [job.id for job in listed if belongs_to(job.id, job_id)]
+    return [each for each in found if each not in ids]
+
+
+def shown(document: Mapping[str, Any]) -> str:
+    """Return an answer as text without secrets.
+
+    The controller masks variables by their names, but not the command line that the client notes
+    beside them: that is read, and masked word by word.
+    """
+    return scrub(json.dumps(_safe(document), indent=1, ensure_ascii=False))
+
+
+def _safe(value: object, depth: int = 0) -> object:
+    if depth > 40:
+        return MASK
+    if isinstance(value, dict):
+        return {clean(name, 200): _named(name, each, depth) for name, each in value.items()}
+    if isinstance(value, list):
+        if value and all(isinstance(each, str) for each in value):
+            return list(masked(value))
+        return [_safe(each, depth + 1) for each in value]
+    return scrub(value) if isinstance(value, str) else value
+
+
+def _named(name: str, value: object, depth: int) -> object:
+    if name == PROVENANCE and isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            return _safe(json.loads(value), depth + 1)
+        return MASK
+    if name == "envVars" and isinstance(value, dict):
+        return {
+            clean(key, 200): _named(key, each, depth + 1)
+            if key == PROVENANCE or key.startswith(HARMLESS)
+            else MASK
+            for key, each in value.items()
+        }
+    return _safe(value, depth + 1)
+
 
 KEEP: float = 90.0
 """Seconds that a connection outlives a look: three of the slowest cadence."""

@@ -24,6 +24,7 @@ from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import HERE
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform, refuse_beside
+from cockpit.platforms.command import NO_WAY, save_here
 from cockpit.platforms.local import PRIVATE, adopting, evidence, lineage_locks, lookup
 from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.host import Hosts
@@ -43,7 +44,6 @@ from cockpit.platforms.local.launcher.modes import refuse_links
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.platforms.local.recorded import Look
-from cockpit.platforms.saving import NO_WAY, save_here
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean

@@ -1,39 +1,120 @@
-"""A launch on a Ray head, at most once: the id is used once there, and a look can close it.
-
-Ray holds nothing back: what is posted runs. So *accept* only looks and draws a nonce, which the
-journal keeps before *go* posts the job with it. Whatever becomes of the answer, the id decides:
-a job that carries the nonce is ours; where there is none a job that does nothing is posted under
-the id. Taken in, that shows that ours never came, and refuses whatever is still on its way; it is
-never deleted, for that would free the id again. A head that forgets its jobs (one that began anew)
-can show none of this: then it is unknown, for good.
-"""
+"""A launch on a Ray head, at most once: its id is used once there, and a look-up can close it."""
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Accepted, Found, Live, LookUp, Submission
+from cockpit.model.lineage import tag_of
 from cockpit.model.observed import Phase
+from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.ray import submitter
-from cockpit.platforms.ray.answers import RayJob
-from cockpit.platforms.ray.head import Head
-from cockpit.platforms.ray.jobs import RayJobs
-from cockpit.platforms.ray.states import phase_of, reason_of
-from cockpit.platforms.ray.submission import (
+from cockpit.platforms.command import places_in
+from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE
+from cockpit.platforms.local.launcher.supervisor import expand
+from cockpit.platforms.local.tools import SUBMITS
+from cockpit.platforms.ray.answers import (
     NONCE,
+    RayJob,
     closing_of,
     document_of,
     is_closing,
     name_of,
+    phase_of,
+    reason_of,
 )
+from cockpit.platforms.ray.head import Head
+from cockpit.platforms.ray.jobs import RayJobs
 from cockpit.runtime.http import HttpError, LostAnswerError
+from cockpit.runtime.shell import Completed, run_command
+from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+OPERATORS: Final = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"})
+FORGETS: Final = (
+    "the head alone knows what was submitted: if it begins anew without a kept memory "
+    "(GCS fault tolerance) it forgets that, and what became of a launch is unknown then"
+)
+
+
+def command_checks(run: RunSpec, words: Sequence[str]) -> list[Check]:
+    """Return what speaks for and against the recorded words (placeholders unfilled)."""
+    by_command = run.job is not None and run.job.resubmit_runs == "command"
+    checks = _of_submitter(words) if by_command else _of_entrypoint(words)
+    return [*checks, warned("ray:memory", FORGETS, Basis.RECORDED)]
+
+
+def _of_entrypoint(words: Sequence[str]) -> Iterator[Check]:
+    bare = next((word for word in words if word in OPERATORS), None)
+    if bare is not None:
+        text = f"{bare} means something to a shell, and no shell splits these words: "
+        yield blocked("ray:shell", f'{text}write ["sh", "-c", "…"]', Basis.RECORDED)
+    if _submits(words) is not None:
+        text = 'the command submits a job itself: set resubmit_runs = "command" in [run.job]'
+        yield blocked("ray:submitter", text, Basis.RECORDED)
+
+
+def _of_submitter(words: Sequence[str]) -> Iterator[Check]:
+    if "launch_id" not in places_in(words):
+        text = "the submitter must name its job {launch_id}, as in --submission-id {launch_id}: "
+        text += "only by its id can a launch be found, and kept from coming twice"
+        yield blocked("ray:launch-id", text, Basis.RECORDED)
+        return
+    text = "the submitter names its job by the launch id; what came is looked up by it"
+    yield passed("ray:launch-id", text, Basis.RECORDED)
+    own = _submits(words)
+    if own is not None and "--no-wait" not in own:
+        text = "without --no-wait `ray job submit` follows the job and is ended by force"
+        yield blocked("ray:no-wait", text, Basis.RECORDED)
+
+
+def _submits(words: Sequence[str]) -> Sequence[str] | None:
+    """Return the options of `ray job submit` in a command, ``None`` if it is none."""
+    for place in range(len(words) - 2):
+        program = words[place].rpartition("/")[2]
+        if program == "ray" and tuple(words[place + 1 : place + 3]) == ("job", "submit"):
+            rest = words[place + 3 :]
+            return rest[: rest.index("--")] if "--" in rest else rest
+    return None
+
+
+WITHIN: Final = 180.0
+"""Seconds that a submitter may take: it packs the code and uploads it."""
+CAP: Final = 200_000
+ADDRESS: Final = "RAY_API_SERVER_ADDRESS"
+"""Where Ray's own client looks for the head that its command line does not name."""
+
+
+async def submitted(head: Head, run: RunSpec, submission: Submission) -> str:
+    """Run the command to its end or the deadline; return how it ended, in one line.
+
+    Raises ``CannotError`` where it was not run: it names a variable that is not set.
+    """
+    tag = tag_of(run)
+    own = {LAUNCH_ID: submission.launch_id, SUBMITS: submission.launch_id}
+    own |= {ADDRESS: head.base, **submission.env}
+    own |= {LINEAGE: tag} if tag else {}
+    try:
+        words = expand(submission.command, {**os.environ, **own})
+    except KeyError as error:
+        raise CannotError(f"the command uses ${error.args[0]}, which is not set") from error
+    done = await run_command(words, deadline=WITHIN, cwd=submission.workdir, env=own, cap=CAP)
+    return f"the submitter {_how(done)}, and {head.name} has no job {submission.launch_id}"
+
+
+def _how(done: Completed) -> str:
+    if done.timed_out:
+        return f"was ended after {WITHIN:.0f} s"
+    said = (done.err.strip() or done.out.strip()).decode("utf-8", "replace").rpartition("\n")[2]
+    return f"ended with {done.rc}{f' ({scrub(clean(said, 300))})' if said else ''}"
+
 
 SESSION: Final = "session"
 BY: Final = "by"
@@ -96,7 +177,7 @@ class RayLaunches:
     async def _sent(self, head: Head, run: RunSpec, accepted: Accepted) -> str | None:
         """Send it; return why it is not known whether it came, ``None`` where the head has it."""
         if _by_command(run):
-            return await submitter.submitted(head, run, accepted.submission)
+            return await submitted(head, run, accepted.submission)
         try:
             await head.submit(document_of(run, accepted.submission, accepted.handle[NONCE]))
         except LostAnswerError as error:

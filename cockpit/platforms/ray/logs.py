@@ -1,32 +1,157 @@
-"""The log of a job on Ray: its driver's output on its node, read by the state API.
-
-It gives the last lines of a file, no offsets: what is new in them is spooled here, so that a log
-can be paged, searched and diagnosed like any file. There is no bulk form. So that requests do not
-grow with the runs, a look reads the logs of at most ``AT_ONCE`` runs, those that were read longest
-ago; one that has ended is read once more and then never again. Where the file is gone, what was
-spooled of it is shown, or what Ray has kept with a failed job's state.
-"""
+"""The log of a job on Ray: its last lines are fetched and joined to a spool."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, LogValue
 from cockpit.model.run import RunSpec
-from cockpit.platforms.ray.fetched import Fetched
 from cockpit.platforms.ray.head import Head
 from cockpit.platforms.ray.jobs import failed
-from cockpit.platforms.ray.tail import FEWEST, FIRST, lines_for
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
+from cockpit.sources.logs.file import show
 from cockpit.sources.logs.source import Logs
 from cockpit.sources.logs.spool import Spool
+from cockpit.sources.logs.stamp import line_time, writes_utc
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+FIRST: Final = 60
+"""Lines of a first look; where they are short more are asked for at once."""
+MOST: Final = 2000
+WANTED: Final = 60_000
+"""Bytes that a look should bring at most; a single long line may be more."""
+FEWEST: Final = 20
+
+
+class Grown(NamedTuple):
+    """What a look brought: the bytes that were not there before, and whether some are missing."""
+
+    new: bytes
+    gap: bool
+
+
+def grown(former: bytes, now: bytes) -> Grown:
+    """Return what was appended between two looks at the end of one log."""
+    if not former or not now:
+        return Grown(now, gap=False)
+    at = _overlap(former, now)
+    if at is None:
+        return Grown(now, gap=True)
+    return Grown(now[len(former) - at :], gap=False)
+
+
+def _overlap(former: bytes, now: bytes) -> int | None:
+    """Return where in ``former`` the beginning of ``now`` stands, the earliest that fits."""
+    head = now[: now.find(b"\n") + 1] or now
+    at = former.find(head)
+    while at >= 0:
+        if (at == 0 or former[at - 1 : at] == b"\n") and now.startswith(former[at:]):
+            return at
+        at = former.find(head, at + 1)
+    return _cut_line(former, now)
+
+
+def _cut_line(former: bytes, now: bytes) -> int | None:
+    """Return where the last, unfinished line of ``former`` starts, if ``now`` goes on with it."""
+    at = former.rfind(b"\n") + 1
+    rest = former[at:]
+    return at if rest and now.startswith(rest) else None
+
+
+def lines_for(data: bytes) -> int:
+    """Return how many lines the next look should ask for, by how long those of this one are."""
+    lines = data.count(b"\n")
+    if not lines:
+        return FIRST
+    return max(FEWEST, min(MOST, WANTED * lines // len(data)))
+
+
+COMPARED: Final = 4000
+"""Lines that are kept which a fetched end is looked for in."""
+STAMPED: Final = 50
+"""Lines at the end of a first look in which its last time is looked for."""
+_BREAKS: Final = re.compile(rb"[\r\n]+")
+
+
+class Fetched:
+    """One log between two looks."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._cursor: str | None = None
+        self._joined = False
+        """True while the bytes of the last look are the spool's end."""
+        self._data = b""
+        self._rest = b""
+        self.any = False
+
+    def begins_in_the_middle(self, data: bytes, asked: int) -> bool:
+        """Tell whether there are lines before ``data`` of which nothing is known."""
+        if self._joined:
+            return grown(self._data, data).gap
+        return data.count(b"\n") + (not data.endswith(b"\n")) >= asked
+
+    def recall(self) -> bool:
+        """Look whether anything is kept of it from before."""
+        self.any = self.any or self._spool.cursor() is not None
+        return self.any
+
+    def take(self, data: bytes, latest: float, *, over: bool, cut: bool) -> int:
+        """Spool what is new in the end of the log and return its lines' number.
+
+        ``cut``: there may be more before ``data``.
+
+        ``latest`` is when it can have been written at the latest (epoch s). A last line without
+        line break is spooled with the next ones, or when the log is ``over``.
+        """
+        if not data and self.recall():
+            return 0  # a log does not grow empty: that tells nothing, and what is kept stands
+        news, first = self._news(data)
+        pending = self._rest + news.new
+        end = len(pending) if over else max(pending.rfind(b"\n"), pending.rfind(b"\r")) + 1
+        lines = pending[:end].rstrip(b"\r").split(b"\n")
+        lines = lines[:-1] if lines[-1] == b"" else lines
+        cursor = str(int(self._cursor or "0") + 1) if lines or first else self._cursor
+        at = _written_at(data, latest) if first else latest
+        hole = cut and (first or news.gap)
+        added = self._spool.append(lines, cursor, at, since=self._cursor, hole=hole)
+        self._joined, self.any = added, True
+        if added:
+            self._cursor, self._data, self._rest = cursor, data, pending[end:]
+        return len(lines)
+
+    def _news(self, data: bytes) -> tuple[Grown, bool]:
+        """Return what is new, and whether nothing at all was kept before."""
+        if self._joined:
+            return grown(self._data, data), False
+        self._rest = b""
+        self._cursor = self._spool.cursor()
+        if self._cursor is None:
+            return Grown(data, gap=False), True
+        kept = b"\n".join(self._spool.last(COMPARED)) + b"\n"
+        fetched = scrub(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        return grown(_states(kept), _states(fetched)), False
+
+
+def _states(data: bytes) -> bytes:
+    return _BREAKS.sub(b"\n", data)
+
+
+def _written_at(data: bytes, latest: float) -> float:
+    """Return when the end of a log was written, as its last line tells; else ``latest``."""
+    shown = [show(raw).plain for raw in data.splitlines()[-STAMPED:]]
+    newest = [line for line in reversed(shown) if line.strip()]
+    said = line_time(newest[0], latest, writes_utc(newest, latest), 0.0) if newest else None
+    return latest if said is None else min(said, latest)
+
 
 AT_ONCE: Final = 16
 TOGETHER: Final = 4

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
+from cockpit.model import wording
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
 from cockpit.model.jobs import (
@@ -24,27 +28,180 @@ from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.local.launcher.launches import launch_id_in
-from cockpit.platforms.local.naming import arguments
+from cockpit.platforms.local.naming import Use, arguments, use_of
 from cockpit.platforms.ray import PRIVATE
-from cockpit.platforms.ray.command import command_checks
-from cockpit.platforms.ray.doctor import finding
-from cockpit.platforms.ray.evidence import gather
-from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, Head, base_of
+from cockpit.platforms.ray.answers import RayJob, is_closing, name_of, phase_of
+from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, SKEW, Head, Tokens, base_of
 from cockpit.platforms.ray.hosts import RayHosts
 from cockpit.platforms.ray.jobs import RayJobs
-from cockpit.platforms.ray.launching import RayLaunches
-from cockpit.platforms.ray.lineage import launch_id_of, words_of
+from cockpit.platforms.ray.launching import RayLaunches, command_checks
+from cockpit.platforms.ray.lineage import launch_id_of, shown_name, words_of
 from cockpit.platforms.ray.logs import RayLogs
-from cockpit.platforms.ray.own import own_jobs
-from cockpit.platforms.ray.saving import save, why_no_save
-from cockpit.platforms.ray.states import phase_of
-from cockpit.platforms.ray.stopping import stop
-from cockpit.platforms.ray.submission import is_closing, name_of
-from cockpit.platforms.ray.token import Tokens
+from cockpit.platforms.ray.stopping import save, stop, why_no_save
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.http import Http, HttpError
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
+from cockpit.text.scrub import MASK, scrub
+
+REMEDIES: Final = {
+    ErrorKind.UNAUTHORIZED: "export the head's token and name its variable in job.token_env",
+    ErrorKind.FORBIDDEN: "use the token of this cluster: the one it was started with",
+    ErrorKind.NOT_FOUND: "set job.address to the head's dashboard, as http://127.0.0.1:8265",
+    ErrorKind.TIMEOUT: "check the head's gcs_server; do not restart anything from here",
+    ErrorKind.REFUSED: "check whether the head is running and its port is forwarded here",
+    ErrorKind.DNS: "check the name in job.address, and the network",
+    ErrorKind.RATE_LIMITED: "wait, or ask less often: a longer cadence",
+}
+COMMAND: Final = "job.token_command"
+BY_HAND: Final = "run job.token_command by hand: it must end with 0 and print the token"
+OTHERWISE: Final = "open the address in a browser: is it a Ray dashboard?"
+_SHOWN: Final = 5
+
+
+async def finding(head: Head, names: Sequence[str]) -> EndpointFinding:
+    """Return whether a head answers for its jobs, by which version, and how its clock is."""
+    runs = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" * (len(names) > _SHOWN))
+    try:
+        version, began = await head.version()
+        jobs = await head.jobs()
+    except HttpError as error:
+        text = clean(f"{error} ({runs})", 400)
+        remedy = BY_HAND if COMMAND in str(error) else REMEDIES.get(error.kind, OTHERWISE)
+        return EndpointFinding(endpoint=head.name, text=text, remedy=remedy)
+    since = f", up since {began} (its clock)" if began else ""
+    text = f"Ray {version}{since}, lists {len(jobs)} jobs; for {runs}"
+    skew = head.skew or 0.0
+    if abs(skew) <= SKEW:
+        return EndpointFinding(endpoint=head.name, text=text)
+    way = "ahead of" if skew > 0 else "behind"
+    return EndpointFinding(
+        endpoint=head.name,
+        text=f"{text}; its clock is {abs(skew):.0f} s {way} ours",
+        remedy="set the clocks by NTP; its times are corrected by that much until then",
+    )
+
+
+MOST_LISTED: Final = 500
+_SHELL: Final = "&|;<>`*?#"
+"""Signs in a line that mean something to a shell; one in quotes does no harm in ``sh -c``."""
+_LAUNCH: Final = re.compile(r"-i\d{1,6}$")
+_VARIABLES: Final = {
+    "WANDB_RUN_ID": "wandb.id", "WANDB_PROJECT": "wandb.project", "WANDB_ENTITY": "wandb.entity",
+}  # fmt: skip
+
+
+def own_jobs(head: Head, jobs: Sequence[RayJob]) -> list[OwnJob]:
+    """Return the jobs of a head, living ones first, the newest first."""
+    named = [job for job in jobs if job.id]
+    order = sorted(named, key=lambda job: (not phase_of(job).lives, -(job.submitted_at or 0.0)))
+    return [_own(head, job) for job in order[:MOST_LISTED]]
+
+
+def _own(head: Head, job: RayJob) -> OwnJob:
+    at = None if job.submitted_at is None else head.ours(job.submitted_at)
+    since = "" if at is None else f" since {wording.moment(at)}"
+    return OwnJob(
+        id=clean(job.id, 200),
+        name=clean(_LAUNCH.sub("", job.id), 200),
+        text=f"{clean(job.status, 40)}{since}: {shown_name(job)}",
+        settings={"job.id": clean(job.id, 200), **dict(_told(job))},
+    )
+
+
+def _shell(entrypoint: str) -> bool:
+    """Tell whether only a shell reads a line as it is meant; ``resubmit`` is words without one."""
+    return any(sign in entrypoint for sign in _SHELL)
+
+
+def _told(job: RayJob) -> Iterator[tuple[str, str]]:
+    """Yield what its entrypoint and environment tell of the run; nothing that holds a secret."""
+    for variable, key in _VARIABLES.items():
+        value = clean(job.env.get(variable), 200)
+        if value:
+            yield key, value
+    entrypoint = clean(job.entrypoint, 4000)
+    if entrypoint and "\n" not in job.entrypoint and scrub(entrypoint) == entrypoint:
+        yield "resubmit", shlex.join(["sh", "-c", entrypoint]) if _shell(entrypoint) else entrypoint
+    for key, value in arguments(["", *words_of(job.entrypoint)]):
+        whole = value.startswith("/") or "://" in value
+        if whole and use_of(key) is Use.WRITES:
+            yield "output_root", clean(value, 500)
+            return
+
+
+MOST_EVIDENCE: Final = 8
+LINES: Final = 1000
+"""Lines of the end of a log that are kept."""
+HARMLESS: Final = ("COCKPIT_", "WANDB_RUN_ID", "WANDB_PROJECT", "WANDB_ENTITY", "WANDB_RESUME")
+"""Variables whose values are kept; of all others the name alone is evidence."""
+
+
+async def gather(head: Head, ids: Sequence[str]) -> dict[str, bytes]:
+    """Return the jobs, the ends of their logs and the cluster's state, by file name.
+
+    Never raises: what could not be had is said in the file.
+    """
+    found: dict[str, bytes] = {}
+    for number, job_id in enumerate(ids[:MOST_EVIDENCE], 1):
+        job: RayJob | None = None
+        try:
+            job, document = await head.job(job_id)
+            text = shown(document)
+        except HttpError as error:
+            text = _not_had(error)
+        found[f"ray-job-{number}.json"] = _file(text)
+        if job is not None and job.node is not None and job.log_name is not None:
+            found[f"ray-log-{number}.txt"] = _file(await _log(head, job.node, job.log_name))
+    found["ray-cluster.json"] = _file(await _cluster(head))
+    return found
+
+
+async def _log(head: Head, node: str, name: str) -> str:
+    try:
+        return scrub((await head.tail(node, name, LINES)).decode("utf-8", "replace"))
+    except HttpError as error:
+        return _not_had(error)
+
+
+async def _cluster(head: Head) -> str:
+    try:
+        return scrub(json.dumps(await head.cluster(), indent=1, ensure_ascii=False))
+    except HttpError as error:
+        return _not_had(error)
+
+
+def _not_had(error: HttpError) -> str:
+    return f"missing: {clean(str(error), 400)}"
+
+
+def _file(text: str) -> bytes:
+    return f"{text}\n".encode("utf-8", "replace")
+
+
+def shown(document: object) -> str:
+    """Return a job's document as text, without the secrets of its runtime environment."""
+    return scrub(json.dumps(_masked(document), indent=1, ensure_ascii=False))
+
+
+def _masked(document: object) -> object:
+    if not isinstance(document, dict):
+        return document
+    safe: dict[str, Any] = dict(document)
+    env = safe.get("runtime_env")
+    if isinstance(env, dict) and isinstance(env.get("env_vars"), dict):
+        variables = {
+            name: value if str(name).startswith(HARMLESS) else MASK
+            for name, value in env["env_vars"].items()
+        }
+        safe["runtime_env"] = {**env, "env_vars": variables}
+    return {name: _scrubbed(value) for name, value in safe.items()}
+
+
+def _scrubbed(value: object) -> object:
+    """Return text scrubbed line by line, before JSON writes its line breaks out."""
+    return scrub(value) if isinstance(value, str) else value
+
 
 KEEP = 90.0
 """Seconds that connections to a head outlive a request: longer than any cadence but a slow one."""

@@ -1,7 +1,4 @@
-"""The end of jobs on a Ray head: by exact submission id, waited for by the head's own word.
-
-With its driver Ray ends what that has started: tasks, and actors that are not detached.
-"""
+"""Stops jobs on a Ray head by exact submission id, and asks trainers to save."""
 
 from __future__ import annotations
 
@@ -12,10 +9,11 @@ from typing import Final, NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
+from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.ray.answers import RayJob
+from cockpit.platforms.command import save_here
+from cockpit.platforms.ray.answers import RayJob, phase_of
 from cockpit.platforms.ray.head import Head
-from cockpit.platforms.ray.states import phase_of
 from cockpit.runtime.http import HttpError, LostAnswerError
 from cockpit.runtime.moment import Awake
 from cockpit.text.safe import clean
@@ -124,3 +122,22 @@ def _heedless(target: Target) -> str:
 
 def _stamp(job: RayJob) -> str:
     return "" if job.submitted_at is None else f"{job.submitted_at:.3f}"
+
+
+NO_WAY: Final = (
+    "Ray sends a driver nothing but its end: name a command that asks the trainer, run here "
+    "(job.save_command, with {job_id})"
+)
+
+
+def why_no_save(run: RunSpec) -> str | None:
+    """Return why a trainer cannot be asked, ``None`` if it can."""
+    return None if run.job is not None and run.job.save_command else NO_WAY
+
+
+async def save(run: RunSpec, live: LiveJob) -> None:
+    """Run ``save_command`` in ``workdir``; raises ``CannotError`` and ``LostError``."""
+    why = why_no_save(run)
+    if why is not None:
+        raise CannotError(why)
+    await save_here(run, live)

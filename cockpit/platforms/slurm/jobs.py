@@ -15,15 +15,21 @@ from cockpit.model.jobs import Live, LiveJob, NamedJob, Query
 from cockpit.model.observed import JobValue
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.launches import launch_id_in
-from cockpit.platforms.slurm.alike import needles_of, programs_of
-from cockpit.platforms.slurm.ask import Run, Told, ask, parts
-from cockpit.platforms.slurm.book import Book, Job, book_of
-from cockpit.platforms.slurm.chain import Chains, live_job
-from cockpit.platforms.slurm.current import Lineage, lineage_of
-from cockpit.platforms.slurm.lineage import values_of, words_of
+from cockpit.platforms.slurm.ask import (
+    MOST_SCRIPTS,
+    Run,
+    Told,
+    Trouble,
+    ask,
+    is_job_id,
+    new_mark,
+    parts,
+    scripts_script,
+)
+from cockpit.platforms.slurm.book import Book, Chains, Job, book_of, live_job
+from cockpit.platforms.slurm.command import needles_of, programs_of
+from cockpit.platforms.slurm.lineage import Lineage, lineage_of, values_of, words_of
 from cockpit.platforms.slurm.record import Record
-from cockpit.platforms.slurm.script import MOST_SCRIPTS, is_job_id, new_mark, scripts_script
-from cockpit.platforms.slurm.trouble import Trouble
 from cockpit.platforms.slurm.value import value_of
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

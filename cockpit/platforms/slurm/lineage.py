@@ -1,16 +1,20 @@
-"""Why a job of Slurm belongs to a run (SPEC J, C-25): by its comment, its command, its folders."""
+"""Which jobs of a cluster belong to a run, which one is current, what lives beside it (SPEC J)."""
 
 from __future__ import annotations
 
 import fnmatch
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from cockpit.model.jobs import LiveJob
+from cockpit.model.observed import Phase
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
-from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.alike import alike, keys_of
+from cockpit.platforms.local.launcher.launches import launch_id_in, number_of
 from cockpit.platforms.local.naming import (
     Use,
     arguments,
@@ -18,7 +22,18 @@ from cockpit.platforms.local.naming import (
     only_looks,
     use_of,
 )
-from cockpit.platforms.slurm.record import Record
+from cockpit.platforms.slurm.ask import is_job_id
+from cockpit.platforms.slurm.book import (
+    LONGEST,
+    Book,
+    Chains,
+    Job,
+    live_job,
+    never_let_go,
+    queued_after,
+)
+from cockpit.platforms.slurm.command import own_starts
+from cockpit.platforms.slurm.record import Record, never_starts
 
 _WORDS: Final = re.compile(r"[\s'\"`;,()]+")
 _SBATCH: Final = re.compile(r"^(-o|-e|-i|--output|--error|--input|-J|--job-name)$")
@@ -131,3 +146,308 @@ def _within(run: RunSpec, root: Place, value: str, workdir: str | None) -> bool:
             return False
         path = posixpath.normpath(posixpath.join(workdir or "/", value))
     return path == seen or path.startswith(seen.rstrip("/") + "/")
+
+
+WAITED: Final = 2.0
+"""Seconds from which on a job was not eligible at once: Slurm tells whole ones."""
+UNNAMED: Final = "wrap"
+"""How every job is called that ``sbatch --wrap`` has made of a command."""
+FREED_WITHIN: Final = 900.0
+"""Seconds after a job's end within which the scheduler sees that others need not wait for it.
+
+A job that is still completing on its nodes holds up those that wait for it.
+"""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What an answer tells of a run: its current job, what came before it, and what else lives.
+
+    ``possible`` can never start by itself; ``held`` were accepted for a launch and never released;
+    ``spared`` are diagnostic (C-21). ``why`` tells how the current job was found where it is not
+    the one that the run file names.
+    """
+
+    job: Job | None
+    passed: tuple[str, ...] = ()
+    freed: float | None = None
+    queued: tuple[LiveJob, ...] = ()
+    rivals: tuple[LiveJob, ...] = ()
+    possible: tuple[LiveJob, ...] = ()
+    spared: tuple[LiveJob, ...] = ()
+    held: tuple[LiveJob, ...] = ()
+    mark: Mark | None = None
+    why: str = ""
+
+
+@dataclass
+class _Beside:
+    """What lives beside the current job, sorted by what it is."""
+
+    rivals: list[LiveJob] = field(default_factory=list)
+    possible: list[LiveJob] = field(default_factory=list)
+    spared: list[LiveJob] = field(default_factory=list)
+    held: list[LiveJob] = field(default_factory=list)
+
+    def as_rival(self, job: LiveJob) -> None:
+        """Count a job among the rivals, once."""
+        self.possible = [each for each in self.possible if each.id != job.id]
+        if all(each.id != job.id for each in self.rivals):
+            self.rivals.append(job)
+
+
+def lineage_of(
+    run: RunSpec, book: Book, chains: Chains, claimed: Mapping[str, str] | None = None
+) -> Lineage:
+    """Return what a book tells of a run; ``claimed`` are jobs that runs name, with their run."""
+    named = run.job.id if run.job is not None else None
+    if named is not None and not is_job_id(named):
+        return Lineage(None)
+    found = book.find(named) if named is not None else None
+    job, passed, freed = _moved_on(run, book, chains, named, found)
+    why = f"follows {passed[-1]}" if passed else ""
+    newer = _launched_since(run, book, job)
+    if newer is not None:
+        job, passed, freed = _moved_on(run, book, chains, newer.id, newer)
+        why = f"{_by_launch(run, newer)}, newer than {named}"
+    if job is None:
+        job, why = _unnamed(run, book)
+        if job is not None and named is not None:
+            why = f"{why}; {named} is not listed any more"
+    former, matched = job, _matched(run, book)
+    if matched is not None and (job is None or _was_submitted_after(matched, job)):
+        job, passed, freed = _moved_on(run, book, chains, matched.id, matched)
+        why = f"the newest of your jobs that fits job.match{'' if named is None else _than(named)}"
+    if job is None:
+        beside = _beside(run, book, None, set(), claimed or {})
+        return Lineage(None, possible=tuple(beside.possible), held=tuple(beside.held))
+    queued = tuple(queued_after(chains, book, job))
+    own = {*passed, *(each.id for each in queued)}
+    beside = _beside(run, book, job, own, claimed or {})
+    if former is not None and former.id not in {job.id, *own} and former.lives:
+        beside.as_rival(live_job(former, "the recorded job"))
+    mark = mark_of(run, job.main)
+    if mark is None and job is matched:
+        mark = Mark("its name fits job.match")
+    return Lineage(
+        job=job,
+        passed=passed,
+        freed=freed,
+        queued=queued,
+        rivals=tuple(beside.rivals),
+        possible=tuple(beside.possible),
+        spared=tuple(beside.spared),
+        held=tuple(beside.held),
+        mark=mark,
+        why=why,
+    )
+
+
+def _moved_on(
+    run: RunSpec, book: Book, chains: Chains, named: str | None, job: Job | None
+) -> tuple[Job | None, tuple[str, ...], float | None]:
+    """Return the newest job of the chain that has begun, or stands next; and those before it."""
+    passed: list[str] = []
+    freed = None
+    at = named
+    while at is not None and len(passed) < LONGEST and (job is None or job.over):
+        after = _successor(run, book, chains, at, job)
+        if after is None or after.id in passed:
+            break
+        passed.append(at)
+        freed = job.main.ended if job is not None else freed
+        job, at = after, after.id
+    return job, tuple(passed), freed
+
+
+def _successor(run: RunSpec, book: Book, chains: Chains, at: str, job: Job | None) -> Job | None:
+    """Return the job that goes on where one has ended: what waited for it, and is of its kind."""
+    after = chains.after(book, at, job.records if job is not None else ())
+    able = [
+        one
+        for one, _ in after
+        if one.id != at and not (one.lives and never_starts(one.main.reason))
+        if job is None or _alike(run, one, job)
+    ]
+    if able:
+        return min(able, key=lambda one: (not one.lives, -(one.main.submitted or 0.0)))
+    return _freed_by_its_end(run, book, job) if job is not None else None
+
+
+def _alike(run: RunSpec, one: Job, job: Job) -> bool:
+    """Tell whether two jobs do the same: one name, one script, or one lineage."""
+    mine, its = job.main, one.main
+    same = mine.name == its.name or (bool(mine.command) and mine.command == its.command)
+    return not is_diagnostic(run, its) and (same or mark_of(run, its) is not None)
+
+
+def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
+    """Return the job like it that could start only from its end on; of several the one that lives.
+
+    Slurm forgets what a job has waited for, but not since when it was eligible. A job follows the
+    last one like it that ended before that: the links of a chain may come within seconds.
+    """
+    ended = job.main.ended
+    if ended is None:
+        return None
+    like = [
+        one
+        for one in book.jobs
+        if one.records[0].base != job.records[0].base and _alike(run, one, job)
+        if one.main.workdir == job.main.workdir
+        if one.main.name != UNNAMED or (one.main.command and one.main.command == job.main.command)
+    ]
+    ends = [one.main.ended for one in like if one.over and one.main.ended is not None]
+    freed = [
+        one
+        for one in like
+        if _was_freed(one.main, ended)
+        if not any(ended < end <= (one.main.eligible or 0.0) for end in ends)
+    ]
+    living = [one for one in freed if one.lives]
+    if len(living) > 1:
+        return None  # which of them goes on for the run is not told
+    return living[0] if living else max(freed, key=_number, default=None)
+
+
+def _number(job: Job) -> int:
+    return int(job.records[0].base) if job.records[0].base.isdecimal() else 0
+
+
+def _was_freed(record: Record, at: float) -> bool:
+    submitted, eligible = record.submitted, record.eligible
+    if submitted is None or eligible is None or never_starts(record.reason):
+        return False
+    waited = eligible - submitted >= WAITED
+    return waited and submitted < at <= eligible <= at + FREED_WITHIN
+
+
+def _matched(run: RunSpec, book: Book) -> Job | None:
+    """Return the newest of my jobs whose name fits ``job.match`` and that may be the run's."""
+    pattern = run.job.match if run.job is not None else None
+    if pattern is None:
+        return None
+    fits = [
+        one
+        for one in book.jobs
+        if fnmatch.fnmatchcase(one.main.name, pattern) and not book.is_foreign(one.main)
+        if not is_diagnostic(run, one.main) and not never_let_go(one.main)
+        if launch_id_in(words_of(one.main.comment)) in (None, launch_of(run, one.main))
+    ]
+    return max(fits, key=lambda one: (one.main.submitted or 0.0, one.id), default=None)
+
+
+def _was_submitted_after(one: Job, job: Job) -> bool:
+    return one.id != job.id and (one.main.submitted or 0.0) > (job.main.submitted or 0.0)
+
+
+def _than(named: str) -> str:
+    return f", newer than {named}"
+
+
+def _launched_since(run: RunSpec, book: Book, job: Job | None) -> Job | None:
+    """Return the newest launch where it has outlived the job that is named, which is over.
+
+    A cockpit that was killed between a start and its records leaves the old job named.
+    """
+    newest = _newest_launch(run, book)
+    if job is None or newest is None or newest.id == job.id or not job.over:
+        return None
+    was, now = job.main, newest.main
+    if newest.lives and never_starts(now.reason):
+        return None
+    if (now.submitted or 0.0) < (was.submitted or 0.0):
+        return None
+    return newest if newest.lives or (now.ended or 0.0) >= (was.ended or 0.0) else None
+
+
+def _newest_launch(run: RunSpec, book: Book) -> Job | None:
+    """Return the job of the newest launch id that was let go."""
+    launched = [
+        (number_of(run.name, launch) or 0, one.main.submitted or 0.0, one)
+        for one in book.jobs
+        if (launch := launch_of(run, one.main)) is not None and not never_let_go(one.main)
+        if not book.is_foreign(one.main)
+    ]
+    return max(launched, key=lambda each: each[:2])[2] if launched else None
+
+
+def _by_launch(run: RunSpec, job: Job) -> str:
+    return f"found by launch id {launch_of(run, job.main)}"
+
+
+def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
+    """Return the job of the newest launch id; else the newest living one of the lineage."""
+    newest = _newest_launch(run, book)
+    if newest is not None:
+        return newest, _by_launch(run, newest)
+    marked = [
+        (main.phase is Phase.RUNNING, main.submitted or 0.0, one, mark)
+        for one, main in book.living
+        if (mark := mark_of(run, main)) is not None and not is_diagnostic(run, main)
+        if mark.launch_id is None or not never_let_go(main)
+        if not book.is_foreign(main)
+    ]
+    if not marked:
+        return None, ""
+    _, _, job, mark = max(marked, key=lambda each: each[:2])
+    return job, f"found because {mark.why}"
+
+
+def _beside(
+    run: RunSpec, book: Book, job: Job | None, own: set[str], claimed: Mapping[str, str]
+) -> _Beside:
+    """Return the other living jobs of the run's lineage, and those that may be (C-25)."""
+    beside = _Beside()
+    records = () if job is None else job.records
+    bases = {each.base for each in records}
+    named = run.job.id if run.job is not None else None
+    bases |= {re.split(r"[_+]", named)[0]} if named is not None else set()
+    starts = own_starts(run, records, book.scripts)
+    shared = keys_of(starts)
+    for (one, main), (other, calls) in zip(book.living, book.starts, strict=True):
+        if one.id in own or main.base in bases:
+            continue
+        mark = mark_of(run, main)
+        if mark is None:
+            of_another = claimed.get(main.base, run.name) != run.name
+            similar = calls or not shared.isdisjoint(keys_of([other]))
+            why = alike(run, starts, other, calls) if similar and not of_another else None
+            if why is not None and not is_diagnostic(run, main):
+                beside.possible.append(_may_be_one_more(book, one, why))
+            continue
+        if is_diagnostic(run, main):
+            beside.spared.append(live_job(one, "a diagnostic job (job.diagnostic)"))
+        elif mark.launch_id is not None and never_let_go(main):
+            beside.held.append(_left_held(one, mark.launch_id))
+        elif never_starts(main.reason) and main.phase is Phase.WAITING:
+            why = f"{mark.why}; {main.reason}: it never starts by itself"
+            beside.possible.append(live_job(one, why, mark.launch_id))
+        else:
+            rival = live_job(one, mark.why, mark.launch_id, mark.proven)
+            beside.rivals.append(_whose(book, one, rival))
+    return beside
+
+
+def _may_be_one_more(book: Book, job: Job, why: str) -> LiveJob:
+    """Return a job that runs what the run's job runs; one that never starts is only shown."""
+    main = job.main
+    never = main.phase is Phase.WAITING and never_starts(main.reason)
+    more = f"; {main.reason}: it never starts by itself" if never else ""
+    live = live_job(job, f"{why}{more}").model_copy(update={"alike": not never})
+    return _whose(book, job, live)
+
+
+def _whose(book: Book, job: Job, live: LiveJob) -> LiveJob:
+    """Return a living job with whose it is, where that is another user: not ours to stop."""
+    if not book.is_foreign(job.main):
+        return live
+    whose = f"it is a job of user {job.main.uid}"
+    return live.model_copy(update={"why": f"{live.why}; {whose}", "beyond": whose})
+
+
+def _left_held(job: Job, launch_id: str) -> LiveJob:
+    """Return a job that was accepted and not let go; it began to wait when it was submitted."""
+    live = live_job(job, f"held leftover of {launch_id}: never released", launch_id)
+    handle = {**live.handle, "held": launch_id}
+    return live.model_copy(update={"handle": handle, "started_at": job.main.submitted})

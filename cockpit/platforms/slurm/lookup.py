@@ -17,23 +17,31 @@ from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.launcher.launches import number_of
-from cockpit.platforms.slurm.act_script import (
+from cockpit.platforms.slurm.ask import (
+    CONTROLLER,
+    Run,
+    Trouble,
+    ask,
+    is_job_id,
+    last_words,
+    new_mark,
+)
+from cockpit.platforms.slurm.book import Book, Job, book_of, is_held, never_began
+from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
+from cockpit.platforms.slurm.record import in_words
+from cockpit.platforms.slurm.submitting import (
     CLOSED,
     COMES_WITHIN,
     LOOSE,
     RUNNING,
     SENDING,
+    SLACK,
+    acted,
+    bases,
     close_script,
     ids_script,
+    tagged,
 )
-from cockpit.platforms.slurm.ask import Run, ask
-from cockpit.platforms.slurm.book import Book, Job, book_of
-from cockpit.platforms.slurm.held import is_held, never_began
-from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
-from cockpit.platforms.slurm.reasons import in_words
-from cockpit.platforms.slurm.script import CONTROLLER, is_job_id, new_mark
-from cockpit.platforms.slurm.submitting import SLACK, acted, bases, tagged
-from cockpit.platforms.slurm.trouble import Trouble, last_words
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

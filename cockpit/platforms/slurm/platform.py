@@ -1,18 +1,15 @@
-"""Slurm: its jobs are read (SPEC S-3) and acted on: submitted held, let go, stopped (SPEC A).
-
-What keeps "at most once" here is Slurm itself: a job that was submitted held never starts by
-itself, and only the lowest number of a launch id is ever let go.
-"""
+"""Slurm: its jobs are read (SPEC S-3) and acted on: submitted held, released, stopped (SPEC A)."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Facet, unknown
+from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import (
     Accepted,
     Live,
@@ -27,20 +24,263 @@ from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
 from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, EndpointFinding, Platform
-from cockpit.platforms.slurm import PRIVATE, evidence, saving
-from cockpit.platforms.slurm.ask import Run
-from cockpit.platforms.slurm.checkup import checkup
-from cockpit.platforms.slurm.command import command_checks, held_words, plain_words
+from cockpit.platforms.base import CannotError, EndpointFinding, LostError, Platform
+from cockpit.platforms.slurm import PRIVATE, stopping
+from cockpit.platforms.slurm.ask import (
+    ACCOUNTING,
+    CONTROLLER,
+    PATHS,
+    Run,
+    Trouble,
+    ask,
+    checkup_script,
+    last_words,
+    new_mark,
+    nodes_script,
+    parts,
+    trouble_of,
+)
+from cockpit.platforms.slurm.book import Job, book_of
+from cockpit.platforms.slurm.command import command_checks, held_words, plain_words, script_words
 from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
 from cockpit.platforms.slurm.lookup import LookingUp
-from cockpit.platforms.slurm.nodes import Nodes
-from cockpit.platforms.slurm.own import own_jobs
-from cockpit.platforms.slurm.stopping import Stopping
+from cockpit.platforms.slurm.record import Record
+from cockpit.platforms.slurm.stopping import Stopping, target_of
 from cockpit.platforms.slurm.submitting import Submitting
-from cockpit.runtime.ssh import run_script
+from cockpit.runtime.ssh import LIMITED, RemoteError, quote, run_script
 from cockpit.sources.logs.source import Logs
-from cockpit.text.safe import clean
+from cockpit.text.safe import clean, safe_lines
+from cockpit.text.scrub import scrub
+
+SKEW: Final = 5.0
+_UP: Final = re.compile(r"^Slurmctld\([^)]*\) .*\bis UP", re.M)
+_ACCOUNTING: Final = re.compile(r"^AccountingStorageType\s*=\s*(.*)$", re.M)
+
+
+async def checkup(
+    run: Run, host: str | None, wall: Callable[[], float] = time.time
+) -> list[EndpointFinding]:
+    """Return what is found at one cluster, asked once; never raises."""
+    where, mark = where_of(host), new_mark()
+    found = await parts(run, host, where, mark, checkup_script(mark))
+    if isinstance(found, Trouble):
+        return [_bad(where, found)]
+    return list(_findings(where, found, wall()))
+
+
+def _findings(where: str, found: dict[str, str], now: float) -> Iterator[EndpointFinding]:
+    version, ping = found.get("version", ""), found.get("ping", "")
+    if not version.startswith("slurm"):
+        yield _bad(where, trouble_of(where, version or ping, 127))
+        return
+    if not _UP.search(ping):
+        yield _bad(where, trouble_of(where, _down(ping), 1))
+        return
+    yield EndpointFinding(endpoint=where, text=f"{clean(version, 60)}; {last_words(ping)}")
+    accounting = _ACCOUNTING.search(found.get("config", ""))
+    if accounting is not None and accounting[1].strip() in (
+        "accounting_storage/none",
+        "(null)",
+        "",
+    ):
+        text = "accounting is off: how a job ended is known only while the controller remembers it"
+        remedy = "keep a watch running over the ends of jobs; ask who runs the cluster for slurmdbd"
+        yield EndpointFinding(endpoint=where, text=text, remedy=remedy)
+    date = found.get("date", "").strip()
+    off = now - float(date) if date.isdecimal() else 0.0
+    if abs(off) > SKEW:
+        text = f"its clock is {abs(off):.0f} s {'behind' if off > 0 else 'ahead of'} ours"
+        remedy = "set the clocks by NTP; until then its times are moved onto ours"
+        yield EndpointFinding(endpoint=where, text=text, remedy=remedy)
+
+
+def _down(ping: str) -> str:
+    """Return the words for a controller that ``scontrol ping`` calls down."""
+    return f"Unable to contact slurm controller: {ping.strip()}" if "DOWN" in ping else ping
+
+
+def _bad(where: str, trouble: Trouble) -> EndpointFinding:
+    text, _, advice = trouble.text.rpartition("; ")
+    if trouble.remedy or not text:
+        text, advice = trouble.text, trouble.remedy
+    return EndpointFinding(endpoint=where, text=text, remedy=advice or "see what it says")
+
+
+_NODE: Final = re.compile(r"^NodeName=(\S+)(.*?)(?=^NodeName=|\Z)", re.M | re.S)
+_LOAD: Final = re.compile(r"\bCPULoad=(\d+(?:\.\d+)?)")
+_STATE: Final = re.compile(r"^\s+State=(\S+)", re.M)
+_REASON: Final = re.compile(r"^\s+Reason=(.+)$", re.M)
+_OUT: Final = re.compile(r"DRAIN|DOWN|FAIL|MAINT|INVAL|NOT_RESPONDING|[*$]")
+"""Words and signs of a node's state on which nothing new is started."""
+NODE_LOST: Final = "NODE_FAIL"
+
+
+class Nodes:
+    """Observes the machines that jobs run on: one question to each cluster; never raises."""
+
+    def __init__(self, clock: Clock, run: Run) -> None:
+        self._clock = clock
+        self._run = run
+
+    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
+        """Return the host facet of each run, by run name."""
+        groups: dict[str | None, list[Query]] = {}
+        for query in queries:
+            if query.run.job is not None:
+                groups.setdefault(query.run.job.host, []).append(query)
+        answers = await asyncio.gather(*(self._of(host, own) for host, own in groups.items()))
+        return {name: facet for answer in answers for name, facet in answer.items()}
+
+    async def _of(self, host: str | None, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
+        wanted = sorted({node for query in queries if (node := _node(query)) is not None})
+        where, now = where_of(host), self._clock.now()
+        told = await self._ask(host, wanted) if wanted else {}
+        if isinstance(told, Trouble):
+            return {query.name: unknown(told.kind, told.line, where, now) for query in queries}
+        return {query.name: self._facet(where, query, told) for query in queries}
+
+    async def _ask(self, host: str | None, nodes: Sequence[str]) -> dict[str, str] | Trouble:
+        mark, where = new_mark(), where_of(host)
+        found = await parts(self._run, host, where, mark, nodes_script(mark, nodes))
+        if isinstance(found, Trouble):
+            return found
+        said = found.get("nodes.out", "")
+        told = {name: text for name, text in _NODE.findall(said)}
+        if not told:
+            return trouble_of(where, said, 1)
+        return told
+
+    def _facet(self, where: str, query: Query, told: dict[str, str]) -> Facet[HostValue]:
+        now, node = self._clock.now(), _node(query)
+        if query.job is None:
+            text = "its machine is unknown, since its job is"
+            return unknown(ErrorKind.NOT_FOUND, text, where, now)
+        if node is None:
+            return known(HostValue(), f"{where}: the job is on no machine now", now)
+        text = told.get(node, "")
+        load, state = _LOAD.search(text), _STATE.search(text)
+        word = clean(state[1], 60) if state is not None else "not listed"
+        value = HostValue(
+            load=float(load[1]) if load is not None else None,
+            out_of_service=_out_of_service(node, word, _REASON.search(text)),
+        )
+        return known(value, f"{where}: {clean(node, 100)} {word}", now)
+
+
+def _out_of_service(node: str, state: str, reason: re.Match[str] | None) -> str | None:
+    """Return why nothing new starts on a node, and who says so: Slurm's own words."""
+    if reason is None and _OUT.search(state) is None:
+        return None
+    why = "" if reason is None else f": {reason[1]}"
+    return scrub(clean(f"node {node} is {state}{why}", 300))
+
+
+def _node(query: Query) -> str | None:
+    """Return the machine of a living job, or the one that was lost under it."""
+    job = query.job
+    there = job is not None and (job.phase.lives or job.state == NODE_LOST)
+    return job.node if job is not None and there else None
+
+
+_LAUNCH: Final = re.compile(r"(.+)-i\d{3,6}")
+
+
+async def own_jobs(run: Run, host: str | None) -> Sequence[OwnJob]:
+    """Return this user's jobs, living ones and then the newest first; raises ``CannotError``."""
+    told = await ask(run, host, where_of(host), ())
+    if isinstance(told, Trouble):
+        raise CannotError(told.line)
+    jobs = sorted(book_of(told).jobs, key=lambda job: (not job.lives, -_submitted(job)))
+    return [_own(job) for job in jobs]
+
+
+def _submitted(job: Job) -> float:
+    return max(record.submitted or 0.0 for record in job.records)
+
+
+def _own(job: Job) -> OwnJob:
+    """Return a job as its records tell of it.
+
+    Not where it writes: each job's ``StdOut`` is read by itself, and the next one has another.
+    """
+    main = job.main
+    settings = {}
+    if main.workdir.startswith("/"):
+        settings["job.workdir"] = main.workdir
+    resubmit = _resubmit(main)
+    if resubmit is not None:
+        settings["resubmit"] = resubmit
+    launch = _LAUNCH.fullmatch(main.comment)
+    reason = f" ({main.reason})" if main.reason and main.phase is Phase.WAITING else ""
+    return OwnJob(
+        id=clean(job.id, 80),
+        name=_shown(main.name if launch is None else launch[1]),
+        text=_shown(f"{main.state}{reason}"),
+        settings={name: clean(value, 4096) for name, value in settings.items()},
+    )
+
+
+def _resubmit(main: Record) -> str | None:
+    """Return how the job was submitted; without its whole line, its script and arguments."""
+    line = main.command.removeprefix(main.script).strip()
+    for words in (line.split(), ["sbatch", *main.script.split()]):
+        if words[:1] == ["sbatch"] and script_words(words):
+            text = " ".join(words)
+            return text if scrub(text) == text else None
+    return None
+
+
+def _shown(text: str) -> str:
+    return clean(scrub(text), 200)
+
+
+FILE: Final = "slurm.txt"
+CAP: Final = 2_000_000
+MOST: Final = 8
+STACKS: Final = 12
+"""Processes of which a stack dump is tried."""
+DEADLINE: Final = 60.0
+_BEGIN: Final = (
+    f"{PATHS}\n"
+    + LIMITED
+    + f"""\
+TZ=UTC0 SLURM_TIME_FORMAT=standard; export TZ SLURM_TIME_FORMAT
+told() {{ printf '\\n$ %s\\n' "$*"; limited "$limit" "$@" 2>&1 || echo "(status $?)"; }}
+limit={CONTROLLER}; date -u
+told squeue --me -t all -o '%i %T %r %M %l %N %k'
+told sinfo -N -o '%N %T %E'
+"""
+)
+_JOB: Final = f"""
+limit={CONTROLLER}; told scontrol show job {{job}}
+limit={ACCOUNTING}
+told sacct -a -P -j {{job}} -o JobID,JobName,State,ExitCode,Submit,Start,End,NodeList,MaxRSS
+pids=$(limited 5 scontrol listpids {{job}} 2>/dev/null |
+ awk '$1 ~ /^[0-9]+$/ {{{{ print $1 }}}}' | sort -u | head -n {STACKS})
+if [ -z "$pids" ]; then echo '(its processes are not on this machine: no stacks, no devices)'
+else
+ps -o pid,ppid,stat,wchan:20,args -p "$(echo $pids | tr ' ' ,)" 2>&1
+limit=5; for pid in $pids; do
+command -v py-spy >/dev/null && told py-spy dump --pid "$pid"; done
+command -v nvidia-smi >/dev/null && told nvidia-smi
+fi
+"""
+
+
+async def gather(run: Run, host: str | None, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+    """Return one file with what the cluster tells; never raises."""
+    try:
+        ids = [quote(target_of(job)) for job in jobs[:MOST]]
+        script = _BEGIN + "".join(_JOB.format(job=each) for each in ids)
+        done = await run(host, script, deadline=DEADLINE, cap=CAP)
+        out = done.out
+    except RemoteError as error:
+        out = error.out + f"\nmissing: {clean(str(error), 400)}\n".encode()
+    except (CannotError, LostError, TimeoutError) as error:
+        out = f"missing: {clean(str(error), 400)}\n".encode()
+    lines = [line.plain for line in safe_lines(out, limit=20_000)]
+    return {FILE: (scrub("\n".join(lines)) + "\n").encode("utf-8", "replace")}
+
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -180,15 +420,15 @@ class SlurmPlatform(Platform):
 
     def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
         """Return why a job cannot be asked: nothing is configured, or no step would hear it."""
-        return saving.why_not(run, job)
+        return stopping.why_not(run, job)
 
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask by ``save_command`` on the job's host, else by a signal to the job's steps."""
-        await saving.save(self._run, run, job)
+        await stopping.save(self._run, run, job)
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return the cluster's own answers about these jobs."""
-        return await evidence.gather(self._run, None if run.job is None else run.job.host, jobs)
+        return await gather(self._run, None if run.job is None else run.job.host, jobs)
 
 
 def _names_log(query: Query) -> bool:

@@ -1,9 +1,4 @@
-"""Stops exactly the jobs that are named, and waits until Slurm itself says that they are gone.
-
-``scancel`` asks first (SIGTERM to all of a job) and kills after the cluster's own KillWait, which
-no user can change; ``job.grace`` is how long that is waited for at least. A job whose script
-requeues itself when it is told to end comes back as a waiting one: it is cancelled again.
-"""
+"""Stops exactly the jobs that are named, and asks jobs to save (SPEC A)."""
 
 from __future__ import annotations
 
@@ -16,16 +11,18 @@ from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.slurm.act_script import cancel_script
-from cockpit.platforms.slurm.ask import Run
+from cockpit.platforms.command import NO_WAY, WITHIN, save_words
+from cockpit.platforms.local.platform import signal_number
+from cockpit.platforms.slurm.ask import CONTROLLER, PATHS, Run, Trouble, last_words, new_mark
 from cockpit.platforms.slurm.book import Book, Job
-from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
+from cockpit.platforms.slurm.command import for_shell, variables_of
+from cockpit.platforms.slurm.jobs import STEPS, SlurmJobs, where_of
 from cockpit.platforms.slurm.record import Record, task_numbers
-from cockpit.platforms.slurm.script import CONTROLLER, new_mark
-from cockpit.platforms.slurm.submitting import SLACK, acted
-from cockpit.platforms.slurm.trouble import Trouble, last_words
+from cockpit.platforms.slurm.submitting import SLACK, acted, cancel_script
 from cockpit.runtime.moment import Awake
+from cockpit.runtime.ssh import LIMITED, quote
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 KILL_WAIT: Final = 120.0
 """Seconds beyond ``job.grace`` for the cluster's own KillWait, its epilog and a busy controller."""
@@ -158,3 +155,66 @@ def _ending_all(jobs: Iterable[LiveJob], book: Book) -> bool:
 def _word(book: Book, job: LiveJob) -> str:
     now = _found(book, job)
     return "gone" if now is None else now.main.word
+
+
+_LATE: Final = re.compile("timed out|Message receive|send/recv|Zero Bytes|Connection reset", re.I)
+_BEGIN: Final = (
+    f"{PATHS}\n" + 'say() { printf \'\\n%s %s\\n\' "$mark" "$*"; }\nexec 4>&1\n' + LIMITED
+)
+_ASK: Final = """\
+cd {workdir} 2>/dev/null || {{ say folder; say end; exit; }}
+for name in {variables}; do
+eval "[ \\"\\${{$name+x}}\\" ]" || {{ say unset; echo "$name"; say end; exit; }}
+done
+say said; limited {limit} {words} >&4 2>&1 4>&- </dev/null; rc=$?
+say rc; echo $rc
+say end
+"""
+
+
+def why_not(run: RunSpec, job: LiveJob) -> str | None:
+    """Return why a living job cannot be asked to save now; ``None``: it can."""
+    spec = run.job
+    if spec is None or not (spec.save_signal or spec.save_command):
+        return NO_WAY
+    if spec.save_command or job.handle.get(STEPS) == "yes":
+        return None
+    text = f"job {job.id} runs no step of srun, and no other process of it hears a signal"
+    return f"{text}; name job.save_command, such as scancel --batch -s USR1 {{job_id}}"
+
+
+async def save(ask: Run, run: RunSpec, job: LiveJob) -> None:
+    """Ask by ``save_command``, else by ``save_signal``; raises ``CannotError``, ``LostError``."""
+    why, spec = why_not(run, job), run.job
+    if why is not None or spec is None:
+        raise CannotError(why or "no job in cockpit.toml")
+    if spec.save_command:
+        words, limit = save_words(run, spec.save_command, job, target_of(job)), WITHIN
+    else:
+        number = int(signal_number(spec.save_signal or ""))
+        words, limit = ["scancel", f"--signal={number}", target_of(job)], CONTROLLER
+    own = spec.workdir or run.workdir
+    mark = new_mark()
+    script = f"mark={mark}\n{_BEGIN}" + _ASK.format(
+        workdir=quote("." if own is None else own.path),
+        variables=" ".join(variables_of(words)),
+        limit=limit,
+        words=for_shell(words),
+    )
+    found = await acted(ask, spec.host, script, mark, limit + SLACK)
+    _judge(found, words[0])
+
+
+def _judge(found: dict[str, str], name: str) -> None:
+    if "folder" in found:
+        raise CannotError("the working folder does not exist: job.save_command was not run")
+    if "unset" in found:
+        variable = clean(found["unset"].strip(), 80)
+        raise CannotError(f"job.save_command uses ${variable}, which is not set there")
+    code, said = found.get("rc", "").strip(), found.get("said", "")
+    told = last_words(said)
+    if code == "0" and not _LATE.search(said):
+        return
+    if code == "124" or _LATE.search(said):
+        raise LostError(f"no answer when it was asked to save: {told or name}")
+    raise CannotError(f"{scrub(clean(name, 80))} ended with {code}: {told}")

@@ -16,7 +16,7 @@ from cockpit.records.git.repository import GitError, Limits, Repository
 from cockpit.runtime.git import LOW_SPEED, READING, quiet_ssh_lines, run_git, script_line
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, run_script
-from cockpit.sources.git.away import MOST
+from cockpit.sources.git.command import MOST_BYTES as MOST
 from cockpit.sources.scripts import word_of
 from cockpit.text.safe import clean
 

@@ -27,7 +27,7 @@ from cockpit.records.git.hooked import CommitFile, past_hook
 from cockpit.records.git.noting import note_commit, note_file
 from cockpit.records.git.repository import NOTHING, Blob, GitError, Repository, has_hook, run_hook
 from cockpit.runtime.offload import offload
-from cockpit.sources.git.own_commits import wrote_file
+from cockpit.sources.git.code import wrote_file
 
 PLAIN: Final = "100644"
 _TRIES: Final = 5

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from cockpit.platforms.local.launcher.modes import follow
-from cockpit.sources.git.own_commits import COMMIT, FILE, LIST, digest
+from cockpit.sources.git.code import COMMIT, FILE, LIST, digest
 
 
 def note_commit(common: Path, oid: str) -> None:

@@ -23,7 +23,7 @@ from cockpit.records.git.replaying import (
 )
 from cockpit.records.git.repository import GitError, Repository
 from cockpit.records.git.upstream import Landed, Upstream, fetch, push, upstream_of
-from cockpit.sources.git.own_commits import NO_UPSTREAM, why_held
+from cockpit.sources.git.code import NO_UPSTREAM, why_held
 
 ATTEMPTS: Final = 12
 SAVE_LOCK: Final = "cockpit-save.lock"

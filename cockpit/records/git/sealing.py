@@ -31,8 +31,8 @@ from cockpit.records.git.troubles import of_command, of_discovery, of_hook, of_r
 from cockpit.records.git.upstream import at_remote, remote_now
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
+from cockpit.sources.git.code import OtherCommit, others_among, own_commits
 from cockpit.sources.git.command import read_status, trouble
-from cockpit.sources.git.own_commits import OtherCommit, others_among, own_commits
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -20,8 +20,7 @@ from cockpit.records.issue.posting import LOOKS, PostMarker, marker_of, same_tex
 from cockpit.records.issue.text import title
 from cockpit.runtime.http import HttpError, LostAnswerError
 from cockpit.sources.git.command import git
-from cockpit.sources.github.client import GitHub, Issue
-from cockpit.sources.github.place import GitHubPlace
+from cockpit.sources.github import GitHub, GitHubPlace, Issue
 from cockpit.store.messages import Letter, Outbox, Waiting
 from cockpit.store.store import Store
 from cockpit.text.safe import clean

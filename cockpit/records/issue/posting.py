@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime.http import HttpError, LostAnswerError
-from cockpit.sources.github.client import Comment, GitHub
-from cockpit.sources.github.place import GitHubPlace
+from cockpit.sources.github import Comment, GitHub, GitHubPlace
 from cockpit.text.safe import safe_lines
 from cockpit.text.scrub import scrub
 

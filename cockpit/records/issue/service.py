@@ -28,7 +28,7 @@ from cockpit.records.issue.posting import (
     sender_digest,
 )
 from cockpit.runtime.http import Http, HttpError
-from cockpit.sources.github.client import GitHub
+from cockpit.sources.github import GitHub
 from cockpit.store.messages import Letter, Waiting
 from cockpit.store.store import Store
 

@@ -16,16 +16,9 @@ from typing import Final, TypeVar
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime.bucket_client import BucketError
 from cockpit.runtime.buckets import PAGE, Bucket, Key
-from cockpit.sources.checkpoints.rejected import FOLDER
-from cockpit.sources.checkpoints.tree import (
-    Entry,
-    Fetched,
-    Index,
-    Level,
-    Listed,
-    ListingError,
-    Piece,
-)
+from cockpit.sources.checkpoints.contents import REJECTED_FOLDER as FOLDER
+from cockpit.sources.checkpoints.contents import Entry, Fetched, Index, Level, ListingError, Piece
+from cockpit.sources.checkpoints.contents import TreeListing as Listed
 from cockpit.text.safe import clean
 
 _LIMIT: Final = 4096

@@ -1,24 +1,264 @@
-"""The small parts of files away from here that tell what a listing does not: markers, pointers.
-
-Read once and kept by the file's tag. A checkpoint that is one file is read at both ends and where
-its directory leads: a few hundred kilobytes of however many gigabytes.
-"""
+"""What lies away from this machine, listed in bulk; the small files in it which are read."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
-from typing import Final, NamedTuple
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
 
 from cockpit.model.facet import ErrorKind
+from cockpit.model.observed import Checkpoint
+from cockpit.model.records import Rejected
 from cockpit.runtime.bucket_client import is_archived
 from cockpit.runtime.offload import offload
-from cockpit.sources.checkpoints import trainer_state
+from cockpit.runtime.regular import open_regular, read_text
 from cockpit.sources.checkpoints.archive import ArchiveSays, archive_says, legacy_says
-from cockpit.sources.checkpoints.listing import ZERO_SHARD, Listed, is_pointer
-from cockpit.sources.checkpoints.rejected import NAME
-from cockpit.sources.checkpoints.trainer_state import LAST, TrainerState
-from cockpit.sources.checkpoints.tree import Entry, ListingError, Piece, Tree, join, latest
+from cockpit.sources.checkpoints.listing import (
+    TRAINER_STATE,
+    TRAINER_STATE_BYTES,
+    ZERO_SHARD,
+    Link,
+    Listed,
+    TrainerState,
+    is_pointer,
+    read_state,
+)
+from cockpit.text.logbook_lines import read_rejections
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+
+class ListingError(Exception):
+    """Why something could not be listed or read; ``whole``: nothing else there can be either."""
+
+    def __init__(self, kind: ErrorKind, message: str, *, whole: bool = True) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.whole = whole
+
+
+class Entry(NamedTuple):
+    """One file: its path below what was listed, bytes, mtime (epoch seconds, our clock).
+
+    ``tag`` changes whenever the file does (an etag; size, mtime and inode of a file).
+    """
+
+    path: str
+    size: int
+    mtime: float
+    tag: str
+
+
+class Level(NamedTuple):
+    """What lies directly in a folder: its files and the names of its folders.
+
+    ``unread`` says which entries there could not be read, and why; ``links`` are names under which
+    something is found a second time, or nothing any more; ``same`` are pairs of names of one thing.
+    """
+
+    files: tuple[Entry, ...]
+    folders: tuple[str, ...]
+    unread: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
+    same: tuple[tuple[str, str], ...] = ()
+
+
+class Piece(NamedTuple):
+    """Bytes of one file; ``length`` lies within it, ``whole``: it is all of it."""
+
+    path: str
+    start: int
+    length: int
+    whole: bool = False
+
+
+class Fetched(Protocol):
+    """What has been listed, by path; ``None`` for what was not, or not in time."""
+
+    def level(self, path: str) -> Level | ListingError | None:
+        """Return what lies directly in a folder."""
+
+    def walk(self, path: str) -> tuple[Entry, ...] | ListingError | None:
+        """Return every file below a folder."""
+
+
+class Tree(Protocol):
+    """One endpoint. ``until`` is on the event loop's clock; nothing is asked for beyond it."""
+
+    async def fetch(self, levels: Collection[str], walks: Sequence[str], until: float) -> Fetched:
+        """List some folders, and all that is below others, the most wanted first."""
+
+    async def read(
+        self, pieces: Sequence[Piece], until: float
+    ) -> Mapping[Piece, bytes | ListingError]:
+        """Return what was read in time."""
+
+
+def join(path: str, name: str) -> str:
+    """Return the path of something in a folder."""
+    return f"{path.rstrip('/')}/{name}" if path else name
+
+
+class TreeListing(NamedTuple):
+    """Listings that were asked for one by one."""
+
+    levels: dict[str, Level | ListingError]
+    walks: dict[str, tuple[Entry, ...] | ListingError]
+
+    def level(self, path: str) -> Level | ListingError | None:
+        """Return what lies directly in a folder."""
+        return self.levels.get(path)
+
+    def walk(self, path: str) -> tuple[Entry, ...] | ListingError | None:
+        """Return every file below a folder."""
+        return self.walks.get(path)
+
+
+class Index:
+    """All files below one prefix, in the order of their names; others are told from them.
+
+    ``complete`` is false for a listing that was cut off: then only what lies before its end is
+    known.
+    """
+
+    def __init__(self, prefix: str, entries: Iterable[Entry], complete: bool = True) -> None:
+        self._prefix = prefix
+        self._below: dict[str, list[Entry]] = {}
+        self._folders: dict[str, dict[str, None]] = {}
+        last = ""
+        for entry in entries:
+            last = entry.path
+            parent, _, _ = entry.path.rpartition("/")
+            self._below.setdefault(parent, []).append(entry)
+            self._enter(parent)
+        self._end = None if complete else last
+
+    def _enter(self, folder: str) -> None:
+        while folder:
+            parent, _, name = folder.rpartition("/")
+            known = self._folders.setdefault(parent, {})
+            if name in known:
+                return
+            known[name] = None
+            folder = parent
+
+    def _covers(self, path: str) -> bool:
+        if self._prefix and path != self._prefix and not path.startswith(f"{self._prefix}/"):
+            return False
+        end, inside = self._end, f"{path}/" if path else ""
+        return end is None or (inside < end and not end.startswith(inside))
+
+    def level(self, path: str) -> Level | None:
+        """Return what lies directly in a folder, if the listing covers it."""
+        if not self._covers(path):
+            return None
+        cut = len(path) + 1 if path else 0
+        files = (each._replace(path=each.path[cut:]) for each in self._below.get(path, ()))
+        return Level(tuple(files), tuple(self._folders.get(path, ())))
+
+    def walk(self, path: str) -> tuple[Entry, ...] | None:
+        """Return every file below a folder, if the listing covers it."""
+        if not self._covers(path):
+            return None
+        found: list[Entry] = []
+        cut = len(path) + 1 if path else 0
+        waiting = [path]
+        while waiting:
+            folder = waiting.pop()
+            found += (e._replace(path=e.path[cut:]) for e in self._below.get(folder, ()))
+            waiting += (join(folder, name) for name in self._folders.get(folder, ()))
+        return tuple(found)
+
+
+_NUMBER: Final = re.compile(r"\d{1,18}")
+
+
+def latest(path: str) -> tuple[bool, int]:
+    """Sort names without a number first, then the highest number (a step, in every layout)."""
+    found = _NUMBER.search(path.rpartition("/")[2])
+    return (found is not None, 0 if found is None else -int(found[0]))
+
+
+REJECTED_FOLDER: Final = ".cockpit"
+REJECTED_NAME: Final = "rejected.json"
+_SIZE: Final = 4 << 20
+_PATH_LIMIT: Final = 4096
+
+
+def rejection_of(item: Checkpoint, rejected: Iterable[Rejected]) -> Rejected | None:
+    """Return the rejection that ``item`` falls under: its path, saved before it was rejected.
+
+    One whose moment is not known (0.0) holds for whatever lies there.
+    """
+    saved = item.touched_at if item.saved_at is None else item.saved_at
+    matching = (one for one in rejected if one.path.rstrip("/") == item.path)
+    return next((one for one in matching if saved is None or not one.at or saved <= one.at), None)
+
+
+def read_marks(root: str) -> tuple[Rejected, ...]:
+    """Return what ``<root>/.cockpit/rejected.json`` says; blocking.
+
+    Raises ``OSError`` or ``ValueError`` for one that is there and cannot be understood: then it
+    is not known which checkpoints are rejected.
+    """
+    path = f"{root.rstrip('/')}/{REJECTED_FOLDER}/{REJECTED_NAME}"
+    try:
+        with open_regular(path) as (fd, _):
+            raw = os.read(fd, _SIZE)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    return parse_marks(root, raw)
+
+
+def parse_marks(root: str, raw: bytes) -> tuple[Rejected, ...]:
+    """Return what the bytes of that file say; raises ``ValueError`` as ``read_marks`` does."""
+    path = f"{root.rstrip('/')}/{REJECTED_FOLDER}/{REJECTED_NAME}"
+    try:
+        listed = json.loads(raw)["rejected"]
+        return tuple(_mark(root, one) for one in listed)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        text = f"{path} cannot be parsed: which checkpoints are rejected is unknown; repair it"
+        raise ValueError(clean(text, _PATH_LIMIT)) from error
+
+
+def _mark(root: str, one: dict[str, Any]) -> Rejected:
+    name = one["name"]
+    if not isinstance(name, str) or Path(name).name != name:
+        raise ValueError("an invalid name")
+    return Rejected(
+        step=one["step"],
+        path=clean(f"{root.rstrip('/')}/{name}", _PATH_LIMIT),
+        at=one["at"],
+        by=scrub(clean(one["by"])),
+        reason=scrub(clean(one["reason"])),
+    )
+
+
+class Books:
+    """What logbooks say of rejected checkpoints; an unchanged one is read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[tuple[int, int], tuple[Rejected, ...]]] = {}
+
+    def rejected(self, path: str | None) -> tuple[Rejected, ...]:
+        """Return the rejections in a logbook, the former ones if it cannot be read; blocking."""
+        if path is None:
+            return ()
+        former = self._read.get(path)
+        try:
+            found = Path(path).stat()
+            version = (found.st_mtime_ns, found.st_size)
+            if former is None or former[0] != version:
+                former = (version, read_rejections(read_text(Path(path))))
+                self._read[path] = former
+        except (OSError, ValueError):
+            pass  # the records facet says what is wrong with the logbook
+        return () if former is None else former[1]
+
 
 WHOLE: Final = 1 << 20
 """Bytes of a marker that are read at most."""
@@ -142,14 +382,15 @@ class Contents:
 
     def _telling(self, path: str) -> bool:
         """Tell of a file whose content says something (``path`` is relative to its folder)."""
-        named = path in ("metadata.json", trainer_state.NAME, NAME) or is_pointer(path)
+        named = path in ("metadata.json", TRAINER_STATE, REJECTED_NAME) or is_pointer(path)
         return named or path in self._markers or _first_shard(path)
 
     def _piece(self, path: str, entry: Entry) -> Piece:
         if self._probed.get(path) == self._looks:
             return Piece(path, 0, 1)
-        if entry.path == trainer_state.NAME:
-            return Piece(path, max(0, entry.size - LAST), min(entry.size, LAST))
+        if entry.path == TRAINER_STATE:
+            length = min(entry.size, TRAINER_STATE_BYTES)
+            return Piece(path, entry.size - length, length)
         return Piece(path, 0, min(entry.size, WHOLE), entry.size <= WHOLE)
 
     def _archive(self, path: str, entry: Entry) -> bool:
@@ -181,7 +422,7 @@ def _first_shard(path: str) -> bool:
 
 def _head(path: str, entry: Entry) -> Piece | None:
     """Return the beginning of a trainer's state, which names the best checkpoint."""
-    if entry.path != trainer_state.NAME or not entry.size:
+    if entry.path != TRAINER_STATE or not entry.size:
         return None
     return Piece(path, 0, min(entry.size, HEAD), entry.size <= HEAD)
 
@@ -192,7 +433,7 @@ def _with_state(read: _Read, said: bytes | ListingError | None, head: Piece) -> 
         return read
     if not isinstance(said, bytes):
         return read._replace(error=LATE if said is None else str(said))
-    return read._replace(state=trainer_state.read_state(said, whole=head.whole))
+    return read._replace(state=read_state(said, whole=head.whole))
 
 
 def _taken(tag: str, said: bytes | ListingError | None) -> _Read:

@@ -20,8 +20,11 @@ from cockpit.sources.checkpoints.findings import (
     ends_as_json,
     inner_pointer,
     lacking,
+    missing_ranks,
     one_file,
+    partial,
     torch_file,
+    unconfirmed,
     unfinished,
     with_data,
 )
@@ -38,7 +41,6 @@ from cockpit.sources.checkpoints.listing import (
     number,
     read_marker,
 )
-from cockpit.sources.checkpoints.parts import missing_ranks, partial, unconfirmed
 
 _EXPORT: Final = late_regex(r"config\.json|.*\.safetensors(\.index\.json)?|pytorch_model.*\.bin")
 

@@ -1,47 +1,212 @@
-"""From a listing to checkpoints: complete, writing or torn; which one is newest (SPEC K).
-
-Pure: the caller brings the listing, the time, whether the job lives, and what it saw before. The
-layout is the one asked for, or the one that a root's names and markers tell.
-"""
+"""From a listing to checkpoints: complete, writing or torn; which one is newest (SPEC K). Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import FILE_SKEW
+from cockpit.model.late_regex import late_regex
 from cockpit.model.lineage import newest_of, relaunch_pick
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.records import Rejected
-from cockpit.model.run import CheckpointSpec
+from cockpit.model.run import CheckpointSpec, CustomLayout
 from cockpit.runtime.bucket_client import is_archived
-from cockpit.sources.checkpoints.aside import aside_in
-from cockpit.sources.checkpoints.choice import (
-    chosen_layout,
-    layout_by_files,
-    layout_of,
-    with_singles,
+from cockpit.sources.checkpoints.contents import rejection_of
+from cockpit.sources.checkpoints.findings import (
+    FolderFinding,
+    Grade,
+    doubtful,
+    lacking,
+    put_together,
+    whole_file,
+    with_parts,
+    without_mark,
 )
-from cockpit.sources.checkpoints.findings import FolderFinding, Grade, doubtful, without_mark
 from cockpit.sources.checkpoints.frameworks import is_export
-from cockpit.sources.checkpoints.layouts import Layout, trainer_pick
-from cockpit.sources.checkpoints.lightning import lightning_pick
-from cockpit.sources.checkpoints.listing import Folder, Root, number
-from cockpit.sources.checkpoints.naming import Naming, naming_of
-from cockpit.sources.checkpoints.picks import JudgedCheckpoint
-from cockpit.sources.checkpoints.rejected import rejection_of
-from cockpit.sources.checkpoints.shards import with_parts
-from cockpit.sources.checkpoints.unknown import (
-    LOST,
-    NOTE,
-    UNKNOWN,
-    is_save_link,
-    leads_nowhere,
-    lost_pointers,
-    unknown_layouts,
+from cockpit.sources.checkpoints.layouts import (
+    LAYOUTS,
+    JudgedCheckpoint,
+    Layout,
+    is_single,
+    is_sure,
+    lightning_pick,
+    trainer_pick,
+)
+from cockpit.sources.checkpoints.listing import (
+    ITERATION,
+    POINTERS,
+    STEP_NAME,
+    Folder,
+    Link,
+    Listed,
+    Naming,
+    Root,
+    aside_in,
+    is_pointer,
+    naming_of,
+    number,
+    read_marker,
 )
 from cockpit.text.safe import clean
+
+NAMES: Final = ("auto", *LAYOUTS, "custom")
+
+
+def chosen_layout(spec: CheckpointSpec) -> Layout | None:
+    """Return the layout that ``spec`` names, ``None`` for ``auto``.
+
+    Raises ``ValueError`` with one line for an unknown name or a pattern that cannot be used.
+    """
+    if spec.custom is not None and spec.layout in ("auto", "custom"):
+        return _custom(spec.custom)
+    if spec.layout == "auto":
+        return None
+    if spec.layout in LAYOUTS:
+        return LAYOUTS[spec.layout]
+    if spec.layout == "custom":
+        raise ValueError('layout "custom" needs a pattern and a marker')
+    near = get_close_matches(spec.layout, NAMES, 1)
+    hint = f'; did you mean "{near[0]}"?' if near else ""
+    raise ValueError(f'unknown layout "{spec.layout}"; expected one of {", ".join(NAMES)}{hint}')
+
+
+def _custom(custom: CustomLayout) -> Layout:
+    try:
+        pattern = re.compile(custom.pattern)
+    except re.error as error:
+        raise ValueError(f"custom pattern is not a regular expression: {error}") from error
+
+    def assess(folder: Folder, root: Root) -> FolderFinding | None:
+        if folder.single:
+            return whole_file(folder)
+        marker = folder.by_path.get(custom.marker)
+        if marker is None:
+            return FolderFinding(Grade.UNFINISHED, f"no {custom.marker or 'marker'}")
+        said = read_marker(marker) if marker.path.endswith(".json") else None
+        step = said.step if said is not None else None
+        why = None if _WEIGHTS.fullmatch(custom.marker) else lacking(folder, marker)
+        if why is not None:
+            return FolderFinding(Grade.EMPTIED, why, marker, step)
+        return FolderFinding(Grade.COMPLETE, None, marker, step)
+
+    return Layout("custom", pattern, custom.marker, assess, lambda folder, root: False, {})
+
+
+_WEIGHTS: Final = re.compile(r".*\.(?:pt|pth|bin|safetensors|ckpt|npz|npy|h5|hdf5|msgpack|pkl)")
+"""Markers that are themselves what is loaded."""
+
+
+def with_singles(root: Root, layout: Layout | None) -> Root:
+    """Return a root with its files that are saves, those of many files as one each."""
+    own = layout.pattern if layout is not None and layout.name == "custom" else None
+
+    def counts(file: Listed) -> bool:
+        if own is not None and own.fullmatch(file.path):
+            return True
+        return is_single(file.path.rpartition("/")[2])
+
+    return replace(root, singles=put_together(file for file in root.files if counts(file)))
+
+
+def layout_of(root: Root, votes: Mapping[int, str | None]) -> Layout | None:
+    """Return the layout of most saves in ``root``, ``None`` when nothing there tells one.
+
+    ``votes`` are what each save speaks for, by its identity.
+    """
+    files = [file for file in root.singles if is_sure(file.name.rpartition("/")[2])]
+    # best.pt may lie beside anything; so may what no name tells
+    for voting in ((*root.folders, *files), (*root.singles, *root.lookalikes)):
+        count = Counter(votes[id(each)] for each in voting)
+        best = max(LAYOUTS, key=lambda name: count[name])
+        if count[best]:
+            return LAYOUTS[best]
+    return None
+
+
+def layout_by_files(folder: Folder, root: Root) -> str | None:
+    """Return the layout that a save's name and files speak for, the most telling sign first."""
+    fitting = (name for name, row in LAYOUTS.items() if row.recognises(folder, root))
+    return next(fitting, None)
+
+
+_STEP: Final = late_regex(
+    r"(?:.*[-_.=])?(?:global_?step|step|iter(?:ation)?|ba)[-_=]?(\d+)(?!\d).*"
+)
+NOTE: Final = "no layout here knows it"
+NAMED: Final = 3
+"""How many of the folders are named in a sentence."""
+
+
+def _assess(folder: Folder, root: Root) -> FolderFinding | None:
+    return doubtful(NOTE)
+
+
+UNKNOWN: Final = Layout("", _STEP, "", _assess, lambda folder, root: False, {})
+"""What stands for a row where none fits."""
+LOST: Final = Layout("", late_regex(r"\D*(\d+)\D*"), "", _assess, lambda folder, root: False, {})
+"""What stands for a row where a link leads to nothing: only its name is known."""
+
+
+def unknown_layouts(names: Sequence[str], root: Root) -> Iterator[str]:
+    """Yield that there are saves of no known layout, and what the root itself names."""
+    if not names:
+        return
+    singles = {each.name for each in (*root.lookalikes, *root.singles) if each.single}
+    what = "file" if all(name in singles for name in names) else "folder"
+    some = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
+    look = (
+        f"1 {what} that looks like a save"
+        if len(names) == 1
+        else (f"{len(names)} {what}s that look like saves")
+    )
+    yield f"{look}, no layout here knows them: {some}; cannot tell what a relaunch would take"
+    for file in _pointers(root):
+        yield f"{file.path} names {_named(file)}"
+    for link in root.links:
+        if link.there and link.leads_to in names:
+            yield f"{link.name} leads to {link.leads_to}"
+
+
+def lost_pointers(root: Root) -> Iterator[str]:
+    """Yield each pointer and link of a root that leads to nothing there."""
+    folders = {each.name for each in (*root.folders, *root.lookalikes)}
+    for file in _pointers(root):
+        name = _named(file)
+        if file.path == ITERATION and (step := number(name)) is not None:
+            rows = LAYOUTS.values()
+            there = any(row.name_step(each) == step for each in root.folders for row in rows)
+        else:
+            there = name.rstrip("/").rpartition("/")[2] in folders
+        if not there and name and file.path in POINTERS:
+            yield f"{file.path} names {name}, which is not there"
+    for link in root.links:
+        if not link.there and is_save_link(link) is None:
+            yield leads_nowhere(link, f"{link.name} is a link")
+
+
+def leads_nowhere(link: Link, what: str = "a link") -> str:
+    """Return that nothing is where a link leads."""
+    return f"{what} that leads nowhere" + (f": {link.target}" if link.target else "")
+
+
+def is_save_link(link: Link) -> Folder | None:
+    """Return a link to nothing as the save that its name says it was, if it says a step."""
+    stepped = STEP_NAME.fullmatch(link.name) or _STEP.fullmatch(link.name)
+    return None if link.there or not stepped else Folder(link.name)
+
+
+def _pointers(root: Root) -> Iterator[Listed]:
+    return (file for file in root.files if is_pointer(file.path) and file.content is not None)
+
+
+def _named(file: Listed) -> str:
+    return (file.content or b"").decode("utf-8", "replace").strip()[:200]
+
 
 QUIET: Final = 120.0
 """Seconds without a change after which an unfinished checkpoint is no longer being written."""

@@ -1,21 +1,56 @@
-"""A listing of checkpoint roots as plain values, so that any store can be judged alike.
-
-And what Levanter's ``metadata.json`` in it says: step, time stamp, temporary or not.
-"""
+"""A listing of checkpoint roots as plain values, and the names that protect saves in it. Pure."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from cockpit.model.late_regex import late_regex
 from cockpit.sources.checkpoints.archive import ArchiveSays
-from cockpit.sources.checkpoints.trainer_state import TrainerState
+from cockpit.text.safe import clean
+
+TRAINER_STATE: Final = "trainer_state.json"
+HEAD: Final = 1 << 16
+"""First bytes that are read."""
+TRAINER_STATE_BYTES: Final = 64
+"""Last bytes that are read: they show whether the file ends."""
+_KEY: Final = "best_model_checkpoint"
+_BEST: Final = late_regex(rf'"{_KEY}"\s*:\s*(null|"(?:[^"\\]|\\.)*")')
+
+
+class TrainerState(NamedTuple):
+    """``best`` is the path of the best checkpoint; ``problem`` is why it is not known."""
+
+    best: str | None = None
+    problem: str | None = None
+
+
+def read_state(head: bytes, *, whole: bool) -> TrainerState:
+    """Return what the beginning of the file says; ``whole``: it is all of it."""
+    text = head.decode("utf-8", "replace")
+    try:
+        document = json.loads(text) if whole else None
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict):
+        best = document.get(_KEY)
+        return TrainerState(best=best if isinstance(best, str) and best else None)
+    found = None
+    for match in _BEST.finditer(text):
+        found = match
+    if found is None:
+        return TrainerState(problem="is damaged" if whole else f"has no {_KEY} near its beginning")
+    try:
+        best = json.loads(found[1])
+    except ValueError:
+        return TrainerState(problem="is damaged")
+    return TrainerState(best=best or None)
+
 
 _WORDS: Final = r"(?:global_step|step|checkpoint|ckpt|iteration|iter)"
 STEP_NAME: Final = late_regex(rf"{_WORDS}[-_]?(\d+)")
@@ -347,3 +382,161 @@ def _stamp(value: object) -> float | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+LIMIT: Final = 4096
+SMALL: Final = 512
+"""Bytes of a file up to which it may be one that names a checkpoint."""
+_NO_POINTER: Final = late_regex(r".*\.(?:json|jsonl|ya?ml|toml|md|log|csv|py|sh|out|err|pid)|\..*")
+_FIRST: Final = late_regex(r"(best|last|latest|final)(?:[-_.].*)?")
+_AT_END: Final = late_regex(r".*[-_.](best|last|latest|final)(?:[-_.]?v?\d+)?(?:\.[a-z.]+)?")
+_NAMES_STEP: Final = late_regex(r"(?:latest|last|best|checkpoint)[-_.\w]*")
+
+
+@dataclass
+class Naming:
+    """What names saves: the reasons by path, by root why not all are known, and the best ones."""
+
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+    best: set[str] = field(default_factory=set)
+
+    def add(self, path: str, why: str) -> None:
+        """Note a reason once."""
+        known = self.reasons.setdefault(path, [])
+        if why not in known:
+            known.append(why)
+
+
+def may_name(name: str, size: int) -> bool:
+    """Tell of a file in a root that may name a checkpoint: small, and no configuration."""
+    return 0 < size <= SMALL and _NO_POINTER.fullmatch(name) is None
+
+
+def naming_of(roots: Sequence[Root], paths: Mapping[tuple[str, str], str]) -> Naming:
+    """Return what names saves in the roots; ``paths`` is where each lies, by root and name."""
+    found = Naming()
+    for root in roots:
+        at = clean(root.path, LIMIT)
+        names = {name: path for (where, name), path in paths.items() if where == at}
+        for name, path in names.items():
+            role = _FIRST.fullmatch(name) or _AT_END.fullmatch(name)
+            if role is not None:
+                found.add(path, f"it is named as the {role[1]} one")
+        _by_leads(root, roots, paths, found)
+        for file in root.names:
+            if file.error is not None:
+                found.unknown[clean(root.path, LIMIT)] = f"{file.path} cannot be read: {file.error}"
+            for name in _named_in(file, names):
+                found.add(names[name], f"{file.path} names it")
+        _by_states(root, names, found)
+    return found
+
+
+def _by_leads(
+    root: Root, roots: Sequence[Root], paths: Mapping[tuple[str, str], str], found: Naming
+) -> None:
+    for lead in root.leads:
+        for other in roots:
+            below = lead.target.removeprefix(f"{other.real.rstrip('/')}/")
+            if other.real and below != lead.target:
+                path = paths.get((clean(other.path, LIMIT), below.partition("/")[0]))
+                if path is not None:
+                    found.add(path, f"{lead.name} leads to it")
+
+
+def _named_in(file: Listed, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield the saves that a small file names, by a path to them or by their step."""
+    text = (file.content or b"").decode("utf-8", "replace")
+    parts = {part for word in text.replace('"', " ").split() for part in word.split("/")}
+    yield from (name for name in names if name in parts)
+    step = number(text.strip()) if _NAMES_STEP.fullmatch(file.path) else None
+    if step is not None:
+        yield from (name for name in names if _step_of(name) == step)
+
+
+def _step_of(name: str) -> int | None:
+    """Return the last number in a name that has one."""
+    digits = "".join(char if char.isdigit() else " " for char in name).split()
+    return number(digits[-1]) if digits else None
+
+
+def _by_states(root: Root, names: Mapping[str, str], found: Naming) -> None:
+    """Note the best checkpoint that a trainer's state names, or that one cannot be read.
+
+    One that only names itself was the best when it was saved: that says nothing of now.
+    """
+    states = [(folder.name, folder.by_path.get(TRAINER_STATE)) for folder in root.folders]
+    states += [("", file) for file in root.names if file.path == TRAINER_STATE]
+    for of, file in states:
+        if file is None:
+            continue
+        where = f"{of}/{TRAINER_STATE}".lstrip("/")
+        problem = file.error or (None if file.state is None else file.state.problem)
+        if problem is not None:
+            found.unknown[clean(root.path, LIMIT)] = f"the best one is unknown: {where} {problem}"
+        elif file.state is not None:
+            _best(file.state.best, of, where, names, found)
+    for file in root.files:
+        best = None if file.inside is None else file.inside.best
+        _best(best, file.path, file.path, names, found)
+
+
+def _best(best: str | None, of: str, where: str, names: Mapping[str, str], found: Naming) -> None:
+    name = (best or "").rstrip("/").rpartition("/")[2]
+    if name in names and name != of and names[name] not in found.best:
+        found.best.add(names[name])
+        found.add(names[name], f"the trainer's best, by {where}")
+
+
+REJECTED: Final = re.compile(r"(?P<marker>[^/]+)\.rejected-(?P<day>\d{4}-\d\d-\d\d)(?:-\d{1,3})?")
+DELETING: Final = re.compile(r"(?P<marker>[^/]+)\.deleting-(?P<plan>[0-9a-f]{6,64})")
+NO_MARKER: Final = "checkpoint"
+"""What stands for the marker in the name of a note where a checkpoint has none."""
+
+
+class Aside(NamedTuple):
+    """What was moved aside in a folder, and why it is not complete."""
+
+    name: str
+    deleting: bool
+    note: str
+
+
+def rejected_name(marker: str, at: float, count: int = 1) -> str:
+    """Return what a marker is called once it is moved aside, at an instant."""
+    day = datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d")
+    return f"{marker}.rejected-{day}{f'-{count}' if count > 1 else ''}"
+
+
+def deleting_name(marker: str | None, plan: str) -> str:
+    """Return what the note about a deletion is called."""
+    return f"{marker or NO_MARKER}.deleting-{plan}"
+
+
+def aside_in(folder: Folder) -> Aside | None:
+    """Return what says that a checkpoint was rejected or is being deleted, if anything does.
+
+    What was written after it is a new save under the same name: then it says nothing any more.
+    """
+    found = [file for file in folder.files if file.size and _is_note(file.path)]
+    note = max(found, key=lambda file: (file.mtime, file.path), default=None)
+    if note is None:
+        return None
+    gone = DELETING.fullmatch(note.path)
+    match = gone or REJECTED.fullmatch(note.path)
+    if match is None or _later(folder, note.mtime, match["marker"]):
+        return None
+    if gone is not None:
+        return Aside(note.path, True, f"half deleted by a clean-up ({note.path})")
+    return Aside(note.path, False, f"rejected: its marker file was moved aside ({note.path})")
+
+
+def _is_note(path: str) -> bool:
+    return REJECTED.fullmatch(path) is not None or DELETING.fullmatch(path) is not None
+
+
+def _later(folder: Folder, at: float, marker: str) -> bool:
+    """Tell of a file written after the note, but for the marker, which is replaced on its way."""
+    files = (file for file in folder.files if file.path != marker and not _is_note(file.path))
+    return any(file.mtime > at for file in files)

@@ -21,18 +21,17 @@ from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.model.place import Place
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec
-from cockpit.sources.checkpoints.assembly import Surveyed
-from cockpit.sources.checkpoints.choice import chosen_layout
+from cockpit.sources.checkpoints.contents import Books, ListingError, parse_marks, read_marks
 from cockpit.sources.checkpoints.judge import (
     Circumstances,
     SeenFolder,
+    chosen_layout,
     judge_listing,
     remember,
 )
 from cockpit.sources.checkpoints.listing import Listed, Root
-from cockpit.sources.checkpoints.rejected import Books, parse_marks, read_marks
 from cockpit.sources.checkpoints.scan import Scanner
-from cockpit.sources.checkpoints.tree import ListingError
+from cockpit.sources.checkpoints.survey import Surveyed
 from cockpit.text.announced import ckpt_path_of
 from cockpit.text.safe import clean
 

@@ -1,15 +1,11 @@
-"""Lists checkpoint roots on this machine, cheaply when nothing has changed.
-
-Blocking. Checkpoints come and go while they are listed (rotation): what has vanished is left
-out. A complete checkpoint should not change any more; it is walked once, then known by the times
-of its markers and of its folders, and walked anew now and then: arrays can go and leave the marker.
-"""
+"""Lists checkpoint roots on this machine, cheaply when nothing has changed."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -18,13 +14,15 @@ from typing import Final, NamedTuple
 
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.runtime.regular import open_regular
-from cockpit.sources.checkpoints import trainer_state
 from cockpit.sources.checkpoints.archive import ArchiveSays, read_archive, read_legacy
+from cockpit.sources.checkpoints.findings import merged_ranks
 from cockpit.sources.checkpoints.layouts import is_beside, is_named, is_single, is_sure
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
     NUMBER,
     STEP_NAME,
+    TRAINER_STATE,
+    TRAINER_STATE_BYTES,
     ZERO_SHARD,
     Folder,
     Lead,
@@ -37,11 +35,61 @@ from cockpit.sources.checkpoints.listing import (
     is_pointer,
     looks_like_checkpoint,
     may_look_like_save,
+    may_name,
     read_marker,
+    read_state,
 )
-from cockpit.sources.checkpoints.naming import may_name
-from cockpit.sources.checkpoints.shards import merged_ranks
-from cockpit.sources.checkpoints.turns import Turns
+
+NEWEST: Final = 128
+"""Folders of the highest numbers that every look begins with, whatever time that takes."""
+SECONDS: Final = 1.0
+"""Seconds that a look at one root takes beyond them."""
+_NUMBER: Final = re.compile(r"\d{1,18}")
+
+
+@dataclass
+class Turns:
+    """Remembers when each folder of roots with very many was looked at last.
+
+    Without ``seconds`` every folder has its turn at every look.
+    """
+
+    seconds: float | None = None
+    clock: Callable[[], float] = time.monotonic
+    _looks: int = 0
+    _last: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def order(self, root: str, entries: Sequence[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+        """Yield the folders of ``root`` whose turn it is, until the time is over."""
+        if len(entries) <= NEWEST:
+            self._last.pop(root, None)
+            yield from entries
+            return
+        self._looks += 1
+        former = self._last.get(root, {})
+        last = self._last[root] = {
+            entry.path: former[entry.path] for entry in entries if entry.path in former
+        }
+        ranked = sorted(entries, key=_rank)
+        rest = sorted(ranked[NEWEST:], key=lambda entry: last.get(entry.path, 0))
+        until = None if self.seconds is None else self.clock() + self.seconds
+        for at, entry in enumerate((*ranked[:NEWEST], *rest)):
+            if until is not None and at >= NEWEST and self.clock() >= until:
+                return
+            last[entry.path] = self._looks
+            yield entry
+
+    def unseen(self, root: str, entries: Sequence[os.DirEntry[str]]) -> int:
+        """Return how many of the folders have never had their turn."""
+        seen = self._last.get(root)
+        return 0 if seen is None else sum(entry.path not in seen for entry in entries)
+
+
+def _rank(entry: os.DirEntry[str]) -> tuple[bool, int]:
+    """Sort names without a number first, then the highest number (a step, in every layout)."""
+    found = _NUMBER.search(entry.name)
+    return (found is not None, 0 if found is None else -int(found[0]))
+
 
 DEPTH: Final = 2
 """How many levels below a given path checkpoints are looked for (``<root>/<run id>/step-N``)."""
@@ -292,7 +340,7 @@ def _naming(entry: os.DirEntry[str]) -> Iterator[Listed]:
     try:
         if entry.is_symlink() or not entry.is_file():
             return
-        if entry.name == trainer_state.NAME:
+        if entry.name == TRAINER_STATE:
             yield from _listed(entry, entry.name, ())
         elif may_name(entry.name, (found := entry.stat()).st_size):
             content, problem = read_part(entry.path)
@@ -397,11 +445,11 @@ def _listed(entry: os.DirEntry[str], path: str, markers: Collection[str]) -> lis
     content, problem, state = None, None, None
     if path in ("metadata.json", *markers) or is_pointer(path):
         content, problem = read_part(entry.path)
-    elif path == trainer_state.NAME:
-        content, problem = read_part(entry.path, found.st_size - trainer_state.LAST)
+    elif path == TRAINER_STATE:
+        content, problem = read_part(entry.path, found.st_size - TRAINER_STATE_BYTES)
         head, _ = read_part(entry.path)
         whole = found.st_size <= CONTENT
-        state = None if head is None else trainer_state.read_state(head, whole=whole)
+        state = None if head is None else read_state(head, whole=whole)
     inside = _inside(entry.path) if _tells_parts(path) else None
     return [Listed(path, found.st_size, found.st_mtime, content, problem, inside, state)]
 

@@ -1,8 +1,9 @@
-"""Checkpoints of many runs (SPEC S-8, K): here, in buckets, on hosts; judged by pure code."""
+"""Checkpoints of many runs (SPEC S-8, K): on this machine, in buckets and on hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -18,30 +19,126 @@ from cockpit.model.facet import (
 )
 from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointsValue
-from cockpit.model.place import HERE, Place, place_of
+from cockpit.model.place import HERE, SSH, Place, place_of
+from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
+from cockpit.runtime.buckets import BUCKETS as BUCKETS
+from cockpit.runtime.buckets import Bucket
+from cockpit.runtime.http import Http
 from cockpit.runtime.offload import Call, Outcome, offload, offload_each
-from cockpit.sources.checkpoints.assembly import Surveyed, Want
+from cockpit.sources.checkpoints.bucket import BucketTree
+from cockpit.sources.checkpoints.contents import Books, ListingError, Tree
+from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
+from cockpit.sources.checkpoints.listing import Folder, Root
 from cockpit.sources.checkpoints.look import (
     LIMIT,
     Failure,
     Listing,
     Look,
     as_far_as_judged,
+    complete_of,
     joined,
     listing_of,
     marked,
+    names_of,
     problem_of,
     scanned,
     scanner_of,
+    temporaries,
     unpicked,
 )
-from cockpit.sources.checkpoints.surveys import SECONDS, Surveys, folder_names, wants_of
-from cockpit.sources.checkpoints.tree import ListingError
-from cockpit.sources.checkpoints.turns import SECONDS as TURNS
-from cockpit.sources.checkpoints.turns import Turns
+from cockpit.sources.checkpoints.scan import SECONDS as TURNS
+from cockpit.sources.checkpoints.scan import Turns
+from cockpit.sources.checkpoints.survey import Survey, Surveyed, Want
+from cockpit.text.announced import ckpt_path_of
 from cockpit.text.safe import clean
+
+SECONDS: Final = 22.0
+"""Seconds that a look at one endpoint takes at most: less than its poller waits for it."""
+AT_FIRST: Final = 4.5
+"""Seconds for the first look, of which everything is new: what it has no time for comes with the
+next one. A check has no more for each of its questions."""
+CLOCK_WITHIN: Final = 2.5
+
+
+class Surveys:
+    """The surveys of all endpoints, each with one look at a time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._http = Http(clock, deadline=CLOCK_WITHIN)
+        self._surveys: dict[str, Survey] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+
+    async def look(
+        self, endpoint: str, wants: Collection[Want], seconds: float | None = None
+    ) -> dict[Want, Surveyed | ListingError]:
+        """List what is wanted at one endpoint; never raises."""
+        if not wants:
+            return {}
+        usual = SECONDS if endpoint in self._surveys else AT_FIRST
+        until = asyncio.get_running_loop().time() + (seconds or usual)
+        every = dict.fromkeys(wants)
+        place = next(iter(every)).place
+        survey = self._survey(endpoint, place)
+        if survey is None:
+            scheme = clean(place.scheme, 20)
+            text = f"{scheme}:// checkpoints cannot be read: expected a path, ssh, s3 or gs"
+            return dict.fromkeys(every, ListingError(ErrorKind.UNSUPPORTED, text))
+        turn = self._turns[endpoint]
+        try:
+            async with asyncio.timeout_at(until):
+                await turn.acquire()
+        except TimeoutError:
+            late = ListingError(
+                ErrorKind.TIMEOUT, f"{endpoint}: no listing yet; the previous one is still running"
+            )
+            return dict.fromkeys(every, late)
+        try:
+            return await survey.look(every, until)
+        finally:
+            turn.release()
+
+    def settle(self, endpoint: str, values: Sequence[CheckpointsValue]) -> None:
+        """Keep which checkpoints have been found complete there."""
+        survey = self._surveys.get(endpoint)
+        if survey is not None and values:
+            complete = set().union(*map(complete_of, values))
+            survey.settle(complete, {item.path for value in values for item in value.items})
+
+    def _survey(self, endpoint: str, place: Place) -> Survey | None:
+        if endpoint not in self._surveys:
+            tree = self._tree(place)
+            if tree is None:
+                return None
+            self._surveys[endpoint] = Survey(tree)
+            self._turns[endpoint] = asyncio.Lock()
+        return self._surveys[endpoint]
+
+    def _tree(self, place: Place) -> Tree | None:
+        return tree_at(place, self._clock, self._http)
+
+
+def tree_at(place: Place, clock: Clock, http: Http | None = None) -> Tree | None:
+    """Return what lists and reads the endpoint of a place; ``None``: nothing does."""
+    if place.scheme in BUCKETS:
+        asked = http or Http(clock, deadline=CLOCK_WITHIN)
+        return BucketTree(Bucket(place.scheme, place.host, clock, asked))
+    return HostTree(place.host) if place.scheme == SSH else None
+
+
+def wants_of(spec: CheckpointSpec, endpoint: str, prefer: frozenset[str]) -> tuple[Want, ...]:
+    """Return the roots of a run at one endpoint; raises ``ValueError`` for a bad layout."""
+    pattern, markers = names_of(spec)
+    there: Iterable[Place] = (each for each in spec.path if each.endpoint == endpoint)
+    return tuple(Want(place, pattern, markers, prefer) for place in there)
+
+
+def folder_names(run: RunSpec) -> frozenset[str]:
+    """Return what the run's own folder may be called where a root holds many runs."""
+    return frozenset({run.name} | ({run.wandb.id} if run.wandb and run.wandb.id else set()))
+
 
 DEADLINE: Final = 12.0
 Judged = tuple[CheckpointsValue, Failure | None] | Exception
@@ -329,3 +426,100 @@ def _only_here(spec: CheckpointSpec) -> None:
     remote = next((place for place in spec.path if not place.here), None)
     if remote is not None:
         raise ValueError(f"{clean(str(remote), LIMIT)} is not on this machine: it is only read")
+
+
+ANEW_DEADLINE: Final = 15.0
+"""Seconds for the roots on this machine."""
+Unmarked = Mapping[str, tuple[str, str]]
+"""By path: the marker that would be moved aside, and what it would be called then."""
+
+
+class Anew:
+    """Lists the roots of one run; every look is of this moment."""
+
+    def __init__(self, run: RunSpec, clock: Clock) -> None:
+        self._run = run
+        self._spec = run.checkpoints or CheckpointSpec()
+        self._clock = clock
+        self._surveys = Surveys(clock)
+
+    async def look(
+        self,
+        rejected: tuple[Rejected, ...] = (),
+        *,
+        alive: bool | None = False,
+        gone: Collection[str] = (),
+        unmarked: Unmarked | None = None,
+    ) -> CheckpointsValue:
+        """Return what lies there, as if ``gone`` were not, and the markers of ``unmarked`` aside.
+
+        Raises ``OSError`` or ``ListingError`` for a root that cannot be listed, ``TimeoutError``
+        for this machine's disk, ``ValueError`` for a layout or a file there that is not understood.
+        """
+        listings = await self._listings()
+
+        def judge() -> CheckpointsValue:
+            found, errors, unjudged = joined(self._spec.path, listings, self._spec.path)
+            for error in errors.values():
+                raise error
+            roots = [_changed(root, frozenset(gone), unmarked or {}) for root in found]
+            books = Books().rejected(self._run.records.logbook)
+            bad = (*books, *rejected, *marked(listings.values()))
+            run, now = self._run, self._clock.now()
+            asked = ckpt_path_of(run.resubmit)
+            around = Circumstances(now, alive, {}, run.final_step, bad, asked=asked)
+            return as_far_as_judged(judge_listing(roots, around, self._spec), unjudged, roots)
+
+        return await offload(judge, deadline=ANEW_DEADLINE, key=object())
+
+    async def _listings(self) -> dict[Place, Listing]:
+        names, temporary = folder_names(self._run), temporaries(self._spec.path)
+        scanner = scanner_of(self._spec, names)
+        listings: dict[Place, Listing] = {}
+        for place in (each for each in self._spec.path if each.here):
+            listings[place] = await offload(
+                scanned, scanner, place, temporary[place], deadline=ANEW_DEADLINE, key=object()
+            )
+        away = (place.endpoint for place in self._spec.path if not place.here)
+        for endpoint in dict.fromkeys(away):
+            wants = wants_of(self._spec, endpoint, names)
+            answers = await self._surveys.look(endpoint, wants, SECONDS)
+            listings |= {w.place: listing_of(answers[w], temporary[w.place]) for w in wants}
+        return listings
+
+
+def nothing_there(error: Exception) -> bool:
+    """Tell whether a root cannot be listed because it does not exist (yet)."""
+    if isinstance(error, ListingError):
+        return error.kind is ErrorKind.NOT_FOUND and not error.whole
+    return isinstance(error, FileNotFoundError)
+
+
+def _changed(root: Root, gone: Collection[str], unmarked: Unmarked) -> Root:
+    def address(name: str) -> str:
+        return clean(f"{root.path.rstrip('/')}/{name}" if name else root.path, LIMIT)
+
+    folders = tuple(
+        _unmarked(folder, unmarked.get(address(folder.name)))
+        for folder in root.folders
+        if address(folder.name) not in gone
+    )
+    return replace(
+        root,
+        folders=folders,
+        files=tuple(file for file in root.files if address(file.path) not in gone),
+    )
+
+
+def _unmarked(folder: Folder, names: tuple[str, str] | None) -> Folder:
+    """Return a folder as it would be with its marker under another name."""
+    if names is None:
+        return folder
+    was, now = names
+    files = (
+        replace(file, path=now, mtime=folder.touched_at or file.mtime, content=None)
+        if file.path == was
+        else file
+        for file in folder.files
+    )
+    return replace(folder, files=tuple(files))

@@ -19,12 +19,12 @@ from cockpit.sources.checkpoints.findings import (
     lacking,
     missing_beside,
     one_file,
+    partial,
     unfinished,
     with_data,
 )
 from cockpit.sources.checkpoints.frameworks import ahead, named_file
 from cockpit.sources.checkpoints.listing import ITERATION, Folder, Listed, Root, number
-from cockpit.sources.checkpoints.parts import partial
 
 _OF_WORLD: Final = late_regex(r"((?:.*/)?\w+_world_size_)(\d+)(_rank_)(\d+)(\.pt)")
 

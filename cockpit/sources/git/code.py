@@ -1,15 +1,19 @@
-"""The state of a run's code repository: what a launch now would run (SPEC S-10, C-15)."""
+"""The state of a run's code repository: what a launch would run now (SPEC S-10, C-15)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
 from cockpit.model.lineage import Touches, is_own, touches
@@ -21,13 +25,230 @@ from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.git import away
-from cockpit.sources.git.changes import Changes, alike_commits, changes_since
-from cockpit.sources.git.command import DEADLINE, GitStatus, git, status, told
-from cockpit.sources.git.tracked import looked_at
+from cockpit.sources.git import command
+from cockpit.sources.git.command import (
+    DEADLINE,
+    NO_LINK,
+    GitStatus,
+    git,
+    looked_at,
+    status,
+    told,
+    trouble,
+)
 from cockpit.text.logbook_scan import launched_sha, read_entries
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
+
+_MARK: Final = "\x01"
+_BEFORE: Final = 50
+_AFTER: Final = 5000
+"""Commits before and after a recorded one that are looked at: weeks of a logbook."""
+_SHA: Final = re.compile(r"[0-9a-f]{7,64}")
+_NAMES: Final = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
+
+
+class Changes(Frozen):
+    """Changed files, as safe names from the repository's root; ``None``: cannot be told.
+
+    ``base`` is the commit that ran and ``source`` who says so: the job's own bundle where its
+    platform tells of it, else the record (``recorded``, by ``recorded_by``). ``committed``
+    changed from there to HEAD, ``unpushed`` in commits that the upstream does not have,
+    ``untracked`` are new files that git does not know.
+    """
+
+    base: str | None = None
+    source: str = ""
+    recorded: str | None = None
+    recorded_by: str = ""
+    committed: tuple[str, ...] | None = None
+    unpushed: tuple[str, ...] | None = None
+    untracked: tuple[str, ...] | None = None
+    trouble: str | None = None
+
+
+async def changes_since(
+    repo: Place, code: CodeValue | None, base: str | None, source: str
+) -> Changes:
+    """Return what changed in a repository, here or on an ssh host, since the commit ``base``."""
+    if code is None or code.sha is None:
+        return Changes(base=base, source=source)
+    committed, why = await _between(repo, base, code.sha)
+    unpushed = await _names(repo, "diff", *_NAMES, "@{upstream}", "HEAD", "--")
+    untracked = await _names(
+        repo, "ls-files", "--others", "--exclude-standard", "-z", "--full-name"
+    )
+    return Changes(
+        base=base,
+        source=source,
+        committed=committed,
+        unpushed=unpushed if code.unpushed else () if code.unpushed == 0 else None,
+        untracked=untracked,
+        trouble=why,
+    )
+
+
+async def alike_commits(repo: Place, base: str, spec: CodeSpec) -> tuple[str, ...]:
+    """Return the commits around ``base`` that change nothing from it but files that are no code.
+
+    The job may have started at one, and another be recorded: a logbook's own commits lie between.
+    """
+    if not _SHA.fullmatch(base):
+        return ()
+    how = ("log", "-z", "--name-only", "--no-renames", f"--format={_MARK}%H %P")
+    before = await git(repo, *how, f"-n{_BEFORE}", f"{base}^{{commit}}", "--")
+    after = await git(repo, *how, f"-n{_AFTER}", f"{base}^{{commit}}..HEAD", "--")
+    if not before.ok or before.cut or not after.ok or after.cut:
+        return ()
+    beside: dict[str, set[str]] = {}
+    for commit, parent, files in (*_commits(before.text), *_commits(after.text)):
+        if all(touches(name, spec) is Touches.IGNORE for name in files):
+            beside.setdefault(commit, set()).add(parent)
+            beside.setdefault(parent, set()).add(commit)
+    waiting = [each for each in beside if each.startswith(base)]
+    found: set[str] = set()
+    while waiting:
+        commit = waiting.pop()
+        found.add(commit)
+        waiting += beside[commit] - found
+    return tuple(sorted(found))
+
+
+def _commits(text: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield each commit with one parent, its parent and the files that it changed."""
+    for part in text.split(_MARK)[1:]:
+        head, *names = part.split("\0")
+        commit, *parents = head.split()
+        if len(parents) == 1:
+            yield commit, parents[0], tuple(name.lstrip("\n") for name in names if name.strip())
+
+
+async def _between(
+    repo: Place, base: str | None, head: str
+) -> tuple[tuple[str, ...] | None, str | None]:
+    if base is None:
+        return None, "no launch has recorded its commit"
+    if not _SHA.fullmatch(base):
+        return None, f"the record has no commit: {clean(base, 80)}"
+    if head.startswith(base):
+        return (), None
+    done = await git(repo, "diff", *_NAMES, f"{base}^{{commit}}", "HEAD", "--")
+    if done.ok and not done.cut:
+        return _split(done.text), None
+    if done.rc == NO_LINK:
+        return None, trouble(repo, done).message
+    if "unknown revision" in done.err.decode("utf-8", "replace") or done.rc == 128:
+        return None, f"the recorded commit {base[:10]} is not in {clean(str(repo), 500)}"
+    return None, trouble(repo, done).message
+
+
+async def _names(repo: Place, *words: str) -> tuple[str, ...] | None:
+    done = await git(repo, *words)
+    return _split(done.text) if done.ok and not done.cut else None
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """Return names that may be shown; one that had to be changed for it matches no pattern."""
+    names = ((name, clean(name, 1000)) for name in text.split("\0") if name)
+    return tuple(safe if safe == name else f"{safe} (odd name)" for name, safe in names)
+
+
+LIST: Final = "cockpit-wrote"
+MOST: Final = 4_000_000
+"""Bytes of the list's end that are read: about 80,000 commits, years of records."""
+NAMED: Final = 3
+"""Commits of others that a line names."""
+COMMIT: Final = "commit"
+FILE: Final = "file"
+NO_UPSTREAM: Final = "the branch has no upstream: git push -u REMOTE once"
+_DEADLINE: Final = 10.0
+Git = Callable[..., Awaitable[Completed]]
+
+
+class OtherCommit(NamedTuple):
+    """A commit that waits to be pushed and that the cockpit did not write."""
+
+    oid: str
+    subject: str
+
+
+def wrote_file(common: Path, start: bytes, end: bytes) -> bool:
+    """Return whether the cockpit's writing alone leads from ``start`` to ``end``; blocking."""
+    steps: dict[str, set[str]] = {}
+    for kind, *digests in _lines(common):
+        if kind == FILE and len(digests) == 2:
+            steps.setdefault(digests[0], set()).add(digests[1])
+    reached, waiting, goal = set[str](), {digest(start)}, digest(end)
+    while waiting and goal not in reached:
+        reached |= waiting
+        waiting = {after for each in waiting for after in steps.get(each, ())} - reached
+    return goal in reached
+
+
+def own_commits(common: Path) -> frozenset[str]:
+    """Return the ids of the commits that the cockpit made; blocking."""
+    return frozenset(words[1] for words in _lines(common) if words[0] == COMMIT and words[1:])
+
+
+async def others_among(
+    git: Git, own: frozenset[str], *revisions: str
+) -> tuple[OtherCommit, ...] | None:
+    """Return the commits of a range that the cockpit did not write, the newest first.
+
+    ``None`` where git does not tell.
+    """
+    done = await git("log", "-z", "--format=%H %s", *revisions, "--")
+    if not done.ok or done.cut:
+        return None
+    found = (line.partition(" ") for line in done.text.split("\0") if line)
+    return tuple(OtherCommit(oid, subject) for oid, _, subject in found if oid not in own)
+
+
+async def why_held(git: Git, common: Path, upstream: str, head: str, name: str) -> str | None:
+    """Return why the commits between ``upstream`` (called ``name``) and ``head`` stay here.
+
+    ``None`` if they may be pushed.
+    """
+    own = await offload(own_commits, common, deadline=_DEADLINE)
+    others = await others_among(git, own, f"{upstream}..{head}")
+    if others is None:
+        return "git does not tell which commits wait; retry"
+    return held_back(others, name) if others else None
+
+
+def held_back(others: tuple[OtherCommit, ...], upstream: str) -> str:
+    """Return why records stay on this machine, and what lets them go."""
+    what, named = named_commits(others)
+    return (
+        f"{what} that the cockpit did not write would go to {clean(upstream)} as well "
+        f"({named}): push yourself, then the records follow"
+    )
+
+
+def named_commits(others: tuple[OtherCommit, ...]) -> tuple[str, str]:
+    """Return how many commits these are, and the first of them by name."""
+    named = ", ".join(f"{each.oid[:7]} {scrub(clean(each.subject, 60))}" for each in others[:NAMED])
+    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    return "a commit" if len(others) == 1 else f"{len(others)} commits", f"{named}{more}"
+
+
+def _lines(common: Path) -> list[list[str]]:
+    try:
+        with (common / LIST).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - MOST))
+            data = file.read(MOST)
+    except OSError:
+        return []
+    return [
+        words for line in data.decode("ascii", "replace").split("\n") if (words := line.split())
+    ]
+
+
+def digest(data: bytes) -> str:
+    """Return what tells a file's bytes from any others."""
+    return hashlib.sha256(data).hexdigest()
+
 
 SEALS: Final = "refs/tags/seal"
 
@@ -99,7 +320,7 @@ class Code:
             here = await asyncio.gather(*(self._here(repo) for repo in repos))
             return dict(zip(repos, here, strict=True))
         try:
-            found = await away.look(host, repos, SEALS)
+            found = await command.look(host, repos, SEALS)
         except RemoteError as error:
             now = self._clock.now()
             return {repo: unknown(error.kind, str(error), _source(repo), now) for repo in repos}
@@ -120,7 +341,7 @@ class Code:
         if isinstance(found, Problem):
             return _Looked(found)
         self._looked_at[repo] = await looked_at(repo, found.untracked)
-        tags = await git(repo, *away.TAGS, SEALS)
+        tags = await git(repo, *command.TAGS, SEALS)
         return _Looked(found, tags, await _patch_id(repo.path, found))
 
     def _facet(
@@ -225,7 +446,7 @@ async def _patch_id(repo: str, found: GitStatus) -> str | None:
     """
     if not found.files or found.sha is None:
         return None
-    diff = await git(repo, *away.DIFF)
+    diff = await git(repo, *command.DIFF)
     if not diff.ok or diff.cut or not diff.out:
         return None
     done = await git(repo, "patch-id", "--stable", stdin=diff.out)

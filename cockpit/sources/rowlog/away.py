@@ -17,12 +17,21 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.offload import offload
 from cockpit.runtime.ssh import run_script_blocking
-from cockpit.sources.folders import broken_off, failure, looking, paths_in, told
 from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Told
 from cockpit.sources.logs.ranged import Span, Wish
 from cockpit.sources.logs.remote import Host, HostError, Run, host_named, keep
-from cockpit.sources.scripts import Record, new_mark, word_of
-from cockpit.sources.written import writing, written_in
+from cockpit.sources.scripts import (
+    Record,
+    broken_off,
+    failure,
+    looking,
+    new_mark,
+    paths_in,
+    told,
+    word_of,
+    writing,
+    written_in,
+)
 
 LIMIT: Final = 2
 """Seconds that looking through all folders may take, and through one of them apart."""

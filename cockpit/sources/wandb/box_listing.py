@@ -13,9 +13,21 @@ from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from cockpit.runtime.ssh import quote
-from cockpit.sources.folders import broken_off, failure, looking, paths_in, told
 from cockpit.sources.rowlog.living import living
-from cockpit.sources.scripts import Record, new_mark, records, word_of
+from cockpit.sources.scripts import (
+    Record,
+    Written,
+    broken_off,
+    failure,
+    looking,
+    new_mark,
+    paths_in,
+    records,
+    told,
+    word_of,
+    writing,
+    written_in,
+)
 from cockpit.sources.wandb.run_files import missing
 from cockpit.sources.wandb.runs_there import (
     MOST_LAUNCHES,
@@ -25,7 +37,6 @@ from cockpit.sources.wandb.runs_there import (
     notes_on,
     runs_of,
 )
-from cockpit.sources.written import Written, writing, written_in
 
 LIMIT: Final = 3
 """Seconds that looking through all folders may take, and through one of them apart."""

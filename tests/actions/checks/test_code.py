@@ -14,7 +14,7 @@ from cockpit.model.lineage import Touches, any_match, touches
 from cockpit.model.observed import CodeValue, JobValue
 from cockpit.model.place import place_of
 from cockpit.model.run import CodeSpec
-from cockpit.sources.git.changes import Changes, changes_since
+from cockpit.sources.git.code import Changes, changes_since
 from cockpit.store.memory import Snapshot
 from tests.actions.contexts import by_id, context, levels, soft
 from tests.rules.making import blind, job, run_spec

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.runtime import buckets
-from cockpit.sources.checkpoints import surveys
+from cockpit.sources.checkpoints import source
 from tests.sources.checkpoints.store_server import ObjectStore, serving, variables
 
 
@@ -17,7 +17,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ObjectSt
     """Serve a store on loopback, with the variables that lead there."""
     with serving(ObjectStore()) as served:
         monkeypatch.setattr(buckets, "TIMEOUT", 30.0)  # however busy this machine is
-        monkeypatch.setattr(surveys, "AT_FIRST", 60.0)
+        monkeypatch.setattr(source, "AT_FIRST", 60.0)
         monkeypatch.setenv("HOME", str(tmp_path))
         for name, value in variables(served.url).items():
             monkeypatch.setenv(name, value)

@@ -30,7 +30,7 @@ from cockpit.model.run import CheckpointSpec
 from cockpit.runtime import buckets
 from cockpit.runtime.buckets import WritableBucket
 from cockpit.runtime.ssh import run_script
-from cockpit.sources.checkpoints import surveys
+from cockpit.sources.checkpoints import source
 from cockpit.sources.checkpoints.source import list_anywhere
 from cockpit.store.store import Store
 from tests.actions.killing import _forked
@@ -181,7 +181,7 @@ async def _states(look: Callable[[], Awaitable[Any]]) -> dict[str, str]:
 
 
 def main(folder: Path, kind: str, verb: str, address: str, every: int = 1) -> None:
-    for module, name in ((surveys, "AT_FIRST"), (surveys, "SECONDS"), (buckets, "TIMEOUT")):
+    for module, name in ((source, "AT_FIRST"), (source, "SECONDS"), (buckets, "TIMEOUT")):
         setattr(module, name, 60.0)  # however busy this machine is
 
     def place(number: str) -> Place:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from cockpit.platforms.iris import jobs, lookup, submitting
+from cockpit.platforms.iris import acting, jobs, lookup
 from cockpit.runtime import http
 
 
@@ -17,4 +17,4 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "DETAILS", 30.0)
     mine = f"COCKPIT_SUBMITS_{os.getpid()}"  # other tests launch under the same ids meanwhile
     monkeypatch.setattr(lookup, "SUBMITS", mine)
-    monkeypatch.setattr(submitting, "SUBMITS", mine)
+    monkeypatch.setattr(acting, "SUBMITS", mine)

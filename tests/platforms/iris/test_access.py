@@ -12,7 +12,7 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import JobSpec
-from cockpit.platforms.iris.access import AccessError, Tokens, address_of, endpoint_of
+from cockpit.platforms.iris.rpc import AccessError, Tokens, address_of, endpoint_of
 from tests.platforms.iris.controller import Controller, job, running
 from tests.platforms.iris.making import Later, facet, platform_of, run_of, value
 

@@ -13,7 +13,7 @@ import pytest
 
 from cockpit.model.jobs import Found
 from cockpit.platforms.base import CannotError, CommandError, LostError
-from cockpit.platforms.iris import submitting
+from cockpit.platforms.iris import acting
 from tests.platforms.iris.acting import JOB, LAUNCH, Lab
 from tests.platforms.iris.controller import Controller, job, running
 from tests.platforms.iris.making import facets
@@ -86,7 +86,7 @@ async def test_what_was_looked_up_is_never_started(iris: Controller, lab: Lab) -
 async def test_a_client_that_hangs_is_killed_and_what_it_did_is_looked_up(
     iris: Controller, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submitting, "SUBMIT", 2.0)
+    monkeypatch.setattr(acting, "SUBMIT", 2.0)
     monkeypatch.setenv("ODDLY", "after")
     with pytest.raises(LostError, match="was killed"):
         await lab.launch()
@@ -94,7 +94,7 @@ async def test_a_client_that_hangs_is_killed_and_what_it_did_is_looked_up(
     assert (found.found, found.job_id) == (Found.LIVE, JOB) and iris.names() == [JOB]
     iris.jobs[JOB]["state"] = "JOB_STATE_FAILED"
     assert (await lab.platform.look_up(lab.run, LAUNCH)).found is Found.ENDED
-    monkeypatch.setattr(submitting, "SUBMIT", 0.2)
+    monkeypatch.setattr(acting, "SUBMIT", 0.2)
     monkeypatch.setenv("ODDLY", "before")
     with pytest.raises(LostError, match="was killed"):
         await lab.launch("bee-i002")

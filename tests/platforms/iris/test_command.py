@@ -5,7 +5,7 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.command import words_of
-from cockpit.platforms.iris.command import command_checks
+from cockpit.platforms.iris.spelling import command_checks
 from cockpit.platforms.table import Platforms
 from tests.actions.contexts import by_id, levels
 

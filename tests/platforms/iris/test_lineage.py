@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cockpit.model.observed import Phase
-from cockpit.platforms.iris.details import REQUESTS
+from cockpit.platforms.iris.memory import REQUESTS
 from tests.platforms.iris.controller import Controller, job, running
 from tests.platforms.iris.making import facet, platform_of, run_of, value
 

@@ -12,7 +12,7 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
-from cockpit.platforms.iris import stream
+from cockpit.platforms.iris import logs
 from cockpit.platforms.iris.platform import IrisPlatform
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.spool import HOLE
@@ -114,7 +114,7 @@ async def test_who_is_too_far_behind_goes_on_at_the_end(
     iris: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, figure in (("FULL", 100), ("AT_ONCE", 100), ("FIRST", 200)):
-        monkeypatch.setattr(stream, name, figure)
+        monkeypatch.setattr(logs, name, figure)
     iris.put(job("/ada/x"))
     platform, run = platform_of(), run_of(iris.url, "/ada/x")
     iris.log("/ada/x/0:0", "first")
@@ -139,12 +139,12 @@ async def test_a_log_server_that_counts_anew_is_noticed(
         platform, run, key = platform_of(), run_of(iris.url, "/ada/x"), "/ada/x/0:0"
         first = [f"step {n} loss 2.5" for n in range(20)]
         iris.log(key, *first)
-        for _ in range(2 + 2 * stream.SILENT):
+        for _ in range(2 + 2 * logs.SILENT):
             assert await lines(platform, run) == first, "a silence alone is none"
         del iris.lines[kept:]
         iris.log(key, "step 25 loss 2.4", at=1_795_247_950.0)
         platform = platform_of() if again else platform
-        for _ in range(1 if again else stream.SILENT):
+        for _ in range(1 if again else logs.SILENT):
             found = await lines(platform, run)
         hole = HOLE.decode().strip()
         assert found == [*first, hole, "step 25 loss 2.4"]
@@ -158,7 +158,7 @@ async def test_a_log_that_waits_for_its_turn_is_not_told_as_the_newest(
     iris: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, figure in (("FULL", 10), ("AT_ONCE", 10), ("JOINS", 1)):
-        monkeypatch.setattr(stream, name, figure)
+        monkeypatch.setattr(logs, name, figure)
     iris.put(job("/ada/x"), job("/ada/y"))
     platform, runs = platform_of(), [run_of(iris.url, f"/ada/{n}", n) for n in "xy"]
     for n in "xy":

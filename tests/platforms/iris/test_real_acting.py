@@ -15,7 +15,7 @@ from cockpit.model.jobs import Found, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import as_sent, values_of, words_of
-from cockpit.platforms.iris import submitting
+from cockpit.platforms.iris import acting
 from cockpit.platforms.iris.platform import IrisPlatform
 from cockpit.runtime.shell import run_command
 from tests.platforms.iris.making import platform_of
@@ -103,13 +103,13 @@ async def test_closed_names_scale_nothing_up(real: Real) -> None:
 
 async def test_a_controller_that_stands_still(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
     launch_id, pid = f"{real.name}-i001", real.rig.process.pid
-    monkeypatch.setattr(submitting, "SUBMIT", 12.0)
+    monkeypatch.setattr(acting, "SUBMIT", 12.0)
 
     async def stands_still(*words: Any, **more: Any) -> Any:
         os.kill(pid, signal.SIGSTOP)
         return await run_command(*words, **more)
 
-    monkeypatch.setattr(submitting, "run_command", stands_still)
+    monkeypatch.setattr(acting, "run_command", stands_still)
     try:
         with pytest.raises(LostError, match="was killed"):
             await real.launch(launch_id)

@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.model.jobs import LiveJob
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.iris import stopping
+from cockpit.platforms.iris import acting
 from tests.platforms.iris.acting import Lab
 from tests.platforms.iris.controller import Controller, job, running, task_of
 
@@ -69,7 +69,7 @@ async def test_another_execution_of_that_name_is_left_alone(iris: Controller, la
 async def test_what_the_workers_never_say_is_unknown(
     iris: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "SLACK", 5.0)
+    monkeypatch.setattr(acting, "SLACK", 5.0)
     iris.lingers, lab = 10_000, Lab(iris, tmp_path, job={"id": BEE, "grace": "0s"})
     with pytest.raises(LostError, match="worker of /ada/bee/0 has not said"):
         await lab.platform.stop(lab.run, [await own(lab)])

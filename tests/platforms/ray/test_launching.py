@@ -17,9 +17,9 @@ from cockpit.model.plan import Outcome, StepState
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.ray import head as heads
-from cockpit.platforms.ray import submitter
+from cockpit.platforms.ray import launching
+from cockpit.platforms.ray.answers import entrypoint_of
 from cockpit.platforms.ray.platform import RayPlatform
-from cockpit.platforms.ray.submission import entrypoint_of
 from cockpit.sources.logs.source import Logs
 from tests.actions.contexts import done, entry
 from tests.platforms.ray.recorded import Recorded, Skips, head, platform, reply, run_of
@@ -315,7 +315,7 @@ async def test_a_submitter_of_the_users_own_is_judged_by_what_came(server: Recor
 async def test_a_submitter_that_hangs_is_ended_with_all_it_started(
     server: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submitter, "WITHIN", 0.3)
+    monkeypatch.setattr(launching, "WITHIN", 0.3)
     made, run = platform(), toy(server, job={"resubmit_runs": "command"})
     accepted = await made.accept(run, submission("sh", "-c", "sleep 60 & sleep 60"))
     with pytest.raises(LostError, match="was ended after"):

@@ -13,8 +13,8 @@ from cockpit.model.observed import JobValue, LogValue, Row
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.ray import logs
+from cockpit.platforms.ray.logs import grown, lines_for
 from cockpit.platforms.ray.platform import RayPlatform
-from cockpit.platforms.ray.tail import grown, lines_for
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.spool import HOLE

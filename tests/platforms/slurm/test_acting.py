@@ -21,7 +21,7 @@ from cockpit.model.jobs import Accepted, Found, LiveJob, Submission
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.slurm import act_script
+from cockpit.platforms.slurm import submitting
 from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script
@@ -383,7 +383,7 @@ async def test_a_lost_sbatch_is_unknown_until_no_late_job_can_come(
 async def test_a_lost_sbatch_is_absent_once_the_controller_has_told_of_no_job_for_a_while(
     slurm: Rig, toy: RunSpec, commands: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(act_script, "COMES_WITHIN", 1)
+    monkeypatch.setattr(submitting, "COMES_WITHIN", 1)
     (commands / "sbatch").write_text(f"#!/bin/sh\n{LOST}")
     (commands / "sbatch").chmod(0o755)
     own = quick()

@@ -15,9 +15,8 @@ import pytest
 
 from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
-from cockpit.platforms.slurm.book import Book
-from cockpit.platforms.slurm.chain import Chains
-from cockpit.platforms.slurm.current import Lineage, lineage_of
+from cockpit.platforms.slurm.book import Book, Chains
+from cockpit.platforms.slurm.lineage import Lineage, lineage_of
 from cockpit.platforms.slurm.record import Record
 from tests.platforms.slurm.asking import platform, queries, run_of
 from tests.platforms.slurm.rig import Rig

@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from cockpit.platforms.slurm.book import Book
-from cockpit.platforms.slurm.chain import Chains, links_of
-from cockpit.platforms.slurm.current import Lineage, lineage_of
-from cockpit.platforms.slurm.lineage import mark_of
+from cockpit.platforms.slurm.book import Book, Chains, links_of
+from cockpit.platforms.slurm.lineage import Lineage, lineage_of, mark_of
 from cockpit.platforms.slurm.record import Record
 from tests.platforms.slurm.asking import run_of
 

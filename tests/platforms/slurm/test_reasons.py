@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cockpit.model.observed import Phase
-from cockpit.platforms.slurm.reasons import never_starts
+from cockpit.platforms.slurm.record import never_starts
 from cockpit.rules.jobs.jobstate import pending_too_long
 from tests.rules.making import T0, history, job, run_spec
 

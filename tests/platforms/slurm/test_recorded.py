@@ -6,7 +6,7 @@ import pytest
 
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import JobValue, Phase, Tasks
-from cockpit.platforms.slurm.text import scontrol_records, squeue_records
+from cockpit.platforms.slurm.record import scontrol_records, squeue_records
 from tests.platforms.slurm.asking import VERSIONS, observed, reader, recorded, run_of
 
 R, W, F, C, S = Phase.RUNNING, Phase.WAITING, Phase.FAILED, Phase.CANCELLED, Phase.SUCCEEDED

@@ -3,10 +3,17 @@ from __future__ import annotations
 import pytest
 
 from cockpit.model.observed import Phase
-from cockpit.platforms.slurm.output import output_of
-from cockpit.platforms.slurm.reasons import in_words
-from cockpit.platforms.slurm.record import PHASE_OF, Record, task_numbers
-from cockpit.platforms.slurm.text import first_node, instant, sacct_records, scontrol_records
+from cockpit.platforms.slurm.record import (
+    PHASE_OF,
+    Record,
+    first_node,
+    in_words,
+    instant,
+    sacct_records,
+    scontrol_records,
+    task_numbers,
+)
+from cockpit.platforms.slurm.value import output_of
 
 MATRIX = {
     Phase.RUNNING: "RUNNING COMPLETING STAGE_OUT SIGNALING RESIZING",

@@ -12,7 +12,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Live
 from cockpit.model.observed import Phase
-from cockpit.platforms.slurm import ask, script
+from cockpit.platforms.slurm import ask
 from cockpit.platforms.slurm.jobs import SlurmJobs
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
@@ -69,7 +69,7 @@ async def test_anything_else_than_a_list_is_a_bad_answer(commands: Path, text: s
 async def test_a_command_that_hangs_is_given_up_there(
     commands: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
-    monkeypatch.setattr(script, "CONTROLLER", 0.2)
+    monkeypatch.setattr(ask, "CONTROLLER", 0.2)
     command(commands, "squeue", f"{before}\nexec sleep 60")
     kind, message = await refused(real())
     assert kind is ErrorKind.TIMEOUT and "did not answer in time" in message

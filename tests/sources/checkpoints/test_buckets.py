@@ -20,9 +20,10 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.runtime import buckets
-from cockpit.sources.checkpoints import survey, surveys
-from cockpit.sources.checkpoints.assembly import LOADABLE
+from cockpit.sources.checkpoints import source as reading
+from cockpit.sources.checkpoints import survey
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
+from cockpit.sources.checkpoints.survey import LOADABLE
 from tests.house.test_layouts import FOUND, TREES
 from tests.sources.checkpoints.store_server import Handler, ObjectStore, serving
 from tests.sources.checkpoints.test_archive import archive
@@ -39,7 +40,7 @@ STEPS, OBJECTS = 500, 20
 def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ObjectStore]:
     with serving(ObjectStore()) as served:
         served.buckets["b"] = {}
-        for module, name in ((surveys, "AT_FIRST"), (surveys, "SECONDS"), (buckets, "TIMEOUT")):
+        for module, name in ((reading, "AT_FIRST"), (reading, "SECONDS"), (buckets, "TIMEOUT")):
             monkeypatch.setattr(module, name, 60.0)  # however busy this machine is
         monkeypatch.setenv("HOME", str(tmp_path))
         for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):

@@ -17,7 +17,8 @@ from cockpit.model.observed import CheckpointsValue, JobValue, Phase
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script
-from cockpit.sources.checkpoints import host, host_script, surveys
+from cockpit.sources.checkpoints import host
+from cockpit.sources.checkpoints import source as reading
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
 from tests.house.test_layouts import FOUND, TREES
 from tests.sources.checkpoints.test_archive import archive
@@ -42,8 +43,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return await run_script(None if where == "self" else where, script, **more)
 
     monkeypatch.setattr(host, "run_script", run)
-    monkeypatch.setattr(surveys, "AT_FIRST", 60.0)  # however busy this machine is
-    monkeypatch.setattr(surveys, "SECONDS", 60.0)
+    monkeypatch.setattr(reading, "AT_FIRST", 60.0)  # however busy this machine is
+    monkeypatch.setattr(reading, "SECONDS", 60.0)
     return scripts
 
 
@@ -51,9 +52,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def lister(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let the script list by ``find -printf``, or as where that does not exist."""
     if request.param == "stat":
-        plain = host_script.HEAD.replace("find /dev/null -printf ''", "false")
-        assert plain != host_script.HEAD
-        monkeypatch.setattr(host_script, "HEAD", plain)
+        plain = host.HEAD.replace("find /dev/null -printf ''", "false")
+        assert plain != host.HEAD
+        monkeypatch.setattr(host, "HEAD", plain)
     return str(request.param)
 
 
@@ -224,7 +225,7 @@ async def test_what_a_shell_answers_that_is_not_understood_is_said(
 
 def test_odd_records_are_left_out() -> None:
     odd = b"C 5\0B 0\0f x 1.0 1.2 /r\0a\0f 1 1.0\0b\0f 3 1.5 1.2 /r\0c\0=weird\nx|y\0E 0\0B 1\0f 1"
-    clock, answers = host_script.taken_apart(odd)
+    clock, answers = host.taken_apart(odd)
     assert clock == 5.0 and [line.path for line in answers[0].lines] == ["c"]
     assert answers[0].status == 0 and answers[1].status is None
 
@@ -247,14 +248,14 @@ async def test_a_real_host_is_listed_with_its_own_clock_and_loses_its_link(
     box.rc(f'PATH="{programs}:$PATH"; export PATH')
     levanter(box.home / "run", 100, at=time.time() + ahead - QUIET)
     levanter(box.home / "run", 200, at=time.time() + ahead - 10.0, marker=None)
-    monkeypatch.setattr(surveys, "AT_FIRST", 60.0)
+    monkeypatch.setattr(reading, "AT_FIRST", 60.0)
     source, run = Checkpoints(SystemClock()), run_of(f"ssh://{box.host}/~/run")
     facet = await looked(source, run)
     assert states(facet) == [(100, "complete"), (200, "writing")]
     assert facet.value is not None
     assert facet.value.items[0].path == f"ssh://{box.host}/~/run/step-100"
     assert abs(time.time() - QUIET - (facet.value.items[0].saved_at or 0.0)) < 30.0
-    monkeypatch.setattr(surveys, "SECONDS", 2.0)
+    monkeypatch.setattr(reading, "SECONDS", 2.0)
     box.stop()
     began = time.monotonic()
     facet = await looked(source, run)
@@ -271,10 +272,10 @@ async def test_what_was_listed_before_the_time_was_over_counts(
 ) -> None:
     for step in range(1, 31):
         levanter(tmp_path, step, at=time.time() - QUIET)
-    slow = host_script.HEAD.replace("whole='", 'whole=\'[ "$#" -lt 10 ] || sleep 60; ')
-    assert slow != host_script.HEAD
-    monkeypatch.setattr(host_script, "HEAD", slow)
-    monkeypatch.setattr(surveys, "AT_FIRST", 3.0)
+    slow = host.HEAD.replace("whole='", 'whole=\'[ "$#" -lt 10 ] || sleep 60; ')
+    assert slow != host.HEAD
+    monkeypatch.setattr(host, "HEAD", slow)
+    monkeypatch.setattr(reading, "AT_FIRST", 3.0)
     source, run = Checkpoints(SystemClock()), run_of(f"ssh://self{tmp_path}")
     first = await looked(source, run)
     assert first.value is not None and first.value.latest_complete == 30

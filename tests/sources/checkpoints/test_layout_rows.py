@@ -14,13 +14,12 @@ import pytest
 from cockpit.cli import main
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import place_of
-from cockpit.sources.checkpoints.assembly import Surveyed, Want
 from cockpit.sources.checkpoints.host import HostTree
 from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
 from cockpit.sources.checkpoints.layouts import ZIP
 from cockpit.sources.checkpoints.listing import Folder, Listed, Root
 from cockpit.sources.checkpoints.scan import Scanner
-from cockpit.sources.checkpoints.survey import Survey
+from cockpit.sources.checkpoints.survey import Survey, Surveyed, Want
 from tests.sources.checkpoints.trees import NOW, put, settle
 
 X = b"x"

@@ -24,7 +24,7 @@ from cockpit.records.lease.store_claim import StoreClaim
 from cockpit.runtime import buckets
 from cockpit.runtime.buckets import Bucket
 from cockpit.runtime.http import Http
-from cockpit.sources.checkpoints import surveys
+from cockpit.sources.checkpoints import source as reading
 from cockpit.sources.checkpoints.source import Checkpoints
 from cockpit.store.journal import Holder
 from tests.sources.checkpoints.test_buckets import failure, looked, run_of, states
@@ -91,8 +91,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def bucket(address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     monkeypatch.setattr(buckets, "TIMEOUT", 30.0)  # it serves one request at a time
-    monkeypatch.setattr(surveys, "AT_FIRST", 60.0)
-    monkeypatch.setattr(surveys, "SECONDS", 60.0)
+    monkeypatch.setattr(reading, "AT_FIRST", 60.0)
+    monkeypatch.setattr(reading, "SECONDS", 60.0)
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, value in (
         *(("AWS_ENDPOINT_URL", address), ("STORAGE_EMULATOR_HOST", address)),

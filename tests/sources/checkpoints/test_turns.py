@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import FixedClock
+from cockpit.sources.checkpoints import scan
 from cockpit.sources.checkpoints import source as checkpoints
-from cockpit.sources.checkpoints import turns
+from cockpit.sources.checkpoints.scan import Turns
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
-from cockpit.sources.checkpoints.turns import Turns
 from tests.sources.checkpoints.test_source import observed, run_of, value_of
 from tests.sources.checkpoints.trees import NOW, levanter
 
@@ -24,10 +24,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a root with many folders, of which a look has time for ``MORE`` beside the newest."""
     for step in range(1, COUNT + 1):
         levanter(tmp_path / "c", 7 * step, at=NOW - 1000)
-    seconds = itertools.count(start=0.0, step=turns.SECONDS / (MORE + 0.5))
+    seconds = itertools.count(start=0.0, step=scan.SECONDS / (MORE + 0.5))
     ticking = functools.partial(Turns, clock=lambda: next(seconds))
     monkeypatch.setattr(checkpoints, "Turns", ticking)
-    monkeypatch.setattr(turns, "NEWEST", NEWEST)
+    monkeypatch.setattr(scan, "NEWEST", NEWEST)
     return tmp_path / "c"
 
 

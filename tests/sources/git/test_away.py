@@ -17,9 +17,8 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.run import CodeSpec, RunSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
-from cockpit.sources.git import away
-from cockpit.sources.git.changes import changes_since
-from cockpit.sources.git.code import Code
+from cockpit.sources.git import command
+from cockpit.sources.git.code import Code, changes_since
 from tests.sources.git.repos import commit, git, repository
 from tests.sshd import Sshd, needs_sshd, serving
 
@@ -44,7 +43,7 @@ class Box:
 @pytest.fixture
 def box(monkeypatch: pytest.MonkeyPatch) -> Box:
     made = Box()
-    monkeypatch.setattr(away, "run_script", made)
+    monkeypatch.setattr(command, "run_script", made)
     return made
 
 
@@ -135,7 +134,9 @@ async def test_a_git_that_hangs_costs_its_limit_and_the_rest_is_told(
     slow.write_text(f'#!/bin/sh\n{hangs}\nexec /usr/bin/git "$@"\n')
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    monkeypatch.setattr(away, "_FUNCTIONS", away._FUNCTIONS.replace("limited 5", "limited 0.5"))
+    monkeypatch.setattr(
+        command, "_FUNCTIONS", command._FUNCTIONS.replace("limited 5", "limited 0.5")
+    )
     begun = time.monotonic()
     first, second = await look(good, hung)
     assert time.monotonic() - begun < 10.0
@@ -151,7 +152,7 @@ async def test_an_answer_that_broke_off_is_no_clean_tree(
         done = await run_script(None, script, **given)
         return Completed(0, done.out[: done.out.find(b"branch.head")] if out is None else out, b"")
 
-    monkeypatch.setattr(away, "run_script", run)
+    monkeypatch.setattr(command, "run_script", run)
     (found,) = await look(repository(tmp_path / "code"))
     assert found.value is None
     assert found.error is not None and found.error.kind is ErrorKind.BAD_ANSWER

@@ -13,7 +13,8 @@ from cockpit.model.observed import CodeValue
 from cockpit.model.place import Place
 from cockpit.model.run import CodeSpec, RecordsSpec, RunSpec
 from cockpit.runtime.shell import Completed
-from cockpit.sources.git import changes, command
+from cockpit.sources.git import code as code_state
+from cockpit.sources.git import command
 from cockpit.sources.git.code import Code
 from cockpit.sources.git.command import read_status, trouble
 from tests.sources.git.repos import commit, git, repository
@@ -259,7 +260,7 @@ async def test_a_lost_answer_of_what_is_not_pushed_is_asked_for_again(
         value = (await code.observe([run]))["a"].value
         return None if value is None else value.ahead_files
 
-    monkeypatch.setattr(changes, "git", lost)
+    monkeypatch.setattr(code_state, "git", lost)
     assert await ahead() is None
-    monkeypatch.setattr(changes, "git", ask)
+    monkeypatch.setattr(code_state, "git", ask)
     assert await ahead() == ("note.md",)

@@ -12,8 +12,7 @@ import pytest
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.runtime.http import Http, HttpError
-from cockpit.sources.github.client import GitHub
-from cockpit.sources.github.place import KEPT, GitHubPlace, Token, Tokens, issue_place, repo_place
+from cockpit.sources.github import KEPT, GitHub, GitHubPlace, Token, Tokens, issue_place, repo_place
 from cockpit.sources.records import EVERY, Issues, Records
 from tests.records.fake_github import FakeGitHub, Reply, Trouble, running
 from tests.records.issue_services import TOKEN, SkipClock, github, run_spec

@@ -19,8 +19,7 @@ from cockpit.model.observed import MonitorValue
 from cockpit.model.run import JobSpec, MonitorSpec, RunSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.monitor.lifelines import Gone, Lifelines, Wanted, sessions_in
-from cockpit.sources.monitor.source import Monitors
+from cockpit.sources.monitor import Gone, Lifelines, Monitors, Wanted, sessions_in
 
 NOW = 1_770_000_000.0
 TMUX = "@tmux\n=mon\n=a b\n@screen\nThere is a screen on:\n\t12.old.one\t(Detached)\n@end\n"

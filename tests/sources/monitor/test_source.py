@@ -15,8 +15,7 @@ from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import MonitorValue
 from cockpit.model.run import MonitorSpec, RunSpec
-from cockpit.sources.monitor.file import StateRead, read_state
-from cockpit.sources.monitor.source import Monitors
+from cockpit.sources.monitor import Monitors, StateRead, read_state
 
 NOW = 1_770_000_000.0
 CADENCE = 570.0

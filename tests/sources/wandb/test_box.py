@@ -18,7 +18,7 @@ from cockpit.model.place import FILE, Place
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script_blocking
-from cockpit.sources import written
+from cockpit.sources import scripts
 from cockpit.sources.wandb import box_plan, offline
 from cockpit.sources.wandb.file import BLOCK
 from cockpit.sources.wandb.offline import OfflineWandb
@@ -39,12 +39,12 @@ def a_busy_machine_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def no_other_test_writes_files_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "PROC", "/nowhere")
+    monkeypatch.setattr(scripts, "PROC", "/nowhere")
 
 
 @pytest.fixture
 def processes_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "PROC", "/proc")
+    monkeypatch.setattr(scripts, "PROC", "/proc")
 
 
 class Shell:

@@ -1,11 +1,4 @@
-"""A launch on Iris: the recorded command is run here, and makes a job by the launch id's name.
-
-Iris has no job that is held. So to *accept* is to prove all that can be proven: the command, its
-folder and its variables are there, the controller answers, the name is unused, nothing of the
-lineage lives. To *go* is to look once more and run the command; a client that does not end is
-killed with all that it has started. What it says of itself counts only where the controller
-bears it out: a launch that was repeated by the client is refused by its own first try.
-"""
+"""Launches, stops and saves of jobs on Iris (SPEC A)."""
 
 from __future__ import annotations
 
@@ -18,18 +11,17 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
-from cockpit.model.jobs import Accepted, Found, Live, LookUp, Submission
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Submission
 from cockpit.model.lineage import keys_of, tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, refuse_beside
-from cockpit.platforms.iris.access import AccessError
-from cockpit.platforms.iris.answers import job_of, request_of
-from cockpit.platforms.iris.beside import SUBMITTED
-from cockpit.platforms.iris.jobs import IrisJobs
+from cockpit.platforms.iris.answers import Job, Task, job_of, phase_of, request_of
+from cockpit.platforms.iris.beside import SUBMITTED, submitted
+from cockpit.platforms.iris.jobs import CONTROL, IrisJobs
 from cockpit.platforms.iris.lookup import LOOK, LookUps, Seen, find
-from cockpit.platforms.iris.request import LAUNCH_ID, LINEAGE, is_closing
-from cockpit.platforms.iris.rpc import Controller
+from cockpit.platforms.iris.memory import OFFERS
+from cockpit.platforms.iris.rpc import AccessError, Controller
 from cockpit.platforms.iris.spelling import (
     Spelled,
     is_usage,
@@ -40,10 +32,11 @@ from cockpit.platforms.iris.spelling import (
     submitted_id,
     with_variables,
 )
-from cockpit.platforms.iris.words import phase_of
+from cockpit.platforms.iris.trees import LAUNCH_ID, LINEAGE, belongs_to, is_closing, is_job_id
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.tools import SUBMITS
-from cockpit.runtime.http import HttpError
+from cockpit.runtime.http import Answer, HttpError, LostAnswerError, told
+from cockpit.runtime.moment import Awake
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_command
 from cockpit.text.scrub import shown
@@ -254,3 +247,142 @@ def _there(words: Sequence[str], folder: str) -> None:
     found = Path(folder, program) if "/" in program else shutil.which(program)
     if found is None or not os.access(found, os.X_OK):
         raise CannotError(f"{shown(program, 200)} is no program that can be run from {folder}")
+
+
+ASK: Final = 20.0
+"""Seconds that telling one job to end may take."""
+SLACK: Final = 60.0
+"""Seconds beyond the job's grace within which its workers must have said that it ended."""
+AGAIN: Final = 1.0
+PAGES: Final = 3
+
+
+class Stopper:
+    """Ends jobs, and waits for their real end."""
+
+    def __init__(self, clock: Clock, jobs: IrisJobs) -> None:
+        self._clock = clock
+        self._jobs = jobs
+
+    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        """Stop exactly these jobs and what is below them; raises as ``Platform.stop`` does."""
+        for job in jobs:
+            if not is_job_id(job.id):
+                raise CannotError(f"{shown(job.id, 80)} is not an Iris job")
+        try:
+            controller = await self._jobs.acting(run)
+        except (AccessError, TimeoutError) as error:
+            raise CannotError(f"nothing was told to stop: {shown(error)}") from None
+        told: list[str] = []
+        for job in jobs:
+            await self._tell(controller, job, told)
+        grace = 60.0 if run.job is None else run.job.grace
+        await self._ended(controller, told, grace + SLACK)
+
+    async def _tell(self, controller: Controller, job: LiveJob, told: list[str]) -> None:
+        """Tell one job to end, if it is still the one that was meant."""
+        try:
+            async with asyncio.timeout(ASK):
+                now = job_of((await controller.status(job.id)).get("job"))
+        except (HttpError, TimeoutError) as error:
+            raise _not_told(job, error, told) from None
+        if not _same(job, now):
+            return
+        if phase_of(now).lives or phase_of(now) is Phase.UNKNOWN:
+            try:
+                await controller.terminate(job.id)
+            except LostAnswerError as error:
+                text = f"cannot tell whether {job.id} was told to stop: {error}"
+                raise LostError(text) from None
+            except HttpError as error:
+                raise _not_told(job, error, told) from None
+        told.append(job.id)  # told by someone else perhaps: its tasks may go on all the same
+
+    async def _ended(self, controller: Controller, ids: Sequence[str], within: float) -> None:
+        """Wait until all tasks of these jobs have ended; raises ``LostError`` if they do not."""
+        until, left = Awake(within, ASK, self._clock.monotonic), list(ids)
+        why = ""
+        while left:
+            try:
+                async with asyncio.timeout(ASK):
+                    why = await _living(controller, left[0])
+            except (HttpError, TimeoutError) as error:
+                why = shown(error) or "the controller does not answer"
+            if not why:
+                left.pop(0)
+            elif until.left() <= 0:
+                raise LostError(f"told to stop, and not ended after {within:g} s: {why}")
+            else:
+                await self._clock.sleep(AGAIN)
+
+
+def _not_told(job: LiveJob, error: Exception, told: Sequence[str]) -> CannotError | LostError:
+    """Return the error of a job that surely was not told to stop; others were perhaps."""
+    why = shown(error) or "the controller did not answer in time"
+    if told:
+        return LostError(f"{', '.join(told)} told to stop, and {job.id} was not: {why}")
+    return CannotError(f"{job.id} was not told to stop: {why}")
+
+
+def _same(job: LiveJob, now: Job) -> bool:
+    """Tell whether the job of that name is still the same execution: names are used again."""
+    told = job.handle.get(SUBMITTED)
+    return not told or now.submitted_at is None or told == submitted(now)
+
+
+async def _living(controller: Controller, job_id: str) -> str:
+    """Return what of a job and all below it has not ended, empty if nothing; raises."""
+    first = job_of((await controller.status(job_id)).get("job"))
+    listed = await controller.jobs(f"{job_id}/", pages=PAGES)
+    own = [first, *(job for job in listed if belongs_to(job.id, job_id))]
+    lives = next((job for job in own if not phase_of(job).terminal), None)
+    if lives is not None:
+        return f"{lives.id} is {lives.state.removeprefix('JOB_STATE_')}"
+    for job in own:
+        going = [task for task in await controller.tasks(job.id) if _goes_on(task)]
+        if going:
+            return f"the worker of {going[0].id} has not said that it ended"
+    return ""
+
+
+def _goes_on(task: Task) -> bool:
+    return task.placed and task.finished_at is None
+
+
+HEADER: Final = "X-Levanter-Training-Control"
+REQUEST: Final = "request-checkpoint"
+NONE: Final = "the trainer offers no training control: it cannot be asked for a checkpoint"
+
+
+def can_save(job: LiveJob) -> str | None:
+    """Return why a living job cannot be asked, ``None`` if it offers its training control."""
+    return None if job.handle.get(CONTROL) else NONE
+
+
+async def save(jobs: IrisJobs, run: RunSpec, job: LiveJob) -> None:
+    """Ask a trainer to save after its current step; raises as ``Platform.save`` does."""
+    offering = job.handle.get(CONTROL)
+    if not offering:
+        raise CannotError(NONE)
+    path = f"proxy/{page_of(offering)}/checkpoint"
+    try:
+        controller = await jobs.acting(run)
+        answer = await controller.post(path, {HEADER: REQUEST})
+    except LostAnswerError as error:
+        raise LostError(f"cannot tell whether {offering} was asked to save: {error}") from None
+    except (HttpError, AccessError, TimeoutError) as error:
+        raise CannotError(f"{offering} was not asked to save: {error}") from None
+    _expect(offering, answer)
+
+
+def page_of(job_id: str) -> str:
+    """Return the name of a job's training control behind the controller's proxy."""
+    return job_id.strip("/").replace("/", ".") + OFFERS.replace("/", ".")
+
+
+def _expect(offering: str, answer: Answer) -> None:
+    """Raise for anything but *requested*: what the trainer did not take in it will not do."""
+    if answer.status in (200, 202):
+        return
+    text = f"{offering} was not asked to save: {answer.host} answered {answer.status}"
+    raise CannotError(f"{text}{told(answer.body)}")

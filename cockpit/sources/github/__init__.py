@@ -1,1 +1,0 @@
-"""GitHub's API and the addresses of issues (SPEC S-11)."""

@@ -1,1 +1,0 @@
-"""State files and event logs of whoever monitors a run (SPEC S-9)."""
