@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 from cockpit.model.base import SafeText
 from cockpit.model.logtext import Hit, LogPage
 from cockpit.model.report import RunReport
-from cockpit.records.logbook.as_of import book_then
-from cockpit.records.logbook.reading import Logbook, read_logbook
+from cockpit.records.logbook.reading import Logbook, book_then, read_logbook
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import safe_lines
 from cockpit.text.scrub import scrub_line

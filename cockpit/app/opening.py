@@ -20,7 +20,7 @@ from screens.keys import KeysError
 
 if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
-    from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.actions.telling.log_entry import Logbooks
     from cockpit.attach.client import AttachedEngine
     from cockpit.store.opening import Opening
 
@@ -80,7 +80,7 @@ def make(file: CockpitFile, read_only: bool, opening: Opening | None = None) -> 
 
 def make_books() -> Logbooks:
     """Return what writes a person's own entries."""
-    from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.actions.telling.log_entry import Logbooks
     from cockpit.config.file import state_dir
 
     return Logbooks(SystemClock(), state_dir() / "drafts")

@@ -20,8 +20,8 @@ from cockpit.model.wording import number
 from cockpit.records.git.saver import Saver
 from cockpit.records.issue.service import IssueService
 from cockpit.records.issue.text import new_critical
+from cockpit.records.logbook.run_logs import run_log_of, with_status
 from cockpit.records.recorder import RecordWriter
-from cockpit.records.runlog.run_logs import run_log_of, with_status
 from cockpit.runtime.offload import offload
 from cockpit.services.launch_checks import LaunchChecks
 from cockpit.services.periodic import AutologConsent, PeriodicEntries

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from cockpit.actions.core.pushes import refreshed
+from cockpit.actions.core.confirming import refreshed
 from cockpit.model.acts import AgentAct, AgentCalls
 from cockpit.model.base import Frozen, Instant, rfc3339
 from cockpit.model.clock import SystemClock

@@ -17,8 +17,8 @@ from textual.widgets import TextArea
 
 from cockpit.model.records import Opened, Recorded, SaveStage
 from cockpit.model.report import RunReport
-from cockpit.records.logbook.labels import meant
-from cockpit.records.logbook.templates import TEMPLATES
+from cockpit.records.logbook.entry_text import TEMPLATES
+from cockpit.records.logbook.reading import meant
 from screens.base import CockpitScreen, acted, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
@@ -29,7 +29,7 @@ from widgets.painting.plan import paint_markdown
 from widgets.scrolled import Paged, Sheet
 
 if TYPE_CHECKING:
-    from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.actions.telling.log_entry import Logbooks
 
 
 _BY_THE_SCREEN: Final = ("undo", "redo", "cursor_page_up", "cursor_page_down")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cockpit.actions.core.open_plans import OpenPlans
     from cockpit.actions.core.recovery import InterruptedAction
     from cockpit.actions.core.service import ActionService
-    from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.actions.telling.log_entry import Logbooks
     from cockpit.model.plan import Request, Result
     from cockpit.model.records import Mark, Unfinished
     from screens.acting.form import FormScreen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cockpit.actions.core.context import ActionContext, Dependencies
+from cockpit.actions.core.action import ActionContext, Dependencies
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.clock import FixedClock
 from cockpit.model.history import History

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cockpit.actions.core.action import Action
-from cockpit.actions.core.context import Dependencies
+from cockpit.actions.core.action import Action, Dependencies
 from cockpit.actions.core.service import ActionService
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.jobs import Live, LiveJob

@@ -11,9 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cockpit.actions.core.action import Action, Execution, Step, StepError
-from cockpit.actions.core.context import ActionContext, Dependencies
-from cockpit.actions.core.orders import order
+from cockpit.actions.core.action import (
+    Action,
+    ActionContext,
+    Dependencies,
+    Execution,
+    Step,
+    StepError,
+)
+from cockpit.actions.core.execution import order
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.launching.submitting import submit

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.action import ActionContext
 from cockpit.actions.core.recovery import NOT_LOOKED_UP
 from cockpit.actions.core.table import TABLE, Actions
 from cockpit.model.plan import Draft, Request, plan_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import SystemClock
-from cockpit.records.git.file_lock import BusyError, held
+from cockpit.records.git.documents import BusyError, held
 from cockpit.store import store as stores
 from cockpit.store.store import StoppedHolderError
 from tests.notify.receivers import webhook

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.actions.checks.commands import ready
+from cockpit.actions.checks.setup import ready
 from cockpit.model.clock import SystemClock
 from cockpit.model.plan import Check
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec

@@ -6,8 +6,7 @@ from pathlib import Path
 from cockpit.model.clock import SystemClock
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.records.git.behind import PushStage
-from cockpit.records.git.saver import Saver
+from cockpit.records.git.saver import PushStage, Saver
 from cockpit.records.issue.service import IssueService
 from cockpit.records.recorder import NO_LOGBOOK, RecordWriter, scrubbed
 from tests.records.remotes import LOGBOOK, git, remote_logbook, shared

@@ -17,7 +17,7 @@ TAIL = ("### 2026-03-10 21:00 UTC - [/] [bold]", "- Status: RUNNING", "- Next: s
 
 
 class StandInBooks:
-    """Stands in for ``cockpit.actions.telling.logbooks.Logbooks``."""
+    """Stands in for ``cockpit.actions.telling.log_entry.Logbooks``."""
 
     def __init__(self) -> None:
         self.drafts: dict[str, str] = {}

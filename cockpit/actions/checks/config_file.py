@@ -1,7 +1,4 @@
-"""The config of the next launch, read and flattened: dotted keys, JSON values, secrets masked.
-
-It lies on this machine or on an ssh host, which is asked for it once.
-"""
+"""The config of the next launch, and C-18: each setting that would differ from the last one."""
 
 from __future__ import annotations
 
@@ -9,19 +6,24 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cockpit.model.base import Frozen
 from cockpit.model.place import SSH, Place, place_of
-from cockpit.rules.lineage.drift import leaves
+from cockpit.model.plan import Basis, Check, Difference
+from cockpit.platforms.command import flags_of
+from cockpit.rules.lineage.drift import counted, differing, leaves, weighty_first
 from cockpit.runtime.regular import open_regular
 from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, run_script_blocking
 from cockpit.sources.scripts import word_of
 from cockpit.sources.wandb.value import ShownConfig
+from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.safe import clean
+from cockpit.text.scrub import shown
 
 BIGGEST: Final = 16 << 20
 HOST_WITHIN: Final = 7.0
@@ -142,3 +144,131 @@ def digest(values: Mapping[str, str]) -> str:
     """Return the SHA-256 of a flattened config: lines ``key=value`` in the keys' order."""
     lines = "".join(f"{key}={values[key]}\n" for key in sorted(values))
     return hashlib.sha256(lines.encode()).hexdigest()
+
+
+ID: Final = "C-18"
+MOST: Final = 100
+"""Differences that are listed one by one; a config that differs in more is another config."""
+ENOUGH: Final = 0.5
+"""Share of keys in common from which two configs count as having one shape."""
+START: Final = {"checkpoint": "{checkpoint}", "step": "{step}"}
+"""What stands in a command for the checkpoint that it begins with: any does, it is C-17's."""
+_LONGEST: Final = 200
+
+
+class Drift(NamedTuple):
+    """The differences side by side, the checks they make, and how many settings were compared."""
+
+    differences: tuple[Difference, ...]
+    checks: tuple[Check, ...]
+    compared: int
+
+
+def config_drift(was: ResolvedConfig | None, now: ResolvedConfig | None, *, whole: bool) -> Drift:
+    """Compare two resolved configs key by key.
+
+    ``whole``: both are of one kind (a snapshot of the same file); then a key that only one of
+    them has is a difference too. A tracker's config also holds what the trainer filled in.
+    """
+    if now is None or now.values is None:
+        why = "no config is known (config_file)" if now is None else now.trouble
+        return Drift((), (warned(ID, f"{why}: settings not compared", Basis.INFERRED),), 0)
+    if was is None or was.values is None:
+        text = "no config of the last launch is known: settings not compared"
+        return Drift((), (warned(ID, text, Basis.INFERRED),), 0)
+    old, new = counted(was.values), counted(now.values)
+    common = old.keys() & new.keys()
+    like = whole or len(common) >= ENOUGH * len(new)
+    changed = differing(old, new)
+    changed += [key for key in new.keys() - old.keys() if like]
+    changed += [key for key in old.keys() - new.keys() if whole]
+    order = weighty_first(changed)
+    found = _drift([Difference(what=key, ran=old.get(key), would_run=new.get(key))
+                    for key in order], len(common))  # fmt: skip
+    return found._replace(checks=(*found.checks, *_left_out(old, new, like, whole, was)))
+
+
+def _left_out(
+    old: Mapping[str, str], new: Mapping[str, str], like: bool, whole: bool, was: ResolvedConfig
+) -> tuple[Check, ...]:
+    """Say what could not be compared because only one side tells it."""
+    only_old = 0 if whole else len(old.keys() - new.keys())
+    only_new = 0 if like else len(new.keys() - old.keys())
+    if not only_old and not only_new:
+        return ()
+    text = f"not compared: {only_old} settings that only {was.source} has"
+    text += f" and {only_new} that only the config file has" if only_new else ""
+    return (warned(f"{ID}:uncompared", text, Basis.INFERRED),)
+
+
+def command_drift(was: Sequence[str] | None, now: Sequence[str]) -> Drift:
+    """Compare the flags of two commands, masked already.
+
+    The place of a flag does not matter, that of other words does; how it was quoted in a
+    record does not either.
+    """
+    if was is None:
+        text = "no command of the last launch is recorded: flags not compared"
+        return Drift((), (warned(f"{ID}:command", text, Basis.INFERRED),), 0)
+    if _like(_line(was), _line(now)):
+        return Drift((), (), len(flags_of(now)))
+    old, new = flags_of(was), flags_of(now)
+    changed = [key for key in (old | new) if not _like(old.get(key), new.get(key))]
+    listed = [
+        Difference(what=f"command {key}", ran=old.get(key), would_run=new.get(key))
+        for key in changed
+    ]
+    return _drift(listed, len(old.keys() & new.keys()))
+
+
+def _line(words: Sequence[str]) -> str:
+    """Return words as one line without their bounds: older records have them unquoted."""
+    return " ".join(" ".join(words).split())
+
+
+def _like(ran: str | None, would_run: str | None) -> bool:
+    """Tell whether two values are one, whichever checkpoint it was that stands for ``START``.
+
+    It is one word: what stands behind it in a line of the shell is a setting of its own.
+    """
+    if ran is None or would_run is None:
+        return ran == would_run
+    meant = re.escape(would_run)
+    for place in START.values():
+        meant = meant.replace(re.escape(place), r"\S+")
+    return re.fullmatch(meant, ran) is not None
+
+
+def _drift(listed: Sequence[Difference], compared: int) -> Drift:
+    safe = tuple(
+        Difference(
+            what=shown(each.what, _LONGEST), ran=_side(each.ran), would_run=_side(each.would_run)
+        )
+        for each in listed
+    )
+    checks = [_check(each) for each in safe[:MOST]]
+    if len(safe) > MOST:
+        text = f"{len(safe) - MOST} more settings differ: this is a different config"
+        checks.append(blocked(f"{ID}:more", text))
+    return Drift(safe, tuple(checks), compared)
+
+
+def _check(found: Difference) -> Check:
+    ran, would = found.ran or "(not set)", found.would_run or "(not set)"
+    return blocked(f"{ID}:{found.what}", f"{found.what}: ran {ran}, would run {would}",
+                   value=f"{ran} → {would}", overridable=True)  # fmt: skip
+
+
+def _side(value: str | None) -> str | None:
+    """Return one side of a difference; a flag without a value is there all the same."""
+    return None if value is None else shown(value, _LONGEST) or "(no value)"
+
+
+def settled(drifts: Sequence[Drift], source: str) -> list[Check]:
+    """Return all checks of C-18, or the one that says that nothing differs."""
+    checks = [check for drift in drifts for check in drift.checks]
+    compared = sum(drift.compared for drift in drifts)
+    if any(drift.differences for drift in drifts) or not compared:
+        return checks
+    text = f"config and flags same as {source} ({compared} settings)"
+    return [passed(ID, text), *(check for check in checks if check.id != ID)]

@@ -1,9 +1,4 @@
-"""Proven before anything is stopped: the places that a submit writes to take a file (SPEC A).
-
-Tried by doing, as this user: a small file is made in each folder, written to the disk and taken
-away again; a log that is there is opened for appending. A place that does not answer blocks too.
-Those of ssh hosts are tried there (``places_away``); of a checkpoint in a bucket a little is read.
-"""
+"""Tries the places of a launch before anything is stopped (SPEC A), and compares regions."""
 
 from __future__ import annotations
 
@@ -17,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.actions.checks import away, regions
-from cockpit.actions.checks.place_words import (
+from cockpit.actions.checks import checkpoint
+from cockpit.actions.checks.places_away import (
     DISK,
     ID,
     PROGRAM,
@@ -29,26 +24,103 @@ from cockpit.actions.checks.place_words import (
     no_program,
     no_script,
     no_workdir,
+    places_away,
     room_of,
     script_of,
     unreadable,
     unwritable,
 )
-from cockpit.actions.checks.places_away import places_away
-from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.action import ActionContext
+from cockpit.model.clock import Clock
 from cockpit.model.jobs import Submission
 from cockpit.model.lineage import local_root
 from cockpit.model.observed import CheckpointsValue, Pick
-from cockpit.model.place import SSH, place_of
-from cockpit.model.plan import Check
+from cockpit.model.place import SSH, Place, place_of
+from cockpit.model.plan import Basis, Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.launcher.launches import BELOW
 from cockpit.platforms.local.launcher.modes import refuse_links
+from cockpit.rules.lineage.paths import named_in, of_command, plain
+from cockpit.runtime.bucket_client import AMAZON, settings_of
+from cockpit.runtime.buckets import BUCKETS
+from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.mounts import missing_disk, nearest
 from cockpit.runtime.offload import offload
-from cockpit.text.checks import blocked, passed
+from cockpit.text.checks import blocked, passed, warned
+from cockpit.text.safe import clean
 from cockpit.text.scrub import shown
+
+REGION: Final = "C-17:region"
+WITHIN: Final = 2.5
+
+
+async def region_checks(
+    run: RunSpec, words: Sequence[str], pick: Pick | None, clock: Clock
+) -> list[Check]:
+    """Return a warning for each place that lies in another region than where the job runs.
+
+    Where the job's region is not known, the output root's stands for it.
+    """
+    places = list(_places(run, pick))
+    if not any(place.scheme in BUCKETS for _, place in places):
+        return []
+    known: dict[str, tuple[str, Basis] | None] = {}
+    for _, place in places:
+        if place.endpoint not in known:
+            known[place.endpoint] = await region_of(place, clock)
+    told = [(what, place, known[place.endpoint]) for what, place in places]
+    base, flag = of_command(words)
+    whose = "" if flag is None else f"the job ({shown(flag)})"
+    for what, place, region in told:
+        if base is None and region is not None:
+            base, whose = region[0], f"{what} {place}"
+    if base is None:
+        return []
+    checks = []
+    for what, place, region in told:
+        if region is not None and region[0] != base:
+            text = f"{what} {place} is in {region[0]}, {whose} in {base}: traffic goes"
+            text += " across regions, which is slow and billed"
+            checks.append(warned(REGION, text, region[1], str(place)))
+    if checks:
+        return checks
+    return [passed(REGION, f"every known region is {base}", Basis.INFERRED, base)]
+
+
+def _places(run: RunSpec, pick: Pick | None) -> Iterator[tuple[str, Place]]:
+    if run.output_root is not None:
+        yield "the output root", run.output_root
+    spec = run.checkpoints
+    for root in spec.path if spec is not None else ():
+        yield "the checkpoint root", root
+    source = None if spec is None else spec.initialize_from
+    if source is not None:
+        yield "initialize_from", source
+    if pick is not None and (source is None or str(source) != pick.path):
+        yield "the checkpoint", place_of(pick.path)
+
+
+async def region_of(place: Place, clock: Clock) -> tuple[str, Basis] | None:
+    """Return the region of a bucket and how that is known; ``None``: it is not."""
+    if place.scheme == "s3":
+        told = await _told(place, clock)
+        if told is not None:
+            return told, Basis.OBSERVED
+    found = named_in(place)
+    return None if found is None else (found, Basis.INFERRED)
+
+
+async def _told(place: Place, clock: Clock) -> str | None:
+    settings = settings_of(place.scheme, place.host)
+    url = f"{settings.endpoint or AMAZON}/{place.host}"
+    try:
+        answer = await Http(clock, deadline=WITHIN).send("HEAD", url)
+    except HttpError:
+        return None
+    region = answer.headers.get("x-amz-bucket-region")
+    return plain(clean(region, 40)) if region else None
+
 
 DEADLINE: Final = 8.0
 TRIED: Final = 65_536
@@ -95,10 +167,10 @@ async def places(
             READABLE, "the checkpoint", origin, lambda: list(_unreadable(origin, pick))
         )
     elif pick is not None and place_of(pick.path).scheme != SSH:
-        checks += await away.unreadable(place_of(pick.path), context.parts.clock)
+        checks += await checkpoint.unreadable(place_of(pick.path), context.parts.clock)
     checks += await _start_tried(context, run, words)
     there = await places_away(run, words, pick, need)
-    return [*checks, *there, *await regions.said(run, words, pick, context.parts.clock)]
+    return [*checks, *there, *await region_checks(run, words, pick, context.parts.clock)]
 
 
 async def _start_tried(context: ActionContext, run: RunSpec, words: Sequence[str]) -> list[Check]:

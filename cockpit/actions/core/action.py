@@ -1,22 +1,164 @@
-"""What an action is: a draft that is shown, and steps that are done (SPEC A)."""
+"""What an action is: its context, its parameters, a draft that is shown, steps that are done."""
 
 from __future__ import annotations
 
 import functools
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, ParamSpec, Protocol, TypeVar
 
-from cockpit.actions.core.context import ActionContext
+from cockpit.model.clock import Clock
+from cockpit.model.jobs import Live
 from cockpit.model.observed import Pick
-from cockpit.model.plan import REMARKS, Draft, Level, Plan, Request
+from cockpit.model.plan import REMARKS, Approval, Draft, Level, Plan, Request
+from cockpit.model.records import Claim
 from cockpit.model.report import RunReport
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.model.shared_facts import OWNER, own_word, typist
 from cockpit.model.wording import duration
+from cockpit.model.wording import plural as plural
+from cockpit.platforms.base import Platform
 from cockpit.runtime.offload import offload
 from cockpit.store.journal import Journal, JournalEntry
-from cockpit.store.store import StoreError
+from cockpit.store.store import Store, StoreError
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+if TYPE_CHECKING:
+    from cockpit.notify.notifier import Notifications
+    from cockpit.records.recorder import RecordWriter
+
+
+STARTED: Final = "started"
+
+
+class Guard(Protocol):
+    """A claim on a lineage that other machines can see. Never raises; each call has a deadline."""
+
+    async def survey(self, run: RunSpec) -> Claim:
+        """Return how the claim stands, changing nothing."""
+
+    async def take(self, run: RunSpec, launch_id: str | None, what: str, *, over: bool) -> Claim:
+        """Take the claim by compare-and-swap; ``over`` replaces one that someone else left."""
+
+    async def still_mine(self, run: RunSpec) -> bool | None:
+        """Return whether the claim is still ours (``None``: cannot be told)."""
+
+    async def release(self, run: RunSpec, *, used: bool = True) -> None:
+        """Give the claim back if it is ours; ``used``: its launch id may have started a job."""
+
+    async def clear(self, run: RunSpec) -> None:
+        """Remove the claim if a process of this machine left it that lives no more."""
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """The services that actions use, fixed for the life of a cockpit.
+
+    ``store`` is ``None`` when it cannot be used; ``notifier`` returns the notifications of the
+    run file in use.
+    """
+
+    clock: Clock
+    store: Store | None
+    journal: Journal | None
+    platforms: Callable[[RunSpec], Platform | None]
+    guards: tuple[Guard, ...]
+    recorder: RecordWriter
+    notifier: Callable[[], Notifications]
+    look: Callable[[str], Awaitable[RunReport]]
+    login: str = ""
+    """The account of this machine that acts, whatever name the operator goes by."""
+    reread: Callable[[], CockpitFile] | None = None
+    """Reads the run file as it lies there now, whatever is in use; raises ``ConfigError``."""
+    drafts: Path | None = None
+    """The folder with entries that were begun and not saved; ``None``: not looked for."""
+
+
+@dataclass(frozen=True)
+class ActionContext:
+    """One run at the moment of planning."""
+
+    file: CockpitFile
+    spec: RunSpec
+    report: RunReport
+    key: str
+    now: float
+    operator: str
+    parts: Dependencies
+    live: Live
+    entries: tuple[JournalEntry, ...] = ()
+    launch_id: str | None = None
+    claims: tuple[Claim, ...] = ()
+    ids_unread: tuple[str, ...] = ()
+    """Where launch ids may stand that were given out and could not be looked up, and why not."""
+
+    @property
+    def typed_by(self) -> str:
+        """Who is at the keyboard: the operator's name, and the account where it differs."""
+        return typist(self.operator, self.parts.login)
+
+    @property
+    def people(self) -> frozenset[str]:
+        """Those whom the run file and the records of this run name."""
+        return people_of(self.file, self.report)
+
+    def is_word_of(self, name: str) -> bool:
+        """Tell whether what is typed now is ``name``'s own word."""
+        return own_word(name, self.typed_by, self.people)
+
+    @property
+    def platform(self) -> Platform | None:
+        """The platform of the run's job; ``None`` for a run that names no job."""
+        return self.parts.platforms(self.spec)
+
+    @property
+    def acting_platform(self) -> Platform | None:
+        """The platform if this version can act on its jobs."""
+        return acting(self.platform)
+
+    @property
+    def job_id(self) -> str:
+        """The id of the present job; empty without one."""
+        job = self.report.facets.job.value
+        return (job.id if job is not None else None) or ""
+
+    @property
+    def job_start(self) -> str:
+        """When the present job began, for a fact; empty if that is not known."""
+        job = self.report.facets.job.value
+        return "" if job is None or job.started_at is None else f"{job.started_at:.3f}"
+
+
+def people_of(file: CockpitFile, report: RunReport | None) -> frozenset[str]:
+    """Return the people that a run file names and, with a report, those that its run was handed."""
+    named = {run.dri for run in file.runs} | {file.notify.second}
+    records = None if report is None else report.facets.records.value
+    for told in () if records is None else records.told:
+        if told.what == OWNER:
+            named |= {told.value, told.parts.get("from")}
+    return frozenset(name for name in named if name)
+
+
+def job_in(facts: Mapping[str, str]) -> tuple[str, float | None]:
+    """Return the job that a plan's facts name: its id, and when it began."""
+    started = facts.get(STARTED)
+    return facts.get("job", ""), float(started) if started else None
+
+
+def acting(platform: Platform | None) -> Platform | None:
+    """Return a platform if this version can act on its jobs."""
+    return platform if platform is not None and platform.acts else None
+
+
+def living(report: RunReport, live: Live) -> Live:
+    """Return what lives of a run's lineage: what waits for its job's end is told with that job."""
+    job = report.facets.job.value
+    return live if job is None else live.without_waiting(job.queued)
+
 
 REACH: Final = "reach"
 """The step that sees whether anybody has been told."""
@@ -240,3 +382,74 @@ def _said(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "nothing" if value is None else str(value)[:200]
+
+
+_STEP: Final = re.compile(r"(?:step[-_ ]?)?(\d[\d,_]{0,18})", re.ASCII)
+
+
+def step_param(text: str | None, name: str) -> int:
+    """Return a step that a person typed (``46000``, ``46,000``, ``step-46000``).
+
+    Raises ``RefuseError`` for anything else.
+    """
+    found = _STEP.fullmatch((text or "").strip().lower())
+    if found is None:
+        raise RefuseError(f"--{name} is {clean(text)!r}; expected a step such as 46000")
+    return int(re.sub(r"[,_]", "", found[1]))
+
+
+def yes_param(text: str | None, name: str) -> bool:
+    """Return whether an option says yes; raises ``RefuseError`` for what is neither."""
+    word = (text or "no").strip().lower()
+    if word in ("yes", "true", "y", "1", "on"):
+        return True
+    if word in ("no", "false", "n", "0", "off", ""):
+        return False
+    raise RefuseError(f"--{name} is {clean(text)!r}; expected yes or no")
+
+
+def text_param(request: Request, name: str, *, lines: bool = False) -> str:
+    """Return an option as safe text, its secrets masked; one line unless ``lines``."""
+    given = request.params.get(name, "")
+    if lines:
+        return scrub("\n".join(clean(line, 4000) for line in given.splitlines()))
+    return scrub(clean(given, 1000)).strip()
+
+
+def required_param(request: Request, name: str, what: str) -> str:
+    """Return an option that must be given; raises ``RefuseError`` that says what is expected."""
+    found = text_param(request, name)
+    if not found:
+        raise RefuseError(f"--{name} is missing: {what}")
+    return found
+
+
+def masked_plan(plan: Plan) -> Plan:
+    """Return a plan as it may be shown: also what an action finds things by, masked."""
+    masked: Plan = Plan.model_validate(_masked(plan.model_dump()))
+    return masked
+
+
+def _masked(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _masked(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(map(_masked, value))
+    return scrub(value) if type(value) is str else value
+
+
+def safe(text: object) -> str:
+    """Return one safe line with its secrets masked."""
+    return scrub(clean(text, 4096))
+
+
+def masked_request(
+    request: Request, approvals: Sequence[Approval]
+) -> tuple[Request, tuple[Approval, ...]]:
+    """Return both as they may be kept: what a person typed can hold a secret too."""
+    params = {name: scrub(value) for name, value in request.params.items()}
+    given = (
+        each.model_copy(update={"by": scrub(each.by), "reason": scrub(each.reason)})
+        for each in approvals
+    )
+    return request.model_copy(update={"params": params}), tuple(given)

@@ -12,10 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from cockpit.actions.core.action import asked
-from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.action import ActionContext, asked
+from cockpit.actions.core.confirming import refused
 from cockpit.actions.core.execution import StepListener
-from cockpit.actions.core.refusals import refused
 from cockpit.config.file import ConfigError
 from cockpit.model.acts import LATE, TAKEN_HOLDS, TELLS, VETO_HOLDS, AgentAct, Outcome, Stage
 from cockpit.model.alert import Severity

@@ -1,8 +1,9 @@
-"""Does the steps of one action, each written into the journal before and after (SPEC A)."""
+"""Does the steps of an action, each journaled before and after, and looks up launches (SPEC A)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from cockpit.actions.core.action import (
@@ -14,8 +15,13 @@ from cockpit.actions.core.action import (
     asked,
 )
 from cockpit.model.acts import Outcome, Records
+from cockpit.model.clock import Clock
+from cockpit.model.jobs import Found, LiveJob, LookUp
+from cockpit.model.place import HERE
 from cockpit.model.plan import Result, StepResult, StepState
-from cockpit.platforms.base import CannotError, LostError
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, LostError, Platform
+from cockpit.runtime.moment import Awake
 from cockpit.store.store import StoreError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -184,3 +190,135 @@ async def _still_ours(step: Step, execution: Execution) -> None:
     lost = await execution.held.lost_since()
     if lost is not None:
         raise StepError(lost)
+
+
+STOPS: Final = "stops"
+"""The fact that holds the ids of all that are told to end: as planned, then as they were told."""
+ORDERED: Final = "ordered"
+"""The fact that something was told to end."""
+
+
+async def order(execution: Execution, jobs: Iterable[LiveJob]) -> None:
+    """Note that these are told to end, before they are; what was told before stays noted.
+
+    Raises ``StepError`` where it cannot be noted: then nothing may be told.
+    """
+    told = dict.fromkeys((*(job.id for job in jobs), *ordered(execution)))
+    try:
+        await execution.note(**{STOPS: "\n".join(told), ORDERED: "yes"})
+    except StoreError as error:
+        text = f"nothing was told to stop: the journal could not be written: {error}"
+        raise StepError(text) from error
+
+
+def ordered(execution: Execution) -> tuple[str, ...]:
+    """Return the ids of what this action has told to end."""
+    return ids_in(execution.facts, STOPS) if execution.facts.get(ORDERED) else ()
+
+
+def planned(execution: Execution) -> tuple[str, ...]:
+    """Return the ids of what was to end by the plan."""
+    return ids_in(execution.plan.facts, STOPS)
+
+
+def ids_in(facts: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return the ids of jobs that a fact holds."""
+    return tuple(filter(None, facts.get(name, "").split("\n")))
+
+
+def told_words(execution: Execution, done: str, left: str) -> str:
+    """Return which jobs of the plan were told to end, behind ``done``, and which behind ``left``.
+
+    They are named as the plan names them.
+    """
+    names = dict(zip(planned(execution), execution.plan.stops, strict=False))
+    told = [names.get(each, each) for each in ordered(execution)]
+    parts = ((done, told), (left, [names[each] for each in spared(execution) if each in names]))
+    return "; ".join(f"{what}: {', '.join(who)}" for what, who in parts if who)
+
+
+def spared(execution: Execution) -> tuple[str, ...]:
+    """Return the ids of what was to end by the plan, and was not told to."""
+    return tuple(each for each in planned(execution) if each not in ordered(execution))
+
+
+ANSWER_WITHIN: Final = 60.0
+"""Seconds in which a look-up must end by itself: past them it is given up for unknown."""
+LAP: Final = 15.0
+"""Seconds that a look takes as a rule; what it takes beyond them this process may have stood."""
+EASES: Final = 1.25
+"""How much longer each wait is than the one before: many looks at first, few later."""
+SLOWEST: Final = 10.0
+"""Seconds between two looks at most, unless the platform wants more."""
+
+
+async def look_up(
+    platform: Platform,
+    run: RunSpec,
+    launch_id: str,
+    handle: Mapping[str, str] | None = None,
+    *,
+    settle: bool = True,
+) -> LookUp:
+    """Return what became of a launch id; never raises, and ends within ``ANSWER_WITHIN``.
+
+    ``handle`` and ``settle`` are those of ``Platform.recall``; without a handle, which only the
+    journal that began the launch has, it is looked up by its id alone.
+    """
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN):
+            if handle is None:
+                return await platform.look_up(run, launch_id)
+            return await platform.recall(run, launch_id, handle, settle=settle)
+    except TimeoutError:
+        why = f"no answer within {ANSWER_WITHIN:g} s"
+    except Exception as error:  # noqa: BLE001 - whatever went wrong, nothing was learned
+        why = f"{type(error).__name__}: {scrub(clean(error, 300))}"
+    return LookUp(found=Found.UNKNOWN, text=f"the look-up failed: {why}")
+
+
+def where_to_look(platform: Platform, run: RunSpec, launch_id: str, accepted: str | None) -> str:
+    """Return who a person has to ask what became of a launch, and for which name and id."""
+    try:
+        name = platform.name_for(launch_id)
+        where = platform.endpoint(run)
+    except Exception:  # noqa: BLE001 - only words are at stake
+        return "check by hand"
+    place = "" if where == HERE else f" at {where}"
+    known = f", accepted as {accepted}" if accepted and accepted != name else ""
+    return scrub(clean(f"check by hand for {name}{place}{known}", 400))
+
+
+class Pace:
+    """Waits between looks: first as often as the platform likes, then less and less often."""
+
+    def __init__(self, clock: Clock, platform: Platform) -> None:
+        self._clock = clock
+        self._wait = platform.look_every
+        self._slowest = max(SLOWEST, platform.look_every)
+
+    def until(self, seconds: float) -> Awake:
+        """Return a deadline that does not count the time in which this process was stopped."""
+        return Awake(seconds, min(LAP + self._slowest, seconds / 2), self._clock.monotonic)
+
+    async def wait(self) -> None:
+        """Wait until the next look is due."""
+        await self._clock.sleep(self._wait)
+        self._wait = min(self._wait * EASES, self._slowest)
+
+
+async def settled(
+    platform: Platform,
+    run: RunSpec,
+    launch_id: str,
+    clock: Clock,
+    handle: Mapping[str, str] | None = None,
+) -> LookUp:
+    """Look up until it is known, for as long as the platform's fence needs to be definite."""
+    pace = Pace(clock, platform)
+    until = pace.until(platform.definite_within)
+    while True:
+        found = await look_up(platform, run, launch_id, handle)
+        if found.found is not Found.UNKNOWN or found.final or until.left() <= 0:
+            return found
+        await pace.wait()

@@ -1,17 +1,29 @@
-"""All the guards of a run together: claims that other machines can see (SPEC A)."""
+"""What an action holds while it acts: lease, claims on the lineage, launch ids (SPEC A)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar, Final
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Final, NamedTuple
 
-from cockpit.actions.core.context import Guard
+from cockpit.actions.core.action import ActionContext, Dependencies, Guard, acting, asked
+from cockpit.actions.core.execution import look_up, settled
 from cockpit.model.jobs import Found, LookUp
+from cockpit.model.lineage import local_root
 from cockpit.model.plan import Approval, Basis, Check, Level, Plan
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, Platform
+from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.runtime.offload import offload
+from cockpit.runtime.regular import read_text
+from cockpit.store.journal import Journal
+from cockpit.text.checks import warned
+from cockpit.text.scrub import shown
 
 ELSEWHERE: Final = "launched-elsewhere"
 
@@ -205,3 +217,153 @@ def _check(claims: Sequence[Claim]) -> Check:
         overridable=level is Level.BLOCK and not any(claim.living for claim in claims),
         about_acting=True,
     )  # fmt: skip
+
+
+FRESH_FOR: Final = 15.0
+"""Seconds for which it is believed, between two steps, that the run is still ours."""
+
+
+@dataclass
+class Hold:
+    """One action's hold on its run; ``key`` and ``entry`` are where the journal keeps it."""
+
+    run: RunSpec
+    key: str
+    entry: int
+    parts: Dependencies
+    claims: Claims
+    exclusive: bool = True
+    _seen: tuple[float, float] | None = field(default=None, init=False)
+
+    async def lost(self) -> str | None:
+        """Return why the run is not ours to act on any more; ``None``: it is. Asks everybody."""
+        before = self._times()
+        if not await self.claims.still_mine(self.run):
+            return "another machine has taken over the run"
+        journal = self.parts.journal
+        if journal is None or not await asked(
+            journal.holds, self.key, self.entry, leased=self.exclusive
+        ):
+            return "another cockpit has ended this action meanwhile"
+        self._seen = before
+        return None
+
+    async def lost_since(self) -> str | None:
+        """Return the same; asks only if it has not been seen for a while, by either clock."""
+        if self._seen is not None:
+            passed = (now - then for now, then in zip(self._times(), self._seen, strict=True))
+            if all(abs(each) < FRESH_FOR for each in passed):
+                return None
+        return await self.lost()
+
+    def _times(self) -> tuple[float, float]:
+        return self.parts.clock.monotonic(), self.parts.clock.now()
+
+
+async def take(hold: Hold, launch_id: str | None, what: str, *, over: str | None) -> str | None:
+    """Take every claim on the run; return why not if that may not be.
+
+    ``over`` is the block of a holder that was shown and approved: another one is not meant. It is
+    taken over only once nothing can start under its launch id: its holder may be stopped between
+    two steps, and go on afterwards.
+    """
+    platform = acting(hold.parts.platforms(hold.run))
+    left = await hold.claims.survey(hold.run) if over is not None else ()
+    stands = held_text(left)
+    if stands is not None and stands != over:
+        return f"changed since it was shown: {stands}; plan again"
+    held = {each.launch_id for each in left if each.level == Level.BLOCK.value}
+    for former in () if platform is None else sorted(filter(None, held - {launch_id})):
+        assert platform is not None
+        found = await settled(platform, hold.run, former, hold.parts.clock)
+        if found.found is Found.UNKNOWN:
+            return f"cannot tell whether {former} was started: {found.text}; nothing was done"
+    return await hold.claims.take(hold.run, launch_id, what, over=over is not None)
+
+
+async def looked_up_elsewhere(context: ActionContext, here: Collection[str]) -> dict[str, LookUp]:
+    """Return what the platform says of launches that another machine has made, by launch id.
+
+    ``here`` are those that this machine knows of. Asked only while nobody holds a claim: a
+    look-up ends what was accepted and not let go. Nothing where jobs cannot be seen from here.
+    """
+    platform, claims = context.acting_platform, context.claims
+    held = any(each.level == Level.BLOCK.value for each in claims)
+    if platform is None or not platform.shared or held:
+        return {}
+    run = context.spec
+    ids = {each.launch_id for each in launched_elsewhere(run.name, claims, here)}
+    return {one: await look_up(platform, run, one) for one in sorted(filter(None, ids))}
+
+
+DEADLINE: Final = 10.0
+
+
+class Noted(NamedTuple):
+    """The launch ids that are written somewhere; ``unread``: what could not be read, and why."""
+
+    ids: frozenset[str]
+    unread: tuple[str, ...] = ()
+
+
+async def noted_ids(run: RunSpec, platform: Platform | None = None) -> Noted:
+    """Return the launch ids of a run that logbook, places and platform name; never raises.
+
+    What is not there names none; what does not answer, or may not be read, may name any.
+    """
+    logbook = run.records.logbook
+    looks: list[tuple[Callable[[str, Path], set[str]], Path]] = []
+    if logbook is not None:
+        looks.append((_in_logbook, Path(logbook)))
+    looks += [(_in_folder, folder) for folder in _folders(run)]
+    found: set[str] = set()
+    unread = []
+    for look, place in looks:
+        try:
+            found |= await offload(look, run.name, place, deadline=DEADLINE)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error) or "it cannot be read"
+            unread.append(f"{shown(place)}: {shown(why).lower()}")
+    try:
+        found |= await platform.launch_ids(run) if platform is not None else frozenset()
+    except CannotError as error:
+        unread.append(shown(error))
+    return Noted(frozenset(found), tuple(unread))
+
+
+def unread_ids(context: ActionContext) -> list[Check]:
+    """Return the warning that a launch id may have been given out before, unseen from here."""
+    if not context.ids_unread:
+        return []
+    where = "; ".join(context.ids_unread)
+    text = f"not all earlier launch ids could be read ({where})"
+    return [warned("launch-ids", text).model_copy(update={"about_acting": True})]
+
+
+def _folders(run: RunSpec) -> Iterator[Path]:
+    root, job = local_root(run), run.job
+    if root is not None:
+        yield Path(root) / launches.BELOW
+    if job is not None and job.pid_file is not None and job.pid_file.here:
+        yield Path(job.pid_file.path).expanduser().parent / launches.BELOW
+
+
+def _in_folder(run: str, folder: Path) -> set[str]:
+    return {name for name in launches.ids(folder) if launches.number_of(run, name)}
+
+
+def _in_logbook(run: str, logbook: Path) -> set[str]:
+    """Return the ids in a logbook, in whatever form: prose, an instance's heading, a title."""
+    pattern = re.compile(rf"(?<![\w.-]){re.escape(run)}-i\d{{1,6}}(?![\w-])")
+    return set(pattern.findall(read_text(logbook)))
+
+
+async def known_here(journal: Journal | None, context: ActionContext) -> set[str]:
+    """Return the launch ids that this machine knows of by itself; raises ``StoreError``."""
+    known = set(await asked(journal.launch_ids, context.key)) if journal else set()
+    job = context.report.facets.job.value
+    if job is not None and job.launch_id:
+        known.add(job.launch_id)
+    return known | {each.launch_id for each in context.live.jobs if each.launch_id}

@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.checks.records import linked_issue
-from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
-from cockpit.actions.core.context import ActionContext
-from cockpit.actions.core.orders import ordered
+from cockpit.actions.checks.setup import linked_issue
+from cockpit.actions.core.action import ActionContext, Execution, SkipStep, Step, StepError
+from cockpit.actions.core.execution import ordered
 from cockpit.model.plan import Basis, Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec

@@ -9,11 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from cockpit.actions.core.action import Action, Execution, Step, StepError, asked
-from cockpit.actions.core.context import ActionContext, Dependencies, acting
-from cockpit.actions.core.execution import QUIET, run_steps
+from cockpit.actions.core.action import (
+    Action,
+    ActionContext,
+    Dependencies,
+    Execution,
+    Step,
+    StepError,
+    acting,
+    asked,
+)
+from cockpit.actions.core.execution import QUIET, look_up, run_steps, where_to_look
 from cockpit.actions.core.guards import Claims
-from cockpit.actions.core.lookups import look_up, where_to_look
 from cockpit.model.base import Frozen
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import (

@@ -16,30 +16,45 @@ from pathlib import Path
 
 from cockpit.actions.core.action import (
     Action,
+    ActionContext,
+    Dependencies,
     Execution,
     Failpoint,
     RefuseError,
+    acting,
     asked,
+    living,
+    masked_plan,
+    masked_request,
+    people_of,
 )
 from cockpit.actions.core.agents import AgentGuard, Turn
-from cockpit.actions.core.context import ActionContext, Dependencies, acting, living, people_of
-from cockpit.actions.core.execution import StepListener, run_steps
-from cockpit.actions.core.guards import Claims, claim_checks
-from cockpit.actions.core.holding import Hold, looked_up_elsewhere, take
-from cockpit.actions.core.launch_ids import known_here, noted_ids, unread_ids
-from cockpit.actions.core.meaning import Meaning, Said, why_not
-from cockpit.actions.core.parameters import masked_plan, masked_request
-from cockpit.actions.core.pushes import after_push, refreshed
-from cockpit.actions.core.recording import records_ready
-from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
-from cockpit.actions.core.refusals import (
+from cockpit.actions.core.confirming import (
     NO_JOURNAL,
     READ_ONLY,
+    Meaning,
+    Said,
+    after_push,
     blocked,
     changed,
+    refreshed,
     refused,
+    why_not,
     without_journal,
 )
+from cockpit.actions.core.execution import StepListener, run_steps
+from cockpit.actions.core.guards import (
+    Claims,
+    Hold,
+    claim_checks,
+    known_here,
+    looked_up_elsewhere,
+    noted_ids,
+    take,
+    unread_ids,
+)
+from cockpit.actions.core.recording import records_ready
+from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
 from cockpit.model.acts import AgentAct, Outcome, Records
 from cockpit.model.jobs import Live
 from cockpit.model.plan import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from cockpit.actions.core.context import Dependencies
+from cockpit.actions.core.action import Dependencies
 from cockpit.actions.core.guards import ByRoot
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import Actions
@@ -59,9 +59,9 @@ def build_service(
     from cockpit.actions.core.whole import completed
     from cockpit.notify.notifier import Notifications
     from cockpit.records.lease.host_claim import HostClaim
-    from cockpit.records.lease.ref import LeaseRef
     from cockpit.records.lease.root_claim import RootClaim
     from cockpit.records.lease.store_claim import StoreClaim
+    from cockpit.records.lease.swapped import LeaseRef
 
     async def look(run: str) -> RunReport:
         return await completed(await looks.look(run, LOOK_WITHIN), clock)

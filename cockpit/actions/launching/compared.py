@@ -1,30 +1,35 @@
-"""What ran beside what would run: command, code, config, checkpoint, identity (SPEC A-2)."""
+"""What a launch really uses, and how that differs from what ran before (SPEC A-2, C-18)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from cockpit.actions.checks.config_drift import (
+from cockpit.actions.checks.code import Material, logged_command
+from cockpit.actions.checks.config_file import (
     START,
+    ConfigReadError,
     Drift,
+    ResolvedConfig,
     command_drift,
     config_drift,
+    digest,
+    flattened,
     settled,
 )
-from cockpit.actions.checks.config_file import ConfigReadError, flattened
-from cockpit.actions.checks.material import Material, logged_command
-from cockpit.actions.checks.output import agrees
-from cockpit.actions.core.context import ActionContext
+from cockpit.actions.checks.setup import agrees
+from cockpit.actions.core.action import ActionContext, Execution
+from cockpit.model import wording
 from cockpit.model.lineage import named, worst_first
-from cockpit.model.observed import Pick
+from cockpit.model.observed import CodeValue, Pick
 from cockpit.model.plan import Basis, Check, Difference
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, CommandError
-from cockpit.platforms.command import as_sent, fill, masked, values_of, words_of
+from cockpit.platforms.command import as_sent, fill, masked, recorded, values_of, words_of
 from cockpit.platforms.command import shown as shown_command
+from cockpit.records.issue.text import code as code_span
 from cockpit.records.logbook.reading import value_of
 from cockpit.rules.lineage.drift import same_code
 from cockpit.rules.lineage.paths import (
@@ -33,6 +38,7 @@ from cockpit.rules.lineage.paths import (
     said_by_config,
     said_by_record,
 )
+from cockpit.store.memory import Snapshot
 from cockpit.text.checks import warned
 from cockpit.text.scrub import shown
 
@@ -219,3 +225,116 @@ def _stated(context: ActionContext, material: Material, would: WouldRun) -> Iter
         root = value_of(book.contract, "Output root")
         own = None if run.output_root is None else run.output_root.seen_from(run.job)
         yield from said_by_record("the logbook", root, own)
+
+
+MOST: Final = 200_000
+"""Characters of a command in a record."""
+
+
+def snapshot_of(
+    execution: Execution,
+    run: RunSpec,
+    code: CodeValue | None,
+    words: Sequence[str],
+    template: Sequence[str],
+    config: ResolvedConfig | None,
+    pick: Pick | None,
+) -> Snapshot:
+    """Return the record of one launch; everything in it may be shown."""
+    values = None if config is None else config.values
+    wandb = run.wandb
+    return Snapshot(
+        launch_id=execution.launch_id,
+        at=execution.entry.begun_at,
+        action=execution.plan.action,
+        command=masked(words),
+        template=masked(template),
+        resubmit=_to_go_on(run, template),
+        sha=code.sha if code is not None else None,
+        branch=code.branch if code is not None else None,
+        patch_id=code.patch_id if code is not None else None,
+        dirty=code.dirty if code is not None else (),
+        config=values,
+        config_source=config.source if config is not None else None,
+        config_sha256=None if values is None else digest(values),
+        checkpoint=pick,
+        hardware=None if run.hardware is None else shown(run.hardware),
+        output_root=None if run.output_root is None else shown(str(run.output_root), 2000),
+        wandb_id=wandb.id if wandb is not None else None,
+        wandb_project=wandb.project if wandb is not None else None,
+    )
+
+
+def _to_go_on(run: RunSpec, template: Sequence[str]) -> tuple[str, ...]:
+    """Return the words that a relaunch would use, where they are other ones."""
+    try:
+        words = () if run.resubmit is None else words_of(run.resubmit)
+    except CommandError:
+        return ()
+    return () if words == tuple(template) else masked(words)
+
+
+def recorded_code(words: Sequence[str]) -> str:
+    """Return masked words as a record has them: a code span that reads back as them."""
+    return code_span(recorded(words), MOST)
+
+
+def instance_fields(
+    run: RunSpec, used: Snapshot, approved: str, *, bundled: bool, bundle: str | None = None
+) -> dict[str, str]:
+    """Return SPEC L's labels of a launched instance; ``bundled``: its code travels with it.
+
+    ``bundle`` is the identity of that code, by the platform's word.
+    """
+    source = run.checkpoints.initialize_from if run.checkpoints is not None else None
+    pick, resumed = used.checkpoint, {}
+    if pick is not None and pick.path != str(source):
+        resumed = {"Resumed from": shown(pick.place, 2000)}
+    final, config = "unknown", "unknown"
+    if run.final_step is not None:
+        final = f"{run.final_step} ({run.final_step_source or 'run file'})"
+    if used.config is not None:
+        config = f"{len(used.config)} settings, sha256 {used.config_sha256} ({used.config_source})"
+    return {
+        "Command": recorded_code(used.command),
+        "Git SHA": used.sha or "unknown",
+        "Dirty tree": _dirty(used, approved),
+        "Source bundle/container": bundle or (_bundle(used) if bundled else "none"),
+        "Hardware/topology": used.hardware or "unknown",
+        "`initialize_from`": "none" if source is None else shown(str(source), 2000),
+        **resumed,
+        "Final step": final,
+        "Checkpoint policy": _policy(run),
+        "Babysitter/check cadence": wording.span(run.cadence),
+        "Config": config,
+    }
+
+
+def _bundle(used: Snapshot) -> str:
+    """Return what travels with the job: known by its platform only once the job is there."""
+    found = used.bundle
+    return "unknown at the submit" if found is None else found.id or "unknown"
+
+
+def _dirty(used: Snapshot, approved: str) -> str:
+    if not used.dirty:
+        return "no" if used.sha is not None else "unknown"
+    patch = used.patch_id or "none (untracked files only)"
+    names = ", ".join(used.dirty[:10]) + (" …" if len(used.dirty) > 10 else "")
+    return f"yes ({names}), {approved or 'not approved by name'}, patch identity {patch}"
+
+
+def _policy(run: RunSpec) -> str:
+    spec = run.checkpoints
+    if spec is None:
+        return "unknown"
+    parts = []
+    if spec.save_every is not None:
+        parts.append(f"temporary every {wording.span(spec.save_every)}")
+    if spec.permanent_every is not None:
+        parts.append(f"permanent every {wording.steps(spec.permanent_every)} steps")
+    if spec.keep is not None:
+        parts.append(f"keep {spec.keep}")
+    if spec.rollback_depth is not None:
+        parts.append(f"rollback depth {spec.rollback_depth}")
+    return ", ".join(parts) or "not chosen"

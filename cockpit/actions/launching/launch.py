@@ -1,42 +1,70 @@
-"""A-1, launch: a run's first job, with everything validated and written down before it starts."""
+"""A-1, launch, a run's first job; and adopt, which takes over one started by hand (SPEC J)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from cockpit.actions.checks import away, checkpoint, code, commands, identity, jobs, people, records
+from cockpit.actions.checks import checkpoint, code, jobs, setup
 from cockpit.actions.checks.checkpoint import initialize_from, named_step
-from cockpit.actions.checks.jobs import job_name
-from cockpit.actions.checks.material import DEADLINE, Material, gather
+from cockpit.actions.checks.code import DEADLINE, Material, gather
+from cockpit.actions.checks.jobs import adoption_checks, job_name
 from cockpit.actions.checks.places import places
-from cockpit.actions.checks.records import linked_issue
-from cockpit.actions.core.action import Action, Execution, SkipStep, Step, StepError
-from cockpit.actions.core.context import ActionContext
-from cockpit.actions.core.recording import ISSUE, lasting
+from cockpit.actions.checks.setup import linked_issue
+from cockpit.actions.core.action import (
+    Action,
+    ActionContext,
+    Execution,
+    SkipStep,
+    Step,
+    StepError,
+    StepUnknownError,
+    required_param,
+)
+from cockpit.actions.core.recording import (
+    ISSUE,
+    approvals_text,
+    instance_step,
+    lasting,
+    log_step,
+    logbook_check,
+)
 from cockpit.actions.launching.compared import WouldRun, output_checks
-from cockpit.actions.launching.launch_records import record_steps, trouble_step
-from cockpit.actions.launching.relaunch import store_there, template_of
-from cockpit.actions.launching.relaunch_steps import (
+from cockpit.actions.launching.launch_records import (
+    RESTARTS,
+    STATE_FILE,
+    launched_step,
+    record_steps,
+    state_file_step,
+    stored,
+    trouble_step,
+)
+from cockpit.actions.launching.relaunch import (
     filled,
     looked,
     nothing_lives,
     planned_facts,
     prepare,
+    store_there,
+    template_of,
 )
-from cockpit.actions.launching.run_log_steps import launched_step
-from cockpit.actions.launching.submitting import CONFIRM, submit
+from cockpit.actions.launching.submitting import CONFIRM, FILE_ID, platform_of, submit
 from cockpit.actions.stopping.stop import evidence
+from cockpit.model.jobs import NamedJob
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
+from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
+from cockpit.model.shared_facts import ADOPTED, Told
 from cockpit.platforms.command import shown as shown_command
 from cockpit.platforms.command import values_of
-from cockpit.records.issue.creating import LABELS, logbook_link
+from cockpit.records.issue.service import LABELS, logbook_link
 from cockpit.records.issue.text import new_issue, title
 from cockpit.records.logbook.reading import Logbook
 from cockpit.runtime.offload import offload
-from cockpit.text.checks import passed, warned
+from cockpit.store.memory import LaunchedJob, RunMemory
+from cockpit.store.store import Store
+from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.scrub import shown
 
 BODY: Final = "issue_body"
@@ -64,7 +92,7 @@ class LaunchAction(Action):
         found = await _look(context)
         return Draft(
             words=f"launch {request.run}",
-            checks=people.for_dri(
+            checks=setup.for_dri(
                 _checks(context, found),
                 [checkpoint.NONE, *code.of_the_dri(context, found.material.changes)],
                 context.spec.dri,
@@ -100,11 +128,11 @@ async def _look(context: ActionContext) -> LaunchLook:
     source = spec.checkpoints.initialize_from if spec.checkpoints is not None else None
     command = spec.launch or spec.resubmit
     values = values_of(spec, context.launch_id, None if source is None else str(source), None)
-    checks, words = commands.ready(context.platform, spec, command, values)
+    checks, words = setup.ready(context.platform, spec, command, values)
     if source is None or source.here:
         origin = await offload(initialize_from, spec, deadline=DEADLINE)
     else:
-        origin = [await away.origin(source, context.parts.clock)]
+        origin = [await checkpoint.origin(source, context.parts.clock)]
     would = WouldRun(words, template_of(command), None)
     checks += await places(context, spec, words, _origin(spec))
     issue = await issue_to_create(spec, material.read.book, shown_command(words) or None)
@@ -114,8 +142,8 @@ async def _look(context: ActionContext) -> LaunchLook:
 def _checks(context: ActionContext, found: LaunchLook) -> list[Check]:
     material = found.material
     return [
-        *people.has_dri(context),
-        *people.dri_knows(context),
+        *setup.has_dri(context),
+        *setup.dri_knows(context),
         *jobs.platform_acts(context),
         *jobs.launch_state(context),
         *jobs.lineage_jobs(context),
@@ -124,8 +152,8 @@ def _checks(context: ActionContext, found: LaunchLook) -> list[Check]:
         *output_checks(context, material, found.would),
         *checkpoint.from_scratch(context),
         *found.origin,
-        *identity.unused_tracker(context),
-        *records.kept_records(context, material.read.book, material.read.book_trouble),
+        *setup.unused_tracker(context),
+        *setup.kept_records(context, material.read.book, material.read.book_trouble),
         *found.command,
         *_config(found.material),
         *store_there(context, material),
@@ -145,8 +173,8 @@ def _config(material: Material) -> list[Check]:
 
 def to_create(run: RunSpec, book: Logbook | None) -> bool:
     """Tell whether a launch creates the issue: none is named, linked, and a place for it is."""
-    records = run.records
-    return records.issue is None and records.issue_repo is not None and linked_issue(book) is None
+    setup = run.records
+    return setup.issue is None and setup.issue_repo is not None and linked_issue(book) is None
 
 
 async def issue_to_create(run: RunSpec, book: Logbook | None, command: str | None) -> str:
@@ -222,3 +250,117 @@ def _origin(run: RunSpec) -> Pick | None:
     if source is None:
         return None
     return Pick(path=str(source), step=named_step(source.path) or 0, why="initialize_from")
+
+
+JOB: Final = "job"
+STARTED: Final = "started"
+TEXT: Final = "text"
+FORMER: Final = "former"
+
+
+class Adopt(Action):
+    """Makes a living job that a person names the run's current one."""
+
+    verb = "adopt"
+    exclusive = True
+
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
+        """Return what the system tells of the job, and what speaks against taking it."""
+        job_id = required_param(request, "job-id", "the job to adopt, by its system's id")
+        words, platform = f"adopt {context.spec.name}", context.acting_platform
+        if platform is None:
+            lacking = blocked("job", "no job in cockpit.toml that this version can act on")
+            return Draft(words=words, checks=(lacking,))
+        job = await platform.named_job(context.spec, job_id)
+        spec, monitor = context.spec, context.report.facets.monitor.value
+        facts = {
+            JOB: job.id,
+            STARTED: "" if job.started_at is None else f"{job.started_at:.0f}",
+            FORMER: context.job_id,
+            FILE_ID: (spec.job.id if spec.job is not None else None) or "",
+        }
+        if monitor is not None and monitor.path is not None:
+            facts[STATE_FILE] = monitor.path
+            facts[RESTARTS] = str(monitor.restart_count or 0)
+        checks = (*adoption_checks(context, job), logbook_check(spec))
+        return Draft(words=words, checks=checks, facts=facts)
+
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
+        """Return: see that it still lives and note it, then store, state file and logbook."""
+        return (
+            Step("adopt", _adopt, again=True),
+            Step("record-launch", _remember, records=True),
+            state_file_step(),
+            instance_step(_instance, f"{plan.run}: log adopted instance"),
+            log_step(_entry, f"{plan.run}: log adoption", tells=_tells),
+        )
+
+
+async def _adopt(execution: Execution) -> str:
+    """See on the system that the very job that was shown lives; raises ``StepError``."""
+    platform, facts = platform_of(execution), execution.plan.facts
+    run, job = execution.context.spec, await platform.named_job(execution.context.spec, facts[JOB])
+    if job.lives is None:
+        raise StepUnknownError(f"cannot tell whether {job.id} lives: {job.text}")
+    if not job.lives or not _same(job, facts[STARTED]):
+        raise StepError(f"nothing was adopted: {job.text if not job.lives else 'another job'}")
+    await platform.adopt(run, job)
+    execution.job_id = job.id
+    await execution.note(**{TEXT: job.text})
+    return job.text
+
+
+def _same(job: NamedJob, started: str) -> bool:
+    """Tell whether it is the execution that the plan has shown: ids are used again.
+
+    One that waited then may have begun since.
+    """
+    return not started or (job.started_at is not None and abs(job.started_at - float(started)) < 5)
+
+
+async def _remember(execution: Execution) -> str:
+    facts, at = execution.plan.facts, execution.entry.begun_at
+    taken = LaunchedJob(at=at, job_id=facts[JOB], file_id=facts.get(FILE_ID))
+
+    def write(store: Store) -> None:
+        RunMemory(store).add_launch(execution.context.key, taken)
+
+    await stored(execution, write)
+    return f"the current job is {taken.job_id}"
+
+
+def _tells(execution: Execution) -> Sequence[Told]:
+    """Return what every other cockpit is to know: which job is the current one."""
+    told = Told(
+        what=ADOPTED,
+        value=execution.plan.facts[JOB],
+        at=execution.entry.begun_at,
+        typed_by=execution.entry.operator,
+        parts={"run": execution.plan.run},
+    )
+    return (told,)
+
+
+def _instance(execution: Execution) -> InstanceEntry:
+    facts = execution.plan.facts
+    fields = {
+        "Job": execution.facts.get(TEXT) or facts[JOB],
+        "Launch id": "none: it was submitted by hand",
+        "Adopted by": execution.entry.operator,
+    }
+    name = f"adopted job {facts[JOB]}"
+    return InstanceEntry(launch_id=name, at=execution.entry.begun_at, fields=fields)
+
+
+def _entry(execution: Execution) -> EventEntry:
+    facts = execution.plan.facts
+    former = f"; before it was {facts[FORMER]}" if facts.get(FORMER) else ""
+    order = f"adopt by {execution.entry.operator}"
+    return EventEntry(
+        title=f"adopted job {facts[JOB]}",
+        at=execution.entry.begun_at,
+        status=f"the current job is {facts[JOB]}, submitted by hand{former}",
+        evidence=execution.facts.get(TEXT, ""),
+        decision="\n".join(filter(None, (order, approvals_text(execution.plan)))),
+        next="watch it as a job of this run",
+    )

@@ -1,48 +1,236 @@
-"""A-3, new lineage: a new run id, W&B id and output root, from one checkpoint of this run.
-
-The cockpit never rewrites the run file: it launches with the new identity filled in, records
-old and new in logbook and issue, and shows the ``[[run]]`` block that a person adds.
-"""
+"""A-3, new lineage: a new run id, W&B id and output root, from one checkpoint of this run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from cockpit.actions.checks import code, commands, jobs, people
+from cockpit.actions.checks import code, jobs, setup
+from cockpit.actions.checks.code import DEADLINE, gather
 from cockpit.actions.checks.jobs import job_name
-from cockpit.actions.checks.material import DEADLINE, gather
-from cockpit.actions.checks.new_lineage import looked_at, source_of, takes_identity, unused
-from cockpit.actions.checks.people import for_dri
+from cockpit.actions.checks.lineages import looked_at, source_of, takes_identity, unused
 from cockpit.actions.checks.places import places
-from cockpit.actions.core.action import Action, Execution, RefuseError, Step, StepError
-from cockpit.actions.core.context import ActionContext
-from cockpit.actions.launching.forking import (
-    FACT,
-    fork_allowed,
-    fork_difference,
-    fork_environment,
-    fork_of,
+from cockpit.actions.checks.setup import for_dri
+from cockpit.actions.core.action import (
+    Action,
+    ActionContext,
+    Execution,
+    RefuseError,
+    Step,
+    StepError,
+    step_param,
 )
-from cockpit.actions.launching.launch_records import RESUMES_FROM, record_steps, trouble_step
-from cockpit.actions.launching.new_run import environment, new_run, run_block
-from cockpit.actions.launching.relaunch import template_of
-from cockpit.actions.launching.relaunch_steps import (
+from cockpit.actions.launching.launch_records import (
+    RESUMES_FROM,
+    record_steps,
+    status_step,
+    trouble_step,
+)
+from cockpit.actions.launching.relaunch import (
     filled,
     nothing_lives,
     planned_facts,
     prepare,
+    template_of,
     values_for,
 )
-from cockpit.actions.launching.run_log_steps import status_step
 from cockpit.actions.launching.submitting import CONFIRM, submit, verify
+from cockpit.config.check import DERIVED
+from cockpit.model.observed import Pick
+from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
-from cockpit.model.run import RunSpec
+from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.command import shown as shown_command
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import blocked, passed, warned
-from cockpit.text.scrub import shown
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub, shown
+
+PARAM: Final = "fork-wandb"
+VARIABLE: Final = "WANDB_FORK_FROM"
+FACT: Final = "fork_from"
+ID: Final = "fork"
+_AGAINST: Final = ("WANDB_RESUME", "WANDB_RESUME_FROM")
+"""Variables beside which the client takes no fork."""
+_BREAKS: Final = (
+    "a trainer that passes resume to wandb.init ends at its start, one that passes fork_from goes"
+    " by its own; which of them it is cannot be told from here"
+)
+
+
+def fork_of(
+    run: RunSpec, params: Mapping[str, str], pick: Pick | None
+) -> tuple[str | None, list[Check]]:
+    """Return ``<old id>?_step=N`` and what is to be said of it; nothing unless it is asked for.
+
+    ``run`` is the old one. Raises ``RefuseError`` for what is no step.
+    """
+    text = params.get(PARAM, "").strip()
+    if text.lower() in ("", "no"):
+        return None, []
+    guessed = text.lower() == "yes"
+    if guessed and pick is None:
+        return None, [blocked(ID, "no checkpoint chosen, so no step to fork at")]
+    step = pick.step if guessed and pick is not None else step_param(text, PARAM)
+    old = run.wandb.run_id if run.wandb is not None else None
+    if old is None:
+        text = "no W&B id of the old run is recorded (wandb.id): nothing to fork from"
+        return None, [blocked(ID, text, Basis.RECORDED)]
+    if any(char in old for char in "?=&/ "):
+        raise RefuseError(f"the old W&B id {shown(old)!r} cannot be named in {VARIABLE}")
+    fork = f"{old}?_step={step}"
+    taken = "the checkpoint's step taken for W&B's own _step" if guessed else "W&B's own _step"
+    said = f"{VARIABLE}={fork} is set ({taken}): the new W&B run begins with the old one's history"
+    return fork, [warned(ID, f"{said}; {_BREAKS}", Basis.INFERRED, fork)]
+
+
+def fork_allowed(words: Sequence[str], fork: str | None) -> list[Check]:
+    """Check that nothing that can be seen from here keeps the client from forking."""
+    if fork is None:
+        return []
+    refuses = "the client refuses a fork beside it"
+    named = [name for name in _AGAINST if any(word.startswith(f"{name}=") for word in words)]
+    if named:
+        return [blocked(f"{ID}:resume", f"the command sets {', '.join(named)}: {refuses}")]
+    here = [name for name in _AGAINST if os.environ.get(name)]
+    if here:
+        text = f"{', '.join(here)} is set here, and a job may inherit it: {refuses}; unset it"
+        return [warned(f"{ID}:resume", text)]
+    return []
+
+
+def fork_difference(fork: str | None) -> list[Difference]:
+    """Return the row that shows it beside old and new identity."""
+    return [] if fork is None else [Difference(what="W&B fork", ran=None, would_run=shown(fork))]
+
+
+def fork_environment(facts: Mapping[str, str]) -> dict[str, str]:
+    """Return what the client takes the planned fork from."""
+    return {VARIABLE: facts[FACT]} if facts.get(FACT) else {}
+
+
+_SLUG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_JOB_PATHS: Final = ("log", "pid_file", "exit_file", "done_marker")
+
+
+def slug(text: str, name: str) -> str:
+    """Return an id that a person typed; raises ``RefuseError`` for what is no slug."""
+    if _SLUG.fullmatch(text.strip()) is None:
+        raise RefuseError(
+            f"--{name} is {scrub(clean(text, 200))!r}; expected letters, digits, . _ -"
+        )
+    return text.strip()
+
+
+def typed_root(text: str) -> Place:
+    """Return an output root that a person typed, normal; raises ``RefuseError``."""
+    path = text.strip()
+    scheme, sign, rest = path.partition("://")
+    if sign and re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme) and rest.strip("/"):
+        return place_of(f"{scheme}://{posixpath.normpath(rest)}")
+    if path.startswith("/") and posixpath.normpath(path) != "/" and "\0" not in path:
+        return place_of(posixpath.normpath(path))
+    shown = scrub(clean(text, 200))
+    raise RefuseError(f"--output-root is {shown!r}; expected an absolute path or an address")
+
+
+def new_run(run: RunSpec, params: Mapping[str, str]) -> RunSpec:
+    """Return the new lineage's run; raises ``RefuseError`` for parameters that make no sense.
+
+    What lies under the old output root lies at the same place under the new one, and so does
+    every file of the job: two runs never share a pid file or a log.
+    """
+    name = slug(params.get("run-id", ""), "run-id")
+    wandb_id = slug(params.get("wandb-id", ""), "wandb-id")
+    root = typed_root(params.get("output-root", ""))
+
+    def moved(place: Place) -> Place:
+        return _moved(place, run.output_root, root)
+
+    spec = run.checkpoints
+    checkpoints = None if spec is None else spec.model_copy(
+        update={"path": tuple(moved(path) for path in spec.path), "protect": ()}
+    )  # fmt: skip
+    return run.model_copy(
+        update={
+            "name": name,
+            "output_root": root,
+            "job": None if run.job is None else _job(run.job, run.output_root, root),
+            "wandb": _wandb(run.wandb, wandb_id, name, run.output_root, root),
+            "checkpoints": checkpoints,
+        }
+    )
+
+
+def _moved(place: Place, old: Place | None, new: Place) -> Place:
+    if old is not None and old.contains(place):
+        rest = place.normal().path[len(old.normal().path.rstrip("/")) :].strip("/")
+        return new.below(rest) if rest else new
+    return new.below(posixpath.basename(place.path.rstrip("/")))
+
+
+def _job(job: JobSpec, old: Place | None, new: Place) -> JobSpec:
+    moved = {
+        name: _moved(place, old, new)
+        for name in _JOB_PATHS
+        if (place := getattr(job, name)) is not None
+    }
+    return job.model_copy(update={**moved, "id": None})
+
+
+def _wandb(
+    wandb: WandbSpec | None, wandb_id: str, name: str, old: Place | None, new: Place
+) -> WandbSpec:
+    spec = wandb or WandbSpec()
+    update: dict[str, object] = {"id": wandb_id, "name": name, "url": None}
+    if spec.dir is not None:
+        update["dir"] = _moved(spec.dir, old, new)
+    if spec.resume == "must":
+        update["resume"] = "allow"
+    return spec.model_copy(update=update)
+
+
+def environment(run: RunSpec) -> dict[str, str]:
+    """Return what a tracker's client takes the new identity from."""
+    wandb_id = run.wandb.id if run.wandb is not None else None
+    return {} if wandb_id is None else {"WANDB_RUN_ID": wandb_id, "WANDB_NAME": run.name}
+
+
+def run_block(run: RunSpec, source: str) -> str:
+    """Return the ``[[run]]`` block to add to the run file, as TOML: what differs, and the rest.
+
+    Values that held a secret are masked: a person puts them back.
+    """
+    plain = run.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    for derived in DERIVED:
+        plain.pop(derived, None)
+    if plain.get("launch") == plain.get("resubmit"):
+        plain.pop("launch", None)
+    plain.setdefault("checkpoints", {})["initialize_from"] = source
+    tables = {key: value for key, value in plain.items() if isinstance(value, dict)}
+    flat = {key: value for key, value in plain.items() if key not in tables}
+    lines = ["[[run]]", *_lines(flat)]
+    for key, value in tables.items():
+        rows = _lines(value)
+        lines += ["", f"[run.{key}]", *rows] if rows else []
+    return scrub("\n".join(lines)) + "\n"
+
+
+def _lines(fields: Mapping[str, object]) -> list[str]:
+    return [f"{key} = {_toml(value)}" for key, value in fields.items() if value not in ({}, [])]
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        inside = ", ".join(f"{key} = {_toml(each)}" for key, each in value.items())
+        return f"{{ {inside} }}"
+    return json.dumps(value, ensure_ascii=False)
+
 
 WORD: Final = "new lineage"
 
@@ -63,13 +251,13 @@ class NewLineage(Action):
         pick, source = source_of(context, request.params.get("from", ""))
         template = template_of(context.spec.resubmit)
         values = values_for(run, context.launch_id, pick)
-        command, words = commands.ready(context.platform, run, context.spec.resubmit, values)
+        command, words = setup.ready(context.platform, run, context.spec.resubmit, values)
         fork, forking = fork_of(context.spec, request.params, pick)
         free = await offload(lambda: list(unused(context, run)), deadline=DEADLINE)
         free = await looked_at(free, run, context.parts.clock)
         checks = [
-            *people.has_dri(context),
-            *people.dri_knows(context),
+            *setup.has_dri(context),
+            *setup.dri_knows(context),
             *jobs.platform_acts(context),
             *await _nothing_yet(context, run),
             *free,

@@ -2,50 +2,301 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
-from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover
-from cockpit.actions.checks.jobs import job_name
-from cockpit.actions.checks.material import Material, gather
-from cockpit.actions.checks.people import for_dri, has_dri
+from cockpit.actions.checks import checkpoint, code, jobs, lineages, setup
+from cockpit.actions.checks.checkpoint import last_step
+from cockpit.actions.checks.code import Material, gather
+from cockpit.actions.checks.config_file import ResolvedConfig, digest, read_config
+from cockpit.actions.checks.jobs import ALIKE, alike_beside, job_name
+from cockpit.actions.checks.lineages import present_failure
 from cockpit.actions.checks.places import places
-from cockpit.actions.core.action import Action, Step
-from cockpit.actions.core.context import ActionContext
-from cockpit.actions.core.orders import STOPS
-from cockpit.actions.core.parameters import yes_param
-from cockpit.actions.launching.compared import Compared, WouldRun, compared, output_checks
-from cockpit.actions.launching.launch_records import record_steps, trouble_step
-from cockpit.actions.launching.relaunch_steps import (
-    archive,
-    go,
-    gone,
-    look_again,
-    looked,
-    planned_facts,
-    stop,
-    values_for,
+from cockpit.actions.checks.setup import for_dri, has_dri
+from cockpit.actions.core.action import (
+    Action,
+    ActionContext,
+    Execution,
+    SkipStep,
+    Step,
+    StepError,
+    yes_param,
 )
-from cockpit.actions.launching.run_log_steps import resumed_step
-from cockpit.actions.launching.submitting import CONFIRM
+from cockpit.actions.core.execution import STOPS, ordered, planned
+from cockpit.actions.launching.compared import (
+    Compared,
+    WouldRun,
+    compared,
+    output_checks,
+    snapshot_of,
+)
+from cockpit.actions.launching.launch_records import (
+    FAILED_STEP,
+    FAILURE,
+    LOST,
+    RESTARTS,
+    RESUMES_FROM,
+    STATE_FILE,
+    STOPPED,
+    record_steps,
+    resumed_step,
+    trouble_step,
+)
+from cockpit.actions.launching.submitting import CONFIRM, SNAPSHOT, platform_of, submit, verify
 from cockpit.actions.stopping.losses import loss_of
 from cockpit.actions.stopping.stop import (
     SAVE,
     can_save,
+    evidence,
     save_first,
     saving,
     with_loss,
 )
-from cockpit.model.lineage import would_resume
-from cockpit.model.observed import Pick
+from cockpit.actions.stopping.stop import gone as jobs_gone
+from cockpit.actions.stopping.stop import stop as stop_jobs
+from cockpit.model.jobs import Submission
+from cockpit.model.lineage import named, suspected, unlooked, would_resume
+from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
 from cockpit.model.plan import Check, Draft, Loss, Plan, Request
 from cockpit.model.report import RunReport
-from cockpit.model.run import Command
+from cockpit.model.run import Command, RunSpec
 from cockpit.model.wording import steps
-from cockpit.platforms.base import CommandError
-from cockpit.platforms.command import places_in, words_of
+from cockpit.platforms.base import CannotError, CommandError, LostError
+from cockpit.platforms.command import (
+    as_sent,
+    places_in,
+    values_of,
+    words_of,
+)
 from cockpit.platforms.command import shown as shown_command
+from cockpit.runtime.moment import Awake
+from cockpit.runtime.offload import offload
+from cockpit.store.store import StoreError, pack
 from cockpit.text.checks import blocked, warned
+from cockpit.text.scrub import shown
+
+CODE: Final = "code"
+CONFIG: Final = "config_sha256"
+SETTLES_WITHIN: Final = 20.0
+LOOK_EVERY: Final = 1.0
+DEADLINE: Final = 10.0
+
+
+async def archive(execution: Execution) -> str:
+    """Archive the evidence, and note the failure that this recovers from."""
+    failure = present_failure(execution.context)
+    monitor = execution.context.report.facets.monitor.value
+    facts: dict[str, str] = {}
+    if failure is not None:
+        facts[FAILURE] = pack(failure)
+        facts[FAILED_STEP] = "" if failure.step is None else str(failure.step)
+    if monitor is not None and monitor.path is not None:
+        facts[STATE_FILE] = monitor.path
+        facts[RESTARTS] = str((monitor.restart_count or 0) + 1)
+    await execution.note(**facts)
+    return await evidence(execution)
+
+
+async def stop(execution: Execution) -> str:
+    """Stop what is left of the job; nothing else, and nothing when it is over."""
+    if not planned(execution):
+        raise SkipStep("the job has ended")
+    await startable(execution)
+    said = await stop_jobs(execution)
+    try:
+        await execution.note(**{STOPPED: "yes"})
+    except StoreError as error:
+        text = f"{said}; nothing was submitted: the journal could not be written: {error}"
+        raise StepError(text) from error
+    return said
+
+
+async def startable(execution: Execution) -> None:
+    """See once more that the new job could start; raises ``StepError``, and nothing is stopped."""
+    run = execution.context.spec
+    words, _ = filled(run, run.resubmit, execution, execution.plan.checkpoint)
+    submission = Submission(run=run.name, launch_id=execution.launch_id, command=words)
+    try:
+        await platform_of(execution).try_start(run, submission)
+    except (CannotError, LostError, TimeoutError) as error:
+        raise StepError(f"nothing was stopped: a start would fail: {error}") from error
+
+
+async def gone(execution: Execution) -> str | None:
+    """Return that the old job is gone, if a stop that was cut short has done that."""
+    said = await jobs_gone(execution)
+    if said is not None and ordered(execution):
+        await execution.note(**{STOPPED: "yes"})
+    return said
+
+
+async def look_again(execution: Execution) -> str:
+    """Look once more before anything is started: the stop may have changed what is there.
+
+    Raises ``StepError`` when another job lives, when code or config are others than planned, or
+    when the checkpoint is neither the planned one nor a newer one that the stop has made.
+    """
+    await nothing_lives(execution, execution.context.spec)
+    report, pick = await _settled(execution)
+    noted = {RESUMES_FROM: "" if pick.step is None else str(pick.step), "checkpoint": pick.path}
+    last = last_step(report)
+    if execution.facts.get(STOPPED) and pick.step is not None and last is not None:
+        lost = loss_of(report, max(0, last - pick.step), f"since step {steps(pick.step)}")
+        noted[LOST] = lost.text
+    await prepare(
+        execution, execution.context.spec, execution.context.spec.resubmit, report, pick, noted
+    )
+    return f"resumes from {named(pick)}: {pick.path}"
+
+
+async def nothing_lives(execution: Execution, run: RunSpec) -> None:
+    """See that no job of the lineage lives, nor one like it that nobody approved (C-25).
+
+    Raises ``StepError``.
+    """
+    live = (await platform_of(execution).live([run]))[run.name]
+    if live.unknown is not None or live.jobs:
+        left = live.unknown or ", ".join(job.name for job in live.jobs)
+        raise StepError(f"not started: a job of this lineage may still be running: {shown(left)}")
+    if run.name != execution.context.spec.name:
+        return  # a new lineage: the old one's job runs the same script
+    seen = {each for check in execution.plan.checks if check.id == ALIKE for each in _ids(check)}
+    new = [job for job in alike_beside(execution.context, live) if job.id not in seen]
+    if new:
+        left = "; ".join(f"{job.name} ({job.id}) {job.why}" for job in new)
+        raise StepError(f"not started: {shown(left)}; plan again")
+
+
+def _ids(check: Check) -> list[str]:
+    return (check.value or "").split(", ")
+
+
+async def _settled(execution: Execution) -> tuple[RunReport, Pick]:
+    """Look until the checkpoint is one that may be resumed from; raises ``StepError``."""
+    clock = execution.context.parts.clock
+    until = Awake(SETTLES_WITHIN, SETTLES_WITHIN / 2, clock.monotonic)
+    while True:
+        report = await execution.context.parts.look(execution.context.spec.name)
+        found = _pick(execution, report.facets.checkpoints.value)
+        if isinstance(found, Pick):
+            return report, found
+        if until.left() <= 0:
+            raise StepError(f"not started: {found}")
+        await clock.sleep(LOOK_EVERY)
+
+
+def _pick(execution: Execution, value: CheckpointsValue | None) -> Pick | str:
+    planned, by_name = execution.plan.checkpoint, _by_name(execution)
+    pick = would_resume(value, by_name=by_name) if value is not None else None
+    if value is None or pick is None or planned is None:
+        return "checkpoints unknown now"
+    other = _other(planned, pick, value)
+    if other is not None:
+        return other
+    theirs = value.trainer_would_load
+    if by_name or execution.plan.trainer_would_load is None:
+        return pick
+    if theirs is None or theirs.path != pick.path:
+        if theirs is None and value.unjudged:
+            return f"{unlooked(value)}, so what the trainer would load is unknown"
+        what = "nothing" if theirs is None else f"{named(theirs)} ({theirs.path})"
+        return f"the trainer would load {what}, not {named(pick)}"
+    return pick
+
+
+def _by_name(execution: Execution) -> bool:
+    return "checkpoint" in places_in(_words(execution.context.spec.resubmit))
+
+
+def _other(planned: Pick, pick: Pick, value: CheckpointsValue) -> str | None:
+    """Return why a pick is another one than planned, and none that the stop has made."""
+    item = value.at(planned.path)
+    if suspected(value, pick) is not None and (item is None or item.suspect is None):
+        return f"{named(pick)} is suspect, and the planned one was not"
+    if pick.step is None or planned.step is None:
+        return None if pick.path == planned.path else f"the pick changed: {pick.path}"
+    if pick.step < planned.step:
+        return f"the newest complete checkpoint is step {steps(pick.step)} now, not the planned"
+    if pick.step == planned.step and pick.path != planned.path:
+        return f"another checkpoint of step {steps(pick.step)} was picked: {pick.path}"
+    return None
+
+
+def planned_facts(code: CodeValue | None, config: ResolvedConfig | None) -> dict[str, str]:
+    """Return what tells one state of code and config from another, as facts of a plan."""
+    state = ""
+    if code is not None:
+        dirty = " ".join(code.dirty)[:400]
+        state = f"{code.sha} {code.patch_id or 'clean'} {len(code.dirty)} {dirty}"
+    values = None if config is None else config.values
+    return {CODE: state, CONFIG: "" if values is None else digest(values)}
+
+
+async def prepare(
+    execution: Execution,
+    run: RunSpec,
+    command: Command | None,
+    report: RunReport,
+    pick: Pick | None,
+    noted: Mapping[str, str],
+) -> None:
+    """See that code and config are those of the plan, and note what is about to be launched.
+
+    Raises ``StepError``.
+    """
+    code, file = report.facets.code.value, execution.context.spec.config_file
+    try:
+        config = None if file is None else await offload(read_config, file, deadline=DEADLINE)
+    except TimeoutError as error:
+        raise StepError(f"not started: {file} cannot be read in time") from error
+    now, planned = planned_facts(code, config), execution.plan.facts
+    if config is not None and config.values is None and planned.get(CONFIG):
+        raise StepError(f"not started: the config file cannot be read now: {config.trouble}")
+    for fact, what in ((CODE, "code"), (CONFIG, "config file")):
+        if now[fact] != planned.get(fact, ""):
+            raise StepError(f"not started: the {what} is not the planned one; plan again")
+    words, template = filled(run, command, execution, pick)
+    used = snapshot_of(execution, run, code, words, template, config, pick)
+    await execution.note(**noted, **{SNAPSHOT: pack(used)})
+
+
+def filled(
+    run: RunSpec, command: Command | None, execution: Execution, pick: Pick | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the command's words as they run and as they are recorded; raises ``StepError``."""
+    template = _words(command)
+    try:
+        values = values_for(run, execution.launch_id, pick)
+        return as_sent(platform_of(execution), run, template, values), template
+    except (CommandError, CannotError) as error:
+        raise StepError(f"not started: {error}") from error
+
+
+def values_for(run: RunSpec, launch_id: str | None, pick: Pick | None) -> dict[str, str | None]:
+    """Return what the placeholders stand for where ``pick`` is what is loaded."""
+    path, step = (pick.path, pick.step) if pick is not None else (None, None)
+    return values_of(run, launch_id, path, step)
+
+
+def _words(command: Command | None) -> tuple[str, ...]:
+    try:
+        return words_of(command or "")
+    except CommandError as error:
+        raise StepError(f"not started: {error}") from error
+
+
+async def go(execution: Execution) -> str:
+    """Submit the recorded command, filled in with the checkpoint that was just seen."""
+    run = execution.context.spec
+    step = int(execution.facts[RESUMES_FROM]) if execution.facts[RESUMES_FROM] else None
+    pick = Pick(path=execution.facts["checkpoint"], step=step, why="checked just now")
+    words, _ = filled(run, run.resubmit, execution, pick)
+    return await submit(execution, run, words)
+
+
+async def looked(execution: Execution) -> str:
+    """See the new job alive."""
+    return await verify(execution, execution.context.spec)
 
 
 class RelaunchLook(NamedTuple):
@@ -123,7 +374,7 @@ async def _look(context: ActionContext) -> RelaunchLook:
     by_name = "checkpoint" in places_in(template_of(command))
     pick = would_resume(value, by_name=by_name) if value is not None else None
     values = values_for(context.spec, context.launch_id, pick)
-    checks, words = commands.ready(context.platform, context.spec, command, values)
+    checks, words = setup.ready(context.platform, context.spec, command, values)
     would = WouldRun(words, template_of(command), pick)
     checks += await places(context, context.spec, words, pick)
     return RelaunchLook(material, would, checks, compared(context, material, would))
@@ -147,16 +398,16 @@ def _checks(context: ActionContext, found: RelaunchLook, *, save: bool) -> list[
         *jobs.lineage_jobs(context),
         *jobs.next_by_itself(context),
         *jobs.may_be_stopped(jobs.own_jobs(context)),
-        *recover.recoverable(context),
-        *recover.no_numbers_lost(context),
-        *recover.not_again(context, material.read.failures),
-        *recover.fixed(context, prior, found.compared.same),
+        *lineages.recoverable(context),
+        *lineages.no_numbers_lost(context),
+        *lineages.not_again(context, material.read.failures),
+        *lineages.fixed(context, prior, found.compared.same),
         *code.lineage(context, material.changes, prior),
         *output_checks(context, material, found.would),
         *checkpoint.resume_from(context, named=named),
         *found.compared.checks,
-        *identity.may_resume(context),
-        *identity.same_tracker(context, prior),
+        *setup.may_resume(context),
+        *setup.same_tracker(context, prior),
         *found.command,
         *_saving(context, save),
         *_monitors(context),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from cockpit.actions.core.action import Execution, Step, StepError, StepUnknownError
-from cockpit.actions.core.lookups import Pace, look_up, settled, where_to_look
+from cockpit.actions.core.execution import Pace, look_up, settled, where_to_look
 from cockpit.actions.core.recovery import ACCEPTED, DIED, HANDLE, handle_in
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec

@@ -1,4 +1,4 @@
-"""What several actions ask first: whether anything is alive, and what lies in the roots."""
+"""What several actions ask first: whether a job lives, what lies in the roots, who acts there."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from cockpit.actions.checks.jobs import (
     possible_jobs,
     written_after_end,
 )
-from cockpit.actions.core.action import asked
-from cockpit.actions.core.context import ActionContext
-from cockpit.actions.core.parameters import safe
+from cockpit.actions.core.action import ActionContext, asked, safe
+from cockpit.actions.retention.bucket import StoreWays
+from cockpit.actions.retention.here import HereWays
+from cockpit.actions.retention.host import HostWays
+from cockpit.actions.retention.ways import RootError, Ways
 from cockpit.model.observed import CheckpointsValue, Phase
+from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.plan import Check
+from cockpit.runtime.buckets import BUCKETS
 from cockpit.sources.checkpoints.contents import ListingError
 from cockpit.sources.checkpoints.source import Anew, Unmarked
 from cockpit.store.launches import Rejections
@@ -79,3 +83,40 @@ async def relisted(
         return await look(known, gone=frozenset(gone), unmarked=unmarked)
     except (OSError, ValueError, TimeoutError, StoreError, ListingError) as error:
         return safe(error)
+
+
+class RunRoots:
+    """The checkpoint roots of one run, and what acts on each."""
+
+    def __init__(self, context: ActionContext) -> None:
+        spec = context.spec.checkpoints
+        self.roots: tuple[Place, ...] = spec.path if spec is not None else ()
+        self._clock = context.parts.clock
+        self._ways: dict[str, Ways] = {}
+
+    def of(self, address: str | Place) -> Ways:
+        """Return what acts on a path; raises ``RootError`` for a scheme that nothing acts on."""
+        place = place_of(address) if isinstance(address, str) else address
+        if place.endpoint not in self._ways:
+            self._ways[place.endpoint] = self._made(place)
+        return self._ways[place.endpoint]
+
+    @property
+    def unknown(self) -> Place | None:
+        """A root that nothing acts on, if there is one."""
+        known = (root.here or root.scheme in (SSH, *BUCKETS) for root in self.roots)
+        return next((r for r, ok in zip(self.roots, known, strict=True) if not ok), None)
+
+    def root_of(self, address: str) -> Place | None:
+        """Return the root that a path lies in, as the run file names it."""
+        place = place_of(address)
+        return next((root for root in self.roots if root.contains(place)), None)
+
+    def _made(self, place: Place) -> Ways:
+        if place.here:
+            return HereWays(self.roots)
+        if place.scheme == SSH:
+            return HostWays(place.host, self.roots)
+        if place.scheme in BUCKETS:
+            return StoreWays(place.scheme, place.host, self._clock)
+        raise RootError(f"{place} is on a system that this version only names")

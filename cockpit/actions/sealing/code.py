@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.core.context import ActionContext
-from cockpit.actions.core.parameters import plural
+from cockpit.actions.core.action import ActionContext, plural
 from cockpit.model.base import Frozen
 from cockpit.model.lineage import Touches, touches
 from cockpit.model.place import SSH, Place

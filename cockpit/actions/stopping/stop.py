@@ -1,4 +1,4 @@
-"""A-5, stop: exactly the jobs of this lineage, gracefully, after saying what would be lost."""
+"""A-5, stop: exactly the jobs of this lineage, gracefully; or only a launch still held."""
 
 from __future__ import annotations
 
@@ -10,26 +10,33 @@ from typing import Final
 from cockpit.actions.checks.jobs import QUEUED, job_name, may_be_stopped
 from cockpit.actions.core.action import (
     Action,
+    ActionContext,
     Execution,
+    RefuseError,
     SkipStep,
     Step,
     StepError,
     StepUnknownError,
     other_than,
+    plural,
+    safe,
+    yes_param,
 )
-from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.evidence import archive
-from cockpit.actions.core.orders import STOPS, order, ordered, planned, told_words
-from cockpit.actions.core.parameters import plural, safe, yes_param
+from cockpit.actions.core.execution import STOPS, order, ordered, planned, spared, told_words
 from cockpit.actions.core.recording import log_step
-from cockpit.actions.launching.launch_records import LOST
-from cockpit.actions.launching.run_log_steps import status_step
+from cockpit.actions.launching.launch_records import LOST, status_step
 from cockpit.actions.retention.at_rest import JOB
-from cockpit.actions.stopping import held, successors
-from cockpit.actions.stopping.losses import lost_of
-from cockpit.actions.stopping.saves import NoSaveError, Saves, SavesUnknownError
-from cockpit.actions.stopping.successors import CANCEL, SUCCESSORS
-from cockpit.model.jobs import LiveJob
+from cockpit.actions.stopping import losses
+from cockpit.actions.stopping.losses import (
+    CANCEL,
+    SUCCESSORS,
+    NoSaveError,
+    Saves,
+    SavesUnknownError,
+    lost_of,
+)
+from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.plan import (
     Basis,
     Check,
@@ -46,6 +53,116 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import steps
 from cockpit.platforms.base import CannotError, Platform
 from cockpit.text.checks import blocked, passed, warned
+
+ONLY: Final = "only"
+HELD: Final = "held"
+
+
+def asked_for(request: Request) -> bool:
+    """Tell whether only what is held is to be cancelled; raises ``RefuseError`` for other words."""
+    word = (request.params.get(ONLY) or "").strip().lower()
+    if word not in ("", HELD):
+        raise RefuseError(f"--{ONLY} is {safe(word)!r}; expected {HELD}")
+    return word == HELD
+
+
+def draft(context: ActionContext, request: Request) -> Draft:
+    """Return which held jobs would be cancelled; whatever else lives is spared."""
+    live = context.live
+    return Draft(
+        words=f"stop {request.run} {HELD}",
+        checks=(_held(context),),
+        stops=tuple(job_name(job) for job in live.held),
+        spares=tuple(job_name(job) for job in (*live.jobs, *live.possible, *live.spared)),
+        facts={
+            STOPS: "\n".join(job.id for job in live.held),
+            ONLY: HELD,
+            "why": "; ".join(dict.fromkeys(job.why for job in live.held)),
+            "reason": safe(request.params.get("reason") or ""),
+        },
+    )
+
+
+def _held(context: ActionContext) -> Check:
+    live = context.live
+    if live.unknown is not None:
+        return blocked(JOB, f"cannot tell which jobs are held: {live.unknown}")
+    if not live.held:
+        return blocked(JOB, "no held job of this run: nothing to cancel")
+    how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.held)
+    return passed(JOB, f"{plural(len(live.held), 'held job')}: {how}")
+
+
+def held_steps(plan: Plan) -> Sequence[Step]:
+    """Return: cancel, log."""
+    return (
+        Step("stop", cancel, seen=held_gone),
+        log_step(_held_entry, f"{plan.run}: log stop of what was held", after_failure=True),
+    )
+
+
+async def cancel(execution: Execution) -> str:
+    """Cancel exactly the held jobs of the plan that still are held."""
+    jobs = _planned(execution, (await _live(execution)).held)
+    if not jobs:
+        raise SkipStep("no job of it is held any more")
+    await order(execution, jobs)
+    platform = execution.context.acting_platform
+    assert platform is not None
+    await platform.stop(execution.context.spec, jobs)
+    return await _cancelled(execution, await _live(execution, told=True))
+
+
+async def held_gone(execution: Execution) -> str | None:
+    """Return that nothing of what was to be cancelled is held, if that is so."""
+    live = await _live(execution)
+    return None if _planned(execution, live.held) else await _cancelled(execution, live)
+
+
+async def _cancelled(execution: Execution, live: Live) -> str:
+    """Note and return what was cancelled: one that was let go meanwhile lives, and was not."""
+    freed = {job.id for job in _planned(execution, (*live.jobs, *live.possible))}
+    done = [each for each in ordered(execution) if each not in freed]
+    await execution.note(**{STOPS: "\n".join(done)})
+    if not done:
+        return "no job of it is held any more, and nothing was cancelled"
+    return f"{plural(len(done), 'held job')} cancelled: {', '.join(done)}"
+
+
+async def _live(execution: Execution, *, told: bool = False) -> Live:
+    platform, spec = execution.context.acting_platform, execution.context.spec
+    if platform is None:
+        raise CannotError("this kind of job is not supported yet")
+    live = (await platform.live([spec]))[spec.name]
+    if live.unknown is not None:
+        text = f"cannot tell which jobs are held: {live.unknown}"
+        raise StepUnknownError(text) if told else StepError(text)
+    return live
+
+
+def _planned(execution: Execution, jobs: Sequence[LiveJob]) -> tuple[LiveJob, ...]:
+    wanted = planned(execution)
+    return tuple(job for job in jobs if job.id in wanted)
+
+
+def _held_entry(execution: Execution) -> EventEntry:
+    trouble, by = execution.trouble, execution.entry.operator
+    done, left = f"cancelled by {by}, never having run", "not held any more, so not cancelled"
+    return EventEntry(
+        title="stop: what was held" if trouble is None else "stop of what was held: not finished",
+        at=execution.entry.begun_at,
+        status=trouble or told_words(execution, done, left),
+        evidence=execution.plan.facts.get("why") or "accepted for a launch and never released",
+        decision=execution.facts.get("reason") or "a leftover of a launch",
+        next=_held_next(trouble, left=bool(spared(execution))),
+    )
+
+
+def _held_next(trouble: str | None, *, left: bool) -> str:
+    if trouble is not None:
+        return "check whether it is still held"
+    return "check whether what is no longer held is running" if left else "nothing"
+
 
 LOSS: Final = "loses"
 HEALTH: Final = "health"
@@ -64,13 +181,13 @@ class Stop(Action):
 
     async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would die, what would not, and what would be lost."""
-        if held.asked_for(request):
-            return held.draft(context, request)
+        if asked_for(request):
+            return draft(context, request)
         save = yes_param(request.params.get("save-first"), "save-first")
         wanted = yes_param(request.params.get(SUCCESSORS), SUCCESSORS)
         live, words = context.live, f"stop {request.run}"
-        ends = (*live.jobs, *successors.to_cancel(context, wanted=wanted))
-        stays = (*live.beside, *successors.left_alone(context, wanted=wanted))
+        ends = (*live.jobs, *losses.to_cancel(context, wanted=wanted))
+        stays = (*live.beside, *losses.left_alone(context, wanted=wanted))
         healthy = context.report.verdict is Verdict.HEALTHY
         step = context.report.progress.step
         only_queued = _only_queued(context, wanted=wanted)
@@ -84,7 +201,7 @@ class Stop(Action):
             words=f"{words} {step}" if healthy and step is not None else words,
             checks=(
                 *_alive(context, wanted=wanted),
-                *successors.checks(context, wanted=wanted),
+                *losses.checks(context, wanted=wanted),
                 *((health,) if only_queued else (health, _loss(lost))),
                 *saving(context, save=save),
             ),
@@ -93,10 +210,10 @@ class Stop(Action):
             loses=None if lost is None else lost.text,
             lost=lost,
             can_save_first=can_save(context),
-            can_cancel_next=successors.may_cancel(context),
+            can_cancel_next=losses.may_cancel(context),
             facts={
                 STOPS: "\n".join(job.id for job in ends),
-                **successors.facts(context, wanted=wanted),
+                **losses.facts(context, wanted=wanted),
                 "save-first": "yes" if save else "no",
                 "reason": safe(request.params.get("reason") or ""),
             },
@@ -104,8 +221,8 @@ class Stop(Action):
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: evidence, save if asked, what starts by itself if asked, stop, log."""
-        if plan.facts.get(held.ONLY) == held.HELD:
-            return held.steps(plan)
+        if plan.facts.get(ONLY) == HELD:
+            return held_steps(plan)
         return (
             Step("evidence", evidence),
             Step(SAVE, save_first),
@@ -158,7 +275,7 @@ def _alive(context: ActionContext, *, wanted: bool) -> Iterator[Check]:
 def _only_queued(context: ActionContext, *, wanted: bool) -> bool:
     live = context.live
     nothing = live.unknown is None and not live.jobs
-    return nothing and wanted and successors.may_cancel(context)
+    return nothing and wanted and losses.may_cancel(context)
 
 
 def _only_held(context: ActionContext) -> str:
@@ -245,7 +362,7 @@ def _next(execution: Execution) -> str:
 def _status(execution: Execution) -> str:
     reason, step = execution.facts.get("reason"), execution.context.report.progress.step
     by = execution.entry.operator
-    if successors.only_these(execution.plan.facts):
+    if losses.only_these(execution.plan.facts):
         told = told_words(execution, f"cancelled by {by}", "not waiting any more")
         return ", ".join(filter(None, (told, reason)))
     parts = (
@@ -339,7 +456,7 @@ async def stop(execution: Execution) -> str:
     """Stop exactly the jobs of the plan that still live, and see that they are gone."""
     run, jobs = execution.context.spec, await _mine(execution)
     if not jobs:
-        only_queued = successors.only_these(execution.plan.facts)
+        only_queued = losses.only_these(execution.plan.facts)
         raise SkipStep(
             "nothing was running" if only_queued else "they ended by themselves meanwhile"
         )

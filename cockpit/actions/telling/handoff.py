@@ -6,9 +6,15 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cockpit.actions.core.action import Execution, PageAction, RefuseError, Step
-from cockpit.actions.core.context import ActionContext
-from cockpit.actions.core.parameters import required_param, text_param
+from cockpit.actions.core.action import (
+    ActionContext,
+    Execution,
+    PageAction,
+    RefuseError,
+    Step,
+    required_param,
+    text_param,
+)
 from cockpit.actions.core.recording import (
     comment_step,
     event_name,
@@ -16,7 +22,7 @@ from cockpit.actions.core.recording import (
     log_step,
     logbook_check,
 )
-from cockpit.actions.telling.logbooks import unfinished
+from cockpit.actions.telling.log_entry import unfinished
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
 from cockpit.model.goodput import sentences
@@ -39,7 +45,7 @@ from cockpit.model.wording import (
     utc_minute,
 )
 from cockpit.records.issue.text import handed_off
-from cockpit.records.logbook.drafts import Drafts
+from cockpit.records.logbook.entry_text import Drafts
 from cockpit.store.journal import JournalEntry, handed_over
 from cockpit.text.checks import passed, warned
 from cockpit.text.scrub import scrub

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from cockpit.actions.core.action import (
+    ActionContext,
     Execution,
     PageAction,
     RefuseError,
@@ -20,19 +21,23 @@ from cockpit.actions.core.action import (
     Step,
     StepError,
     StepUnknownError,
+    plural,
+    required_param,
+    safe,
 )
-from cockpit.actions.core.context import ActionContext
-from cockpit.actions.core.parameters import plural, required_param, safe
 from cockpit.actions.core.recording import log_step
-from cockpit.actions.telling.torn import TORN, goes_to, packed, without_sent
 from cockpit.actions.telling.wandb_upload import (
     DRY_WITHIN,
     LONGEST,
+    TORN,
     Destination,
     Fragment,
     Offline,
     Uploader,
+    goes_to,
+    packed,
     upload_within,
+    without_sent,
 )
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request

@@ -1,22 +1,20 @@
-"""The scripts that look at offline W&B folders and run the client's own ``wandb sync`` on them.
-
-They run here or on the ssh host where the folders lie. The client ends with status 0 also when it
-has uploaded nothing or only a part (0.31): what tells is the ``.synced`` file beside a run's file.
-Nothing here deletes anything.
-"""
+"""Looks at offline W&B folders and runs the client's own wandb sync on them (SPEC A-11)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
+from cockpit.actions.core.action import safe
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, quote, run_script
 from cockpit.sources.scripts import marking, new_mark, records, word_of
+from cockpit.store.journal import JournalEntry
 
 LOOK_WITHIN: Final = 20.0
 DRY_WITHIN: Final = 60.0
@@ -279,3 +277,38 @@ def _text(data: bytes) -> str:
 
 def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() and text.isascii() and len(text) < 19 else None
+
+
+TORN: Final = "torn"
+"""The fact that holds the sizes of such files when they were sent, by folder, as JSON."""
+
+
+def packed(fragments: Iterable[Fragment]) -> str:
+    """Return what the journal keeps of them."""
+    return json.dumps({safe(each.path): each.size for each in fragments})
+
+
+def without_sent(found: Offline, entries: Iterable[JournalEntry], place: str) -> Offline:
+    """Return what lies there, those marked as cut that went to this very place as they are now."""
+    known: dict[str, int | None] = {}
+    for entry in entries:
+        if entry.action == "sync" and goes_to(entry.facts) == place:
+            known |= _read(entry.facts.get(TORN, "{}"))
+    marked = (
+        replace(each, cut=each.size is not None and known.get(safe(each.path)) == each.size)
+        for each in found.fragments
+    )
+    return replace(found, fragments=tuple(marked))
+
+
+def goes_to(facts: dict[str, str]) -> str:
+    """Return where an upload goes, by what is kept of it."""
+    return "/".join(facts.get(name, "") for name in ("entity", "project", "id"))
+
+
+def _read(text: str) -> dict[str, int | None]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

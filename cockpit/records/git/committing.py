@@ -1,13 +1,4 @@
-"""One edit of one file, and a commit of it alone: all else stays as it is (SPEC S-10).
-
-The edit is done to each version of the file: the work tree's, the index's and HEAD's.
-
-The commit is built from HEAD's tree and one blob in an index of its own, the user's hooks see
-it there, and HEAD moves by compare-and-swap. The user's index takes the blob first: a crash in
-between leaves the entry staged, never a staged removal of it. ``git commit`` is not used: killed
-at its deadline it leaves ``index.lock`` behind, and it takes whatever stands in the file, also
-what somebody is in the middle of writing there.
-"""
+"""Commits one edit of one file and nothing else (SPEC S-10), by compare-and-swap on HEAD."""
 
 from __future__ import annotations
 
@@ -17,17 +8,113 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 from cockpit.model.base import Frozen
+from cockpit.platforms.local.launcher.modes import follow
 from cockpit.records.git import documents
 from cockpit.records.git.documents import PREFIX
-from cockpit.records.git.hooked import CommitFile, past_hook
-from cockpit.records.git.noting import note_commit, note_file
-from cockpit.records.git.repository import NOTHING, Blob, GitError, Repository, has_hook, run_hook
+from cockpit.records.git.repository import (
+    NOTHING,
+    Blob,
+    GitError,
+    HookRefusedError,
+    Repository,
+    has_hook,
+    run_hook,
+)
 from cockpit.runtime.offload import offload
-from cockpit.sources.git.code import wrote_file
+from cockpit.sources.git.code import COMMIT, FILE, LIST, digest, wrote_file
+
+HOOK = "pre-commit"
+MIXED = "the file also holds changes of yours: commit them yourself, then retry"
+LOST = "it took the entry out of the file: commit by hand"
+
+
+class Hooked(NamedTuple):
+    """The file to commit; ``same``: the hook has changed no letter of it."""
+
+    blob: Blob
+    same: bool = True
+
+
+class CommitFile(NamedTuple):
+    """What a hook is shown: a file's new blob in an index of its own, and what tells our entry."""
+
+    path: str
+    blob: Blob
+    holds: Callable[[bytes], bool]
+
+
+async def past_hook(repository: Repository, index: Path, file: CommitFile) -> Hooked:
+    """Run the hook and return what it makes of the file; raises ``HookRefusedError``."""
+    place = documents.real_path(repository.top / file.path)
+    limit = repository.limits.local
+    before = await offload(documents.read, place, deadline=limit)
+    alone = before == await repository.content(file.blob, file.path)
+    refused = await _refusal(repository, index)
+    after = await offload(documents.read, place, deadline=limit)
+    made = await repository.staged(file.path, index) or file.blob
+    if made.oid == file.blob.oid and alone and after and after != before:
+        made = Blob(made.mode, await repository.keep(after, file.path))
+    if made.oid == file.blob.oid:
+        if refused is not None:
+            refused.hint = MIXED if after != before else ""
+            raise refused
+        return Hooked(file.blob)
+    ours, theirs = [await repository.content(each) for each in (file.blob, made)]
+    same = _letters(ours) == _letters(theirs)
+    if not same and not (alone and file.holds(theirs)):
+        raise HookRefusedError(HOOK, None if refused is None else refused.done, _why(alone))
+    if alone and after is not None:
+        wanted = await repository.content(made, file.path)
+        if wanted != after:
+            await offload(
+                documents.replace, place, after, wanted, repository.folder, deadline=limit
+            )
+    return Hooked(made, same)
+
+
+def _why(alone: bool) -> str:
+    return LOST if alone else MIXED
+
+
+async def _refusal(repository: Repository, index: Path) -> HookRefusedError | None:
+    try:
+        await run_hook(repository, HOOK, index=index)
+    except HookRefusedError as error:
+        if error.done is None or error.done.timed_out:
+            raise
+        return error
+    return None
+
+
+def _letters(data: bytes) -> str:
+    """Return what a formatter leaves as it is: it moves marks, blanks and line breaks."""
+    return "".join(filter(str.isalpha, data.decode("utf-8", "replace")))
+
+
+def note_commit(common: Path, oid: str) -> None:
+    """Remember that the cockpit made a commit; blocking, raises ``OSError``."""
+    _append(common, f"{COMMIT} {oid}")
+
+
+def note_file(common: Path, former: bytes, after: bytes) -> None:
+    """Remember that the cockpit wrote ``after`` over ``former``; blocking, raises ``OSError``."""
+    _append(common, f"{FILE} {digest(former)} {digest(after)}")
+
+
+def _append(common: Path, line: str) -> None:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(common / LIST, flags, 0o666)
+    try:
+        follow(handle, common)
+        os.write(handle, f"{line}\n".encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
 
 PLAIN: Final = "100644"
 _TRIES: Final = 5

@@ -1,24 +1,111 @@
-"""A git repository that records are written into: found from a file, asked by plain ``git``.
-
-Commands have deadlines and never prompt (``cockpit.runtime.git``). GitPython's ``index`` and
-``push`` are not used: they commit what the user has staged, invent an author and hide rejections.
-Runs the user's own hooks, too.
-"""
+"""A git repository that records are written into, and why a record could not be."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.records.git.silence import LONG, note, silent
+from cockpit.model.wording import duration, moment
+from cockpit.platforms.local.launcher.kernel import write_whole
 from cockpit.runtime.git import LOW_SPEED, quiet_ssh, run_git
 from cockpit.runtime.offload import offload
-from cockpit.runtime.shell import Completed, run_command
+from cockpit.runtime.shell import NO_PROGRAM, Completed, run_command
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+NOTE: Final = "cockpit-silent.json"
+SILENT_FOR: Final = 300.0
+"""Seconds for which a remote that gave no answer is not asked again by itself."""
+LONG: Final = 8.0
+"""Seconds after which also a refusal counts as having let us wait in vain."""
+MOST: Final = 65536
+
+
+class Silence(NamedTuple):
+    """Since when a remote does not answer, when it was asked last (epoch seconds), how patiently.
+
+    Whoever has more patience than ``waited`` seconds may ask all the same: it may be just slow.
+    """
+
+    since: float
+    asked: float
+    waited: float
+
+    @property
+    def text(self) -> str:
+        """One line: since when, and when it is asked again."""
+        again = f"asked again after {duration(SILENT_FOR)}, or by retry"
+        return f"no answer since {moment(self.since)}; {again}"
+
+
+_here: dict[tuple[str, str], Silence] = {}
+
+
+def silent(common: Path, remote: str, patience: float, now: float | None = None) -> Silence | None:
+    """Return the silence of a remote that is not to be asked at this moment; blocking."""
+    found = _all(common).get(remote)
+    if found is None or patience > found.waited:
+        return None
+    passed = (time.time() if now is None else now) - found.asked
+    return found if 0 <= passed < SILENT_FOR else None
+
+
+def note(common: Path, remote: str, patience: float, *, answered: bool) -> None:
+    """Remember how a remote behaved just now; blocking, never raises."""
+    known = _all(common)
+    former = known.pop(remote, None)
+    if answered:
+        _here.pop((str(common), remote), None)
+        if former is not None:
+            _write(common, known)
+        return
+    now = time.time()
+    since = now if former is None else min(former.since, now)
+    known[remote] = Silence(since, now, patience)
+    _here[str(common), remote] = known[remote]
+    _write(common, known)
+
+
+def forget(common: Path) -> None:
+    """Let every remote be asked again: a person wants to know now; blocking, never raises."""
+    for key in [key for key in _here if key[0] == str(common)]:
+        del _here[key]
+    with suppress(OSError):
+        (common / NOTE).unlink(missing_ok=True)
+
+
+def _all(common: Path) -> dict[str, Silence]:
+    known = {name: each for (place, name), each in _here.items() if place == str(common)}
+    try:
+        with (common / NOTE).open("rb") as file:
+            said = json.loads(file.read(MOST))
+        known |= {str(name): Silence(*map(float, each)) for name, each in said.items()}
+    except FileNotFoundError:
+        return {} if os.access(common, os.W_OK) else known  # another cockpit had an answer
+    except (OSError, ValueError, TypeError, AttributeError, IndexError):
+        return known
+    return known
+
+
+def _write(common: Path, known: dict[str, Silence]) -> None:
+    place = common / NOTE
+    fresh = place.with_name(f"{NOTE}.{os.getpid()}")
+    with suppress(OSError):
+        if not known:
+            place.unlink(missing_ok=True)
+            return
+        write_whole(fresh, json.dumps(known))
+        fresh.replace(place)
+
 
 NOTHING: Final = ""
 """What stands for "does not exist" in a compare-and-swap, whatever the hash."""
@@ -224,3 +311,135 @@ async def run_by_hand(repository: Repository, name: str, *words: str, index: Pat
     return await run_command(
         (str(path), *words), deadline=repository.limits.hook, cwd=repository.top, env=env
     )
+
+
+_LIMIT: Final = 400
+_NOISE: Final = re.compile(
+    r"hint:|To |error: failed to push|Done$|\s*$|warning: redirecting"
+    r"|\*\*\* Please tell me|Run$|\s+git config --global user|to set your account's|Omit --global"
+    r"|Please make sure you have the correct access|and the repository exists"
+    r"|fatal: Could not read from remote repository"
+)
+_LOCK: Final = re.compile(r"'([^']+\.lock)'")
+_OWNED: Final = re.compile(r"repository at '([^']+)'")
+_REMEDIES: Final = (
+    (
+        ("Please tell me who you are", "empty ident name", "unable to auto-detect email"),
+        "git does not know who you are: set git config user.name and user.email, then retry",
+    ),
+    (
+        ("Could not resolve host", "Name or service not known", "Temporary failure in name"),
+        "no network: the remote's name cannot be resolved; retry when it is back",
+    ),
+    (
+        ("Connection refused", "Connection timed out", "Network is unreachable", "No route to"),
+        "the remote does not answer; retry when the network is back",
+    ),
+    (
+        ("Operation too slow", "Connection reset", "early EOF", "remote end hung up"),
+        "the remote broke off; retry",
+    ),
+    (
+        (
+            "could not read Username", "could not read Password", "Authentication failed",
+            "Permission denied (", "terminal prompts disabled", "Host key verification failed",
+        ),
+        "the remote asks for a login: log in with a git push of your own, then retry",
+    ),
+    (
+        ("does not appear to be a git repository", "Repository not found", "not found: did you"),
+        "the remote does not exist: check git remote -v",
+    ),
+    (("No space left on device", "Disk quota exceeded"), "the disk is full: make room, then retry"),
+    (("insufficient permission", "Permission denied", "Read-only file system"),
+     "this user may not write there"),
+    (("gpg failed to sign", "failed to write commit object", "No secret key"),
+     "the commit could not be signed: commit once by hand, then retry"),
+)  # fmt: skip
+
+NO_HISTORY: Final = "is not in a git repository: saved, but without a history"
+
+
+def of_command(done: Completed, doing: str) -> str:
+    """Return the line for a command that failed while ``doing`` something."""
+    if done.rc == NOT_ASKED and done.timed_out:
+        return f"{doing}: {clean(done.err.decode('utf-8', 'replace'))}"
+    if done.timed_out:
+        return f"{doing}: git did not answer in time; retry"
+    if done.rc == NO_PROGRAM:
+        return f"{doing}: git is not installed"
+    said = done.err.decode("utf-8", "replace")
+    lock = _LOCK.search(said)
+    if lock is not None and "File exists" in said:
+        return (
+            f"{doing}: {clean(lock[1])} is held: another git is at work; retry, "
+            "and if none runs remove that file"
+        )
+    meant = next((text for signs, text in _REMEDIES if any(s in said for s in signs)), None)
+    short = spoken(done)
+    return f"{doing}: {meant} ({short})" if meant else f"{doing}: {short}"
+
+
+def of_hook(error: HookRefusedError) -> str:
+    """Return the line for a hook that said no, with its own words."""
+    if error.done is None:
+        return f"the {error.name} hook changed the file: {error.hint}"
+    if error.done.timed_out:
+        return f"the {error.name} hook did not end in time; retry, or commit by hand"
+    helps = error.hint or "do what it asks, then retry"
+    return f"the {error.name} hook refused: {spoken(error.done)}; {helps}"
+
+
+def of_file(error: OSError | ValueError, path: Path, changed: bool = False) -> str:
+    """Return the line for a file that could not be read or written; ``changed``: it was before."""
+    reason = clean(getattr(error, "strerror", None) or str(error) or "cannot be used")
+    where = clean(path, 4096)
+    number = getattr(error, "errno", None)
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        reason = "the disk is full: make room, then retry"
+    kept = "what was saved is kept" if changed else "nothing was changed"
+    return f"{where}: {reason[:1].lower()}{reason[1:]} ({kept})"
+
+
+def of_discovery(done: Completed, path: Path) -> str:
+    """Return why ``path`` cannot be committed: git's refusal to name a repository."""
+    said = done.err.decode("utf-8", "replace")
+    where = clean(path.parent, 4096)
+    if "dubious ownership" in said:
+        at = _OWNED.search(said)
+        place = where if at is None else clean(at[1], 4096)
+        remedy = f"git config --global --add safe.directory {place}"
+        return f"the repository belongs to another user; if you trust it: {remedy}"
+    if "must be run in a work tree" in said:
+        return f"{where} is inside a bare repository or a git directory: it has no work tree"
+    if "not a git repository" in said:
+        return f"{where} {NO_HISTORY}"
+    return of_command(done, where)
+
+
+def of_rejection(done: Completed, remote: str) -> str:
+    """Return the line for a push that the remote, or a hook, turned down for good."""
+    text = done.out.decode("utf-8", "replace") + done.err.decode("utf-8", "replace")
+    words = [
+        line.removeprefix("remote:").strip()
+        for line in text.splitlines()
+        if line.startswith("remote:") and line.removeprefix("remote:").strip(" -=*")
+    ]
+    reason = re.search(r"\[(?:remote )?rejected\] \(([^\n]*)\)", text)
+    if reason is None:
+        return of_command(done, f"push to {clean(remote)}")
+    why = clean(reason[1])
+    said = f": {_short(words)}" if words else ""
+    return f"{clean(remote)} refused the push ({why}){said}; do what it asks, then retry"
+
+
+def spoken(done: Completed) -> str:
+    """Return a command's own words as one safe line without secrets."""
+    text = done.err.decode("utf-8", "replace") or done.out.decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if not _NOISE.match(line)]
+    return _short(lines) or f"it exited with {done.rc} and said nothing"
+
+
+def _short(lines: list[str]) -> str:
+    parts = [clean(line) for line in scrub("\n".join(lines)).splitlines()]
+    return clean(" / ".join(part for part in parts if part), _LIMIT)

@@ -80,7 +80,7 @@ class _Root(NamedTuple):
 
 
 class HostClaim:
-    """The guard (``cockpit.actions.core.context.Guard``) under output roots of ssh hosts.
+    """The guard (``cockpit.actions.core.action.Guard``) under output roots of ssh hosts.
 
     ``operator`` returns who acts; ``holder`` returns the process that claims.
     """

@@ -73,7 +73,7 @@ class _BusyError(Exception):
 
 
 class RootClaim:
-    """The guard (``cockpit.actions.core.context.Guard``) under local output roots.
+    """The guard (``cockpit.actions.core.action.Guard``) under local output roots.
 
     ``operator`` returns who acts; ``holder`` returns the process that claims.
     """

@@ -1,7 +1,4 @@
-"""What a lease ref says (who holds a run, since when, for what), and how it is read and moved.
-
-Its value is JSON in a commit's message; it is moved by compare-and-swap (SPEC A, "Two machines").
-"""
+"""What a lease says: who holds a run, since when, for what; and how it is read and moved."""
 
 from __future__ import annotations
 
@@ -15,9 +12,8 @@ from uuid import uuid4
 from pydantic import Field, ValidationError
 
 from cockpit.model.base import Frozen, rfc3339
-from cockpit.records.git.repository import NOT_ASKED, Repository
-from cockpit.records.git.troubles import of_command, of_rejection
-from cockpit.records.git.upstream import FETCH, LOOK_WITHIN
+from cockpit.records.git.pushing import FETCH, LOOK_WITHIN
+from cockpit.records.git.repository import NOT_ASKED, Repository, of_command, of_rejection
 from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
 

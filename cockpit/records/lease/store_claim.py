@@ -45,7 +45,7 @@ _TELLS: Final = frozenset({ErrorKind.TIMEOUT, ErrorKind.REFUSED, ErrorKind.DNS, 
 
 
 class StoreClaim(SwappedLease):
-    """The guard (``cockpit.actions.core.context.Guard``) under output roots in buckets.
+    """The guard (``cockpit.actions.core.action.Guard``) under output roots in buckets.
 
     A claim that could be read when a plan was made and not be taken afterwards refuses the action:
     the plan had promised it. From then on plans of this process warn of it, and what they warn of

@@ -1,15 +1,166 @@
-"""A file of records as lines of text that can be put back byte for byte, and edits on it."""
+"""A logbook as lines that can be put back byte for byte: its entries, and where new ones go."""
 
 from __future__ import annotations
 
 import operator
+import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
-from cockpit.records.logbook.shortening import Cut, CutError, shortened, whole
-from cockpit.text.logbook_scan import Line, LogbookEntry, LogbookPage, entries_of, raw_lines
+from cockpit.records.logbook.reading import newest_first
+from cockpit.text.logbook_scan import (
+    Line,
+    LogbookEntry,
+    LogbookPage,
+    contract_of,
+    entries_of,
+    is_instances,
+    raw_lines,
+)
+from cockpit.text.times import written_stamp
+
+LONG: Final = 100_000
+"""Characters below which a file is read whole: that takes no time."""
+KEPT: Final = 64
+"""Entries that stay at both ends of a run: more than the style of a new one is taken from."""
+LEAST: Final = 256
+"""Entries that a run has at least."""
+_DATE: Final = (
+    r"(?:19|20)\d\d-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])"
+    r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+)
+_HEAD: Final = (
+    rf"#{{2,6}} {_DATE} (?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?"
+    r"(?: (?:UTC|GMT|Z|CET|CEST|MSK|JST|PST|PDT|MST|MDT|EST|EDT)(?= [-–—|·] )|(?= [-–—] [A-Za-z]))"
+)
+_MARKS: Final = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*+"
+_OTHER: Final = re.compile(
+    rf"\n(?!{_HEAD})(?:{_MARKS}(?:```|~~~|<[!?pPsStT])|[ \t]*\#| {{0,3}}=+[ \t]*(?:\n|$)"
+    r"|(?<!\n\n) {0,3}-{3,}[ \t]*(?:\n|$))"
+)
+"""What ends a run: whatever may be more than a line of an entry."""
+_FENCE: Final = re.compile(r"\n```(?!`)[^`\n]*(?=\n)")
+_FENCE_END: Final = re.compile(r"\n {0,3}`{3,}[ \t]*(?=\n|$)")
+_DATED: Final = re.compile(rf"\n({_HEAD})")
+_FRONT_END: Final = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?=\n)")
+_DIGITS: Final = str.maketrans("", "", "0123456789")
+
+Span = tuple[int, int]
+
+
+class CutError(Exception):
+    """What was left out is needed after all: the whole file must be read."""
+
+
+class Cut(NamedTuple):
+    """Entries that were left out before character ``at`` of what is read.
+
+    All are of one heading ``level``; ``newest_first`` is ``None`` when they do not tell.
+    """
+
+    at: int
+    text: str
+    level: int
+    newest_first: bool | None
+
+
+def shortened(text: str, around: float) -> tuple[str, tuple[Cut, ...]]:
+    """Return a logbook without what has nothing to do with an entry of that time (epoch s)."""
+    if len(text) < LONG or "\r" in text:
+        return text, ()
+    parts: list[str] = []
+    cuts: list[Cut] = []
+    done = length = 0
+    for start, stop, level, downwards in _spare(text, _days(around)):
+        parts.append(text[done:start])
+        length, done = length + start - done, stop
+        cuts.append(Cut(length, text[start:stop], level, downwards))
+    return "".join((*parts, text[done:])), tuple(cuts)
+
+
+def whole(text: str, cuts: Sequence[Cut], start: int = 0) -> str:
+    """Return a part of what is read, which begins at ``start``, with what was left out in it."""
+    parts: list[str] = []
+    done = 0
+    for cut in cuts:
+        if 0 < cut.at - start < len(text):
+            parts += (text[done : cut.at - start], cut.text)
+            done = cut.at - start
+    return "".join((*parts, text[done:]))
+
+
+def _days(around: float) -> frozenset[str]:
+    """Return the dates that a time may have, whatever zone it is written in."""
+    try:
+        day = datetime.fromtimestamp(around, UTC)
+        return frozenset(f"{day + timedelta(days=each):%Y-%m-%d}" for each in (-1, 0, 1))
+    except (ValueError, OverflowError, OSError):
+        return frozenset()
+
+
+def _spare(text: str, days: frozenset[str]) -> Iterator[tuple[int, int, int, bool | None]]:
+    """Yield what can be left out: from where to where, the heading level, and the order."""
+    for spans in _runs(text):
+        heads = [found for span in spans for found in _DATED.finditer(text, *span)]
+        names = [found[1] for found in heads]
+        level = names[0].index(" ") if len(names) >= LEAST else 0
+        if not level or not _alike(names, level):
+            continue
+        down = sum(one > other for one, other in pairwise(names))
+        up = sum(one < other for one, other in pairwise(names))
+        for first, last in _ordered(names, level, days, falls=down > up):
+            if last - first >= LEAST:
+                here, there = heads[first + KEPT].start() + 1, heads[last - KEPT].start() + 1
+                yield here, there, level, None if not down + up else down > up
+
+
+def _alike(names: Sequence[str], level: int) -> bool:
+    """Tell whether all are of that level, and written in the same zone and form."""
+    tails = {name[level + len(" 2026-03-11 08:55") :] for name in names}
+    marks = {name[: level + 1] for name in names}
+    return len(marks) == len({tail.translate(_DIGITS) for tail in tails}) == 1
+
+
+def _ordered(
+    names: Sequence[str], level: int, days: frozenset[str], *, falls: bool
+) -> Iterator[Span]:
+    """Yield the stretches of these headings that are in order and away from the ``days``."""
+    first = 0
+    for at, (one, other) in enumerate(pairwise(names)):
+        wrong = one < other if falls else one > other
+        if wrong or other[level + 1 : level + 11] in days:
+            yield first, at
+            first = at + 1
+    yield first, len(names) - 1
+
+
+def _runs(text: str) -> Iterator[list[Span]]:
+    """Yield the runs of plain lines and whole fences, each as the spans outside of its fences."""
+    begin = _after_front_matter(text)
+    spans: list[Span] = []
+    while begin is not None and begin < len(text):
+        other = _OTHER.search(text, begin)
+        end = len(text) if other is None else other.start()
+        spans.append((begin, end + 1))
+        fence = None if other is None else _FENCE.match(text, end)
+        close = None if fence is None else _FENCE_END.search(text, fence.end())
+        if close is None:
+            yield spans
+            spans = []
+        begin = end + 1 if close is None else close.end()
+
+
+def _after_front_matter(text: str) -> int | None:
+    """Return where the front matter ends; ``None`` where it is begun and never ended."""
+    if not text.removeprefix("\ufeff").startswith("---"):
+        return 0
+    found = _FRONT_END.search(text)
+    return None if found is None else found.end()
+
 
 _BOM: Final = "\ufeff"
 
@@ -214,3 +365,191 @@ class MarkdownFile:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
+
+
+_EVENT_LOG: Final = re.compile(r"\bevents\b|\bevent[- ]?log\b")
+_LOG: Final = re.compile(
+    r"(?:\w+ )?log(?:book)?|(?:status )?updates|timeline|history|journal|chronology"
+)
+_NEWEST: Final = re.compile(
+    r"(?:newest|latest|most recent) (?:entr\w+ )?(?:first|on top|at the top)"
+    r"|reverse[- ]chronolog",
+    re.IGNORECASE,
+)
+_BULLET_DEPTH: Final = 7
+_PREAMBLE: Final = 6
+
+
+class EntrySection(NamedTuple):
+    """A section that holds entries: its heading (``None``: the file), last line, and entries.
+
+    ``entries`` are the dated ones of one form, in the order of the file; ``newest_first`` is
+    ``None`` when they do not tell. ``loose``: the section holds other things too, so that a new
+    entry goes next to the others rather than to the end.
+    """
+
+    heading: Heading | None
+    last: int
+    entries: tuple[LogbookEntry, ...]
+    newest_first: bool | None
+    loose: bool = False
+
+    @property
+    def level(self) -> int:
+        """The heading level of its entries; 0 for dated bullets."""
+        if self.entries:
+            return self.entries[-1].level
+        return min(6, (self.heading.level if self.heading is not None else 1) + 1)
+
+
+def events_place(book: MarkdownFile) -> EntrySection | None:
+    """Return where events are written: the event log, else where the dated entries are."""
+    named = [each for each in _sections(book) if _EVENT_LOG.search(each.title.lower())]
+    if named:
+        return _best(book, named)
+    places = _places_of_entries(book)
+    if places:
+        several = [place for place in places if len(place.entries) > 1]
+        return max(several or places, key=_newest)
+    logs = [each for each in _sections(book) if _LOG.fullmatch(_bare(each.title))]
+    return _best(book, logs) if logs else None
+
+
+def instances_place(book: MarkdownFile) -> EntrySection | None:
+    """Return the section of launched instances."""
+    named = [each for each in book.headings if not each.dated and each.level > 1]
+    found = [each for each in named if is_instances(each.title)]
+    places = [_inside(book, each, book.section_end(each.number, each.level)) for each in found]
+    return max(places, key=_newest, default=None)
+
+
+def named_place(book: MarkdownFile, title: str) -> EntrySection | None:
+    """Return the section of that title, whatever its case."""
+    wanted = _bare(title)
+    found = [each for each in book.headings if not each.dated and _bare(each.title) == wanted]
+    return _best(book, found) if found else None
+
+
+def contract_heading(book: MarkdownFile) -> Heading | None:
+    """Return the heading of the run contract, as the reader finds it."""
+    plain = [each for each in book.headings if not each.dated]
+    found = contract_of([each.title for each in plain])
+    return None if found is None else plain[found]
+
+
+def _bare(title: str) -> str:
+    words = re.sub(r"\(.*?\)|[^\w\s]", " ", title.lower())
+    return " ".join(words.split())
+
+
+def _sections(book: MarkdownFile) -> list[Heading]:
+    """Return the headings that may hold events."""
+    return [
+        each
+        for number, each in enumerate(book.headings)
+        if not each.dated
+        and not (each.level == 1 and number == 0)
+        and not is_instances(each.title)
+        and "contract" not in each.title.lower()
+    ]
+
+
+def _best(book: MarkdownFile, headings: Sequence[Heading]) -> EntrySection:
+    exact = [each for each in headings if _bare(each.title) == "event log"] or headings
+    places = [_named(book, each) for each in exact]
+    return max(reversed(places), key=_newest)
+
+
+def _newest(place: EntrySection) -> float:
+    return max((entry.at for entry in place.entries if entry.at is not None), default=-1.0)
+
+
+def _named(book: MarkdownFile, heading: Heading) -> EntrySection:
+    last = book.section_end(heading.number, heading.level)
+    place = _inside(book, heading, last)
+    if place.entries:
+        return place
+    beyond = book.section_end(heading.number, heading.level, past_entries=True)
+    return _inside(book, heading, beyond)
+
+
+def _inside(book: MarkdownFile, heading: Heading, last: int) -> EntrySection:
+    inside = [entry for entry in book.entries if heading.number < entry.line <= last]
+    entries = _of_one_form(book, inside)
+    order = newest_first(entries)
+    if order is None and _says_newest_first(book, heading, last):
+        order = True
+    return EntrySection(heading, last, entries, order)
+
+
+def _of_one_form(book: MarkdownFile, entries: Sequence[LogbookEntry]) -> tuple[LogbookEntry, ...]:
+    """Return the dated entries of the level that most have; bullets only without headings.
+
+    Rows of a table are none: nothing can be put between them. Headings with a clock time alone
+    stand below those of their days, which are the entries then.
+    """
+    entries = [entry for entry in entries if not book.line(entry.line).lstrip().startswith("|")]
+    headed = [entry for entry in entries if entry.level]
+    dated = [entry for entry in headed or entries if entry.at is not None]
+    if not headed:
+        return tuple(dated)
+    if not dated:
+        return ()
+    days = [entry for entry in dated if written_stamp(book.start_of(entry))]
+    levels = Counter(entry.level for entry in days or dated)
+    level = max(levels, key=lambda each: (levels[each], -each))
+    return tuple(entry for entry in dated if entry.level == level)
+
+
+def _says_newest_first(book: MarkdownFile, heading: Heading, last: int) -> bool:
+    below = range(heading.number + 1, min(last, heading.number + _PREAMBLE) + 1)
+    headed = {each.number for each in book.headings}
+    words = [heading.title, *(book.line(n) for n in below if n not in headed)]
+    return any(_NEWEST.search(line) for line in words)
+
+
+def _places_of_entries(book: MarkdownFile) -> list[EntrySection]:
+    """Return every section that directly holds dated entries, instances and contract apart."""
+    title = [each for each in book.headings[:1] if each.level == 1 and not each.dated]
+    allowed: set[Heading | None] = {None, *_sections(book), *title}
+    holding: dict[Heading | None, list[LogbookEntry]] = {}
+    for entry, above in _with_parents(book):
+        if entry.at is not None and above in allowed:
+            holding.setdefault(above, []).append(entry)
+    places = []
+    for above, entries in holding.items():
+        mine = _of_one_form(book, entries)
+        last = book.section_end(above.number, above.level) if above is not None else book.last
+        loose = above is None or above.level == 1
+        places.append(EntrySection(above, last, mine, newest_first(mine), loose))
+    return [place for place in places if place.entries]
+
+
+def _with_parents(book: MarkdownFile) -> Iterable[tuple[LogbookEntry, Heading | None]]:
+    """Yield each entry with the nearest heading above it that is a section."""
+    sections = [each for each in book.headings if not each.dated]
+    above: list[Heading] = []
+    index = 0
+    for entry in book.entries:
+        while index < len(sections) and sections[index].number < entry.line:
+            heading = sections[index]
+            above = [each for each in above if each.level < heading.level] + [heading]
+            index += 1
+        level = entry.level or _BULLET_DEPTH
+        yield entry, next((each for each in reversed(above) if each.level < level), None)
+
+
+def next_line(book: MarkdownFile, place: EntrySection) -> int:
+    """Return the line after which the section's next entry goes."""
+    if place.newest_first and place.entries:
+        return place.entries[0].line - 1
+    first = (place.heading.number if place.heading is not None else book.skipped) + 1
+    if place.newest_first:
+        below = (each.number - 1 for each in book.headings if first <= each.number <= place.last)
+        return max(book.content_end(first, next(below, place.last)), first - 1)
+    if not place.entries or not (place.loose or not place.level):
+        return max(book.content_end(first, place.last), first - 1)
+    entry = place.entries[-1]
+    # all down to a heading is read as a bullet's own
+    last = min(place.last, book.section_end(entry.line, entry.level or 6))
+    return max(book.content_end(entry.line, last), entry.line)

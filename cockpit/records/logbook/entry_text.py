@@ -1,17 +1,24 @@
-"""What is known of a run, as the beginning of a logbook entry (SPEC A-10): a person ends it."""
+"""Begins a logbook entry for a person: facts, templates (SPEC A-10), the kept draft."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
 from cockpit.model.lineage import named, newest_good, newest_of
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventEntry, Unfinished
 from cockpit.model.report import RunReport, present_loss
+from cockpit.records.git.documents import read
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -116,3 +123,96 @@ def _next(report: RunReport, now: float) -> str:
 
 def _at(at: float | None, now: float) -> str:
     return f"{wording.day_time(at, now, UTC)} UTC"
+
+
+NOTE: Final = "note"
+
+
+def template(report: RunReport, name: str, now: float) -> EventEntry:
+    """Return the entry that a template begins; raises ``KeyError`` for an invalid name."""
+    title, evidence = TEMPLATES[name](report)
+    seen = prefill(report, title, now)
+    lines = [seen.evidence, *(scrub(clean(line, 2000)) for line in evidence)]
+    return seen.model_copy(update={"evidence": "\n".join(filter(None, lines))})
+
+
+def _plain(title: str) -> Callable[[RunReport], tuple[str, list[str]]]:
+    return lambda report: (title, [])
+
+
+def _incident(report: RunReport) -> tuple[str, list[str]]:
+    worst = report.worst
+    return ("incident" if worst is None else f"incident: {worst.title}"), []
+
+
+def _relaunch(report: RunReport) -> tuple[str, list[str]]:
+    """Return what it would resume from, as far as that is known."""
+    found = report.facets.checkpoints.value
+    pick = None if found is None else found.relaunch_from
+    return "relaunch", [] if pick is None else [f"would resume from {named(pick)}: {pick.why}"]
+
+
+def _handoff(report: RunReport) -> tuple[str, list[str]]:
+    """Return who owns it by the run file, and what is open."""
+    dri = [] if report.spec.dri is None else [f"DRI by the run file: {report.spec.dri}"]
+    return "handoff", [*dri, *(f"open: {each.id} {each.title}" for each in report.alerts)]
+
+
+TEMPLATES: Final[Mapping[str, Callable[[RunReport], tuple[str, list[str]]]]] = {
+    NOTE: _plain("note"),
+    "check": _plain("check"),
+    "incident": _incident,
+    "decision": _plain("decision"),
+    "relaunch": _relaunch,
+    "handoff": _handoff,
+}
+"""By name, in the order in which a person is offered them."""
+
+
+class Drafts:
+    """The drafts in one folder; ``kind`` says of what one is (an event, an entry)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, run: str, kind: str, text: str, by: str = "") -> None:
+        """Keep a text in the place of the one before; a crash leaves one or the other.
+
+        ``by`` is who typed it.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._folder.chmod(0o700)
+        document = {"run": run, "kind": kind, "text": text, "by": by}
+        handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=self._folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(json.dumps(document).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(self._place(run, kind))
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    def get(self, run: str, kind: str) -> str | None:
+        """Return the text that was kept, ``None`` if there is none that can be read."""
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            return str(json.loads(read(self._place(run, kind)) or b"")["text"])
+        return None
+
+    def unfinished(self, run: str, kind: str) -> Unfinished | None:
+        """Return what is known of a text that was kept, but for what it says."""
+        text, place = self.get(run, kind), self._place(run, kind)
+        if text is None or not text.strip():
+            return None
+        by = str(json.loads(read(place) or b"{}").get("by", ""))
+        lines = len(text.strip().splitlines())
+        return Unfinished(by=clean(by, 100), lines=lines, at=place.stat().st_mtime)
+
+    def drop(self, run: str, kind: str) -> None:
+        """Forget a text, whose entry has been saved."""
+        self._place(run, kind).unlink(missing_ok=True)
+
+    def _place(self, run: str, kind: str) -> Path:
+        """Return a name that is safe whatever the run is called; the file says which it is."""
+        key = hashlib.sha256(f"{run}\0{kind}".encode("utf-8", "surrogatepass")).hexdigest()
+        return self._folder / f"{key[:40]}.draft.json"

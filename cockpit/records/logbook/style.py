@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Final
 
-from cockpit.records.logbook.book import Heading, MarkdownFile
+from cockpit.records.logbook.book import EntrySection, Heading, MarkdownFile, contract_heading
 from cockpit.records.logbook.forms import (
     HARD,
     EntryForm,
@@ -19,17 +19,24 @@ from cockpit.records.logbook.forms import (
     HeadForm,
     cell,
     field_form,
+    form_of,
     head_form,
     label_words,
     normal,
     one_line,
     value_lines,
 )
-from cockpit.records.logbook.guarding import guarded
-from cockpit.records.logbook.labels import KNOWN, plain, since
-from cockpit.records.logbook.places import EntrySection, contract_heading
-from cockpit.records.logbook.reading import ROW, LabelledValue, entry_fields, match_of, read_fields
-from cockpit.records.logbook.stamps import form_of
+from cockpit.records.logbook.reading import (
+    KNOWN,
+    ROW,
+    LabelledValue,
+    entry_fields,
+    guarded,
+    match_of,
+    plain,
+    read_fields,
+    since,
+)
 from cockpit.text.logbook_scan import LogbookEntry, indent_of
 
 _SAMPLE: Final = 40

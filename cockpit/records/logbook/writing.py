@@ -14,21 +14,33 @@ from typing import Final
 
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
-from cockpit.records.logbook.book import MarkdownFile
-from cockpit.records.logbook.forms import EntryForm, FieldForm, HeadForm, foreign, normal, one_line
-from cockpit.records.logbook.guarding import closed, contained
-from cockpit.records.logbook.labels import CONTRACT, plain
-from cockpit.records.logbook.places import (
+from cockpit.records.logbook.book import (
+    CutError,
     EntrySection,
+    MarkdownFile,
     contract_heading,
     events_place,
     instances_place,
     named_place,
     next_line,
 )
-from cockpit.records.logbook.reading import entry_fields, event_of
-from cockpit.records.logbook.shortening import CutError
-from cockpit.records.logbook.stamps import form_of
+from cockpit.records.logbook.forms import (
+    EntryForm,
+    FieldForm,
+    HeadForm,
+    foreign,
+    form_of,
+    normal,
+    one_line,
+)
+from cockpit.records.logbook.reading import (
+    CONTRACT,
+    closed,
+    contained,
+    entry_fields,
+    event_of,
+    plain,
+)
 from cockpit.records.logbook.style import contract_form, entry_form, with_values
 from cockpit.text.logbook_scan import LogbookEntry, heading_of, is_instances, split_lines
 from cockpit.text.times import read_stamp

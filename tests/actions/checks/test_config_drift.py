@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.actions.checks.config_drift import MOST, command_drift, config_drift, settled
-from cockpit.actions.checks.config_file import ResolvedConfig, digest, flattened, read_config
+from cockpit.actions.checks.config_file import (
+    MOST,
+    ResolvedConfig,
+    command_drift,
+    config_drift,
+    digest,
+    flattened,
+    read_config,
+    settled,
+)
 from tests.actions.contexts import by_id, hard, levels, soft
 
 OLD = {"optimizer": {"lr": 1e-3, "betas": [0.9, 0.95]}, "trainer": {"seed": 0, "steps": 100.0}}

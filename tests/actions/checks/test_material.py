@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cockpit.actions.checks.code import BUNDLE
-from cockpit.actions.checks.material import Material, gather
+from cockpit.actions.checks.code import BUNDLE, Material, gather
 from cockpit.model.jobs import Bundle
 from cockpit.model.run import CodeSpec
 from tests.actions.checks.test_code import SHA, code, git

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.actions.checks.output import agrees, pinned
+from cockpit.actions.checks.setup import agrees, pinned
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
 from cockpit.platforms.command import fill, values_of
 from cockpit.rules.lineage.paths import (

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from cockpit.actions.checks import checkpoint, identity, jobs, people, records, recover
-from cockpit.actions.checks.new_lineage import source_of
+from cockpit.actions.checks import checkpoint, jobs, lineages, setup
+from cockpit.actions.checks.lineages import source_of
 from cockpit.actions.core.action import StepError
-from cockpit.actions.launching.relaunch_steps import nothing_lives
+from cockpit.actions.launching.relaunch import nothing_lives
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import FormerFailure
 from cockpit.model.jobs import Live, Stopped
@@ -180,39 +180,39 @@ def test_a_version_that_cannot_act_on_the_kind_says_so() -> None:
 
 
 def test_triage_decides_what_is_recoverable() -> None:
-    killed = by_id(recover.recoverable(context(job=dead(), log=KILLED)), "T")
+    killed = by_id(lineages.recoverable(context(job=dead(), log=KILLED)), "T")
     assert killed.level is Level.PASS
-    unread = by_id(recover.recoverable(context(job=dead())), "T")
+    unread = by_id(lineages.recoverable(context(job=dead())), "T")
     assert soft(unread) and "was not read since" in unread.text
     oom = log("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17 GiB", "CUDA OOM")
-    assert soft(by_id(recover.recoverable(context(job=dead(1), log=oom)), "T"))
-    assert recover.recoverable(context(job=job(), log=KILLED)) == []
+    assert soft(by_id(lineages.recoverable(context(job=dead(1), log=oom)), "T"))
+    assert lineages.recoverable(context(job=job(), log=KILLED)) == []
 
 
 def test_a_stop_of_our_own_may_be_relaunched_by_a_person_and_anothers_not() -> None:
     by_hand = job(Phase.FAILED, exit_code=143, started_at=T0, ended_at=T0 + 500)
     ordered = entry("stop", T0 + 490, done("stop"), operator="bob", facts={"stops": "host:1"})
-    check = by_id(recover.recoverable(context(job=by_hand, entries=(ordered,))), "T")
+    check = by_id(lineages.recoverable(context(job=by_hand, entries=(ordered,))), "T")
     assert check.level is Level.PASS and "stopped by bob" in check.text
     assert check.basis is Basis.RECORDED
     skipped = ordered.model_copy(update={"steps": (done("stop", state=StepState.SKIPPED),)})
     stopped = log("step 3 loss 1", "Received SIGTERM: leaving")
-    other = by_id(recover.recoverable(context(job=by_hand, entries=(skipped,), log=stopped)), "T")
+    other = by_id(lineages.recoverable(context(job=by_hand, entries=(skipped,), log=stopped)), "T")
     assert soft(other) and "nobody is recorded" in other.text
 
 
 def test_a_stop_of_a_former_job_with_the_same_process_id_does_not_count() -> None:
     again = job(Phase.FAILED, exit_code=143, started_at=T0 + 400, ended_at=T0 + 500)
     old = entry("stop", T0 + 100, done("stop"), facts={"stops": "host:1"})
-    assert recover.own_stop(context(job=again, entries=(old,)), again) is None
+    assert lineages.own_stop(context(job=again, entries=(old,)), again) is None
 
 
 def test_a_nan_is_never_infrastructure() -> None:
-    (check,) = recover.no_numbers_lost(context(alerts=(alert("C-09"),)))
+    (check,) = lineages.no_numbers_lost(context(alerts=(alert("C-09"),)))
     assert soft(check) and "roll back to before it" in check.text
     for at, said in ((T0 - 5, "roll back to before it"), (T0 + 5, "rolled back since; approve if")):
         went_back = context(alerts=(alert("C-09"),), entries=[entry("rollback", at)])
-        (check,) = recover.no_numbers_lost(went_back)
+        (check,) = lineages.no_numbers_lost(went_back)
         assert soft(check) and said in check.text
 
 
@@ -222,17 +222,17 @@ def test_nothing_changed_after_a_failure_that_needs_a_fix_is_a_warning() -> None
     from cockpit.model.observed import CodeValue
 
     stands = context(job=dead(1), log=BUG, code=CodeValue(**code))
-    assert levels(recover.fixed(stands, prior, True)) == {"fix": "warn"}
-    assert levels(recover.fixed(stands, prior, False)) == {"fix": "pass"}
+    assert levels(lineages.fixed(stands, prior, True)) == {"fix": "warn"}
+    assert levels(lineages.fixed(stands, prior, False)) == {"fix": "pass"}
     moved = prior.model_copy(update={"sha": "b" * 40})
-    assert levels(recover.fixed(stands, moved, True)) == {"fix": "pass"}
-    assert recover.fixed(context(job=dead(), log=KILLED), prior, True) == []
+    assert levels(lineages.fixed(stands, moved, True)) == {"fix": "pass"}
+    assert lineages.fixed(context(job=dead(), log=KILLED), prior, True) == []
 
 
 def test_the_recipe_for_a_bad_node_is_shown_and_never_run() -> None:
     line = log("RuntimeError: No accelerator found on worker 3", mtime=T0)
     spec = run_spec(job=JobSpec(kind="local", bad_node_recipe="drain worker 3; rm -rf /"))
-    checks = recover.recoverable(context(spec, job=dead(1), log=line))
+    checks = lineages.recoverable(context(spec, job=dead(1), log=line))
     assert "drain worker 3" in by_id(checks, "recipe").text
     assert soft(by_id(checks, "T"))
 
@@ -243,13 +243,13 @@ def failure(**more: Any) -> FormerFailure:
 
 def test_the_same_failure_again_needs_a_name() -> None:
     stands = context(job=dead(1), log=BUG)
-    now = recover.present_failure(stands)
+    now = lineages.present_failure(stands)
     assert now is not None and now.signature is not None
     same = failure(name=now.name, signature=now.signature)
-    assert soft(by_id(recover.not_again(stands, [same]), "C-14"))
-    assert levels(recover.not_again(stands, [failure()])) == {"C-14": "pass"}
+    assert soft(by_id(lineages.not_again(stands, [same]), "C-14"))
+    assert levels(lineages.not_again(stands, [failure()])) == {"C-14": "pass"}
     itself = same.model_copy(update={"job_id": now.job_id})
-    assert levels(recover.not_again(stands, [itself])) == {"C-14": "pass"}
+    assert levels(lineages.not_again(stands, [itself])) == {"C-14": "pass"}
 
 
 def test_what_starts_by_itself_after_the_job_blocks_a_relaunch() -> None:
@@ -272,20 +272,20 @@ def test_what_starts_by_itself_after_the_job_blocks_a_relaunch() -> None:
 def test_restarts_of_the_platform_are_flapping_within_the_window() -> None:
     again = job(Phase.FAILED, exit_code=1, launch_id="toy-i001", restarts=3)
     ours = entry("relaunch", NOW - 60, launch_id="toy-i001")
-    assert soft(by_id(recover.not_again(context(job=again, entries=[ours]), ()), "C-14"))
+    assert soft(by_id(lineages.not_again(context(job=again, entries=[ours]), ()), "C-14"))
     old = entry("relaunch", NOW - 7 * 3600, launch_id="toy-i001")
-    found = levels(recover.not_again(context(job=again, entries=[old]), ()))
+    found = levels(lineages.not_again(context(job=again, entries=[old]), ()))
     assert found == {"C-14": "pass", "restarts": "warn"}
     twice = job(Phase.FAILED, exit_code=1, launch_id="toy-i001", restarts=2)
-    found = levels(recover.not_again(context(job=twice, entries=[ours]), ()))
+    found = levels(lineages.not_again(context(job=twice, entries=[ours]), ()))
     assert found == {"C-14": "pass"}
 
 
 def test_flapping_needs_a_name_too() -> None:
     three = [entry("relaunch", NOW - 60 * n, number=n) for n in (1, 2, 3)]
-    assert soft(by_id(recover.not_again(context(entries=three), ()), "C-14"))
+    assert soft(by_id(lineages.not_again(context(entries=three), ()), "C-14"))
     refused = [each.model_copy(update={"outcome": Outcome.REFUSED}) for each in three]
-    assert levels(recover.not_again(context(entries=refused), ()))["C-14"] == "pass"
+    assert levels(lineages.not_again(context(entries=refused), ()))["C-14"] == "pass"
 
 
 @pytest.mark.parametrize(("name", "level"), [("20270115-0800", "block"), ("20260101-0000", "warn")])
@@ -293,35 +293,35 @@ def test_a_monitor_that_counts_restarts_is_believed_within_the_window(
     name: str, level: str
 ) -> None:
     value = monitor(T0, restart_count=4, path=f"/s/{name}_monitoring_state.json")
-    found = levels(recover.not_again(context(monitor=value), ()))
+    found = levels(lineages.not_again(context(monitor=value), ()))
     assert found["C-14" if level == "block" else "restarts"] == level
 
 
 def test_the_dri_must_know_where_somebody_else_operates() -> None:
-    assert people.dri_knows(context(operator="Ada ")) == []
-    (check,) = people.dri_knows(context(operator="bob"))
+    assert setup.dri_knows(context(operator="Ada ")) == []
+    (check,) = setup.dri_knows(context(operator="bob"))
     assert hard(check) and 'cockpit escalate toy --confirm "escalate toy"' in check.text
     told = entry("escalate", NOW - 100, done("notify"), operator="bob")
-    assert levels(people.dri_knows(context(operator="bob", entries=(told,)))) == {
+    assert levels(setup.dri_knows(context(operator="bob", entries=(told,)))) == {
         "dri-notified": "pass"
     }
     by_issue = entry("escalate", NOW - 100, done("notify", state=StepState.SKIPPED))
-    assert not hard(people.dri_knows(context(operator="bob", entries=(by_issue,)))[0])
+    assert not hard(setup.dri_knows(context(operator="bob", entries=(by_issue,)))[0])
     old = entry("escalate", NOW - 90_000, done("notify"))
-    assert hard(people.dri_knows(context(operator="bob", entries=(old,)))[0])
+    assert hard(setup.dri_knows(context(operator="bob", entries=(old,)))[0])
     failed = entry("escalate", NOW - 100, done("notify", state=StepState.FAILED),
                    outcome=Outcome.FAILED)  # fmt: skip
-    assert hard(people.dri_knows(context(operator="bob", entries=(failed,)))[0])
+    assert hard(setup.dri_knows(context(operator="bob", entries=(failed,)))[0])
 
 
 def test_no_dri_is_a_hard_block() -> None:
-    assert hard(people.has_dri(context(run_spec(dri=None)))[0])
+    assert hard(setup.has_dri(context(run_spec(dri=None)))[0])
 
 
 def test_only_the_dri_approves_what_only_the_dri_may() -> None:
     check = Check(id="C-15", level=Level.BLOCK, text="x", basis=Basis.OBSERVED, overridable=True)
     plan = Plan(words="w", plan_id="p", action="relaunch", run="toy", made_at=T0,
-                checks=people.for_dri([check], ["C-15"], "ada"))  # fmt: skip
+                checks=setup.for_dri([check], ["C-15"], "ada"))  # fmt: skip
     assert plan.approved((Approval(check="C-15", by="bob", reason="fine"),)).blocked
     assert not plan.approved((Approval(check="C-15", by="ADA", reason="fine"),)).blocked
 
@@ -520,16 +520,16 @@ def test_from_scratch_is_free_only_for_a_run_that_never_was() -> None:
 def test_the_resume_policy(policy: str, value: object, level: str) -> None:
     run = run_spec(wandb=WandbSpec(id="w", resume=policy))
     more: dict[str, Any] = {} if value is None else {"tracker": value}
-    assert levels(identity.may_resume(context(run, **more))) == {"resume-policy": level}
+    assert levels(setup.may_resume(context(run, **more))) == {"resume-policy": level}
 
 
 def test_a_drifting_identity_is_a_hard_block() -> None:
     run = run_spec(wandb=WandbSpec(id="w", project="p"))
-    (check,) = identity.same_tracker(context(run, tracker=tracker(id="other", project="p")), None)
+    (check,) = setup.same_tracker(context(run, tracker=tracker(id="other", project="p")), None)
     assert hard(check) and "id other is active, w is recorded" in check.text
     prior = Snapshot(launch_id="i", at=T0, action="launch", command=("x",), wandb_id="before")
-    assert hard(identity.same_tracker(context(run, tracker=tracker(id="w")), prior)[0])
-    same = identity.same_tracker(context(run, tracker=tracker(id="w", project="p")), None)
+    assert hard(setup.same_tracker(context(run, tracker=tracker(id="w")), prior)[0])
+    same = setup.same_tracker(context(run, tracker=tracker(id="w", project="p")), None)
     assert levels(same) == {"C-13": "pass"}
 
 
@@ -544,30 +544,30 @@ ISSUE = "https://github.com/marin-community/marin/issues/1234"
 )  # fmt: skip
 def test_logbook_and_issue_link_each_other(linked: str, level: str) -> None:
     run = run_spec(tier="hero", records=RecordsSpec(logbook="/l.md", issue=ISSUE))
-    found = records.kept_records(context(run), read_logbook(BOOK.format(linked)), None)
+    found = setup.kept_records(context(run), read_logbook(BOOK.format(linked)), None)
     assert levels(found)["issue"] == level
 
 
 def test_what_blocks_a_hero_run_warns_an_ordinary_one() -> None:
     hero = run_spec(tier="hero", final_step=None, final_step_source=None)
     names = ("logbook", "issue", "retention", "final-step")
-    found = levels(records.kept_records(context(hero), None, None))
+    found = levels(setup.kept_records(context(hero), None, None))
     assert {name: found[name] for name in names} == dict.fromkeys(names, "block")
     plain = hero.model_copy(update={"tier": "ordinary"})
-    found = levels(records.kept_records(context(plain), None, None))
+    found = levels(setup.kept_records(context(plain), None, None))
     assert {name: found[name] for name in names} == dict.fromkeys(names, "warn")
 
 
 def test_a_policy_that_can_never_hold_the_depth() -> None:
     spec = CheckpointSpec(path=("/c",), save_every=900.0, permanent_every=100_000, keep=5,
                           rollback_depth=10)  # fmt: skip
-    (check,) = records.retention(run_spec(tier="hero", checkpoints=spec))
+    (check,) = setup.retention(run_spec(tier="hero", checkpoints=spec))
     assert check.level is Level.BLOCK and "less than rollback depth" in check.text
 
 
 def test_a_logbook_that_two_runs_share_is_said() -> None:
     book = RecordsSpec(logbook="/x/book.md")
     one, other = run_spec(records=book), run_spec(name="other", records=book)
-    found = records.kept_records(context(one, runs=(other,)), read_logbook(BOOK.format("x")), None)
+    found = setup.kept_records(context(one, runs=(other,)), read_logbook(BOOK.format("x")), None)
     (check,) = [each for each in found if each.id == "logbook"]
     assert check.level is Level.WARN and "/x/book.md is also the logbook of other" in check.text

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cockpit.actions.core import lookups
-from cockpit.actions.core.holding import FRESH_FOR
-from cockpit.actions.core.lookups import look_up
+from cockpit.actions.core import execution
+from cockpit.actions.core.execution import look_up
+from cockpit.actions.core.guards import FRESH_FOR
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import Outcome, Result, StepState
@@ -187,7 +187,7 @@ class Faulty(FilePlatform):
 async def test_a_look_up_that_raises_or_hangs_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: bool
 ) -> None:
-    monkeypatch.setattr(lookups, "ANSWER_WITHIN", 0.05)
+    monkeypatch.setattr(execution, "ANSWER_WITHIN", 0.05)
     platform = Faulty(tmp_path / "jobs")
     platform.hangs = hangs
     found = await look_up(platform, World(tmp_path).file.runs[0], "toy-i001")
@@ -220,7 +220,7 @@ async def test_it_is_looked_up_for_as_long_as_the_platform_needs_and_not_too_oft
     monkeypatch.setattr(FilePlatform, "definite_within", within)
     world, clock = World(tmp_path), Ticking()
     world.platform.blind = True
-    found = await lookups.settled(world.platform, world.file.runs[0], "toy-i001", clock)
+    found = await execution.settled(world.platform, world.file.runs[0], "toy-i001", clock)
     assert found.found is Found.UNKNOWN
     assert within <= sum(clock.waits) <= within + 10.0
     assert clock.waits[0] == every and world.platform.looked <= most
@@ -231,8 +231,8 @@ def test_who_must_look_is_told_where_for_which_name_and_id(
 ) -> None:
     world = World(tmp_path)
     (run,) = world.file.runs
-    told = lookups.where_to_look(world.platform, run, "toy-i001", None)
+    told = execution.where_to_look(world.platform, run, "toy-i001", None)
     assert told == "check by hand for toy-i001"
     monkeypatch.setattr(FilePlatform, "endpoint", lambda self, run: "slurm@isambard")
-    told = lookups.where_to_look(world.platform, run, "toy-i001", "4711")
+    told = execution.where_to_look(world.platform, run, "toy-i001", "4711")
     assert told == "check by hand for toy-i001 at slurm@isambard, accepted as 4711"

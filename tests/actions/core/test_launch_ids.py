@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.actions.core.launch_ids import Noted, noted_ids
+from cockpit.actions.core.guards import Noted, noted_ids
 from cockpit.model.run import JobSpec, RecordsSpec, RunSpec
 from cockpit.platforms.local.launcher import launches
 from tests.actions.toys import World, request

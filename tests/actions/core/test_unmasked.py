@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.actions.core.parameters import masked_plan
+from cockpit.actions.core.action import masked_plan
 from cockpit.model.plan import Outcome
 from cockpit.text.scrub import scrub
 from tests.actions.launch_place import Place, approve, save

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from cockpit.actions.core.action import RefuseError
-from cockpit.actions.launching.forking import PARAM as FORK
-from cockpit.actions.launching.forking import fork_allowed
-from cockpit.actions.launching.lineage import subject
-from cockpit.actions.launching.new_run import new_run, typed_root
+from cockpit.actions.launching.lineage import PARAM as FORK
+from cockpit.actions.launching.lineage import fork_allowed, new_run, subject, typed_root
 from cockpit.model.place import place_of
 from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec, WandbSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.actions.retention.needed import RecoverySources
+from cockpit.actions.retention.retain import RecoverySources
 from tests.rules.making import T0, checkpoint
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cockpit.actions.core.action import RefuseError
-from cockpit.actions.retention.deleting import Identity, NotDeletedError, delete, identity_of
+from cockpit.actions.retention.here import Identity, NotDeletedError, delete, identity_of
 from cockpit.actions.retention.retain import Retain
 from cockpit.model.plan import Outcome
 from cockpit.model.run import CheckpointSpec, RecordsSpec

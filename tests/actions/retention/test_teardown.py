@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.actions.retention.pulled import compare, verified
-from cockpit.actions.retention.teardown import Teardown
+from cockpit.actions.sealing.pulled import compare, verified
+from cockpit.actions.sealing.teardown import Teardown
 from cockpit.model.place import place_of
 from cockpit.model.plan import Approval, Outcome
 from cockpit.model.run import TeardownSpec

@@ -22,8 +22,8 @@ from typing import Any
 from xml.sax.saxutils import unescape
 
 from cockpit.actions.core.action import Action
+from cockpit.actions.retention import host as acting
 from cockpit.actions.retention.retain import Retain
-from cockpit.actions.roots import host as acting
 from cockpit.actions.stopping.rollback import Rollback
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.run import CheckpointSpec

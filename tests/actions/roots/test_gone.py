@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from cockpit.actions.roots import host as acting
-from cockpit.actions.roots.here import HereWays
-from cockpit.actions.roots.host import HostWays
-from cockpit.actions.roots.ways import RootError, Ways
-from cockpit.actions.stopping.rejecting import ToReject
+from cockpit.actions.retention import host as acting
+from cockpit.actions.retention.here import HereWays
+from cockpit.actions.retention.host import HostWays
+from cockpit.actions.retention.ways import RootError, ToReject, Ways
 from cockpit.model.place import Place, place_of
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script

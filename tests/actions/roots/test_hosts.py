@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cockpit.actions.core.action import Action
+from cockpit.actions.retention import host as acting
 from cockpit.actions.retention.retain import Retain
-from cockpit.actions.roots import host as acting
 from cockpit.actions.stopping.rollback import Rollback
 from cockpit.model.facet import ErrorKind
 from cockpit.model.plan import Outcome

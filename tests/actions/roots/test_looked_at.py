@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.actions.checks import away, regions
-from cockpit.actions.retention.teardown import Teardown
-from cockpit.actions.stopping.saves import BUCKET_EVERY, Saves, SavesUnknownError
+from cockpit.actions.checks import checkpoint, places
+from cockpit.actions.sealing.teardown import Teardown
+from cockpit.actions.stopping.losses import BUCKET_EVERY, Saves, SavesUnknownError
 from cockpit.actions.stopping.stop import Stop
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Pick
@@ -28,32 +28,32 @@ ROOT = f"s3://{BUCKET}/{RUN_ROOT}"
 async def test_a_seed_is_looked_at_where_it_lies(bucket: ObjectStore) -> None:
     fill(bucket.put, 300)
     fill(bucket.put, 400, marker=False)
-    good = await away.origin(place_of(f"{ROOT}/step-300"), CLOCK)
+    good = await checkpoint.origin(place_of(f"{ROOT}/step-300"), CLOCK)
     assert good.level is Level.PASS and "step 300, complete" in good.text
-    torn = await away.origin(place_of(f"{ROOT}/step-400"), CLOCK)
+    torn = await checkpoint.origin(place_of(f"{ROOT}/step-400"), CLOCK)
     assert torn.level is Level.BLOCK and not torn.overridable
-    gone = await away.origin(place_of(f"{ROOT}/step-500"), CLOCK)
+    gone = await checkpoint.origin(place_of(f"{ROOT}/step-500"), CLOCK)
     assert gone.level is Level.BLOCK and not gone.overridable
     held = bucket.buckets[BUCKET]
     held[f"{RUN_ROOT}/step-7/metadata.json"] = held[f"{RUN_ROOT}/step-300/metadata.json"]
     held[f"{RUN_ROOT}/step-7/d/0"] = (b"x", time.time() - 60)
-    named = await away.origin(place_of(f"{ROOT}/step-7"), CLOCK)
+    named = await checkpoint.origin(place_of(f"{ROOT}/step-7"), CLOCK)
     assert named.level is Level.WARN and "its name says 7" in named.text
 
 
 async def test_a_root_that_is_in_use_is_no_new_one(bucket: ObjectStore) -> None:
     fill(bucket.put, 300)
-    assert "is not empty" in (await away.occupied(place_of(ROOT), CLOCK) or "")
-    assert await away.occupied(place_of(f"s3://{BUCKET}/runs/new"), CLOCK) is None
+    assert "is not empty" in (await checkpoint.occupied(place_of(ROOT), CLOCK) or "")
+    assert await checkpoint.occupied(place_of(f"s3://{BUCKET}/runs/new"), CLOCK) is None
     assert "cannot tell whether" in (
-        await away.occupied(place_of("s3://nobodys/runs"), CLOCK) or ""
+        await checkpoint.occupied(place_of("s3://nobodys/runs"), CLOCK) or ""
     )
 
 
 async def test_what_cannot_be_read_is_no_checkpoint_to_load(bucket: ObjectStore) -> None:
     fill(bucket.put, 300)
     pick = place_of(f"{ROOT}/step-300")
-    assert [check.level for check in await away.unreadable(pick, CLOCK)] == [Level.PASS]
+    assert [check.level for check in await checkpoint.unreadable(pick, CLOCK)] == [Level.PASS]
     assert bucket.count() <= 6
 
     def denies(asked: Handler) -> bool:
@@ -63,7 +63,7 @@ async def test_what_cannot_be_read_is_no_checkpoint_to_load(bucket: ObjectStore)
         return False
 
     bucket.fault = denies
-    (said,) = await away.unreadable(pick, CLOCK)
+    (said,) = await checkpoint.unreadable(pick, CLOCK)
     assert said.level is Level.BLOCK and "d/0c0ffee0" in said.text
 
 
@@ -73,16 +73,16 @@ async def test_other_regions_are_said(bucket: ObjectStore) -> None:
         initialize_from="gs://marin-eu-west4/base/step-10",
     )
     run = RunSpec(name="a", output_root="gs://marin-us-central2/run", checkpoints=spec)
-    (said,) = await regions.said(run, (), None, CLOCK)
+    (said,) = await places.region_checks(run, (), None, CLOCK)
     assert said.level is Level.WARN and "europe-west4" in said.text and "us-central2" in said.text
     words = ("iris", "job", "run", "--zone", "us-east5-a", "--", "python", "train.py")
-    there = await regions.said(run, words, None, CLOCK)
+    there = await places.region_checks(run, words, None, CLOCK)
     assert [check.level for check in there] == [Level.WARN] * 3
     same = run.model_copy(update={"checkpoints": CheckpointSpec(path=spec.path)})
-    (fine,) = await regions.said(same, (), None, CLOCK)
+    (fine,) = await places.region_checks(same, (), None, CLOCK)
     assert fine.level is Level.PASS
     far = Pick(path="gs://x-asia-northeast1/step-5", step=5, why="")
-    (said,) = await regions.said(same, (), far, CLOCK)
+    (said,) = await places.region_checks(same, (), far, CLOCK)
     assert "the checkpoint gs://x-asia-northeast1/step-5" in said.text
 
 

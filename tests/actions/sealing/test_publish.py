@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.actions.core.action import RefuseError
-from cockpit.actions.sealing.passport import Pair, inspect, pairs_in
-from cockpit.actions.sealing.publish import Publish
+from cockpit.actions.sealing.publish import Pair, Publish, inspect, pairs_in
 from cockpit.model.plan import Outcome
 from cockpit.model.run import RecordsSpec
 from tests.actions.resting import Rest, blocks

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.actions.stopping.saves import NoSaveError, Saves
+from cockpit.actions.stopping.losses import NoSaveError, Saves
 from cockpit.actions.stopping.stop import Stop, save_within
 from cockpit.model.place import place_of
 from cockpit.model.plan import Level, Outcome, StepResult, StepState

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.records.logbook.templates import TEMPLATES
+from cockpit.records.logbook.entry_text import TEMPLATES
 from tests.actions.telling.test_logbooks import _ignore, book, git, report, service
 from tests.widgets import reports as made
 

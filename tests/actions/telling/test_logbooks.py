@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.actions.telling.logbooks import NO_LOGBOOK, Logbooks
+from cockpit.actions.core.recording import NO_LOGBOOK
+from cockpit.actions.telling.log_entry import Logbooks
 from cockpit.model.clock import SystemClock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.report import RunReport

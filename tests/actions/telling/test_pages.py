@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from cockpit.actions.core.action import RefuseError
-from cockpit.actions.telling.escalate import Escalate
+from cockpit.actions.telling.acknowledge import Escalate
 from cockpit.actions.telling.handoff import Handoff
-from cockpit.actions.telling.log_entry import LogEntry
-from cockpit.actions.telling.logbooks import Logbooks
+from cockpit.actions.telling.log_entry import Logbooks, LogEntry
 from cockpit.model.alert import ClosedAlert, RowSpan, Severity
 from cockpit.model.plan import Level, Outcome, Plan, Request, plan_of
 from cockpit.model.run import NotifySpec, RecordsSpec, RunSpec

@@ -150,7 +150,7 @@ def test_editors_agents_readers_and_copiers(command: str) -> None:
         "uv run --with x cockpit check", "nice -n 5 /v/bin/cockpit watch", "python -Im cockpit",
         "python3 -E -P /s/run_cockpit.py -m cockpit.attach.host f", "python -m cockpit.attach.host",
         "/v/bin/python /s/run_cockpit.py watch a", "conda run -n ml cockpit check",
-        "python -E -P /s/run_cockpit.py -m cockpit.records.git.behind {r}", "sh -s cockpit-probe",
+        "python -E -P /s/run_cockpit.py -m cockpit.records.git.saver {r}", "sh -s cockpit-probe",
         "/v/bin/python -E -P /v/site-packages/run_cockpit/__init__.py -m cockpit.attach.host f",
         "python -m run_cockpit watch a", "poetry run python -m cockpit watch",
         "python -X dev -m cockpit check {r}",

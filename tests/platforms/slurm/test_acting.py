@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.actions.core.lookups import settled
+from cockpit.actions.core.execution import settled
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Accepted, Found, LiveJob, Submission
 from cockpit.model.place import place_of

@@ -11,10 +11,9 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.records import SaveStage
-from cockpit.records.git.behind import PushStage, push_of
 from cockpit.records.git.repository import Limits
-from cockpit.records.git.saver import Saver
-from cockpit.records.git.writable import trouble_with
+from cockpit.records.git.saver import PushStage, Saver, push_of
+from cockpit.records.recorder import trouble_with
 from cockpit.runtime.git import run_git
 from cockpit.runtime.shell import Completed
 from tests.records.remotes import LOGBOOK, adding, entry, git, hook, remote_logbook, shared

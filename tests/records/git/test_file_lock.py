@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import SystemClock
-from cockpit.records.git.file_lock import BusyError, held
+from cockpit.records.git.documents import BusyError, held
 
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
 from cockpit.model.clock import SystemClock
-from cockpit.records.git.file_lock import held
+from cockpit.records.git.documents import held
 async def go():
     async with held(Path(sys.argv[1]), SystemClock(), 5.0):
         print("held", flush=True)

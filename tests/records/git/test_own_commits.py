@@ -14,9 +14,8 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.records import Recorded, SaveStage
-from cockpit.records.git.behind import PushStage, push_of
 from cockpit.records.git.repository import Limits
-from cockpit.records.git.saver import Saver
+from cockpit.records.git.saver import PushStage, Saver, push_of
 from tests.records.remotes import (
     LOGBOOK,
     START,

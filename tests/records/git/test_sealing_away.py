@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place, on_host
-from cockpit.records.git import away
+from cockpit.records.git import sealing
 from cockpit.records.git.repository import Limits
 from cockpit.records.git.sealing import SealDone, seal, seal_plan
 from cockpit.runtime.shell import Completed
@@ -93,7 +93,7 @@ async def test_an_answer_that_is_lost_is_no_absence_and_sealing_again_finds_it(
                 return done
             raise RemoteError(ErrorKind.REFUSED, f"{host}: the connection broke off", sent=True)
 
-        monkeypatch.setattr(away, "run_script", script)
+        monkeypatch.setattr(sealing, "run_script", script)
 
     for word in ("for-each-ref", "ls-remote", TAG):
         cut(word)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.records.git.writable import trouble_with
+from cockpit.records.recorder import trouble_with
 from tests.records.remotes import LOGBOOK, git, shared
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cockpit.actions.launching.launch import issue_to_create
-from cockpit.records.issue.creating import LABELS, logbook_link, page_of
 from cockpit.records.issue.outbox import SETTLE
+from cockpit.records.issue.service import LABELS, logbook_link, page_of
 from cockpit.records.issue.text import new_issue
 from tests.records.fake_github import FakeGitHub, Reply, Trouble, running
 from tests.records.issue_services import TOKEN, SkipClock, run_spec, service

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cockpit.model.facet import ErrorKind
-from cockpit.records.issue.outbox import said_of
-from cockpit.records.issue.posting import refused
+from cockpit.records.issue.outbox import refused, said_of
 from cockpit.runtime.http import HttpError, LostAnswerError
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.records.issue.posting import (
+from cockpit.records.issue.outbox import (
     PostMarker,
     event_digest,
     marker_of,

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.records.issue.outbox import SETTLE
-from cockpit.records.issue.posting import marker_of
+from cockpit.records.issue.outbox import SETTLE, marker_of
 from cockpit.records.issue.service import IssueService
 from cockpit.store.store import Store
 from tests.records.fake_github import FakeGitHub, Reply, Request, Trouble, running

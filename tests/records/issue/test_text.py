@@ -20,7 +20,7 @@ from cockpit.model.plan import Approval
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RecordsSpec, RunSpec, WandbSpec
 from cockpit.records.issue import text as issue_text
-from cockpit.records.issue.posting import PostMarker, post_text
+from cockpit.records.issue.outbox import PostMarker, post_text
 from tests.records.logbook.test_markdown import CALLS, shape, visible
 
 NOW = 1_800_000_000.0

@@ -12,8 +12,8 @@ from cockpit.actions.core.guards import claim_checks
 from cockpit.model.clock import FixedClock
 from cockpit.model.records import Claim
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.records.lease.ref import LeaseRef
 from cockpit.records.lease.state import lease_ref
+from cockpit.records.lease.swapped import LeaseRef
 from cockpit.store.journal import Holder
 from tests.records.remotes import LOGBOOK, clone, git, hook, shared, snapshot
 
@@ -183,7 +183,7 @@ RACER = """
 import asyncio, sys
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.records.lease.ref import LeaseRef
+from cockpit.records.lease.swapped import LeaseRef
 from cockpit.store.journal import Holder
 async def go():
     holder = Holder(host=sys.argv[1], pid=1, boot=sys.argv[1], ticks=1)

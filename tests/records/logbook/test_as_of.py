@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.records.logbook.as_of import book_then
+from cockpit.records.logbook.reading import book_then
 from tests.records.remotes import git
 
 AT = datetime(2026, 3, 11, 3, 0, tzinfo=UTC).timestamp()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.records.logbook.drafts import Drafts
+from cockpit.records.logbook.entry_text import Drafts
 
 
 def test_a_draft_is_kept_replaced_and_dropped(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_what_is_not_a_draft_is_none(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from cockpit.records.logbook.drafts import Drafts
+from cockpit.records.logbook.entry_text import Drafts
 n = 0
 while True:
     n += 1

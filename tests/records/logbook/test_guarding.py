@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.records import EventEntry
 from cockpit.records.logbook.forms import FieldForm
-from cockpit.records.logbook.guarding import guarded, unguarded
-from cockpit.records.logbook.reading import read_logbook, value_of
+from cockpit.records.logbook.reading import guarded, read_logbook, unguarded, value_of
 from cockpit.records.logbook.writing import with_contract, with_event, with_text
 from cockpit.text.logbook_scan import Blocks, read_entries, read_page
 

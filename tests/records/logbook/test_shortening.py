@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from cockpit.model.records import EventEntry, InstanceEntry
-from cockpit.records.logbook import shortening, style
-from cockpit.records.logbook.book import MarkdownFile
-from cockpit.records.logbook.shortening import KEPT, CutError, shortened
+from cockpit.records.logbook import book, style
+from cockpit.records.logbook.book import KEPT, CutError, MarkdownFile, shortened
 from cockpit.records.logbook.writing import with_event, with_instance
 
 T0 = 1_770_000_000.0
@@ -29,8 +28,8 @@ ODD = (
 
 @pytest.fixture(autouse=True)
 def short_ones_count_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shortening, "LONG", 0)
-    monkeypatch.setattr(shortening, "LEAST", 2 * KEPT + 10)
+    monkeypatch.setattr(book, "LONG", 0)
+    monkeypatch.setattr(book, "LEAST", 2 * KEPT + 10)
 
 
 def written(at: float, form: str = FORMS[0]) -> str:
@@ -78,7 +77,7 @@ def test_what_is_written_is_what_the_whole_file_would_have_got(first: int) -> No
             short = with_event(data, event), with_instance(data, launch)
             cut += len(MarkdownFile(data, at).text) < len(MarkdownFile(data).text)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(shortening, "LONG", len(data) + 1)
+                patch.setattr(book, "LONG", len(data) + 1)
                 assert short == (with_event(data, event), with_instance(data, launch)), seed
     assert cut, "or this has shown nothing"
 

@@ -8,8 +8,7 @@ import pytest
 
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RecordsSpec, RunSpec, WandbSpec
-from cockpit.records.logbook.book import MarkdownFile
-from cockpit.records.logbook.places import events_place, instances_place
+from cockpit.records.logbook.book import MarkdownFile, events_place, instances_place
 from cockpit.records.logbook.reading import event_of, read_logbook, value_of
 from cockpit.records.logbook.writing import (
     new_logbook,

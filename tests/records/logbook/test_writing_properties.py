@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.records.logbook.forms import foreign, normal, one_line
-from cockpit.records.logbook.labels import CONTRACT, INSTANCE, plain
-from cockpit.records.logbook.reading import event_of, read_logbook, value_of
+from cockpit.records.logbook.reading import (
+    CONTRACT,
+    INSTANCE,
+    event_of,
+    plain,
+    read_logbook,
+    value_of,
+)
 from cockpit.records.logbook.style import says
 from cockpit.records.logbook.writing import (
     preview,

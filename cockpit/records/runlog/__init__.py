@@ -1,1 +1,0 @@
-"""HPC run logs, their timeline and experiments (SPEC S-12)."""
