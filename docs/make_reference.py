@@ -18,6 +18,7 @@ def made() -> Iterator[tuple[Path, str]]:
     """Yield each file that is made, or has made parts, with its text as it shall be."""
     from cockpit import __version__
     from cockpit.cli import all_verbs
+    from cockpit.model.conditions import table
     from cockpit.verbs.reference.documents import (
         described,
         exit_codes,
@@ -34,6 +35,7 @@ def made() -> Iterator[tuple[Path, str]]:
     parts = {"verbs": overview(pages), "exit codes": exit_codes(), "calls": sections(pages)}
     yield HERE / "verbs.md", _filled(HERE / "verbs.md", parts)
     yield HERE / "keys.md", _filled(HERE / "keys.md", {"keys": key_table()})
+    yield HERE / "CONDITIONS.md", _filled(HERE / "CONDITIONS.md", {"conditions": table()})
     parts = {"settings": settings(run_file_schema())}
     yield HERE / "run-file.md", _filled(HERE / "run-file.md", parts)
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from bench.judgement.clock import HOUR
 from bench.judgement.labelled import Alarms, Score, Triaged
 from bench.judgement.playing import BROKEN, FOUND, LATE, MISSED, NOISY, QUIET, Played
+from cockpit.model.conditions import CONDITIONS
 
 WEEK = 7 * 24 * HOUR
-CONDITIONS = tuple(f"C-{number:02}" for number in range(1, 27))
+IDS = tuple(id_ for row in CONDITIONS for id_ in row.ids)
 NO_GENERATOR = {
     "C-20": "a rule of display, no alert: scored by the maximum of progress lines, never rounded",
 }
@@ -147,7 +148,7 @@ def _overall(played: Sequence[Played]) -> str:
 def _by_condition(played: Sequence[Played]) -> str:
     false = Counter(told[0] for each in played for told in each.false)
     lines: list[Line] = []
-    for name in CONDITIONS:
+    for name in IDS:
         own = [each for each in played if each.wants == name]
         alike = [each for each in played if each.wants is None and each.like == name]
         if not own and not alike:
@@ -226,6 +227,6 @@ def _without(played: Sequence[Played]) -> list[str]:
     told = {**NO_GENERATOR, **ONLY_ALIKE}
     return [
         f"{name}: {told.get(name, 'nothing generates it yet')}"
-        for name in CONDITIONS
+        for name in IDS
         if name not in wanted
     ]

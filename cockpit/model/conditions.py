@@ -1,6 +1,8 @@
-"""What each condition means and when it opens (SPEC C): docs/CONDITIONS.md has this table.
+"""The conditions of SPEC C, one row each: what it means, when it opens, which rules find it.
 
-Names in backquotes are settings of the run; ``limits`` puts their figures in.
+Help, ``?``, docs/CONDITIONS.md, the judge's rules and its causes come from these rows. A new
+condition is a row, its rule, and an example case in ``tests/house/test_rules.py``. Names in
+backquotes are settings of the run; ``limits`` puts their figures in.
 """
 
 from __future__ import annotations
@@ -13,12 +15,28 @@ from cockpit.model.wording import share, span
 
 
 class Condition(NamedTuple):
-    """One row: its id (or two), what it is, what opens it, and its severity."""
+    """One row: its id (or two), what it is, what opens it, its severity, and what finds it."""
 
     id: str
     what: str
     opens: str
     severity: str
+    """Empty for a rule of display, which never alerts."""
+    rules: tuple[str, ...] = ()
+    """What finds it in ``cockpit.rules``, as ``module:function``: no module of values loads them.
+    Of two alerts with one key the first rule's stays."""
+    consequence_of: tuple[str, ...] = ()
+    """The conditions that it only follows from, the first that holds wins (SPEC C). Only what
+    holds by definition while the other one holds is listed, never a guess about why."""
+    part: str = ""
+    """The part of it that is a consequence, by the end of its key; empty: all of it."""
+    whenever: tuple[str, ...] = ()
+    """Causes without which that part is never found, so it may have begun long before them."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return each id of the row."""
+        return tuple(self.id.split(", "))
 
 
 CONDITIONS: Final = (
@@ -27,6 +45,7 @@ CONDITIONS: Final = (
         "the job ended without success",
         "the orchestrator says so of that instance",
         "critical; warning if stopped by someone unknown, info if by a cockpit",
+        rules=("jobs.terminal:ended_not_success",),
     ),
     Condition(
         "C-02",
@@ -35,6 +54,11 @@ CONDITIONS: Final = (
         "answers for none of its runs is one alert; a launch of which nobody knows what became of "
         "it, at once",
         "warning; an unknown launch is an alert, info once its job is seen",
+        rules=(
+            "jobs.jobstate:state_unknown",
+            "jobs.jobstate:place_unknown",
+            "jobs.terminal:launch_unsettled",
+        ),
     ),
     Condition(
         "C-03",
@@ -42,6 +66,7 @@ CONDITIONS: Final = (
         "no heartbeat for 2 of its own cadences, two monitors on one job, or its session gone; "
         "if its clock may be behind, only after its next write; never part of the verdict",
         "warning",
+        rules=("jobs.jobstate:monitor_stale",),
     ),
     Condition(
         "C-04",
@@ -49,12 +74,18 @@ CONDITIONS: Final = (
         "waiting longer than `pending_after` and than its scheduler planned; it can never"
         " start; or only some of its tasks run for that long",
         "warning",
+        rules=("jobs.jobstate:pending_too_long",),
     ),
     Condition(
         "C-05",
         "throughput collapse",
         "more than `throughput_drop` below the baseline for `throughput_cadences` whole cadences",
         "alert",
+        rules=("metrics.throughput:throughput_collapse",),
+        consequence_of=(
+            "C-01",
+            "C-06",
+        ),  # no step is trained: no rate
     ),
     Condition(
         "C-06",
@@ -62,6 +93,8 @@ CONDITIONS: Final = (
         "no first step within `first_step_within`; later, none for `stall_factor` usual step "
         "times and 2 cadences; *degraded* if nodes are lost",
         "alert",
+        rules=("jobs.stall:step_stalled",),
+        consequence_of=("C-01",),  # nothing trains any more
     ),
     Condition(
         "C-07",
@@ -69,6 +102,11 @@ CONDITIONS: Final = (
         "steps advance, but the newest complete one is older than 2 `save_every`, or an "
         "unfinished one is older than one",
         "alert; info if it is a leftover",
+        rules=("lineage.checkpoints:checkpoint_not_advancing",),
+        consequence_of=(
+            "C-01",
+            "C-06",
+        ),  # nor a save in time
     ),
     Condition(
         "C-08",
@@ -76,12 +114,14 @@ CONDITIONS: Final = (
         "fewer good ones than `rollback_depth` and fewer than before, or than the policy "
         "(`keep`, `save_every`) should have left; a protected one is gone",
         "alert",
+        rules=("lineage.checkpoints:rollback_cover_thin",),
     ),
     Condition(
         "C-09",
         "NaN or inf",
         "in one row of the loss, or three in a row of the gradient norm",
         "critical",
+        rules=("metrics.nonfinite:non_finite",),
     ),
     Condition(
         "C-10",
@@ -89,6 +129,11 @@ CONDITIONS: Final = (
         "robust z-score over `instability_z` for `instability_rows` rows, window "
         "`instability_window`, after `warmup_steps`",
         "alert",
+        rules=("metrics.stability:unstable",),
+        consequence_of=(
+            "C-09",
+            "C-11",
+        ),  # the loss is no number, or has left its level: what is beside it, too
     ),
     Condition(
         "C-11",
@@ -96,6 +141,8 @@ CONDITIONS: Final = (
         "more than `loss_spike` above its trend for `spike_rows` rows; more than "
         "`loss_climb` above its best level for `climb_rows`",
         "alert",
+        rules=("metrics.loss:loss_spike",),
+        consequence_of=("C-09",),  # what led up to a NaN is the same trouble
     ),
     Condition(
         "C-12",
@@ -103,6 +150,14 @@ CONDITIONS: Final = (
         "the first step is not the expected one; replayed steps differ by `resume_catchup`,"
         " or the `resume_window` steps after them by `resume_after`",
         "alert",
+        rules=(
+            "metrics.resume:resumed_elsewhere",
+            "metrics.resume:resume_mismatch",
+        ),
+        consequence_of=(
+            "C-25",
+            "C-17",
+        ),  # rows of two jobs; or other weights were loaded, and this is how it shows
     ),
     Condition(
         "C-13",
@@ -112,12 +167,19 @@ CONDITIONS: Final = (
         " steps for a cadence; the tracker has stopped while the log shows later steps, counted"
         " in steps where a clock is off",
         "alert",
+        rules=("lineage.identity:identity_drifts",),
+        consequence_of=("C-25",),  # the other job's identity is what is seen
     ),
     Condition(
         "C-14",
         "same failure again, or flapping",
         "the same signature or the same step; `flap_restarts` restarts within `flap_window`",
         "alert",
+        rules=(
+            "jobs.restarts:same_failure_again",
+            "jobs.restarts:flapping",
+        ),
+        consequence_of=("C-01",),  # the same end again is that end
     ),
     Condition(
         "C-15",
@@ -128,6 +190,7 @@ CONDITIONS: Final = (
         "`.cockpit/`, logs, pid and exit files, output folders), nor what was already so at the "
         "launch. Two commits that differ only in such files are the same code",
         "alert",
+        rules=("lineage.drift:code_drifts",),
     ),
     Condition(
         "C-16",
@@ -135,6 +198,7 @@ CONDITIONS: Final = (
         "the launch, its command, the running config or the logbook's run contract names "
         "a place outside of the run's; a bucket is named after another region than the job's",
         "alert",
+        rules=("lineage.paths:output_elsewhere",),
     ),
     Condition(
         "C-17",
@@ -143,6 +207,7 @@ CONDITIONS: Final = (
         "sibling of theirs counts; what may be a root by another name does not), the "
         "last by name only, or temporary beside a permanent one",
         "alert",
+        rules=("lineage.paths:wrong_checkpoint",),
     ),
     Condition(
         "C-18",
@@ -151,6 +216,7 @@ CONDITIONS: Final = (
         "else from the job before it, whose config the store keeps; a config is the "
         "execution's in which its launch began",
         "alert; warning for a setting that SPEC does not name",
+        rules=("lineage.drift:config_drifts",),
     ),
     Condition(
         "C-19",
@@ -158,6 +224,7 @@ CONDITIONS: Final = (
         "final checkpoint, tracker's end, final step or logbook entry missing; over in "
         "half the expected time; a hero run unsealed for 24 h",
         "alert; info for the seal",
+        rules=("lineage.success:success_without_artifacts",),
     ),
     Condition(
         "C-20, C-21",
@@ -174,18 +241,34 @@ CONDITIONS: Final = (
         "`[run.teardown]` answers `billed_after` the end. A disk that several runs of "
         "one machine find full is reported once, by one of them that names the others",
         "alert",
+        rules=("jobs.host:host_pressure",),
+        consequence_of=(
+            "C-01",
+            "C-06",
+        ),  # an idle accelerator
+        part="gpu-idle",
+        whenever=("C-06",),
     ),
     Condition(
         "C-23",
         "the log has stopped, training has not",
         "no new byte for 2 cadences",
         "info",
+        rules=(
+            "jobs.stall:log_frozen",
+            "jobs.stall:log_begun_anew",
+        ),
+        consequence_of=(
+            "C-01",
+            "C-06",
+        ),  # no line
     ),
     Condition(
         "C-24",
         "records overdue",
         "a hero run's logbook has no new entry or is not pushed; no issue update for 24 h",
         "info",
+        rules=("lineage.success:records_overdue",),
     ),
     Condition(
         "C-25",
@@ -194,6 +277,10 @@ CONDITIONS: Final = (
         " come by turns: those of one are then set aside; a job of any user that runs the same"
         " script, or saves younger than the job's end, may be one",
         "critical; warning if it only may write there",
+        rules=(
+            "jobs.duplicates:duplicate_job",
+            "metrics.writers:log_mixed",
+        ),
     ),
     Condition(
         "C-26",
@@ -201,6 +288,14 @@ CONDITIONS: Final = (
         "the limit comes before the next save; the log, the platform (Slurm: "
         "`PreemptTime`) or the tracker's client announces that the machine is taken away",
         "alert",
+        rules=(
+            "jobs.jobstate:walltime_short",
+            "jobs.jobstate:preemption_noticed",
+        ),
+        consequence_of=(
+            "C-01",
+            "C-06",
+        ),  # no step on the way to the limit
     ),
 )
 """Every condition, in SPEC's order."""
@@ -214,7 +309,7 @@ _SETTING: Final = re.compile(r"`([a-z_]+)`")
 
 def condition(code: str) -> Condition | None:
     """Return what is told of a condition, ``None`` for an id that there is not."""
-    return next((each for each in CONDITIONS if code in each.id.split(", ")), None)
+    return next((each for each in CONDITIONS if code in each.ids), None)
 
 
 def limits(found: Condition, thresholds: Thresholds | None = None) -> str:
@@ -231,3 +326,11 @@ def limits(found: Condition, thresholds: Thresholds | None = None) -> str:
         return f"{name} ({share(value) if name in _SHARES else format(value, 'g')})"
 
     return _SETTING.sub(with_figure, found.opens).replace("`", "")
+
+
+def table() -> str:
+    """Return the rows as a table of Markdown."""
+    head = "| id | what | opens | severity |\n|---|---|---|---|\n"
+    return head + "\n".join(
+        f"| {' | '.join(each[:4])} |".replace("  |", " |") for each in CONDITIONS
+    )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import pkgutil
 from collections.abc import Callable
+from importlib import import_module
 from typing import NamedTuple
 
 import pytest
 
+from cockpit import rules
+from cockpit.model.conditions import CONDITIONS, Condition
 from cockpit.model.history import (
     FormerFailure,
     History,
@@ -29,7 +34,7 @@ from cockpit.model.run import CheckpointSpec, CodeSpec, RecordsSpec, RunSpec, Wa
 from cockpit.model.shared_facts import Announced, Loaded, Notice
 from cockpit.rules import judge as judging
 from cockpit.rules.jobs.restarts import failure_of, restarts_in
-from cockpit.rules.judge import RULES, judge
+from cockpit.rules.judge import ROWS, RULES, judge, rules_of
 from tests.rules.making import (
     CADENCE,
     T0,
@@ -48,9 +53,6 @@ from tests.rules.making import (
     tracker,
     windows,
 )
-
-SHOWN = {"C-20", "C-21"}
-"""Rules of display, never alerts."""
 
 
 class Case(NamedTuple):
@@ -247,69 +249,86 @@ def full_disk() -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    "C-01": ended,
-    "C-02": unknown,
-    "C-02:https://iris": place_dark,
-    "C-02#launch": launch_lost,
-    "C-03": monitor_dead,
-    "C-04": wedged,
-    "C-05": collapsed,
-    "C-06": stalled,
-    "C-07": saves_late,
-    "C-08": cover_thin,
-    "C-09": not_finite,
-    "C-10": unstable,
-    "C-11": spiked,
-    "C-12": resumed_at_zero,
-    "C-12#loss": resumed_otherwise,
-    "C-13": other_identity,
-    "C-14": failed_again,
-    "C-14:flapping": flaps,
-    "C-15": other_code,
-    "C-16": other_output,
-    "C-17": other_checkpoint,
-    "C-18": other_config,
-    "C-19": hollow_success,
-    "C-22": full_disk,
-    "C-23": log_still,
-    "C-23#anew": truncated,
-    "C-24": unrecorded,
-    "C-25": twice,
-    "C-25#log": shared_log,
-    "C-26": out_of_time,
-    "C-26:notice": noticed,
+    "ended_not_success": ended,
+    "state_unknown": unknown,
+    "place_unknown": place_dark,
+    "launch_unsettled": launch_lost,
+    "monitor_stale": monitor_dead,
+    "pending_too_long": wedged,
+    "throughput_collapse": collapsed,
+    "step_stalled": stalled,
+    "checkpoint_not_advancing": saves_late,
+    "rollback_cover_thin": cover_thin,
+    "non_finite": not_finite,
+    "unstable": unstable,
+    "loss_spike": spiked,
+    "resumed_elsewhere": resumed_at_zero,
+    "resume_mismatch": resumed_otherwise,
+    "identity_drifts": other_identity,
+    "same_failure_again": failed_again,
+    "flapping": flaps,
+    "code_drifts": other_code,
+    "output_elsewhere": other_output,
+    "wrong_checkpoint": other_checkpoint,
+    "config_drifts": other_config,
+    "success_without_artifacts": hollow_success,
+    "host_pressure": full_disk,
+    "log_frozen": log_still,
+    "log_begun_anew": truncated,
+    "records_overdue": unrecorded,
+    "duplicate_job": twice,
+    "log_mixed": shared_log,
+    "walltime_short": out_of_time,
+    "preemption_noticed": noticed,
 }
+"""By rule: a situation that opens its condition."""
 
 
 def opened(case: Case) -> set[str]:
-    """Return the ids of what opens; of a place's alert its key, which names the place."""
-    found = judge(case.run, case.past)
-    parts = [part for part in ("notice", "flapping") for alert in found if f":{part}" in alert.key]
-    if parts:
-        return {f"{alert.id}:{part}" for alert, part in zip(found, parts, strict=True)}
-    return {alert.id if case.run.name in alert.key else alert.key for alert in found}
+    return {alert.id for alert in judge(case.run, case.past)}
 
 
-@pytest.mark.parametrize("condition", CASES)
-def test_a_condition_opens_by_its_own_situation_alone(condition: str) -> None:
-    case = CASES[condition]()
-    assert opened(case) == {condition.partition("#")[0], *case.beside}
+def test_the_rows_are_those_of_the_specification() -> None:
+    ids = [id_ for row in CONDITIONS for id_ in row.ids]
+    assert ids == [f"C-{number:02}" for number in range(1, len(ids) + 1)]
 
 
-def test_every_condition_of_the_specification_has_its_place() -> None:
-    placed = [*{name[:4] for name in CASES}, *SHOWN]
-    assert sorted(placed) == [f"C-{number:02}" for number in range(1, 27)]
+@pytest.mark.parametrize("row", CONDITIONS, ids=lambda row: row.id)
+def test_a_row_has_all_its_parts(row: Condition) -> None:
+    assert row.what and row.opens
+    assert bool(row.rules) == bool(row.severity), "only a rule of display never alerts"
+    lacking = {name.partition(":")[2] for name in row.rules} - CASES.keys()
+    assert lacking == set(), "a rule without a case in CASES"
+    assert {*row.consequence_of, *row.whenever} <= ROWS.keys()
+    assert set(row.whenever) <= set(row.consequence_of)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_a_rule_that_is_not_asked_is_missed(
-    rule: judging.Rule, monkeypatch: pytest.MonkeyPatch
+def test_every_rule_is_named_by_a_row() -> None:
+    written = set[str]()
+    for _, name, _ in pkgutil.walk_packages(rules.__path__, "cockpit.rules."):
+        for each in vars(import_module(name)).values():
+            own = inspect.isfunction(each) and each.__module__ == name
+            if own and not each.__name__.startswith("_"):
+                kinds = inspect.get_annotations(each)
+                judges = [*kinds.values()][:2] == ["RunSpec", "History"]
+                if judges and kinds["return"] == "Iterator[Alert]":
+                    written.add(f"{name.removeprefix('cockpit.rules.')}:{each.__name__}")
+    assert len(written) > 20
+    assert written == {name for row in CONDITIONS for name in row.rules}
+
+
+FOUND_BY = [(row, rule) for row in CONDITIONS for rule in rules_of(row)]
+
+
+@pytest.mark.parametrize(
+    ("row", "rule"), FOUND_BY, ids=[f"{row.id}-{rule.__name__}" for row, rule in FOUND_BY]
+)
+def test_a_condition_opens_by_its_own_situation_alone(
+    row: Condition, rule: judging.Rule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    case = CASES[rule.__name__]()
+    assert opened(case) == {row.id, *case.beside}
     monkeypatch.setattr(judging, "RULES", tuple(each for each in RULES if each is not rule))
-    cases = {condition: make() for condition, make in CASES.items()}
-    missed = [
-        name
-        for name, case in cases.items()
-        if opened(case) != {name.partition("#")[0], *case.beside}
-    ]
-    assert missed, "a rule without a situation in CASES"
+    if row.id == judging.LAST:
+        monkeypatch.setattr(judging, "records_overdue", lambda *_: ())
+    assert row.id not in opened(case), "another rule finds it, too"

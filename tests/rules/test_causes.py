@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.observed import Phase
-from cockpit.rules.causes import FOLLOWS, with_causes
-from cockpit.rules.judge import judge, worst_first
+from cockpit.rules.judge import ROWS, judge, with_causes, worst_first
 from tests.rules.making import CADENCE, T0, folded, history, job, log, run_spec, tracker, windows
 
 RUN = run_spec()
@@ -101,7 +100,14 @@ def test_an_end_takes_the_stall_of_its_last_minutes_along() -> None:
 ALERTS = st.builds(
     opened,
     st.sampled_from(
-        [*FOLLOWS, *{key for named in FOLLOWS.values() for key in named if ":" not in key}]
+        sorted(
+            {
+                each
+                for row in ROWS.values()
+                if row.consequence_of
+                for each in (row.id, *row.consequence_of)
+            }
+        )
     ),
     st.sampled_from(list(Severity)),
     st.floats(T0 - 500.0, T0 + 500.0),

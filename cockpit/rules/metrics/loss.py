@@ -231,7 +231,7 @@ class ClimbFold:
         )
 
 
-def loss_climb(run: RunSpec, history: History) -> Iterator[Alert]:
+def _slow_climb(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-11, slowly: the loss's level has left the best that it has held, and stays away."""
     climb = history.trend.climb
     level, best = climb.level, climb.best
@@ -245,10 +245,10 @@ def loss_climb(run: RunSpec, history: History) -> Iterator[Alert]:
         f" since step {wording.step(climb.step)}",
     )
     title = f"Loss climbing: {above} the best level it has held"
-    yield loss_alert(run, history, title, climb.since, lines)
+    yield _loss_alert(run, history, title, climb.since, lines)
 
 
-def loss_alert(
+def _loss_alert(
     run: RunSpec, history: History, title: str, since: float | None, lines: Sequence[str]
 ) -> Alert:
     """Return C-11, told by ``title`` and ``lines``: one identity, however the loss has left."""
@@ -391,7 +391,7 @@ def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
     spike = history.trend.loss
     level, peak = spike.level, spike.peak
     if not spike.is_open or level is None or peak is None:
-        yield from loss_climb(run, history)
+        yield from _slow_climb(run, history)
         return
     of = f"lowest median of {HELD}" if level == spike.held else f"median of {len(spike.window)}"
     trend = f"{wording.figure(level)} ({of} rows)"
@@ -401,4 +401,4 @@ def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
         f"peak {wording.figure(peak)}; trend {trend}",
     )
     title = f"Loss more than {wording.percent(run.thresholds.loss_spike)} above its trend"
-    yield loss_alert(run, history, title, spike.since, lines)
+    yield _loss_alert(run, history, title, spike.since, lines)
