@@ -48,32 +48,9 @@ _OWNERS: Final = re.compile(r"(?::/?/|~|/(?:home|[Uu]sers|scratch|work|data)/)([
 _STAND_IN: Final = re.compile(r"(?P<kind>[hu])(?:ost-|ser-)?(?P<number>\d{1,6})")
 _PLAIN_WORDS: Final = frozenset(
     (
-        "train",
-        "trainer",
-        "training",
-        "worker",
-        "master",
-        "leader",
-        "chief",
-        "coordinator",
-        "scheduler",
-        "controller",
-        "log",
-        "loss",
-        "step",
-        "main",
-        "run",
-        "base",
-        "data",
-        "model",
-        "eval",
-        "ubuntu",
-        "admin",
-        "test",
-        "dev",
-        "prod",
-        "research",
-        "team",
+        *("train", "trainer", "training", "worker", "master", "leader", "chief", "coordinator"),
+        *("scheduler", "controller", "log", "loss", "step", "main", "run", "base", "data"),
+        *("model", "eval", "ubuntu", "admin", "test", "dev", "prod", "research", "team"),
     )
 )
 """Words that are names only where the text says so, not wherever they stand."""

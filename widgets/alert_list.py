@@ -10,7 +10,6 @@ from textual.content import Content
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.goodput import losses, took
 from cockpit.model.history import NEXT_KIND, Happening, Kind, Timeline
-from cockpit.model.history import Timeline as Past
 from cockpit.model.logtext import Bookmark
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, day_of, day_time, glyph, steps
@@ -148,7 +147,7 @@ class TimelineView(ReportView):
 
     HEADING = "timeline"
     done: Sequence[Done] = ()
-    past: Past | None = None
+    past: Timeline | None = None
     kind: Kind | None = None
     _why = ""
     bookmarks: Sequence[tuple[Bookmark, str]] = ()
@@ -185,7 +184,7 @@ class TimelineView(ReportView):
         block = self._block
         return None if block is None else block.at
 
-    def show_past(self, past: Past | None, why: str = "") -> None:
+    def show_past(self, past: Timeline | None, why: str = "") -> None:
         """Show all that happened to the run; ``why`` says that it cannot be read."""
         if (past, why) != (self.past, self._why):
             self.past, self._why = past, why
@@ -358,7 +357,7 @@ def _under(line: Content, width: int) -> Content:
 
 def happening_blocks(
     report: RunReport,
-    past: Past,
+    past: Timeline,
     kind: Kind | None,
     now: float,
     width: int,
@@ -377,14 +376,6 @@ def happening_blocks(
         return [*head, Block([text(("nothing yet", DIM))])]
     pairs = zip(listed, shown, strict=True)
     return [*head, *(Block([line], known.get(each.key), each.at) for each, line in pairs)]
-
-
-def paint_timeline(
-    report: RunReport, now: float, width: int, done: Sequence[Done] = ()
-) -> list[Content]:
-    """Return the open alerts, then the closed ones and what was done, newest first."""
-    blocks = timeline_blocks(report, now, width, done)
-    return within([line for block in blocks for line in block.lines], width)
 
 
 def timeline_blocks(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -33,6 +33,8 @@ from widgets.painting.panel import (
     one_row,
     paint_panel,
 )
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -136,8 +138,8 @@ class RunList(Painted):
         self._nothing = ("", "")
         self._titles: dict[int, str] = {}
         self._liked: frozenset[str] = frozenset()
-        self._shared = _Columns()
-        self._shares = _Shares()
+        self._shared = Reckoned[ListColumns]()
+        self._shares = Reckoned[list[int]]()
         self._kept: dict[str, Kept] = {}
         """The rows that were painted last: most stand as they stood, whatever comes."""
 
@@ -177,11 +179,12 @@ class RunList(Painted):
             said = [Content(why), text((then, DIM))]
             return [EMPTY, *(text(" " * MARGIN, cut(line, width - MARGIN)) for line in said)]
         room = height - len(self._titles)
-        heights = self._shares.of(self._reports, room, width)
+        given = partial(shares, self._reports, room, width)
+        heights = self._shares.of(self._reports, 0.0, (room, width), given)
         self._top = 0 if heights else self._first_in_sight(height, width)
-        shared = self._shared.of(
-            self._reports[self._top : self._top + height], self._now, width, self._liked
-        )
+        seen = self._reports[self._top : self._top + height]
+        widths = partial(columns, seen, self._now, width, self._liked)
+        shared = self._shared.of(seen, self._now, (width, self._liked), widths)
         lines: list[Content] = []
         former, self._kept = self._kept, {}
         self._owners = []
@@ -266,27 +269,26 @@ class Marks(NamedTuple):
 PLAIN: Final = Marks()
 
 
-class _Columns:
-    """The widths of the runs in sight, reckoned anew only when these or their ages change."""
+class Reckoned(Generic[T]):
+    """What is reckoned of many reports: anew only when these, their ages or ``about`` change."""
 
     def __init__(self) -> None:
         self._reports: Sequence[RunReport] = ()
-        self._asked: tuple[int, frozenset[str]] = (0, frozenset())
+        self._about: object = None
         self._begin = self._end = 0.0
         self._of_look = False
-        self._found: ListColumns | None = None
+        self._found: T | None = None
 
     def of(
-        self, reports: Sequence[RunReport], now: float, width: int, liked: frozenset[str]
-    ) -> ListColumns:
-        """Return the widths for these runs."""
-        asked = (width, liked)
-        same = alike(reports, self._reports, self._of_look)
-        timely = self._begin <= now < self._end
-        if self._found is None or asked != self._asked or not (same and timely):
-            self._reports, self._asked = tuple(reports), asked
+        self, reports: Sequence[RunReport], now: float, about: object, reckon: Callable[[], T]
+    ) -> T:
+        """Return what ``reckon`` returns for these reports at a moment."""
+        same = alike(reports, self._reports, self._of_look) and about == self._about
+        timely = now == self._begin or self._begin <= now < self._end
+        if self._found is None or not same or not timely:
+            self._reports, self._about = tuple(reports), about
             with text_lifetime() as words:
-                self._found = columns(reports, now, width, liked)
+                self._found = reckon()
             self._begin, self._end, self._of_look = now, now + words.seconds, words.of_look
         return self._found
 
@@ -360,26 +362,6 @@ def shares(reports: Sequence[RunReport], height: int, width: int) -> list[int]:
             heights[at] += 1
             left -= 1
     return heights
-
-
-class _Shares:
-    """The lines that each run gets, reckoned anew only when the runs or their room change."""
-
-    def __init__(self) -> None:
-        self._reports: Sequence[RunReport] = ()
-        self._room = (0, 0)
-        self._of_look = False
-        self._found: list[int] = []
-
-    def of(self, reports: Sequence[RunReport], height: int, width: int) -> list[int]:
-        """Return what ``shares`` does."""
-        same = alike(reports, self._reports, self._of_look)
-        if not same or self._room != (height, width):
-            self._reports, self._room = tuple(reports), (height, width)
-            with text_lifetime() as words:
-                self._found = shares(reports, height, width)
-            self._of_look = words.of_look
-        return self._found
 
 
 def _wishes(report: RunReport) -> Wishes:

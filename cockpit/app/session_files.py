@@ -35,12 +35,6 @@ def private_file(folder: Path, run_file: str) -> Path:
     return folder / f"{name}.json"
 
 
-def write_private(path: Path, words: str) -> None:
-    """Write a file anew; one that cannot be written stays as it was. Blocks."""
-    with suppress(OSError):
-        replace_private(path, words)
-
-
 def replace_private(path: Path, words: str) -> None:
     """Write a file anew; raises ``OSError``, and leaves it as it was. Blocks.
 
@@ -56,20 +50,12 @@ def replace_private(path: Path, words: str) -> None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold a file against every other window, by a lock beside it; blocks until it is free.
-
-    Raises ``OSError`` for a folder that cannot be written. Where the file system knows no locks it
-    is worked on without one.
-    """
+    """Hold a file against every other window, by a lock beside it; blocks, raises ``OSError``."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    handle = os.open(path.with_suffix(".lock"), flags, 0o600)
-    try:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    with os.fdopen(os.open(path.with_suffix(".lock"), flags, 0o600), "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(handle)
 
 
 DEADLINE: Final = 5.0
@@ -201,7 +187,8 @@ class ViewFile:
 
     def save(self, view: View) -> None:
         """Keep a view, readable by its owner alone; what cannot be kept is forgotten."""
-        write_private(self.path, view.model_dump_json())
+        with suppress(OSError):
+            replace_private(self.path, view.model_dump_json())
 
 
 class KeptView:

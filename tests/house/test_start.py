@@ -48,7 +48,7 @@ AT_FIRST = (
 )
 """What loading must not bring, nor opening: a window that is seen has none of it."""
 OWN = ("cockpit", "screens", "themes", "widgets")
-MOST_OWN = 180
+MOST_OWN = 120
 """Modules of ours that a window has loaded when it has looked for interrupted actions, too, which
 it does once it is seen; one more is a deliberate one."""
 LAST = "cockpit.store.journal"

@@ -18,12 +18,12 @@ from cockpit.model.wording import clock_time, day_time, moment
 from cockpit.verbs.table import job_text
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
-from widgets.alert_list import paint_open, paint_timeline
+from widgets.alert_list import paint_open, timeline_blocks
 from widgets.facet_table import paint_checkpoints, paint_facets
 from widgets.fleet_header import Watch, paint_header, paint_keys
 from widgets.painting import facts
 from widgets.painting.chart import Drawing, paint
-from widgets.painting.line import cut_start, fit, frame, placed, prose, row, whole, wrapped
+from widgets.painting.line import cut_start, fit, frame, placed, prose, row, whole, within, wrapped
 from widgets.painting.panel import paint_panel
 from widgets.painting.rows import checkpoints, loss, percent, progress
 from widgets.painting.series import loss_columns
@@ -32,6 +32,11 @@ from widgets.run_list import Marks, columns, height_of, paint_row
 
 NOW = made.NOW
 Painter = Callable[[RunReport, int], list[Content]]
+
+
+def timeline(report: RunReport, now: float, width: int) -> list[Content]:
+    blocks = timeline_blocks(report, now, width)
+    return within([line for block in blocks for line in block.lines], width)
 
 
 def list_row(report: RunReport, width: int) -> list[Content]:
@@ -59,7 +64,7 @@ PAINTERS: dict[str, Painter] = {
     "header": header,
     "chart": chart,
     "alerts": lambda report, width: paint_open(report, NOW, width),
-    "timeline": lambda report, width: paint_timeline(report, NOW, width),
+    "timeline": lambda report, width: timeline(report, NOW, width),
     "checkpoints": lambda report, width: paint_checkpoints(report, NOW, width),
     "facets": lambda report, width: paint_facets(report, NOW, width),
     "head": lambda report, width: paint_head(report, NOW, width),
@@ -200,7 +205,7 @@ def test_what_closed_on_another_day_says_which() -> None:
         (later, day_time(later.closed_at, now)),
     ):
         report = made.report().model_copy(update={"closed": (each,)})
-        shown = plain(paint_timeline(report, now, 120))
+        shown = plain(timeline(report, now, 120))
         assert f"{day_time(each.alert.since, now)}–{words} " in shown
 
 
@@ -234,7 +239,7 @@ def test_a_last_known_value_is_marked_stale() -> None:
 
 def test_the_timeline_holds_what_closed_and_what_closed_unseen() -> None:
     report = made.report(closed=(made.closed("C-05"), made.closed("C-06", seen=False)))
-    shown = plain(paint_timeline(report, NOW, 100))
+    shown = plain(timeline(report, NOW, 100))
     seen, unseen = shown.splitlines()[-2:]
     assert seen.startswith("✓ throughput 31% below") and seen.endswith("C-05")
     assert unseen.startswith("✓ closed unseen throughput 31% below") and unseen.endswith("C-06")
