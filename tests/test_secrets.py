@@ -18,7 +18,7 @@ from textual.widgets import TextArea
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.app.application import CockpitApp
 from cockpit.app.opening import make
-from cockpit.config.file import load, state_dir
+from cockpit.config.file import load, state_dir, store_path
 from cockpit.text.scrub import scrub
 from screens.copying import COPIED, copies, copy_text, identity
 from tests.notify.receivers import mail_server, webhook
@@ -52,7 +52,7 @@ def planted(tmp_path: Path) -> Iterator[Planted]:
 
 
 IDENTITIES = tuple(
-    f"state: cockpit/store.sqlite{part}: {name}"
+    f"state: cockpit/{store_path().name}{part}: {name}"
     for part in ("", "-wal")
     for name in ("checkpoint's name", "file's name")
 )

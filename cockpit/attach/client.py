@@ -37,7 +37,7 @@ from cockpit.model.shared_facts import RUN_FILE
 from cockpit.model.wording import clock_time
 from cockpit.runtime.offload import offload
 from cockpit.runtime.process import process_facts
-from cockpit.store.last_reports import ReportMemory
+from cockpit.store.opening import ReportMemory
 from cockpit.store.store import Store, StoreError, run_key
 
 if TYPE_CHECKING:

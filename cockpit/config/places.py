@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import zlib
 from pathlib import Path
+from typing import Final
 
 FILE_NAME = "cockpit.toml"
+MACHINE_ID: Final = Path("/etc/machine-id")
 
 
 def find(start: Path) -> Path | None:
@@ -28,8 +32,21 @@ def state_dir() -> Path:
 
 
 def store_path() -> Path:
-    """Return where the store lies unless a run file is asked for with another."""
-    return state_dir() / "store.sqlite"
+    """Return where this machine's store lies: others may have theirs beside it, on one home."""
+    return state_dir() / f"store-{machine_name()}.sqlite"
+
+
+def machine_name() -> str:
+    """Return a name that no other machine with this home has: by its host name and its id.
+
+    What follows the first dot of a host name changes with the network that a laptop is in.
+    """
+    host = re.sub(r"[^\w-]", "_", os.uname().nodename.partition(".")[0]) or "machine"
+    try:
+        own = MACHINE_ID.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return host
+    return f"{host}-{zlib.crc32(own.encode()):08x}"
 
 
 def _xdg(variable: str, default: str) -> Path:

@@ -16,7 +16,7 @@ from cockpit.model.jobs import Bundle
 from cockpit.model.jobs import Snapshot as Snapshot
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.store.last_reports import ReportMemory
+from cockpit.store.opening import ReportMemory
 from cockpit.store.store import StoreView, pack, unpack
 
 DAY = 86400.0

@@ -1,14 +1,21 @@
-"""Opening the store where even that may not come back, as on a home whose server is away."""
+"""Opens the store, also where even that may not come back: a home whose server is away.
+
+What a start needs of it besides: the last reports; and for ``doctor``, how it is kept.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from cockpit.store.store import NO_HISTORY, Store, StoreError
+from cockpit.model.report import RunReport
+from cockpit.model.wording import moment
+from cockpit.runtime.mounts import file_system
+from cockpit.store.store import NO_HISTORY, OLD_NAME, Store, StoreError, StoreView, pack, unpack
 
 OTHERS_WRITE: Final = 0o022
 OPEN_WITHIN: Final = 9.0
@@ -65,3 +72,52 @@ def close_to_others(path: Path) -> str | None:
 def open_within(path: Path, *, read_only: bool = False, seconds: float = OPEN_WITHIN) -> Store:
     """Return the open store; raises ``StoreError``, also when there is no answer in time."""
     return Opening(path, read_only=read_only).store(seconds)
+
+
+class ReportMemory(StoreView):
+    """What was known of each run the last time."""
+
+    def save_reports(self, reports: Iterable[tuple[str, RunReport]]) -> None:
+        """Keep each run's last report, so that the next start shows the last known state."""
+        rows = [(run, report.checked_at, pack(report)) for run, report in reports]
+        with self._store.writing() as connection:
+            connection.executemany(
+                "INSERT INTO reports VALUES (?, ?, ?) ON CONFLICT (run) DO UPDATE"
+                " SET at = excluded.at, document = excluded.document WHERE excluded.at >= at",
+                rows,
+            )
+
+    def report(self, run: str) -> RunReport | None:
+        """Return the last report that any cockpit made of this run."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT document FROM reports WHERE run = ?", (run,)
+            ).fetchone()
+        return None if row is None else unpack(RunReport, row[0])
+
+
+def described(path: Path) -> str:
+    """Open the store for writing and return how it is kept; raises ``StoreError``."""
+    from cockpit.store.old_store import taken_by
+
+    store = open_within(path)
+    try:
+        with store.writing() as connection:
+            mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+            lost = connection.execute("SELECT max(at) FROM begun_anew").fetchone()[0]
+            if lost is not None:
+                return f"{path} can be written, but {loss_text(lost)}"
+            owner = taken_by(path)
+            former = "" if owner in (None, path.name) else f"; {OLD_NAME} was taken into {owner}"
+            kept = file_system(path.absolute().parent).text
+            return f"{path} can be written: {kept}; journal {mode}{former}"
+    finally:
+        store.close()
+
+
+def loss_text(at: float) -> str:
+    """Return what it means that a store was deleted while a cockpit was using it."""
+    return (
+        f"it was deleted while a cockpit was running and begun anew at {moment(at)}: "
+        "actions, acknowledgements and consents from before are not known any more"
+    )

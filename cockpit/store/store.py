@@ -7,11 +7,12 @@ program goes on without history. Calls block: the event loop reaches them throug
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,23 +20,17 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from cockpit.model.base import Frozen
+from cockpit.runtime.mounts import file_system
 from cockpit.runtime.process import stopped_holder, stopped_words
-from cockpit.store.patience import HeldError, Patience
+from cockpit.runtime.regular import check_regular, open_regular
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
-from cockpit.store.shared_file import (
-    SHARED_PATIENCE,
-    Copied,
-    SharedFile,
-    StillOpenError,
-    TakenOverError,
-    check_files,
-    followed,
-    has_locks,
-    is_shared,
-)
 from cockpit.text.safe import safe_line
 
 BUSY_SECONDS = 5.0
+SHORT_SECONDS = 0.05
+"""How long a locked store is waited for after a wait in vain: the many that follow cost little."""
+OLD_NAME = "store.sqlite"
+"""The store of older cockpits, which all machines with one home shared (``old_store``)."""
 NO_HISTORY = "the cockpit goes on without history"
 V = TypeVar("V", bound=Frozen)
 
@@ -61,8 +56,7 @@ class Store:
     """An open store. Safe to call from several threads; one connection, one transaction at a time.
 
     ``read_only`` opens an existing file without changing anything in its folder, not even the
-    files that SQLite keeps beside it. Where several machines may use the file, each transaction
-    holds a lock of theirs (``shared_file``). Raises ``StoreError``.
+    files that SQLite keeps beside it. Raises ``StoreError``.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -72,12 +66,11 @@ class Store:
         self._file: tuple[int, int] | None = None
         self._stopped_holds = False
         """Whether a stopped process held it for writing when it was last asked."""
+        self._waited_in_vain = False
+        """Whether it was locked when it was last asked: then the next wait is a short one."""
         self._connection: sqlite3.Connection | None = None
-        self._shared: SharedFile | None = None
-        self._copy: Copied | None = None
         self._depth = 0
         self._closed = False
-        self._patience = Patience()
         self._was_open = False
         self.begun_anew: float | None = None
         """When this process found that the file was gone and made another (epoch s)."""
@@ -105,7 +98,10 @@ class Store:
                 return
             if self._stopped_holds:
                 self._not_held()
-            self._begin(connection)
+            wait = SHORT_SECONDS if self._waited_in_vain else BUSY_SECONDS
+            connection.execute(f"PRAGMA busy_timeout = {int(wait * 1000)}")
+            connection.execute("BEGIN IMMEDIATE")
+            self._waited_in_vain = False
             try:
                 yield connection
             except BaseException:
@@ -116,14 +112,10 @@ class Store:
             except sqlite3.Error:
                 _undo(connection)
                 raise
-            if self._shared is not None:
-                self._shared.verify()
 
     def version(self) -> int:
         """Return a number that changes whenever another process has written."""
         with self.reading() as connection:
-            if self._shared is not None:
-                return self._shared.foreign
             return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
     def forget(self, config_path: str) -> None:
@@ -154,108 +146,78 @@ class Store:
         with self._lock, self._explained():
             if self._closed:
                 raise sqlite3.ProgrammingError("it was closed")
-            if self._depth or not self._is_shared():
-                if not self._depth and (self._file is None or (anew and self._replaced())):
-                    self._open(followed(self.path))
-                with self._inside():
-                    yield self._opened()
-                return
-            if self._shared is None:
-                self._drop()  # a store of this machine alone until now, in the way of that
-            with self._held(self._shared or SharedFile(followed(self.path))):
-                yield self._opened()
-
-    @contextmanager
-    def _inside(self) -> Iterator[None]:
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-
-    @contextmanager
-    def _held(self, shared: SharedFile) -> Iterator[None]:
-        """Hold the lock of a shared store, with a connection that shows what others have done."""
-        with self._patience.spent(SHARED_PATIENCE) as wait:
-            file = shared.enter(wait)
-        try:
-            with self._inside():
-                if self._shared is None or self._file is None or not file.same:
-                    self._shared = shared
-                    self._open(file.file)
-                yield
-        finally:
-            shared.leave()
-
-    def _is_shared(self) -> bool:
-        """Return whether each transaction needs the lock; a store may become one that does."""
-        if self.read_only or self._shared is not None:
-            return not self.read_only
-        real = followed(self.path)
-        return is_shared(real) if self._file is None else has_locks(real)
-
-    def _opened(self) -> sqlite3.Connection:
-        assert self._connection is not None
-        return self._connection
+            if not self._depth and (self._connection is None or (anew and self._replaced())):
+                self._open(Path(os.path.realpath(self.path)))
+            assert self._connection is not None
+            self._depth += 1
+            try:
+                yield self._connection
+            finally:
+                self._depth -= 1
 
     def _replaced(self) -> bool:
-        return self._opened().in_transaction is False and _identity(self.path) != self._file
-
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        with self._patience.spent(BUSY_SECONDS) as wait:
-            connection.execute(f"PRAGMA busy_timeout = {int(wait * 1000)}")
-            connection.execute("BEGIN IMMEDIATE")
+        assert self._connection is not None
+        return self._connection.in_transaction is False and _identity(self.path) != self._file
 
     def _open(self, file: Path) -> None:
         """Open the file that lies there now; the one opened before may have been removed."""
         self._drop()
-        with self._patience.spent(BUSY_SECONDS) as wait:
-            connection = self._connection = self._connect(file, wait)
-            self._file = _identity(file)
-            try:
-                with self._inside():
-                    self._prepare(connection)
-            except (StoreError, sqlite3.Error):
-                self._drop()
-                raise
+        connection = self._connection = self._connect(file)
+        self._file = _identity(file)
+        self._depth += 1
+        try:
+            self._prepare(connection)
+        except (StoreError, sqlite3.Error):
+            self._drop()
+            raise
+        finally:
+            self._depth -= 1
 
     def _drop(self) -> None:
         self._file = None
         if self._connection is not None:
             self._connection.close()
-        if self._copy is not None:
-            self._copy.drop()
-        self._connection = self._copy = None
+        self._connection = None
 
-    def _connect(self, file: Path, wait: float) -> sqlite3.Connection:
-        if self._shared is not None:
-            target = self._shared.target(file)
-        elif self.read_only:
+    def _connect(self, file: Path) -> sqlite3.Connection:
+        check_files(file)
+        if self.read_only:
             target = self._unchanged(file)
         else:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            check_files(file)
+            if not file.exists() and os.path.lexists(self.path.with_name(OLD_NAME)):
+                self._take_over_old()
             file.touch(mode=0o600, exist_ok=True)
-            target = f"{file.as_uri()}?mode=rw"
+            target = "mode=rw"
         return sqlite3.connect(
-            target,
+            f"{file.as_uri()}?{target}",
             uri=True,
-            timeout=wait,
+            timeout=SHORT_SECONDS if self._waited_in_vain else BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
         )
 
+    def _take_over_old(self) -> None:
+        """Begin with what an older cockpit has kept; raises ``StoreError``."""
+        from cockpit.store.old_store import OldStoreError, take_over_old_store
+
+        try:
+            take_over_old_store(self.path)
+        except OldStoreError as error:
+            raise StoreError(f"{self.path}: {error}; {NO_HISTORY}") from error
+
     def _unchanged(self, file: Path) -> str:
         """Return how SQLite reads a store without changing anything in its folder."""
-        check_files(file)
         if not file.exists():
+            if os.path.lexists(self.path.with_name(OLD_NAME)):
+                from cockpit.store.old_store import old_store
+
+                if (old := old_store(self.path)) is not None:
+                    raise StoreError(f"{old} is of an older version; open the cockpit once")
             raise EmptyStoreError(f"{self.path} is not there yet; {NO_HISTORY}")
-        if is_shared(file):
-            self._copy = Copied(file, BUSY_SECONDS)
-            return f"{self._copy.file.as_uri()}?mode=rw"
-        # a file that nobody has open is read as it lies
-        live = file.with_name(f"{file.name}-wal").exists()
-        return f"{file.as_uri()}?{'mode=ro' if live else 'mode=ro&immutable=1'}"
+        # a file with a log of writes is read as it lies while nobody has it open
+        live = not _has_log(file) or file.with_name(f"{file.name}-wal").exists()
+        return "mode=ro" if live else "mode=ro&immutable=1"
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA foreign_keys = ON")
@@ -263,8 +225,9 @@ class Store:
         if self.read_only:
             connection.execute("PRAGMA query_only = ON")
             return
-        mode = "WAL" if self._shared is None else "TRUNCATE"
-        connection.execute(f"PRAGMA journal_mode = {mode}")
+        local = file_system(self.path.absolute().parent).shared is False
+        with suppress(sqlite3.OperationalError):  # another process has it open as it is
+            connection.execute(f"PRAGMA journal_mode = {'WAL' if local else 'TRUNCATE'}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA mmap_size = 0")
         if found < len(MIGRATIONS):
@@ -307,7 +270,7 @@ class Store:
 
     def _not_held(self) -> None:
         """Raise ``StoppedHolderError`` if a stopped process holds the store for writing."""
-        file = followed(self.path)
+        file = Path(os.path.realpath(self.path))
         holder = stopped_holder((file.with_name(f"{file.name}-shm"), file))
         self._stopped_holds = holder is not None
         if holder is not None:
@@ -319,13 +282,12 @@ class Store:
             yield
         except sqlite3.Error as error:
             if "locked" in str(error):
+                self._waited_in_vain = True
                 self._not_held()
             raise StoreError(f"{self.path}: {_reason(error)}; {NO_HISTORY}") from error
         except OSError as error:
             what = error.strerror or str(error)
             raise StoreError(f"{self.path}: {what}; {NO_HISTORY}") from error
-        except (HeldError, TakenOverError, StillOpenError) as error:
-            raise StoreError(f"{self.path}: {error}; {NO_HISTORY}") from error
 
 
 class StoreView:
@@ -346,6 +308,18 @@ class StoreView:
 def _undo(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
+
+
+def check_files(path: Path) -> None:
+    """Raise ``OSError`` unless a store's files, those that are there, are regular ones."""
+    for end in ("", "-journal", "-wal", "-shm"):
+        check_regular(path.with_name(path.name + end))
+
+
+def _has_log(file: Path) -> bool:
+    """Return whether SQLite keeps a write-ahead log for it."""
+    with open_regular(str(file)) as (handle, _):
+        return os.pread(handle, 2, 18) == b"\2\2"
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -28,8 +28,7 @@ from cockpit.notify.routes import NOT_SET, Channels, Named, terminal_of_this_pro
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.shell import run_command
 from cockpit.runtime.ssh import know_remedies
-from cockpit.store.described import described, last_holder
-from cockpit.store.opening import close_to_others
+from cockpit.store.opening import close_to_others, described
 from cockpit.store.store import StoreError
 from cockpit.text.safe import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
@@ -208,14 +207,14 @@ def _colours(term: str) -> int:
 
 def _store() -> DoctorFinding:
     path = store_path()
-    before, open_to_others = last_holder(path), close_to_others(path)
+    open_to_others = close_to_others(path)
     if open_to_others is not None:
         return _finding("store", False, open_to_others, "only this user may write there")
     try:
         text = described(path)
     except StoreError as error:
         return _finding("store", False, str(error), "without it nothing is kept between sessions")
-    return _finding("store", True, text if before is None else f"{text}; {before}")
+    return _finding("store", True, text)
 
 
 def _run_file(config: Path | None) -> tuple[list[DoctorFinding], bool]:

@@ -30,7 +30,6 @@ from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
 from cockpit.store.agents import AgentRecords
 from cockpit.store.alerts import Alerts, Kept
-from cockpit.store.described import loss_text
 from cockpit.store.journal import SUBMIT, Journal, JournalEntry, handed_over
 from cockpit.store.launches import (
     Ended,
@@ -43,6 +42,7 @@ from cockpit.store.launches import (
     Stops,
 )
 from cockpit.store.memory import Configs, LaunchedJob, RunMemory, SettingsKept, Snapshots
+from cockpit.store.opening import loss_text
 from cockpit.store.ownership import Owned, Owner, Ownership
 from cockpit.store.store import Store, StoreError
 

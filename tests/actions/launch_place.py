@@ -170,7 +170,7 @@ class Place:
         self.config.write_text(json.dumps({"lr": 0.1, "seed": 0}))
         self.platform = Jobs(self.folder / "jobs")
         self.book = Book()
-        self.store = Store(self.folder / "store.sqlite")
+        self.store = Store(self.folder / "store-here.sqlite")
         self.others: tuple[RunSpec, ...] = ()
         unused: Any = None
         parts = Dependencies(

@@ -116,7 +116,7 @@ class Rest:
         (folder / "run.log").write_text("step 1/10 loss=2.0\n")
         self.platform, self.book = SetJobs(), Book(self.logbook)
         self.spec = self._spec(spec)
-        self.store = Store(folder / "store.sqlite")
+        self.store = Store(folder / "store-here.sqlite")
         self.service = self.another()
 
     def _spec(self, changes: dict[str, Any]) -> RunSpec:

@@ -272,7 +272,7 @@ class World:
     clock: Clock = field(default_factory=SystemClock)
     at: Callable[[str], None] = lambda point: None
     read_only: bool = False
-    store_name: str = "store.sqlite"
+    store_name: str = "store-here.sqlite"
     guarded: bool = True
 
     def __post_init__(self) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cockpit.config import file as config
+from cockpit.config import places
 from cockpit.config.file import Reloader, find, load
 from cockpit.model.place import Place, place_of
 from cockpit.model.run import RunSpec
@@ -216,9 +218,29 @@ def test_find_walks_up_and_then_looks_in_the_users_folder(write: Write, tmp_path
 
 def test_folders_follow_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
-    assert config.store_path() == Path("/state/cockpit/store.sqlite")
+    assert config.store_path().parent == Path("/state/cockpit")
     monkeypatch.setenv("XDG_STATE_HOME", "relative/is/ignored")
     assert config.state_dir() == Path.home() / ".local/state/cockpit"
+
+
+def test_each_machine_has_a_store_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Images that were copied share an id, and machines of two places a host name."""
+
+    def name(host: str, own: str | None) -> str:
+        told = os.uname_result(("Linux", host, "", "", ""))
+        monkeypatch.setattr(os, "uname", lambda: told)
+        monkeypatch.setattr(places, "MACHINE_ID", tmp_path / "id")
+        (tmp_path / "id").unlink(missing_ok=True)
+        if own is not None:
+            (tmp_path / "id").write_text(f"{own}\n")
+        return config.store_path().name
+
+    assert len({name(*each) for each in (("a", "1"), ("b", "1"), ("a", "2"), ("a", None))}) == 4
+    assert name("a.local", "1") == name("a.lan", "1") == name("a", "1")
+    assert name("a", None) == "store-a.sqlite"
+    assert name("../x y", None) == "store-machine.sqlite"
 
 
 def test_a_bad_edit_keeps_the_old_file_and_says_so(write: Write) -> None:

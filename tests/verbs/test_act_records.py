@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.config.file import store_path
 from tests.records.fake_github import FakeGitHub, running
 from tests.records.issue_services import TOKEN
 from tests.verbs.acting_run import World, git
@@ -102,7 +103,7 @@ async def queued(world: World, fake: FakeGitHub) -> None:
 
 def _due_now(world: World) -> None:
     """Let the back-off of what could not be sent be over."""
-    store = Path(world.env["XDG_STATE_HOME"]) / "cockpit/store.sqlite"
+    store = Path(world.env["XDG_STATE_HOME"]) / "cockpit" / store_path().name
     with contextlib.closing(sqlite3.connect(store)) as connection, connection:
         assert connection.execute("UPDATE outbox SET due = 0 WHERE sent_at IS NULL").rowcount == 1
 

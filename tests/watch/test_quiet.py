@@ -13,8 +13,8 @@ import pytest
 from cockpit.model.observed import HostValue, Row
 from cockpit.model.run import RunSpec
 from cockpit.rules import verdict
-from cockpit.store.last_reports import ReportMemory
 from cockpit.store.memory import Pasts, RunMemory
+from cockpit.store.opening import ReportMemory
 from cockpit.store.store import Store, run_key
 from cockpit.watch import reports
 from cockpit.watch.engine import Engine

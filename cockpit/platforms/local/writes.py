@@ -32,7 +32,7 @@ _NO_WEIGHTS: Final = re.compile(
 )
 _EDITED: Final = re.compile(r"^\..*\.sw[a-p]$|^\.#|~$|\.ipynb$|\.kate-swp$|\.sqlite-(?:wal|shm)$")
 """Files of editors and notebooks: whoever has one open edits."""
-_STORE: Final = re.compile(r"/cockpit/store-[^/]+\.sqlite(?:-wal|-shm)?$")
+_STORE: Final = re.compile(r"/cockpit/store(?:-[^/]+)?\.sqlite(?:-wal|-shm)?$")
 
 
 LOG_NAME: Final = re.compile(r"\.(?:log|out|err|txt)(?:\.\d+)?$")

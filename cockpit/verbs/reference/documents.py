@@ -303,7 +303,7 @@ ABOUT: Final = (
 FILES: Final = (
     ("cockpit.toml", "the run file; cockpit schema prints every key that it may have"),
     ("$XDG_CONFIG_HOME/cockpit/cockpit.toml", "the user's own run file, where none is nearer"),
-    ("$XDG_STATE_HOME/cockpit/store.sqlite", "what was seen and done, kept between sessions"),
+    ("$XDG_STATE_HOME/cockpit/store-MACHINE.sqlite", "what was seen and done on this machine"),
 )
 VARIABLES: Final = (
     ("NO_COLOR", "rank is shown by word, shape and contrast instead of colour"),

@@ -560,7 +560,7 @@ async def test_a_store_that_is_removed_meanwhile_stops_the_action(tmp_path: Path
 
 
 def _removed(folder: Path) -> None:
-    for path in folder.glob("store.sqlite*"):
+    for path in folder.glob("store-here.sqlite*"):
         path.unlink()
 
 

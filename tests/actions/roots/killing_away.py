@@ -123,7 +123,7 @@ def watch_writes(at: Callable[[str], None]) -> None:
 def act(folder: Path, verb: str, place: Place, at: Callable[[str], None]) -> str:
     rest = world(folder, verb, place)
     watch_writes(at)
-    service = rest.another(Store(folder / "store.sqlite"), at=at)
+    service = rest.another(Store(folder / "store-here.sqlite"), at=at)
     return asyncio.run(service.act(rest.request(**TO[verb]), WORDS[verb])).outcome.value
 
 
