@@ -32,7 +32,7 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
-from cockpit.sources.curves.reading import CurveFiles, CurveReading
+from cockpit.sources.curves import CurveFiles, CurveReading
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.counting import count_from
 from cockpit.sources.logs.expression import count_expression, find_expression

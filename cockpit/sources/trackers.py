@@ -12,21 +12,17 @@ from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
 from cockpit.runtime.ssh import run_script_blocking
-from cockpit.sources.curves.files import FileCurves
-from cockpit.sources.curves.naming import NoCurveError
+from cockpit.sources.curve_fold import NoCurveError
+from cockpit.sources.curves import FileCurves, SampledCurves
 from cockpit.sources.logs.remote import Run
-from cockpit.sources.rowlog.away import Away
-from cockpit.sources.rowlog.rows import RunRows, names_in
-from cockpit.sources.rowlog.source import FileTracker
-from cockpit.sources.tensorboard.folder import TAIL_AWAY, TensorboardRun
-from cockpit.sources.tensorboard.listing import EVENT_FILES, NAME
-from cockpit.sources.trackio.away import FileThere
-from cockpit.sources.trackio.copies import Database, FileHere
-from cockpit.sources.trackio.database import DATABASES, TrackioRun
+from cockpit.sources.rowlog import FileTracker, RunRows, names_in
+from cockpit.sources.run_folders import Away
+from cockpit.sources.sqlite_copies import Database, LocalFile, RemoteFile
+from cockpit.sources.tensorboard import EVENT_FILES, NAME, TAIL_AWAY, TensorboardRun
+from cockpit.sources.trackio import DATABASES, TrackioRun
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.metric_names import metric_names
 from cockpit.sources.wandb.run_files import RunFiles
-from cockpit.sources.wandb.sampled import SampledCurves
 from cockpit.sources.wandb.tracker import Wandb
 from cockpit.sources.wandb.tracker import places as wandb_places
 from cockpit.text.safe import clean
@@ -204,7 +200,7 @@ class Trackers:
         with self._lock:
             if place not in self._databases:
                 host = None if place.here else self._away[TRACKIO].host(place)
-                original = FileHere(place.path) if host is None else FileThere(place, host)
+                original = LocalFile(place.path) if host is None else RemoteFile(place, host)
                 self._databases[place] = Database(original)
             return self._databases[place]
 

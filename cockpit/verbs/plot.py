@@ -17,9 +17,8 @@ from cockpit.model.observed import Row
 from cockpit.model.place import place_of
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec, WandbSpec
-from cockpit.sources.curves.fold import CurveFold
-from cockpit.sources.curves.naming import MOST_ASKED
-from cockpit.sources.curves.reading import CurveReading
+from cockpit.sources.curve_fold import MOST_ASKED, CurveFold
+from cockpit.sources.curves import CurveReading
 from cockpit.sources.rowfile import RowFile
 from cockpit.sources.trackers import Trackers
 from cockpit.text.safe import clean

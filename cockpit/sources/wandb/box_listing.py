@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from cockpit.runtime.ssh import quote
-from cockpit.sources.rowlog.living import living
+from cockpit.sources.run_folders import living
 from cockpit.sources.scripts import (
     Record,
     Written,

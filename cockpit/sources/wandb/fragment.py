@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
-from cockpit.sources.rowlog.living import RunThere, living
+from cockpit.sources.run_folders import RunThere, living
 from cockpit.sources.wandb.clocks import Look, offset_of
 from cockpit.sources.wandb.file import WandbLog
 from cockpit.sources.wandb.launches import LaunchFile

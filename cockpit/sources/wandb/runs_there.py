@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from cockpit.sources.rowlog.living import RunThere, beside
+from cockpit.sources.run_folders import RunThere, beside
 
 MOST_LAUNCHES: Final = 64
 """Newest launches of a folder among which the run that goes on is looked for."""

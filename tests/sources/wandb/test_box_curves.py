@@ -13,7 +13,7 @@ from cockpit.model.curve import Curve, Span
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.ssh import RemoteError
-from cockpit.sources.curves.reading import CurveReading
+from cockpit.sources.curves import CurveReading
 from cockpit.sources.trackers import Trackers
 from cockpit.sources.wandb import box_plan
 from cockpit.sources.wandb.offline import OfflineWandb

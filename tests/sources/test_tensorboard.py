@@ -16,16 +16,20 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, TensorboardSpec
-from cockpit.sources.rowlog.away import Away
-from cockpit.sources.rowlog.records import BadFileError, Record
-from cockpit.sources.tensorboard import folder, framing
-from cockpit.sources.tensorboard.events import BadEventError, event_of
-from cockpit.sources.tensorboard.folder import TensorboardRun
-from cockpit.sources.tensorboard.framing import deframe, masked_crc
-from cockpit.sources.tensorboard.listing import EVENT_FILES
+from cockpit.sources import tensorboard
+from cockpit.sources.rowlog import BadFileError, Record
+from cockpit.sources.run_folders import Away
+from cockpit.sources.tensorboard import (
+    EVENT_FILES,
+    BadEventError,
+    TensorboardRun,
+    deframe,
+    event_of,
+    masked_crc,
+)
 from cockpit.sources.trackers import Trackers
 
-DATA = Path(__file__).resolve().parents[2] / "data" / "tensorboard"
+DATA = Path(__file__).resolve().parents[1] / "data" / "tensorboard"
 SCALARS = (DATA / "scalars.tfevents").read_bytes()
 TENSORS = (DATA / "tensors.tfevents").read_bytes()
 FIRST = "events.out.tfevents.1795340000.node-1"
@@ -276,10 +280,10 @@ def test_no_bytes_break_an_event(data: bytes) -> None:
 
 def test_a_length_that_comes_again_is_not_summed_up_anew() -> None:
     """200,000 empty records took longer than the deadline, and the run was unknown."""
-    framing._short_crc.cache_clear()
+    tensorboard._short_crc.cache_clear()
     empty = framed(b"")
     assert len(deframe(empty * 20_000, 0).records) == 20_000
-    assert framing._short_crc.cache_info().misses == 2  # the head, and the record
+    assert tensorboard._short_crc.cache_info().misses == 2  # the head, and the record
 
 
 def test_the_checksum_is_the_one_of_the_format() -> None:
@@ -323,8 +327,8 @@ def test_a_tensor_of_one_figure_is_a_scalar(kind: int, rest: bytes, figure: floa
 async def test_a_big_record_and_a_long_file_end_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder, "BATCH", 2_000)
-    monkeypatch.setattr(folder, "TAIL", 1_000)
+    monkeypatch.setattr(tensorboard, "BATCH", 2_000)
+    monkeypatch.setattr(tensorboard, "TAIL", 1_000)
     image = framed(bytes([7 << 3 | 2, 0x80, 0x80, 0x02]) + b"\0" * 32_768)
     (tmp_path / FIRST).write_bytes(SCALARS[:10_000] + SCALARS[10_000:])
     whole = records_in(tmp_path)

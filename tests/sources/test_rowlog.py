@@ -1,4 +1,7 @@
-"""Files of trackio and TensorBoard on an ssh host: by this machine's own sh, in counted trips."""
+"""A record of any tracker's files becomes a row with every metric that the rules read.
+
+Files of trackio and TensorBoard on an ssh host: by this machine's own sh, in counted trips.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,34 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import Place, on_host, place_of
-from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec
+from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script_blocking
-from cockpit.sources.rowlog import away
-from cockpit.sources.rowlog.away import Listing
-from cockpit.sources.tensorboard import folder
+from cockpit.sources import run_folders, sqlite_copies, tensorboard
+from cockpit.sources.rowlog import Record, row_of
+from cockpit.sources.run_folders import Listing
 from cockpit.sources.trackers import Trackers
-from cockpit.sources.trackio import away as fetching
-from cockpit.sources.trackio import copies
+from cockpit.sources.wandb.metrics import choose
 from tests.sshd import needs_sshd, serving
 
-DATA = Path(__file__).resolve().parents[2] / "data"
+
+def test_what_is_logged_beside_the_loss_comes_with_its_row() -> None:
+    values = {
+        "global_step": 7.0, "train/loss": 2.5, "train/grad_norm": 1.2, "train/z_loss": 1e-4,
+        "moe/load_balancing_loss": 1.03, "moe/router_entropy": 2.1, "train/skipped_steps": 1.0,
+        "eval/loss": 2.7,
+    }  # fmt: skip
+    keys = choose([frozenset(values)], MetricNames())
+    row = row_of(Record(3, 1.7e9 + 5, values), keys, offset=5.0)
+    assert row == Row(7, 1.7e9, 2.5, None, 1.2, False, 1e-4, 1.03, 2.1, 1.0)
+
+
+def test_a_metric_that_a_record_lacks_is_absent() -> None:
+    keys = choose([frozenset(("step", "loss", "z_loss"))], MetricNames())
+    assert row_of(Record(3, None, {"step": 3.0}), keys, 0.0) == Row(3, None)
+
+
+DATA = Path(__file__).resolve().parents[1] / "data"
 SCALARS = (DATA / "tensorboard" / "scalars.tfevents").read_bytes()
 FIRST = "events.out.tfevents.1795340000.node-1"
 SECOND = "events.out.tfevents.1795350000.node-1"
@@ -55,7 +74,7 @@ class Shell:
 
 @pytest.fixture(autouse=True)
 def nothing_is_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "SHARE", 0.0)
+    monkeypatch.setattr(sqlite_copies, "SHARE", 0.0)
 
 
 @pytest.fixture
@@ -106,7 +125,7 @@ def same(one: TrackerValue, other: TrackerValue) -> None:
 async def test_event_files_tell_the_same_there_as_here(
     tmp_path: Path, there: Trackers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder, "BATCH", 4096)
+    monkeypatch.setattr(tensorboard, "BATCH", 4096)
     here = Trackers(SystemClock())
     (tmp_path / FIRST).write_bytes(SCALARS)
     (tmp_path / SECOND).write_bytes(SCALARS[: len(SCALARS) // 2 + 7])
@@ -212,7 +231,7 @@ async def test_what_cannot_be_had_is_unknown_in_one_line(
 async def test_a_dead_folder_costs_itself(
     tmp_path: Path, there: Trackers, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(away, "LIMIT", 1)
+    monkeypatch.setattr(run_folders, "LIMIT", 1)
     runs = []
     for name in ("dead", "live"):
         (tmp_path / name).mkdir()
@@ -231,7 +250,7 @@ def test_an_answer_that_broke_off_is_no_empty_folder() -> None:
     listing = Listing(["/a", "/b"], "*")
     out = f"\n@{listing.mark} dir 0\n\n@{listing.mark} folder\n\n@{listing.mark} done 0\n"
     first, second = listing.answers(out.encode())
-    assert first == away.Named((), "folder")
+    assert first == run_folders.Named((), "folder")
     assert isinstance(second, OSError) and "cut off" in str(second)
 
 
@@ -314,7 +333,7 @@ async def test_a_damaged_or_growing_file_is_no_copy(
 async def test_a_database_that_is_too_big_is_said_to_be(
     db: Path, there: Trackers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "MOST", 1 << 12)
+    monkeypatch.setattr(sqlite_copies, "MOST_FETCHED", 1 << 12)
     error = (await facet(there, database(db))).error
     assert error is not None and "of a database are fetched" in error.message
 

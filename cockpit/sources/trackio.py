@@ -1,8 +1,6 @@
-"""A run in trackio's database: its metrics, configuration and alerts (SPEC S-15).
+"""trackio: which run of a project's database is read, and what it holds (SPEC S-15).
 
-One file holds one project. ``metrics`` has a row for each call of ``log``, numbered as they came;
-its ``metrics`` column is JSON, in which numbers that are none are written as text. Older files have
-no ``run_id``, and no ``alerts``. Standard library only; everything blocks.
+trackio opens and closes its database with every write, so no open file tells who lives: rows do.
 """
 
 from __future__ import annotations
@@ -20,12 +18,75 @@ from cockpit.model.facet import TrackerAlert
 from cockpit.model.place import Place
 from cockpit.model.run import TrackioSpec
 from cockpit.runtime.regular import is_folder
-from cockpit.sources.rowlog.away import Away
-from cockpit.sources.rowlog.records import MOST_RECORDS, About, BadFileError, Batch, Record
-from cockpit.sources.trackio.choice import LoggedRun, UnsureError, chosen, notes_on
-from cockpit.sources.trackio.copies import Database, State
+from cockpit.sources.rowlog import MOST_RECORDS, About, BadFileError, Batch, Record
+from cockpit.sources.run_folders import Away, RunThere, beside
+from cockpit.sources.sqlite_copies import Database, State
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
+
+PATIENCE: Final = 5.0
+"""Usual gaps between a run's rows after which it has ended, where another one logs on."""
+LEAST: Final = 180.0
+"""Seconds that are waited for the next row in any case,"""
+FIRST: Final = 600.0
+"""and of a run with a single row, whose gaps are not known."""
+_MOST_NAMED: Final = 5
+
+
+class LoggedRun(NamedTuple):
+    """A run by its rows: the numbers of the first and the last, their times (epoch, s), how many.
+
+    ``key`` is what it is known by in the database: its id, its name in an older file.
+    """
+
+    key: str
+    name: str
+    first: int
+    last: int
+    began: float
+    written: float
+    rows: int
+
+
+class UnsureError(Exception):
+    """Several runs go on at once: nobody says which of them is meant."""
+
+    def __init__(self, runs: Sequence[LoggedRun]) -> None:
+        by_name = len({each.name for each in runs}) > 1
+        shown = [clean(each.name if by_name else each.key, 80) for each in runs[:_MOST_NAMED]]
+        more = f" and {len(runs) - _MOST_NAMED} more" if len(runs) > _MOST_NAMED else ""
+        advice = f"set trackio.run to the {'name' if by_name else 'id'} of one"
+        super().__init__(
+            f"cannot tell which run is meant: {', '.join(shown)}{more} log at once; {advice}"
+        )
+
+
+def chosen(runs: Sequence[LoggedRun]) -> LoggedRun:
+    """Return the run to read: the one begun last, unless an earlier one has logged on beside it.
+
+    Raises ``UnsureError`` where more than one of them goes on.
+    """
+    newest = max(runs, key=lambda each: each.first)
+    beside_it = [each for each in runs if each.last > newest.first and each is not newest]
+    now = max(each.written for each in (newest, *beside_it))
+    going_on = [each for each in (newest, *beside_it) if now - each.written <= _patience(each)]
+    if len(going_on) > 1:
+        raise UnsureError(sorted(going_on, key=lambda each: each.first, reverse=True))
+    return going_on[0]
+
+
+def notes_on(runs: Sequence[LoggedRun], read: LoggedRun) -> tuple[str, ...]:
+    """Return a line that names the runs which have logged since the one that is read was begun."""
+    since = [RunThere(each.name, each.began, each.written) for each in runs if each is not read]
+    own = RunThere(read.name, read.began, read.written)
+    return beside([own, *(each for each in since if each.written >= own.began)], own)
+
+
+def _patience(run: LoggedRun) -> float:
+    if run.rows < 2:
+        return FIRST
+    return max(LEAST, PATIENCE * (run.written - run.began) / (run.rows - 1))
+
 
 SUFFIX: Final = ".db"
 DATABASES: Final = f"*{SUFFIX}"

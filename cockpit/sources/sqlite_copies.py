@@ -1,13 +1,14 @@
-"""A SQLite file of somebody else's, read without a trace: no lock, no file beside it.
+"""Copies of somebody else's SQLite file, here or on an ssh host, read without a trace.
 
 To open a database in WAL mode SQLite makes ``-wal`` and ``-shm`` files beside it, also for a
 reader, and trackio opens and closes it with every write. So a copy is read, of the file and its
-log, in a folder of our own; SQLite itself then sees by its checksums up to where the log counts.
-A copy is whole if neither file has changed meanwhile; one that is not is never read. It has no name
-any more once it is open: nothing is left of it, whatever ends this process.
+log, in a folder of our own. SQLite's checksums then say up to where the log counts. A copy is whole
+if neither file has changed meanwhile; one that is not is never read. The copy loses its name once
+it is open: nothing is left of it, whatever ends this process.
 
 A database of this machine beyond ``MOST`` bytes is not copied: it is read where it lies, as it was
-when its log was last folded in. Everything blocks and raises ``OSError`` and ``sqlite3.Error``.
+when its log was last folded in. One on a host is fetched with its log in one trip that measures
+both twice. Everything blocks and raises ``OSError`` and ``sqlite3.Error``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sqlite3
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,9 @@ from urllib.parse import quote
 
 from cockpit.model.place import FILE, Place
 from cockpit.runtime.regular import open_regular
+from cockpit.sources.logs.pieces import Answer, Ask, Piece, Told
+from cockpit.sources.logs.ranged import Span, Wish
+from cockpit.sources.logs.remote import Host, on_our_clock
 
 MOST: Final = 256 << 20
 TRIES: Final = 6
@@ -124,7 +128,7 @@ class Database:
                 return connection.execute(query, values).fetchall()
 
 
-class FileHere(Original):
+class LocalFile(Original):
     """A database of this machine."""
 
     def __init__(self, path: str) -> None:
@@ -216,3 +220,108 @@ def _in_change(path: str) -> bool:
 
 def _key(status: os.stat_result) -> tuple[Hashable, ...]:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+MOST_FETCHED: Final = 32 << 20
+"""Bytes of a database and its log that are fetched."""
+FETCH_TRIES: Final = 2
+FETCH_SECONDS: Final = 8.0
+"""Seconds for one trip that brings all of it."""
+WHOLE_SECONDS: Final = 2.0
+"""Seconds for which a file must have been left alone where its times are told in whole ones."""
+_SLACK: Final = 1 << 20
+_WHOLE: Final = Wish((Span(0),))
+
+
+class RemoteFile(Original):
+    """A database on a host. ``now``: epoch, s."""
+
+    def __init__(self, place: Place, host: Host, now: Callable[[], float] = time.time) -> None:
+        super().__init__(place)
+        self._host = host
+        self._now = now
+
+    def state(self) -> State:
+        """Return what the host says of it and its log."""
+        return _fetched_state(self._host.ask(self._asks()))
+
+    def opened(self, state: State) -> tuple[State, sqlite3.Connection]:
+        """Fetch and open it; one that SQLite finds torn is not."""
+        if state.size > MOST_FETCHED:
+            most = MOST_FETCHED >> 20
+            text = f"{state.size >> 20} MB: no more than {most} MB of a database are fetched"
+            raise OSError(errno.EFBIG, text)
+        for _ in range(FETCH_TRIES):
+            before, after = self._fetched()
+            if _unchanged(before, after):
+                return _fetched_state(before), _open_fetched(before)
+        raise BusyError
+
+    def _asks(self, wish: Wish = Wish()) -> list[Ask]:  # noqa: B008 - it is a constant
+        path = self.place.path
+        return [Ask(path, wish), Ask(path + WAL, wish), Ask(path + JOURNAL)]
+
+    def _fetched(self) -> tuple[list[Told], list[Told]]:
+        """Return what was told of the files with their bytes, and once more behind those."""
+        first, second = Piece(self._asks(_WHOLE), MOST_FETCHED + _SLACK), Piece(self._asks())
+        sent = self._now()
+        script = "".join(f"(\n{piece.script}\n)\n" for piece in (first, second))
+        out = self._host.script(script, FETCH_SECONDS, MOST_FETCHED + 2 * _SLACK)
+        got = self._now()
+        before, after = (
+            [on_our_clock(told, sent, got) for told in piece.answers(out)]
+            for piece in (first, second)
+        )
+        return before, after
+
+
+def _fetched_state(told: Sequence[Told]) -> State:
+    """Return the state that a file and its log are in; raises ``OSError``."""
+    file, log = told[0], told[1]
+    if isinstance(file, OSError):
+        raise file
+    if isinstance(log, OSError) and not isinstance(log, FileNotFoundError):
+        raise log
+    both = [each for each in (file, log) if isinstance(each, Answer)]
+    return State(
+        file=(*file.identity, file.version),
+        log=(*log.identity, log.version) if isinstance(log, Answer) else None,
+        size=sum(each.size for each in both),
+        mtime=max(each.mtime for each in both),
+    )
+
+
+def _unchanged(before: Sequence[Told], after: Sequence[Told]) -> bool:
+    """Tell whether what came is one state: all of it, and the same when it had come."""
+    if _fetched_state(before) != _fetched_state(after):
+        return False
+    for told in (*before[2:], *after[2:]):
+        if not isinstance(told, FileNotFoundError) and not (
+            isinstance(told, Answer) and not told.size
+        ):
+            return False  # in the middle of a change, or nobody knows
+    files = [each for each in before[:2] if isinstance(each, Answer)]
+    return all(len(_bytes(each)) == each.size and _settled(each) for each in files)
+
+
+def _settled(file: Answer) -> bool:
+    written = float(file.version.split()[3])
+    return not written.is_integer() or file.now - written >= WHOLE_SECONDS
+
+
+def _bytes(file: Answer) -> bytes:
+    return b"".join(data for _, data in file.pieces)
+
+
+def _open_fetched(told: Sequence[Told]) -> sqlite3.Connection:
+    with tempfile.TemporaryDirectory(prefix="cockpit-") as folder:
+        copy = Path(folder) / "copy.db"
+        for file, end in zip(told, ("", WAL), strict=False):
+            if isinstance(file, Answer):
+                Path(f"{copy}{end}").write_bytes(_bytes(file))
+        connection = connected(str(copy))
+    (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if said != "ok":
+        connection.close()
+        raise BusyError
+    return connection

@@ -18,16 +18,16 @@ from cockpit.model.jobs import Query
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import HERE, place_of
 from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
+from cockpit.sources import sqlite_copies
 from cockpit.sources.trackers import Trackers, folders, places
-from cockpit.sources.trackio import copies
 
-DATA = Path(__file__).resolve().parents[2] / "data" / "trackio"
+DATA = Path(__file__).resolve().parents[1] / "data" / "trackio"
 ADD = "INSERT INTO metrics (run_id, timestamp, run_name, step, metrics) VALUES (?, ?, ?, ?, ?)"
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "SHARE", 0.0)
+    monkeypatch.setattr(sqlite_copies, "SHARE", 0.0)
 
 
 def names_in(folder: Path) -> list[str]:
@@ -157,7 +157,7 @@ async def test_a_log_that_its_writer_left_behind_is_read(db: Path, tmp_path: Pat
 
 
 async def test_a_huge_file_is_read_where_it_lies(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "MOST", 1000)
+    monkeypatch.setattr(sqlite_copies, "MOST", 1000)
     assert (await value_of(run_of(db))).step == 3000
     assert names_in(db.parent) == ["proj.db"]
 
@@ -207,7 +207,7 @@ HOSTILE = {
 async def test_a_hostile_view_keeps_neither_a_thread_nor_memory(
     name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copies, "ANSWERED_WITHIN", 0.2)
+    monkeypatch.setattr(sqlite_copies, "ANSWERED_WITHIN", 0.2)
     path = tmp_path / "hostile.db"
     with sqlite3.connect(path) as writer:
         writer.execute(f"CREATE VIEW metrics AS {HOSTILE[name]}")
@@ -276,13 +276,13 @@ async def test_many_runs_of_a_project_share_one_copy(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
-    connected = copies.connected
+    connected = sqlite_copies.connected
 
     def counted(copy: str) -> sqlite3.Connection:
         made.append(copy)
         return connected(copy)
 
-    monkeypatch.setattr(copies, "connected", counted)
+    monkeypatch.setattr(sqlite_copies, "connected", counted)
     runs = [run_of(db).model_copy(update={"name": f"r{number}"}) for number in range(20)]
     facets = await Trackers(SystemClock()).observe([Query(run=run) for run in runs])
     assert len(facets) == 20 and all(facet.known for facet in facets.values())

@@ -1,0 +1,389 @@
+"""Any metric of a run as a curve, on demand: from its tracker's files, or from its W&B server.
+
+Files are read in short turns; what was read is kept and grows when it is asked for again. A server
+samples rows, in one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from threading import Lock
+from typing import Any, Final, Protocol
+
+from cockpit.model.base import step_of
+from cockpit.model.clock import Clock
+from cockpit.model.curve import GRAD_NORM, LOSS, THROUGHPUT, Curve, Curves, Span
+from cockpit.model.observed import Row
+from cockpit.model.run import MetricNames, RunSpec
+from cockpit.runtime.http import HttpError
+from cockpit.runtime.offload import offload
+from cockpit.sources.curve_fold import CurveFold, NoCurveError, named, offered, standard, wanted_of
+from cockpit.sources.wandb.clocks import true_time
+from cockpit.sources.wandb.graphql import Document
+from cockpit.sources.wandb.history import RowChunk
+from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, unit_of
+from cockpit.sources.wandb.online import OnlineWandb
+from cockpit.sources.wandb.online_fields import mapping, number_of
+from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate
+from cockpit.text.safe import clean
+
+MOST_READINGS: Final = 12
+"""Metrics of one run beside the rules' own that are read at one time; the eldest is given up."""
+NAMES_EVERY: Final = 30.0
+"""Seconds after which it is looked for new metrics."""
+
+
+class Rows(Protocol):
+    """The rows of a run's files. Methods block and raise ``OSError`` and ``ValueError``."""
+
+    @property
+    def keys(self) -> MetricKeys:
+        """Which logged name is which, as far as anything was read."""
+
+    def more(self) -> RowChunk:
+        """Return the next rows in order, from the very first, then only what is new."""
+
+    def recent(self, most: int) -> RowChunk:
+        """Return the newest rows; from then on ``keys`` are known."""
+
+
+class _Reading:
+    """One pass over the rows: a fold for each metric that it gives.
+
+    ``masked``: a zero can stand for a loss that is no number (``Row.true_loss``).
+    """
+
+    def __init__(self, rows: Rows, *, masked: bool) -> None:
+        self.rows = rows
+        self._masked = masked
+        self.share = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.folds = {kind: CurveFold() for kind in (LOSS, THROUGHPUT, GRAD_NORM)}
+        self._step = 0
+        self._rate = StepRate()
+
+    def advance(self, goes_on: Callable[[], bool]) -> None:
+        """Read on until all is read or the time is over; at least one chunk."""
+        self.rows.recent(1)  # finds the files of launches that are new
+        while True:
+            chunk = self.rows.more()
+            if chunk.restarted:
+                self._begin()
+            self._take(chunk.rows)
+            self.share = 1.0 if chunk.caught_up else min(chunk.share, 0.999)
+            if chunk.caught_up or chunk.later or not goes_on():
+                return
+
+    def _take(self, rows: Iterable[Row]) -> None:
+        loss, rate, grad = (self.folds[kind] for kind in (LOSS, THROUGHPUT, GRAD_NORM))
+        keys = self.rows.keys
+        if keys.throughput is None:  # rows that tell their batch carry no rate (``rated``)
+            rows = self._rate.fill(rows, keys)
+        for row in rows:
+            if row.step is not None:
+                self._step = row.step
+            value = row.true_loss if self._masked else row.loss
+            if value is not None:
+                loss.add(self._step, row.at, value)
+            if row.throughput is not None:
+                rate.add(self._step, row.at, row.throughput)
+            if row.grad_norm is not None:
+                grad.add(self._step, row.at, row.grad_norm)
+
+
+class FileCurves:
+    """The curves of one run; safe from any thread."""
+
+    def __init__(
+        self,
+        make: Callable[[MetricNames], Rows],
+        configured: MetricNames,
+        names: Callable[[], Iterable[str]],
+        now: Callable[[], float],
+        trouble: Callable[[], str] = str,
+    ) -> None:
+        """``make`` reads rows under such names; ``names`` are the metrics that were logged.
+
+        ``trouble`` says why no more than was read can be read at the moment.
+        """
+        self._trouble = trouble
+        self._make = make
+        self._configured = configured
+        self._look_for_names = names
+        self._now = now
+        self._lock = Lock()
+        self._main = _Reading(make(configured), masked=True)
+        self._others: dict[str, _Reading] = {}
+        self._names: tuple[float, dict[str, str]] | None = None
+
+    def names(self) -> tuple[str, ...]:
+        """Return the metrics that were logged, as they are shown."""
+        with self._lock:
+            return tuple(self._there())
+
+    def curve(self, metric: str, span: Span, goes_on: Callable[[], bool]) -> Curve:
+        """Return a metric as far as it was read.
+
+        Raises ``NoCurveError`` where there is none of it, ``OSError`` and ``ValueError`` where the
+        files cannot be read.
+        """
+        with self._lock:
+            if not self._main.share:
+                self._main.rows.recent(1)
+            keys = self._main.rows.keys
+            kind = standard(metric, keys)
+            if kind is None:
+                found = self._other(metric, keys, span, goes_on)
+            else:
+                self._main.advance(goes_on)
+                found = self._standard(kind, keys, span)
+            return found._replace(note=self._trouble())
+
+    def _standard(self, kind: str, keys: MetricKeys, span: Span) -> Curve:
+        logged = {LOSS: keys.loss, THROUGHPUT: keys.throughput, GRAD_NORM: keys.grad_norm}[kind]
+        fold, share = self._main.folds[kind], self._main.share
+        if not fold.rows and share == 1.0:
+            raise NoCurveError(f"no {kind} among the logged metrics")
+        unit = (keys.unit if keys.throughput else STEPS_UNIT) if kind == THROUGHPUT else None
+        shown = next(iter(offered([logged])), kind) if logged else kind
+        return fold.curve(shown, unit, span, share)
+
+    def _other(
+        self, metric: str, keys: MetricKeys, span: Span, goes_on: Callable[[], bool]
+    ) -> Curve:
+        raw = named(metric, self._there())
+        reading = self._others.pop(raw, None)
+        if reading is None:
+            reading = _Reading(self._make(self._names_for(raw, keys)), masked=False)
+        self._others[raw] = reading  # the newest that was asked for stands last
+        while len(self._others) > MOST_READINGS:
+            del self._others[next(iter(self._others))]
+        reading.advance(goes_on)
+        shown = next(iter(offered([raw])), metric)
+        return reading.folds[LOSS].curve(shown, None, span, reading.share)
+
+    def _names_for(self, raw: str, keys: MetricKeys) -> MetricNames:
+        """Return names under which a row's loss is that metric, at the run's own steps."""
+        return self._configured.model_copy(update={"loss": raw, "step": keys.step})
+
+    def _there(self) -> dict[str, str]:
+        if self._names is None or self._now() - self._names[0] > NAMES_EVERY:
+            self._names = (self._now(), offered(self._look_for_names()))
+        return self._names[1]
+
+
+SAMPLES: Final = 1000
+"""Rows of one metric that are asked for: more than a screen has columns."""
+FRESH: Final = 20.0
+"""Seconds for which an answer is used again: what is new comes to the server every 15 s."""
+MOST_KEPT: Final = 64
+_DEPTH: Final = 4
+
+
+class SampledCurves:
+    """Asks W&B servers for curves; what was asked for lately is not asked for again."""
+
+    def __init__(self, server: OnlineWandb, clock: Clock) -> None:
+        self._server = server
+        self._clock = clock
+        self._kept: dict[tuple[str, str], tuple[float, CurveFold]] = {}
+        self._names: dict[str, tuple[float, dict[str, str]]] = {}
+
+    async def curves(self, run: RunSpec, wanted: Sequence[str], span: Span) -> Curves:
+        """Return these metrics of a run; never raises."""
+        try:
+            there = await self._there(run)
+            logged = {each: self._logged(run, each, there) for each in wanted}
+            await self._ask(run, [raw for raw in logged.values() if not raw.startswith(_NONE)])
+        except HttpError as error:
+            return Curves((), tuple(Curve(each, why=str(error)) for each in wanted))
+        found = tuple(self._curve(run, each, raw, span) for each, raw in logged.items())
+        return Curves(tuple(there), found)
+
+    def _logged(self, run: RunSpec, metric: str, there: dict[str, str]) -> str:
+        """Return the logged name; where there is none, why, behind ``_NONE``."""
+        keys = self._server.keys_of(run)
+        kind = standard(metric, keys)
+        own = {"loss": keys.loss, "throughput": keys.throughput, "grad norm": keys.grad_norm}
+        try:
+            return own.get(kind or "") or named(metric, there)
+        except NoCurveError as error:
+            return f"{_NONE}{error}"
+
+    def _curve(self, run: RunSpec, metric: str, raw: str, span: Span) -> Curve:
+        if raw.startswith(_NONE):
+            return Curve(metric, why=raw.removeprefix(_NONE))
+        kept = self._kept.get((run.name, raw))
+        if kept is None or not kept[1].rows:
+            return Curve(metric, why="the server has no rows of this metric")
+        shown = next(iter(offered([raw])), metric)
+        unit = unit_of(raw) if raw == self._server.keys_of(run).throughput else None
+        found = kept[1].curve(shown, unit, span, 1.0)
+        few = f"{found.rows:,} rows, sampled by the server"
+        return found._replace(note=few) if found.rows >= SAMPLES // 2 else found
+
+    async def _there(self, run: RunSpec) -> dict[str, str]:
+        kept = self._names.get(run.name)
+        if kept is None or self._clock.monotonic() - kept[0] > FRESH:
+            fields = await self._server.asked(run, lambda _: "summaryMetrics")
+            names = offered(_numbers(mapping(fields.get("summaryMetrics")) or {}, "", 0))
+            kept = self._names[run.name] = (self._clock.monotonic(), names)
+        return kept[1]
+
+    async def _ask(self, run: RunSpec, raws: Sequence[str]) -> None:
+        """Ask for what is not known freshly; raises ``HttpError``."""
+        now, keys = self._clock.monotonic(), self._server.keys_of(run)
+        stale = [raw for raw in dict.fromkeys(raws) if not self._fresh((run.name, raw), now)]
+        if not stale:
+            return
+        fields = await self._server.asked(run, lambda document: _history(document, stale, keys))
+        raw_rows = fields.get("c")
+        rows = raw_rows if isinstance(raw_rows, list) else []
+        for at, raw in enumerate(stale):
+            sets = [rows[place] for place in (2 * at, 2 * at + 1) if place < len(rows)]
+            folds = [_folded(each, raw, keys) for each in sets]
+            fold = next((each for each in folds if each.rows), CurveFold())
+            self._kept[(run.name, raw)] = (now, fold)
+        while len(self._kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+
+    def _fresh(self, key: tuple[str, str], now: float) -> bool:
+        kept = self._kept.get(key)
+        return kept is not None and now - kept[0] <= FRESH
+
+
+_NONE: Final = "\0"
+"""Begins why there is none: no name that came through JSON as a metric's begins so."""
+
+
+def _history(document: Document, raws: Sequence[str], keys: MetricKeys) -> str:
+    """Return the field that asks for rows: of each metric with the trainer's step, else without.
+
+    A row that lacks one of a specification's keys is left out.
+    """
+    specs = []
+    for raw in raws:
+        for step in (keys.step, WANDB_STEP):
+            wanted = list(dict.fromkeys((WANDB_STEP, WANDB_TIME, step, raw)))
+            specs.append(json.dumps({"keys": wanted, "samples": SAMPLES}))
+    return f"c: sampledHistory(specs: {document.variable('[JSONString!]!', specs)})"
+
+
+def _folded(rows: object, raw: str, keys: MetricKeys) -> CurveFold:
+    fold = CurveFold()
+    for step, at, value in _values(rows, raw, keys):
+        fold.add(step, at, value)
+    return fold
+
+
+def _values(rows: object, raw: str, keys: MetricKeys) -> Iterator[tuple[int, float | None, float]]:
+    for each in rows if isinstance(rows, list) else []:
+        row = mapping(each) or {}
+        value = number_of(row.get(raw))
+        step = step_of(number_of(row.get(keys.step))) if keys.step in row else None
+        if step is None:
+            step = step_of(number_of(row.get(WANDB_STEP)))
+        if value is not None and step is not None:
+            yield step, true_time(number_of(row.get(WANDB_TIME))), value
+
+
+def _numbers(raw: Mapping[str, Any], prefix: str, depth: int) -> Iterator[str]:
+    for key, value in raw.items():
+        if isinstance(value, dict) and depth < _DEPTH:
+            yield from _numbers(value, f"{prefix}{key}.", depth + 1)
+        elif number_of(value) is not None:
+            yield prefix + key
+
+
+TURN: Final = 0.2
+"""Seconds of reading in one answer, for all its curves: the rest comes with the next."""
+DEADLINE: Final = 10.0
+MOST_RUNS: Final = 16
+"""Runs whose curves are kept: the last that were asked for."""
+MOST_PARTS: Final = 2000
+
+
+class CurveFiles(Protocol):
+    """What knows the files of runs' trackers."""
+
+    def curve_files(self, run: RunSpec) -> FileCurves | None:
+        """Return a new reader of the run's files, ``None`` where its server is to be asked.
+
+        Raises ``NoCurveError``.
+        """
+
+    def curve_server(self, run: RunSpec) -> SampledCurves:
+        """Return who asks the run's server."""
+
+
+class CurveReading:
+    """The curves of runs; nothing here raises, why a curve is not known stands in it."""
+
+    def __init__(self, trackers: CurveFiles, clock: Clock) -> None:
+        self._trackers = trackers
+        self._clock = clock
+        self._kept: dict[str, tuple[RunSpec, FileCurves]] = {}
+        self._turn = asyncio.Lock()
+
+    async def curves(self, run: RunSpec, metrics: Sequence[str], span: Span) -> Curves:
+        """Return these metrics of a run, as far as they are read; ``share`` tells how far."""
+        wanted = wanted_of(metrics)
+        span = span._replace(most=max(1, min(MOST_PARTS, span.most)))
+        try:
+            files = self._files(run)
+        except NoCurveError as error:
+            return Curves((), tuple(Curve(each, why=str(error)) for each in wanted))
+        if files is None:
+            return await self._trackers.curve_server(run).curves(run, wanted, span)
+        async with self._turn:
+            try:
+                return await offload(_read, files, wanted, span, deadline=DEADLINE)
+            except TimeoutError:
+                why = f"its files do not answer within {DEADLINE:.0f} s"
+            except (OSError, ValueError) as error:
+                why = _told(error)
+        return Curves((), tuple(Curve(each, why=why) for each in wanted))
+
+    def _files(self, run: RunSpec) -> FileCurves | None:
+        """Return who reads the run's files, with all that was read before."""
+        former = self._kept.pop(run.name, None)
+        files = self._trackers.curve_files(run)
+        if files is None:
+            return None
+        kept = former if former is not None and _where(former[0]) == _where(run) else (run, files)
+        self._kept[run.name] = kept
+        while len(self._kept) > MOST_RUNS:
+            del self._kept[next(iter(self._kept))]
+        return kept[1]
+
+
+def _where(run: RunSpec) -> tuple[object, ...]:
+    return run.wandb, run.trackio, run.tensorboard
+
+
+def _read(files: FileCurves, wanted: Sequence[str], span: Span) -> Curves:
+    """Read on for one turn, shared by the curves (it runs in a thread)."""
+    end = time.monotonic() + TURN
+    found = []
+    for at, metric in enumerate(wanted):
+        until = end - TURN * (len(wanted) - at - 1) / len(wanted)
+        try:
+            found.append(files.curve(metric, span, partial(_before, until)))
+        except NoCurveError as error:
+            found.append(Curve(metric, why=str(error)))
+    return Curves(files.names(), tuple(found))
+
+
+def _before(until: float) -> bool:
+    return time.monotonic() < until
+
+
+def _told(error: OSError | ValueError) -> str:
+    strerror = error.strerror if isinstance(error, OSError) else None
+    return clean(strerror or error, 300)

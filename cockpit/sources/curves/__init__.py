@@ -1,1 +1,0 @@
-"""Any metric of a run as a curve: from its tracker's own record, bounded, on demand."""

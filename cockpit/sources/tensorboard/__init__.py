@@ -1,1 +1,0 @@
-"""TensorBoard: event files in a run's folder (SPEC S-15)."""

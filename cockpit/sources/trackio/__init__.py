@@ -1,1 +1,0 @@
-"""trackio: one SQLite file for each project (SPEC S-15)."""
