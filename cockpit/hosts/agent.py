@@ -357,17 +357,23 @@ def _unescaped(text: str) -> str:
 
 
 def run(
-    argv: Sequence[str], seconds: float = 5.0, stdin: str = "", most: int = 1_000_000
+    argv: Sequence[str],
+    seconds: float = 5.0,
+    stdin: str = "",
+    most: int = 1_000_000,
+    kill: bool = True,
+    english: bool = True,
 ) -> list[Any]:
-    """Run a command and return ``[status, output, errors]``; output is cut at ``most`` bytes.
+    """Run a command and return ``[status, output, errors, whether output was cut]``.
 
-    The status is ``LATE`` when it did not end in time; then all of its process group is killed.
-    What it has left running may keep the output open: that is not waited for. Raises
-    ``FileNotFoundError`` when there is no such program.
+    Each output is cut at ``most`` bytes. The status is ``LATE`` when it did not end in time; then
+    all of its process group is killed, unless it is to go on (``kill``). What it has left running
+    may keep the output open: that is not waited for. ``english`` asks for messages that can be
+    read. Raises ``FileNotFoundError`` when there is no such program.
     """
     child = subprocess.Popen(
         list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        start_new_session=True, env=dict(os.environ, LC_ALL="C"), bufsize=0,
+        start_new_session=True, bufsize=0, env=dict(os.environ, LC_ALL="C") if english else None,
     )  # fmt: skip
     kept = (bytearray(), bytearray())
     readers = [
@@ -380,12 +386,16 @@ def run(
     try:
         status = child.wait(seconds)
     except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
         status = LATE
-    for each in readers:
+        if kill:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        else:  # it goes on, and is waited for, so that nothing stays behind
+            threading.Thread(target=child.wait, daemon=True).start()
+    for each in readers if kill or status != LATE else ():
         each.join(LAST_OUTPUT)
-    return [status, *(bytes(text).decode("utf-8", "surrogateescape") for text in kept)]
+    texts = [bytes(text[:most]).decode("utf-8", "surrogateescape") for text in kept]
+    return [status, *texts, any(len(text) > most for text in kept)]
 
 
 def _keep(pipe: IO[bytes], kept: bytearray, most: int) -> None:
@@ -394,7 +404,7 @@ def _keep(pipe: IO[bytes], kept: bytearray, most: int) -> None:
             piece = pipe.read(PIECE)
             if not piece:
                 return
-            kept += piece[: max(0, most - len(kept))]
+            kept += piece[: max(0, most + 1 - len(kept))]
 
 
 def _feed(pipe: IO[bytes], text: str) -> None:

@@ -24,8 +24,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from cockpit.hosts.agent import FRAME, LATE
 from cockpit.model.facet import ErrorKind, Problem
-from cockpit.runtime.ssh import RemoteError, quote, refusal, trouble, unreachable, words
-from cockpit.runtime.ssh_session import ASKING
+from cockpit.runtime.ssh import ASKING, RemoteError, quote, refusal, trouble, unreachable, words
 
 DEADLINE: Final = 12.0
 """Seconds for an answer, a login among them: less than any facet of a host is given."""
@@ -117,6 +116,11 @@ class HostLink:
         if agent is not None:
             agent.close()
 
+    def send(self, each: Ask) -> Future[Any]:
+        """Send one question; until it is on its way its answer to be can be cancelled."""
+        with self._lock:
+            return self._send(each)
+
     def _asked(self, each: Ask) -> Future[Any]:
         with self._lock:
             before = self._hung.get(each)
@@ -138,7 +142,7 @@ class HostLink:
     def _answer(self, each: Ask, future: Future[Any], deadline: float) -> object:
         if not future.done():
             with self._lock:
-                if not self._connected:
+                if future.cancel() or not self._connected:
                     text = f"{self.host}: no connection within {deadline:.2g} s"
                     return Problem(kind=ErrorKind.TIMEOUT, message=text)
                 self._hung[each] = future
@@ -163,6 +167,10 @@ class HostLink:
         return Problem(kind=ErrorKind.TIMEOUT, message=text)
 
 
+class NoPythonError(RemoteError):
+    """The host has no Python that an agent runs on."""
+
+
 class _Agent:
     """One ssh with an agent behind it: a thread writes, a thread reads, until it ends."""
 
@@ -173,19 +181,21 @@ class _Agent:
         self._python = python
         self._lock = threading.Lock()
         self._open: dict[int, Future[Any]] = {}
-        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[bytes, Future[Any]] | None] = queue.SimpleQueue()
+        self._ready = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._error = unreachable(host, ErrorKind.REFUSED, "the connection broke off")
         threading.Thread(target=self._work, name=f"agent-{host}", daemon=True).start()
 
     def send(self, number: int, each: Ask) -> Future[Any]:
         future: Future[Any] = Future()
         with self._lock:
             if self.ended:
-                future.set_exception(unreachable(self.host, ErrorKind.REFUSED, "it broke off"))
+                future.set_exception(self._error.again())
                 return future
             self._open[number] = future
         line = f'{{"id":{number},"call":{json.dumps(each.call)},"with":{each.arguments}}}\n'
-        self._queue.put(line.encode("ascii"))
+        self._queue.put((line.encode("ascii"), future))
         return future
 
     def close(self) -> None:
@@ -201,12 +211,18 @@ class _Agent:
         except OSError as found:
             text = f"ssh cannot be started: {found.strerror}"
             error = unreachable(self.host, ErrorKind.NOT_FOUND, text)
-        self._queue.put(None)
         with self._lock:
-            self.ended = True
+            self.ended, self._error = True, error
             waiting, self._open = list(self._open.values()), {}
+        self._queue.put(None)
+        self._ready.set()
         for future in waiting:
-            future.set_exception(error)
+            own = error.again()
+            own.sent = future.running()
+            if not future.cancelled():
+                if not own.sent:
+                    future.set_running_or_notify_cancel()
+                future.set_exception(own)
 
     def _served(self) -> RemoteError:
         """Read answers until there are none any more, and return why."""
@@ -234,12 +250,14 @@ class _Agent:
 
     def _write(self, pipe: IO[bytes], source: bytes) -> None:
         with contextlib.suppress(OSError), pipe:
-            data: bytes | None = source
-            while data is not None:
-                view = memoryview(data)
-                while view:
-                    view = view[pipe.write(view) :]
-                data = self._queue.get()
+            _write(pipe, source)
+            self._ready.wait()  # what is asked for meanwhile can still be cancelled
+            while (item := self._queue.get()) is not None:
+                data, future = item
+                with self._lock:
+                    wanted = not self.ended and future.set_running_or_notify_cancel()
+                if wanted:
+                    _write(pipe, data)
 
     def _read(self, pipe: IO[bytes], mark: str) -> RemoteError | None:
         start, rest, stream = f"\n{mark}\n".encode(), b"\n", zlib.decompressobj()
@@ -250,6 +268,7 @@ class _Agent:
                     return None
                 rest = rest[-len(start) :] + piece
             self.answers = True
+            self._ready.set()
             rest = rest[rest.index(start) + len(start) :]
             while True:
                 while len(rest) < FRAME.size or len(rest) < FRAME.size + FRAME.unpack_from(rest)[0]:
@@ -269,7 +288,7 @@ class _Agent:
     def _take(self, message: dict[str, Any]) -> None:
         with self._lock:
             future = self._open.pop(message["id"], None)
-        if future is None:
+        if future is None or future.cancelled():
             return
         if "value" in message:
             future.set_result(message["value"])
@@ -288,7 +307,13 @@ class _Agent:
             return unreachable(self.host, ErrorKind.REFUSED, "the connection broke off")
         else:
             return refusal(self.host, said)
-        return trouble(self.host, ErrorKind.NOT_FOUND, text)
+        return NoPythonError(ErrorKind.NOT_FOUND, f"{self.host}: {text}")
+
+
+def _write(pipe: IO[bytes], data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[pipe.write(view) :]
 
 
 def _drain(pipe: IO[bytes], said: bytearray) -> None:

@@ -28,7 +28,7 @@ from cockpit.model.clock import Clock
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.runtime.shell import Completed, run_command
-from cockpit.runtime.ssh_session import quote
+from cockpit.runtime.ssh import quote
 
 CAP: Final = 64_000_000
 LOW_SPEED: Final = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=10")

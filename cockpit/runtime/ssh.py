@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.late_regex import late_regex
 from cockpit.runtime.account import MachineFolderError, machine_folder, scratch_folder
-from cockpit.runtime.moment import Awake
-from cockpit.runtime.offload import offload
-from cockpit.runtime.shell import NO_PROGRAM, Completed, run_blocking
-from cockpit.runtime.ssh_session import SHELL, EndedError, LateError, Session, quote, reading_once
+from cockpit.runtime.shell import NO_PROGRAM, run_blocking
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -100,7 +95,7 @@ class RemoteError(Exception):
 
     def again(self) -> RemoteError:
         """Return the same for another who waited: one instance is raised in one thread."""
-        return RemoteError(self.kind, str(self), sent=self.sent, out=self.out)
+        return type(self)(self.kind, str(self), sent=self.sent, out=self.out)
 
 
 _REMEDIES: dict[str, str] = {}
@@ -150,18 +145,11 @@ def _lines(said: bytes) -> list[str]:
     return [_PREFIX.sub("", line) for line in lines if line and not _QUIET.match(line)]
 
 
-SESSIONS: Final = 4
-"""Shells at most on one connection, each perhaps beside one that reads its input: a server allows
-ten (``MaxSessions``), for all that this user runs there."""
-OPENING: Final = 45.0
-"""Seconds for a login and a slow ``.bashrc``; who waits gives up before, the opening goes on."""
 CONNECT: Final = 8
 ALIVE: Final = 3
 MISSED: Final = 2
 """Seconds for a connection; between two questions whether the link lives; how many may miss."""
 PERSIST: Final = "10m"
-IDLE: Final = 300.0
-"""Seconds after which a shell that nobody uses is given back, but for one."""
 CONFIG: Final = 10.0
 _LONGEST: Final = 104 - len(".0123456789abcdef") - 1
 """Characters of a socket's path: macOS takes 104, and ssh binds it under a longer name first."""
@@ -184,124 +172,6 @@ def checked(host: str) -> str:
         text = f"{host[:80]!r} cannot be the name of an ssh host"
         raise RemoteError(ErrorKind.NOT_FOUND, text)
     return host
-
-
-@dataclass(eq=False)
-class Link:
-    """The shells of one host. Whoever wants one waits for the one that is free first.
-
-    One connects; until it has, nobody else tries: a server turns away those that come in crowds
-    (``MaxStartups``), and all of them would fail as it does. What it fails with is told to all
-    who wait for it.
-    """
-
-    host: str
-    _news: threading.Condition = field(default_factory=threading.Condition)
-    _idle: list[tuple[float, Session]] = field(default_factory=list)
-    _count: int = 0
-    """Shells that there are, in use, idle or being opened."""
-    _opening: int = 0
-    _waiting: int = 0
-    _linked: bool = False
-    _failed: RemoteError | None = None
-    _failures: int = 0
-
-    @contextmanager
-    def borrowed(self, until: Awake, deadline: float) -> Iterator[Session]:
-        """Give a shell that is free for a while; raises ``RemoteError``."""
-        session = self._take(until, deadline)
-        try:
-            yield session
-        finally:
-            with self._news:
-                if session.alive:
-                    self._idle.append((time.monotonic(), session))
-                else:
-                    self._drop(session)
-                self._news.notify_all()
-
-    def _take(self, until: Awake, deadline: float) -> Session:
-        with self._news:
-            known = self._failures
-            self._waiting += 1
-            try:
-                while (found := self._free()) is None:
-                    self._want()
-                    if (left := until.left()) <= 0:
-                        text = f"no connection within {deadline:.2g} s"
-                        raise unreachable(self.host, ErrorKind.TIMEOUT, text)
-                    self._news.wait(min(1.0, left))
-                    if self._failed is not None and self._failures > known:
-                        raise self._failed.again()
-            finally:
-                self._waiting -= 1
-            return found
-
-    def _free(self) -> Session | None:
-        """Return the shell that was used last, if it lives; end those long unused."""
-        now = time.monotonic()
-        while len(self._idle) > 1 and now - self._idle[0][0] > IDLE:
-            self._drop(self._idle.pop(0)[1])
-        while self._idle:
-            session = self._idle.pop()[1]
-            if session.alive:
-                return session
-            self._drop(session)
-        return None
-
-    def _drop(self, session: Session) -> None:
-        """End a shell; if it broke off, so may have the connection: one finds out for all."""
-        self._linked = self._linked and session.alive
-        session.close()
-        self._count -= 1
-
-    def _want(self) -> None:
-        """Have a shell opened if one more is of use."""
-        first = not self._linked
-        if self._opening >= (1 if first else self._waiting) or self._count >= SESSIONS:
-            return
-        self._opening += 1
-        self._count += 1
-        threading.Thread(target=self._open, name=f"ssh-{self.host}", daemon=True).start()
-
-    def _open(self) -> None:
-        session, error = None, None
-        try:
-            session = opened(self.host, SHELL, Awake(OPENING))
-        except RemoteError as failure:
-            error = failure
-        with self._news:
-            self._opening -= 1
-            if session is not None:
-                self._linked = True
-                self._idle.append((time.monotonic(), session))
-            else:
-                self._count -= 1
-                self._failed, self._failures = error, self._failures + 1
-            self._news.notify_all()
-
-
-def opened(host: str, command: str, until: Awake) -> Session:
-    """Return a new shell on a host that has answered; raises ``RemoteError``."""
-    session = started(host, command)
-    try:
-        session.run(":", until, 1000)
-    except EndedError as ended:
-        raise refusal(host, ended.said) from ended
-    except LateError as late:
-        text = "logged in, but its shell does not start: does its .bashrc wait for something?"
-        raise unreachable(host, ErrorKind.TIMEOUT, text) from late
-    return session
-
-
-def started(host: str, command: str) -> Session:
-    """Return ssh on its way to a host, with ``command`` for it; raises ``RemoteError``."""
-    argv = [*words(host), "--", host, command]
-    try:
-        return Session(argv, _ENV)
-    except OSError as error:
-        text = f"ssh cannot be started: {error.strerror}"
-        raise unreachable(host, ErrorKind.NOT_FOUND, text) from error
 
 
 def words(host: str) -> list[str]:
@@ -352,97 +222,18 @@ def socket_path(host: str, config: str) -> str:
         raise unreachable(host, ErrorKind.PERMISSION, str(error)) from error
 
 
-_LINKS: dict[str, Link] = {}
-_LOCK: Final = threading.Lock()
+ASKING: Final = "cockpit-probe"
+"""Stands in the command line of every shell that asks: what it runs is nobody's job."""
 
 
-def link_to(host: str) -> Link:
-    """Return the one link of this process to a host; raises ``RemoteError`` for no name."""
-    with _LOCK:
-        return _LINKS.setdefault(checked(host), Link(host))
+def quote(text: str) -> str:
+    """Return ``text`` as one word of a POSIX shell, whatever it holds.
 
-
-__all__ = ["RemoteError", "know_remedies", "quote", "run_script", "run_script_blocking"]
-
-SPARE: Final = 1.0
-HERE: Final = "this machine"
-SSH_FAILED: Final = 255
-
-
-async def run_script(
-    host: str | None,
-    script: str,
-    *,
-    deadline: float,
-    cap: int = 1_000_000,
-    stdin: bytes | None = None,
-) -> Completed:
-    """Run ``script`` in a POSIX ``sh`` on ``host`` (``None``: here) and return how it ended.
-
-    ``rc`` is the script's own, whatever it is. Its input is ``stdin``, else nothing; at most
-    ``cap`` bytes of each output are kept. Words in it are quoted by ``quote``. Raises
-    ``RemoteError`` when the host cannot be reached within ``deadline`` seconds, when the script
-    has not ended by then, and when the link broke off: ``sent`` tells whether it may have run.
+    Raises ``ValueError`` for a NUL character, which no word can hold.
     """
-    return await offload(
-        lambda: run_script_blocking(host, script, deadline=deadline, cap=cap, stdin=stdin),
-        deadline=deadline + SPARE,
-        key=object(),  # it has its own deadline and never hangs
-    )
-
-
-def run_script_blocking(
-    host: str | None,
-    script: str,
-    *,
-    deadline: float,
-    cap: int = 1_000_000,
-    stdin: bytes | None = None,
-) -> Completed:
-    """Do what ``run_script`` does, for code that already runs in a thread."""
-    quote(script)  # refuses what no shell can be given
-    if host is None:
-        return _here(script, deadline, cap, stdin)
-    link, until = link_to(host), Awake(deadline)
-    with link.borrowed(until, deadline) as session:
-        try:
-            if stdin is None:
-                return session.run(script, until, cap)
-            return started(host, reading_once(script)).run_once(script, stdin, until, cap)
-        except EndedError as ended:
-            raise _broken(host, ended) from ended
-        except LateError as late:
-            what = "the script has not ended" if late.begun else "no answer"
-            text = f"{what} within {deadline:.2g} s"
-            raise trouble(host, ErrorKind.TIMEOUT, text, sent=True, out=late.out) from late
-
-
-def _broken(host: str, ended: EndedError) -> RemoteError:
-    """Return what it means that a shell has ended in the middle of a script, or before it."""
-    if ended.rc != SSH_FAILED:
-        text = f"its shell has ended (status {ended.rc}) before the script was over"
-        return trouble(host, ErrorKind.BAD_ANSWER, text, sent=True, out=ended.out)
-    if ended.said and not ended.begun:
-        error = refusal(host, ended.said)
-    else:
-        error = unreachable(host, ErrorKind.REFUSED, "the connection broke off")
-    error.sent, error.out = True, ended.out
-    return error
-
-
-def _here(script: str, deadline: float, cap: int, stdin: bytes | None) -> Completed:
-    if stdin is None:
-        argv, given = (
-            ["sh"],
-            f"(eval {quote(script)}) </dev/null\n".encode("utf-8", "surrogateescape"),
-        )
-    else:
-        argv, given = ["sh", "-c", script], stdin
-    done = run_blocking(argv, deadline=deadline, stdin=given, cap=cap)
-    if done.timed_out:
-        text = f"{HERE}: the script has not ended within {deadline:.2g} s"
-        raise RemoteError(ErrorKind.TIMEOUT, text, sent=True, out=done.out)
-    return done
+    if "\0" in text:
+        raise ValueError("a NUL character cannot stand in a shell's word")
+    return shlex.quote(text)
 
 
 TIMED_OUT: Final = 124

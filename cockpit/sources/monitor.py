@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from cockpit.hosts.script import run_script
 from cockpit.model import wording
 from cockpit.model.base import Frozen, Instant, Seconds
 from cockpit.model.clock import Clock
@@ -24,7 +25,7 @@ from cockpit.runtime.http import Http, HttpError
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import LIMITED, RemoteError, run_script
+from cockpit.runtime.ssh import LIMITED, RemoteError
 from cockpit.sources.logs.stamp import line_time, writes_utc
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

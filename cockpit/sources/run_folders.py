@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, get_args
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.offload import offload
-from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Told
 from cockpit.sources.logs.ranged import Span, Wish
 from cockpit.sources.logs.remote import Host, HostError, Run, host_named, keep

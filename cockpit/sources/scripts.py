@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from cockpit.runtime.ssh import LIMITED, TIMED_OUT, quote
-from cockpit.runtime.ssh_session import ASKING
+from cockpit.runtime.ssh import ASKING, LIMITED, TIMED_OUT, quote
 
 Record = tuple[list[str], bytes]
 """The words of a mark, and what was printed until the next one."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import Clock
 from cockpit.model.facet import TENSORBOARD, TRACKIO, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
-from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.curve_fold import NoCurveError
 from cockpit.sources.curves import FileCurves, SampledCurves
 from cockpit.sources.logs.remote import Run

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
@@ -23,7 +24,7 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources import run_folders, sqlite_copies, tensorboard
 from cockpit.sources.rowlog import Record, row_of
 from cockpit.sources.run_folders import Listing

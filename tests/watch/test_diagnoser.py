@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, known
 from cockpit.model.observed import LogValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs import remote
 from cockpit.text.safe import safe_line
 from cockpit.watch.diagnoser import Diagnoser

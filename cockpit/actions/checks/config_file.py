@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.base import Frozen
 from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.plan import Basis, Check, Difference
 from cockpit.platforms.command import flags_of
 from cockpit.rules.lineage.drift import counted, differing, leaves, weighty_first
 from cockpit.runtime.regular import open_regular
-from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, run_script_blocking
+from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError
 from cockpit.sources.scripts import word_of
 from cockpit.sources.wandb.value import ShownConfig
 from cockpit.text.checks import blocked, passed, warned

@@ -18,10 +18,11 @@ from cockpit.actions.retention.ways import (
     day_of,
     merged,
 )
+from cockpit.hosts.script import run_script
 from cockpit.model.place import SSH, Place, place_of
 from cockpit.model.records import Rejected
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, quote, run_script
+from cockpit.runtime.ssh import RemoteError, quote
 from cockpit.sources.checkpoints.contents import REJECTED_FOLDER as FOLDER
 from cockpit.sources.checkpoints.contents import REJECTED_NAME as NAME
 from cockpit.sources.checkpoints.contents import parse_marks

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cockpit.actions.core.action import safe
+from cockpit.hosts.script import run_script
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, quote, run_script
+from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, quote
 from cockpit.sources.scripts import marking, new_mark, records, word_of
 from cockpit.store.journal import JournalEntry
 

@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Final
 from cockpit.demo.folder import TRAINING
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import Situation
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.place import on_host
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, quote, run_script_blocking
+from cockpit.runtime.ssh import RemoteError, quote
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -101,5 +101,5 @@ def _gpus(said: Sequence[Any] | Problem) -> GpuLook:
     if isinstance(said, Problem):
         absent = said.kind is ErrorKind.NOT_FOUND
         return GpuLook() if absent else GpuLook(error=said)
-    status, out, errors = said
+    status, out, errors, _ = said
     return gpus_of(f"{out}\n{errors}", status)

@@ -17,8 +17,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.jobs import Query
 from cockpit.model.observed import LogValue
-from cockpit.runtime.ssh import quote
-from cockpit.runtime.ssh_session import ASKING
+from cockpit.runtime.ssh import ASKING, quote
 from cockpit.sources.logs.pieces import Answer, Ask, Piece, Told
 from cockpit.sources.logs.remote import HostError, on_our_clock
 from cockpit.sources.logs.source import Logs

@@ -21,7 +21,7 @@ from cockpit.platforms.local.census import (
     lineage_up,
 )
 from cockpit.runtime.process import Machine
-from cockpit.runtime.ssh_session import ASKING
+from cockpit.runtime.ssh import ASKING
 
 _SCREEN: Final = re.compile(r"\s+(\d+)\.([^\t]+)\t\((?!.*Dead \?)")
 SKEW: Final = 2.0

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from cockpit.hosts.link import HostLink, link_to
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, Problem, not_configured
 from cockpit.model.jobs import (
@@ -39,7 +40,6 @@ from cockpit.platforms.box.saving import by_command, by_signal
 from cockpit.platforms.command import NO_WAY
 from cockpit.platforms.local.platform import target_of
 from cockpit.platforms.unsupported import Unsupported
-from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
 

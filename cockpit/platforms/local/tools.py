@@ -11,7 +11,7 @@ from typing import Final
 
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.naming import arguments
-from cockpit.runtime.ssh_session import ASKING
+from cockpit.runtime.ssh import ASKING
 
 SUPERVISES: Final = "COCKPIT_SUPERVISES"
 SUBMITS: Final = "COCKPIT_SUBMITS"

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import (
@@ -47,7 +48,7 @@ from cockpit.platforms.slurm.lookup import LookingUp
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.stopping import Stopping, target_of
 from cockpit.platforms.slurm.submitting import Submitting
-from cockpit.runtime.ssh import LIMITED, RemoteError, quote, run_script
+from cockpit.runtime.ssh import LIMITED, RemoteError, quote
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub

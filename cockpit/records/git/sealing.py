@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from cockpit.hosts.script import run_script
 from cockpit.model.base import Frozen
 from cockpit.model.place import Place
 from cockpit.records.git import documents
@@ -30,7 +31,7 @@ from cockpit.records.git.repository import (
 from cockpit.runtime.git import LOW_SPEED, READING, quiet_ssh_lines, run_git, script_line
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, run_script
+from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError
 from cockpit.sources.git.code import OtherCommit, others_among, own_commits
 from cockpit.sources.git.command import MOST_BYTES as MOST
 from cockpit.sources.git.command import read_status, trouble

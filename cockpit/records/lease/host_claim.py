@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import Clock
 from cockpit.model.place import SSH, Place
 from cockpit.model.plan import Level
@@ -22,7 +23,7 @@ from cockpit.platforms.local.launcher.launches import INTENT, number_of
 from cockpit.records.lease.holder import lives, this_holder
 from cockpit.records.lease.root_claim import Written, held_by, new_claim, parsed, text_of
 from cockpit.records.lease.state import not_above
-from cockpit.runtime.ssh import RemoteError, quote, run_script
+from cockpit.runtime.ssh import RemoteError, quote
 from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
 

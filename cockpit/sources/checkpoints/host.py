@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Final, NamedTuple
 
+from cockpit.hosts.script import run_script
 from cockpit.model.facet import ErrorKind
-from cockpit.runtime.ssh import LIMITED, RemoteError, quote, run_script
-from cockpit.runtime.ssh_session import ASKING
+from cockpit.runtime.ssh import ASKING, LIMITED, RemoteError, quote
 from cockpit.sources.checkpoints.contents import Entry, Fetched, Level, ListingError, Piece
 from cockpit.sources.checkpoints.contents import TreeListing as Listed
 from cockpit.sources.checkpoints.listing import STEP_NAME, Link

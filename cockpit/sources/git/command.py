@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
+from cockpit.hosts.script import run_script
 from cockpit.model.base import Frozen
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.place import SSH, Place
 from cockpit.runtime.git import MOST, READING, run_git, script_line
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import CANNOT_RUN, NO_PROGRAM, Completed
-from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError, run_script
+from cockpit.runtime.ssh import LIMITED, TIMED_OUT, RemoteError
 from cockpit.sources.scripts import Record, marking, new_mark, records, word_of
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from cockpit.runtime.ssh import LIMITED, quote
-from cockpit.runtime.ssh_session import ASKING
+from cockpit.runtime.ssh import ASKING, LIMITED, quote
 from cockpit.sources.logs.ranged import NOTHING, Wish
 from cockpit.sources.scripts import Record, is_pattern, marking, new_mark, records, word_of
 from cockpit.text.safe import clean

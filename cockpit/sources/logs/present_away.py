@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.facet import ErrorKind
 from cockpit.model.logtext import LogMark
 from cockpit.model.place import Place
-from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.hosts import HostAsk, Hosts
 from cockpit.sources.logs.pieces import Answer, Told
 from cockpit.sources.logs.present import wish

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, Protocol
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import LIMITED, RemoteError, quote, run_script_blocking
+from cockpit.runtime.ssh import LIMITED, RemoteError, quote
 from cockpit.sources.logs import renamed
 from cockpit.sources.logs.pages import PageCache
 from cockpit.sources.logs.pieces import MOST_BESIDE, Answer, Ask, LaterError, Piece, Told

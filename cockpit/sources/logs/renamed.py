@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
-from cockpit.runtime.ssh import LIMITED, quote
-from cockpit.runtime.ssh_session import ASKING
+from cockpit.runtime.ssh import ASKING, LIMITED, quote
 from cockpit.sources.scripts import marking, records, word_of
 
 LIMIT: Final = 2

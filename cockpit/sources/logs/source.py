@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.jobs import Query
@@ -19,7 +20,6 @@ from cockpit.model.place import SSH, Place, on_host
 from cockpit.model.run import RunSpec
 from cockpit.model.shared_facts import Announced
 from cockpit.runtime.offload import Call, Outcome, offload_each
-from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import show

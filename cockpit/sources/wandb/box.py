@@ -13,9 +13,10 @@ from threading import Lock
 from typing import Final
 from weakref import WeakSet
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import WandbSpec
-from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.pages import PageCache
 from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Piece
 from cockpit.sources.logs.ranged import Wish

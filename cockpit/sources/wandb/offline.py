@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.jobs import Query
@@ -17,7 +18,6 @@ from cockpit.model.observed import TrackerValue
 from cockpit.model.place import SSH
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.offload import Call, Outcome, offload, offload_each
-from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError, Run
 from cockpit.sources.wandb.box import Box, BoxRun

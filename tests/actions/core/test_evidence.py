@@ -11,6 +11,7 @@ import pytest
 
 from cockpit.actions.core import evidence
 from cockpit.actions.core.evidence import Archived, archive
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model import wording
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, known, unknown
@@ -21,7 +22,7 @@ from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.pages import PageCache
 from cockpit.sources.logs.remote import Host, RemoteLog
 from cockpit.sources.logs.source import Logs

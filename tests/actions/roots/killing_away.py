@@ -25,11 +25,11 @@ from cockpit.actions.core.action import Action
 from cockpit.actions.retention import host as acting
 from cockpit.actions.retention.retain import Retain
 from cockpit.actions.stopping.rollback import Rollback
+from cockpit.hosts.script import run_script
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.run import CheckpointSpec
 from cockpit.runtime import buckets
 from cockpit.runtime.buckets import WritableBucket
-from cockpit.runtime.ssh import run_script
 from cockpit.sources.checkpoints import source
 from cockpit.sources.checkpoints.source import list_anywhere
 from cockpit.store.store import Store

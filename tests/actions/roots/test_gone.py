@@ -11,9 +11,9 @@ from cockpit.actions.retention import host as acting
 from cockpit.actions.retention.here import HereWays
 from cockpit.actions.retention.host import HostWays
 from cockpit.actions.retention.ways import RootError, ToReject, Ways
+from cockpit.hosts.script import run_script
 from cockpit.model.place import Place, place_of
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import run_script
 from tests.sources.checkpoints.trees import levanter
 
 

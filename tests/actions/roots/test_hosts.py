@@ -12,11 +12,12 @@ from cockpit.actions.core.action import Action
 from cockpit.actions.retention import host as acting
 from cockpit.actions.retention.retain import Retain
 from cockpit.actions.stopping.rollback import Rollback
+from cockpit.hosts.script import run_script
 from cockpit.model.facet import ErrorKind
 from cockpit.model.plan import Outcome
 from cockpit.model.run import CheckpointSpec
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.checkpoints import host
 from tests.actions.resting import Rest, blocks
 from tests.sources.checkpoints.trees import NOW, hugging_face, levanter, put

@@ -18,13 +18,14 @@ from cockpit.actions.core.service import ActionService
 from cockpit.actions.telling import sync, wandb_upload
 from cockpit.actions.telling.sync import Sync
 from cockpit.actions.telling.wandb_upload import Destination, Uploader
+from cockpit.hosts.script import run_script
 from cockpit.model.jobs import Live
 from cockpit.model.place import FILE, SSH, Place
 from cockpit.model.plan import Approval, Level, Outcome, Plan, Request, Result
 from cockpit.model.records import EventEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.runtime.ssh import RemoteError
 from tests.actions.contexts import context, living
 from tests.actions.toys import RUN, FileRecorder, World
 from tests.sources.wandb import writer

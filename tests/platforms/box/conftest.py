@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.place import Place, on_host
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.runtime.ssh import run_script_blocking
 from tests.sshd import Sshd, serving
 
 MakeRun = Callable[..., RunSpec]

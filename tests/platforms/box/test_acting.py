@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from cockpit.hosts.script import run_script
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Found
 from cockpit.model.lineage import keys_of
@@ -26,7 +27,7 @@ from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.kernel import end_mark
 from cockpit.platforms.local.launcher.locks import JOB_LOCK
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.runtime.ssh import RemoteError
 from tests.platforms.box.making import Here, files, living, spec, told
 from tests.platforms.box.making import box as platform_of
 from tests.platforms.local.making import (

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from cockpit.hosts.link import DEADLINE, Answers, Ask, HostLink
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import LiveJob, Query
@@ -26,7 +27,6 @@ from cockpit.platforms.box.jobs import BoxJobs
 from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.platforms.local import marks
 from cockpit.platforms.local.census import census
-from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs
 from tests import waiting
 from tests.platforms.box.conftest import MakeRun, Start

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.box.platform import BoxPlatform
-from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.source import Logs
 from tests.sshd import Sshd, needs_sshd, serving
 
@@ -60,7 +61,8 @@ async def test_the_sessions_of_a_host(box: Sshd) -> None:
 async def test_a_host_without_tmux_or_without_us(box: Sshd) -> None:
     few = box.root / "few"
     few.mkdir()
-    (few / "sh").symlink_to("/bin/sh")
+    for name, program in (("sh", "/bin/sh"), ("python3", sys.executable)):
+        (few / name).symlink_to(program)
     box.rc(f"PATH={few}; export PATH")
     with pytest.raises(CannotError, match="tmux is not installed there"):
         await platform().own_jobs(JobSpec(kind="box", host=box.host))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.hosts.agent import LATE
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
@@ -15,7 +16,7 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.box import logs as riding
 from cockpit.platforms.box.logs import BoxLogs
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.source import Logs
 from cockpit.watch.poller import BEAT, Rest
 from tests.platforms.box.making import Here

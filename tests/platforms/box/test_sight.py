@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from cockpit.hosts.link import Ask
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Found
 from cockpit.model.observed import Phase
 from cockpit.platforms.box.jobs import BoxJobs, View
 from cockpit.platforms.box.lookup import look_up
-from cockpit.runtime.ssh import run_script
 from tests.platforms.box.making import Here, files, spec
 from tests.queries import queries_of
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from cockpit.actions.core.execution import settled
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Accepted, Found, LiveJob, Submission
 from cockpit.model.place import place_of
@@ -24,7 +25,6 @@ from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.slurm import submitting
 from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs
 from tests.platforms.slurm.asking import run_of
 from tests.platforms.slurm.rig import Rig

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Query
@@ -20,7 +21,6 @@ from cockpit.model.observed import JobValue, Phase, Tasks
 from cockpit.model.run import RunSpec
 from cockpit.platforms.slurm.jobs import SlurmJobs
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import run_script
 from tests.platforms.slurm.asking import observed, platform, queries, run_of
 from tests.platforms.slurm.rig import Rig
 from tests.sshd import needs_sshd, serving

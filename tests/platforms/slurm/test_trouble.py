@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.jobs import Live
@@ -15,7 +16,7 @@ from cockpit.model.observed import Phase
 from cockpit.platforms.slurm import ask
 from cockpit.platforms.slurm.jobs import SlurmJobs
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.runtime.ssh import RemoteError
 from tests.platforms.slurm.asking import Recording, observed, platform, reader, recorded, run_of
 
 RUN = run_of("toy", "4")

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.hosts.script import run_script
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place, on_host
 from cockpit.records.git import sealing
 from cockpit.records.git.repository import Limits
 from cockpit.records.git.sealing import SealDone, seal, seal_plan
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.runtime.ssh import RemoteError
 from tests.records.remotes import git, hook, shared, snapshot
 from tests.sshd import Sshd, needs_sshd, reachable
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import on_host
@@ -16,7 +17,7 @@ from cockpit.model.run import RunSpec
 from cockpit.records.lease.host_claim import HostClaim
 from cockpit.records.lease.root_claim import RootClaim
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.runtime.ssh import RemoteError
 from cockpit.store.journal import Holder
 from cockpit.store.ownership import this_holder
 from tests.sshd import Sshd, needs_sshd, reachable

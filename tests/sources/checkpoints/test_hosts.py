@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import run_script
 from cockpit.sources.checkpoints import host
 from cockpit.sources.checkpoints import source as reading
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints

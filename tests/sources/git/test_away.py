@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from cockpit.hosts.script import run_script
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import CodeValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import CodeSpec, RunSpec
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.git import command
 from cockpit.sources.git.code import Code, changes_since
 from tests.sources.git.repos import commit, git, repository

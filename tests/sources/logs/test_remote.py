@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
@@ -24,7 +25,7 @@ from cockpit.model.place import SSH, Place
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.runtime.offload import Call, offload_each
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs import file as log_file
 from cockpit.sources.logs import remote, scanning, source
 from cockpit.sources.logs.earlier import before

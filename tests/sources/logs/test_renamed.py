@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Query
@@ -16,7 +17,6 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.rules.jobs.stall import log_begun_anew
 from cockpit.runtime import process
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs import remote
 from cockpit.sources.logs.renamed import goes_on_in
 from cockpit.sources.logs.source import Logs

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from cockpit.config.file import load
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Query
 from cockpit.model.observed import JobValue, LogValue, Phase
 from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs import hosts
 from cockpit.sources.logs.source import Logs
 

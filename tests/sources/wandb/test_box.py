@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import FILE, Place
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources import scripts
 from cockpit.sources.wandb import box_plan, offline
 from cockpit.sources.wandb.file import BLOCK

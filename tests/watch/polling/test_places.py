@@ -1,5 +1,6 @@
 import pytest
 
+from cockpit.hosts.script import run_script_blocking
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, known, unknown
 from cockpit.model.observed import JobValue, Phase
@@ -9,7 +10,7 @@ from cockpit.model.report import FACETS
 from cockpit.model.run import CheckpointSpec, CodeSpec, JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.local import host, jobs
 from cockpit.platforms.table import Platforms
-from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.checkpoints import source as checkpoints
 from cockpit.sources.logs import source as logs
 from cockpit.sources.wandb import offline, online
