@@ -168,7 +168,7 @@ class CopyScreen(ListDialog[str | None]):
         if not self.is_mounted:
             return
         body = partial(paint_copies, self._found, self.at)
-        self.show_list(Sheet(body, text((f"copy · {self._run}", STRONG)), foot=[self._foot]))
+        self.show_sheet(Sheet(body, text((f"copy · {self._run}", STRONG)), foot=[self._foot]))
         page = self.query_one(Paged)
         above = self.at - page.top
         page.move(min(0, above) or max(0, above - page.room + 1))

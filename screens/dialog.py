@@ -105,6 +105,13 @@ class Dialog(KeyedModal[R], inherit_bindings=False):
         box.styles.width, box.styles.height = width, height
         return width, height
 
+    def show_sheet(self, sheet: Sheet, around: int = 4) -> tuple[int, int]:
+        """Show a sheet in a box that fits it; return its rows, and the height of the box."""
+        page = self.query_one(Paged)
+        page.show(sheet)
+        rows = len(page.lines_for(self.inner))
+        return rows, self.fit_box(rows + around)[1]
+
 
 class ListDialog(Dialog[R], inherit_bindings=False):
     """A dialog about a list, one row of which may be chosen (``at``).
@@ -141,13 +148,6 @@ class ListDialog(Dialog[R], inherit_bindings=False):
         """Return whether what was pressed at that time was pressed before it could be read."""
         return self.read_from is None or at < self.read_from
 
-    def show_list(self, sheet: Sheet, around: int = 4) -> tuple[int, int]:
-        """Show a sheet in a box that fits it; return its rows, and the height of the box."""
-        page = self.query_one(Paged)
-        page.show(sheet)
-        rows = len(page.lines_for(self.inner))
-        return rows, self.fit_box(rows + around)[1]
-
     def action_step(self, steps: int) -> None:
         """Choose another row."""
         self.at = max(0, min(self.at + steps, self.count - 1))
@@ -170,7 +170,7 @@ class LeavingScreen(ListDialog[bool]):
         foot = [text(("q", f"bold {ACCENT}"), (" leaves now   ", DIM), ("esc", f"bold {ACCENT}"),
                      (" stays", DIM))]  # fmt: skip
         title = text(("an action is under way", STRONG))
-        self.show_list(Sheet(partial(_body, self._under_way), title, foot=foot, line="$attention"))
+        self.show_sheet(Sheet(partial(_body, self._under_way), title, foot=foot, line="$attention"))
 
     def action_leave_now(self) -> None:
         """Leave: not for a key that was pressed twice before anything could be read."""

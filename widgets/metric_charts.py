@@ -27,8 +27,8 @@ from widgets.painting.metrics import (
     moved,
     next_zoom,
     state_of,
-    told_at,
     whole_of,
+    words_at_cursor,
 )
 from widgets.painting.series import loss_columns, why_no_curve
 
@@ -177,7 +177,7 @@ class MetricCharts(Painted):
         body = paint(drawing, width - 4, height - 2)
         note = state_of(self.look, curve) if legend else text("")
         return frame(body, width, height, title=headline(metric, curve, self._now), note=note,
-                     foot=told_at(curve, self.look, self._now))  # fmt: skip
+                     foot=words_at_cursor(curve, self.look, self._now))  # fmt: skip
 
     def _offered(self, width: int) -> Content:
         offers = self._offers or ()

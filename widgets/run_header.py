@@ -100,7 +100,7 @@ def _identity(report: RunReport, now: float, width: int) -> Content:
         text((f"{mark} {facts.verdict_word(report)}", style)),
         text((facts.phase_words(report, now), facts.phase_style(report, now))),
         text(rows.progress(report), f"  {percent}" if percent else ""),
-        rows.told_by(report),
+        rows.step_source(report),
         rows.time_left(report),
         _records(report),
         _job(report),

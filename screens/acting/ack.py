@@ -119,7 +119,7 @@ class AckScreen(ListDialog[None]):
         )  # fmt: skip
         body = partial(paint_taking, taking, self.cockpit.now())
         title = text((f"acknowledge · {self._run}", STRONG))
-        rows, height = self.show_list(Sheet(body, title, foot=self._foot()), 5)
+        rows, height = self.show_sheet(Sheet(body, title, foot=self._foot()), 5)
         typing.place(2 + WHY_COLUMN, min(rows, height - 5), self.inner - WHY_COLUMN - 4)
 
     def _show_gone(self) -> None:
@@ -127,7 +127,7 @@ class AckScreen(ListDialog[None]):
         self.query_one(TextLine).remove_class("-asked")
         said = f"{self._run} is no longer in the run file: nothing to acknowledge here"
         title, foot = text((f"acknowledge · {self._run}", STRONG)), [text(("esc close", DIM))]
-        self.show_list(Sheet(partial(_gone, said), title, foot=foot))
+        self.show_sheet(Sheet(partial(_gone, said), title, foot=foot))
 
     def _hold(self) -> None:
         """Keep what is selected selected, also when other alerts open or close meanwhile."""

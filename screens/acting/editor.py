@@ -134,11 +134,11 @@ class EditorScreen(CockpitScreen):
         self._opened: Opened | None = None
         self._kept = self._words = ""
         self._warned_about: str | None = None
-        self._told_lost: str | None = None
+        self._warned_lost: str | None = None
         self._prefilled = ""
         self._diff: tuple[str, ...] | None = None
         self._template = 0
-        self._told_template = ""
+        self._warned_template = ""
         self._timer: Timer | None = None
         self._unkept_since = 0.0
         self._saving = self._gone = False
@@ -332,8 +332,8 @@ class EditorScreen(CockpitScreen):
         if self._opened is None or self._saving or self._is_saved or self._diff is not None:
             return
         keys = self.cockpit.keys
-        if self.text not in (self._prefilled, self._told_template):
-            self._told_template = self.text
+        if self.text not in (self._prefilled, self._warned_template):
+            self._warned_template = self.text
             again, undo = keys.shown("entry_template"), keys.shown("entry_undo")
             state.show_text(f"{again} again replaces your text; {undo} brings it back", bad=True)
             return
@@ -411,8 +411,8 @@ class EditorScreen(CockpitScreen):
             self._show_diff(None)
             return
         trouble = await self.keep()
-        if trouble and self._told_lost != self.text:
-            self._told_lost = self.text
+        if trouble and self._warned_lost != self.text:
+            self._warned_lost = self.text
             said = f"the draft is not saved: {trouble} · esc again discards it"
             self.query_one(SaveState).show_text(said, bad=True)
             return

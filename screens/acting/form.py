@@ -75,22 +75,16 @@ class FormScreen(Dialog[dict[str, str] | None]):
         return next((line for line in self.query(TextLine) if line.name == field.name), None)
 
     def _focus(self) -> None:
-        line = self._text_line(self.fields[self._at])
-        if line is None:
-            self.set_focus(None)
-        else:
-            self.set_focus(line, scroll_visible=False)
+        self.set_focus(self._text_line(self.fields[self._at]), scroll_visible=False)
 
     def lay_out(self) -> None:
         """Show the form as it stands."""
         if not self.is_mounted or not self.query(Paged):
             return
         state = self.state
-        page = self.query_one(Paged)
-        page.show(
-            Sheet(partial(paint_form, state), text((self._heading, STRONG)), foot=self._foot())
-        )
-        width, _ = self.fit_box(len(page.lines_for(self.inner)) + 5)
+        heading = text((self._heading, STRONG))
+        self.show_sheet(Sheet(partial(paint_form, state), heading, foot=self._foot()), 5)
+        width = self.inner
         for field, place in zip(self.fields, rows_of(state, width - 4), strict=True):
             line = self._text_line(field)
             if line is not None:

@@ -32,7 +32,7 @@ from widgets.painting.metrics import (
     marks_of,
     moved,
     next_zoom,
-    told_at,
+    words_at_cursor,
 )
 from widgets.painting.rows import ages
 from widgets.painting.series import why_no_curve
@@ -96,13 +96,13 @@ def test_the_cursor_tells_exactly_what_was_logged_there() -> None:
     curve = a_curve()
     look = edge(curve, ChartRange(), end=True)
     assert look.cursor == 999
-    told = told_at(curve, moved(curve, look, -1, 1000), NOW).plain
+    told = words_at_cursor(curve, moved(curve, look, -1, 1000), NOW).plain
     assert told.startswith("998 nats · step 998 · ") and told.endswith(", now")
     folded = a_curve(width=10)
-    told = told_at(folded, edge(folded, ChartRange(), end=False), NOW).plain
+    told = words_at_cursor(folded, edge(folded, ChartRange(), end=False), NOW).plain
     assert told.startswith("mean 4.5 nats (0.000 to 9.000) · steps 0–9 · ")
     assert told.endswith(", 33m ago")
-    assert told_at(curve, ChartRange(), NOW).plain == ""
+    assert words_at_cursor(curve, ChartRange(), NOW).plain == ""
 
 
 def test_the_cursor_leaves_no_screen_and_turns_it() -> None:

@@ -223,7 +223,7 @@ def _unit(curve: Curve) -> str:
     return f" {curve.unit}" if curve.unit else ""
 
 
-def told_at(curve: Curve, look: ChartRange, now: float) -> Content:
+def words_at_cursor(curve: Curve, look: ChartRange, now: float) -> Content:
     """Return what stands at the cursor: exactly one row, or so many with their extent."""
     part = at_cursor(curve, look)
     if part is None:

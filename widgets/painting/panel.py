@@ -271,7 +271,7 @@ class Body:
         if most < 1:
             return []
         report = self._report
-        percent, source = rows.percent(report), rows.told_by(report)
+        percent, source = rows.percent(report), rows.step_source(report)
         left = text(rows.progress(report), f"  {percent}" if percent else "")
         left = text(left, "  ", source) if source.plain else left
         if report.progress.step is None and not facts.unasked(report):

@@ -70,8 +70,8 @@ def percent(report: RunReport) -> str:
     return share(1.0 if _is_through(report) else found.step / found.final_step)
 
 
-def told_by(report: RunReport) -> Content:
-    """Return who tells the step, unless that is the tracker, as usual, or it is hardly behind.
+def step_source(report: RunReport) -> Content:
+    """Return where the step is from, unless that is the tracker, as usual, or it is hardly behind.
 
     The two overtake each other all the time: that is no news.
     """
