@@ -21,8 +21,7 @@ from cockpit.model.wording import percent
 from cockpit.runtime.offload import offload
 from screens.base import ActingScreen, spawn
 from screens.dialog import Prompt
-from screens.evidence import HOW
-from screens.log_reader import LogReader
+from screens.log_reader import HOW, LogReader
 from widgets.painting.line import foreign
 
 if TYPE_CHECKING:

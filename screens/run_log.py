@@ -14,19 +14,21 @@ from cockpit.model.logtext import Bookmark, Hit, LogPage, bookmark
 from cockpit.model.report import RunReport
 from screens.base import Work
 from screens.bookmarks import GONE, RunMarks
-from screens.evidence import (
+from screens.log_reader import (
     HOW,
     LogPlace,
+    LogReader,
     Seeker,
     Share,
     Target,
     begin_of,
+    held_lines,
     quotes_of,
+    since,
     target_of,
     targets_of,
     triage_targets,
 )
-from screens.log_reader import LogReader, held_lines, since
 from screens.ports import Logs
 from widgets.log_view import Count, LogView
 from widgets.painting.facts import reason

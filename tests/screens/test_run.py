@@ -19,8 +19,7 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.source import Logs
-from screens.evidence import Target, targets_of
-from screens.log_reader import LogReader, read_book
+from screens.log_reader import LogReader, Target, read_book, targets_of
 from screens.run import RunScreen
 from screens.run_layout import Want, shares
 from tests.queries import queries_of
