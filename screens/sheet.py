@@ -13,8 +13,8 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.model.history import Backtested
 from cockpit.model.plan import Request
 from cockpit.model.wording import clocked, clocked_minutes, utc_minute
+from cockpit.runtime.account import write_page
 from cockpit.runtime.offload import offload
-from cockpit.runtime.pages import write_page
 from cockpit.store.store import StoreError
 from screens.base import CockpitScreen, spawn
 from screens.keys import bindings

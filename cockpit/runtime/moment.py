@@ -40,7 +40,7 @@ LAP: Final = 2.0
 class Awake:
     """A deadline of ``seconds``; one that waits asks at least every ``lap`` seconds.
 
-    What has passed between two questions beyond ``lap`` is not counted.
+    What has passed between two questions beyond ``lap`` is not counted: this process was suspended.
     """
 
     def __init__(
@@ -108,7 +108,11 @@ class Jump(NamedTuple):
 
 
 class Jumps:
-    """Holds a wall clock against the one that nobody can set; to be asked every few seconds."""
+    """Holds a wall clock against the one that nobody can set; to be asked every few seconds.
+
+    Without it a clock that was set back by an hour keeps the reminder of a critical alert back for
+    as long (``tests/notify/test_clock_set.py``).
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -106,25 +106,12 @@ NETWORK: Final = frozenset(
     }
 )
 
-_EMPTY_PATH, _FORCE_SYNC, _BASIC = 0x1000, 0x2000, 0x7FF  # of statx(2)
-
 
 class FileSystem(NamedTuple):
     """What a folder lies on. ``shared`` is ``None`` where it cannot be told (treated as shared)."""
 
     kind: str
     shared: bool | None
-    options: frozenset[str] = frozenset()
-
-    @property
-    def locks_cross(self) -> bool:
-        """Whether its POSIX locks surely hold between all machines that mount it."""
-        if self.kind in ("nfs", "nfs4"):
-            local = {"nolock", "local_lock=all", "local_lock=posix"}
-            return not self.options & local
-        if self.kind == "lustre":
-            return "flock" in self.options
-        return self.shared is False or self.kind in ("gpfs", "ceph", "gfs2", "ocfs2")
 
     @property
     def text(self) -> str:
@@ -146,27 +133,10 @@ def file_system(path: Path, proc: Path = PROC) -> FileSystem:
     return FileSystem("an unknown file system", None)
 
 
-def judged(kind: str, options: str = "") -> FileSystem:
+def judged(kind: str) -> FileSystem:
     """Return what a type's name tells."""
     known = False if kind in LOCAL else True if kind in NETWORK else None
-    return FileSystem(clean(kind, 40), known, frozenset(options.split(",")))
-
-
-def asked_anew(path: Path) -> None:
-    """Have the kernel ask the file's server what size it has now, not its own memory.
-
-    Opening does that on most network file systems, but not on all (FUSE). Where there is no such
-    call, nothing is done. Raises ``OSError`` if the file cannot be opened.
-    """
-    import ctypes  # few need it, and it takes its time
-
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        statx = getattr(ctypes.CDLL(None), "statx", None)
-        if statx is not None:
-            statx(handle, b"", _EMPTY_PATH | _FORCE_SYNC, _BASIC, ctypes.create_string_buffer(256))
-    finally:
-        os.close(handle)
+    return FileSystem(clean(kind, 40), known)
 
 
 def _from_kernel(path: Path, proc: Path) -> FileSystem | None:
@@ -184,8 +154,7 @@ def _from_kernel(path: Path, proc: Path) -> FileSystem | None:
     for line in lines:
         before, dash, after = line.partition(" - ")
         if number is not None and dash and before.split(" ", 1)[0] == number[1]:
-            kind, _, rest = after.partition(" ")
-            return judged(kind, f"{before.split(' ')[5]},{rest.rpartition(' ')[2]}")
+            return judged(after.split(" ", 1)[0])
     return None
 
 

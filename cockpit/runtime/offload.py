@@ -50,7 +50,11 @@ def _time_of(clock: int) -> float:
 
 
 class Load:
-    """Whether the threads compute, or wait for a processor: seen from an event loop."""
+    """Whether the threads compute, or wait for a processor: seen from an event loop.
+
+    Measured without it (``bench many_runs``, 1,000 runs): 11 threads instead of 5, and the event
+    loop is late by up to 512 ms instead of 173.
+    """
 
     def __init__(self) -> None:
         self._due = self._spent = 0.0

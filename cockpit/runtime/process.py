@@ -288,7 +288,11 @@ LOCKS: Final = Path("/proc/locks")
 
 
 def stopped_holder(paths: Iterable[Path], locks: Path = LOCKS) -> int | None:
-    """Return the process that is stopped and holds one of the files for writing, if one does."""
+    """Return the process that is stopped and holds one of the files for writing, if one does.
+
+    Without it a critical alert waits a minute for a store that nobody will free
+    (``tests/notify/test_held_store.py``), and nobody learns which process to continue.
+    """
     inodes = {found for path in paths if (found := _inode(path)) is not None}
     holders = {pid for pid, inode in _writers(locks) if inode in inodes and pid != os.getpid()}
     return next((pid for pid in sorted(holders) if process_facts(pid).stopped), None)

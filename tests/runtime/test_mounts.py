@@ -90,25 +90,5 @@ def fake(folder: Path, mountinfo: str) -> Path:
     return proc
 
 
-@needs_linux
-@pytest.mark.parametrize(
-    ("line", "cross"),
-    [
-        ("nfs4 a:/h rw,vers=4.2,local_lock=none", True),
-        ("nfs a:/h rw,vers=3,nolock,local_lock=all", False),
-        ("lustre a@tcp:/h rw,flock", True),
-        ("lustre a@tcp:/h rw,localflock", False),
-        ("fuse.sshfs a:/h rw", False),
-        ("fuse.mine a rw", False),
-        ("xfs /dev/a rw", True),
-    ],
-)
-def test_its_options_tell_whether_locks_hold_between_machines(
-    line: str, cross: bool, tmp_path: Path
-) -> None:
-    proc = fake(tmp_path, f"31 7 0:5 / /h rw,relatime shared:1 - {line}\n")
-    assert file_system(tmp_path, proc).locks_cross is cross
-
-
 def test_no_type_is_both() -> None:
     assert not LOCAL & NETWORK
