@@ -27,7 +27,7 @@ from cockpit.watch.ingest import RowIngest
 from cockpit.watch.judge import PATIENCE, CadenceLoop, Judge, remember_report
 from cockpit.watch.onepass import OnePass
 from cockpit.watch.past import PastReading
-from cockpit.watch.pollers import Pollers
+from cockpit.watch.poller import Pollers
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
 from cockpit.watch.sweep import Sweeper

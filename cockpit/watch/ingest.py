@@ -16,7 +16,7 @@ from cockpit.runtime.offload import offload
 from cockpit.watch.asking import Tracker
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.judge import Judge
-from cockpit.watch.pollers import Pollers
+from cockpit.watch.poller import Pollers
 from cockpit.watch.runstate import Rows
 from cockpit.watch.tasks import Supervisor, WaitingRuns
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
+from cockpit.watch.asking import Answers, Asker, Key, fate_of
 from cockpit.watch.tasks import LARGE, OTHER, Supervisor
 
 
@@ -132,6 +134,8 @@ class Slot:
     """Asked apart from the bulk: with the others of ``few``, or by itself."""
     few: tuple[str, ...] = ()
     busy: bool = False
+    unasked: bool = False
+    """The run file does not ask for this facet of it."""
 
 
 class Poller:
@@ -153,6 +157,7 @@ class Poller:
         rank: Callable[[str], int] = lambda _: 0,
     ) -> None:
         self.facet = facet
+        self.place = HERE
         self._rank = rank
         self.swept = True
         self._ask = ask
@@ -162,7 +167,7 @@ class Poller:
         self._slots: dict[str, Slot] = {}
         self._bell = asyncio.Event()
         self._apart: set[asyncio.Task[None]] = set()
-        self._random = random.Random(facet)
+        self._random = random.Random()
 
     def assign(self, runs: Sequence[RunSpec]) -> None:
         """Say which runs to ask about; a new or changed one is due at once."""
@@ -268,8 +273,9 @@ class Poller:
             slot.asked = asked
             slot.due = float("inf")
         runs = [slot.run for slot in slots]
-        seconds = DEADLINES[self.facet].here
-        answer = await self._supervisor.run(self.facet, seconds, self._ask(runs))
+        seconds = DEADLINES[self.facet].at(self.place)
+        what = self.facet if self.place == HERE else f"{self.facet} at {self.place}"
+        answer = await self._supervisor.run(what, seconds, self._ask(runs))
         for slot in slots:
             slot.busy = False
         if isinstance(answer, Problem):
@@ -340,7 +346,7 @@ LATER = 0.1
 
 
 @dataclass
-class Rest:
+class Backoff:
     """Until when a place wants to be left alone, whatever facet it was asked for (monotonic)."""
 
     until: float = float("-inf")
@@ -358,8 +364,8 @@ class Rest:
         return planned - off if abs(off) <= EARLY * cadence else planned
 
 
-class AwayPoller:
-    """Asks for one facet of all runs of one place, in one request.
+class AwayPoller(Poller):
+    """Asks for one facet of all runs of one place away from here, in one request.
 
     What the place refuses, or does not answer in time, it has refused to all: the request is
     never split, and there is one back-off. Nothing wakes it but a person: what changes there
@@ -374,81 +380,62 @@ class AwayPoller:
         clock: Clock,
         deliver: Deliver,
         supervisor: Supervisor,
-        rest: Rest,
+        backoff: Backoff,
     ) -> None:
-        self._facet, self._place = key
-        self._ask = ask
-        self._cadence = cadence
-        self._clock = clock
-        self._deliver = deliver
-        self._supervisor = supervisor
-        self._rest = rest
-        self._runs: dict[str, RunSpec] = {}
-        self._unasked: set[str] = set()
-        """Runs whose run file does not ask for this facet."""
-        self._due = float("inf")
-        self._asked = float("-inf")
+        super().__init__(key[0], ask, clock, deliver, supervisor)
+        self.place = key[1]
+        self._cadence_of = cadence
+        self._backoff = backoff
         self._failures = 0
-        self._bell = asyncio.Event()
-        self._random = random.Random()
-
-    def assign(self, runs: Sequence[RunSpec]) -> None:
-        """Say which runs live there; a new or changed one is due at once, with all others."""
-        old, self._runs = self._runs, {run.name: run for run in runs}
-        new = {name for name, run in self._runs.items() if old.get(name) != run}
-        self._unasked = (self._unasked - new) & self._runs.keys()
-        if new:
-            self._due = self._clock.monotonic()
-        self._bell.set()
 
     def wake(self, name: str, *, at_once: bool = False) -> None:
         """Ask for all soon if a person wants it (``at_once``); no other news hurries a place."""
-        if at_once and name in self._runs:
-            self._due = min(self._due, max(self._clock.monotonic(), self._asked + SPACING))
-            self._rest.refused_until = float("-inf")
+        slot = self._slots.get(name)
+        if at_once and slot is not None:
+            slot.due = min(slot.due, max(self._clock.monotonic(), slot.asked + SPACING))
+            self._backoff.refused_until = float("-inf")
             self._bell.set()
 
-    async def run(self) -> None:
-        """Poll until cancelled."""
-        while True:
-            runs = [run for name, run in self._runs.items() if name not in self._unasked]
-            rested = max(self._rest.until, self._rest.refused_until)
-            due = max(self._due, rested) if runs else float("inf")
-            wait = due - self._clock.monotonic()
-            if wait <= 0.0:
-                await self._poll(runs)
-            else:
-                await pause(self._clock, min(wait, LONGEST_WAIT), self._bell)
+    def _free(self) -> list[Slot]:
+        return [slot for slot in self._slots.values() if not slot.unasked]
 
-    async def _poll(self, runs: Sequence[RunSpec]) -> None:
-        self._asked, self._due = self._clock.monotonic(), float("inf")
-        self._rest.began = self._asked if self._rest.began is None else self._rest.began
-        seconds = DEADLINES[self._facet].at(self._place)
-        what = f"{self._facet} at {self._place}"
-        answers = await self._supervisor.run(what, seconds, self._ask(runs))
-        if isinstance(answers, Problem):
-            failed = AnyFacet(source=self._place, error=answers, since=self._clock.now())
-            answers = {run.name: failed for run in runs}
-        self._reschedule(runs, answers)
-        self._deliver(self._facet, answers)
+    def _due(self) -> list[Slot]:
+        return self._free() if self._wait() <= 0.0 else []
 
-    def _reschedule(self, runs: Sequence[RunSpec], answers: Mapping[str, AnyFacet]) -> None:
-        self._unasked |= {name for name, facet in answers.items() if not facet.configured}
-        refused = _refused([facet for facet in answers.values() if facet.configured])
+    def _bulk(self, due: list[Slot]) -> list[Slot]:
+        if self._backoff.began is None:
+            self._backoff.began = self._clock.monotonic()
+        return due
+
+    def _wait(self) -> float:
+        soonest = min((slot.due for slot in self._free()), default=float("inf"))
+        rested = max(self._backoff.until, self._backoff.refused_until)
+        return min(max(soonest, rested) - self._clock.monotonic(), LONGEST_WAIT)
+
+    def _failed(self, slots: list[Slot], problem: Problem, asked: float) -> None:
+        failed = AnyFacet(source=self.place, error=problem, since=self._clock.now())
+        self._answered(slots, {slot.run.name: failed for slot in slots}, asked)
+
+    def _answered(self, slots: list[Slot], answer: Mapping[str, AnyFacet], asked: float) -> None:
+        facets = answer.values()
+        refused = _refused([facet for facet in facets if facet.configured])
         self._failures = self._failures + 1 if refused else 0
-        hurried = min(runs, key=self._cadence)
-        cadence = self._cadence(hurried)
-        planned = self._rest.beat(self._asked + cadence, cadence)
+        hurried = min((slot.run for slot in slots), key=self._cadence_of)
+        cadence, backoff, now = self._cadence_of(hurried), self._backoff, self._clock.monotonic()
+        planned = backoff.beat(asked + cadence, cadence)
         if refused:
-            wait = back_off(cadence, self._failures, self._random.random(), hurried)
-            planned = self._clock.monotonic() + wait
-        if refused and _out_of_reach(answers.values()):
-            self._rest.refused_until = max(self._rest.refused_until, planned)
-        self._due = min(self._due, planned)
-        asked_for = max((facet.retry_after or 0.0 for facet in answers.values()), default=0.0)
+            planned = now + back_off(cadence, self._failures, self._random.random(), hurried)
+            if _out_of_reach(facets):
+                backoff.refused_until = max(backoff.refused_until, planned)
+        for slot in slots:
+            facet = answer.get(slot.run.name)
+            slot.unasked = facet is not None and not facet.configured
+            slot.due = min(slot.due, planned)
+        asked_for = max((facet.retry_after or 0.0 for facet in facets), default=0.0)
         if asked_for > 0.0:
             left_alone = asked_for * (1.0 + LATER * self._random.random())
-            self._rest.until = max(self._rest.until, self._clock.monotonic() + left_alone)
+            backoff.until = max(backoff.until, now + left_alone)
+        self._deliver(self.facet, answer)
 
 
 def _out_of_reach(answers: Iterable[AnyFacet]) -> bool:
@@ -462,3 +449,76 @@ def _refused(answers: Sequence[AnyFacet]) -> bool:
     return ErrorKind.RATE_LIMITED in kinds or (
         bool(kinds) and all(kind in REFUSALS for kind in kinds)
     )
+
+
+class Pollers:
+    """Starts pollers as places appear, and finds those that answer for a run's facet."""
+
+    def __init__(
+        self,
+        asker: Asker,
+        clock: Clock,
+        supervisor: Supervisor,
+        deliver: Deliver,
+        rank: Callable[[str], int] = lambda _: 0,
+    ) -> None:
+        self.rank = rank
+        self._asker = asker
+        self._clock = clock
+        self._supervisor = supervisor
+        self._deliver = deliver
+        self._pollers: dict[Key, Poller] = {}
+        self._backoffs: dict[str, Backoff] = {}
+        self._keys: dict[tuple[str, str], tuple[Key, ...]] = {}
+        """The pollers of each facet and run."""
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def start(self, tasks: asyncio.TaskGroup, runs: Sequence[RunSpec]) -> None:
+        """Poll inside ``tasks`` from now on."""
+        self._tasks = tasks
+        self._pollers.clear()
+        self.assign(runs)
+
+    def assign(self, runs: Sequence[RunSpec]) -> None:
+        """Say which runs there are now."""
+        groups = self._asker.by_place(runs)
+        for key in groups.keys() | self._pollers.keys():
+            poller = self._pollers.get(key) or self._open(key)
+            poller.assign(groups.get(key, []))
+        self._keys = {}
+        for key, group in groups.items():
+            for run in group:
+                at = key[0], run.name
+                self._keys[at] = (*self._keys.get(at, ()), key)
+
+    def wake(self, facet: str, name: str, *, at_once: bool = False) -> None:
+        """Ask for one facet of one run soon; places away from here only if ``at_once``."""
+        for key in self._keys.get((facet, name), ()):
+            self._pollers[key].wake(name, at_once=at_once)
+
+    def swept(self, works: bool) -> None:
+        """Say whether changes of local files are announced; if not, logs are polled faster."""
+        for poller in self._pollers.values():
+            poller.swept = works
+
+    def _open(self, key: Key) -> Poller:
+        facet, place = key
+        ask = functools.partial(self._asker.ask, facet, place)
+        deliver = functools.partial(self._answered, place)
+        if place == HERE:
+            poller = Poller(facet, ask, self._clock, deliver, self._supervisor, self.rank)
+        else:
+            backoff = self._backoffs.setdefault(fate_of(place), Backoff())
+            cadence = functools.partial(self._cadence, facet)
+            poller = AwayPoller(key, ask, cadence, self._clock, deliver, self._supervisor, backoff)
+        self._pollers[key] = poller
+        if self._tasks is not None:
+            self._tasks.create_task(poller.run())
+        return poller
+
+    def _cadence(self, facet: str, run: RunSpec) -> float:
+        platform = self._asker.platform_of(run)
+        return cadence_away(facet, run, platform.log_every if platform is not None else None)
+
+    def _answered(self, place: str, facet: str, answers: Answers) -> None:
+        self._deliver(facet, self._asker.join(facet, place, answers))

@@ -18,7 +18,7 @@ from cockpit.platforms.box.logs import BoxLogs
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.source import Logs
-from cockpit.watch.poller import BEAT, Rest
+from cockpit.watch.poller import BEAT, Backoff
 from tests.platforms.box.making import Here
 
 
@@ -132,9 +132,9 @@ async def test_a_host_that_is_gone_is_asked_once(world: World) -> None:
 
 
 def test_what_a_place_is_asked_for_falls_on_the_same_moments() -> None:
-    rest = Rest(began=100.0)
+    rest = Backoff(began=100.0)
     assert rest.beat(130.004, 30.0) == 130.0
     assert rest.beat(147.3, 30.0) == 100.0 + 9 * BEAT
     assert rest.beat(105.02, 5.0) == 105.0
     assert rest.beat(107.0, 7.0) == 107.0, "never much earlier or later than is meant"
-    assert Rest().beat(130.0, 30.0) == 130.0
+    assert Backoff().beat(130.0, 30.0) == 130.0

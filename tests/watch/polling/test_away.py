@@ -13,7 +13,7 @@ from cockpit.model.observed import JobValue
 from cockpit.model.run import CheckpointSpec, JobSpec
 from cockpit.sources.checkpoints.source import Checkpoints
 from cockpit.watch.engine import Engine
-from cockpit.watch.poller import AwayPoller, Rest
+from cockpit.watch.poller import AwayPoller, Backoff
 from cockpit.watch.tasks import Supervisor
 from tests.sources.checkpoints.trees import levanter
 from tests.watch.fakes import Fake, SteppedClock, World, checkpoints, run_spec, until
@@ -133,7 +133,7 @@ async def test_a_run_that_comes_is_asked_for_with_the_others_and_one_that_goes_i
         clock,
         lambda facet, answers: delivered.append(answers),
         Supervisor(clock, tmp_path),
-        Rest(),
+        Backoff(),
     )
     poller.assign([on_cluster(name) for name in FEW])
     loop = asyncio.create_task(poller.run())
@@ -194,7 +194,7 @@ async def test_a_log_that_only_the_job_tells_of_is_asked_for_once_the_job_is_kno
 
 
 async def test_what_cannot_be_reached_rests_for_all_that_share_its_fate(tmp_path: Path) -> None:
-    clock, rest, pollers = SteppedClock(200.0), Rest(), []
+    clock, rest, pollers = SteppedClock(200.0), Backoff(), []
     sources = [Fake(clock, checkpoints(1)) for _ in range(2)]
     for source, project in zip(sources, ("p", "q"), strict=True):
         poller = AwayPoller(
