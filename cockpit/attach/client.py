@@ -12,7 +12,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import ValidationError
 
@@ -28,9 +28,8 @@ from cockpit.attach.meeting import (
 )
 from cockpit.attach.parts import Parts
 from cockpit.attach.starting import Starter
-from cockpit.attach.wire import BEAT, MISSED, Document, WireError, texts_in
+from cockpit.attach.wire import ASKS, BEAT, MISSED, Document, WireError, texts_in
 from cockpit.model.clock import Clock, next_beat
-from cockpit.model.logtext import Hit, LogPage, Matches, Near
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.shared_facts import RUN_FILE
@@ -42,90 +41,32 @@ from cockpit.store.store import Store, StoreError, run_key
 
 if TYPE_CHECKING:
     from cockpit.model.curve import Curves, Span
-    from cockpit.model.history import PastLog, Then, Timeline
 
 
 Ask = Callable[..., Awaitable[object]]
 
 
-class RemoteLogs:
-    """As ``LogReading``, asked through ``ask``; ``place`` is what the engine last told."""
+class Remote:
+    """The logs, curves and pasts of the engine's runs: every question of ``ASKS`` is a method.
+
+    ``place`` returns where a run's log lies, as the engine last said; the rest raises what asking
+    raises.
+    """
 
     def __init__(self, ask: Ask, place: Callable[[str], str | None]) -> None:
         self._ask = ask
         self.place = place
 
-    async def tail(self, run: str, count: int) -> LogPage:
-        """Return the last lines."""
-        return cast("LogPage", await self._ask("tail", run, count))
-
-    async def page(self, run: str, offset: int, count: int, back: bool) -> LogPage:
-        """Return lines that end before ``offset`` (``back``) or start at it."""
-        return cast("LogPage", await self._ask("page", run, offset, count, back))
-
-    async def search(self, run: str, term: str, offset: int, back: bool) -> Hit | None:
-        """Search a moment for a text: on a match, or where the time ran out."""
-        return cast("Hit | None", await self._ask("search", run, term, offset, back))
-
-    async def find(self, run: str, expression: str, offset: int, back: bool) -> Hit | None:
-        """Search a moment for a person's regular expression."""
-        return cast("Hit | None", await self._ask("find", run, expression, offset, back))
-
-    async def matches(self, run: str, term: str, regex: bool, offset: int) -> Matches:
-        """Count a moment: where matching lines start, from ``offset`` on."""
-        return cast("Matches", await self._ask("matches", run, term, regex, offset))
-
-    async def sift(self, run: str, offset: int, count: int, back: bool, begin: int) -> LogPage:
-        """Read warnings and errors alone for a moment: those before ``offset``, or from it on."""
-        return cast("LogPage", await self._ask("sift", run, offset, count, back, begin))
-
-    async def exact_step(self, run: str, step: int) -> Hit | None:
-        """Return the newest line that tells exactly this step."""
-        return cast("Hit | None", await self._ask("exact_step", run, step))
-
-    async def line_at(self, run: str, number: int) -> int | None:
-        """Return where the line of this number (from 1) starts."""
-        return cast("int | None", await self._ask("line_at", run, number))
-
-    async def nearest_step(self, run: str, step: int, begin: int) -> Near | None:
-        """Return the line after ``begin`` whose training step is nearest."""
-        return cast("Near | None", await self._ask("nearest_step", run, step, begin))
-
-    async def nearest_time(self, run: str, at: float, begin: int) -> Near | None:
-        """Return the line after ``begin`` whose own time is nearest to ``at``."""
-        return cast("Near | None", await self._ask("nearest_time", run, at, begin))
-
-
-class RemoteCurves:
-    """Asks the engine for curves through ``ask``; raises what asking raises."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __getattr__(self, what: str) -> Ask:
+        if what not in ASKS:
+            raise AttributeError(what)
+        return partial(self._ask, what)
 
     async def curves(self, run: str, metrics: Sequence[str], span: Span) -> Curves:
         """Return these metrics of a run, as far as the engine has read them."""
         extent = [] if span.low is None or span.high is None else [span.low, span.high]
         asked = (run, list(metrics), span.by_time, extent, span.most)
         return cast("Curves", await self._ask("curves", *asked))
-
-
-class RemotePasts:
-    """As the engine's own, asked through ``ask``; raises what asking raises."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-
-    async def timeline(self, run: str) -> Timeline:
-        """Return what is known to have happened to a run, and which moments are kept."""
-        return cast("Timeline", await self._ask("timeline", run))
-
-    async def then(self, run: str, at: float) -> Then:
-        """Return a run as it was at ``at`` (seconds since the epoch)."""
-        return cast("Then", await self._ask("then", run, at))
-
-    async def log_then(self, run: str, at: float, offset: int, back: bool) -> PastLog:
-        """Return lines of the log as it was: before ``offset`` (``back``), or from it on."""
-        return cast("PastLog", await self._ask("log_then", run, at, offset, back))
 
 
 LOOK_EVERY: Final = 0.1
@@ -153,9 +94,8 @@ class AttachedEngine:
         self, file: CockpitFile, store: Store | None, clock: Clock, *, attends: bool
     ) -> None:
         self.file = file
-        self.logs = RemoteLogs(self._ask, self._log_place)
-        self.curves = RemoteCurves(self._ask)
-        self.pasts = RemotePasts(self._ask)
+        remote: Any = Remote(self._ask, self._log_place)
+        self.logs, self.curves, self.pasts = remote, remote, remote
         self._store = store
         self._clock = clock
         self._attends = attends

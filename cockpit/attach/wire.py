@@ -8,7 +8,9 @@ import hashlib
 import json
 import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from importlib import import_module
 from math import isfinite
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -180,10 +182,6 @@ def _near_in(found: Sequence[Any] | None) -> Near | None:
     return None if found is None else Near(int(found[0]), float(found[1]))
 
 
-def _number_in(found: float | None) -> int | None:
-    return None if found is None else int(found)
-
-
 def _matches_in(found: Sequence[Any]) -> Matches:
     offsets, begin, reached, size = found
     return Matches(tuple(int(at) for at in offsets), int(begin), int(reached), int(size))
@@ -196,22 +194,13 @@ def _past_log_in(found: Sequence[Any]) -> object:
     return PastLog(page_in(page), clean(told))
 
 
-def _curves_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
-    from cockpit.model.curve import curves_in
+def _late(module: str, name: str) -> Cross:
+    """Return a reader that is imported when its first answer comes: a window opens without it."""
 
-    return curves_in(found)
+    def read(found: Any) -> object:  # noqa: ANN401 - whatever has come
+        return attrgetter(name)(import_module(f"cockpit.model.{module}"))(found)
 
-
-def _timeline_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
-    from cockpit.model.history import timeline_in
-
-    return timeline_in(found)
-
-
-def _then_in(found: Any) -> object:  # noqa: ANN401 - whatever has come
-    from cockpit.model.history import Then
-
-    return Then.model_validate(found)
+    return read
 
 
 ASKS: Final[Mapping[str, Ask]] = {
@@ -223,12 +212,12 @@ ASKS: Final[Mapping[str, Ask]] = {
     "matches": Ask((str, str, bool, int), _matches_in),
     "sift": Ask((str, int, int, bool, int), page_in),
     "exact_step": Ask((str, int), _hit_in),
-    "line_at": Ask((str, int), _number_in),
+    "line_at": Ask((str, int), lambda found: None if found is None else int(found)),
     "nearest_step": Ask((str, int, int), _near_in),
     "nearest_time": Ask((str, float, int), _near_in),
-    "curves": Ask((str, (str,), bool, (float,), int), _curves_in),
-    "timeline": Ask((str,), _timeline_in),
-    "then": Ask((str, float), _then_in),
+    "curves": Ask((str, (str,), bool, (float,), int), _late("curve", "curves_in")),
+    "timeline": Ask((str,), _late("history", "timeline_in")),
+    "then": Ask((str, float), _late("history", "Then.model_validate")),
     "log_then": Ask((str, float, int, bool), _past_log_in),
 }
 """Every question. The first argument is a run.

@@ -115,10 +115,12 @@ async def log(desk: Desk, given: Log, progress: Progress) -> Document:
 async def _page(desk: Desk, given: Log) -> LogPage:
     logs = desk.engine.logs
     if given.cursor is None:
-        return await logs.tail(given.run, given.lines)
+        page: LogPage = await logs.tail(given.run, given.lines)
+        return page
     back = given.cursor.startswith("before")
     place = _place(given.cursor, "before" if back else "from")
-    return await logs.page(given.run, place, given.lines, back)
+    page = await logs.page(given.run, place, given.lines, back)
+    return page
 
 
 async def _masked(desk: Desk, run: str, page: LogPage) -> list[str]:

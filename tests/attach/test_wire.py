@@ -8,8 +8,8 @@ import typing
 
 import pytest
 
-from cockpit.attach.client import RemoteLogs, RemotePasts
-from cockpit.attach.server import LogReading
+from cockpit.attach.client import Remote
+from cockpit.attach.server import EngineCurves, LogReading
 from cockpit.attach.wire import (
     ASKS,
     MOST,
@@ -136,16 +136,20 @@ async def test_trouble_crosses_as_what_it_was(error: Exception, kind: type[Excep
         answer_in("tail", await crossed(await answered(fails())))
 
 
-def test_a_window_can_ask_for_all_of_the_past() -> None:
-    own = {name for name in vars(PastReading) if not name.startswith("_")}
-    assert own == {name for name in vars(RemotePasts) if not name.startswith("_")}
-    assert own == {"timeline", "then", "log_then"}
+@pytest.mark.parametrize(
+    ("reading", "others"),
+    [(PastReading, set()), (LogReading, {"place"}), (EngineCurves, set())],
+)
+def test_a_window_can_ask_for_all_that_the_engine_reads(reading: type, others: set[str]) -> None:
+    own = {name for name in vars(reading) if not name.startswith("_")} - others
+    assert own and own <= ASKS.keys()
+    window = Remote(no_answer, lambda run: None)
+    assert all(callable(getattr(window, name)) for name in own)
+    assert not hasattr(window, "no_such_question")
 
 
-def test_a_window_can_ask_for_all_that_reads_a_log() -> None:
-    own = {name for name in vars(LogReading) if not name.startswith("_")} - {"place"}
-    remote = {name for name in vars(RemoteLogs) if not name.startswith("_")}
-    assert own == remote == ASKS.keys() - {"check", "curves", "timeline", "then", "log_then"}
+async def no_answer(*_: object) -> object:
+    raise TimeoutError
 
 
 @pytest.mark.parametrize(
