@@ -116,10 +116,10 @@ async def _page(desk: Desk, given: Log) -> LogPage:
     logs = desk.engine.logs
     if given.cursor is None:
         page: LogPage = await logs.tail(given.run, given.lines)
-        return page
-    back = given.cursor.startswith("before")
-    place = _place(given.cursor, "before" if back else "from")
-    page = await logs.page(given.run, place, given.lines, back)
+    else:
+        back = given.cursor.startswith("before")
+        place = _place(given.cursor, "before" if back else "from")
+        page = await logs.page(given.run, place, given.lines, back)
     return page
 
 
